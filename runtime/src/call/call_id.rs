@@ -1,9 +1,9 @@
-//! What tells whether a call's answer is still to come: a word in the node that waits for it, and a number that is
-//! given out once in the life of the program.
+//! Whether a call's answer is still expected: a word in the node that waits for it, and a number that is unique in the
+//! program.
 //!
-//! While a node waits for an answer, its `next` holds the call's number with five marks below it. An answer on its way,
-//! and any later use of the node, put an address or another number there, and nodes are never freed: so anyone who
-//! knows the word and the number may ask at any time, and the side that answers does nothing for it.
+//! While a node waits for an answer, its `next` holds the call's number above five marks. An answer on its way, and any
+//! later use of the node, store an address or another number there, and nodes are never freed: so code that knows the
+//! word and the number may check at any time, at no cost to the answering side.
 //!
 //! | mark | set by | means |
 //! |---|---|---|
@@ -13,8 +13,8 @@
 //! | [`TAKEN`] | the called side, right before the method runs | the message is delivered |
 //! | [`WITHDRAWN`] | a process that closes a cycle of calls | the message will never be delivered: the called side throws it away when it comes to it |
 //!
-//! TAKEN or KEPT and WITHDRAWN exclude each other: each is set by a compare-and-swap on the one word, from a value that
-//! has none of them. So a call that fails as withdrawn was never handled, and never will be.
+//! WITHDRAWN excludes TAKEN and KEPT: each is set by a compare-and-swap on the word, from a value with none of them. So
+//! a call that fails as withdrawn was never handled and never will be.
 
 use crate::mailbox::node::MailNode;
 use crate::sync::{AtomicPtr, Ordering};
@@ -27,14 +27,14 @@ const TAKEN: usize = 8;
 const WITHDRAWN: usize = 16;
 const MARK_BITS: u32 = 5;
 
-/// How many bits of a number are looked at: at a hundred million calls a second they suffice for five years, and then a
-/// word would have to be looked at that was left alone for as long.
+/// The compared bits of a number: at a hundred million calls a second they last five years; only a word that was left
+/// alone for that long could be mistaken.
 pub(crate) const NUMBER_BITS: u32 = 54;
 
 /// The word of a node that waits for an answer: its `next`.
 pub(crate) type Word = AtomicPtr<MailNode>;
 
-/// The calling side's half of a call: it can ask whether the answer is still to come, and say that it is not wanted.
+/// The caller's side of a call: checks whether the answer is still expected, and abandons it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallId {
     node: &'static MailNode,
@@ -42,7 +42,7 @@ pub(crate) struct CallId {
 }
 
 impl CallId {
-    /// Writes the call's `number`, which is not zero and has not been given out before, into the word of its node.
+    /// Writes the call's `number`, which is nonzero and unique, into the word of its node.
     #[inline]
     pub(crate) fn issue(node: &'static MailNode, number: u64) -> Self {
         let number = number & ((1 << NUMBER_BITS) - 1);
@@ -51,7 +51,7 @@ impl CallId {
         ticket
     }
 
-    /// A ticket of what [`node`](Self::node) and [`number`](Self::number) have given.
+    /// Rebuilds the ID from its [`node`](Self::node) and [`number`](Self::number).
     #[inline]
     pub(crate) fn of(node: &'static MailNode, number: u64) -> Self {
         Self { node, number }
@@ -77,9 +77,9 @@ impl CallId {
         ptr::without_provenance_mut((self.number as usize) << MARK_BITS | marks)
     }
 
-    /// Says that the answer is not wanted any more, if it has not come.
+    /// Marks the answer as unwanted, if it has not come.
     pub(crate) fn abandon(&self) {
-        // None of them if the answer is on its way: then the word is an address or another call's number.
+        // None of them matches if the answer is on its way: the word is then an address or another call's number.
         for marks in [WANTED, WANTED | TAKEN, WANTED | KEPT, WANTED | TAKEN | KEPT] {
             let (wanted, unwanted) = (self.marked(marks), self.marked(marks | UNWANTED));
             if self.word().compare_exchange(wanted, unwanted, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
@@ -88,15 +88,15 @@ impl CallId {
         }
     }
 
-    /// Withdraws the message, if the called process has not come to it: it will never be handled. Returns whether that
-    /// is so.
+    /// Withdraws the message, if the called process has not taken it: it will never be handled. Returns whether it was
+    /// withdrawn.
     pub(crate) fn withdraw(&self) -> bool {
         let (open, withdrawn) = (self.marked(WANTED), self.marked(WANTED | UNWANTED | WITHDRAWN));
         self.word().compare_exchange(open, withdrawn, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Returns whether the answer is wanted, has not been given, and is the called process's to give: in its mailbox,
-    /// or with a method that has not ended.
+    /// Returns whether the answer is still wanted and owed by the called process itself: the message is in its mailbox,
+    /// or in a method that has not returned.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
         self.has_no_mark_but(TAKEN)
@@ -113,12 +113,12 @@ impl CallId {
     }
 }
 
-/// Returns whether the caller whose node's word this is has given up.
+/// Returns whether the caller whose node has this word has given up.
 pub(crate) fn is_unwanted(word: &Word) -> bool {
     has_mark(word.load(Ordering::Relaxed), UNWANTED)
 }
 
-/// Returns whether the message of the caller whose node's word this is has been withdrawn.
+/// Returns whether the message of the caller whose node has this word was withdrawn.
 #[inline]
 pub(crate) fn is_withdrawn(word: &Word) -> bool {
     has_mark(word.load(Ordering::Relaxed), WITHDRAWN)
@@ -129,15 +129,15 @@ fn has_mark(word: *mut MailNode, mark: usize) -> bool {
     word.addr() & (WANTED | mark) == WANTED | mark
 }
 
-/// The called process is about to handle the message. For its holder, whose node has this word. Returns whether it may:
-/// not if the message has been withdrawn.
+/// Called by the holder of the node with this word, right before the message is handled. Returns false if the message
+/// was withdrawn.
 #[inline]
 pub(crate) fn take(word: &Word) -> bool {
     mark_as(word, TAKEN)
 }
 
-/// The right to answer passes into a program's own hands. For its holder, whose node has this word. Returns whether it
-/// may, as [`take`] does.
+/// Called by the holder of the node with this word, when the right to answer passes to a program's own code. Returns
+/// false if the message was withdrawn.
 pub(crate) fn keep(word: &Word) -> bool {
     mark_as(word, KEPT)
 }
@@ -169,7 +169,7 @@ mod tests {
         assert!(ticket.is_open() && !is_unwanted(ticket.word()));
         ticket.word().store(ptr::null_mut(), Ordering::Relaxed);
         assert!(!ticket.is_open());
-        // An abandonment that comes too late changes nothing, nor does one of an earlier call in the same node.
+        // A late abandonment changes nothing, nor does one of an earlier call in the same node.
         ticket.abandon();
         assert!(ticket.word().load(Ordering::Relaxed).is_null());
         let next = CallId::issue(ticket.node(), 8);
@@ -202,7 +202,7 @@ mod tests {
             assert!(ticket.withdraw() && !mark(ticket.word()) && is_withdrawn(ticket.word()));
             assert!(!ticket.is_open() && !ticket.is_unanswered() && is_unwanted(ticket.word()) && !ticket.withdraw());
         }
-        // One that was given up is not withdrawn: its caller has had its answer.
+        // An abandoned call is not withdrawn: its caller has already got a result.
         let ticket = CallId::issue(node(), 9);
         ticket.abandon();
         assert!(!ticket.withdraw() && take(ticket.word()));

@@ -1,11 +1,11 @@
-//! Who waits for the answer to a call, as the called side holds it.
+//! The caller of a message, as the called side holds it.
 //!
-//! A [`Caller`] is one node: eight bytes in a message, and the very node that the answer travels back in. Until then
-//! its payload says who asked. Answering consumes it; dropping it unanswered tells the caller so, hence a caller always
-//! hears.
+//! A [`Caller`] is one node: eight bytes in a message, and the node in which the answer travels back. Until then its
+//! payload identifies the caller. Answering consumes it; dropping it unanswered reports that, so every caller gets a
+//! result.
 //!
-//! A caller that gives up cannot reach into the called process, so it marks the node (see
-//! [`ticket`](crate::call::call_id)).
+//! A caller that gives up cannot reach into the called process; it marks the node instead (see
+//! [`call_id`](crate::call::call_id)).
 
 use super::call_id::{self, CallId};
 use crate::env::clock::Moment;
@@ -21,34 +21,34 @@ use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 
-/// A process that calls: its slot, seen from below.
+/// The slot of a calling process, seen from below.
 pub(crate) trait Port: Send + Sync {
-    /// Takes the answer for the life `generation`, in the node that was sent with the call.
+    /// Takes the answer for the incarnation `generation`, in the node that was sent with the call.
     fn answer(&'static self, node: NodeBox, generation: u64, tag: *mut MailNode, result: Result<Payload, CommandError>);
 }
 
-/// A caller that is no process: a thread, or a task of another executor.
+/// A caller that is not a process: a thread, or a task of another executor.
 pub(crate) trait OutsideCaller: Send + Sync {
     /// Takes the answer.
     fn answer(&self, result: Result<Payload, CommandError>);
 
-    /// Returns whether the caller waits no more.
+    /// Returns whether the caller no longer waits.
     fn is_abandoned(&self) -> bool;
 
-    /// Returns whether the message was sent and not called: then this one only hears when it has been handled.
+    /// Returns whether the message was sent, not called: this caller is only notified when it has been handled.
     fn was_sent(&self) -> bool {
         false
     }
 }
 
-/// Who asked, if the call is withdrawn by another process.
+/// The caller of a call that another process withdraws.
 pub(crate) struct Asker {
     asker: Who,
     tag: *mut MailNode,
 }
 
 impl Asker {
-    /// Tells it that there will be no answer.
+    /// Fails the call.
     pub(crate) fn fail(self, error: CallError) {
         let result = Err(CommandError::Call(error));
         match self.asker {
@@ -58,17 +58,17 @@ impl Asker {
     }
 }
 
-/// Whether a process has seen the message of a caller, as far as its runtime knows.
+/// Whether a process has seen the message of a call, as far as its runtime knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// It lies in its package, which has not been opened.
+    /// It is in its package, unopened.
     No,
-    /// It has been given to a method, or taken out of its package.
+    /// It was given to a method, or taken out of its package.
     Opened,
 }
 
 impl Seen {
-    /// Why a call fails when its process has ended.
+    /// Returns the error of a call whose process has ended.
     fn ended(self, reason: ExitReason) -> CallError {
         match self {
             Self::No => CallError::Gone(reason),
@@ -76,7 +76,7 @@ impl Seen {
         }
     }
 
-    /// Why a call fails that its process, which goes on, has dropped.
+    /// Returns the error of a call that a live process dropped.
     fn dropped(self) -> CallError {
         match self {
             Self::No => CallError::Unhandled,
@@ -91,11 +91,11 @@ enum Who {
     Outside(Arc<dyn OutsideCaller>),
 }
 
-/// Between a process that withdraws another one's call, and looks into its node for who that is, and the called
-/// process, which throws the node away when it comes to it.
+/// Serializes a process that withdraws another one's call, and reads its node to find the caller, with the called
+/// process, which discards the node.
 static WITHDRAWING: World<Mutex<()>> = World::new(Mutex::new(()));
 
-/// Withdraws the message of a call, unless the called process has come to it. Returns who is to be told of that.
+/// Withdraws the message of a call, unless the called process has taken it. Returns the caller, to be notified.
 pub(crate) fn withdraw(ticket: CallId) -> Option<Asker> {
     let _withdrawing = lock(&WITHDRAWING);
     if !ticket.withdraw() {
@@ -106,12 +106,12 @@ pub(crate) fn withdraw(ticket: CallId) -> Option<Asker> {
         let call = content.payload.as_ref().and_then(|payload| unsafe { payload.peek::<PendingCall>() });
         call.map(|call| Asker { asker: call.asker.clone(), tag: content.word })
     };
-    // SAFETY: the call was waiting for its answer, and no thread had come to handle it: so its node hangs on an
-    // envelope, and is emptied only under the lock by whichever thread comes to that envelope and finds it withdrawn.
+    // SAFETY: the call was waiting for its answer and no thread had taken it: so its node is attached to an envelope,
+    // and only the thread that reaches that envelope and finds it withdrawn empties it, under the lock.
     unsafe { ticket.node().peek(look) }
 }
 
-/// What is in the node until the answer is.
+/// The content of the node until the answer arrives.
 struct PendingCall {
     asker: Who,
     deadline: Option<Moment>,
@@ -119,29 +119,29 @@ struct PendingCall {
 
 const _: () = assert!(size_of::<PendingCall>() <= 32, "held in the node, without a box");
 
-/// See the module.
+/// The right and the duty to answer a call.
 #[derive(Debug)]
 pub(crate) struct Caller(ManuallyDrop<NodeBox>);
 
-/// How many call numbers a thread draws at a time.
+/// How many call numbers a thread reserves at a time.
 const NUMBERS: u64 = 1 << 20;
 
 thread_local! {
     static NEXT_NUMBER: Cell<u64> = const { Cell::new(0) };
-    /// Why the process that this thread is taking apart ended.
+    /// The exit reason of the process that this thread is exiting.
     static ENDING: Cell<*const ExitReason> = const { Cell::new(ptr::null()) };
-    /// Callers that were dropped by a panic, and how far their messages had come: they are told once it is known what
-    /// it said.
+    /// Callers dropped by a panic, and whether their messages had been seen: they are told once the panic's message is
+    /// known.
     static ORPHANS: RefCell<Vec<(Caller, Seen)>> = const { RefCell::new(Vec::new()) };
     /// Whether there are any.
     static HAS_ORPHANS: Cell<bool> = const { Cell::new(false) };
-    /// Whether this thread collects orphans.
+    /// Whether this thread collects such callers.
     static COLLECTS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A number that is given out once in the life of the program, and is not zero.
+/// Returns a number that is unique in the program, and not zero.
 pub(crate) fn number() -> u64 {
-    // Zero is no number, so the first block is left out.
+    // Zero is reserved, so the first block is left out.
     static BLOCKS: World<AtomicU64> = World::new(AtomicU64::new(NUMBERS));
     let next = NEXT_NUMBER.get();
     let next = if next.is_multiple_of(NUMBERS) { BLOCKS.fetch_add(NUMBERS, Ordering::Relaxed) } else { next };
@@ -150,7 +150,7 @@ pub(crate) fn number() -> u64 {
 }
 
 impl Caller {
-    /// A process that will find the answer under `tag` in its control lane.
+    /// A process, which finds the answer under `tag` in its control lane.
     pub(crate) fn process(
         port: &'static dyn Port,
         generation: u64,
@@ -160,7 +160,7 @@ impl Caller {
         Self::new(PendingCall { asker: Who::Process { port, generation }, deadline }, tag)
     }
 
-    /// A caller that is no process, or one that blocks.
+    /// A caller that is not a process, or one that blocks.
     pub(crate) fn outside(outside: Arc<dyn OutsideCaller>, deadline: Option<Moment>) -> (Self, CallId) {
         Self::new(PendingCall { asker: Who::Outside(outside), deadline }, 0)
     }
@@ -173,7 +173,7 @@ impl Caller {
         (Self(ManuallyDrop::new(node)), ticket)
     }
 
-    /// The word of a message that carries this caller.
+    /// Converts to the word that a message carries.
     #[inline]
     pub(crate) fn into_word(self) -> *mut MailNode {
         let this = ManuallyDrop::new(self);
@@ -181,14 +181,14 @@ impl Caller {
     }
 
     /// # Safety
-    /// `word` is null or came from `into_word`, and is turned back once.
+    /// `word` is null or came from `into_word`, and is converted back once.
     #[inline]
     pub(crate) unsafe fn from_word(word: *mut MailNode) -> Option<Self> {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller's promise.
         NonNull::new(word).map(|node| Self(ManuallyDrop::new(unsafe { NodeBox::from_raw(node) })))
     }
 
-    /// Returns whether the answer is not wanted any more.
+    /// Returns whether the answer is no longer wanted.
     pub(crate) fn is_abandoned(&self) -> bool {
         if call_id::is_unwanted(self.0.next()) {
             return true;
@@ -199,24 +199,24 @@ impl Caller {
         })
     }
 
-    /// The message is about to be handled. Returns whether it may be: see [`call_id::take`].
+    /// Called right before the message is handled. Returns whether it may be: see [`call_id::take`].
     #[inline]
     pub(crate) fn take(&self) -> bool {
         call_id::take(self.0.next())
     }
 
-    /// From here on it is not known who will answer, or when. Returns whether the message may be handled: see
+    /// Called when the right to answer passes to a program's own code. Returns whether the message may be handled: see
     /// [`call_id::keep`].
     pub(crate) fn keep(&self) -> bool {
         call_id::keep(self.0.next())
     }
 
-    /// When the caller stops waiting.
+    /// Returns the caller's deadline.
     pub(crate) fn deadline(&self) -> Option<Moment> {
         self.look(|call| call.deadline)
     }
 
-    /// Returns whether the message counts as sent, although its sender is to hear when it has been handled.
+    /// Returns whether the message was sent, although its sender is notified when it has been handled.
     pub(crate) fn was_sent(&self) -> bool {
         self.look(|call| matches!(&call.asker, Who::Outside(outside) if outside.was_sent()))
     }
@@ -225,18 +225,18 @@ impl Caller {
         self.0.peek().map(look).unwrap_or_else(|| unreachable!("an unanswered caller's node holds its call"))
     }
 
-    /// Gives the caller its answer.
+    /// Answers the call.
     #[inline]
     pub(crate) fn answer(self, value: Payload) {
         self.finish(Ok(value));
     }
 
-    /// Tells the caller that there will be no answer.
+    /// Fails the call.
     pub(crate) fn fail(self, error: CallError) {
         self.finish(Err(CommandError::Call(error)));
     }
 
-    /// Tells the process that yielded a command what became of it.
+    /// Fails a yielded command.
     pub(crate) fn fail_command(self, error: CommandError) {
         self.finish(Err(error));
     }
@@ -263,19 +263,18 @@ impl Caller {
     }
 }
 
-/// The node of a call that was withdrawn: its caller has been told.
+/// Disposes of the node of a withdrawn call; its caller has been told.
 #[cold]
 fn throw_away(mut node: NodeBox) {
     drop(lock(&WITHDRAWING));
     let call = node.take();
     node_pool::recycle(node);
-    // This may be the last reference to the asker, which is dropped without the lock.
+    // Possibly the last reference to the caller, dropped outside the lock.
     drop(call);
 }
 
 impl Caller {
-    /// There will be no answer to a message that was never opened: the package is dropped by a process that ends, or
-    /// by a panic.
+    /// Fails the call of a message that was never opened: its package is dropped by an exiting process, or by a panic.
     pub(crate) fn drop_unopened(self) {
         self.give_up(Seen::No);
     }
@@ -295,7 +294,7 @@ impl Caller {
         }
         let error = match (ending(), seen) {
             (Some(reason), seen) => seen.ended(reason),
-            // On a thread outside, which panics with a package in hand.
+            // On a thread outside, which panics while it holds a package.
             (None, Seen::No) => CallError::Gone(ExitReason::Gone),
             (None, Seen::Opened) => CallError::Dropped,
         };
@@ -311,17 +310,17 @@ impl Drop for Caller {
     }
 }
 
-/// From here on this thread keeps the callers that a panic drops, for [`blame`].
+/// From here on this thread collects the callers that a panic drops, for [`blame`].
 pub(crate) fn collect_orphans() {
     COLLECTS.set(true);
 }
 
-/// Tells the callers that a panic dropped why the process ended.
+/// Fails the callers that a panic dropped with the exit reason.
 pub(crate) fn blame(reason: &ExitReason) {
     blame_with(|seen| CommandError::Call(seen.ended(reason.clone())));
 }
 
-/// Tells the callers that a panic dropped no more than that: it has ended no process.
+/// Fails the callers that a panic dropped, without a reason: it has ended no process.
 pub(crate) fn blame_nobody() {
     blame_with(|seen| CommandError::Call(seen.dropped()));
 }
@@ -332,13 +331,13 @@ pub(crate) fn has_orphans() -> bool {
     HAS_ORPHANS.get()
 }
 
-/// Tells the callers that a panic dropped what it was.
+/// Fails the callers that a panic dropped with that error.
 pub(crate) fn blame_with(error: impl Fn(Seen) -> CommandError) {
     if !HAS_ORPHANS.try_with(Cell::get).unwrap_or(false) {
         return;
     }
     HAS_ORPHANS.set(false);
-    // Taken out first: telling one may drop others.
+    // Taken out first: notifying one may drop others.
     let orphans = ORPHANS.try_with(RefCell::take).unwrap_or_default();
     orphans.into_iter().for_each(|(orphan, seen)| orphan.fail_command(error(seen)));
 }
@@ -347,16 +346,16 @@ pub(crate) fn is_ending() -> bool {
     ENDING.try_with(|ending| !ending.get().is_null()).unwrap_or(false)
 }
 
-/// Why the process that this thread takes apart ended, if it takes one apart.
+/// Returns the exit reason of the process that this thread is exiting, if any.
 fn ending() -> Option<ExitReason> {
     let reason = ENDING.try_with(Cell::get).unwrap_or(ptr::null());
-    // SAFETY: not null only inside `while_ending`, which borrows what it points at.
+    // SAFETY: only `while_ending` sets it, to a reason that it borrows.
     unsafe { reason.as_ref() }.cloned()
 }
 
-/// Runs `body`, in which a process is taken apart: the callers that it leaves unanswered learn why it ended.
+/// Runs `body`, in which a process exits: callers that it leaves unanswered are told its reason.
 pub(crate) fn while_ending<R>(reason: &ExitReason, body: impl FnOnce() -> R) -> R {
-    // Not there any more in the destructors of a thread's own variables; a start that fails there is taken apart too.
+    // Inaccessible in the destructors of a thread's own thread-locals, where a failed start may exit too.
     let outer = ENDING.try_with(|ending| ending.replace(reason)).unwrap_or(ptr::null());
     let _restore = defer(|| _ = ENDING.try_with(|ending| ending.set(outer)));
     body()

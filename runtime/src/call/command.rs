@@ -1,19 +1,19 @@
-//! Commands, which a step hands out, and the completions that answer them.
+//! Commands that a step yields, and their completions.
 
 use super::caller::Caller;
 use crate::errors::CommandError;
 use crate::mailbox::payload::Payload;
 use std::marker::PhantomData;
 
-/// Something that a process asks for and goes on without: its handler answers with an `Output`.
+/// A request of a process that is answered asynchronously: its handler completes it with an `Output`.
 ///
-/// Handlers are given to the runtime's builder; see [`Builder::handler`](crate::Builder::handler).
+/// Handlers are set with [`Builder::handler`](crate::Builder::handler).
 pub trait Command: Send + 'static {
-    /// What the handler answers.
+    /// The type of the answer.
     type Output: Send + 'static;
 }
 
-/// The right, and the duty, to answer one command of one process life.
+/// The right and the duty to answer one command of one process.
 ///
 /// It may be kept, sent to any thread and answered at any time. Answering a process that has ended is harmless;
 /// dropping a completion answers with [`CommandError::Dropped`].

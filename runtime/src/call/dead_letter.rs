@@ -1,4 +1,4 @@
-//! Messages that no process will handle any more, and where a thread brings them.
+//! Messages that no process will handle, and where each thread reports them.
 
 use crate::mailbox::payload::Payload;
 use crate::pid::Pid;
@@ -6,31 +6,31 @@ use crate::util::defer::defer;
 use std::cell::Cell;
 use std::fmt;
 
-/// A message that no process will handle any more, as the dead-letter hook gets it.
+/// A message that no process will handle, as passed to the dead-letter hook.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct DeadLetter {
-    /// Whom it was sent to.
+    /// The PID that it was sent to.
     pub to: Pid,
     /// The message.
     pub message: Payload,
-    /// Why it is dead.
+    /// The reason.
     pub reason: DeadLetterReason,
 }
 
-/// Why a message is dead.
+/// The reason why a message was not handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DeadLetterReason {
-    /// The process ended before it came to this message.
+    /// The process ended before it took the message.
     Ended,
     /// The process has no method for messages of this type.
     Unhandled,
-    /// The mailbox had no room for it, and this is what its bound says.
+    /// The mailbox was full, and its bound says to drop the message.
     Overflow,
-    /// It waited in the line of a pool for as long as it may.
+    /// It expired in the queue of a pool.
     Expired,
-    /// Its call failed as a cycle before the process came to it.
+    /// Its call failed as a cycle before the process took the message.
     Withdrawn,
 }
 
@@ -46,12 +46,12 @@ impl fmt::Display for DeadLetterReason {
     }
 }
 
-/// A message that a part of the runtime sends to a process of its own. It is no dead letter when that one has ended.
+/// A message between parts of the runtime, which is not a dead letter if its process has ended.
 pub(crate) struct Internal(pub(crate) Payload);
 
-/// Where dead letters go: to the hook and the counts of a host.
+/// Receives dead letters: the hook and the counters of a host.
 pub(crate) trait Sink: Send + Sync {
-    /// Counts the letter and shows it to the hook.
+    /// Counts the dead letter and passes it to the hook.
     fn dead_letter(&self, letter: DeadLetter);
 }
 
@@ -59,19 +59,19 @@ thread_local! {
     static SINK: Cell<Option<&'static dyn Sink>> = const { Cell::new(None) };
 }
 
-/// From here on dead letters of this thread go to `sink`.
+/// Sets the sink of this thread.
 pub(crate) fn set_sink(sink: Option<&'static dyn Sink>) {
     SINK.set(sink);
 }
 
-/// Runs `body` with that as the place for this thread's dead letters.
+/// Runs `body` with that sink for this thread.
 pub(crate) fn while_sinking_into(sink: &'static dyn Sink, body: impl FnOnce()) {
     let outer = SINK.replace(Some(sink));
     let _restore = defer(|| SINK.set(outer));
     body();
 }
 
-/// Brings `letter` where this thread's dead letters go; without such a place it is dropped.
+/// Reports a dead letter to this thread's sink; without one it is dropped.
 pub(crate) fn bring(letter: DeadLetter) {
     if let Some(sink) = SINK.try_with(Cell::get).ok().flatten() {
         sink.dead_letter(letter);

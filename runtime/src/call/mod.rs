@@ -1,7 +1,7 @@
-//! What travels between processes, and how an answer finds its way back.
+//! Messages in flight, and how answers travel back.
 //!
-//! * [`package`]: a message in flight with its destination and its caller;
-//! * [`caller`]: the caller as the called process holds it; [`call_id`]: whether its answer is still awaited;
+//! * [`package`]: a message with its destination and its caller;
+//! * [`caller`]: the caller as the called process holds it; [`call_id`]: whether its answer is still expected;
 //! * [`command`]: commands that a step yields, and their completions;
 //! * [`dead_letter`]: messages that no process will handle.
 

@@ -1,4 +1,4 @@
-//! A message on its way or just arrived: what it is, whom it is for, and who waits for an answer.
+//! A message with its destination and its caller.
 
 use super::caller::{self, Caller};
 use super::dead_letter::{DeadLetter, DeadLetterReason, bring};
@@ -8,10 +8,10 @@ use crate::pid::Pid;
 use std::fmt;
 use std::mem::ManuallyDrop;
 
-/// A message with its address, and the caller that waits for an answer if there is one.
+/// A message with its destination, and its caller if it has one.
 ///
-/// A package that is dropped unopened is a dead letter, and was not delivered: its caller is told that no process
-/// understood it, or, if the process ends with the package in hand, why it ended.
+/// A package that is dropped unopened becomes a dead letter and was not delivered: its caller is told that the message
+/// was unhandled or, if the process ends while it holds the package, why it ended.
 pub struct Package {
     to: Pid,
     payload: ManuallyDrop<Payload>,
@@ -19,7 +19,7 @@ pub struct Package {
 }
 
 impl Package {
-    /// A message for `to`, of any type.
+    /// Makes a package for `to` with a message of any type.
     pub fn new<M: Send + 'static>(to: Pid, message: M) -> Self {
         Self::from_parts(to, Payload::new(message), None)
     }
@@ -36,7 +36,7 @@ impl Package {
         (this.to, unsafe { ManuallyDrop::take(&mut this.payload) }, this.caller.take())
     }
 
-    /// Whom it is for.
+    /// Returns its destination.
     pub fn to(&self) -> Pid {
         self.to
     }
@@ -47,17 +47,18 @@ impl Package {
         self.payload.is::<M>()
     }
 
-    /// The name of the message's type, for messages to people.
+    /// Returns the name of the message's type.
     pub fn type_name(&self) -> &'static str {
         self.payload.type_name()
     }
 
-    /// Returns whether someone waits for an answer.
+    /// Returns whether a caller waits for an answer.
     pub fn has_caller(&self) -> bool {
         self.caller.is_some()
     }
 
-    /// The message, if it is an `M`. A caller is told that its call was dropped; use [`Package::answer`] to answer it.
+    /// Takes the message, if it is an `M`. A caller is told that its call was dropped; to answer it, use
+    /// [`Package::answer`].
     ///
     /// # Errors
     /// The package, if the message is of another type.
@@ -66,7 +67,7 @@ impl Package {
         self.split().map(|(message, _caller)| message)
     }
 
-    /// The message, if it is an `M`, handled by `handle`, whose result goes to the caller if there is one.
+    /// Passes the message, if it is an `M`, to `handle`, and answers the caller, if any, with the result.
     ///
     /// # Errors
     /// The package, if the message is of another type.
@@ -79,19 +80,19 @@ impl Package {
         })
     }
 
-    /// From here on it is not known who will answer it. Returns whether it may be handled: not if its caller has
-    /// withdrawn it, see [`ticket`](crate::call::call_id).
+    /// Called when a program's own code takes over. Returns whether the message may be handled: not if its caller has
+    /// withdrawn it, see [`call_id`](crate::call::call_id).
     #[inline]
     pub(crate) fn keep(&self) -> bool {
         self.caller.as_ref().is_none_or(Caller::keep)
     }
 
-    /// It is about to be handled. Returns whether it may be, as [`keep`](Self::keep) does.
+    /// Called right before the message is handled. Returns whether it may be, like [`keep`](Self::keep).
     pub(crate) fn take_up(&self) -> bool {
         self.caller.as_ref().is_none_or(Caller::take)
     }
 
-    /// Throws away one that its caller has withdrawn.
+    /// Discards a package that its caller has withdrawn.
     #[cold]
     pub(crate) fn throw_away(self) {
         let (to, message, caller) = self.into_parts();
@@ -109,25 +110,25 @@ impl Package {
     }
 }
 
-/// A package that a [`Receiver`](crate::routing::router::Receiver) refused; it comes back whole.
+/// A package that a [`Receiver`](crate::routing::router::Receiver) refused, returned whole.
 #[derive(Debug, thiserror::Error)]
 #[error("a package was refused: {reason}")]
 pub struct Undeliverable {
     /// The package.
     pub package: Package,
-    /// Why.
+    /// The reason.
     pub reason: SendFailure,
 }
 
 impl Drop for Package {
     fn drop(&mut self) {
-        // A process that ends, or panics, with a package in hand has not come to it: its caller learns why it ended.
+        // A process that ends, or panics, while it holds a package has not opened it: its caller is told why it ended.
         let ends = caller::is_ending() || std::thread::panicking();
         // SAFETY: the package is being dropped, so the payload is taken once.
         let message = unsafe { ManuallyDrop::take(&mut self.payload) };
         let reason = if ends { DeadLetterReason::Ended } else { DeadLetterReason::Unhandled };
         bring(DeadLetter { to: self.to, message, reason });
-        // After the envelope: a caller that is told finds it counted.
+        // After the dead letter: a caller that is told finds it counted.
         match self.caller.take() {
             Some(caller) if ends => caller.drop_unopened(),
             Some(caller) => caller.fail(CallError::Unhandled),

@@ -1,7 +1,7 @@
-//! The [wait graph](crate::deadlock::wait_graph) of this program: its edges, and what they mean to the processes here.
+//! The [wait graph](crate::deadlock::wait_graph) of this program: its edges, and their meaning for processes here.
 //!
-//! A process has one edge at most. A hold takes the place of a call's edge; the step that follows the hold publishes
-//! the call anew, if it still waits for it.
+//! A process has at most one edge. A suspension replaces the edge of a call; the step after it publishes the call
+//! again, if the process still waits for it.
 
 #[cfg(test)]
 use super::wait_graph::leads_back;
@@ -18,7 +18,7 @@ use crate::sync::Mutex;
 
 static EDGES: World<SideTable<Edge>> = World::new(SideTable::new(Edge::unused));
 
-/// Taken only by those that look again before a call fails or a suspension is not made.
+/// Serializes the second look before a call fails, or a suspension is refused.
 static SECOND_LOOK: World<Mutex<()>> = World::new(Mutex::new(()));
 
 /// The processes of this program.
@@ -46,28 +46,28 @@ fn index_of(life: Incarnation) -> u32 {
     (life >> GENERATION_BITS) as u32
 }
 
-/// A process of this program in one word.
+/// Packs a process of this program in a word.
 #[inline]
 pub(crate) fn life(index: u32, generation: u64) -> Incarnation {
     u64::from(index) << GENERATION_BITS | generation
 }
 
-/// The process that the word stands for, if no other has come into its slot.
+/// Returns the PID of the process, if its slot has not been reused.
 fn pid_of(life: Incarnation) -> Option<Pid> {
     TABLE.slot(index_of(life)).and_then(Slot::resident).filter(|pid| pid.life() == life)
 }
 
-/// The edge of a process that the calling thread runs.
+/// Returns the edge of a process that the calling thread runs.
 #[inline]
 fn own_edge(life: Incarnation) -> Option<&'static Edge> {
     if cfg!(debug_assertions) {
-        // Tests of this file have processes beyond the table.
+        // Tests of this file use processes beyond the table.
         TABLE.slot(index_of(life)).inspect(|slot| slot.owner.check());
     }
     EDGES.make(index_of(life))
 }
 
-/// That a process waits for the answer to the call of that number, until this is dropped.
+/// The published wait for the answer to a call; ends on drop.
 #[derive(Debug)]
 pub(crate) struct CallWait(&'static Edge, u64);
 
@@ -78,11 +78,12 @@ impl Drop for CallWait {
     }
 }
 
-/// The process `from` waits for the answer to one call, and nothing else can make it go on. `blocks`: on a thread. Only
-/// the thread that runs the process may say so.
+/// Publishes that the process `from` waits for the answer to one call, and that nothing else can resume it. `blocks`:
+/// it blocks its thread. Only the thread that runs the process may call this.
 ///
 /// # Errors
-/// The cycle, if the call closes one: its message is withdrawn, and will never be handled. Where the message is being
+/// The cycle, if the call closes one: its message is withdrawn and will never be handled. If the message is being
+/// handled already, another call of the cycle fails instead.
 /// handled already, another call of the cycle is failed instead.
 #[inline]
 pub(crate) fn wait(
@@ -125,36 +126,36 @@ fn closed_by_a_call(closed: Closed<Asker>) -> Result<(), Cycle> {
     }
 }
 
-/// Holds the process `from` until there is room in the mailbox of `to`, unless that would close a cycle. Returns
-/// whether it is held: until [`withdraw`], or until a call closes a cycle and its keeper is told to let it go.
-/// `blocks`: on a thread.
+/// Publishes the suspension of `from` at the mailbox of `to`, unless that would close a cycle. Returns whether it is
+/// suspended: until [`withdraw`], or until a call closes a cycle and the suspension is lifted. `blocks`: it blocks its
+/// thread.
 pub(crate) fn publish_suspension(from: Pid, to: Pid, blocks: bool) -> bool {
     let (from, on) = (from.life(), to.life());
     let Some(edge) = own_edge(from) else { return false };
     publish(&LocalProcesses, &SECOND_LOOK, from, edge, Wait { on, what: What::Suspension(number()), blocks }).is_none()
 }
 
-/// The process waits no more. It must be called before it ends, too, if it was held.
+/// Removes the edge. A suspended process must also do so before it ends.
 pub(crate) fn withdraw(from: Pid) {
     if let Some(edge) = EDGES.get(from.slot()) {
         edge.withdraw();
     }
 }
 
-/// Returns whether the process is held, and no call has closed a cycle with that.
+/// Returns whether the process is suspended, and no call has closed a cycle with that.
 #[cfg(test)]
 pub(crate) fn is_suspended(from: Pid) -> bool {
     let wait = EDGES.get(from.slot()).and_then(Edge::read);
     wait.is_some_and(|wait| matches!(wait.what, What::Suspension(_)))
 }
 
-/// Returns whether `to` waits for `from`, itself or by way of others. A glance: stale at once.
+/// Returns whether `to` waits for `from`, directly or through others. Stale at once.
 #[cfg(test)]
 pub(crate) fn would_close(from: Pid, to: Pid) -> bool {
     leads_back(&LocalProcesses, from.life(), to.life())
 }
 
-/// Whom a process waits for, and the method that it has called there; no method of one that is held. A glance.
+/// Returns the process waited for, and the called method, `None` for a suspension. Stale at once.
 pub(crate) fn waits_for(pid: Pid) -> Option<(Pid, Option<&'static str>)> {
     let wait = EDGES.get(pid.slot()).and_then(Edge::read)?;
     let method = match wait.what {
@@ -165,7 +166,7 @@ pub(crate) fn waits_for(pid: Pid) -> Option<(Pid, Option<&'static str>)> {
     Some((pid_of(wait.on)?, method))
 }
 
-/// Returns how many processes wait for one other. Looks at each slot that was ever used.
+/// Returns how many processes have an edge. Visits each slot that was ever used.
 pub(crate) fn count() -> usize {
     TABLE.slots().filter(|slot| EDGES.get(slot.index()).and_then(Edge::stands).is_some()).count()
 }

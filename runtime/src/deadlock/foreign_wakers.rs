@@ -1,13 +1,13 @@
-//! How many wakers of a process others have: while there is one, something else than what the runtime knows of may make
-//! the process go on.
+//! The number of a process's wakers that other code holds: while there is one, events unknown to the runtime may resume
+//! the process.
 //!
 //! Counted in a [side table](crate::slots::side_table) of the slots, so that a waker owns nothing and may outlive its
-//! process. A word holds the generation that it counts for, and the count: the first waker of a later process in the
-//! slot begins anew, so that one that is never dropped keeps its own process from being found in a cycle, and no other.
+//! process. A word holds a generation and its count: the first waker of a later process in the slot starts again, so
+//! that a waker that is never dropped hides only its own process from the search for cycles.
 //!
-//! A waker that is woken is counted out after the wake is marked in the control lane, so that a thread that finds none
-//! lent finds the wake, and before the process runs for it, so that it finds none lent. One that is dropped without a
-//! wake while its process waits leaves that wait as it was: unseen.
+//! A waker that is woken is counted out after the wake is marked in the control lane, so that a thread that counts none
+//! finds the wake, and before the process runs for it, so that the process counts none. A waker that is dropped without
+//! a wake while its process waits leaves that wait as it was: unpublished.
 
 use super::wait_graph::Incarnation;
 use crate::env::world::World;
@@ -15,13 +15,13 @@ use crate::pid::{GENERATION_BITS, GENERATION_MASK, SLOT_BITS};
 use crate::slots::side_table::SideTable;
 use crate::sync::{AtomicU64, Ordering};
 
-/// Generation, and below it how many wakers of that one are lent; at [`MOST`] it is not known how many, and stays so.
+/// Generation, and below it the count of its wakers; at [`MOST`] the count is unknown, and stays so.
 static LENT: World<SideTable<AtomicU64>> = World::new(SideTable::new(|| AtomicU64::new(0)));
 
 const COUNT_BITS: u32 = SLOT_BITS;
 const MOST: u64 = (1 << COUNT_BITS) - 1;
 
-/// A waker of that process comes into the hands of others.
+/// Counts a new waker of that process.
 pub(crate) fn lend(life: Incarnation) {
     if let Some(lent) = LENT.make(index_of(life)) {
         let _of_a_later_life =
@@ -29,7 +29,7 @@ pub(crate) fn lend(life: Incarnation) {
     }
 }
 
-/// Drops one; returns whether it was the last one.
+/// Counts out a dropped waker; returns whether it was the last.
 pub(crate) fn give_back(life: Incarnation) -> bool {
     let lent = LENT.get(index_of(life));
     let before = lent.and_then(|lent| {
@@ -38,8 +38,8 @@ pub(crate) fn give_back(life: Incarnation) -> bool {
     before.is_some_and(|before| before & MOST == 1)
 }
 
-/// Returns whether others have wakers of that process, whose code runs on the calling thread, so that no first one is
-/// lent meanwhile.
+/// Returns whether other code has wakers of that process, which the calling thread runs, so that no first one can be
+/// added meanwhile.
 #[inline]
 pub(crate) fn is_lent(life: Incarnation) -> bool {
     LENT.get(index_of(life)).is_some_and(|lent| counts(lent.load(Ordering::Acquire), life))
@@ -50,13 +50,13 @@ fn index_of(life: Incarnation) -> u32 {
     (life >> GENERATION_BITS) as u32
 }
 
-/// Returns whether the word counts any of that life.
+/// Returns whether the word counts any of that incarnation.
 #[inline]
 fn counts(word: u64, life: Incarnation) -> bool {
     word >> COUNT_BITS == life & GENERATION_MASK && word & MOST != 0
 }
 
-/// The word after; `None` if it counts for a later process.
+/// Returns the incremented word; `None` if it counts for a later process.
 fn lent_once_more(word: u64, life: Incarnation) -> Option<u64> {
     let (counted, generation) = (word >> COUNT_BITS, life & GENERATION_MASK);
     match counted.cmp(&generation) {
@@ -66,7 +66,7 @@ fn lent_once_more(word: u64, life: Incarnation) -> Option<u64> {
     }
 }
 
-/// The word after; `None` if none of that life is counted, or too many were.
+/// Returns the decremented word; `None` if it counts none of that incarnation, or too many.
 fn lent_once_less(word: u64, life: Incarnation) -> Option<u64> {
     (counts(word, life) && word & MOST != MOST).then(|| word - 1)
 }

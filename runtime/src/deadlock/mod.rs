@@ -1,4 +1,4 @@
-//! Deadlock detection: which process waits for which, and what happens when a wait would close a cycle.
+//! Deadlock detection: the wait graph, and the response to a wait that would close a cycle.
 //!
 //! * [`wait_graph`]: the algorithm, without knowledge of slots;
 //! * [`edges`]: the wait graph of this program, one edge per slot;

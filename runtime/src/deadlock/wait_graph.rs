@@ -1,52 +1,54 @@
-//! The wait graph: who waits for whom, and what is done about a cycle.
+//! The wait graph: which process waits for which, and the response to a cycle.
 //!
-//! A process that can go on only when one other process has done something publishes an [`Edge`]: it waits for the
-//! answer to one call and for nothing else, or it is suspended because it has sent more than the other one has taken. A
-//! process that publishes an edge walks from its far end along the edges of others. If the walk leads back, no process
-//! of the cycle would ever go on: the call that closes it fails; a suspension that would close it is not made; and
-//! suspensions in a cycle that a call closes end. Waits that something else could end have no edge, and are left to
-//! their deadlines.
+//! A process that can be resumed only by one other process publishes an [`Edge`]: it waits for the answer to one call
+//! and for nothing else, or it is suspended because it has sent more than the other has taken. A process that publishes
+//! an edge walks along the edges of others from the far end of its own. If the walk leads back, no process of the cycle
+//! would ever be resumed: the call that closes it fails; a suspension that would close it is not made; and suspensions
+//! in a cycle that a call closes end. Waits that something else could end have no edge, and are left to their
+//! deadlines.
 //!
 //! # Steps
 //! * G1. The waiter writes its edge: first no number, then the rest, then the number (a sequence lock whose sequence
-//!   never comes again: see [`ticket`](crate::call::call_id)).
+//!   never repeats: see [`call_id`](crate::call::call_id)).
 //! * G2. A sequentially consistent fence.
-//! * G3. It walks from the far end of its edge ([`leads_back`]). Mostly there is no other edge, and that is all.
-//! * G4. If the walk came back: under a lock that all share, it looks again ([`cycle`]). It notes all edges of the
-//!   cycle, and then whether each is still the one that it noted, its call still open, and its process alive with
-//!   nothing to see to.
-//! * G5. Still under the lock, it withdraws its message, which the called process has not come to, and takes its own
-//!   edge away: its call fails. If its message is being handled already, it withdraws that of another process of the
-//!   cycle, whose call fails.
+//! * G3. It walks from the far end of its edge ([`leads_back`]). Mostly there is no other edge, and the walk ends at
+//!   once.
+//! * G4. If the walk came back: under a program-wide lock, it looks again ([`cycle`]). It notes all edges of the cycle,
+//!   and then checks that each is still the one that it noted, its call still open, and its process alive with no other
+//!   work.
+//! * G5. Still under the lock, it withdraws its message, which the called process has not taken, and removes its own
+//!   edge: its call fails. If its message is being handled already, it withdraws that of another process of the cycle,
+//!   whose call fails.
 //!
 //! # Why
-//! *A cycle is found.* Of all that closed the cycle at once let P's fence be the last. Each of the others wrote its
-//! edge before its own fence, which comes before P's, so P's walk finds it, or finds something newer, whose writer then
-//! walks itself and after P. Without G2 each may find the others' edges not yet written, and all wait for ever.
+//! *A cycle is found.* Of all processes that close the cycle concurrently, let P's fence be the last. Each of the
+//! others wrote its edge before its own fence, which precedes P's, so P's walk finds it, or finds something newer,
+//! whose writer then walks itself and after P. Without G2 each may find the others' edges unwritten, and all wait for
+//! ever.
 //!
 //! *A call that fails is never delivered.* Whether a message is withdrawn or handled is decided by one word (see
-//! [`ticket`](crate::call::call_id)). In a cycle there is one that can be withdrawn: were all of them being handled,
+//! [`call_id`](crate::call::call_id)). In a cycle there is one that can be withdrawn: were all of them being handled,
 //! each process of the cycle would have called the next one from within the method for the call of the one before,
 //! hence after it: around the cycle each call would be later than itself. If one has been taken since the second look,
 //! its process runs, and the cycle is open.
 //!
 //! *One call fails.* P's second look fails only if the cycle is open: an edge of it is gone, by another's G5 or because
-//! its call was answered; or a process of it has something to see to (a kill, a wake), writes its edge anew after that,
-//! and walks after P. The second process under the lock finds the first one's edge gone. Without the second look two
-//! that close the cycle at once may both fail.
+//! its call was answered; or a process of it has other work (a kill, a wake), writes its edge anew after that, and
+//! walks after P. The second process under the lock finds the first one's edge gone. Without the second look, two that
+//! close the cycle concurrently may both fail.
 //!
-//! *Nothing else fails.* Let T be the moment between the noting and the second reading in G4. An edge whose number is
-//! the same before and after was there at T. A called process that waits too has given no answer since it wrote its own
-//! edge, for it runs nothing meanwhile; answers that it gave or passed on before that are seen, since the noting
-//! acquired its edge, and the calls are looked at after the noting. So at T each process of the cycle waited for the
-//! next one, and none could go on but by the next one's doing.
+//! *Nothing else fails.* Let T be the moment between the noting and the second reading in G4. An edge with the same
+//! number before and after existed at T. A called process that waits too has given no answer since it wrote its own
+//! edge, since it runs nothing meanwhile; answers that it gave or passed on before that are seen, since the noting
+//! acquired its edge, and the calls are checked after the noting. So at T each process of the cycle waited for the next
+//! one, and none could be resumed except by the next one.
 //!
-//! A process that is run for nothing (by a left-over wake) takes its edge away before it runs and writes it anew after.
-//! A walk in between may miss it, and then its own walk is the one that finds the cycle.
+//! A process that runs without need (by a left-over wake) removes its edge before it runs and writes it anew after. A
+//! walk in between may miss it; then its own walk finds the cycle.
 //!
-//! Rejected: clearing the edge where a call is answered (a line of the caller's, touched by each answer: a call would
-//! cost half as much again); edges in words of the slot (both of its lines are full); a search now and then by a thread
-//! (a cycle would be found late, and the call that closed it would not be known).
+//! Rejected: clearing the edge where a call is answered (a cache line of the caller's, touched by each answer: a call
+//! would cost half as much again); edges in words of the slot (both of its lines are full); a periodic search by a
+//! thread (a cycle would be found late, and the call that closed it would be unknown).
 
 use crate::call::call_id::{CallId, NUMBER_BITS};
 use crate::mailbox::node::MailNode;
@@ -56,24 +58,23 @@ use std::ptr;
 /// A process in one word: slot, and generation below it.
 pub(crate) type Incarnation = u64;
 
-/// How many edges a walk follows. A longer cycle is left to its deadlines.
+/// The longest walk. A longer cycle is left to its deadlines.
 const DEPTH: usize = 64;
 
-/// Below the number: the length of the method's name, and above that whether the process blocks.
+/// Below the number: the length of the method's name, and a bit for whether the process blocks its thread.
 const LOW_BITS: u32 = 64 - NUMBER_BITS;
 const BLOCKS: u64 = 1 << (LOW_BITS - 1);
 const LENGTH: u64 = BLOCKS - 1;
 
-/// What a process waits for: its place in the graph. Only the thread that runs the process publishes, which the words
-/// below rest on: of two that publish at once one edge would be read with parts of both, the text of a name with
-/// another's length among them. Anyone reads.
+/// The edge of a process. Only the thread that runs the process publishes: if two threads did so at once, a reader
+/// could combine parts of both, such as the text of one name with the length of another. Any thread reads.
 #[derive(Debug)]
 pub(crate) struct Edge {
-    /// The number of the call or the hold, and below it the length of the method's name and a mark. Zero: there is no
+    /// The number of the call or the suspension, and below it the length of the method's name and a mark. Zero: no
     /// edge.
     number: AtomicU64,
     on: AtomicU64,
-    /// The node of the call's ticket; null of a hold.
+    /// The node of the call; null for a suspension.
     node: AtomicPtr<MailNode>,
     /// The text of the method's name.
     method: AtomicPtr<u8>,
@@ -82,22 +83,22 @@ pub(crate) struct Edge {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Edge>() == 32);
 
-/// What an edge says.
+/// The content of an edge.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
-    /// Whom the process waits for.
+    /// The process that this one waits for.
     pub(crate) on: Incarnation,
     pub(crate) what: What,
-    /// Whether it blocks a thread meanwhile, and sees to nothing else before the wait is over.
+    /// Whether the process blocks a thread, and does nothing else before the wait is over.
     pub(crate) blocks: bool,
 }
 
-/// What a process waits for.
+/// The purpose of a wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum What {
     /// The answer to a call of that method.
     Call(CallId, &'static str),
-    /// Room in a mailbox. The number is its own.
+    /// Room in a mailbox, with a unique number.
     Suspension(u64),
 }
 
@@ -110,39 +111,39 @@ impl What {
     }
 }
 
-/// Where the edges are.
+/// Access to the edges and processes.
 pub(crate) trait Places {
-    /// What it takes to tell a process that its call has failed.
+    /// The value needed to fail the call of a process.
     type Caller;
 
-    /// The edge of a process; `None` if it has never had one.
+    /// Returns the edge of a process; `None` if it has never had one.
     fn edge(&self, life: Incarnation) -> Option<&Edge>;
 
-    /// Returns whether the process lives and, unless it blocks, has nothing to see to: else it runs presently, and then
-    /// it ends, or waits for something else, or looks itself.
+    /// Returns whether the process is alive and, unless it blocks, has no other work: otherwise it runs soon, and then
+    /// it ends, waits for something else, or looks itself.
     fn is_stuck(&self, life: Incarnation, blocks: bool) -> bool;
 
-    /// Withdraws the message of another process's call, unless it is being handled. Returns who is to be told.
+    /// Withdraws the message of another process's call, unless it is being handled. Returns the caller to notify.
     fn withdraw(&self, ticket: CallId) -> Option<Self::Caller>;
 }
 
-/// A cycle that has been closed.
+/// The response to a closed cycle.
 #[derive(Debug)]
 pub(crate) enum Closed<C> {
-    /// By a call: each of the cycle, with the method that it called. The message of the last to come, who is the first
-    /// here, has been withdrawn, and its edge taken away.
+    /// A call closed it: the calls of the cycle, with their methods. The message of the first, which closed it, was
+    /// withdrawn, and its edge removed.
     Calls(Vec<(Incarnation, &'static str)>),
-    /// By a call that is being handled. The message of another one, who is the first here, has been withdrawn; that one
-    /// is to be told.
+    /// A call that is being handled closed it: the message of the first of these was withdrawn instead, and its caller
+    /// is to be notified.
     Another(C, Vec<(Incarnation, &'static str)>),
-    /// By a call, and these were held in it: they are held no more, and to be woken.
+    /// A call closed it, and these were suspended in it: they are resumed.
     Suspended(Vec<Incarnation>),
-    /// By a hold, which has been taken away.
+    /// A suspension closed it, and was removed.
     Suspension,
 }
 
 impl Edge {
-    /// None.
+    /// An empty edge.
     pub(crate) fn unused() -> Self {
         Self {
             number: AtomicU64::new(0),
@@ -169,14 +170,13 @@ impl Edge {
         self.number.store(wait.what.number() << LOW_BITS | blocks | length as u64, Ordering::Release);
     }
 
-    /// The process waits no more, or for something else too.
+    /// Removes the edge: the process no longer waits, or waits for something else too.
     #[inline]
     pub(crate) fn withdraw(&self) {
         self.number.store(0, Ordering::Release);
     }
 
-    /// The wait for that call is over, if the edge still says so: it may be that of a later wait, or of a later
-    /// process.
+    /// Removes the edge if it is still that of this call: it may be that of a later wait, or of a later process.
     #[inline]
     pub(crate) fn withdraw_call(&self, call: u64) {
         if self.number.load(Ordering::Relaxed) >> LOW_BITS == call {
@@ -184,14 +184,14 @@ impl Edge {
         }
     }
 
-    /// Takes a hold away that is another process's. Returns whether it was still there.
+    /// Removes another process's suspension. Returns whether it still existed.
     fn lift(&self, hold: u64) -> bool {
         let number = self.number.load(Ordering::Relaxed);
         number >> LOW_BITS == hold
             && self.number.compare_exchange(number, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// What the edge says, if there is one and it is not being written at this moment.
+    /// Returns the content, unless there is none or it is being written.
     pub(crate) fn read(&self) -> Option<Wait> {
         let before = self.number.load(Ordering::Acquire);
         if before == 0 {
@@ -205,7 +205,7 @@ impl Edge {
             return None;
         }
         let number = before >> LOW_BITS;
-        // SAFETY: null, or made of a `&'static MailNode`.
+        // SAFETY: null, or made from a `&'static MailNode`.
         let what = match unsafe { node.as_ref() } {
             Some(node) => What::Call(CallId::of(node, number), text(method, (before & LENGTH) as usize)),
             None => What::Suspension(number),
@@ -213,7 +213,7 @@ impl Edge {
         Some(Wait { on, what, blocks: before & BLOCKS != 0 })
     }
 
-    /// What the edge says, if that still holds: a call that has been answered, or given up, leaves its edge behind.
+    /// Returns the content if it is still valid: a call that was answered, or abandoned, leaves its edge behind.
     pub(crate) fn stands(&self) -> Option<Wait> {
         self.read().filter(|wait| match wait.what {
             What::Call(ticket, _) => ticket.is_open(),
@@ -222,21 +222,20 @@ impl Edge {
     }
 }
 
-/// The length of a name that is too long: cut at the start of a character.
+/// Returns the greatest length for a name that is too long, at a character boundary.
 #[cold]
 fn cut(method: &str) -> usize {
     method.floor_char_boundary(LENGTH as usize)
 }
 
-/// The method's name of an edge that was read whole.
+/// Returns the name in an edge that was read whole.
 fn text(method: *mut u8, length: usize) -> &'static str {
-    // SAFETY: the pointer and the length were written together from a `&'static str`, whose length was cut at most, at
-    // the start of a character; the numbers before and after say that they were read together.
+    // SAFETY: pointer and length were written together from a `&'static str`, with the length cut at a character
+    // boundary at most; the equal numbers before and after show that they were read together.
     unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(method, length)) }
 }
 
-/// Publishes that the process `from` waits, and nothing else can make it go on: steps G1 to G5. `edge` is its
-/// own.
+/// Publishes that the process `from` waits, and that nothing else can resume it: steps G1 to G5. `edge` is its own.
 #[inline]
 pub(crate) fn publish<P: Places>(
     places: &P,
@@ -253,7 +252,7 @@ pub(crate) fn publish<P: Places>(
     close(places, second_look, from, edge, wait)
 }
 
-/// Returns whether the edges lead from `on` back to `from`: step G3. What they say may be stale.
+/// Returns whether the edges lead from `on` back to `from`: step G3. The edges may be stale.
 #[inline]
 pub(crate) fn leads_back(places: &impl Places, from: Incarnation, on: Incarnation) -> bool {
     let mut next = on;
@@ -290,7 +289,7 @@ fn close<P: Places>(
     });
     let held: Vec<(Incarnation, u64)> = holds.collect();
     if !held.is_empty() {
-        // One that is gone was taken away by another process, which has opened the cycle.
+        // A missing one was removed by another process, which opened the cycle.
         let lifted = held.into_iter().filter(|(life, hold)| places.edge(*life).is_some_and(|edge| edge.lift(*hold)));
         return Some(Closed::Suspended(lifted.map(|(life, _)| life).collect()));
     }
@@ -310,7 +309,7 @@ fn close<P: Places>(
     Some(Closed::Another(caller, calls))
 }
 
-/// The cycle that the edge of `from` closes, if it does. Under the lock: step G4.
+/// Returns the cycle that the edge of `from` closes, if any. Under the lock: step G4.
 fn cycle(places: &impl Places, from: Incarnation, wait: Wait) -> Option<Vec<(Incarnation, Wait)>> {
     let mut cycle = vec![(from, wait)];
     let mut next = wait.on;
@@ -322,7 +321,7 @@ fn cycle(places: &impl Places, from: Incarnation, wait: Wait) -> Option<Vec<(Inc
         cycle.push((next, wait));
         next = wait.on;
     }
-    // All of them are noted. From here on what each process did before it wrote its edge is seen.
+    // All edges are noted. Everything that each process did before it wrote its edge is visible from here on.
     fence(Ordering::Acquire);
     let stands = |&(life, noted): &(Incarnation, Wait)| {
         let now = places.edge(life).and_then(Edge::stands);

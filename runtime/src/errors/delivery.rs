@@ -1,20 +1,20 @@
-//! How far a message came whose send or call has failed.
+//! Whether the message of a failed send or call was delivered.
 
 use std::fmt;
 
-/// How far a message came that was sent, or called with, in vain: what decides whether it may be repeated.
+/// Whether the message of a failed send or call was delivered, and so whether it may be repeated.
 ///
 /// A message that was *not delivered* can be repeated without harm. One whose delivery is *unknown* may have been
-/// handled, in whole or in part, or be handled later: repeat it only if it is *idempotent*, so that handling it twice
-/// is as good as once, and undo nothing on the assumption that it was not handled. The guide's chapter *Calls* shows
-/// how.
+/// handled, in whole or in part, or may be handled later: repeat it only if it is *idempotent*, so that handling it
+/// twice has the effect of once, and undo nothing on the assumption that it was not handled. The guide's chapter
+/// *Calls* shows how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Delivery {
-    /// No method has seen it, and none will.
+    /// No method has seen it or will.
     NotDelivered,
-    /// It may have been handled, in whole or in part, or be handled later.
+    /// It may have been handled, in whole or in part, or may be handled later.
     Unknown,
-    /// Its method has seen it and returned.
+    /// Its method has received it and returned.
     Handled,
 }
 

@@ -1,8 +1,8 @@
-//! What goes wrong between processes: each error says what was expected, what came, and what to do.
+//! Errors: each says what was expected, what came, and what to do.
 //!
-//! By who meets them: those who send or call ([`sending`]), who start a process ([`starting`]), who name one or look
-//! for it ([`naming`]), the process itself ([`stepping`]), and the owner of the runtime ([`running`]). [`delivery`] and
-//! [`words`] are for all of them.
+//! By who gets them: senders and callers ([`sending`]), spawners ([`starting`]), users of names ([`naming`]), the
+//! process itself ([`stepping`]), and the owner of the runtime ([`running`]). [`delivery`] and [`words`] serve all of
+//! them.
 
 pub(crate) mod delivery;
 pub(crate) mod naming;

@@ -1,8 +1,8 @@
-//! What those meet who give a process a name, take it into a group, or look for it.
+//! Errors of names, groups and lookups.
 
 use crate::pid::Pid;
 
-/// A text that can be no name.
+/// An invalid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadName {
@@ -14,12 +14,12 @@ pub enum BadName {
     TooLong {
         /// Its length.
         bytes: usize,
-        /// What a name can have.
+        /// The greatest length.
         longest: usize,
     },
 }
 
-/// Why a process was not given a name.
+/// The reason why a process was not registered under a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NameError {
@@ -28,10 +28,10 @@ pub enum NameError {
     Taken {
         /// The name.
         name: String,
-        /// Who has it.
+        /// Its holder.
         holder: Pid,
     },
-    /// The process that was to have it has ended, or its PID was never given out in this program.
+    /// The process to register has ended, or its PID was never given out in this program.
     #[error("{pid} is no living process of this program, and cannot be given the name `{name}`")]
     Gone {
         /// The name.
@@ -39,43 +39,43 @@ pub enum NameError {
         /// The PID.
         pid: Pid,
     },
-    /// The name is none that a process can have.
+    /// The name is invalid.
     #[error(transparent)]
     BadName(#[from] BadName),
 }
 
-/// Why a process did not become a member of a group, or a subscriber.
+/// The reason why a process did not become a member of a group, or a subscriber.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JoinError {
-    /// It has ended, or its PID was never given out in this program.
+    /// The process has ended, or its PID was never given out in this program.
     #[error("{0} is no living process of this program")]
     Gone(Pid),
-    /// The name of the group or topic is none.
+    /// The name of the group or topic is invalid.
     #[error(transparent)]
     BadName(#[from] BadName),
 }
 
-/// Why a name gave no address.
+/// The reason why a name has no such address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WhereisError {
     /// No process has the name.
     #[error("no process has the name `{name}`; register one, or spawn one with `.named(…).or_existing()`")]
     Unknown {
-        /// The name, or how it begins.
+        /// The name, shortened if it is long.
         name: String,
     },
-    /// The process that has it is of another type.
+    /// The holder has another type.
     #[error(transparent)]
     Address(#[from] AddressError),
 }
 
-/// A PID that is not of the asked type.
+/// A PID whose process is not of the requested type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
-    /// No such process lives.
+    /// No such process is alive.
     #[error("{0} is no living process")]
     Gone(Pid),
     /// The process is of another type.
@@ -83,19 +83,19 @@ pub enum AddressError {
     Type {
         /// The PID.
         pid: Pid,
-        /// What it was taken for.
+        /// The requested type.
         expected: &'static str,
-        /// What it is.
+        /// The actual type.
         found: &'static str,
     },
-    /// The process does not answer the protocol.
+    /// The process does not implement the protocol.
     #[error("{pid} is a `{found}`, which does not answer the protocol `{protocol}`")]
     Protocol {
         /// The PID.
         pid: Pid,
-        /// What it was asked for.
+        /// The protocol.
         protocol: &'static str,
-        /// What it is.
+        /// The type of the process.
         found: &'static str,
     },
 }

@@ -1,4 +1,4 @@
-//! What those meet who send or call: a message is refused, or a call gets no answer.
+//! Errors of sends and calls.
 
 use super::delivery::Delivery;
 use super::starting::EntryError;
@@ -8,32 +8,32 @@ use crate::pid::Pid;
 use std::convert::Infallible;
 use std::fmt;
 
-/// A message that was refused; it comes back whole, and was not delivered.
+/// A refused message. It is returned whole, and was not delivered.
 #[derive(Clone, PartialEq)]
 pub struct SendError<M> {
     /// The message.
     pub message: M,
-    /// Why it was refused.
+    /// The reason.
     pub reason: SendFailure,
 }
 
-/// Why a message was refused.
+/// The reason why a message was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendFailure {
     /// The process has ended, or its PID was never given out.
     #[error("{0} is no living process; find the present one by name, or monitor it to learn of its end")]
     Gone(Pid),
-    /// The process is a child that has ended and that its supervisor starts again; no process serves at the moment.
+    /// The process is a child that has ended and is being restarted.
     #[error(
         "{0} is being restarted; try again later, wait for its successor with `send_wait` or `wait_for_restart`, or have \
          its supervisor keep what is sent meanwhile with `keep_messages`"
     )]
     Restarting(Pid),
-    /// The runtime of the process is being shut down, or has been.
+    /// The runtime of the process is being shut down, or was shut down.
     #[error("{0} belongs to a runtime that has been shut down")]
     Shutdown(Pid),
-    /// The PID belongs to a node that this program has no way to.
+    /// The PID belongs to a node that this program has no transport to.
     #[error("{0} lives on a node that this program is not connected to; connect the router to it")]
     UnknownNode(Pid),
     /// The PID belongs to a host that this program does not have.
@@ -42,27 +42,27 @@ pub enum SendFailure {
     /// The mailbox is full.
     #[error("the mailbox of {0} is full; try again later, or wait for room with `send_wait`")]
     Full(Pid),
-    /// No process has the name that the message was for.
+    /// No process has the name that the message was sent to.
     #[error("no process has that name; register one, or spawn one with `.named(…).or_existing()`")]
     UnknownName,
-    /// A timer was asked for, and there is no runtime to keep it.
+    /// A timer was requested, and there is no runtime to keep it.
     #[error("{0} is run by no scheduler, so nobody can keep the time for it; send at once instead")]
     NoTimer(Pid),
 }
 
 impl SendFailure {
-    /// How far the message came: it was not delivered, whatever the reason.
+    /// Returns whether the message was delivered: never.
     pub fn delivery(&self) -> Delivery {
         Delivery::NotDelivered
     }
 
-    /// Returns whether the same message may well be accepted later.
+    /// Returns whether the same message may be accepted later.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Full(_) | Self::Restarting(_))
     }
 
-    /// The same of the PID that the sender used, which pointed on to the one that refused. What is said of nodes and
-    /// hosts stays: it is true of that one only.
+    /// Replaces the PID by that of the alias which the sender used. Reasons about nodes and hosts are kept: they hold
+    /// only for the target.
     pub(crate) fn about(self, pid: Pid) -> Self {
         match self {
             Self::Gone(_) => Self::Gone(pid),
@@ -75,12 +75,12 @@ impl SendFailure {
 }
 
 impl<M> SendError<M> {
-    /// How far the message came: it was not delivered, whatever the reason.
+    /// Returns whether the message was delivered: never.
     pub fn delivery(&self) -> Delivery {
         self.reason.delivery()
     }
 
-    /// Returns whether the same message may well be accepted later.
+    /// Returns whether the same message may be accepted later.
     pub fn is_retryable(&self) -> bool {
         self.reason.is_retryable()
     }
@@ -100,7 +100,7 @@ impl<M> fmt::Display for SendError<M> {
 
 impl<M> std::error::Error for SendError<M> {}
 
-/// Why a message could not be sent by the name of its method. It was not delivered.
+/// The reason why a message could not be sent by the name of its method. It was not delivered.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MessageError {
@@ -115,7 +115,7 @@ pub enum MessageError {
         /// Its type.
         process: &'static str,
     },
-    /// There is no type to look its messages up by.
+    /// The process has no type in which messages could be looked up.
     #[error(
         "the type of {0} is not known here: it is a mailbox, a process of another node, or an address behind which no process \
          has been yet; send the message as a value with `send`"
@@ -126,15 +126,15 @@ pub enum MessageError {
     Unknown {
         /// The type of the process.
         process: &'static str,
-        /// The message asked for.
+        /// The requested message.
         message: String,
-        /// The messages there are: the names of its methods, then those of the protocols that it answers.
+        /// The known messages: the names of its methods, then those of the protocols that it implements.
         has: Vec<String>,
     },
-    /// The inputs do not fit it.
+    /// The inputs do not fit the message.
     #[error(transparent)]
     Inputs(Box<EntryError>),
-    /// The inputs are no JSON, or neither an array nor an object.
+    /// The inputs are not valid JSON, or neither an array nor an object.
     #[error("the inputs have to be a JSON array, or a JSON object with a value for each input's name: {0}")]
     Json(String),
     /// The message was refused.
@@ -143,7 +143,7 @@ pub enum MessageError {
 }
 
 impl MessageError {
-    /// Returns whether the same may well be sent later.
+    /// Returns whether the same message may be accepted later.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Refused(reason) if reason.is_retryable())
     }
@@ -155,9 +155,9 @@ impl From<EntryError> for MessageError {
     }
 }
 
-/// Why a call got no answer. `E` is the error of the called method.
+/// The reason why a call got no answer. `E` is the error of the called method.
 ///
-/// [`delivery`](Self::delivery) says for each of them whether the message may have been handled.
+/// [`delivery`](Self::delivery) tells for each whether the message may have been handled.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError<E = Infallible> {
@@ -167,12 +167,11 @@ pub enum CallError<E = Infallible> {
     /// The process had ended before, or ended before it took the message. Not delivered.
     #[error("the called process ended before it took the message ({0}), which was not delivered")]
     Gone(ExitReason),
-    /// The process ended with the call in its hands: in its method, or holding its [`Reply`](crate::Reply). The message
-    /// may have been handled.
+    /// The process ended while it had the call: in its method, or holding its [`Reply`](crate::Reply). The message may
+    /// have been handled.
     #[error("the called process ended with the call in its hands ({0}), which may have been handled")]
     Died(ExitReason),
-    /// The deadline passed. The message may have been handled, or be handled later; the answer, should it come, is
-    /// dropped.
+    /// The deadline passed. The message may have been handled, or may be handled later; a late answer is dropped.
     #[error(
         "no answer before the deadline; give the call more time with `.timeout(…)`, or find out what the process waits for"
     )]
@@ -180,14 +179,14 @@ pub enum CallError<E = Infallible> {
     /// The mailbox was full. Not delivered.
     #[error("the mailbox of the called process is full; try again later, or wait for room with `send_wait`")]
     Full,
-    /// The called process is a child that has ended and that its supervisor starts again; no process serves at the
-    /// moment. Not delivered. [`Call::wait_for_restart`](crate::Call::wait_for_restart) waits for its successor.
+    /// The called process is a child that has ended and is being restarted. Not delivered.
+    /// [`Call::wait_for_restart`](crate::Call::wait_for_restart) waits for its successor.
     #[error(
         "the called process is being restarted; try again later, wait for its successor with `wait_for_restart`, or have its \
          supervisor keep what is sent meanwhile with `keep_messages`"
     )]
     Restarting,
-    /// The call would have waited for itself. Not delivered: the message is withdrawn if it had been sent.
+    /// The call would have waited for itself. Not delivered: a message that had been sent was withdrawn.
     #[error("the call would wait for itself: {0}")]
     Cycle(Cycle),
     /// The process took the message and dropped the call without answering it. The message may have been handled.
@@ -196,10 +195,10 @@ pub enum CallError<E = Infallible> {
     /// The process has no method for a message of this type. Not delivered.
     #[error("the called process does not understand the message; check the type of the process and of the message")]
     Unhandled,
-    /// The process answered with a value of another type than the call expects. The message was handled.
+    /// The process answered with a value of another type. The message was handled.
     #[error("the called process answered with a value of another type than the call expects")]
     Mismatch,
-    /// The runtime of the process is being shut down, or has been. Not delivered.
+    /// The runtime of the process is being shut down, or was shut down. Not delivered.
     #[error("the runtime of the called process has been shut down")]
     Shutdown,
 }
@@ -216,14 +215,14 @@ impl<E> CallError<E> {
         }
     }
 
-    /// Returns whether the same call may be made again as it is: it may well succeed later, and, since it was not
-    /// delivered, nothing can happen twice. A [`Timeout`](Self::Timeout) is no such error, nor are [`Died`](Self::Died)
-    /// and [`Dropped`](Self::Dropped): repeat those calls only if their message is idempotent.
+    /// Returns whether the same call may be repeated as it is: it may succeed later, and since it was not delivered,
+    /// nothing can happen twice. False for [`Timeout`](Self::Timeout), [`Died`](Self::Died) and
+    /// [`Dropped`](Self::Dropped): repeat those only if their message is idempotent.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Full | Self::Restarting)
     }
 
-    /// The error of the called method, if it was that.
+    /// Returns the error of the called method, if there is one.
     pub fn failed(self) -> Option<E> {
         match self {
             Self::Failed(error) => Some(error),
@@ -233,7 +232,7 @@ impl<E> CallError<E> {
 }
 
 impl CallError {
-    /// The same, for a call that could have failed with an `E`.
+    /// Changes the error type of a call that cannot have failed with an `E`.
     pub(crate) fn widen<E>(self) -> CallError<E> {
         match self {
             Self::Failed(never) => match never {},
@@ -272,10 +271,10 @@ impl<M, E> From<SendError<M>> for CallError<E> {
     }
 }
 
-/// A cycle of calls in which everyone waits for the next.
+/// A cycle of calls in which each process waits for the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cycle {
-    /// Who waits, and the method that it called; the last waits for the first.
+    /// The waiting processes, and the methods that they called; the last waits for the first.
     pub calls: Vec<(Pid, &'static str)>,
 }
 

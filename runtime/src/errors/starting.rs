@@ -1,4 +1,4 @@
-//! What those meet who start a process: it is not spawned, its entry does not fit, or it gives no result.
+//! Errors of spawns, entries and results.
 
 use super::naming::{BadName, NameError};
 use super::words::{are, count, did_you_mean, list};
@@ -7,7 +7,7 @@ use crate::mailbox::bound::{Bound, WrongBound};
 use crate::pid::Pid;
 use std::convert::Infallible;
 
-/// Why a process could not be spawned. Nothing of it is left.
+/// The reason why a process could not be spawned. Everything it had acquired was released.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpawnError {
@@ -23,13 +23,13 @@ pub enum SpawnError {
     /// A start hook refused it.
     #[error("a start hook refused the process: {0}")]
     Refused(String),
-    /// As many processes live as the host allows.
+    /// The host's limit of live processes is reached.
     #[error("{limit} processes live, as many as the host allows; raise `process_limit`, or wait for one to end")]
     Limit {
-        /// How many may live.
+        /// The limit.
         limit: usize,
     },
-    /// The builder had been used already.
+    /// The spawn had been used already.
     #[error("this spawn has been started already; call `spawn` again for another process")]
     Used,
     /// Another process has the name.
@@ -37,24 +37,24 @@ pub enum SpawnError {
     Name {
         /// The name.
         name: String,
-        /// Who has it.
+        /// Its holder.
         holder: Pid,
     },
     /// The bound of its mailbox is zero.
     #[error("a mailbox for 0 messages would let nothing through; give a bound of at least 1, or `Bound::Unbounded`")]
     Mailbox,
-    /// The soft bound of its mailbox is larger than can be measured.
+    /// The soft bound of its mailbox is greater than the lengths that can be measured.
     #[error(
         "a mailbox with a soft bound of {came} messages was asked for, and {most} is the most that can be measured; give a \
          smaller bound, `Bound::Hard`, which is counted exactly, or `Bound::Unbounded`"
     )]
     SoftBound {
-        /// What was asked for.
+        /// The bound that was given.
         came: usize,
-        /// The most there can be: [`Bound::MOST_SOFT`](crate::Bound::MOST_SOFT).
+        /// The greatest bound: [`Bound::MOST_SOFT`](crate::Bound::MOST_SOFT).
         most: usize,
     },
-    /// It was to be bound to the process that spawns it, and no process does.
+    /// An option that binds it to its spawner, which is not a process.
     #[error(
         "`{option}` binds a process to the one that spawns it, but this is not spawned by a process; spawn it \
             from inside one, or leave that out"
@@ -63,78 +63,78 @@ pub enum SpawnError {
         /// The option.
         option: &'static str,
     },
-    /// The name is none that a process can have.
+    /// The name is invalid.
     #[error(transparent)]
     BadName(#[from] BadName),
-    /// The process that has the name is none of the type that was to be spawned.
+    /// The holder of the name has another type.
     #[error("the name `{name}` belongs to {pid}, which is a `{found}`, not a `{expected}`; choose another name")]
     NameType {
         /// The name.
         name: String,
-        /// Who has it.
+        /// Its holder.
         pid: Pid,
-        /// What was to be spawned.
+        /// The type to spawn.
         expected: &'static str,
-        /// What that is.
+        /// The type of the holder.
         found: &'static str,
     },
     /// All 2^28 slots are in use.
     #[error("all {} slots for processes are in use", 1_u32 << crate::pid::SLOT_BITS)]
     Slots,
-    /// A pool that may have no members.
+    /// A pool that can never have a member.
     #[error(
         "a pool of {least} to {most} members would serve nobody; let it have at least one, and no fewer than {least}"
     )]
     NoMembers {
-        /// How many it is to have at least.
+        /// The least number of members.
         least: usize,
-        /// How many it may have.
+        /// The greatest number of members.
         most: usize,
     },
-    /// The window in which a pool counts the restarts of its members has no length.
+    /// The window for counting restarts of members has no length.
     #[error(
         "an intensity of {restarts} restarts within no time counts none; give a longer time, or `u32::MAX` \
             restarts for no limit"
     )]
     Window {
-        /// How many restarts were to be allowed.
+        /// The number of restarts to allow.
         restarts: u32,
     },
-    /// Processes spawned each other from their `init` too deep.
+    /// Processes spawned each other from their `init`, nested too deeply.
     #[error("{depth} processes are starting inside one another; spawn from a step instead of from the entry")]
     Depth {
-        /// How deep.
+        /// The depth.
         depth: usize,
     },
-    /// The system gives no thread for a pinned process.
+    /// The system refused a thread for a pinned process.
     #[error(
         "no thread could be started for the process, which is pinned to one: {0}; let fewer of them live at a time"
     )]
     Thread(String),
 }
 
-/// Why a process could not be started by name.
+/// The reason why a process could not be started by name.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
     /// No process type is registered under that name.
     #[error("no process type `{name}` is registered; there {}{}", are(has), did_you_mean(name, has))]
     Unknown {
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// The names that are registered.
+        /// The registered names.
         has: Vec<String>,
     },
-    /// The inputs are no JSON, or neither an array nor an object.
+    /// The inputs are not valid JSON, or neither an array nor an object.
     #[error("the inputs have to be a JSON array, or a JSON object with a value for each input's name: {0}")]
     Json(String),
-    /// It could not be spawned; the entry and its inputs are checked there.
+    /// It could not be spawned, or the entry or its inputs do not fit.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
 }
 
-/// Why an entry could not be started by its name; or, as [`MessageError::Inputs`](crate::error::MessageError::Inputs),
-/// why a message could not be sent by that of its method.
+/// The reason why an entry, or with [`MessageError::Inputs`](crate::error::MessageError::Inputs) a message, could not
+/// be used by its name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EntryError {
@@ -143,9 +143,9 @@ pub enum EntryError {
     Unknown {
         /// The process type.
         process: String,
-        /// The entry asked for.
+        /// The requested entry.
         entry: String,
-        /// The entries there are.
+        /// The known entries.
         has: Vec<String>,
     },
     /// The wrong number of inputs.
@@ -155,14 +155,14 @@ pub enum EntryError {
         process: String,
         /// The entry, or the message.
         entry: String,
-        /// How many inputs it takes.
+        /// The number that it takes.
         expected: usize,
-        /// How many came.
+        /// The number that was given.
         came: usize,
-        /// The inputs it takes, with their types.
+        /// Its inputs, with their types.
         inputs: Vec<String>,
     },
-    /// A JSON object without a value for an input that needs one.
+    /// A JSON object lacks a required input.
     #[error("input `{input}` of `{process}::{entry}`, of type `{expected}`, is not there; give it a value")]
     Missing {
         /// The process type.
@@ -174,16 +174,16 @@ pub enum EntryError {
         /// Its type.
         expected: String,
     },
-    /// A JSON object with a name that no input has.
+    /// A JSON object has an unknown input.
     #[error("`{process}::{entry}` has no input `{input}`; it has {}{}", list(has), did_you_mean(input, has))]
     UnknownInput {
         /// The process type.
         process: String,
         /// The entry, or the message.
         entry: String,
-        /// The name, or how it begins.
+        /// The name, shortened if it is long.
         input: String,
-        /// The names of the inputs there are.
+        /// The known inputs.
         has: Vec<String>,
     },
     /// An input of the wrong type.
@@ -200,12 +200,12 @@ pub enum EntryError {
         input: String,
         /// Its type.
         expected: String,
-        /// What came instead.
+        /// What was given instead.
         came: String,
     },
 }
 
-/// Why a process did not start.
+/// The reason why the start of a process failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InitError {
@@ -218,26 +218,26 @@ pub enum InitError {
     /// The entry panicked.
     #[error("{0}")]
     Panicked(crate::exit::Panic),
-    /// It had been started before.
+    /// It was already started.
     #[error("the process has been started already; `init` is called once")]
     Twice,
 }
 
 impl InitError {
-    /// The error of an entry that failed.
+    /// Makes the error of an entry that failed.
     pub fn failed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Failed(error.into())
     }
 }
 
-/// Why an entry gave no result. `E` is the error of the entry.
+/// The reason why an entry gave no result. `E` is the error of the entry.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError<E = Infallible> {
     /// The entry returned this error.
     #[error("{0}")]
     Failed(E),
-    /// The process ended otherwise.
+    /// The process ended in another way.
     #[error("the process ended without a result ({0})")]
     Ended(ExitReason),
 }

@@ -1,4 +1,4 @@
-//! What a process meets in its steps: it ends itself, what it yielded fails, or its time is over.
+//! Errors of steps, yields and timeouts.
 
 use super::delivery::Delivery;
 use super::sending::CallError;
@@ -6,17 +6,17 @@ use crate::exit::ExitReason;
 use std::fmt;
 use std::time::Duration;
 
-/// Why a process ended itself in a step: any error, or a text.
+/// The error with which a process ends itself in a step: any error, or a text.
 #[derive(Debug)]
 pub struct ProcessError(Box<dyn std::error::Error + Send + Sync>);
 
 impl ProcessError {
-    /// An error that says `what`.
+    /// Makes an error from `what`.
     pub fn new(what: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self(what.into())
     }
 
-    /// The error, if it is an `E`.
+    /// Returns the error, if it is an `E`.
     pub fn downcast_ref<E: std::error::Error + 'static>(&self) -> Option<&E> {
         self.0.downcast_ref()
     }
@@ -32,8 +32,8 @@ impl fmt::Display for ProcessError {
     }
 }
 
-/// So that `?` works on any error inside a step. (This is why a `ProcessError` is no `Error` itself; it turns into a
-/// boxed one instead.)
+/// Lets `?` convert any error in a step. (For this reason `ProcessError` does not implement `Error`; it converts to a
+/// boxed one.)
 impl<E: std::error::Error + Send + Sync + 'static> From<E> for ProcessError {
     fn from(error: E) -> Self {
         Self(Box::new(error))
@@ -52,20 +52,20 @@ impl From<ProcessError> for Box<dyn std::error::Error> {
     }
 }
 
-/// A step that a process cannot take. The scheduler never makes one; a machine that is driven by hand refuses it, and
-/// its [`ProcessError`] can be [downcast](ProcessError::downcast_ref) to this.
+/// An invalid step. The scheduler never makes one; a machine that is driven by hand refuses it with a [`ProcessError`]
+/// that can be [downcast](ProcessError::downcast_ref) to this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StepError {
     /// The process has not been started.
     #[error("a step before `init`; start the process first")]
     BeforeInit,
-    /// The process is over.
+    /// The process has ended.
     #[error("a step after the process was done; make a new one")]
     AfterDone,
 }
 
-/// Why a yield failed.
+/// The reason why a yield failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommandError {
@@ -84,7 +84,7 @@ pub enum CommandError {
     /// The handler panicked.
     #[error("the handler of the command panicked: {0}")]
     Panicked(String),
-    /// A call that was yielded got no answer.
+    /// A yielded call got no answer.
     #[error(transparent)]
     Call(#[from] CallError),
 }
@@ -101,7 +101,7 @@ impl CommandError {
     }
 }
 
-/// The time that something was given is over. What it was doing is dropped.
+/// A timeout: the future did not complete in time and was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("it did not come to an end in {0:?}, and was dropped")]
 pub struct Elapsed(pub Duration);

@@ -1,8 +1,8 @@
-//! How what was found, and what there is instead, is put into words.
+//! Wording of errors: values, types and suggestions.
 
 use crate::mailbox::payload::Payload;
 
-/// What a payload was, for people: its value where that is known, else its type.
+/// Describes a payload: by its value if that can be shown, else by its type.
 pub(crate) fn describe(payload: &mut Payload) -> String {
     macro_rules! shown {
         ($($type:ty)*) => {
@@ -38,10 +38,10 @@ pub(super) fn count(inputs: usize) -> String {
     }
 }
 
-/// `; did you mean …?`, or nothing.
+/// Returns `; did you mean …?`, or nothing.
 pub(crate) fn did_you_mean(name: &str, names: &[String]) -> String {
     if names.len() < 2 {
-        // The only one there is has just been named.
+        // The only candidate has already been named.
         return String::new();
     }
     let near = names.iter().map(|known| (distance(name, known), known)).min();
@@ -51,8 +51,8 @@ pub(crate) fn did_you_mean(name: &str, names: &[String]) -> String {
     }
 }
 
-/// The least number of insertions, deletions and replacements between two names (Levenshtein's), cut off for long
-/// texts.
+/// Returns the least number of insertions, deletions and replacements between two names (Levenshtein distance); long
+/// texts are cut.
 pub(crate) fn distance(one: &str, other: &str) -> usize {
     if one.len().abs_diff(other.len()) > 8 || one.len() > 64 {
         return usize::MAX;

@@ -1,4 +1,4 @@
-//! What one process says to another about what binds them, on its way.
+//! Messages of the link protocol in flight.
 
 use super::protocol::{Cause, LinkEffect, LinkMessage, Links};
 use crate::exit::ExitReason;
@@ -6,38 +6,38 @@ use crate::mailbox::node::Envelope;
 use crate::pid::{Pid, Resident};
 use crate::util::panics::{Site, dispose};
 
-/// Where a process hears such things, seen from below: its slot.
+/// The receiver of link messages, seen from below: a slot.
 pub(crate) trait LinkEndpoint: Resident {
-    /// Takes what is said to the process `to`; for one that is over, or that was never here, it is dropped.
+    /// Takes a message for the process `to`; it is dropped if that has ended, or was never here.
     fn tell(&'static self, to: Pid, bond: SentLinkMessage);
 
-    /// Hears it: the process's own half changes.
+    /// Applies a message to the process's half of the link.
     ///
     /// # Safety
     /// The caller holds the token of the slot, and no reference to its cold state.
     unsafe fn hear(&self, bond: SentLinkMessage) -> LinkEffect<ExitReason>;
 
-    /// The message that a ticket in the data lane stands for.
+    /// Takes the message that a ticket in the data lane stands for.
     fn redeem(&'static self, generation: u64) -> Option<Envelope>;
 
-    /// What binds the process to others.
+    /// Returns the process's links and monitors.
     ///
     /// # Safety
-    /// As of `hear`.
+    /// As for `hear`.
     unsafe fn inspect(&self) -> Bindings;
 }
 
-/// What binds a process to others: see [`Pid::bindings`].
+/// The links and monitors of a process: see [`Pid::bindings`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Bindings {
-    /// Those that it is linked to.
+    /// Linked processes.
     pub links: Vec<Pid>,
-    /// Those that it monitors, as often as it does.
+    /// Monitored processes, once per monitor.
     pub monitors: Vec<Pid>,
-    /// Those that monitor it, as often as they do.
+    /// Monitoring processes, once per monitor.
     pub monitored_by: Vec<Pid>,
-    /// Those that are told to end when it has ended.
+    /// Processes that are told to end when it has ended.
     pub owned: Vec<Pid>,
 }
 
@@ -51,24 +51,24 @@ impl Bindings {
         }
     }
 
-    /// Returns how many there are of all.
+    /// Returns the number of all.
     pub fn count(&self) -> usize {
         self.links.len() + self.monitors.len() + self.monitored_by.len() + self.owned.len()
     }
 }
 
-/// Something said, with who said it. Dropped unheard it is answered for the ended process, so that its sender always
-/// learns.
+/// A link message with its sender. Dropped unheard it is answered on behalf of the ended process, so that its sender
+/// always learns.
 pub(crate) struct SentLinkMessage {
     from: Pid,
     to: Pid,
-    /// Where answers go; what is no question needs none.
+    /// Where answers go; `None` for messages without an answer.
     back: Option<&'static dyn LinkEndpoint>,
     said: Option<LinkMessage<ExitReason>>,
 }
 
 impl SentLinkMessage {
-    /// Something that `from` says to `to`; answers go to `back`.
+    /// Makes a message from `from` to `to`; answers go to `back`.
     pub(crate) fn new(
         from: Pid,
         to: Pid,
@@ -78,17 +78,17 @@ impl SentLinkMessage {
         Self { from, to, back, said: Some(said) }
     }
 
-    /// Who says it.
+    /// Returns the sender.
     pub(crate) fn from(&self) -> Pid {
         self.from
     }
 
-    /// Returns whether it is the notice of an end, which keeps its place behind the messages of the dead.
+    /// Returns whether it is the notice of an end, which stays behind the messages of the dead process.
     pub(crate) fn is_notice(&self) -> bool {
         matches!(self.said, Some(LinkMessage::Down(..) | LinkMessage::Exit(_)))
     }
 
-    /// What is said, to be heard; with it the way back.
+    /// Returns the message and the way back.
     pub(crate) fn open(mut self) -> (Pid, Option<&'static dyn LinkEndpoint>, Option<LinkMessage<ExitReason>>) {
         (self.from, self.back, self.said.take())
     }

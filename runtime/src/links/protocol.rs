@@ -1,41 +1,41 @@
-//! What a process knows of those that it is bound to. See the folder's head for what is said when, and why.
+//! One process's half of its links and monitors. The head of the folder describes the messages and their order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Why a process ended, as far as this matters here.
+/// An exit reason, as far as links need it.
 pub(crate) trait Cause: Clone {
     /// Returns whether partners are left alone.
     fn is_quiet(&self) -> bool;
 
-    /// It had ended before anyone asked.
+    /// The reason of a process that had ended before.
     fn gone() -> Self;
 }
 
-/// What one process says to another.
+/// A message between two processes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum LinkMessage<Why> {
-    /// We are linked from here on.
+    /// We are linked now.
     Link,
-    /// We are not any more; answer with this number.
+    /// We are no longer linked; answer with this number.
     Unlink(u64),
-    /// The answer.
+    /// The answer to an unlink.
     Unlinked(u64),
-    /// Tell me of your end, under this number.
+    /// Notify me of your end, under this number.
     Watch(u64),
-    /// Do not.
+    /// Stop watching for me.
     Unwatch(u64),
     /// You own me, and I have ended.
     Disowned,
-    /// I have ended, and you asked to be told.
+    /// I have ended, and you watched me.
     Down(u64, Why),
     /// I have ended, and we were linked.
     Exit(Why),
-    /// The same, for one that does not trap exits.
+    /// As `Exit`, for a partner that does not trap exits.
     Failed(Why),
 }
 
 impl<Why: Cause> LinkMessage<Why> {
-    /// What is answered for one that has ended and will never hear this.
+    /// Returns the answer on behalf of a process that has ended.
     pub(crate) fn answer_for_the_dead(&self) -> Option<Self> {
         match self {
             Self::Link => Some(Self::Exit(Why::gone())),
@@ -46,25 +46,25 @@ impl<Why: Cause> LinkMessage<Why> {
     }
 }
 
-/// What follows from what was said.
+/// The effect of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LinkEffect<Why> {
     Nothing,
-    /// The one that said it is to be told this.
+    /// Send this answer to the sender.
     Answer(LinkMessage<Why>),
-    /// One that is watched has ended.
+    /// A watched process has ended.
     Down(u64, Why),
     /// A partner has failed, and exits are trapped.
     Exit(Why),
-    /// A partner has failed, and so does this process.
+    /// A partner has failed, and this process fails with it.
     End(Why),
 }
 
-/// One end of a link.
+/// The state of one end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum LinkState {
     Linked,
-    /// Unlinked from here, and the other has not answered with this number.
+    /// Unlinked here; the other has not answered with this number.
     Unlinking(u64),
 }
 
@@ -72,14 +72,14 @@ enum LinkState {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Links<Who: Ord> {
     links: BTreeMap<Who, LinkState>,
-    /// Whom this process watches, by number.
+    /// The processes that it watches, by number.
     watched: BTreeMap<u64, Who>,
-    /// Who watches it, with their numbers.
+    /// Its watchers, with their numbers.
     watchers: BTreeSet<(Who, u64)>,
     owned: BTreeSet<Who>,
     owner: Option<Who>,
     traps: bool,
-    /// The number given out last.
+    /// The last number given out.
     number: u64,
 }
 
@@ -103,12 +103,12 @@ impl<Who: Ord + Copy> Links<Who> {
         self.number
     }
 
-    /// From here on failures of partners are heard of, or end the process.
+    /// Sets whether failures of partners are delivered or end the process.
     pub(crate) fn trap(&mut self, traps: bool) {
         self.traps = traps;
     }
 
-    /// Links with `other`. Returns what is to be said to it.
+    /// Links with `other`. Returns the message to send to it.
     pub(crate) fn link<Why>(&mut self, other: Who) -> Option<LinkMessage<Why>> {
         match self.links.insert(other, LinkState::Linked) {
             Some(LinkState::Linked) => None,
@@ -116,7 +116,7 @@ impl<Who: Ord + Copy> Links<Who> {
         }
     }
 
-    /// Takes a link with `other` back. Returns what is to be said to it.
+    /// Unlinks from `other`. Returns the message to send to it.
     pub(crate) fn unlink<Why>(&mut self, other: Who) -> Option<LinkMessage<Why>> {
         if self.links.get(&other) != Some(&LinkState::Linked) {
             return None;
@@ -126,50 +126,49 @@ impl<Who: Ord + Copy> Links<Who> {
         Some(LinkMessage::Unlink(number))
     }
 
-    /// Watches `other`. Returns the number that its end will be told under, which is to be said to it.
+    /// Watches `other`. Returns the number of the watch, which is sent to it.
     pub(crate) fn watch(&mut self, other: Who) -> u64 {
         let number = self.next_number();
         self.watched.insert(number, other);
         number
     }
 
-    /// Whom the number stands for.
+    /// Returns the process watched under that number.
     pub(crate) fn watched(&self, number: u64) -> Option<Who> {
         self.watched.get(&number).copied()
     }
 
-    /// Returns whether `other` is the one that it began to watch last, and still does: of a process that was spawned
-    /// just now, whether it was spawned so.
+    /// Returns whether `other` is the most recently watched process and still watched: for a process that was just
+    /// spawned, whether the spawn did so.
     pub(crate) fn watches_newest(&self, other: Who) -> bool {
         self.watched.get(&self.number) == Some(&other)
     }
 
-    /// Watches it no longer; its end is not heard of, even if the notice is on its way. Returns whom this is to be said
-    /// to.
+    /// Ends a watch; the end is not reported even if the notice is on its way. Returns the process to tell.
     pub(crate) fn unwatch(&mut self, number: u64) -> Option<Who> {
         self.watched.remove(&number)
     }
 
-    /// Both halves of a link with a process that has not begun, and so hears nothing yet.
+    /// Makes both halves of a link with a process that has not started, and so gets no messages yet.
     pub(crate) fn link_child(&mut self, me: Who, spawned: &mut Self, other: Who) {
         self.links.insert(other, LinkState::Linked);
         spawned.links.insert(me, LinkState::Linked);
     }
 
-    /// The same, for a watch.
+    /// Makes both halves of a watch of such a process.
     pub(crate) fn watch_child(&mut self, me: Who, spawned: &mut Self, other: Who) {
         let number = self.watch(other);
         spawned.watchers.insert((me, number));
     }
 
-    /// The same, for one that ends with this process.
+    /// Makes both halves of the ownership of such a process.
     pub(crate) fn own_child(&mut self, me: Who, spawned: &mut Self, other: Who) {
         self.owned.insert(other);
         spawned.owner = Some(me);
     }
 
-    /// Hears what `from` says. What is said stays the caller's, who drops it when nothing of this is borrowed any more:
-    /// the last holder of a reason runs its user's drop, which may bind or unbind the very process that hears this.
+    /// Handles a message from `from`. The message stays the caller's, to be dropped when nothing here is borrowed: the
+    /// last reference to a reason runs a user's drop, which may link or unlink this very process.
     pub(crate) fn hear<Why: Cause>(&mut self, from: Who, said: &LinkMessage<Why>) -> LinkEffect<Why> {
         match said {
             LinkMessage::Link => {
@@ -177,7 +176,7 @@ impl<Who: Ord + Copy> Links<Who> {
                 LinkEffect::Nothing
             }
             LinkMessage::Unlink(number) => {
-                // Of two that unlink at once each waits for its own answer.
+                // If both unlink at once, each waits for its own answer.
                 if self.links.get(&from) == Some(&LinkState::Linked) {
                     self.links.remove(&from);
                 }
@@ -212,7 +211,7 @@ impl<Who: Ord + Copy> Links<Who> {
                 Some(LinkState::Linked) => LinkEffect::End(why.clone()),
                 Some(LinkState::Unlinking(_)) | None => LinkEffect::Nothing,
             },
-            // Its notice follows: if exits are trapped, that is what is heard of.
+            // The notice follows: if exits are trapped, it is what gets delivered.
             LinkMessage::Failed(why) => match self.links.get(&from) {
                 Some(LinkState::Linked) if !self.traps => LinkEffect::End(why.clone()),
                 _ => LinkEffect::Nothing,
@@ -220,12 +219,12 @@ impl<Who: Ord + Copy> Links<Who> {
         }
     }
 
-    /// The process has ended. Returns those that end with it, and what is to be said to whom.
+    /// Handles the end of the process. Returns those that end with it, and the messages to send.
     pub(crate) fn end<Why: Cause>(self, why: &Why) -> (BTreeSet<Who>, Vec<(Who, LinkMessage<Why>)>) {
         let linked = self.links.iter().filter(|(_, link)| **link == LinkState::Linked);
         let exits = linked.flat_map(|(&other, _)| {
             let failed = (!why.is_quiet()).then(|| (other, LinkMessage::Failed(why.clone())));
-            // In this order: who does not trap exits has ended when the notice comes.
+            // In this order: a partner that does not trap exits has ended when the notice arrives.
             failed.into_iter().chain([(other, LinkMessage::Exit(why.clone()))])
         });
         let downs = self.watchers.iter().map(|&(other, number)| (other, LinkMessage::Down(number, why.clone())));
@@ -235,22 +234,22 @@ impl<Who: Ord + Copy> Links<Who> {
         (self.owned, said)
     }
 
-    /// Partners.
+    /// Returns the partners.
     pub(crate) fn links(&self) -> impl Iterator<Item = Who> {
         self.links.iter().filter(|(_, link)| **link == LinkState::Linked).map(|(&other, _)| other)
     }
 
-    /// Those that are watched, as often as they are.
+    /// Returns the watched processes, once per watch.
     pub(crate) fn all_watched(&self) -> impl Iterator<Item = Who> {
         self.watched.values().copied()
     }
 
-    /// Those that watch, as often as they do.
+    /// Returns the watchers, once per watch.
     pub(crate) fn watchers(&self) -> impl Iterator<Item = Who> {
         self.watchers.iter().map(|&(other, _)| other)
     }
 
-    /// Those that end with it.
+    /// Returns the owned processes.
     pub(crate) fn owned(&self) -> impl Iterator<Item = Who> {
         self.owned.iter().copied()
     }

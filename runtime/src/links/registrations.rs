@@ -1,29 +1,29 @@
-//! What ends with a process: its names, its places in groups, its subscriptions.
+//! Registrations that end with a process: its names, its places in groups, its subscriptions.
 //!
-//! Whatever has such members is a [`Registrant`]. It says here that it has taken one in, and hears here of that one's
-//! end. A process that belongs to nothing pays one load for this when it ends, and no line is shared by those that end:
-//! how many registrations there are is counted in cells, by slot, which only those write who take members in or let
-//! them go. An end that finds its cell empty is done. (Two slots that share a cell cost each other a look into the
-//! table, and nothing else.)
+//! A [`Registrant`] has such members. It records here each member that it takes, and is notified here of that member's
+//! end. A process without registrations pays one load for this when it ends, and exiting processes share no cache line:
+//! the numbers of registrations are counted in cells, by slot, which are written only when members are added or
+//! removed. An exit that finds its cell empty is done. (Two slots that share a cell cost each other a lookup in the
+//! table, nothing else.)
 //!
-//! A registrant takes a member in:
+//! A registrant adds a member:
 //!
-//! * R1 count the membership in the member's cell; R2 put it into the table; R3 look whether the process lives. If it
-//!   does not: R4 take the membership back, if it is still there, and refuse.
+//! * R1 count the membership in the member's cell; R2 enter it into the table; R3 check that the process is alive. If
+//!   it is not: R4 remove the membership, if it is still there, and refuse.
 //!
 //! A process ends:
 //!
-//! * E1 its life is closed, and its PID unroutable; E2 look at the cell: if it is empty, that is all; E3 take all
-//!   registrations of the process out of the table; E4 tell each registrant.
+//! * E1 its incarnation is closed, and its PID unroutable; E2 read the cell: if it is empty, that is all; E3 take all
+//!   registrations of the process out of the table; E4 notify each registrant.
 //!
-//! Nothing is left behind. R1, R3, E1 and E2 are sequentially consistent, hence in one order that all agree on. If E1
-//! comes before R3, the process is found dead: either R4 finds the membership, or E3 has taken it and E4 tells the
-//! registrant. If R3 comes before E1, then so does R1, and E2 finds the cell not empty; and E3 finds the membership:
-//! had E3 locked the table before R2 did, E1 would have happened before R3. A slot that has gone to another process
-//! meanwhile changes nothing: the table is by PID, and R3 compares the generation.
+//! Nothing is left behind. R1, R3, E1 and E2 are sequentially consistent, hence in one total order. If E1 precedes R3,
+//! the process is found dead: either R4 finds the membership, or E3 has taken it and E4 notifies the registrant. If R3
+//! precedes E1, so does R1, and E2 finds the cell nonempty; and E3 finds the membership: had E3 locked the table before
+//! R2 did, E1 would have happened before R3. A slot that was reused meanwhile changes nothing: the table is by PID, and
+//! R3 compares the generation.
 //!
-//! A registrant calls `add` and `remove` under its own lock, under which it also takes note of the member, and is told
-//! at E4 without any lock of the table. So E4 waits until the registrant has either noted the member, which is then
+//! A registrant calls `add` and `remove` under its own lock, under which it also records the member, and is notified at
+//! E4 without any lock of the table. So E4 waits until the registrant has either recorded the member, which is then
 //! removed, or refused it. Locks are taken in the order registrant, table.
 //!
 //! A model is in `tests/models`.
@@ -35,9 +35,9 @@ use crate::sync::{Arc, AtomicU32, CachePadded, Mutex, Ordering, fence_for_models
 use slab::Slab;
 use std::collections::BTreeMap;
 
-/// How many cells there are. A guess: with fewer members than that, few ends meet the membership of another.
+/// The number of cells. A guess: with fewer members than that, few exits find the membership of another process.
 const CELLS: usize = if cfg!(loom) { 1 } else { 1 << 14 };
-/// How many parts the table has. A guess: more than threads that end members at the same time.
+/// The number of shards. A guess: more than threads that exit members at the same time.
 const SHARDS: usize = if cfg!(loom) { 1 } else { 64 };
 
 /// Something that has members.
@@ -45,32 +45,32 @@ pub(crate) trait Registrant: Send + Sync {
     /// A member has ended, or one that was just refused.
     fn ended(&self, pid: Pid, reason: &ExitReason);
 
-    /// The address of what it is kept in: for statistics.
+    /// Returns the address of its table, for statistics.
     fn directory(&self) -> usize;
 
-    /// The name that the member has by it, if it is that.
+    /// Returns the member's name, if the registrant is a name.
     fn name(&self) -> Option<Arc<str>> {
         None
     }
 }
 
-/// A membership, to be given up by.
+/// Identifies a membership, to remove it.
 #[derive(Debug)]
 pub(crate) struct Registration(usize);
 
 type Registered = Slab<Arc<dyn Registrant>>;
 
-/// See the module.
+/// The registrations of a program.
 pub(crate) struct Registrations {
     cells: [AtomicU32; CELLS],
     shards: [CachePadded<Mutex<BTreeMap<Pid, Registered>>>; SHARDS],
 }
 
-/// Those of the program: a name of one host may belong to a process of another.
+/// The program's: a name of one host may belong to a process of another.
 #[cfg(not(loom))]
 pub(crate) static REGISTRATIONS: World<Registrations> = World::new(Registrations::new());
 
-// Those of one execution of a model.
+// One per execution of a model.
 #[cfg(loom)]
 loom::lazy_static! {
     pub(crate) static ref REGISTRATIONS: Registrations = Registrations::new();
@@ -101,9 +101,7 @@ impl Registrations {
         &self.shards[pid.slot() as usize % SHARDS]
     }
 
-    /// R1 to R4: `pid` is a member of `registrant` from here on. `None` if it does not live, which `lives`
-    /// looks up by
-    ///    a
+    /// R1 to R4: makes `pid` a member of `registrant`. `None` if it is not alive, which `lives` checks with a
     /// sequentially consistent load.
     pub(crate) fn add(
         &self,
@@ -121,7 +119,7 @@ impl Registrations {
         None
     }
 
-    /// `pid` has no such membership any more, whether it had one or not.
+    /// Removes a membership, if `pid` still has it.
     pub(crate) fn remove(&self, pid: Pid, seat: &Registration) {
         let mut shard = lock(self.shard(pid));
         let Some(seats) = shard.get_mut(&pid) else { return };
@@ -135,7 +133,7 @@ impl Registrations {
         }
     }
 
-    /// E2 to E4: `pid` has ended, and E1 was a sequentially consistent store.
+    /// E2 to E4, for a process whose E1 was a sequentially consistent store.
     #[inline]
     pub(crate) fn end(&self, pid: Pid, reason: &ExitReason) {
         fence_for_models();
@@ -153,7 +151,7 @@ impl Registrations {
         }
     }
 
-    /// The names of `pid`, in no particular order.
+    /// Returns the names of `pid`, in no particular order.
     pub(crate) fn names(&self, pid: Pid) -> Vec<Arc<str>> {
         if self.cell(pid).load(Ordering::Relaxed) == 0 {
             return Vec::new();
@@ -162,7 +160,7 @@ impl Registrations {
         shard.get(&pid).into_iter().flatten().filter_map(|(_, registrant)| registrant.name()).collect()
     }
 
-    /// Returns how many registrations there are of registrants in one of `directories`. Looks at all there are.
+    /// Returns the number of registrations of registrants in one of `directories`. Visits all of them.
     pub(crate) fn count(&self, directories: &[usize]) -> usize {
         let counted = |shard: &BTreeMap<Pid, Registered>| {
             let registrants = shard.values().flatten().map(|(_, registrant)| registrant.directory());
@@ -171,7 +169,7 @@ impl Registrations {
         self.shards.iter().map(|shard| counted(&lock(shard))).sum()
     }
 
-    /// Returns how many are counted in the cells; exact when nothing changes.
+    /// Returns the sum of the cells; exact when nothing changes.
     #[cfg(loom)]
     pub(crate) fn counted(&self) -> u32 {
         self.cells.iter().map(|cell| cell.load(Ordering::SeqCst)).sum()

@@ -1,31 +1,31 @@
-//! How many messages a mailbox may have.
+//! The bound of a mailbox.
 
 use super::node::{BEHIND, FARTHEST};
 
-/// How many messages a mailbox may have: see [`Spawn::mailbox`](crate::Spawn::mailbox).
+/// The bound of a mailbox: see [`Spawn::mailbox`](crate::Spawn::mailbox).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Bound {
-    /// Processes that send beyond so many are suspended after their step until half of them are handled; any code that
-    /// is no process gets the message back. To within 128 messages, and what is sent in the steps that are under way.
+    /// Suspends processes that send beyond the bound, after their step, until half of the messages are handled; code
+    /// outside of processes gets the message back. Exact to within 128 messages and the sends of the steps in progress.
     /// At most [`Bound::MOST_SOFT`].
     Soft(usize),
-    /// Never more than so many; what comes beyond goes the way that is said here. Each message costs a lock that its
-    /// senders share, and counts until the step that takes it.
+    /// Never exceeds the bound; [`Overflow`] says what happens to further messages. Each message costs a lock shared by
+    /// the senders, and counts until the step that takes it.
     Hard(usize, Overflow),
-    /// As many as memory holds: for what must never wait, and whose senders are few and slow.
+    /// Limited by memory alone: for processes that must never suspend a sender, and whose senders are few and slow.
     Unbounded,
 }
 
 impl Bound {
-    /// That of a mailbox of which nothing else is said.
+    /// The default bound.
     pub const DEFAULT: Self = Self::Soft(1_024);
 
-    /// The largest soft bound: 4,194,303 messages. A mailbox that is longer than twice that cannot be measured, and one
-    /// step may send as many messages again as the bound allows.
+    /// The largest soft bound: 4,194,303 messages. A mailbox longer than twice that cannot be measured, and one step
+    /// may send as many messages again as the bound allows.
     pub const MOST_SOFT: usize = BEHIND as usize;
 
-    /// Checks that messages get through, and that the mailbox can be measured.
+    /// Checks that the bound admits messages, and that the mailbox can be measured.
     pub(crate) fn check(self) -> Result<Self, WrongBound> {
         match self {
             Self::Soft(0) | Self::Hard(0, _) => Err(WrongBound::Nothing),
@@ -35,15 +35,15 @@ impl Bound {
     }
 }
 
-/// What is wrong with a bound.
+/// The reason why a bound is refused.
 pub(crate) enum WrongBound {
-    /// Nothing would go through.
+    /// No message would be admitted.
     Nothing,
     /// A mailbox of that length cannot be measured.
     TooLarge { came: usize },
 }
 
-// A mailbox that is over the largest bound by as much again is still seen to be.
+// A mailbox at twice the largest bound can still be measured.
 const _: () = assert!(2 * BEHIND <= FARTHEST);
 
 impl Default for Bound {
@@ -52,17 +52,17 @@ impl Default for Bound {
     }
 }
 
-/// What becomes of a message that a mailbox with a [hard](Bound::Hard) bound has no room for.
+/// What happens to a message for a full mailbox with a [hard](Bound::Hard) bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Overflow {
-    /// It goes back to its sender.
+    /// It is returned to its sender.
     Refuse,
-    /// Its sender waits, on its thread, until there is room: inside a process the worker runs others meanwhile. It goes
-    /// back if waiting could not end: to the process itself, or around a ring of full mailboxes.
+    /// Its sender's thread waits for room: inside a process the worker runs others meanwhile. It is returned if the
+    /// wait could not end: for the process itself, or around a cycle of full mailboxes.
     Wait,
-    /// The oldest is a dead letter, and makes room.
+    /// The oldest message becomes a dead letter.
     DropOldest,
-    /// It is a dead letter itself.
+    /// It becomes a dead letter itself.
     DropNewest,
 }

@@ -1,9 +1,9 @@
-//! The two lanes of one mailbox, and the token that says who may run its process.
+//! The two lanes of a mailbox, and the token: the right to run its process.
 //!
 //! # The token
 //!
-//! The exclusive right to run, end, vacate or re-use a slot is one token. It is always in exactly one of four places,
-//! and the two words below say in which:
+//! The exclusive right to run, end, vacate or reuse a slot is one token. It is always in exactly one of four places,
+//! determined by the two words below:
 //!
 //! | where the token is | `tail` | `control` | taken by |
 //! |---|---|---|---|
@@ -12,11 +12,11 @@
 //! | parked, process waits for control only | no mark | WAIT | a push of control |
 //! | parked, slot vacant | VACANT | no WAIT | a push of anything, or the start of a process |
 //!
-//! Bits of `tail` (the rest is the address of the last node pushed, or null when none has been since a mark was last
-//! put there; nodes are 64 bytes apart):
+//! Bits of `tail` (the rest is the address of the last node pushed, or null if none has been since a mark was last set;
+//! nodes are 64 bytes apart):
 //! * bit 0, IDLE: set by the holder alone, when the data lane is empty, by compare-and-swap from the address of the
-//!   node last consumed to null. Cleared by the thread that takes the token: a data push by its one exchange, anyone
-//!   else by compare-and-swap.
+//!   node last consumed to null. Cleared by the thread that takes the token: a data push by its one exchange, any other
+//!   thread by compare-and-swap.
 //! * bit 1, VACANT: the same, for a slot whose process has ended. Never set together with IDLE.
 //!
 //! Bits of `control` (the rest is the address of the newest node of a stack, or null):
@@ -28,8 +28,8 @@
 //! # The first node
 //!
 //! A queue that is never empty needs no lock: the node last consumed stays in it as its empty first, and the next
-//! sender links to that. Here a process that is idle gives that node up too, so that it costs no memory and a message
-//! to it touches one line less: `head` is then null, and stands for the node to link to.
+//! sender links to that. An idle process gives that node up too, so that it costs no memory and a message to it touches
+//! one line less: `head` is then null, and stands for the node to link to.
 //!
 //! | `head` | means | written by |
 //! |---|---|---|
@@ -37,28 +37,28 @@
 //! | an address with FRESH | that node is the first, and has not been consumed | the sender whose exchange found null in `tail` |
 //! | an address | that node has been consumed; what follows hangs on its `next` | the holder |
 //!
-//! Between two marks one sender at most finds null in `tail`, and while it is there the holder writes nothing to
-//! `head`: it takes null out of `head` only by consuming what the sender put there, and puts null there only while
-//! `tail` has a node, which stays there if the mark cannot be put there.
+//! Between two marks at most one sender finds null in `tail`, and while it is there the holder does not write `head`:
+//! it replaces null in `head` only by consuming the sender's node, and stores null there only while `tail` has a node,
+//! which stays there if the mark cannot be set.
 //!
 //! # Why no wake is lost and none is doubled
 //!
-//! *Data*: one exchange both queues the node and tells what mark stood there. If there was one, the pusher has the
-//! token; if there was none, the token's holder has not parked it, and cannot without seeing the new node: its
-//! compare-and-swap expects the address of the last node that it has consumed.
+//! *Data*: one exchange both queues the node and returns the mark. If there was one, the pusher has the token; if not,
+//! the holder has not parked the token, and cannot without seeing the new node: its compare-and-swap expects the
+//! address of the last node that it has consumed.
 //!
 //! *Control, process waits*: WAIT and the stack are one word, so the same holds.
 //!
-//! *Control, process idle or slot dead*: two words. The pusher (1) pushes, (2) looks at `tail` and tries once to take
-//! the token there. The holder (3) puts the mark in `tail`, (4) looks at `control` and, if there is something,
-//! tries once to take the token back. All four are sequentially consistent, so either (2) sees the mark or (4) sees the
-//! node, and the compare-and-swap on the mark has one winner.
+//! *Control, process idle or slot vacant*: two words. The pusher (1) pushes, (2) reads `tail` and tries once to take
+//! the token there. The holder (3) sets the mark in `tail`, (4) reads `control` and, if there is something, tries once
+//! to take the token back. All four are sequentially consistent, so either (2) sees the mark or (4) sees the node, and
+//! the compare-and-swap on the mark has one winner.
 //!
 //! A token taken back at (4) is a *fresh* token: between (3) and (4) others may have run the process, ended it and
 //! given the slot to another one. Nothing read before (3) may be trusted after it.
 //!
-//! A consumer that meets a node whose sender has been preempted between its exchange and its link gets [`Pop::Busy`]:
-//! it puts its process back in line instead of spinning.
+//! A consumer that meets a node whose sender was preempted between its exchange and its link gets [`Pop::Busy`]: it
+//! requeues its process instead of spinning.
 //!
 //! Sources: the intrusive queue is Dmitry Vyukov's; the mark in its tail that makes one exchange decide the wake is
 //! from Pony's `messageq.c`. Rejected: a state word beside the queue (a second read-modify-write on every send); a
@@ -74,47 +74,47 @@ const VACANT: usize = 2;
 const WAIT: usize = 1;
 const WOKEN: usize = 2;
 const MARKS: usize = 3;
-/// In `head`: its node has not been consumed.
+/// In `head`: the node has not been consumed.
 const FRESH: usize = 1;
 
-/// With every so many messages of a queue its length is looked at.
+/// The length of a queue is checked at every multiple of this number.
 pub(crate) const LENGTH_CHECK: u64 = 128;
 
-/// What a push, a wake or a look back found: who has the token now.
+/// Who has the token after a push, a wake or a second look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a token that was taken must be used"]
 #[repr(usize)]
 pub(crate) enum Claim {
     /// Another thread has it.
     Nothing = 0,
-    /// The caller has it: the process was idle or waiting and is to be scheduled.
+    /// The caller: the process was idle or waiting, and must be scheduled.
     Process = IDLE,
-    /// The caller has it: the slot carries no process.
+    /// The caller: the slot has no process.
     Vacant = VACANT,
 }
 
-/// What the data lane had.
+/// The result of taking from the data lane.
 #[derive(Debug)]
 pub(crate) enum Pop {
-    /// An envelope, and the node that is free for it, if there was one before.
-    Letter(Envelope, Option<NodeBox>),
-    /// Nothing.
+    /// An envelope, and the node that it frees, if any.
+    Envelope(Envelope, Option<NodeBox>),
+    /// The lane is empty.
     Empty,
-    /// Something, but its sender has not finished: look again later.
+    /// There is something, but its sender has not linked it yet: look again later.
     Busy,
 }
 
-/// Where a look for the oldest envelope came to.
+/// The result of advancing to the oldest envelope.
 pub(crate) enum Advance {
-    /// To a node, whose content is the holder's; the one before it, if there was one, is free.
+    /// A node, whose content is the holder's; and the one before it, now free, if any.
     To(NonNull<MailNode>, Option<NodeBox>),
-    /// Nothing is there.
+    /// The lane is empty.
     Empty,
-    /// Something is, but its sender has not finished.
+    /// There is something, but its sender has not linked it yet.
     Busy,
 }
 
-/// What became of the holder's wish to park its token.
+/// The result of parking the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the token may still be held"]
 pub(crate) enum ParkResult {
@@ -122,11 +122,11 @@ pub(crate) enum ParkResult {
     Refused,
     /// The token is parked, or another thread has it already.
     Parked,
-    /// It was parked and taken back: the caller has a fresh token, and must find out what it is for.
+    /// It was parked and taken back: the caller has a fresh token, and must find out its purpose.
     Reclaimed(Claim),
 }
 
-/// Everything that was in the control lane, oldest first.
+/// The contents of the control lane, oldest first.
 #[derive(Debug)]
 pub(crate) struct Controls {
     first: *mut MailNode,
@@ -134,12 +134,12 @@ pub(crate) struct Controls {
     last: *mut MailNode,
 }
 
-/// The lanes of one mailbox. See the module.
+/// The lanes of a mailbox.
 #[derive(Debug)]
 pub(crate) struct Lanes {
     tail: AtomicPtr<MailNode>,
     control: AtomicPtr<MailNode>,
-    /// The first node of the data lane; see the module. Others look at the sequence number of what it points at.
+    /// The first node of the data lane. Other threads read the sequence number of its node.
     head: AtomicPtr<MailNode>,
 }
 
@@ -159,7 +159,7 @@ fn marked(pointer: *mut MailNode, mark: usize) -> *mut MailNode {
 }
 
 impl Lanes {
-    /// Lanes of a slot that was never used.
+    /// The lanes of a slot that was never used.
     pub(crate) fn unused() -> Self {
         Self {
             tail: AtomicPtr::new(marked(ptr::null_mut(), VACANT)),
@@ -169,14 +169,14 @@ impl Lanes {
     }
 
     /// Queues `node` in the data lane. Calls `check_length` if its number is a multiple of [`LENGTH_CHECK`]; and
-    /// `known`, for the number of a node that came not long before, or zero, if the sender before has been put aside as
-    /// it numbered its own. If nothing is known either, the node counts as the one after that which was last consumed:
-    /// the queue is forgiven its length.
+    /// `known`, which returns the number of a recent node, or zero, if the preceding sender was preempted while
+    /// numbering its own. If that is unknown too, the node is numbered after the one last consumed: the length of the
+    /// queue is forgotten.
     #[inline]
     pub(crate) fn push_data(&self, node: NodeBox, known: impl FnOnce() -> u64, check_length: impl FnOnce()) -> Claim {
         node.next().store(ptr::null_mut(), Ordering::Relaxed);
         let node = node.into_raw().as_ptr();
-        // Release: the node's content goes before it. Acquire: what the one that put a mark there did goes before us.
+        // Release: publishes the node's content. Acquire: sees the writes of the thread that set a mark.
         let before = self.tail.swap(node, Ordering::AcqRel);
         // SAFETY: null, or the address of a node; nodes are never freed.
         match unsafe { bare(before).as_ref() } {
@@ -219,13 +219,13 @@ impl Lanes {
         self.claim_after_control(current)
     }
 
-    /// Says that a future of the process can make progress. Any number of wakes before the next look are one.
+    /// Notes that a future of the process can make progress. Several wakes before the next look count as one.
     pub(crate) fn wake(&self) -> Claim {
         let mut current = self.control.load(Ordering::Relaxed);
         loop {
             if marks(current) & WOKEN != 0 {
-                // The process has not looked since an earlier wake, and its next look sees whatever that one and this
-                // one announce: the exchange below it reads this word, or a later one.
+                // The process has not looked since an earlier wake, and its next look sees what both announce: the
+                // exchange below it reads this word, or a later one.
                 let seen = self.control.compare_exchange(current, current, Ordering::SeqCst, Ordering::Relaxed);
                 match seen {
                     Ok(_) => return Claim::Nothing,
@@ -241,8 +241,8 @@ impl Lanes {
         }
     }
 
-    /// Wakes the process as [`wake`](Self::wake) does, unless it waits for control only: then it is left alone, and
-    /// whatever it did before it parked the token is seen by the caller. Returns `None` for that.
+    /// Wakes the process like [`wake`](Self::wake), unless it waits for control only: then returns `None`, and the
+    /// caller sees everything that the process did before it parked the token.
     pub(crate) fn rouse(&self) -> Option<Claim> {
         let mut current = self.control.load(Ordering::Relaxed);
         loop {
@@ -257,7 +257,7 @@ impl Lanes {
         }
     }
 
-    /// `before` is the control word that the caller has just replaced.
+    /// Takes the token if it can; `before` is the control word that the caller has just replaced.
     fn claim_after_control(&self, before: *mut MailNode) -> Claim {
         if marks(before) & WAIT != 0 {
             return Claim::Process;
@@ -276,7 +276,7 @@ impl Lanes {
         if mark == IDLE { Claim::Process } else { Claim::Vacant }
     }
 
-    /// The sequence number of the node last consumed; zero if the first one has not been, since numbers start with it.
+    /// Returns the sequence number of the node last consumed; zero if there is none, since numbers start with it.
     fn first_sequence(&self) -> u64 {
         let head = self.head.load(Ordering::Acquire);
         if marks(head) == FRESH {
@@ -286,16 +286,16 @@ impl Lanes {
         unsafe { head.as_ref() }.map_or(0, MailNode::sequence)
     }
 
-    /// The sequence number that is `known`, if that is one after the node last consumed; else the number of that node.
+    /// Returns `known`, if that is later than the node last consumed; else the number of that node.
     #[cold]
     fn after_first(&self, known: u64) -> u64 {
         let first = self.first_sequence();
         if known != 0 && distance(first, known) > 0 { known } else { first }
     }
 
-    /// Returns how many envelopes are in the data lane, to within those that are being pushed or taken; of more than
-    /// [`FARTHEST`](super::node::FARTHEST), that many. A glance from anywhere, stale at once. It and its like are what
-    /// `head` is stored with Release for: the holder has what it needs from the links.
+    /// Returns the length of the data lane, without envelopes that are just being pushed or taken; at most
+    /// [`FARTHEST`](super::node::FARTHEST). From any thread, stale at once. For such readers `head` is stored with
+    /// Release: the holder needs only the links.
     pub(crate) fn depth(&self) -> u64 {
         // SAFETY: null, or the address of a node; nodes are never freed.
         let last = unsafe { bare(self.tail.load(Ordering::Acquire)).as_ref() };
@@ -305,27 +305,25 @@ impl Lanes {
         }
     }
 
-    /// The sequence number of the envelope that came last; zero if it is not known. A glance from anywhere, stale at
-    /// once.
+    /// Returns the sequence number of the newest envelope; zero if it is unknown. From any thread, stale at once.
     pub(crate) fn last_sequence(&self) -> u64 {
         // SAFETY: null, or the address of a node; nodes are never freed.
         unsafe { bare(self.tail.load(Ordering::Acquire)).as_ref() }.map_or(0, MailNode::sequence)
     }
 
-    /// Returns whether the process is idle, and whether it waits for control only. A glance from anywhere, stale at
-    /// once.
+    /// Returns whether the process is idle, and whether it waits for control only. From any thread, stale at once.
     pub(crate) fn glance(&self) -> (bool, bool) {
         let idle = marks(self.tail.load(Ordering::Relaxed)) & IDLE != 0;
         let waits = marks(self.control.load(Ordering::Relaxed)) & WAIT != 0;
         (idle, waits)
     }
 
-    /// Returns whether the slot carries no process, and has been cleaned up after the last one. A glance from anywhere.
+    /// Returns whether the slot has no process, and has been cleaned up. From any thread, stale at once.
     pub(crate) fn is_vacant(&self) -> bool {
         marks(self.tail.load(Ordering::Acquire)) & VACANT != 0
     }
 
-    /// Returns whether the process runs, or waits for control only, and nothing is in the control lane.
+    /// Returns whether the process runs, or waits for control only, and the control lane is empty.
     pub(crate) fn is_quiet(&self) -> bool {
         let control = self.control.load(Ordering::Relaxed);
         bare(control).is_null() && marks(control) & WOKEN == 0
@@ -337,19 +335,19 @@ impl Lanes {
     }
 }
 
-/// What only the token's holder may do.
+/// Operations of the token's holder.
 ///
 /// # Safety
-/// Of each: the caller holds the token of these lanes.
+/// For each: the caller holds the token of these lanes.
 impl Lanes {
-    /// Comes to the oldest envelope of the data lane, which stays in its node until the next look.
+    /// Advances to the oldest envelope of the data lane, which stays in its node until the next call.
     #[inline]
     pub(crate) unsafe fn advance(&self) -> Advance {
         let head = self.head.load(Ordering::Acquire);
         if marks(head) == FRESH {
             let first = bare(head);
             self.head.store(first, Ordering::Release);
-            // SAFETY: what is marked is no null.
+            // SAFETY: a marked value is not null.
             return Advance::To(unsafe { NonNull::new_unchecked(first) }, None);
         }
         // SAFETY: null, or a node; nodes are never freed.
@@ -357,7 +355,7 @@ impl Lanes {
         match NonNull::new(next) {
             Some(node) => {
                 self.head.store(next, Ordering::Release);
-                // SAFETY: a node that has a successor is touched by no sender any more; it leaves the lane here.
+                // SAFETY: no sender touches a node that has a successor; it leaves the lane here.
                 Advance::To(node, Some(unsafe { NodeBox::from_raw(NonNull::new_unchecked(head)) }))
             }
             None if bare(self.tail.load(Ordering::Acquire)) == head => Advance::Empty,
@@ -371,13 +369,13 @@ impl Lanes {
         // SAFETY: the caller holds the token.
         match unsafe { self.advance() } {
             // SAFETY: linked, so its content was published before the link that was acquired, and is the holder's.
-            Advance::To(node, free) => Pop::Letter(unsafe { take_in_place(node) }, free),
+            Advance::To(node, free) => Pop::Envelope(unsafe { take_in_place(node) }, free),
             Advance::Empty => Pop::Empty,
             Advance::Busy => Pop::Busy,
         }
     }
 
-    /// The address of the node last consumed, or null.
+    /// Returns the address of the node last consumed, or null.
     pub(crate) unsafe fn first(&self) -> *mut MailNode {
         bare(self.head.load(Ordering::Relaxed))
     }
@@ -388,7 +386,7 @@ impl Lanes {
         bare(self.tail.load(Ordering::Relaxed)) == head
     }
 
-    /// Takes everything out of the control lane, a wake among it: its caller polls the process's future afterwards.
+    /// Takes everything from the control lane, including a wake: the caller polls the process's future afterwards.
     pub(crate) unsafe fn take_control(&self) -> Controls {
         let taken = self.control.swap(ptr::null_mut(), Ordering::AcqRel);
         let last = bare(taken);
@@ -412,7 +410,7 @@ impl Lanes {
         unsafe { self.lay(IDLE) }
     }
 
-    /// Parks the token until a process starts in this slot or a late sender passes by.
+    /// Parks the token until a process starts in this slot, or a late sender pushes.
     pub(crate) unsafe fn park_vacant(&self) -> ParkResult {
         // SAFETY: the caller holds the token.
         unsafe { self.lay(VACANT) }
@@ -424,20 +422,20 @@ impl Lanes {
         if marks(head) == FRESH {
             return ParkResult::Refused;
         }
-        // Before the exchange: the thread that takes the mark off stores its own node there.
+        // Before the exchange: the thread that clears the mark stores its own node there.
         if !head.is_null() {
             self.head.store(ptr::null_mut(), Ordering::Relaxed);
         }
         let laid = marked(ptr::null_mut(), mark);
         if self.tail.compare_exchange(head, laid, Ordering::SeqCst, Ordering::Relaxed).is_err() {
-            // With a node in `tail` no other thread writes here; with null there, a thread is about to.
+            // With a node in `tail` no other thread writes here; with null, another thread is about to.
             if !head.is_null() {
                 self.head.store(head, Ordering::Release);
             }
             return ParkResult::Refused;
         }
         if let Some(free) = NonNull::new(head) {
-            // SAFETY: consumed, out of `tail` and out of `head`, so no thread will look at its content or link to it.
+            // SAFETY: consumed, and removed from `tail` and `head`, so no thread will read it or link to it.
             crate::mailbox::node_pool::recycle(unsafe { NodeBox::from_raw(free) });
         }
         fence_for_models();
@@ -461,21 +459,21 @@ impl Lanes {
 }
 
 impl Controls {
-    /// Nothing.
+    /// No controls.
     pub(crate) const fn none() -> Self {
         Self { first: ptr::null_mut(), last: ptr::null_mut() }
     }
 
-    /// The oldest node that is left.
+    /// Takes the oldest node.
     pub(crate) fn pop(&mut self) -> Option<NodeBox> {
         let node = NonNull::new(self.first)?;
-        // SAFETY: the list was taken whole out of its lane, so its nodes are owned by it.
+        // SAFETY: the whole list was taken from its lane, and owns its nodes.
         self.first = unsafe { (*node.as_ptr()).next.load(Ordering::Relaxed) };
         // SAFETY: as above, and the node leaves the list here.
         Some(unsafe { NodeBox::from_raw(node) })
     }
 
-    /// Returns whether all are answers to yields of that life.
+    /// Returns whether all are answers to yields of that incarnation.
     pub(crate) fn are_answers_for(&self, generation: u64) -> bool {
         let mut next = self.first;
         // SAFETY: null, or a node of this list.
@@ -522,20 +520,19 @@ impl Controls {
 // SAFETY: the list owns its nodes, which are `Send`.
 unsafe impl Send for Controls {}
 
-/// What the holder of the token may do while a step runs: take things out of the lanes.
+/// The lanes as seen by the token's holder during a step.
 #[derive(Debug)]
 pub(crate) struct Holder<'a>(&'a Lanes);
 
 impl<'a> Holder<'a> {
     /// # Safety
-    /// The caller holds the token of `lanes` for as long as the value lives, and uses it through nothing else
-    /// meanwhile.
+    /// The caller holds the token of `lanes` while the value lives, and uses it through nothing else.
     #[inline]
     pub(crate) unsafe fn new(lanes: &'a Lanes) -> Self {
         Self(lanes)
     }
 
-    /// The oldest envelope of the data lane, where it lies; the node of the one before it goes back to the pool.
+    /// Returns the oldest envelope in place; the node of the previous one goes back to the pool.
     #[inline]
     pub(crate) fn next_data(&mut self) -> Option<MessageInPlace> {
         // SAFETY: this stands for the token.
@@ -551,12 +548,12 @@ impl<'a> Holder<'a> {
         }
     }
 
-    /// Takes the oldest envelope out of the data lane; its node goes back to the pool.
+    /// Takes the oldest envelope; its node goes back to the pool.
     #[inline]
     pub(crate) fn pop_data(&mut self) -> Option<Envelope> {
         // SAFETY: this stands for the token.
         match unsafe { self.0.pop_data() } {
-            Pop::Letter(envelope, free) => {
+            Pop::Envelope(envelope, free) => {
                 free.into_iter().for_each(crate::mailbox::node_pool::recycle);
                 Some(envelope)
             }
@@ -575,7 +572,7 @@ impl<'a> Holder<'a> {
         self.0.has_control()
     }
 
-    /// Returns whether there is a node in the control lane, and not only a wake.
+    /// Returns whether there is a node in the control lane, rather than a wake alone.
     #[inline]
     pub(crate) fn has_control_node(&self) -> bool {
         !bare(self.0.control.load(Ordering::Relaxed)).is_null()
@@ -585,10 +582,10 @@ impl<'a> Holder<'a> {
         self.has_signal_such(|_| true)
     }
 
-    /// Returns whether a signal of that kind is in the control lane. Sequentially consistent.
+    /// Returns whether such a signal is in the control lane. Sequentially consistent.
     pub(crate) fn has_signal_such(&self, is_such: impl Fn(&Payload) -> bool) -> bool {
         let mut next = bare(self.0.control.load(Ordering::SeqCst));
-        // SAFETY: null, or a node of the stack, from which only the token's holder, for whom this stands, takes.
+        // SAFETY: null, or a node of the stack, from which only the token's holder takes.
         while let Some(node) = unsafe { next.as_ref() } {
             // SAFETY: as above; it was published by the push that was acquired.
             if unsafe { node.is_signal_such(&is_such) } {
@@ -599,7 +596,7 @@ impl<'a> Holder<'a> {
         false
     }
 
-    /// Takes everything out of the control lane.
+    /// Takes everything from the control lane.
     #[inline]
     pub(crate) fn take_control(&mut self) -> Controls {
         if !self.0.has_control() {

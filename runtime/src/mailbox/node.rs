@@ -1,46 +1,45 @@
-//! The cell that one thing sent travels in: 64 bytes, one cache line, recycled and never given back.
+//! The node: the 64-byte cell, one cache line, in which everything is sent. Nodes are recycled and never freed.
 //!
-//! Who may touch what, and when:
-//! * `content` belongs to the owner of the node: the sender until it is pushed, then the one that holds the receiver's
-//!   token, from the moment that the node's predecessor links to it or, of the first one, that the lane's `head` names
-//!   it.
-//! * `mark` is written by the sender, before it pushes and once more before it links the node, and read by anyone: the
-//!   next sender takes its sequence number from it, and the length of the queue is the difference of two of
-//!   them.
-//! * `next` of a queued node is written once by the sender of its successor. While a node waits for an answer it is in
-//!   no queue, and `next` says instead whether anyone still wants the answer (see `crate::call::caller`); since the
-//!   memory of nodes is never returned, a holder of a stale pointer to one may still look at `next`, or at `mark` for
-//!   a number that may be wrong, and at nothing else. Of a free node it is the link of its shelf.
+//! Who may access what, and when:
+//! * `content` belongs to the owner of the node: the sender until it is pushed, then the holder of the receiver's
+//!   token, from the moment at which the node's predecessor links to it or, for the first one, at which the lane's
+//!   `head` names it.
+//! * `mark` is written by the sender, before it pushes and once more before it links the node, and read by any thread:
+//!   the next sender derives its sequence number from it, and the length of the queue is the difference of two of them.
+//! * `next` of a queued node is written once, by the sender of its successor. While a node waits for an answer it is in
+//!   no queue, and `next` says instead whether the answer is still wanted (see `crate::call::caller`). Since nodes are
+//!   never freed, the holder of a stale pointer may still read `next`, and `mark` for a number that may be wrong, and
+//!   nothing else. In a free node it is the link of its magazine.
 
 use super::payload::Payload;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering, OwnedCell, spin, yield_now};
 use std::ptr::{self, NonNull};
 
-/// What kind of thing a node carries. The first two and the last two travel in the data lane, the others in the control
+/// The kind of a node's content. The first two and the last two travel in the data lane, the others in the control
 /// lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum NodeKind {
-    /// A message; `word` is the caller that waits for its answer, or null.
+    /// A message; `word` is its caller, or null.
     Message = 0,
-    /// A request to stop once everything before it has been seen.
+    /// A request to stop after everything before it.
     Stop = 1,
     /// The result of a yield; `word` is its tag.
     Completed = 2,
     /// The failure of a yield; `word` is its tag.
     Failed = 3,
-    /// Something that the runtime says.
+    /// A signal of the runtime.
     Signal = 4,
-    /// A call that waits for its answer; the node is in no lane.
+    /// A call waiting for its answer; the node is in no lane.
     Call = 5,
-    /// The notice of an end. Travels in the data lane.
+    /// The notice of an end, in the data lane.
     Notice = 6,
-    /// Stands for a message in the ring of a mailbox with a hard bound. Travels in the data lane.
+    /// Represents a message in the ring of a mailbox with a hard bound, in the data lane.
     Ticket = 7,
 }
 
-/// What is in a node. `generation` names the life of the slot that it was sent to: a receiver that finds another one
-/// there was not meant.
+/// The content of a node in transit. `generation` identifies the incarnation of the slot that it was sent to; a later
+/// one discards it.
 #[derive(Debug)]
 pub(crate) struct Envelope {
     pub(crate) kind: NodeKind,
@@ -49,24 +48,24 @@ pub(crate) struct Envelope {
     pub(crate) payload: Option<Payload>,
 }
 
-// SAFETY: the payload is `Send`, and the word is a tag, null, or the node of a caller that this envelope alone holds:
-// what is in that is `Send` (see `crate::call::caller`).
+// SAFETY: the payload is `Send`, and the word is a tag, null, or the node of a caller that only this envelope holds,
+// whose content is `Send` (see `crate::call::caller`).
 unsafe impl Send for Envelope {}
 
-/// What a node carries: where a message lies from when it was sent until its method takes it.
+/// The content of a node: where a message is stored from its send until its method takes it.
 pub(crate) struct EnvelopeContent {
     pub(crate) word: *mut MailNode,
     pub(crate) payload: Option<Payload>,
 }
 
 impl EnvelopeContent {
-    /// Nothing.
+    /// No content.
     pub(crate) const fn empty() -> Self {
         Self { word: ptr::null_mut(), payload: None }
     }
 }
 
-/// See the module.
+/// See the head of this module.
 #[repr(C, align(64))]
 pub(crate) struct MailNode {
     pub(crate) next: AtomicPtr<MailNode>,
@@ -79,8 +78,7 @@ pub(crate) struct MailNode {
 const _: () = assert!(size_of::<MailNode>() == 64);
 
 impl MailNode {
-    /// How many of its first bytes anyone may look at, also when the node is free or serves another by now: the link
-    /// and the mark.
+    /// The first bytes, which any thread may read, even when the node is free or reused: the link and the mark.
     pub(crate) const ALWAYS_READABLE: usize = std::mem::offset_of!(Self, mark) + size_of::<AtomicU64>();
 }
 
@@ -90,7 +88,7 @@ impl std::fmt::Debug for MailNode {
     }
 }
 
-// SAFETY: `content` is reached through `NodeBox` and the lanes only, whose rules (see the module) give it one owner at
+// SAFETY: `content` is accessed only through `NodeBox` and the lanes, whose rules (see the module) give it one owner at
 // a time; what it holds is `Send`.
 unsafe impl Send for MailNode {}
 // SAFETY: as above; `next` is atomic.
@@ -99,15 +97,15 @@ unsafe impl Sync for MailNode {}
 const KIND_SHIFT: u32 = crate::pid::GENERATION_BITS;
 const KIND_MASK: u64 = 0xf;
 const SEQUENCE_SHIFT: u32 = KIND_SHIFT + 4;
-/// The largest sequence number; after it comes one.
+/// The largest sequence number; one follows it.
 const LAST_SEQUENCE: u64 = (1 << (64 - SEQUENCE_SHIFT)) - 1;
 
-/// How often a sender looks for its predecessor's number before it yields its core once: some microseconds, where that
-/// takes a tenth of one if its sender is at work. Models have no thread that comes meanwhile.
+/// How often a sender polls for its predecessor's number before it yields once: some microseconds; a running sender
+/// takes a tenth of one. In models no thread intervenes meanwhile.
 const PATIENCE: u32 = if cfg!(loom) { 0 } else { 256 };
 
 impl MailNode {
-    /// A node that carries nothing.
+    /// A node without content.
     pub(crate) fn empty() -> Self {
         Self {
             next: AtomicPtr::new(ptr::null_mut()),
@@ -116,21 +114,21 @@ impl MailNode {
         }
     }
 
-    /// The node's number in its queue; zero if its sender has not come to it.
+    /// Returns the node's number in its queue; zero if its sender has not numbered it yet.
     #[inline]
     pub(crate) fn sequence(&self) -> u64 {
         self.mark.load(Ordering::Relaxed) >> SEQUENCE_SHIFT
     }
 
-    /// Numbers the node as the first since its queue was empty.
+    /// Numbers the node as the first in an empty queue.
     #[inline]
     pub(crate) fn number_first(&self) {
         let mark = self.mark.load(Ordering::Relaxed);
         self.mark.store(mark | 1 << SEQUENCE_SHIFT, Ordering::Relaxed);
     }
 
-    /// Numbers the node after its predecessor in the queue. One whose number is not known yet is waited for; if its
-    /// sender is not at work on it, it is taken for the one that is `known`. Returns its number.
+    /// Numbers the node after its predecessor. Waits for a number that is about to be written; if its sender was
+    /// preempted, uses `known`. Returns the new number.
     #[inline]
     pub(crate) fn number_after(&self, predecessor: &Self, known: impl FnOnce() -> u64) -> u64 {
         let before = predecessor.sequence_or_soon().unwrap_or_else(known);
@@ -140,8 +138,7 @@ impl MailNode {
         sequence
     }
 
-    /// The node's number; of one whose sender is about to give it one, as soon as it has. `None`: that sender was put
-    /// aside.
+    /// Returns the node's number, waiting if its sender is about to write it. `None`: that sender was preempted.
     #[inline]
     pub(crate) fn sequence_or_soon(&self) -> Option<u64> {
         match self.sequence() {
@@ -150,8 +147,8 @@ impl MailNode {
         }
     }
 
-    /// The node's number when its sender, who is at it on another core, has come to it. Two that send at once meet here
-    /// often. In the end its sender may have this core, which it has been put aside from.
+    /// Spins briefly for the number that a concurrent sender on another core is about to write, then yields once, in
+    /// case that sender was preempted on this core. Two concurrent sends meet here often.
     #[cold]
     #[cfg_attr(loom, allow(clippy::reversed_empty_ranges, reason = "a model has no patience"))]
     fn sequence_soon(&self) -> Option<u64> {
@@ -178,12 +175,12 @@ impl MailNode {
         self.address().kind == NodeKind::Signal
     }
 
-    /// Returns whether it is a signal whose payload is such.
+    /// Returns whether it is a signal whose payload satisfies `is_such`.
     ///
     /// # Safety
     /// The caller owns the node's content.
     pub(crate) unsafe fn is_signal_such(&self, is_such: impl FnOnce(&Payload) -> bool) -> bool {
-        // SAFETY: owned by the caller, so no other thread reads or writes it now.
+        // SAFETY: owned by the caller, so no other thread accesses it.
         self.is_signal() && self.content.with_mut(|place| unsafe { &*place }.payload.as_ref().is_some_and(is_such))
     }
 
@@ -194,7 +191,7 @@ impl MailNode {
         let mark = envelope.generation | (envelope.kind as u64) << KIND_SHIFT;
         self.mark.store(mark, Ordering::Relaxed);
         let content = EnvelopeContent { word: envelope.word, payload: envelope.payload };
-        // SAFETY: owned by the caller; what it overwrites is an empty content, which needs no drop.
+        // SAFETY: owned by the caller; the empty content that it overwrites needs no drop.
         self.content.with_mut(|place| unsafe { place.write(content) });
     }
 
@@ -203,23 +200,23 @@ impl MailNode {
     #[inline]
     unsafe fn take(&self) -> Envelope {
         self.content.with_mut(|place| {
-            // SAFETY: owned by the caller, so no other thread reads or writes it now.
+            // SAFETY: owned by the caller, so no other thread accesses it.
             let content = unsafe { &mut *place };
             let NodeHeader { kind, generation } = self.address();
             Envelope { kind, generation, word: content.word, payload: content.payload.take() }
         })
     }
 
-    /// A look at the content.
+    /// Calls `look` with the content.
     ///
     /// # Safety
-    /// No thread changes the content while `look` looks.
+    /// No thread changes the content meanwhile.
     pub(crate) unsafe fn peek<R>(&self, look: impl FnOnce(&EnvelopeContent) -> R) -> R {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller's promise.
         self.content.with_mut(|place| look(unsafe { &*place }))
     }
 
-    /// What it is, and for which life.
+    /// Returns the kind and the incarnation that it was sent to.
     #[inline]
     fn address(&self) -> NodeHeader {
         let mark = self.mark.load(Ordering::Relaxed);
@@ -236,7 +233,7 @@ impl MailNode {
         NodeHeader { kind, generation: mark & crate::pid::GENERATION_MASK }
     }
 
-    /// Returns whether it is a message for that life: the question on the path of a message.
+    /// Returns whether it is a message for that incarnation: the check on the fast path.
     #[inline]
     fn is_message_for(&self, generation: u64) -> bool {
         const { assert!(NodeKind::Message as u64 == 0) };
@@ -244,19 +241,19 @@ impl MailNode {
     }
 }
 
-/// What an envelope is, and for which life of the slot.
+/// The kind of an envelope, and the incarnation that it was sent to.
 struct NodeHeader {
     kind: NodeKind,
     generation: u64,
 }
 
-/// An envelope that lies in its node, at the head of its lane, until the next look into the lane.
+/// An envelope inside its node, at the head of its lane, valid until the next look into the lane.
 #[derive(Debug)]
 pub(crate) struct MessageInPlace(NonNull<MailNode>);
 
 impl MessageInPlace {
     /// # Safety
-    /// `node` is valid and the caller owns its content for as long as this is used.
+    /// `node` is valid and the caller owns its content while this is used.
     #[inline]
     pub(crate) unsafe fn new(node: NonNull<MailNode>) -> Self {
         Self(node)
@@ -268,7 +265,7 @@ impl MessageInPlace {
         unsafe { self.0.as_ref() }.is_message_for(generation)
     }
 
-    /// Its content; to be read and written while this would be.
+    /// Returns a pointer to its content, valid like this value.
     #[inline]
     pub(crate) fn content(&self) -> *mut EnvelopeContent {
         // SAFETY: nodes are never freed.
@@ -276,101 +273,100 @@ impl MessageInPlace {
     }
 
     pub(crate) fn take(self) -> Envelope {
-        // SAFETY: by the promise of `new`.
+        // SAFETY: the promise of `new`.
         unsafe { take_in_place(self.0) }
     }
 }
 
-/// The largest distance between two sequence numbers that can be told: half of all numbers.
+/// The largest distance between two sequence numbers that can be told: half of the range.
 pub(crate) const FARTHEST: u64 = LAST_SEQUENCE / 2;
 
-/// How far the second of two sequence numbers may lie behind the first: a quarter of all numbers. It does if the two
-/// were not read at the same time, and after a sender was numbered too low because its predecessor's number was not
-/// known: then by the length of the queue at most.
+/// How far the second of two sequence numbers may lag behind the first: a quarter of the range. It lags if the two were
+/// not read at the same time, and after a sender was numbered too low because its predecessor's number was unknown: by
+/// at most the length of the queue.
 pub(crate) const BEHIND: u64 = LAST_SEQUENCE / 4;
 
-/// Returns how many nodes lie between two sequence numbers. Zero if the second is up to [`BEHIND`] behind the first,
-/// and [`FARTHEST`] if it is further ahead than that: a queue of more than half of all numbers is never taken for an
-/// empty one before it is three quarters of them long.
+/// Returns how many nodes are between two sequence numbers. Zero if the second lags by up to [`BEHIND`], and
+/// [`FARTHEST`] if it is further ahead than that: a queue longer than half of the range is not mistaken for an empty
+/// one before it is as long as three quarters.
 pub(crate) fn distance(first: u64, last: u64) -> u64 {
     let distance = if last >= first { last - first } else { LAST_SEQUENCE - first + last };
     if distance >= LAST_SEQUENCE - BEHIND { 0 } else { distance.min(FARTHEST) }
 }
 
-/// A node that belongs to its holder alone and is in no queue.
+/// An owned node, in no queue.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct NodeBox(NonNull<MailNode>);
 
 // SAFETY: a node is `Send`, and this is its only owner.
 unsafe impl Send for NodeBox {}
-// SAFETY: a shared reference gives nothing but the pointer, and shared looks at values that are `Sync`.
+// SAFETY: a shared reference only gives the pointer, and shared access to values that are `Sync`.
 unsafe impl Sync for NodeBox {}
 
 impl NodeBox {
     /// # Safety
-    /// `node` is valid for the rest of the program, in no queue, and owned by nothing else.
+    /// `node` is valid for the rest of the program, in no queue, and has no other owner.
     #[inline]
     pub(crate) unsafe fn from_raw(node: NonNull<MailNode>) -> Self {
         Self(node)
     }
 
-    /// Gives up ownership without giving the node back.
+    /// Gives up ownership without returning the node to the pool.
     #[inline]
     pub(crate) fn into_raw(self) -> NonNull<MailNode> {
         self.0
     }
 
-    /// Where the node is. Only its `next` may be looked at through this.
+    /// Returns the address of the node, through which only `next` may be read.
     #[inline]
     pub(crate) fn as_ptr(&self) -> NonNull<MailNode> {
         self.0
     }
 
-    /// The word that links nodes in a queue, free for other uses while the node is in none.
+    /// Returns the link, free for other uses while the node is in no queue.
     #[inline]
     pub(crate) fn next(&self) -> &AtomicPtr<MailNode> {
         // SAFETY: nodes are never freed.
         unsafe { &(*self.0.as_ptr()).next }
     }
 
-    /// The node for those who look at its `next` when it is another's by then.
+    /// Returns the node to code that may read its `next` after it has another owner.
     #[inline]
     pub(crate) fn for_ever(&self) -> &'static MailNode {
-        // SAFETY: nodes are never freed, and what is not atomic in one is in a cell.
+        // SAFETY: nodes are never freed, and their non-atomic parts are in cells.
         unsafe { &*self.0.as_ptr() }
     }
 
-    /// Puts `envelope` into a node that carries nothing.
+    /// Stores `envelope` in a node without content.
     #[inline]
     pub(crate) fn put(&mut self, envelope: Envelope) {
         // SAFETY: this is the node's only owner; an owned node is emptied by `take` before it is filled again.
         unsafe { (*self.0.as_ptr()).put(envelope) }
     }
 
-    /// Puts a message into a node that carries nothing.
+    /// Stores a message in a node without content.
     #[inline]
     pub(crate) fn put_message<M: Send + 'static>(&mut self, generation: u64, message: M, word: *mut MailNode) {
         // SAFETY: nodes are never freed.
         let node = unsafe { &*self.0.as_ptr() };
         node.mark.store(generation | (NodeKind::Message as u64) << KIND_SHIFT, Ordering::Relaxed);
         node.content.with_mut(|place| {
-            // SAFETY: this is the node's only owner; what is overwritten is an empty content, which needs no drop.
+            // SAFETY: this is the node's only owner; the empty content that it overwrites needs no drop.
             unsafe { place.write(EnvelopeContent { word, payload: Some(Payload::new(message)) }) };
         });
     }
 
     /// Returns the value that the node carries, if it is a `T`.
     pub(crate) fn peek<T: Send + Sync + 'static>(&self) -> Option<&T> {
-        // SAFETY: this is the node's only owner. Writing the content or taking it out borrows the owner
-        // exclusively, so that no thread does while this borrow lasts; others that look meanwhile may, since a `T` is
-        // `Sync`.
+        // SAFETY: this is the node's only owner. Writing or taking the content borrows the owner exclusively, so no
+        // thread does during this borrow; concurrent shared access is allowed, since a `T` is `Sync`.
         unsafe {
             (*self.0.as_ptr()).content.with_mut(|content| (*content).payload.as_ref().and_then(|value| value.peek()))
         }
     }
 
-    /// Takes out what the node carries.
+    /// Takes the content.
     #[inline]
     pub(crate) fn take(&mut self) -> Envelope {
         // SAFETY: this is the node's only owner.
@@ -382,7 +378,7 @@ impl NodeBox {
 /// `node` is valid and the caller owns its content, though not the node (it stays in a queue as its first, empty one).
 #[inline]
 pub(crate) unsafe fn take_in_place(node: NonNull<MailNode>) -> Envelope {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller's promise.
     unsafe { (*node.as_ptr()).take() }
 }
 

@@ -1,10 +1,10 @@
-//! Where nodes come from and go back to.
+//! The pool of nodes.
 //!
-//! Each thread keeps some on a [shelf](crate::mem::magazine): a message costs a few plain loads and stores, whichever
-//! threads send and receive, and one queue operation per [`CHAIN`] messages.
+//! Each thread caches some in [magazines](crate::mem::magazine): a message costs a few plain loads and stores,
+//! whichever threads send and receive, and one queue operation per [`MAGAZINE`] messages.
 //!
-//! The memory of nodes is never returned (senders, and callers that gave up, may look at a node long after): it stays
-//! at its high-water mark.
+//! Nodes are never freed (senders, and callers that gave up, may read a node much later): their memory stays at its
+//! high-water mark.
 
 use super::node::{Envelope, MailNode, NodeBox};
 use crate::mem::arena::permanent;
@@ -13,121 +13,120 @@ use crate::mem::poison;
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 
-/// How many nodes move between a thread and the program at a time: 16 KiB, so that the queue's cost (about 40 ns when
-/// it crosses cores) is spread over as many messages.
-const CHAIN: usize = 256;
+/// How many nodes move between a thread and the program at a time: 16 KiB, so that the queue's cost (about 40 ns across
+/// cores) is spread over as many messages.
+const MAGAZINE: usize = 256;
 
-static DEPOT: Depot = Depot::new(CHAIN, slab, || FAREWELL.try_with(|_| ()).is_ok());
+static DEPOT: Depot = Depot::new(MAGAZINE, slab, || FLUSH.try_with(|_| ()).is_ok());
 
-/// What a thread keeps.
+/// The nodes of a thread.
 struct NodeCache {
-    shelf: ThreadCache,
-    /// How many nodes this thread has drawn, and what else has been counted, for the budget of a time slice.
+    cache: ThreadCache,
+    /// How many nodes this thread has taken, plus other costs: measures the budget of a time slice.
     spent: u64,
-    /// The address of a mailbox that is marked as too full and that the process whose time slice this thread runs need
-    /// not ask any more; zero if there is none. It is kept here, as `spent` is, because sending touches this record
-    /// anyway.
+    /// The address of a congested mailbox that the running process already knows of; zero if there is none. Kept here,
+    /// like `spent`, because each send touches this record anyway.
     known_congested: usize,
 }
 
 thread_local! {
-    static STOCK: UnsafeCell<NodeCache> = const { UnsafeCell::new(NodeCache { shelf: ThreadCache::EMPTY, spent: 0, known_congested: 0 }) };
-    /// Returns the stock's nodes to the program when the thread ends. Apart from the stock, so that this needs no
-    /// destructor and stays usable in the destructors of others.
-    static FAREWELL: FlushNodes = const { FlushNodes };
+    static CACHE: UnsafeCell<NodeCache> = const { UnsafeCell::new(NodeCache { cache: ThreadCache::EMPTY, spent: 0, known_congested: 0 }) };
+    /// Returns the thread's nodes to the program when it ends. Separate from the cache, so that the cache needs no
+    /// destructor and can be used in other destructors.
+    static FLUSH: FlushNodes = const { FlushNodes };
 }
 
 struct FlushNodes;
 
 impl Drop for FlushNodes {
     fn drop(&mut self) {
-        with_stock(|stock| stock.shelf.leave(&DEPOT));
+        with_cache(|own| own.cache.leave(&DEPOT));
     }
 }
 
 #[inline]
-fn with_stock<R>(body: impl FnOnce(&mut NodeCache) -> R) -> R {
-    // SAFETY: the stock is this thread's alone, `with` runs `body` on this thread, and no body below calls out to code
-    // that could come back here.
-    STOCK.with(|stock| body(unsafe { &mut *stock.get() }))
+fn with_cache<R>(body: impl FnOnce(&mut NodeCache) -> R) -> R {
+    // SAFETY: the cache is this thread's alone, `with` runs `body` on this thread, and no body below calls foreign code
+    // that could re-enter.
+    CACHE.with(|own| body(unsafe { &mut *own.get() }))
 }
 
-/// A free node with `envelope` in it.
+/// Takes a node and stores `envelope` in it.
 #[inline]
 pub(crate) fn node(envelope: Envelope) -> NodeBox {
-    let mut node = with_stock(NodeCache::take);
+    let mut node = with_cache(NodeCache::take);
     node.put(envelope);
     node
 }
 
-/// A free node with a message in it; `word` is the caller that waits for its answer, or null.
+/// Takes a node and stores a message in it; `word` is its caller, or null.
 #[inline]
 pub(crate) fn message<M: Send + 'static>(generation: u64, message: M, word: *mut MailNode) -> NodeBox {
-    let mut node = with_stock(NodeCache::take);
+    let mut node = with_cache(NodeCache::take);
     node.put_message(generation, message, word);
     node
 }
 
-/// A free node that carries nothing.
+/// Takes a node without content.
 pub(crate) fn empty() -> NodeBox {
-    with_stock(NodeCache::take)
+    with_cache(NodeCache::take)
 }
 
-/// Returns a node that carries nothing to the pool.
+/// Returns a node without content to the pool.
 #[inline]
 pub(crate) fn recycle(node: NodeBox) {
     let node = node.into_raw();
     // Before another thread can take it.
     poison::given_back(node.cast(), MailNode::ALWAYS_READABLE, size_of::<MailNode>());
-    // SAFETY: it was taken from this depot, and carries nothing.
-    with_stock(|stock| unsafe { stock.shelf.add(&DEPOT, node.cast()) });
+    // SAFETY: it was taken from this depot, and has no content.
+    with_cache(|own| unsafe { own.cache.add(&DEPOT, node.cast()) });
 }
 
-/// Returns how many nodes this thread has drawn so far, and what else was counted: what a time slice has spent is the
-/// difference of two such counts. It is kept here because sending a message touches this record anyway.
+/// Returns the thread's count of spent budget: a time slice has spent the difference of two such counts. Kept here
+/// because each send touches this record anyway.
 #[inline]
 pub(crate) fn spent() -> u64 {
-    with_stock(|stock| stock.spent)
+    with_cache(|own| own.spent)
 }
 
-/// The same, when a time slice begins: of no mailbox is it known yet how full it is.
+/// Returns the count at the start of a time slice, and forgets the known mailbox.
 #[inline]
 pub(crate) fn begin_turn() -> u64 {
-    with_stock(|stock| {
-        stock.known_congested = 0;
-        stock.spent
+    with_cache(|own| {
+        own.known_congested = 0;
+        own.spent
     })
 }
 
-/// Counts something that costs as much as sending so many messages.
+/// Adds the cost of that many sends.
 #[inline]
 pub(crate) fn spend(count: u32) {
-    with_stock(|stock| stock.spent += u64::from(count));
+    with_cache(|own| own.spent += u64::from(count));
 }
 
-/// The address of the mailbox that is known to be pressed on, or zero.
+/// Returns the address of the mailbox that is known to be congested, or zero.
 #[inline]
 pub(crate) fn known_congested() -> usize {
-    with_stock(|stock| stock.known_congested)
+    with_cache(|own| own.known_congested)
 }
 
-/// From here on that one is known to be pressed on. Returns the one before.
+/// Sets the mailbox that is known to be congested. Returns the previous one.
 pub(crate) fn set_known_congested(address: usize) -> usize {
-    with_stock(|stock| std::mem::replace(&mut stock.known_congested, address))
+    with_cache(|own| std::mem::replace(&mut own.known_congested, address))
 }
 
 impl NodeCache {
     #[inline]
     fn take(&mut self) -> NodeBox {
         self.spent += 1;
-        let node = self.shelf.take(&DEPOT).cast();
+        let node = self.cache.take(&DEPOT).cast();
         poison::taken(node.cast(), size_of::<MailNode>());
-        // SAFETY: the pieces of this depot are nodes, and it leaves the shelf here, so it has one owner.
+        // SAFETY: the pieces of this depot are nodes, and this one leaves the cache here, so it has one owner.
         unsafe { NodeBox::from_raw(node) }
     }
 }
 
-/// A new chain.
+/// Allocates a new magazine.
 fn slab(count: usize) -> NonNull<FreeLink> {
     const { assert!(std::mem::offset_of!(MailNode, next) == 0) };
     let memory = permanent(count * size_of::<MailNode>());
@@ -135,7 +134,7 @@ fn slab(count: usize) -> NonNull<FreeLink> {
         // SAFETY: within the memory, which is aligned to cache lines as nodes are.
         unsafe { memory.cast::<MailNode>().add(index).write(MailNode::empty()) };
     }
-    // SAFETY: as many nodes, which begin with their link.
+    // SAFETY: that many nodes, which begin with their link.
     unsafe { link(memory, count, size_of::<MailNode>()) }
 }
 
@@ -144,11 +143,11 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    /// Mutation: a shelf with one spare chain, so that the others go through the program's queue.
+    /// Mutation: a cache with one spare magazine, so that the others go through the program's queue.
     #[test]
     fn of_a_burst_that_a_thread_has_given_back_it_takes_the_last_first() {
         std::thread::spawn(|| {
-            let taken: Vec<NodeBox> = (0..5 * CHAIN).map(|_| empty()).collect();
+            let taken: Vec<NodeBox> = (0..5 * MAGAZINE).map(|_| empty()).collect();
             let given: Vec<_> = taken.iter().map(NodeBox::as_ptr).collect();
             taken.into_iter().for_each(recycle);
             let again: Vec<NodeBox> = given.iter().map(|_| empty()).collect();
@@ -162,11 +161,11 @@ mod tests {
     #[test]
     fn nodes_are_distinct_while_taken_and_come_back() {
         std::thread::spawn(|| {
-            let taken: Vec<NodeBox> = (0..5 * CHAIN).map(|_| empty()).collect();
+            let taken: Vec<NodeBox> = (0..5 * MAGAZINE).map(|_| empty()).collect();
             let addresses: HashSet<_> = taken.iter().map(|node| node.as_ptr()).collect();
             assert_eq!(addresses.len(), taken.len());
             taken.into_iter().for_each(recycle);
-            let again: Vec<NodeBox> = (0..2 * CHAIN).map(|_| empty()).collect();
+            let again: Vec<NodeBox> = (0..2 * MAGAZINE).map(|_| empty()).collect();
             assert!(again.iter().all(|node| addresses.contains(&node.as_ptr())));
             again.into_iter().for_each(recycle);
         })

@@ -1,11 +1,11 @@
-//! Values whose type is known only at run time: what messages, inputs, commands and results are carried in.
+//! Values with their types erased: messages, inputs, commands and results.
 //!
-//! A [`Payload`] holds a value of up to four words in place and a larger one in a block of memory from the thread's
-//! shelves, so that a message costs no allocation (up to 512 bytes; larger values come from the program's allocator).
-//! The type travels as the address of a table; equality is decided by `TypeId`, because the address of such a table is
-//! not unique across a program's codegen units.
+//! A [`Payload`] holds a value of up to four words in place and a larger one in a block from the thread's cache, so
+//! that a message costs no allocation (up to 512 bytes; larger values come from the program's allocator). The type is
+//! represented by the address of a table; equality is decided by `TypeId`, because such addresses are not unique across
+//! codegen units.
 //!
-//! The module is the only place where values lose and regain their types; all its `unsafe` rests on one rule, kept by
+//! Only this module erases and restores types; all its `unsafe` rests on one invariant, established by
 //! [`Payload::new`]: *`data` holds a valid `T` (in place or by the pointer of its block) exactly when `table` is the
 //! one made for `T`*.
 
@@ -19,27 +19,27 @@ use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::{self, NonNull};
 
-/// How many bytes are held in place.
+/// The size of values held in place.
 const INLINE_BYTES: usize = 4 * size_of::<usize>();
 
 type Data = MaybeUninit<[usize; 4]>;
 
-/// What is known of the type of a value.
+/// The table of a type.
 struct TypeTable {
     type_id: TypeId,
     type_name: fn() -> &'static str,
-    /// Ends the value in the data, wherever it is kept.
+    /// Drops the value, wherever it is stored.
     drop: unsafe fn(*mut Data),
 }
 
-/// A value that is too large to be held in place.
+/// A value too large to be held in place.
 struct Large<T>(NonNull<T>);
 
 impl<T> Large<T> {
     #[inline]
     fn new(value: T) -> Self {
         let place = size_classes::take(Layout::new::<T>()).cast::<T>();
-        // SAFETY: taken with the layout of `T`, and no other thread's.
+        // SAFETY: the block has the layout of `T`, and no other owner.
         unsafe { place.write(value) };
         Self(place)
     }
@@ -50,7 +50,7 @@ impl<T> Large<T> {
     }
 
     /// # Safety
-    /// `place` came from `into_raw`, and is turned back once.
+    /// `place` came from `into_raw`, and is converted back once.
     #[inline]
     unsafe fn from_raw(place: NonNull<T>) -> Self {
         Self(place)
@@ -59,7 +59,7 @@ impl<T> Large<T> {
     #[inline]
     fn into_value(self) -> T {
         let this = ManuallyDrop::new(self);
-        // SAFETY: the value is moved out, and the memory, taken with this layout, given back without it.
+        // SAFETY: the value is moved out, and the block, taken with this layout, freed without it.
         unsafe {
             let value = this.0.read();
             size_classes::give_back(this.0.cast(), Layout::new::<T>());
@@ -70,11 +70,11 @@ impl<T> Large<T> {
 
 impl<T> Drop for Large<T> {
     fn drop(&mut self) {
-        // Also if the drop of the value panics.
+        // Even if the drop of the value panics.
         let block = self.0.cast();
-        // SAFETY: taken with this layout; what was there has been dropped.
+        // SAFETY: taken with this layout; the value has been dropped.
         let _give_back = defer(|| unsafe { size_classes::give_back(block, Layout::new::<T>()) });
-        // SAFETY: owned by this, and not used after this.
+        // SAFETY: owned by this, and not used afterwards.
         unsafe { self.0.drop_in_place() };
     }
 }
@@ -90,30 +90,30 @@ impl<T: Send + 'static> TableOf<T> {
     /// `data` holds a valid `T`, which is not used afterwards.
     unsafe fn drop_value(data: *mut Data) {
         if Self::IN_PLACE {
-            // SAFETY: by the caller's promise a valid `T` lies at the start of `data`, which is aligned for it.
+            // SAFETY: the caller's promise: a valid `T` is at the start of `data`, which is aligned for it.
             unsafe { data.cast::<T>().drop_in_place() }
         } else {
-            // SAFETY: by the caller's promise `data` holds the pointer of a `Large<T>` that no other thread owns.
+            // SAFETY: the caller's promise: `data` holds the pointer of a `Large<T>` without another owner.
             drop(unsafe { Large::from_raw(data.cast::<NonNull<T>>().read()) });
         }
     }
 }
 
-/// Of what type some value was, in a word that other threads read. Nothing but the name may be made of it.
+/// The type of a value, in a word that other threads read. It can be converted only to the name.
 pub(crate) struct TypeMark(AtomicPtr<TypeTable>);
 
 impl TypeMark {
-    /// Of none.
+    /// No type.
     pub(crate) fn new() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// That of the payload's value.
+    /// Stores the type of the payload's value.
     pub(crate) fn set(&self, payload: &Payload) {
         self.0.store(ptr::from_ref(payload.table).cast_mut(), Ordering::Relaxed);
     }
 
-    /// `T`.
+    /// Stores `T`.
     #[inline(always)]
     pub(crate) fn set_to<T: Send + 'static>(&self) {
         self.0.store(ptr::from_ref(TableOf::<T>::TABLE).cast_mut(), Ordering::Relaxed);
@@ -125,12 +125,12 @@ impl TypeMark {
     }
 
     pub(crate) fn name(&self) -> Option<&'static str> {
-        // SAFETY: only addresses of tables are stored, which are constants of the program, and no thread writes to one.
+        // SAFETY: only addresses of tables are stored, which are constants of the program and never written.
         unsafe { self.0.load(Ordering::Relaxed).as_ref() }.map(|table: &'static TypeTable| (table.type_name)())
     }
 }
 
-/// A value of any type that may go to another thread.
+/// A value of any `Send` type, with the type erased.
 ///
 /// 40 bytes; values of up to 32 bytes are held in place, larger ones by a pointer.
 ///
@@ -158,7 +158,7 @@ impl Payload {
     pub fn new<T: Send + 'static>(value: T) -> Self {
         let mut data = Data::uninit();
         if TableOf::<T>::IN_PLACE {
-            // SAFETY: `data` is large enough and aligned for a `T` (that is what IN_PLACE says).
+            // SAFETY: `data` is large enough and aligned for a `T`, as IN_PLACE says.
             unsafe { data.as_mut_ptr().cast::<T>().write(value) };
         } else {
             // SAFETY: `data` is large enough and aligned for a pointer.
@@ -177,7 +177,7 @@ impl Payload {
         self.table.type_id
     }
 
-    /// The name of the value's type, for messages to people.
+    /// Returns the name of the value's type.
     pub fn type_name(&self) -> &'static str {
         (self.table.type_name)()
     }
@@ -194,25 +194,25 @@ impl Payload {
         let mut this = ManuallyDrop::new(self);
         let data = this.data.as_mut_ptr();
         Ok(if TableOf::<T>::IN_PLACE {
-            // SAFETY: the table is that of `T`, so a valid `T` lies in `data`; `this` is never dropped, so it is moved
+            // SAFETY: the table is that of `T`, so a valid `T` is in `data`; `this` is never dropped, so it is moved
             // once.
             unsafe { data.cast::<T>().read() }
         } else {
-            // SAFETY: as above, and a `T` that is not held in place is held by the pointer of its block.
+            // SAFETY: as above; a `T` that is not held in place is held by the pointer of its block.
             unsafe { Large::from_raw(data.cast::<NonNull<T>>().read()) }.into_value()
         })
     }
 
-    /// Takes the value out of `place` if it is a `T`: it is read from where it lies.
+    /// Takes the value out of `place` if it is a `T`, reading it in place.
     #[inline]
     pub(crate) fn take_from<T: Send + 'static>(place: &mut Option<Self>) -> Option<T> {
         let payload = place.as_mut().filter(|payload| payload.is::<T>())?;
         let data = payload.data.as_mut_ptr();
         let value = if TableOf::<T>::IN_PLACE {
-            // SAFETY: the table is that of `T`, so a valid `T` lies in `data`; the payload is forgotten below.
+            // SAFETY: the table is that of `T`, so a valid `T` is in `data`; the payload is forgotten below.
             unsafe { data.cast::<T>().read() }
         } else {
-            // SAFETY: as above, and a `T` that is not held in place is held by the pointer of its block.
+            // SAFETY: as above; a `T` that is not held in place is held by the pointer of its block.
             unsafe { Large::from_raw(data.cast::<NonNull<T>>().read()) }.into_value()
         };
         // SAFETY: the payload's value has been moved out, so it is overwritten and not dropped.
@@ -220,7 +220,7 @@ impl Payload {
         Some(value)
     }
 
-    /// Moves the value into `to` if it is a `T`, with one copy on the stack at a time: for large ones.
+    /// Moves the value into `to` if it is a `T`, with one copy on the stack at a time: for large values.
     pub(crate) fn take_into<T: Send + 'static>(place: &mut Option<Self>, to: &mut Option<T>) -> bool {
         if TableOf::<T>::IN_PLACE {
             *to = Self::take_from(place);
@@ -230,8 +230,8 @@ impl Payload {
         // SAFETY: the table is that of `T`, which is not held in place, so it is held by the pointer of its block.
         let large =
             ManuallyDrop::new(unsafe { Large::from_raw(payload.data.as_mut_ptr().cast::<NonNull<T>>().read()) });
-        // SAFETY: its value is moved out, and the memory, taken with this layout, given back without it. The payload's
-        // value has been moved out then, so it is overwritten and not dropped.
+        // SAFETY: its value is moved out, and the block, taken with this layout, freed without it. The payload is
+        // overwritten, not dropped.
         unsafe {
             *to = Some(large.0.read());
             size_classes::give_back(large.0.cast(), Layout::new::<T>());
@@ -240,10 +240,10 @@ impl Payload {
         true
     }
 
-    /// A look at the value if it is a `T`.
+    /// Returns a reference to the value if it is a `T`.
     ///
     /// # Safety
-    /// The value may not be `Sync`: the caller is the payload's owner, whichever way it came to the reference.
+    /// The value may not be `Sync`: the caller owns the payload, however it got the reference.
     pub(crate) unsafe fn peek<T: Send + 'static>(&self) -> Option<&T> {
         let data = self.data.as_ptr();
         // SAFETY: the table is that of `T`, so `data` holds a valid `T` in place or by pointer.
@@ -252,7 +252,7 @@ impl Payload {
         })
     }
 
-    /// A look at the value if it is a `T`. The value may not be `Sync`, so the look is exclusive.
+    /// Returns a reference to the value if it is a `T`. The value may not be `Sync`, so the borrow is exclusive.
     pub fn get_mut<T: Send + 'static>(&mut self) -> Option<&mut T> {
         if !self.is::<T>() {
             return None;
@@ -266,13 +266,13 @@ impl Payload {
     }
 }
 
-/// A panic in the drop of the value ends here: payloads are dropped where things must go on, when a queue is emptied or
-/// an answer comes too late. It has been reported by the panic hook.
+/// Contains a panic in the drop of the value: payloads are dropped where work must go on, when a queue is emptied or an
+/// answer comes too late. The panic hook has reported it.
 impl Drop for Payload {
     #[inline]
     fn drop(&mut self) {
         let (drop, data) = (self.table.drop, &raw mut self.data);
-        // SAFETY: `data` holds a value of the table's type, and the payload is not used after this.
+        // SAFETY: `data` holds a value of the table's type, and the payload is not used afterwards.
         ignore(Site::ValueDrop, || unsafe { drop(data) });
     }
 }
@@ -288,7 +288,7 @@ impl fmt::Debug for Payload {
 pub struct Payloads(Vec<Payload>);
 
 impl Payloads {
-    /// No inputs.
+    /// Makes an empty list.
     pub const fn new() -> Self {
         Self(Vec::new())
     }
@@ -298,12 +298,12 @@ impl Payloads {
         self.0.push(Payload::new(value));
     }
 
-    /// Returns how many there are.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -332,7 +332,7 @@ impl IntoIterator for Payloads {
 
 /// Packs values as the inputs of an entry: `payloads![100, "text".to_string()]`.
 ///
-/// Whole numbers are converted to the input's type where nothing is lost, and a `&'static str` to `String`.
+/// Integers are converted to the input's type if nothing is lost, and a `&'static str` to `String`.
 #[macro_export]
 macro_rules! payloads {
     ($($value:expr),* $(,)?) => {

@@ -1,10 +1,10 @@
-//! Memory that is never given back: slots, nodes and blocks are carved from it.
+//! Memory that is never freed: slots, nodes and blocks are carved from it.
 //!
-//! It comes in regions that grow with the need: small ones for a small program, then two megabytes at a time and
-//! aligned to that, so that a system that uses large pages wherever it can finds places for them. Asking for large
-//! pages (`MADV_HUGEPAGE`) was tried and left out: with memory that the machine has at hand it made a spawn a third
-//! cheaper (136 ns for 201), but on a virtual machine whose host takes free memory back, a large page costs up to a
-//! millisecond to get (436 ns a spawn), and a library cannot know where it runs.
+//! It is allocated in regions that grow with the need: small ones for a small program, then two mebibytes at a time
+//! with that alignment, so that a system that uses large pages can. Requesting large pages (`MADV_HUGEPAGE`) was tried
+//! and rejected: on a machine with free memory it made a spawn a third cheaper (136 ns instead of 201), but on a
+//! virtual machine whose host reclaims free memory, a large page costs up to a millisecond to get (436 ns a spawn), and
+//! a library cannot know where it runs.
 
 use crate::sync::{Mutex, lock};
 use std::alloc::{Layout, alloc, handle_alloc_error};
@@ -13,7 +13,7 @@ use std::ptr::NonNull;
 /// The size and alignment of a large page.
 pub(crate) const LARGE: usize = 2 << 20;
 
-/// How much is taken in small regions.
+/// How much is allocated in small regions.
 const SMALL_UNTIL: usize = 4 << 20;
 const SMALL: usize = 256 << 10;
 
@@ -21,20 +21,20 @@ const SMALL: usize = 256 << 10;
 const ALIGN: usize = 64;
 
 struct Arena {
-    /// What is left of the last region.
+    /// The rest of the last region.
     next: NonNull<u8>,
     left: usize,
     total: usize,
 }
 
-// SAFETY: it owns what it points at.
+// SAFETY: it owns the memory.
 unsafe impl Send for Arena {}
 
 static ARENA: Mutex<Arena> = Mutex::new(Arena { next: NonNull::dangling(), left: 0, total: 0 });
 
-/// So many bytes, aligned to a cache line, for as long as the program runs. Takes a lock: for whole slabs.
+/// Returns `bytes` of permanent memory, aligned to a cache line. Takes a lock: for whole slabs.
 ///
-/// What is left of a region that is too small for a piece is lost: pieces are small against regions.
+/// The end of a region that is too small for a piece is lost: pieces are small against regions.
 pub(crate) fn permanent(bytes: usize) -> NonNull<u8> {
     let bytes = bytes.next_multiple_of(ALIGN);
     let mut arena = lock(&ARENA);
@@ -52,7 +52,7 @@ pub(crate) fn permanent(bytes: usize) -> NonNull<u8> {
     piece
 }
 
-/// A region of its own, for as long as the program runs; aligned for large pages if it has their size.
+/// Returns a separate permanent region, aligned for large pages if it has their size.
 pub(crate) fn region(bytes: usize) -> NonNull<u8> {
     let align = if bytes >= LARGE { LARGE } else { ALIGN };
     let Ok(layout) = Layout::from_size_align(bytes, align) else { unreachable!("a few megabytes") };

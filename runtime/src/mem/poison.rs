@@ -1,9 +1,9 @@
-//! What AddressSanitizer is told of the memory that the runtime recycles itself: a piece that has been given back is
-//! not to be touched until it is taken again, but for its first words: those that link the free pieces and that holders
-//! of a stale pointer may read (see [`shelf`](crate::mem::magazine), and [`node`](crate::mailbox::node) for its mark).
-//! Without it such a use would go unseen, since to the sanitizer all of it is one allocation that lives for ever.
+//! Tells AddressSanitizer about recycled memory: a freed piece must not be touched until it is taken again, except for
+//! its first words: those that link free pieces and that holders of a stale pointer may read (see
+//! [`magazine`](crate::mem::magazine), and [`node`](crate::mailbox::node) for its mark). Otherwise such a use would go
+//! unseen, since to the sanitizer all of it is one allocation that lives for ever.
 //!
-//! Nothing of this exists in other builds; `tests/sanitizers/run address` sets the `cfg`.
+//! Absent in other builds; `tests/sanitizers/run address` sets the `cfg`.
 
 use std::ptr::NonNull;
 
@@ -13,12 +13,11 @@ unsafe extern "C" {
     fn __asan_unpoison_memory_region(start: *const u8, bytes: usize);
 }
 
-/// A piece of so many bytes has been given back; those from `from` on are not to be touched. Both are multiples of
-/// eight.
+/// Marks a freed piece of that many bytes as untouchable from `from` on. Both are multiples of eight.
 #[inline(always)]
 pub(crate) fn given_back(piece: NonNull<u8>, from: usize, bytes: usize) {
     #[cfg(postroom_asan)]
-    // SAFETY: it marks addresses, and touches nothing.
+    // SAFETY: it marks addresses, and touches no memory.
     unsafe {
         __asan_poison_memory_region(piece.as_ptr().wrapping_add(from), bytes - from);
     }
@@ -26,7 +25,7 @@ pub(crate) fn given_back(piece: NonNull<u8>, from: usize, bytes: usize) {
     let _ = (piece, from, bytes);
 }
 
-/// A piece of so many bytes is in use again.
+/// Marks a piece of that many bytes as in use.
 #[inline(always)]
 pub(crate) fn taken(piece: NonNull<u8>, bytes: usize) {
     #[cfg(postroom_asan)]

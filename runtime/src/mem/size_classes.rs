@@ -1,9 +1,9 @@
-//! Memory for what is of any size: processes, and messages that are too large for their nodes.
+//! An allocator for process states, and for messages too large for their nodes.
 //!
-//! Blocks come in five sizes, from shelves of the calling thread; what is larger, or must be aligned to more than a
-//! cache line, comes from the program's allocator. So neither a spawn nor a message allocates in steady state, and a
-//! block that is taken on one thread and given back on another goes home in a batch (79 ns for each with the system's
-//! allocator). Memory of blocks stays at its high-water mark, hence the bound on their size.
+//! Blocks come in five sizes, from caches of the calling thread; larger or more aligned ones come from the program's
+//! allocator. So neither a spawn nor a message allocates in steady state, and blocks that are freed on another thread
+//! than they were taken on go home in batches (79 ns for each with the system's allocator). The memory of blocks stays
+//! at its high-water mark, hence the bound on their size.
 
 use super::arena::permanent;
 use super::magazine::{Depot, FreeLink, ThreadCache, link};
@@ -19,19 +19,19 @@ const SMALL_ALIGN: usize = 16;
 const ALIGN: usize = 64;
 
 /// How many bytes move between a thread and the program at a time.
-const CHAIN_BYTES: usize = 16 << 10;
+const MAGAZINE_BYTES: usize = 16 << 10;
 
 static DEPOTS: [Depot; SIZES.len()] = [depot::<48>(), depot::<64>(), depot::<128>(), depot::<256>(), depot::<512>()];
 
 const fn depot<const SIZE: usize>() -> Depot {
-    Depot::new(CHAIN_BYTES / SIZE, slab::<SIZE>, || FAREWELL.try_with(|_| ()).is_ok())
+    Depot::new(MAGAZINE_BYTES / SIZE, slab::<SIZE>, || FLUSH.try_with(|_| ()).is_ok())
 }
 
 thread_local! {
-    static SHELVES: UnsafeCell<[ThreadCache; SIZES.len()]> = const { UnsafeCell::new([const { ThreadCache::EMPTY }; SIZES.len()]) };
-    /// Returns the shelves' blocks to the program when the thread ends. Apart from the shelves, so that these need no
-    /// destructor and stay usable in the destructors of others.
-    static FAREWELL: FlushBlocks = const { FlushBlocks };
+    static CACHES: UnsafeCell<[ThreadCache; SIZES.len()]> = const { UnsafeCell::new([const { ThreadCache::EMPTY }; SIZES.len()]) };
+    /// Returns the thread's blocks to the program when it ends. Separate from the caches, so that they need no
+    /// destructor and can be used in other destructors.
+    static FLUSH: FlushBlocks = const { FlushBlocks };
 }
 
 struct FlushBlocks;
@@ -39,19 +39,19 @@ struct FlushBlocks;
 impl Drop for FlushBlocks {
     fn drop(&mut self) {
         for (class, depot) in DEPOTS.iter().enumerate() {
-            with_shelf(class, |shelf| shelf.leave(depot));
+            with_cache(class, |cache| cache.leave(depot));
         }
     }
 }
 
 #[inline]
-fn with_shelf<R>(class: usize, body: impl FnOnce(&mut ThreadCache) -> R) -> R {
-    // SAFETY: the shelves are this thread's alone, `with` runs `body` on this thread, and no body here calls out to
-    // code that could come back here.
-    SHELVES.with(|shelves| body(unsafe { &mut (*shelves.get())[class] }))
+fn with_cache<R>(class: usize, body: impl FnOnce(&mut ThreadCache) -> R) -> R {
+    // SAFETY: the caches are this thread's alone, `with` runs `body` on this thread, and no body here calls foreign
+    // code that could re-enter.
+    CACHES.with(|caches| body(unsafe { &mut (*caches.get())[class] }))
 }
 
-/// Which of the sizes serves this layout.
+/// Returns the size class of this layout.
 #[inline]
 const fn class_of(layout: Layout) -> Option<usize> {
     match layout.size() {
@@ -65,12 +65,12 @@ const fn class_of(layout: Layout) -> Option<usize> {
     }
 }
 
-/// Memory of that layout.
+/// Allocates memory of that layout.
 #[inline]
 pub(crate) fn take(layout: Layout) -> NonNull<u8> {
     match class_of(layout) {
         Some(class) => {
-            let block = with_shelf(class, |shelf| shelf.take(&DEPOTS[class])).cast();
+            let block = with_cache(class, |cache| cache.take(&DEPOTS[class])).cast();
             poison::taken(block, SIZES[class]);
             block
         }
@@ -78,25 +78,25 @@ pub(crate) fn take(layout: Layout) -> NonNull<u8> {
     }
 }
 
-/// Gives memory back.
+/// Frees memory.
 ///
 /// # Safety
-/// It was taken with this layout, and no thread uses it any more.
+/// It was taken with this layout, and is not used any more.
 #[inline]
 pub(crate) unsafe fn give_back(memory: NonNull<u8>, layout: Layout) {
     match class_of(layout) {
         Some(class) => {
             // Before another thread can take it.
             poison::given_back(memory, size_of::<FreeLink>(), SIZES[class]);
-            // SAFETY: as the caller promises.
-            with_shelf(class, |shelf| unsafe { shelf.add(&DEPOTS[class], memory.cast()) });
+            // SAFETY: the caller's promise.
+            with_cache(class, |cache| unsafe { cache.add(&DEPOTS[class], memory.cast()) });
         }
-        // SAFETY: as the caller promises, and with the layout that it was allocated with.
+        // SAFETY: the caller's promise, and the layout that it was allocated with.
         None => unsafe { std::alloc::dealloc(memory.as_ptr(), not_empty(layout)) },
     }
 }
 
-/// The allocator gives nothing for nothing; a type can be empty and highly aligned.
+/// The allocator refuses size zero; a type can be empty and highly aligned.
 fn not_empty(layout: Layout) -> Layout {
     if layout.size() == 0 { layout_of(layout.align(), layout.align()) } else { layout }
 }
@@ -174,8 +174,8 @@ mod tests {
             giver.join().unwrap();
             (0..2_000).map(|_| take(layout)).filter(|block| given.contains(&block.addr())).count()
         };
-        // Fewer than a chain too: what a thread that takes none gives back must not stay with it. Other tests take
-        // blocks of this size at the same time, and may be the first to get a chain; but not each time.
+        // Fewer than a magazine too: what a thread that takes none gives back must not stay with it. Other tests take
+        // blocks of this size at the same time, and may be the first to get a magazine; but not each time.
         for count in [10, 1_000] {
             assert!((0..50).any(|_| come_back(count) > count * 9 / 10), "of {count} too few came back");
         }

@@ -1,7 +1,7 @@
 //! The names of processes.
 //!
-//! * [`name`]: a valid name;
-//! * [`table`]: which process holds which name, and the aliases that follow a name.
+//! * [`name`]: valid names;
+//! * [`table`]: the holders of names, and the aliases that follow a name.
 
 pub(crate) mod name;
 pub(crate) mod table;

@@ -1,10 +1,10 @@
-//! What can be a name: of a process, of a group, of a topic.
+//! Valid names: of processes, groups and topics.
 
 use crate::errors::BadName;
 use std::fmt;
 use std::sync::Arc;
 
-/// The longest name, in bytes. A guess that leaves room for a path or a URL; it bounds what a stranger's text can cost.
+/// The longest name, in bytes. A guess that leaves room for a path or a URL; it bounds the cost of untrusted text.
 pub(crate) const LONGEST: usize = 1024;
 
 /// A name: a text of 1 to [`LONGEST`] bytes.
@@ -26,7 +26,7 @@ impl Name {
     }
 }
 
-/// So that a map by names can be asked with a text.
+/// Lets a map keyed by names be searched with a `str`.
 impl std::borrow::Borrow<str> for Name {
     fn borrow(&self) -> &str {
         &self.0

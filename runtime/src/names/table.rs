@@ -1,16 +1,15 @@
-//! The names of a host: texts, each of which belongs to one process at most, and addresses that go by them.
+//! The names of a host, each held by at most one process, and addresses that follow a name.
 //!
-//! A name belongs to its holder for as long as that one lives. From the moment that the holder's PID takes no messages
-//! any more, another process can have the name; that none is left behind is the care of
-//! [`registrations`](crate::links::registrations).
+//! A name belongs to its holder while the holder is alive. From the moment at which the holder's PID accepts no
+//! messages, another process can take the name; [`registrations`](crate::links::registrations) ensure that none is left
+//! behind.
 //!
-//! An address that goes by a name is an alias, of which there is one for each name that one was asked for. It serves as
-//! long as the name is held, whatever process holds it. An address is `Copy`, so it cannot be known when the last copy
-//! of it is gone; and a free name may be taken again in a moment, or never. So of aliases whose names are free, the
-//! [`FREE`] that have been so for the shortest time are kept, and the others are retired: what a program that asks for
-//! ever new names can hold on to is bounded, and an address outlives the gap between two holders unless that many
-//! others fall free meanwhile. Rejected: to keep all (a leak), to retire with the holder (no address would outlive a
-//! restart), a time to wait (a timer for each holder's end, and a restart may back off for any time).
+//! An address that follows a name is an alias, one for each name that was asked for. It serves whatever process holds
+//! the name. Addresses are `Copy`, so it is unknown when the last copy is gone; and a free name may be taken again
+//! soon, or never. So of the aliases whose names are free, the [`FREE`] most recently freed are kept and the others are
+//! retired: a program that asks for ever new names is bounded, and an address survives the gap between two holders
+//! unless that many other names become free meanwhile. Rejected: keeping all (a leak), retiring with the holder (no
+//! address would survive a restart), a delay (a timer for each holder's end, and a restart may back off for any time).
 
 use super::name::Name;
 use crate::call::package::{Package, Undeliverable};
@@ -25,52 +24,52 @@ use crate::sync::{
 };
 use std::collections::{BTreeMap, HashMap};
 
-/// How many parts the table has. A guess: more than threads that look names up while others change some.
+/// The number of shards. A guess: more than the threads that look up names while others change some.
 const SHARDS: usize = 16;
 
-/// How many aliases are kept whose names are free. A guess: more than a tree of supervisors restarts at a time.
+/// How many aliases with free names are kept. A guess: more than a supervision tree restarts at a time.
 const FREE: usize = if cfg!(loom) { 1 } else { 1024 };
 
-/// See the module.
+/// The names of a host.
 pub(crate) struct Names {
     /// The number of the host.
     host: AtomicU16,
     shards: [RwLock<Shard>; SHARDS],
-    /// The names that have an alias and no holder, the longest free first. Locked inside of a shard's lock.
+    /// The names with an alias and no holder, the longest free first. Locked inside a shard's lock.
     free: Mutex<BTreeMap<u64, Name>>,
-    /// Numbers those that fall free.
+    /// Numbers names as they become free.
     fallen: AtomicU64,
 }
 
 type Shard = HashMap<Name, NameEntry>;
 
-/// What is kept of a name: one of the two, or both.
+/// The entry of a name: a holder, an alias, or both.
 #[derive(Default)]
 struct NameEntry {
     holding: Option<Holding>,
     pointed: Option<Pointed>,
 }
 
-/// That a process holds the name.
+/// The holder of a name.
 struct Holding {
     holder: Pid,
     seat: Registration,
 }
 
-/// That there is an address that goes by the name.
+/// The alias that follows a name.
 struct Pointed {
     alias: Alias,
-    /// Its number among the free.
+    /// Its number, if the name is free.
     free: Option<u64>,
 }
 
-/// One name, as its holder's membership.
+/// A name as a registration of its holder.
 struct NameRegistration {
     names: &'static Names,
     name: Name,
 }
 
-/// One name, as what is behind an address.
+/// A name as the target of an alias.
 struct NameAlias {
     names: &'static Names,
     name: Name,
@@ -79,7 +78,7 @@ struct NameAlias {
 impl Registrant for NameRegistration {
     fn ended(&self, pid: Pid, _reason: &ExitReason) {
         let mut shard = self.names.write(self.name.text());
-        // It may have gone to another meanwhile.
+        // Another process may have taken the name meanwhile.
         let retired = match shard.get_mut(&self.name) {
             Some(entry) if entry.holder() == Some(pid) => {
                 entry.holding = None;
@@ -129,19 +128,19 @@ impl NameEntry {
 }
 
 impl Names {
-    /// None, of the host of that number.
+    /// Makes an empty table for the host with that number.
     pub(crate) fn of(host: u16) -> Self {
         let host = AtomicU16::new(host);
         Self { host, shards: Default::default(), free: Mutex::default(), fallen: AtomicU64::new(0) }
     }
 
-    /// From here on they are those of the host of that number. There are none now.
+    /// Assigns the empty table to the host with that number.
     pub(crate) fn renumber(&self, host: u16) {
         self.host.store(host, Ordering::Relaxed);
     }
 
-    /// The part of the table that `name` is in. By its last bytes, in which names that are made from numbers differ: a
-    /// hash for this alone would make a look-up half as dear again.
+    /// Returns the shard of `name`. Chosen by its last bytes, in which names made from numbers differ: a separate hash
+    /// would increase the cost of a lookup by half.
     fn shard(&self, name: &str) -> &RwLock<Shard> {
         /// The golden ratio, as a fraction of 2^64: spreads neighbours over the upper bits.
         const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -157,7 +156,7 @@ impl Names {
         self.shard(name).write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives `name` to `pid`, unless another process has it that lives.
+    /// Registers `pid` as the holder of `name`, unless another live process holds it.
     pub(crate) fn register(&'static self, name: &Name, pid: Pid) -> Result<(), NameError> {
         let gone = || NameError::Gone { name: name.text().to_string(), pid };
         let mut shard = self.write(name.text());
@@ -178,7 +177,7 @@ impl Names {
         Ok(())
     }
 
-    /// Takes `name` from its holder, who is given.
+    /// Removes the holder of `name`, and returns it.
     pub(crate) fn unregister(&self, name: &str) -> Option<Pid> {
         let mut shard = self.write(name);
         let (key, _) = shard.get_key_value(name)?;
@@ -191,13 +190,13 @@ impl Names {
         lives(holder).then_some(holder)
     }
 
-    /// Who has `name`, and lives.
+    /// Returns the holder of `name`, if it is alive.
     pub(crate) fn whereis(&self, name: &str) -> Option<Pid> {
         let holder = self.read(name).get(name)?.holder()?;
         lives(holder).then_some(holder)
     }
 
-    /// A PID that points on to the holder of `name`.
+    /// Returns the alias that follows `name`.
     pub(crate) fn alias(&'static self, name: &Name) -> Pid {
         let mut shard = self.write(name.text());
         let entry = shard.entry(name.clone()).or_default();
@@ -213,7 +212,7 @@ impl Names {
         pid
     }
 
-    /// `name` is free from here on. Returns another that has been free for too long.
+    /// Marks `name` as free. Returns another name that has been free for too long.
     fn fall_free(&self, shard: &mut Shard, name: &Name) -> Option<(u64, Name)> {
         let entry = shard.get_mut(name)?;
         let Some(pointed) = &mut entry.pointed else {
@@ -227,19 +226,19 @@ impl Names {
         if free.len() > FREE { free.pop_first() } else { None }
     }
 
-    /// Retires the alias of a name, if it is free under that number still: since the name was taken from the list of
-    /// the free a process may have got it, and may have lost it again. A model is in `tests/models`.
+    /// Retires the alias of a name, if it is still free under that number: since the name was taken from the list of
+    /// free ones, it may have been taken, and freed again. A model is in `tests/models`.
     fn retire(&self, free: Option<(u64, Name)>) {
         let Some((number, name)) = free else { return };
         let mut shard = self.write(name.text());
         let is_free = |entry: &NameEntry| entry.pointed.as_ref().is_some_and(|pointed| pointed.free == Some(number));
         let entry = if shard.get(&name).is_some_and(is_free) { shard.remove(&name) } else { None };
         drop(shard);
-        // Without the lock: names that were given to the alias are free now.
+        // Outside the lock: this releases the names of the alias.
         drop(entry);
     }
 
-    /// Returns how many names are held, and of how many there is an address.
+    /// Returns the number of held names, and of names with an alias.
     pub(crate) fn count(&self) -> (usize, usize) {
         let mut counts = (0, 0);
         for shard in &self.shards {
@@ -251,7 +250,7 @@ impl Names {
         counts
     }
 
-    /// Takes all names from their holders, and retires all addresses.
+    /// Removes all holders, and retires all aliases.
     pub(crate) fn clear(&self) {
         for shard in &self.shards {
             let entries = std::mem::take(&mut *shard.write().unwrap_or_else(PoisonError::into_inner));
@@ -260,7 +259,7 @@ impl Names {
                     REGISTRATIONS.remove(*holder, seat);
                 }
             }
-            // Without the lock, as in `retire`.
+            // Outside the lock, as in `retire`.
             drop(entries);
         }
         lock(&self.free).clear();

@@ -1,4 +1,4 @@
-//! Where the state of a process lies.
+//! The storage of a process's state.
 
 use super::Process;
 use crate::mem::size_classes;
@@ -7,16 +7,16 @@ use std::alloc::Layout;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// The process, in a block of memory of its own.
+/// A process in its own block of memory.
 pub(crate) struct Body(NonNull<dyn Process>);
 
-// SAFETY: it owns the process, which `new` asks to be `Send`.
+// SAFETY: it owns the process, which `new` requires to be `Send`.
 unsafe impl Send for Body {}
 
 impl Body {
     pub(crate) fn new<P: Process + Send>(process: P) -> Self {
         let place = size_classes::take(Layout::new::<P>()).cast::<P>();
-        // SAFETY: taken with the layout of `P`, and owned by nothing else.
+        // SAFETY: the block has the layout of `P`, and no other owner.
         unsafe { place.write(process) };
         Self(place)
     }
@@ -26,11 +26,11 @@ impl Drop for Body {
     fn drop(&mut self) {
         // SAFETY: it is valid until it is dropped below.
         let layout = Layout::for_value(unsafe { self.0.as_ref() });
-        // Also if the drop of the process panics.
+        // Even if the drop of the process panics.
         let block = self.0.cast();
-        // SAFETY: taken with this layout by `new`; what was there has been dropped.
+        // SAFETY: `new` took the block with this layout; its value has been dropped.
         let _give_back = defer(|| unsafe { size_classes::give_back(block, layout) });
-        // SAFETY: owned by this, and not used after this.
+        // SAFETY: owned by this, and not used afterwards.
         unsafe { self.0.drop_in_place() };
     }
 }

@@ -1,4 +1,4 @@
-//! What the runtime itself says to a process, through its control lane.
+//! Requests from the runtime to a process, sent through its control lane.
 
 use super::handover::Upgrade;
 use crate::exit::ExitReason;
@@ -7,19 +7,19 @@ use crate::mailbox::payload::Payload;
 use crate::util::oneshot::Oneshot;
 use std::sync::Arc;
 
-/// A control that is no completion.
+/// A control other than a completion.
 pub(crate) enum Control {
-    /// End, and clean up first if you know how.
+    /// End, after cleaning up if the process handles cancels.
     Cancel(ExitReason),
     /// End before the next message.
     Kill,
-    /// Tell this one when you end.
+    /// Notify this waiter of the end.
     Join(Join),
-    /// Something about what binds this process to another.
+    /// A message of the link protocol.
     Bond(Box<SentLinkMessage>),
-    /// Tell this one what binds you.
+    /// Report the process's links and monitors.
     Inspect(Inspect),
-    /// Hand your state to another definition.
+    /// Hand over the state to another definition.
     Upgrade(Upgrade),
 }
 
@@ -29,7 +29,7 @@ impl Control {
     }
 }
 
-/// A wish to know what binds a process to others. One that is dropped reached no living process.
+/// A request for a process's links and monitors. Dropped if it reached no live process.
 pub(crate) struct Inspect(Arc<Oneshot<Option<Bindings>>>);
 
 impl Inspect {
@@ -44,19 +44,19 @@ impl Inspect {
 
 impl Drop for Inspect {
     fn drop(&mut self) {
-        // Nothing, if it has been told.
+        // No effect if it was answered.
         self.0.put(None);
     }
 }
 
-/// Someone who waits for the end of a process.
+/// A waiter for the end of a process.
 pub(crate) trait EndWaiter: Send + Sync {
-    /// The process has ended and its state has been dropped. `result` is what its entry returned; it goes to the one
-    /// waiter that was made with the process.
+    /// The process has ended and its state has been dropped. `result` is what its entry returned; only the waiter that
+    /// was made with the process gets it.
     fn ended(&self, reason: &ExitReason, result: Option<Payload>);
 }
 
-/// A wish to be told of the end. One that is dropped was never heard by a living process: its waiter is told that.
+/// A request to be notified of the end. Dropping it tells the waiter that no live process got it.
 pub(crate) struct Join(Option<Arc<dyn EndWaiter>>);
 
 impl Join {
@@ -64,7 +64,7 @@ impl Join {
         Self(Some(waiter))
     }
 
-    /// The process has ended, and its state has been dropped.
+    /// Notifies the waiter: the process has ended, and its state has been dropped.
     pub(crate) fn tell(mut self, reason: &ExitReason) {
         if let Some(waiter) = self.0.take() {
             waiter.ended(reason, None);

@@ -1,4 +1,4 @@
-//! What a step receives.
+//! The input of a step.
 
 use super::control::{Control, Join};
 use super::handover::Upgrade;
@@ -17,7 +17,7 @@ use crate::util::panics::{Site, dispose};
 use std::collections::VecDeque;
 use std::fmt;
 
-/// Something that happened to a process.
+/// An event for a process.
 #[derive(Debug)]
 pub enum Event {
     /// A yield was answered.
@@ -29,14 +29,14 @@ pub enum Event {
     },
     /// A message came.
     Message(Package),
-    /// The runtime says something.
+    /// A signal from the runtime.
     Signal(Signal),
 }
 
-/// What has arrived for a process, up to the budget of one step: completions and cancels first, then messages in the
-/// order of their arrival, and among them, each in its place, the notices that others have ended.
+/// The input of one step, up to its budget: completions and cancels first, then messages in order of arrival, with
+/// notices of other processes' ends at their place among them.
 ///
-/// What a step does not take stays for the next one.
+/// Input that a step does not take is left for the next one.
 #[derive(Debug)]
 pub struct Events<'a>(EventSource<'a>);
 
@@ -47,7 +47,7 @@ enum EventSource<'a> {
 }
 
 impl<'a> Events<'a> {
-    /// Events for a process that is driven by hand.
+    /// Makes the input for a process that is driven by hand.
     pub fn of(events: impl IntoIterator<Item = Event>) -> Events<'static> {
         Events(EventSource::Queue(events.into_iter().collect()))
     }
@@ -56,8 +56,7 @@ impl<'a> Events<'a> {
         Self(EventSource::Lanes(input))
     }
 
-    /// The next completion or signal; messages stay where they are, and the notices of ends that are given in line with
-    /// them.
+    /// Returns the next completion or signal; leaves messages in place, and the notices of ends that come between them.
     #[inline]
     pub(crate) fn next_control(&mut self) -> Option<Event> {
         match &mut self.0 {
@@ -72,16 +71,16 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// For the rest of this step, a request to stop does not end the process: it comes in its place among the messages,
-    /// as a cancel signal whose reason is [`ExitReason::Normal`]. For processes of the runtime that have others to stop
-    /// first; they say it at the beginning of each step.
+    /// For the rest of this step, delivers a request to stop as a cancel signal with reason [`ExitReason::Normal`], at
+    /// its place among the messages, instead of ending the process. For processes of the runtime that must stop others
+    /// first; called at the beginning of each step.
     pub(crate) fn hold_stop(&mut self) {
         if let EventSource::Lanes(input) = &mut self.0 {
             input.rare().holds_stop = true;
         }
     }
 
-    /// Returns whether a message is left that `next` has not given.
+    /// Returns whether `next` has messages left to return.
     pub(crate) fn has_messages(&self) -> bool {
         match &self.0 {
             EventSource::Lanes(input) => !input.is_data_empty(),
@@ -94,7 +93,7 @@ impl<'a> Events<'a> {
         matches!(self.0, EventSource::Lanes(_))
     }
 
-    /// The input, if nothing but messages has come: then [`mail`](StepInput::mail) gives all there is.
+    /// Returns the input if it consists of messages alone, for [`mail`](StepInput::mail).
     #[inline(always)]
     pub(crate) fn mail_only(&mut self) -> Option<&mut StepInput> {
         match &mut self.0 {
@@ -103,7 +102,7 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// The input, if this is one: for messages, when the controls have been taken.
+    /// Returns the input for messages, once the controls have been taken.
     pub(crate) fn input_mut(&mut self) -> Option<&mut StepInput> {
         match &mut self.0 {
             EventSource::Lanes(input) => Some(input),
@@ -111,7 +110,7 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// The next one. `None`: nothing has arrived, or the budget of this step is used.
+    /// Returns the next event. `None`: nothing has arrived, or the budget of this step is used up.
     #[inline]
     #[expect(
         clippy::should_implement_trait,
@@ -120,14 +119,14 @@ impl<'a> Events<'a> {
     pub fn next(&mut self) -> Option<Event> {
         loop {
             match self.next_for_machine() {
-                // The process may pass it on, or answer it from elsewhere.
+                // The process may pass it on, or answer it elsewhere.
                 Some(Event::Message(package)) if !package.keep() => package.throw_away(),
                 event => return event,
             }
         }
     }
 
-    /// The same for a machine, which answers what it takes when it serves it, and not before.
+    /// Like `next`, for a machine: a message stays withdrawable until it is handled.
     #[inline]
     pub(crate) fn next_for_machine(&mut self) -> Option<Event> {
         match &mut self.0 {
@@ -137,74 +136,74 @@ impl<'a> Events<'a> {
     }
 }
 
-/// The lanes of a running process, as its step sees them: made once for a thread, and used by one step after the other.
+/// The lanes of a running process as its step sees them. One per thread, reused for each step.
 pub(crate) struct StepInput {
-    /// Of the process that has begun a step last.
+    /// The lanes of the last process that began a step.
     holder: Holder<'static>,
-    /// Who the process is.
+    /// The process's link endpoint.
     whose: Option<&'static dyn LinkEndpoint>,
     generation: u64,
-    /// Controls taken out of the lane and not yet seen.
+    /// Controls taken from the lane and not yet delivered.
     controls: Controls,
-    /// The thread's count of what was spent when the time slice began.
+    /// The thread's count of spent events when the time slice began.
     began: u64,
-    /// How much may be spent: nothing once the process is to end, or when the time slice has taken too long.
+    /// The budget: zero once the process must end, or when the time slice has taken too long.
     turn: &'static TimeSlice,
-    /// Whether there was something in the control lane when the step began. What comes into an empty one during the
-    /// step is left to the next step, which then begins at once.
+    /// Whether the control lane had something when the step began. Controls that enter an empty lane during a step are
+    /// left to the next step, which follows at once.
     controlled: bool,
     /// Whether a cancel is among the controls.
     cancelled: bool,
-    /// Whether the process is to end after this step; why is in `rare`.
+    /// Whether the process ends after this step; the reason is in `rare`.
     ended: bool,
-    /// How many events were taken that were no messages.
+    /// The number of events taken, not counting messages.
     others: u32,
     /// How many messages were taken.
     pub(crate) messages: u32,
     /// How many completions were taken.
     pub(crate) completions: u32,
-    /// What few steps meet with.
+    /// State that few steps need.
     pub(crate) rare: Option<Box<Rare>>,
-    /// A message that came by a ticket.
+    /// The message taken with a ticket.
     redeemed: EnvelopeContent,
 }
 
-/// What something in the data lane was that is no plain message.
+/// An item of the data lane that is not a plain message.
 enum Met {
     Nothing,
-    /// It comes before the next message.
+    /// Something to handle before the next message.
     Something,
-    /// It is a message, which has been taken to `redeemed`.
+    /// A message, which was moved to `redeemed`.
     Message,
 }
 
-/// What few steps meet with.
+/// State that few steps need.
 #[derive(Default)]
 pub(crate) struct Rare {
-    /// Letters that were meant for an earlier process in the slot.
+    /// Envelopes meant for an earlier process in the slot.
     pub(crate) strangers: Vec<Envelope>,
-    /// Who asked to be told of the end.
+    /// Waiters for the end.
     pub(crate) joins: Vec<Join>,
-    /// What the process was asked to upgrade to.
+    /// Requested upgrades.
     #[expect(clippy::box_collection, reason = "nearly always none, and one word then")]
     pub(crate) upgrades: Option<Box<Vec<Upgrade>>>,
-    /// Controls that the step left alone.
+    /// Controls that the step did not take.
     pub(crate) left: Controls,
-    /// Notices of ends, in their order among the messages, that have not been heard.
+    /// Notices of ends that were not delivered, in their order among the messages.
     pub(crate) notices: VecDeque<Box<SentLinkMessage>>,
-    /// Why the process is to end.
+    /// The reason to end with.
     pub(crate) end: Option<ExitReason>,
-    /// Whether the step is to be told of a request to stop, which else ends the process.
+    /// Whether a request to stop is delivered to the step instead of ending the process.
     holds_stop: bool,
-    /// Whether there was one that the step has not been told of.
+    /// Whether there was such a request, not yet delivered.
     stop: bool,
 }
 
 impl StepInput {
-    /// An input for a thread whose turns are that one; before its first step, from lanes where nothing comes.
+    /// Makes the input for a thread with that time slice; before the first step it reads from lanes that stay empty.
     ///
     /// # Safety
-    /// The calling thread holds the token of `nowhere`, and uses it through nothing else than its input.
+    /// The calling thread holds the token of `nowhere`, and uses it only through this input.
     pub(crate) unsafe fn new(turn: &'static TimeSlice, nowhere: &'static Lanes) -> Self {
         Self {
             // SAFETY: as the caller promises.
@@ -225,28 +224,27 @@ impl StepInput {
         }
     }
 
-    /// A time slice begins, which may spend so much.
+    /// Begins a time slice with that budget.
     #[inline]
     pub(crate) fn begin_turn(&mut self, budget: u32) {
         self.began = node_pool::begin_turn();
         self.turn.begin(self.began, budget);
     }
 
-    /// A step of the process of that generation begins.
+    /// Begins a step of the process of that generation.
     ///
     /// # Safety
-    /// The caller holds the token of `lanes`, and uses it through nothing else until the step is over.
+    /// The caller holds the token of `lanes`, and uses it only through this input until the step is over.
     #[inline]
     pub(crate) unsafe fn begin(&mut self, lanes: &'static Lanes, whose: &'static dyn LinkEndpoint, generation: u64) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller's promise.
         self.holder = unsafe { Holder::new(lanes) };
         self.whose = Some(whose);
         self.generation = generation;
         self.messages = 0;
     }
 
-    /// The step that begins has something in its control lane. Returns it, unless it is answers alone: then that is
-    /// all.
+    /// Takes the controls of a step that begins with some. Returns them unless they are all answers.
     #[inline]
     pub(crate) fn begin_answered(&mut self) -> Option<Controls> {
         self.attend();
@@ -258,8 +256,8 @@ impl StepInput {
         Some(taken)
     }
 
-    /// The step that begins has something in its control lane, or `kept` from the last one, or what came while the
-    /// process was `held`. Returns whether a cancel is among it: then [`cancel`](Self::cancel) is to be called.
+    /// Begins a step that has controls: in its lane, `kept` from the last step, or `held` while the process was
+    /// suspended. Returns whether a cancel is among them, in which case [`cancel`](Self::cancel) must be called.
     pub(crate) fn begin_controlled(&mut self, kept: Controls, held: Controls, taken: Controls) -> bool {
         self.attend();
         self.controls = kept;
@@ -268,7 +266,7 @@ impl StepInput {
         std::mem::take(&mut self.cancelled)
     }
 
-    /// The process has been told to end: it is given the signal if it `handles` it, and ends if not.
+    /// Delivers a cancel to a process that `handles` it, or ends it.
     pub(crate) fn cancel(&mut self, handles: bool) {
         let mut controls = std::mem::take(&mut self.controls);
         while let Some(mut node) = controls.pop() {
@@ -286,20 +284,20 @@ impl StepInput {
         }
     }
 
-    /// Returns whether the process is to end before it takes another event.
+    /// Returns whether the process must end before it takes another event.
     #[inline]
     pub(crate) fn is_ended(&self) -> bool {
         self.ended
     }
 
-    /// Returns whether the step took messages and nothing that few steps take.
+    /// Returns whether the step took messages and needed none of the rare state.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         self.messages > 0 && !self.controlled && self.rare.is_none()
     }
 
-    /// Returns whether the step took something, left nothing that it had before it, and met with nothing that few steps
-    /// meet with.
+    /// Returns whether the step took something, left nothing that was there before it, and needed none of the rare
+    /// state.
     pub(crate) fn is_simple(&self) -> bool {
         self.rare.is_none() && self.controls.is_empty() && self.has_taken() && !self.ended
     }
@@ -313,7 +311,7 @@ impl StepInput {
         self.messages + self.others > 0
     }
 
-    /// Returns whether anything but a wake is left for the process in the control lane.
+    /// Returns whether the control lane holds more than a wake-up.
     pub(crate) fn has_control_node(&self) -> bool {
         !self.controls.is_empty() || self.holder.has_control_node()
     }
@@ -328,7 +326,7 @@ impl StepInput {
         !self.controls.is_empty() || self.holder.has_control()
     }
 
-    /// The end of a step that was not plain: gives what few steps meet with, and what the step left alone.
+    /// Finishes a step that was not plain. Returns the rare state, with what the step did not take.
     pub(crate) fn finish(&mut self) -> Option<Box<Rare>> {
         if !self.controls.is_empty() {
             self.rare().left = std::mem::take(&mut self.controls);
@@ -337,20 +335,20 @@ impl StepInput {
         (self.others, self.messages, self.completions) = (0, 0, 0);
         let mut rare = self.rare.take()?;
         if rare.stop {
-            // Not taken by the step that would have been told of it.
+            // The step that would have handled it did not take it.
             rare.end.get_or_insert(ExitReason::Normal);
         }
         Some(rare)
     }
 
-    /// The step that begins is no ordinary one.
+    /// Returns the rare state, allocated if needed.
     #[inline]
     pub(crate) fn attend(&mut self) {
         self.controlled = true;
         self.turn.forget_message();
     }
 
-    /// Notices that the last step took and did not hear. They come before what is in the data lane.
+    /// Keeps notices that the last step took and did not deliver. They precede the data lane.
     pub(crate) fn keep_notices(&mut self, notices: VecDeque<Box<SentLinkMessage>>) {
         if !notices.is_empty() {
             self.rare().notices = notices;
@@ -362,14 +360,14 @@ impl StepInput {
         self.rare.get_or_insert_default()
     }
 
-    /// The process is to end. Of several reasons the first counts: a kill stays a kill.
+    /// Ends the process. The first of several reasons holds: a kill stays a kill.
     fn end(&mut self, reason: ExitReason) {
         self.ended = true;
         self.turn.end();
         let end = &mut self.rare().end;
         match end {
             None => *end = Some(reason),
-            // Of a cancel that came second: its user's error is dropped with it.
+            // The reason of a later cancel, with its user's error.
             Some(_) => dispose(Site::ReasonDrop, reason),
         }
     }
@@ -379,7 +377,7 @@ impl StepInput {
         node_pool::spent() - self.began
     }
 
-    /// Returns whether the time slice may spend no more.
+    /// Returns whether the budget of the time slice is used up.
     #[inline]
     pub(crate) fn is_spent(&self) -> bool {
         self.turn.is_over(node_pool::spent())
@@ -399,12 +397,13 @@ impl StepInput {
         if self.has_notice() || self.has_stop() { self.next_control() } else { None }
     }
 
-    /// The next message, where it lies; `None` if there is none, if the budget is used, or if something else has come.
+    /// Returns the next message in place; `None` if there is none, if the budget is used up, or if something else has
+    /// come.
     #[inline(always)]
     pub(crate) fn mail(&mut self) -> Option<Mail<'_>> {
         let turn = self.turn;
         loop {
-            // A wake alone is no reason to stop: a future may wake itself in each of its polls until it has a message.
+            // A wake-up alone does not end this: a future may wake itself in each poll until it has a message.
             if self.holder.has_control_node() || turn.is_over(node_pool::spent()) {
                 return None;
             }
@@ -413,8 +412,8 @@ impl StepInput {
             if envelope.is_message_for(self.generation) {
                 self.messages += 1;
                 let content: *mut EnvelopeContent = envelope.content();
-                // SAFETY: the envelope's content is the holder's until its next look, for which this borrow must have
-                // ended.
+                // SAFETY: the envelope's content belongs to the holder until its next look, before which this borrow
+                // ends.
                 let content = unsafe { &mut *content };
                 return Some(Mail::new(content, turn));
             }
@@ -426,7 +425,7 @@ impl StepInput {
         }
     }
 
-    /// Meets what is no message for this process, or a ticket for one.
+    /// Handles an item that is not a message for this process, or a ticket for one.
     #[cold]
     fn meet(&mut self, envelope: MessageInPlace) -> Met {
         let envelope = envelope.take();
@@ -459,13 +458,13 @@ impl StepInput {
         Met::Something
     }
 
-    /// Returns whether there is the notice of an end that [`next_control`](Self::next_control) gives. Not while
-    /// something is in the control lane: it may have been said before the notice, and is heard first, by the next step.
+    /// Returns whether [`next_control`](Self::next_control) has a notice to deliver. Not while the control lane holds
+    /// something: that may have been sent before the notice, and is handled first, by the next step.
     fn has_notice(&self) -> bool {
         self.has_notices() && !self.holder.has_control_node()
     }
 
-    /// Returns whether notices have been taken that the step did not come to: the next one is.
+    /// Returns whether notices were taken that the step did not get to.
     pub(crate) fn has_notices(&self) -> bool {
         self.rare.as_ref().is_some_and(|rare| !rare.notices.is_empty())
     }
@@ -474,7 +473,7 @@ impl StepInput {
         self.rare.as_ref().is_some_and(|rare| rare.stop)
     }
 
-    /// The next notice that the process is to know of.
+    /// Returns the next notice that concerns the process.
     fn next_notice(&mut self) -> Option<Event> {
         if let Some(rare) = &mut self.rare
             && std::mem::take(&mut rare.stop)
@@ -495,10 +494,10 @@ impl StepInput {
         None
     }
 
-    /// Hears what another process says about what binds it to this one.
+    /// Applies a link message from another process.
     fn hear(&mut self, bond: SentLinkMessage) -> LinkEffect<ExitReason> {
         let (from, Some(whose)) = (bond.from(), self.whose) else { return LinkEffect::Nothing };
-        // SAFETY: a step has begun, so that its thread holds the token; neither it nor the step has a reference to the
+        // SAFETY: a step has begun, so its thread holds the token; neither it nor the step holds a reference to the
         // cold state.
         let effect = unsafe { whose.hear(bond) };
         if let LinkEffect::End(reason) = effect {
@@ -508,7 +507,7 @@ impl StepInput {
         effect
     }
 
-    /// Sorts what was in the control lane: what the runtime says to itself takes effect, the rest waits for the step.
+    /// Sorts the controls: requests of the runtime take effect, the rest waits for the step.
     #[cold]
     fn absorb(&mut self, mut taken: Controls) {
         while let Some(mut node) = taken.pop() {
@@ -550,14 +549,14 @@ impl StepInput {
         }
     }
 
-    /// What the process was asked to upgrade to since its last step.
+    /// Takes the upgrades requested since the last step.
     #[expect(clippy::box_collection, reason = "as it is kept")]
     #[inline]
     pub(crate) fn take_upgrades(&mut self) -> Option<Box<Vec<Upgrade>>> {
         self.rare.as_mut()?.upgrades.take()
     }
 
-    /// The next event of the control lane.
+    /// Returns the next event of the control lane.
     fn next_control(&mut self) -> Option<Event> {
         if self.ended {
             return None;
@@ -594,8 +593,7 @@ impl StepInput {
     }
 }
 
-/// With its thread, or when a panic has left something in it: those who wait for an answer are told by the drops of the
-/// envelopes.
+/// When the thread ends, or a panic left something inside: callers are told by the drops of the envelopes.
 impl Drop for StepInput {
     fn drop(&mut self) {
         while let Some(mut node) = self.controls.pop() {

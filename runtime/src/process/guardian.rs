@@ -1,4 +1,4 @@
-//! Who looks after a process, and takes what it leaves.
+//! The supervisor of a process, as the engine sees it.
 
 use crate::call::package::Package;
 use crate::exit::ExitReason;
@@ -7,21 +7,21 @@ use crate::util::defer::defer;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// What looks after a process from its start to its end: a supervisor, which also stops it when its host goes down.
+/// Follows a process from its start to its end: a supervisor, which also stops it when its host is shut down.
 pub(crate) trait Guardian: Send + Sync {
     /// The process has been started.
     fn born(&self, pid: Pid);
 
-    /// Its PID has become unroutable: this guardian gives it out no more.
+    /// Its PID has become unroutable: the guardian must no longer give it out.
     fn ending(&self);
 
-    /// Waits until all that got the PID from this guardian are done with it, and resumes those that waited for room.
+    /// Waits for the senders that got the PID from this guardian, and resumes those that waited for room.
     fn quiesce(&self);
 
-    /// Takes what it has not handled, in order.
+    /// Takes an unhandled message; called in order.
     ///
     /// # Errors
-    /// The package, if nothing is kept.
+    /// The package, if the guardian keeps none.
     fn inherit(&self, package: Package) -> Result<(), Package>;
 
     /// It has ended, and its state has been dropped. `handling` is the type of the message in which it failed.
@@ -29,11 +29,11 @@ pub(crate) trait Guardian: Send + Sync {
 }
 
 thread_local! {
-    /// Who takes what the process leaves that this thread takes apart.
+    /// The guardian of the process that this thread is exiting.
     static GUARDIAN: RefCell<Option<Arc<dyn Guardian>>> = const { RefCell::new(None) };
 }
 
-/// Runs `body`, in which a process is taken apart that `successor` looks after.
+/// Runs `body`, which exits a process of that guardian.
 pub(crate) fn while_leaving<R>(successor: Option<Arc<dyn Guardian>>, body: impl FnOnce() -> R) -> R {
     if successor.is_none() {
         return body();
@@ -44,12 +44,12 @@ pub(crate) fn while_leaving<R>(successor: Option<Arc<dyn Guardian>>, body: impl 
 }
 
 fn replace(successor: Option<Arc<dyn Guardian>>) -> Option<Arc<dyn Guardian>> {
-    // Not there any more in the destructors of a thread's own variables, where nothing is supervised.
+    // Inaccessible in the destructors of a thread's own thread-locals, where nothing is supervised.
     GUARDIAN.try_with(|own| own.replace(successor)).unwrap_or_default()
 }
 
-/// Leaves packages that the process had taken out of its mailbox and not come to, the oldest first. What is not taken
-/// is dropped: dead letters.
+/// Leaves packages that the process had taken from its mailbox and not handled, oldest first. Those that the guardian
+/// refuses are dropped as dead letters.
 pub(crate) fn leave(packages: impl IntoIterator<Item = Package>) {
     let successor = GUARDIAN.try_with(|own| own.borrow().clone()).ok().flatten();
     for package in packages {

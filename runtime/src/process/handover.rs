@@ -1,4 +1,4 @@
-//! How a process hands its state to another definition, as far as the scheduler has to do with it.
+//! Handing the state to another definition, as the scheduler sees it.
 
 use super::Process;
 use super::body::Body;
@@ -6,24 +6,24 @@ use super::kind::{KindOfProcess, ProcessKind};
 use std::any::Any;
 use std::fmt;
 
-/// A wish that a process hands its state to another definition. The process answers it, or refuses; one that is dropped
-/// was never heard by a living process.
+/// A request to a process to hand its state to another definition. The process answers or refuses it; dropping it means
+/// that no live process got it.
 pub struct Upgrade(Box<dyn UpgradeRequest>);
 
-/// The wish in terms of types.
+/// A request with its type erased.
 pub(crate) trait UpgradeRequest: Send {
-    /// Says why not.
+    /// Refuses the request.
     fn refuse(self: Box<Self>, refusal: UpgradeRefusal);
-    /// The wish as what it is.
+    /// Converts it for downcasting.
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
-    /// The same, to look at it.
+    /// Borrows it for downcasting.
     fn as_any(&self) -> &dyn Any;
 }
 
-/// Why a process does not do as it was asked.
+/// The reason why a process refuses.
 #[derive(Clone, Copy)]
 pub(crate) enum UpgradeRefusal {
-    /// It is of this type.
+    /// It has this type instead.
     Type(&'static str),
     /// It runs this async entry.
     Entry(&'static str),
@@ -43,7 +43,7 @@ impl Upgrade {
         self.0.as_any().is::<R>()
     }
 
-    /// The wish, if it is an `R`.
+    /// Returns the request if it is an `R`.
     pub(crate) fn open<R: UpgradeRequest + 'static>(self) -> Result<Box<R>, Self> {
         if !self.is::<R>() {
             return Err(self);
@@ -61,16 +61,16 @@ impl fmt::Debug for Upgrade {
     }
 }
 
-/// Another definition, ready to take a process's place.
+/// The process of another definition, ready to be installed.
 pub(crate) struct Successor {
     pub(crate) body: Body,
     pub(crate) kind: &'static ProcessKind,
-    /// Tells the process that asked for it. Dropped uncalled, it tells that this one has ended.
+    /// Notifies the requester. Dropped uncalled, it reports that the process has ended.
     pub(crate) done: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl Successor {
-    /// A hand-written one, which is not waited for.
+    /// Makes one from a hand-written process, without a waiting requester.
     pub(crate) fn by_hand<P: Process + Send>(process: P) -> Self {
         Self { body: Body::new(process), kind: KindOfProcess::<P>::KIND, done: None }
     }

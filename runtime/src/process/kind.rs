@@ -1,20 +1,20 @@
-//! What is known of a type of process.
+//! Facts about a process type.
 
 use super::Process;
 use std::any::TypeId;
 
-/// What is known of a type of process.
+/// Facts about a process type.
 #[derive(Debug)]
 pub(crate) struct ProcessKind {
-    /// The name that people know it by.
+    /// Returns its name.
     pub(crate) name: fn() -> &'static str,
-    /// The type whose address may be made from a PID.
+    /// Identifies the type, to check typed addresses.
     pub(crate) type_id: TypeId,
-    /// Whether it answers the protocol of that type.
+    /// Returns whether it implements the protocol of that type.
     pub(crate) answers: fn(TypeId) -> bool,
 }
 
-/// That of a hand-written process.
+/// The facts about a hand-written process.
 pub(crate) struct KindOfProcess<P>(std::marker::PhantomData<P>);
 
 impl<P: Process> KindOfProcess<P> {

@@ -1,4 +1,4 @@
-//! What a step hands out, and what it wants to be next.
+//! The output of a step: its actions and the next status.
 
 use super::handover::Successor;
 use crate::call::command::Command;
@@ -8,7 +8,7 @@ use crate::pid::Pid;
 use std::fmt;
 use std::time::Duration;
 
-/// A command that a step handed out, with the tag that its answer will carry.
+/// A command from a step, with the tag of its completion.
 #[derive(Debug)]
 pub(crate) struct Yield {
     pub(crate) tag: u64,
@@ -22,26 +22,26 @@ pub(crate) enum StepRequest {
     Timer(Duration),
 }
 
-/// What a process wants to be after a step.
+/// The status of a process after a step.
 #[derive(Default)]
 pub(crate) enum StepStatus {
-    /// Woken by whatever arrives.
+    /// Woken by any input.
     #[default]
     Idle,
-    /// Run again when others have had their turn.
+    /// Runs again after other processes.
     Continue,
-    /// Woken by what arrives in the control lane; a yield is outstanding.
+    /// Woken by the control lane only; a yield is outstanding.
     Waiting,
-    /// Woken by what arrives in the control lane: a future is pending.
+    /// Woken by the control lane only: a future is pending.
     Suspended,
     Done(Option<Payload>),
-    /// Over, for a reason of its own; the result goes to all that wait for it.
+    /// Ended, with its own reason; the waiters for it get the result.
     Ended(ExitReason, Option<Payload>),
-    /// A process that takes this one's place.
+    /// Replaced by another process.
     Upgrade(Box<Successor>),
 }
 
-/// How final a status is: one that is less so does not take the place of one that is more.
+/// The rank of a status: one of lower rank does not replace one of higher rank.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Finality {
     Open,
@@ -58,7 +58,7 @@ impl StepStatus {
         }
     }
 
-    /// The call that writes it.
+    /// Returns the name of the method that writes it.
     fn word(&self) -> &'static str {
         match self {
             Self::Idle => "idle",
@@ -70,7 +70,7 @@ impl StepStatus {
     }
 }
 
-/// A status that a step wrote, and another one, less final, that it wrote after it.
+/// A status that a step wrote, and one of lower rank that it wrote afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Contradiction {
     pub(crate) holds: &'static str,
@@ -82,22 +82,22 @@ pub(crate) struct Contradiction {
 pub(crate) struct Written {
     pub(crate) yields: Vec<Yield>,
     pub(crate) status: StepStatus,
-    /// Only beside a status that is final.
+    /// Only beside a final status.
     pub(crate) contradiction: Option<Contradiction>,
 }
 
 impl Written {
-    /// Adds what a step has written to an output of its own, which it put in the place of the one it was given.
+    /// Adds the contents of a separate output that a step has swapped in.
     pub(crate) fn add(&mut self, own: Self) {
         self.yields.extend(own.yields);
         self.contradiction = self.contradiction.or(own.contradiction);
         self.set(own.status);
     }
 
-    /// Writes a status; see [`StepOutput`] for which one holds.
+    /// Writes a status, if its rank allows it; see [`StepOutput`].
     #[inline]
     fn set(&mut self, status: StepStatus) {
-        // Mostly nothing was written before, which needs no drop.
+        // The common case, which needs no drop.
         if matches!(self.status, StepStatus::Idle) {
             let before = std::mem::replace(&mut self.status, status);
             std::mem::forget(before);
@@ -109,7 +109,7 @@ impl Written {
     #[cold]
     fn set_again(&mut self, status: StepStatus) {
         if status.finality() < self.status.finality() {
-            // `idle` is what a step says that says nothing.
+            // `idle` is the default of a step that writes nothing.
             if !matches!(status, StepStatus::Idle) {
                 self.contradiction = Some(Contradiction { holds: self.status.word(), ignored: status.word() });
             }
@@ -121,23 +121,22 @@ impl Written {
         }
     }
 
-    /// Returns whether nothing was written but, perhaps, that the process is idle.
+    /// Returns whether nothing was written, except perhaps `idle`.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         matches!(self.status, StepStatus::Idle) && self.yields.is_empty()
     }
 }
 
-/// Where a step writes what it hands out and what it wants to be next.
+/// Receives the output of a step: its actions and the next status.
 ///
-/// Nothing that is written here is ever dropped: yields written beside any status are dispatched, in order, and the
-/// status still holds.
+/// Nothing written here is dropped: yields are dispatched in order whatever the status, and the status holds as well.
 ///
-/// Of several statuses the most final one holds, in whatever order they were written: [`done`](Self::done) before
-/// [`upgrade`](Self::upgrade), and both before [`go_on`](Self::go_on), [`wait`](Self::wait) and [`idle`](Self::idle),
-/// of which the last one holds. So a step that is done cannot take that back. One that tries to, with anything but
-/// `idle`, is logged as a warning when its process ends. Of several results the last one holds. Without a word the
-/// process is idle.
+/// Of several statuses the one of the highest rank holds, in whatever order they were written: [`done`](Self::done)
+/// before [`upgrade`](Self::upgrade), and both before [`go_on`](Self::go_on), [`wait`](Self::wait) and
+/// [`idle`](Self::idle), of which the last one holds. So `done` cannot be taken back; an attempt, with anything but
+/// `idle`, is logged as a warning when the process ends. Of several results the last one holds. Without a status the
+/// process becomes idle.
 ///
 /// ```
 /// use postroom::manual::StepOutput;
@@ -151,7 +150,7 @@ impl Written {
 pub struct StepOutput<'a>(OutputStore<'a>);
 
 enum OutputStore<'a> {
-    /// What the thread keeps for its steps.
+    /// The thread's storage, reused for each step.
     Kept(&'a mut Written),
     Own(Box<Written>),
 }
@@ -163,7 +162,7 @@ impl Default for StepOutput<'_> {
 }
 
 impl<'a> StepOutput<'a> {
-    /// One that writes there.
+    /// Makes an output that writes there.
     #[inline]
     pub(crate) fn on(written: &'a mut Written) -> Self {
         Self(OutputStore::Kept(written))
@@ -171,12 +170,12 @@ impl<'a> StepOutput<'a> {
 }
 
 impl StepOutput<'_> {
-    /// An empty one, for a process that is driven by hand.
+    /// Makes an empty output, for a process that is driven by hand.
     pub fn new() -> Self {
         Self(OutputStore::Own(Box::default()))
     }
 
-    /// What was written, if it is not the one that the step was given.
+    /// Returns what was written, unless it is in the thread's storage.
     pub(crate) fn into_own(self) -> Option<Written> {
         match self.0 {
             OutputStore::Kept(_) => None,
@@ -209,62 +208,61 @@ impl StepOutput<'_> {
         self.written().set(status);
     }
 
-    /// Hands `command` to its handler. Its answer comes as [`Event::Completed`](super::Event::Completed) with this
+    /// Performs `command` through its handler. The answer arrives as [`Event::Completed`](super::Event::Completed) with
     /// `tag`, which the process chooses.
     pub fn perform<C: Command>(&mut self, command: C, tag: u64) {
         self.written().yields.push(Yield { tag, request: StepRequest::Command(Payload::new(command)) });
     }
 
-    /// Sends `message` to `pid` and gets the answer as [`Event::Completed`](super::Event::Completed) with this `tag`: a
-    /// payload that holds `Result<T, E>`, where a method that returns no `Result` has `std::convert::Infallible` as
-    /// `E`.
+    /// Sends `message` to `pid`. The answer arrives as [`Event::Completed`](super::Event::Completed) with `tag`: a
+    /// payload that holds `Result<T, E>`, where a method without a `Result` has `std::convert::Infallible` as `E`.
     pub fn call<M: Send + 'static>(&mut self, pid: Pid, message: M, tag: u64) {
         self.written().yields.push(Yield { tag, request: StepRequest::Call(pid, Payload::new(message)) });
     }
 
-    /// Completes with `()` after `duration`: at once if that is zero, never if it is `Duration::MAX`.
+    /// Completes with `()` after `duration`: at once for zero, never for `Duration::MAX`.
     pub fn after(&mut self, duration: Duration, tag: u64) {
         self.written().yields.push(Yield { tag, request: StepRequest::Timer(duration) });
     }
 
-    /// The process wants to run again, when others have had their turn. Ignored after [`done`](Self::done) and
+    /// Runs the process again, after others have had their turn. Ignored after [`done`](Self::done) and
     /// [`upgrade`](Self::upgrade).
     pub fn go_on(&mut self) {
         self.set(StepStatus::Continue);
     }
 
-    /// The process has nothing to do until something arrives.
+    /// Suspends the process until input arrives.
     pub fn idle(&mut self) {
         self.set(StepStatus::Idle);
     }
 
-    /// The process waits for its yields: messages do not wake it, they queue. To wait without an outstanding yield is
-    /// an error, which ends the process. Ignored after [`done`](Self::done) and [`upgrade`](Self::upgrade).
+    /// Suspends the process until a yield completes; messages queue without waking it. Without an outstanding yield
+    /// this is an error, which ends the process. Ignored after [`done`](Self::done) and [`upgrade`](Self::upgrade).
     pub fn wait(&mut self) {
         self.set(StepStatus::Waiting);
     }
 
-    /// The process is done, whatever else this step writes. A result that was written before is kept.
+    /// Ends the process, whatever else this step writes. A result written before is kept.
     pub fn done(&mut self) {
         self.set(StepStatus::Done(None));
     }
 
-    /// The process is done, whatever else this step writes, and this is its result.
+    /// Ends the process, whatever else this step writes, with this result.
     pub fn done_with<T: Send + 'static>(&mut self, result: T) {
         self.set(StepStatus::Done(Some(Payload::new(result))));
     }
 
-    /// Returns how many yields were written.
+    /// Returns the number of yields.
     pub fn yields(&self) -> usize {
         self.read().yields.len()
     }
 
-    /// Returns whether the process is done.
+    /// Returns whether the process ends.
     pub fn is_done(&self) -> bool {
         matches!(self.read().status, StepStatus::Done(_) | StepStatus::Ended(..))
     }
 
-    /// The result that the process is done with, if it is and if that is a `T`.
+    /// Takes the result, if the process ends with one that is a `T`.
     pub fn take_result<T: Send + 'static>(&mut self) -> Option<T> {
         match &mut self.written().status {
             StepStatus::Done(result) | StepStatus::Ended(_, result) => match result.take()?.take() {

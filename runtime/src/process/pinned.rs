@@ -1,4 +1,4 @@
-//! A process that stays on one thread, as one that may be carried about: see [`Anchored`].
+//! A process that is confined to one thread, wrapped to be `Send`: see [`Anchored`].
 
 use super::handover::Upgrade;
 use super::{Events, InitContext, Process, StepOutput};
@@ -6,7 +6,7 @@ use crate::errors::{InitError, ProcessError};
 use crate::mailbox::payload::Payloads;
 use crate::util::thread_bound::Anchored;
 
-/// Each of these panics on another thread than the process's own.
+/// Each method panics on any other thread than the process's own.
 impl<P: Process> Process for Anchored<P> {
     fn entries(&self) -> &'static [&'static str] {
         self.get().entries()

@@ -1,80 +1,78 @@
-//! What a time slice may still spend, and what it is at, in a place that the watchdog looks into.
+//! The budget of a time slice and its current activity, where the watchdog can see them.
 //!
-//! A time slice ends when it has spent its budget of events, and it ends when it has taken too long. No clock is read
-//! for that: whenever the watchdog looks at what the threads do (a *tick*, see `engine/watchdog`) it marks the time
-//! slices that are at work, and takes the budget of one that it has marked before.
+//! A time slice ends when its budget of events is spent or when it has taken too long. The thread reads no clock for
+//! that: at each *tick* (see `engine/watchdog`) the watchdog marks the running time slices, and takes the budget of one
+//! that it has marked before.
 //!
-//! What is compared is the thread's count of what was spent, which only grows, with a word that says where it ends. The
-//! thread writes the word when a time slice begins, and the watchdog changes it:
+//! The thread's count of spent events, which only grows, is compared with a word that says where the time slice ends.
+//! The thread writes that word at the start of a time slice, and the watchdog changes it:
 //!
 //! * B1 the thread begins a time slice: it stores the end, an odd number.
-//! * M1 the watchdog, at a tick, exchanges an odd end for the even one before it: one tick has passed in this time
-//!   slice.
-//! * M2 the watchdog, at a tick, exchanges an even one for zero: a second tick has passed, and the time slice ends with
-//!   the event that is at work. So a time slice ends between one tick and two after it began, and that event's rest.
-//! * B2 the thread sees in the comparison that it makes before each event that nothing is left.
+//! * M1 the watchdog, at a tick, exchanges an odd end for the even one below it: one tick has passed.
+//! * M2 the watchdog, at a tick, exchanges an even end for zero: a second tick has passed, and the time slice ends
+//!   after the current event. So a time slice lasts between one and two ticks, plus the rest of that event.
+//! * B2 the thread's comparison before each event shows that nothing is left.
 //!
-//! The watchdog exchanges only what it has seen, and no two time slices of a thread have the same end unless the one
-//! before has spent nothing: so what M1 marks and M2 takes is the time slice that was seen, and a mark that is lost to
-//! B1 belonged to the time slice before. (A time slice that spends nothing calls no code of a process but one step's.)
-//! The one or two events of the budget that the marks take are of no account.
+//! The watchdog exchanges only a value that it has read, and no two time slices of a thread have the same end unless
+//! the first spent nothing: so M1 and M2 affect the time slice that was read, and a mark lost to B1 belonged to the
+//! previous one. (A time slice that spends nothing runs user code only within one step.) The one or two events of the
+//! budget lost to the marks do not matter.
 //!
-//! The word is the thread's own, so that a tick costs the thread a miss of the cache, and nothing else: the comparison
-//! was there before. (Rejected: one word for all that counts ticks, of which each time slice keeps the value it began
-//! with; two loads and a subtraction more for each event.)
+//! The word is the thread's own, so a tick costs the thread one cache miss and nothing else: the comparison is needed
+//! anyway. (Rejected: a shared count of ticks, whose value each time slice notes at its start; two loads and a
+//! subtraction more for each event.)
 
 use crate::mailbox::payload::{Payload, TypeMark};
 use crate::sync::{AtomicU64, Ordering};
 
-/// See the module.
+/// The budget and the activity of a thread's time slice.
 pub(crate) struct TimeSlice {
-    /// Where the thread's count of what was spent ends the time slice.
+    /// The count of spent events at which the time slice ends.
     end: AtomicU64,
     message: TypeMark,
 }
 
 impl TimeSlice {
-    /// A time slice that has nothing to spend.
+    /// Makes a time slice without budget.
     pub(crate) fn new() -> Self {
         Self { end: AtomicU64::new(0), message: TypeMark::new() }
     }
 
-    /// B1: a time slice begins, when so much has been spent, and may spend so much more.
+    /// B1: begins a time slice with a budget of `budget`, when `spent` have been spent.
     #[inline(always)]
     pub(crate) fn begin(&self, spent: u64, budget: u32) {
         self.end.store((spent + u64::from(budget) - 1) | 1, Ordering::Relaxed);
         self.message.clear();
     }
 
-    /// The time slice may spend nothing more.
+    /// Ends the time slice after the current event.
     pub(crate) fn end(&self) {
         self.end.store(0, Ordering::Relaxed);
     }
 
-    /// B2: whether the time slice is over when so much has been spent.
+    /// B2: returns whether the time slice is over at that count.
     #[inline(always)]
     pub(crate) fn is_over(&self, spent: u64) -> bool {
         spent >= self.end.load(Ordering::Relaxed)
     }
 
-    /// The process is given a message.
+    /// Notes the message that is delivered to the process.
     pub(crate) fn note_message(&self, message: &Payload) {
         self.message.set(message);
     }
 
-    /// The process is given an `M`.
+    /// Notes that an `M` is delivered to the process.
     #[inline(always)]
     pub(crate) fn note_message_of<M: Send + 'static>(&self) {
         self.message.set_to::<M>();
     }
 
-    /// The step that begins is about something else than messages.
+    /// Clears the note: the step that begins is not about a message.
     pub(crate) fn forget_message(&self) {
         self.message.clear();
     }
 
-    /// The type of the message that the process was given last in this time slice. For the watchdog: it may be out of
-    /// date at once.
+    /// Returns the type of the last message delivered in this time slice. For the watchdog: it may be stale at once.
     pub(crate) fn message(&self) -> Option<&'static str> {
         self.message.name()
     }
@@ -84,7 +82,7 @@ impl TimeSlice {
         let seen = self.end.load(Ordering::Relaxed);
         let next = if seen.is_multiple_of(2) { 0 } else { seen - 1 };
         if seen != next {
-            // Failing, it was another time slice's.
+            // If it fails, it was another time slice's.
             let _met = self.end.compare_exchange(seen, next, Ordering::Relaxed, Ordering::Relaxed);
         }
     }

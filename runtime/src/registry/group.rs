@@ -1,4 +1,4 @@
-//! Groups: names for many processes at once.
+//! Groups: one name for many processes.
 
 use super::group_table::{GroupKey, GroupTable, key, spread};
 use crate::actor::send::addressed::SendTo;
@@ -9,11 +9,11 @@ use crate::sync::Arc;
 use std::fmt;
 
 /// A name for any number of processes of a host, from [`Host::group`](crate::Host::group). A handle, cheap to clone;
-/// the group is there while it has members or subscribers.
+/// the group exists while it has members or subscribers.
 ///
-/// A process is a member as long as it has joined more often than left, and lives. It is none any more before anyone
-/// hears of its end. Members may be processes of any host of the program, stand-alone mailboxes, and PIDs that [point
-/// on](Pid::is_alias): such a member stays across restarts.
+/// A process is a member while it is alive and has joined more often than left. It is removed before its end is
+/// reported. Members may be processes of any host of the program, stand-alone mailboxes, and [aliases](Pid::is_alias):
+/// such a member stays across restarts.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -33,7 +33,7 @@ use std::fmt;
 pub struct Group {
     rooms: &'static GroupTable,
     name: Arc<str>,
-    /// What it is found by, if it has a name that can be one.
+    /// Its key, if its name is valid.
     key: Result<GroupKey, BadName>,
 }
 
@@ -44,21 +44,21 @@ impl Group {
         Self { rooms, name, key }
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Makes a process a member, or one once more: it then has to leave as often. Returns whether it was none before.
-    /// Costs a lock, which some other groups share.
+    /// Adds a member, or one more membership: it then has to leave as often. Returns whether it was not a member
+    /// before. Costs a lock that some other groups share.
     ///
     /// # Errors
-    /// If the process has ended, or if the group's name is empty or longer than 1,024 bytes.
+    /// [`JoinError`] if the process has ended, or if the group's name is empty or longer than 1,024 bytes.
     pub fn join(&self, member: impl Into<Pid>) -> Result<bool, JoinError> {
         self.rooms.join(self.key.as_ref().map_err(Clone::clone)?, member.into())
     }
 
-    /// Takes one joining back. Returns whether the process was a member.
+    /// Removes one membership. Returns whether the process was a member.
     pub fn leave(&self, member: impl Into<Pid>) -> bool {
         self.key.as_ref().is_ok_and(|key| self.rooms.leave(key, member.into()))
     }
@@ -68,35 +68,34 @@ impl Group {
         self.key.as_ref().is_ok_and(|key| self.rooms.contains(key, member.into()))
     }
 
-    /// The members, in the order of their PIDs. The list is made once after each change, and shared.
+    /// Returns the members, in the order of their PIDs. The list is made once after each change, and shared.
     pub fn members(&self) -> Arc<[Pid]> {
         self.key.as_ref().map(|key| self.rooms.members(key)).unwrap_or_default()
     }
 
-    /// Returns how many members there are.
+    /// Returns the number of members.
     pub fn len(&self) -> usize {
         self.members().len()
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no members.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Sends each member a copy of `message`, and gives how many got it. Waits for none of them: what a full mailbox
-    /// has no room for is a dead letter, and its member the only one to miss it. Which of them understand it is found
-    /// out at delivery, as for any PID.
+    /// Sends each member a copy of `message`, and returns how many got it. Never waits: a copy without room in a
+    /// mailbox becomes a dead letter. Whether a member handles the message is checked at delivery, as for any PID.
     ///
     /// The messages of one sender to one member stay in their order, broadcast or not.
     pub fn broadcast<M: Clone + Send + 'static>(&self, message: M) -> usize {
         spread(&self.members(), message)
     }
 
-    /// Returns the members, and has `subscriber` told of each change from then on by a [`GroupEvent`]: nothing is left
-    /// out between the list and the events, and nothing is told twice. (Not for a full mailbox either: a process that
-    /// joins and leaves faster than a subscriber can follow is held for it.) Ends with the subscriber. One that has
-    /// subscribed already gets a new list, and its events go on. By a PID that points on the process is subscribed that
-    /// answers for it now: the next one knows of no list.
+    /// Returns the members, and sends `subscriber` a [`GroupEvent`] for each later change: no change is left out
+    /// between the list and the events, and none is reported twice. (A full mailbox loses none either: a process that
+    /// joins and leaves faster than a subscriber can follow is suspended.) The subscription ends with the subscriber.
+    /// Subscribing again returns a new list and keeps the events. For an alias, its current process is subscribed, not
+    /// later ones.
     ///
     /// # Errors
     /// As [`join`](Self::join).
@@ -105,7 +104,7 @@ impl Group {
         self.rooms.watch(key, pid.resolve().ok_or(JoinError::Gone(pid))?)
     }
 
-    /// Ends a subscription. Events that have been sent are still in the mailbox. Returns whether there was one.
+    /// Ends a subscription; events in the mailbox stay. Returns whether there was one.
     pub fn unsubscribe(&self, subscriber: impl SendTo<GroupEvent>) -> bool {
         let subscriber = subscriber.target().resolve();
         subscriber.is_some_and(|pid| self.key.as_ref().is_ok_and(|key| self.rooms.unwatch(key, pid)))
@@ -118,7 +117,7 @@ impl fmt::Debug for Group {
     }
 }
 
-/// What a group's subscribers are told, as a message.
+/// A change of a group, sent to its subscribers.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum GroupEvent {
@@ -129,13 +128,13 @@ pub enum GroupEvent {
         /// The process.
         pid: Pid,
     },
-    /// A process is no member any more.
+    /// A process is no longer a member.
     Left {
         /// The name of the group.
         group: Arc<str>,
         /// The process.
         pid: Pid,
-        /// Why it ended; `None` if it has left.
+        /// Why it ended; `None` if it left.
         reason: Option<ExitReason>,
     },
 }

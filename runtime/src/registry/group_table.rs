@@ -1,12 +1,12 @@
-//! Who is in which room, and who watches.
+//! Members and watchers of groups and topics.
 //!
-//! All that happens in a room happens under the lock of its part of the table, events for watchers included: they are
-//! in the watchers' mailboxes, in the order of what happened, before anything else happens in the room. So a watcher
-//! that has come with a list of the members hears of each change since, and of none before. Only waking the watchers
-//! waits until the lock is free, since a waker may be users' code; and so does suspending the process that
-//! floods a watcher. No event is refused for a full mailbox: that would be a gap.
+//! Every change of a group happens under the lock of its shard, including the events for watchers: they are in the
+//! watchers' mailboxes, in order, before the next change. So a watcher that got a list of the members gets each later
+//! change, and no earlier one. Only waking the watchers waits until the lock is free, since a waker may be users' code,
+//! and so does suspending the process that floods a watcher. No event is refused at a full mailbox: that would be a
+//! gap.
 //!
-//! Everything is by PID, in the order of PIDs, so that the same program does the same each time.
+//! Everything is keyed and ordered by PID, so that a program behaves the same in each run.
 
 use super::group::GroupEvent;
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, bring};
@@ -25,17 +25,17 @@ use std::any::TypeId;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::BuildHasher;
 
-/// How many parts the table has. A guess: more than threads that are in rooms at the same time.
+/// The number of shards. A guess: more than the threads that use groups at the same time.
 const SHARDS: usize = 64;
 
-/// What a room is found by: a name, a type, or both.
+/// The key of a group: a name, a type, or both.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct GroupKey {
     pub(crate) event: Option<TypeId>,
     pub(crate) name: Option<Name>,
 }
 
-/// The rooms of a host.
+/// The groups of a host.
 pub(crate) struct GroupTable {
     hasher: HashKeys,
     shards: [Mutex<HashMap<GroupKey, Membership>>; SHARDS],
@@ -44,31 +44,31 @@ pub(crate) struct GroupTable {
 struct Membership {
     people: BTreeMap<Pid, Person>,
     watchers: BTreeSet<Pid>,
-    /// The room, as a membership of those who are in it.
+    /// The group as a registration of its members.
     registrant: Arc<dyn Registrant>,
-    /// The members, if they have been asked for since the last change.
+    /// The members, if they were requested since the last change.
     list: Option<Arc<[Pid]>>,
 }
 
-/// Who is in a room: as a member, as a watcher, or both.
+/// A member, a watcher, or both.
 struct Person {
     /// How often it has joined without leaving.
     joins: u32,
     seat: Registration,
 }
 
-/// A room, as a membership.
+/// The registration of a process with a group.
 struct GroupRegistration {
     rooms: &'static GroupTable,
     key: GroupKey,
 }
 
-/// What is to be done when the lock is free, having told the watchers.
+/// Work for after the lock is released: the watchers have their events.
 #[derive(Default)]
 #[must_use = "the tokens of processes"]
 struct Notices {
     woken: Vec<Token>,
-    /// Those whose mailboxes may be too full.
+    /// Receivers whose mailboxes may be too full.
     check_length: Vec<&'static Slot>,
 }
 
@@ -77,14 +77,14 @@ impl Notices {
         self.woken.into_iter().for_each(Token::wake);
     }
 
-    /// Wakes the watchers; the calling process answers for what it has sent to those that cannot keep up.
+    /// Wakes the watchers, and suspends the calling process if it floods them.
     fn wake_and_wait(self) {
         self.woken.into_iter().for_each(Token::wake);
         self.check_length.into_iter().for_each(Slot::check_length);
     }
 }
 
-/// How many there are of what in a host's rooms.
+/// The numbers of groups, members and watchers of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) rooms: usize,
@@ -113,7 +113,7 @@ impl GroupTable {
         lock(&self.shards[self.hasher.hash_one(key) as usize % SHARDS])
     }
 
-    /// Changes a room that is there, and clears it away if it is empty then.
+    /// Changes an existing group, and removes it if it is empty then.
     fn change<R>(
         &self,
         key: &GroupKey,
@@ -130,7 +130,7 @@ impl GroupTable {
         Some((result, told))
     }
 
-    /// Brings `pid` into the room, which is made if it is not there, and changes it.
+    /// Adds `pid` to the group, making that if needed, and changes it.
     fn come<R>(
         &'static self,
         key: &GroupKey,
@@ -151,7 +151,7 @@ impl GroupTable {
         result
     }
 
-    /// `pid` is a member once more. Returns whether it was none before.
+    /// Adds a membership of `pid`. Returns whether it was not a member.
     pub(crate) fn join(&'static self, key: &GroupKey, pid: Pid) -> Result<bool, JoinError> {
         self.come(key, pid, |room, told| {
             let Some(person) = room.people.get_mut(&pid) else { return false };
@@ -164,7 +164,7 @@ impl GroupTable {
         })
     }
 
-    /// `pid` is a member, however often this is said. Returns whether it was none before.
+    /// Makes `pid` a member, once. Returns whether it was not a member.
     pub(crate) fn join_once(&'static self, key: &GroupKey, pid: Pid) -> Result<bool, JoinError> {
         self.come(key, pid, |room, _| {
             let Some(person) = room.people.get_mut(&pid) else { return false };
@@ -173,7 +173,7 @@ impl GroupTable {
         })
     }
 
-    /// `pid` has left as often as it is said. Returns whether it was a member.
+    /// Removes a membership of `pid`. Returns whether it was a member.
     pub(crate) fn leave(&self, key: &GroupKey, pid: Pid) -> bool {
         let left = self.change(key, |room, told| {
             let Some(person) = room.people.get_mut(&pid).filter(|person| person.joins > 0) else { return false };
@@ -190,7 +190,7 @@ impl GroupTable {
         })
     }
 
-    /// `watcher` hears of each change from here on. Returns the members.
+    /// Sends `watcher` each later change. Returns the members.
     pub(crate) fn watch(&'static self, key: &GroupKey, watcher: Pid) -> Result<Arc<[Pid]>, JoinError> {
         self.come(key, watcher, |room, _| {
             room.watchers.insert(watcher);
@@ -198,7 +198,7 @@ impl GroupTable {
         })
     }
 
-    /// `watcher` hears of no change any more. Returns whether it did.
+    /// Stops sending changes to `watcher`. Returns whether it was a watcher.
     pub(crate) fn unwatch(&self, key: &GroupKey, watcher: Pid) -> bool {
         let watched = self.change(key, |room, _| {
             let watched = room.watchers.remove(&watcher);
@@ -208,7 +208,7 @@ impl GroupTable {
         watched.is_some_and(|(watched, _)| watched)
     }
 
-    /// `pid` has ended.
+    /// Removes a process that has ended.
     fn lose(&self, key: &GroupKey, pid: Pid, reason: &ExitReason) {
         let lost = self.change(key, |room, told| {
             room.watchers.remove(&pid);
@@ -216,13 +216,13 @@ impl GroupTable {
                 room.changed(told, |group| GroupEvent::Left { group, pid, reason: Some(reason.clone()) }, key);
             }
         });
-        // An ending process does not wait.
+        // An exiting process is not suspended.
         if let Some((_, told)) = lost {
             told.wake();
         }
     }
 
-    /// The members, in the order of their PIDs.
+    /// Returns the members, in the order of their PIDs.
     pub(crate) fn members(&self, key: &GroupKey) -> Arc<[Pid]> {
         self.shard(key).get_mut(key).map(Membership::members).unwrap_or_default()
     }
@@ -244,7 +244,7 @@ impl GroupTable {
         counts
     }
 
-    /// Clears all rooms away, without a word to anyone.
+    /// Removes all groups, without events.
     pub(crate) fn clear(&self) {
         for shard in &self.shards {
             for (_, room) in lock(shard).drain() {
@@ -261,7 +261,7 @@ impl Membership {
         Self { people: BTreeMap::new(), watchers: BTreeSet::new(), registrant: Arc::new(place), list: None }
     }
 
-    /// Brings `pid` in, if it lives and is not in already.
+    /// Adds an entry for `pid`, if it is alive and has none.
     fn take_in(&mut self, pid: Pid) -> Result<(), JoinError> {
         if self.people.contains_key(&pid) {
             return if lives(pid) { Ok(()) } else { Err(JoinError::Gone(pid)) };
@@ -271,7 +271,7 @@ impl Membership {
         Ok(())
     }
 
-    /// Lets `pid` out, if it is neither a member nor a watcher any more.
+    /// Removes the entry of `pid`, if it is neither a member nor a watcher.
     fn let_go(&mut self, pid: Pid) {
         if self.people.get(&pid).is_some_and(|person| person.joins == 0)
             && !self.watchers.contains(&pid)
@@ -281,13 +281,13 @@ impl Membership {
         }
     }
 
-    /// The members have changed: the watchers are told.
+    /// Sends an event to the watchers.
     fn changed(&mut self, told: &mut Notices, event: impl Fn(Arc<str>) -> GroupEvent, key: &GroupKey) {
         self.list = None;
         let Some(name) = &key.name else { return };
         for watcher in &self.watchers {
             let slot = TABLE.slot(watcher.slot());
-            // One that has ended meanwhile needs no word.
+            // A watcher may have ended meanwhile.
             let sent = slot.map(|slot| (slot, slot.send_quietly(*watcher, event(name.text().clone()))));
             if let Some((slot, Ok((token, check_length)))) = sent {
                 told.woken.extend(token);
@@ -303,8 +303,8 @@ impl Membership {
     }
 }
 
-/// Sends a copy of `message` to each of `members` that lives and has room for it, or makes room, and waits for none of
-/// them. Returns how many got it.
+/// Sends a copy of `message` to each member that is alive and has room for it, or makes room. Never waits. Returns how
+/// many got it.
 pub(crate) fn spread<M: Clone + Send + 'static>(members: &[Pid], message: M) -> usize {
     let Some((last, others)) = members.split_last() else { return 0 };
     let sent = others.iter().filter(|pid| reach(**pid, message.clone())).count();
@@ -326,7 +326,7 @@ fn reach<M: Send + 'static>(pid: Pid, message: M) -> bool {
     }
 }
 
-/// A room of that name, for events of that type.
+/// Makes the key for a name and a type of events.
 pub(crate) fn key(event: Option<TypeId>, name: impl Into<Arc<str>>) -> Result<GroupKey, BadName> {
     Ok(GroupKey { event, name: Some(Name::new(name)?) })
 }

@@ -1,9 +1,9 @@
 //! Groups, topics, and the types that are known by name.
 //!
-//! * [`group_table`]: members and watchers, of groups and topics alike; [`group`], [`topic`]: the two faces of it;
+//! * [`group_table`]: members and watchers, of groups and topics alike; [`group`], [`topic`]: their two APIs;
 //! * [`types`]: process types that can be started by name; [`upgrades`]: upgrades between them.
 //!
-//! A group exists while it has a member. It learns of a member's end through
+//! A group exists while it has a member. It is notified of a member's end through
 //! [`registrations`](crate::links::registrations).
 
 pub(crate) mod group;

@@ -1,4 +1,4 @@
-//! Topics: who publishes an event does not know who hears of it.
+//! Topics: publishing events to subscribers.
 
 use super::group_table::{GroupKey, GroupTable, key, spread};
 use crate::actor::send::addressed::SendTo;
@@ -9,11 +9,11 @@ use std::any::{TypeId, type_name};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// What events of type `E` are published to and heard from, from [`Host::topic`](crate::Host::topic). A handle, cheap
-/// to clone; the topic is there while it has subscribers.
+/// A topic for events of type `E`, from [`Host::topic`](crate::Host::topic). A handle, cheap to clone; the topic exists
+/// while it has subscribers.
 ///
-/// Topics of one name and of different types have nothing to do with each other. A subscription ends with its process,
-/// before anyone hears of that.
+/// Topics with one name and different types are independent. A subscription ends with its process, before that end is
+/// reported.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -32,7 +32,7 @@ use std::marker::PhantomData;
 /// ```
 pub struct Topic<E> {
     rooms: &'static GroupTable,
-    /// What it is found by, if its name can be one.
+    /// Its key, if its name is valid.
     key: Result<GroupKey, BadName>,
     event: PhantomData<fn(E)>,
 }
@@ -42,19 +42,19 @@ impl<E: Send + 'static> Topic<E> {
         Self { rooms, key: key(Some(TypeId::of::<E>()), name), event: PhantomData }
     }
 
-    /// That of all events of the type that go to no topic with a name.
+    /// The topic without a name for events of type `E`.
     pub(crate) fn of_type(rooms: &'static GroupTable) -> Self {
         let key = Ok(GroupKey { event: Some(TypeId::of::<E>()), name: None });
         Self { rooms, key, event: PhantomData }
     }
 
-    /// Its name; `None` if it has none.
+    /// Returns its name; `None` if it has none.
     pub fn name(&self) -> Option<&str> {
         self.key.as_ref().ok()?.name.as_ref().map(|name| &**name.text())
     }
 
-    /// Sends each subscriber a copy of `event`, and gives how many got it. Waits for none of them: what a full mailbox
-    /// has no room for is a dead letter.
+    /// Sends each subscriber a copy of `event`, and returns how many got it. Never waits: a copy without room in a
+    /// mailbox becomes a dead letter.
     pub fn publish(&self, event: E) -> usize
     where
         E: Clone,
@@ -62,21 +62,21 @@ impl<E: Send + 'static> Topic<E> {
         spread(&self.subscribers(), event)
     }
 
-    /// From here on `subscriber` gets each event, as a message, once however often it has subscribed. Returns whether
-    /// it did not before.
+    /// Subscribes a process: it gets each event once, however often it has subscribed. Returns whether it was not
+    /// subscribed before.
     ///
     /// # Errors
-    /// If the process has ended, or if the topic's name is empty or longer than 1,024 bytes.
+    /// [`JoinError`] if the process has ended, or if the topic's name is empty or longer than 1,024 bytes.
     pub fn subscribe(&self, subscriber: impl SendTo<E>) -> Result<bool, JoinError> {
         self.rooms.join_once(self.key.as_ref().map_err(Clone::clone)?, subscriber.target())
     }
 
-    /// Ends a subscription. Events that have been sent are still in the mailbox. Returns whether there was one.
+    /// Ends a subscription; events in the mailbox stay. Returns whether there was one.
     pub fn unsubscribe(&self, subscriber: impl SendTo<E>) -> bool {
         self.key.as_ref().is_ok_and(|key| self.rooms.leave(key, subscriber.target()))
     }
 
-    /// Who is subscribed, in the order of their PIDs. The list is made once after each change, and shared.
+    /// Returns the subscribers, in the order of their PIDs. The list is made once after each change, and shared.
     pub fn subscribers(&self) -> Arc<[Pid]> {
         self.key.as_ref().map(|key| self.rooms.members(key)).unwrap_or_default()
     }

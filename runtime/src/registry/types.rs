@@ -1,4 +1,4 @@
-//! The process types that can be started by name, and sent messages by the names of these.
+//! Process types that can be started, and sent messages, by name.
 
 use crate::actor::definition::actor::Actor;
 use crate::actor::definition::inputs::Inputs;
@@ -16,16 +16,16 @@ type TypeFactory = dyn Fn(HostLife, &'static Location<'static>, &str, Inputs) ->
 
 type MessageMaker = fn(&str, Inputs) -> Result<Outgoing, MessageError>;
 
-/// See the module.
+/// The registered types of a host.
 #[derive(Default)]
 pub(crate) struct Registry {
     types: RwLock<BTreeMap<String, Arc<TypeFactory>>>,
-    /// By the types themselves: a process is asked for its messages, however it was started.
+    /// By type: a process is asked for its messages however it was started.
     messages: RwLock<BTreeMap<TypeId, MessageMaker>>,
 }
 
 impl Registry {
-    /// Adds a type; one that had the name before can no longer be started.
+    /// Adds a type, replacing one of the same name.
     pub(crate) fn add<P: Actor>(
         &self,
         name: String,
@@ -38,7 +38,7 @@ impl Registry {
         self.types.write().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(factory));
     }
 
-    /// Forgets all types: their factories are users' code, with drops of its own.
+    /// Removes all types. Their factories are users' code, with drops of its own.
     pub(crate) fn clear(&self) {
         let types = std::mem::take(&mut *self.types.write().unwrap_or_else(PoisonError::into_inner));
         let _panic = contain(Site::TypeDrop, || drop(types));
@@ -52,7 +52,7 @@ impl Registry {
         entry: &str,
         inputs: Inputs,
     ) -> Result<Pid, StartError> {
-        // Said first: a host that goes down forgets its types, and would deny that it knew them.
+        // First: a host that is shut down clears its types, and would call them unknown.
         if host.scheduler.gate.is_closed() {
             return Err(SpawnError::Shutdown.into());
         }
@@ -61,13 +61,13 @@ impl Registry {
             let name = name.chars().take(80).collect();
             return Err(StartError::Unknown { name, has: types.keys().cloned().collect() });
         };
-        // The factory is user code, and may register others.
+        // The factory is user code, and may register types.
         drop(types);
         let outcome = contain(Site::TypeStart, || factory(host, place, entry, inputs));
         Ok(outcome.unwrap_or_else(|panic| Err(SpawnError::Init(crate::errors::InitError::Panicked(panic))))?)
     }
 
-    /// The function that makes the messages of processes of that type.
+    /// Returns the function that makes messages for processes of that type.
     pub(crate) fn messages(&self, of: TypeId) -> Option<MessageMaker> {
         self.messages.read().unwrap_or_else(PoisonError::into_inner).get(&of).copied()
     }

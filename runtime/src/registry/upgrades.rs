@@ -1,4 +1,4 @@
-//! Upgrades that are known by the names of their types.
+//! Upgrades by the names of types.
 
 use crate::actor::definition::actor::{Actor, Declared};
 use crate::actor::machine::upgrade::{IntoUpgrade, UpgradeError, Upgrading};
@@ -10,17 +10,17 @@ use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::error::Error;
 
-/// Why a registered upgrade could not make the new state.
+/// The reason why a registered upgrade could not make the new state.
 pub(crate) type UpgradeFailure = Box<dyn Error + Send + Sync>;
 
 type Ask = dyn Fn(Pid) -> Upgrading<Pid, UpgradeFailure> + Send + Sync;
 
-/// See the module: from the old type and the new one's name.
+/// The registered upgrades, by the old type and the new one's name.
 #[derive(Default)]
 pub(crate) struct Upgrades(RwLock<BTreeMap<(TypeId, &'static str), Arc<Ask>>>);
 
 impl Upgrades {
-    /// Adds one; one that was there between the same types is no longer known.
+    /// Adds an upgrade, replacing one between the same types.
     pub(crate) fn add<Old: Actor, S>(&self, make: impl Fn(Old) -> S + Send + Sync + 'static)
     where
         S: IntoUpgrade<Error: Into<UpgradeFailure>>,
@@ -32,11 +32,11 @@ impl Upgrades {
         };
         let key = (TypeId::of::<Old>(), <S::Process as Declared>::NAME);
         let before = self.0.write().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::new(ask));
-        // Users' code, with drops of its own: not under the lock.
+        // Outside the lock: users' code, with drops of its own.
         drop(before);
     }
 
-    /// Asks for the upgrade to the type of that name.
+    /// Requests the upgrade to the type of that name.
     pub(crate) fn ask(&self, pid: Pid, to: &str) -> Upgrading<Pid, UpgradeFailure> {
         let process = pid.resolve();
         let Some(kind) = process.and_then(alias::kind) else {
@@ -53,7 +53,7 @@ impl Upgrades {
         ask(pid)
     }
 
-    /// Forgets all of them: they are users' code, with drops of its own.
+    /// Removes all upgrades. They are users' code, with drops of its own.
     pub(crate) fn clear(&self) {
         let upgrades = std::mem::take(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner));
         let _panic = contain(Site::TypeDrop, || drop(upgrades));

@@ -1,13 +1,12 @@
-//! PIDs that are no process, but point on to the process that serves now: those of supervised children, pools, routers
-//! and names.
+//! Aliases: PIDs that stand for the process that serves now: those of supervised children, pools and names.
 //!
-//! Such a PID is told from a process's by its generation (see [`Pid::is_alias`]), which no slot ever has: a send finds
-//! that no such process lives, as it would for one that has ended, and only then looks here. So the path of a message
-//! to a process pays nothing.
+//! An alias is distinguished from a process's PID by its generation (see [`Pid::is_alias`]), which no slot ever has: a
+//! send finds that no such process is alive, as for one that has ended, and only then looks here. So messages to
+//! processes pay nothing.
 //!
-//! The aliases have a table of their own, in chunks that double, never moved and never freed. An entry counts the
-//! aliases that it has carried; a PID names one of them, so that none is given out twice. Each entry has its own lock,
-//! held for as long as it takes to copy a reference: what is [`AliasTarget`] an alias runs, and is dropped, without it.
+//! Aliases have their own table, in chunks that double, never moved and never freed. An entry counts the aliases that
+//! it has held; a PID names one of them, so that none is given out twice. Each entry has its own lock, held while a
+//! reference is copied: the [`AliasTarget`] is called, and dropped, without it.
 
 use crate::call::package::{Package, Undeliverable};
 use crate::env::program::{HOSTLESS, this_node};
@@ -20,58 +19,60 @@ use crate::sync::{Arc, AtomicU32, OnceLock, Ordering, PoisonError, RwLock, SegQu
 use crate::util::oneshot::Oneshot;
 use std::fmt;
 
-/// How many pointing PIDs may lead to one another: a child that is a pool, in a tree that has a name, is three. A ring
-/// of them ends here.
+/// How many aliases may lead to one another: a child that is a pool, in a tree that has a name, is three. A cycle of
+/// aliases ends here.
 pub(crate) const DEPTH: usize = 8;
 
-/// Who serves behind a PID that points on.
+/// The target of an alias.
 ///
-/// All of it is called on the thread that sends or asks, without a lock. Only [`take`](AliasTarget::take) may run code
-/// of users, and take as long as that does: for a pool, the key and `Clone` of a message, the dead-letter hook, and
+/// All methods are called on the thread that sends or asks, without a lock. Only [`take`](AliasTarget::take) may run
+/// users' code, and take as long as that does: for a pool, the key and `Clone` of a message, the dead-letter hook, and
 /// wakers.
 pub(crate) trait AliasTarget: Send + Sync {
-    /// The process that what is sent goes to now, if that is one process at a time.
+    /// Returns the process that messages go to now, if that is one process at a time.
     fn now(&self) -> Option<Pid>;
 
-    /// The same for a sender that says when it is done: see [`left`](Self::left).
+    /// Like [`now`](Self::now), for a sender that reports when it is done: see [`left`](Self::left).
     fn enter(&self) -> Option<Pid> {
         self.now()
     }
 
-    /// A sender that was given a process by `enter` is done with it.
+    /// Called when a sender is done with the process that `enter` returned.
     fn left(&self) {}
 
-    /// Takes a package when `now` is `None`, or when the process it gave has ended (then `now` is asked again first).
+    /// Takes a package when `now` is `None`, or when the process that it returned has ended (after `now` was called
+    /// again).
     ///
     /// # Errors
-    /// The package, with the reason.
+    /// The package and the reason.
     fn take(&self, package: Package) -> Result<(), Undeliverable>;
 
-    /// The process that `stop`, `cancel`, `kill`, `join`, `monitor`, `info` and `is_alive` of the pointing PID mean.
+    /// Returns the process that `stop`, `cancel`, `kill`, `join`, `monitor`, `info` and `is_alive` of the alias apply
+    /// to.
     fn life(&self) -> Option<Pid>;
 
-    /// The type whose address may be made of the PID.
+    /// Returns the type that addresses are checked against.
     fn kind(&self) -> Option<&'static ProcessKind>;
 
-    /// The number of the host that it belongs to.
+    /// Returns the number of the host that it belongs to.
     fn owner(&self) -> u16;
 
-    /// Asks to be told when there may be room for what `take` has refused as too much. `None`: not known.
+    /// Returns a signal for room after `take` has refused a package as too much. `None`: unknown.
     fn room(&self) -> Option<Arc<Oneshot<()>>> {
         None
     }
 }
 
-/// Owns a pointing PID; dropping it retires the PID, unless that was done before: see [`retire`].
+/// Owns an alias; dropping it retires the alias, unless that was done before: see [`retire`].
 ///
 /// Its [`AliasTarget`] must not own it.
 pub(crate) struct Alias(Pid);
 
 impl Alias {
-    /// A PID that points on to `behind`.
+    /// Makes an alias of `behind`.
     pub(crate) fn new(behind: Arc<dyn AliasTarget>) -> Self {
         let Some((index, place)) = take_place() else {
-            // All 2^28 places are taken: a PID that was never given out, and that nothing answers to.
+            // All 2^28 entries are taken: returns a PID that was never given out and is unroutable.
             return Self(Pid::pointing(this_node(), HOSTLESS, 0, 0));
         };
         let mut entry = place.write().unwrap_or_else(PoisonError::into_inner);
@@ -92,10 +93,10 @@ impl Drop for Alias {
     }
 }
 
-/// Retires a pointing PID, for this reason; nothing happens if that was done before. What is sent there from now on
-/// comes back as to a process that has ended, and the PID loses its names, its places in groups and its subscriptions.
+/// Retires an alias with this reason, unless that was done before. Later messages are refused as for a process that has
+/// ended, and the PID loses its names, its places in groups and its subscriptions.
 ///
-/// Not under a lock: those who watch the groups are told.
+/// Not to be called under a lock: watchers of the groups are notified.
 pub(crate) fn retire(pid: Pid, reason: &ExitReason) {
     let Some(place) = place(pid.slot()).filter(|_| points_on_here(pid)) else { return };
     let mut entry = place.write().unwrap_or_else(PoisonError::into_inner);
@@ -104,9 +105,8 @@ pub(crate) fn retire(pid: Pid, reason: &ExitReason) {
     }
     let (Some(behind), reusable) = (entry.behind.take(), entry.number < LAST_GENERATION) else { return };
     drop(entry);
-    // members:E2 to members:E4 of `registrations`: a sender that took this PID for living looked under the lock,
-    // before, and had counted
-    //    itself.
+    // members:E2 to members:E4 of `registrations`: a sender that found this PID alive did so under the lock, earlier,
+    // and had counted itself.
     REGISTRATIONS.end(pid, reason);
     if reusable {
         FREE.push(pid.slot());
@@ -121,9 +121,9 @@ impl fmt::Debug for Alias {
     }
 }
 
-/// Who is behind a PID that points on; `None` if it has been retired, is another node's or was never given out.
+/// Returns the target of an alias; `None` if it was retired, belongs to another node or was never given out.
 pub(crate) fn behind(pid: Pid) -> Option<Arc<dyn AliasTarget>> {
-    // An alias's PID names no host: one that does, in a text, was never given out.
+    // An alias names no host: a PID parsed from text that does was never given out.
     if !points_on_here(pid) || pid.host() != HOSTLESS {
         return None;
     }
@@ -131,19 +131,19 @@ pub(crate) fn behind(pid: Pid) -> Option<Arc<dyn AliasTarget>> {
     if entry.number == pid.number() { entry.behind.clone() } else { None }
 }
 
-/// Returns whether `pid` is of a process of this program that lives, or points on and has not been retired. To the last
-/// bit, and in one order with the end: see `registrations`.
+/// Returns whether `pid` is a live process of this program, or an alias that was not retired. Exact, and in one total
+/// order with the end: see `registrations`.
 pub(crate) fn lives(pid: Pid) -> bool {
     if !points_on_here(pid) {
         return TABLE.lives(pid);
     }
-    // Looked at where it is: a copy that happens to be the last would be dropped by the one that asks, under its locks.
+    // Inspected in place: the last copy would be dropped by the caller, under its locks.
     let entry = place(pid.slot()).map(|place| place.read().unwrap_or_else(PoisonError::into_inner));
     pid.host() == HOSTLESS && entry.is_some_and(|entry| entry.number == pid.number() && entry.behind.is_some())
 }
 
-/// The number of the host that the PID belongs to; of one that points on also after it has been retired, as long as its
-/// place carries no other.
+/// Returns the number of the host that the PID belongs to; for an alias also after it was retired, until its entry is
+/// reused.
 pub(crate) fn owner(pid: Pid) -> u16 {
     if !points_on_here(pid) {
         return pid.host();
@@ -152,12 +152,12 @@ pub(crate) fn owner(pid: Pid) -> u16 {
     entry.filter(|entry| entry.number == pid.number()).map_or(HOSTLESS, |entry| entry.owner)
 }
 
-/// Returns whether it is for this program to say where the PID points on to.
+/// Returns whether the alias belongs to this program.
 pub(crate) fn points_on_here(pid: Pid) -> bool {
     pid.is_alias() && pid.node() == this_node()
 }
 
-/// The type whose address may be made of a PID: what an alias says, else that of the process which answers for it.
+/// Returns the type that addresses of a PID are checked against: its alias's, or that of its process.
 pub(crate) fn kind(pid: Pid) -> Option<&'static ProcessKind> {
     if pid.is_alias()
         && let Some(kind) = behind(pid)?.kind()
@@ -167,15 +167,15 @@ pub(crate) fn kind(pid: Pid) -> Option<&'static ProcessKind> {
     let process = pid.resolve()?;
     let slot = TABLE.living(process)?;
     let kind = slot.metadata.kind()?;
-    // The process may have ended, and its slot been given to another, since its kind was read.
+    // The process may have ended since its kind was read, and its slot been reused.
     slot.is_living(process.generation()).then_some(kind)
 }
 
 impl Pid {
-    /// The process that the PID means now: itself, or the one that it points on to, if someone is there.
+    /// Returns the process that the PID means now: itself, or the target of an alias, if there is one.
     ///
-    /// To send to that one spares the look behind the PID. It is good for one life: a send comes back when that is
-    /// over, and then this is asked again.
+    /// Sending to it saves the lookup of the alias. It is valid for one incarnation: after that a send is refused, and
+    /// `resolve` must be called again.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -202,7 +202,7 @@ impl Pid {
         None
     }
 
-    /// The process that what is sent to a PID that points on goes to now, if that is one process at a time.
+    /// Returns the process that messages to an alias go to now, if that is one process at a time.
     #[cold]
     pub(crate) fn serving(self) -> Option<Self> {
         let mut pid = self;
@@ -216,28 +216,28 @@ impl Pid {
     }
 }
 
-/// What is kept of an alias.
+/// The entry of an alias.
 struct AliasEntry {
-    /// How many aliases have been kept here.
+    /// How many aliases the entry has held.
     number: u64,
-    /// The host that the last of them belongs, or belonged, to.
+    /// The host of the last of them.
     owner: u16,
     behind: Option<Arc<dyn AliasTarget>>,
 }
 
 type AliasPlace = RwLock<AliasEntry>;
 
-/// How many places the first chunk has, as a power of two; each further one has twice those of the one before.
+/// The size of the first chunk, as a power of two; each further one is twice as large.
 const FIRST_BITS: u32 = 6;
 const CHUNKS: usize = (SLOT_BITS - FIRST_BITS + 1) as usize;
 
 static PLACES: World<[OnceLock<Box<[AliasPlace]>>; CHUNKS]> = World::new([const { OnceLock::new() }; CHUNKS]);
-/// How many places have been handed out at least once.
+/// How many entries were ever handed out.
 static USED: World<AtomicU32> = World::new(AtomicU32::new(0));
-/// Places that carry no alias.
+/// Entries without an alias.
 static FREE: World<SegQueue<u32>> = World::new(SegQueue::new());
 
-/// The chunk that a place lies in, and where in it.
+/// Returns the chunk of an entry, and its index there.
 fn coordinates(index: u32) -> (usize, usize) {
     let shifted = index + (1 << FIRST_BITS);
     let chunk = shifted.ilog2() - FIRST_BITS;
@@ -249,12 +249,12 @@ fn place(index: u32) -> Option<&'static AliasPlace> {
     PLACES.get(chunk)?.get()?.get(offset)
 }
 
-/// Returns how many PIDs point on.
+/// Returns the number of aliases.
 pub(crate) fn count() -> usize {
     (USED.load(Ordering::Acquire) as usize).saturating_sub(FREE.len())
 }
 
-/// A place that carries no alias; `None` when all 2^28 are taken.
+/// Takes a free entry; `None` if all 2^28 are taken.
 fn take_place() -> Option<(u32, &'static AliasPlace)> {
     let used = || {
         let more = |used| (used < 1 << SLOT_BITS).then_some(used + 1);

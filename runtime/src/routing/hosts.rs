@@ -1,4 +1,4 @@
-//! The hosts that this node has or had, by their numbers.
+//! The hosts that this node has or had, by number.
 
 use crate::env::program::HOSTLESS;
 use crate::env::world::World;
@@ -32,12 +32,12 @@ impl Numbers {
     }
 }
 
-/// Hosts that there are or were, and those of them that are being shut down or have been.
+/// All hosts so far, and those of them that have begun to shut down.
 static KNOWN: World<Numbers> = World::new(Numbers::new());
 static DOWN: World<Numbers> = World::new(Numbers::new());
 
-/// A number for a new host. After 65,535 of them the numbers start anew: what makes a PID unique is its slot and
-/// generation, which all hosts of a program share.
+/// Returns a number for a new host. Numbers repeat after 65,535 hosts: a PID is unique by its slot and generation,
+/// which all hosts of a program share.
 pub(crate) fn new_host() -> u16 {
     static NEXT: World<AtomicU16> = World::new(AtomicU16::new(0));
     let number = NEXT.fetch_add(1, Ordering::Relaxed) % HOSTLESS;
@@ -46,18 +46,17 @@ pub(crate) fn new_host() -> u16 {
     number
 }
 
-/// The shutdown of the host of that number has begun.
+/// Notes that the shutdown of a host has begun.
 pub(crate) fn goes_down(number: u16) {
     DOWN.insert(number);
 }
 
-/// Returns whether this node has, or had, a host of that number.
+/// Returns whether this node has, or had, a host with that number.
 pub(crate) fn is_known(number: u16) -> bool {
     number == HOSTLESS || KNOWN.contains(number)
 }
 
-/// Returns whether the host of that number is being shut down, or has been; if several have had the number, the last of
-/// them.
+/// Returns whether the host with that number, or the latest of several, has begun to shut down.
 pub(crate) fn is_down(number: u16) -> bool {
     DOWN.contains(number)
 }

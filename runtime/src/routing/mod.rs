@@ -1,4 +1,4 @@
-//! Messages to other nodes: transports, and the router that knows them.
+//! Transports to other nodes, and the router that knows them.
 //!
 //! A [`Receiver`] that is connected to the [`Router`] gets the packages for another node.
 

@@ -1,11 +1,11 @@
-//! The relay: how a package finds its mailbox.
+//! The relay: how a package reaches its mailbox.
 //!
-//! A [`Receiver`] takes packages. The mailbox of a process is one, and so are a stand-alone
-//! [`Mailbox`](crate::Mailbox), a host (by PID), a node (by host) and the router (by node). Each hands what is not its
-//! own to nobody: it refuses, typed, with the package in the error.
+//! A [`Receiver`] accepts packages. The mailbox of a process is one, and so are a stand-alone
+//! [`Mailbox`](crate::Mailbox), a host (by PID), a node (by host) and the router (by node). Each refuses packages that
+//! are not for it, with a typed error that holds the package.
 //!
-//! Sending to an address goes straight to the slot; the stations above are for code that has only a package and a PID,
-//! for engines that bring packages from other nodes, and for tests.
+//! Sending to an address goes straight to the slot; the receivers above are for code that has only a package and a PID,
+//! for transports that bring packages from other nodes, and for tests.
 
 use super::alias;
 use super::hosts;
@@ -22,16 +22,16 @@ use crate::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::collections::HashMap;
 use std::ptr;
 
-/// Takes packages.
+/// Accepts packages.
 pub trait Receiver: Send + Sync {
-    /// Takes `package`, which is not necessarily handled yet.
+    /// Accepts `package`, to be handled later.
     ///
     /// # Errors
-    /// [`Undeliverable`] with the package in it, if there is no one here whom it is for.
+    /// [`Undeliverable`] with the package, if its destination is not here.
     fn deliver(&self, package: Package) -> Result<(), Undeliverable>;
 }
 
-/// Brings a package to wherever its PID says: here, or through the program's router.
+/// Delivers a package to its PID: here, or through the program's router.
 #[inline]
 pub(crate) fn route(package: Package) -> Result<(), Undeliverable> {
     let pid = package.to();
@@ -42,10 +42,10 @@ pub(crate) fn route(package: Package) -> Result<(), Undeliverable> {
     deliver(pid, payload, caller)
 }
 
-/// Sends a message without a caller: the path that all others branch off from.
+/// Sends a message without a caller: the fast path.
 ///
 /// # Errors
-/// The message, with the reason.
+/// The message and the reason.
 #[inline]
 pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, SendFailure)> {
     match try_send(pid, message) {
@@ -54,8 +54,8 @@ pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, Se
     }
 }
 
-/// Sends to a process of this program, if it lives: what its slot asks of the PID, to the last bit, is also whether it
-/// is of this node.
+/// Sends to a process of this program, if it is alive: the slot's check of the PID also shows whether it is of this
+/// node.
 #[inline]
 fn try_send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, RefusalReason)> {
     match TABLE.slot(pid.slot()) {
@@ -64,8 +64,8 @@ fn try_send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, RefusalRe
     }
 }
 
-/// Sends to where a PID leads that no process here has, which is `why` the message came back: to another node, or to
-/// whom it points on; or gives it back.
+/// Sends to a PID that is not a live process here (`why`): to another node, or to the target of an alias; otherwise
+/// returns the message.
 #[cold]
 fn send_on<M: Send + 'static>(pid: Pid, message: M, why: RefusalReason) -> Result<(), (M, SendFailure)> {
     if why == RefusalReason::Full {
@@ -77,10 +77,10 @@ fn send_on<M: Send + 'static>(pid: Pid, message: M, why: RefusalReason) -> Resul
     follow(pid, Typed(message, None)).map_err(|(Typed(message, _), reason)| (message, reason))
 }
 
-/// Sends a message with someone who waits for the answer; a refusal tells them so.
+/// Sends a message with a caller; a refusal also fails the caller.
 ///
 /// # Errors
-/// The message, with the reason.
+/// The message and the reason.
 #[inline]
 pub(crate) fn call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), (M, SendFailure)> {
     match try_call(pid, message, caller) {
@@ -89,7 +89,7 @@ pub(crate) fn call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> R
     }
 }
 
-/// Calls a process of this program, if it lives.
+/// Calls a process of this program, if it is alive.
 #[inline]
 fn try_call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), (M, Option<Caller>, RefusalReason)> {
     match TABLE.slot(pid.slot()) {
@@ -98,7 +98,7 @@ fn try_call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(
     }
 }
 
-/// Calls where a PID leads that no process here has, which is `why` the message came back; or gives it back.
+/// Calls a PID that is not a live process here (`why`), like [`send_elsewhere`].
 #[cold]
 fn call_on<M: Send + 'static>(
     pid: Pid,
@@ -115,7 +115,7 @@ fn call_on<M: Send + 'static>(
     follow(pid, Typed(message, caller)).map_err(tell_refused)
 }
 
-/// Tells the caller of a message that was refused.
+/// Fails the caller of a message that was refused.
 fn tell_refused<M>((Typed(message, caller), reason): (Typed<M>, SendFailure)) -> (M, SendFailure) {
     if let Some(caller) = caller {
         caller.fail(reason.into());
@@ -123,7 +123,7 @@ fn tell_refused<M>((Typed(message, caller), reason): (Typed<M>, SendFailure)) ->
     (message, reason)
 }
 
-/// The message of a package that was refused.
+/// Returns the message of a package that was refused.
 fn unpack<M: Send + 'static>(payload: Payload) -> M {
     match payload.take() {
         Ok(message) => message,
@@ -136,7 +136,7 @@ fn send_abroad<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, SendFa
     Typed(message, None).abroad(pid).map_err(|(Typed(message, _), reason)| (message, reason))
 }
 
-/// Brings a message to a process of this program.
+/// Delivers a message to a process of this program.
 #[inline]
 pub(crate) fn deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(), Undeliverable> {
     match try_deliver(pid, payload, caller) {
@@ -145,7 +145,7 @@ pub(crate) fn deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Res
     }
 }
 
-/// Brings a message to a process of this program, if it lives.
+/// Delivers a message to a process of this program, if it is alive.
 #[inline]
 fn try_deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(), (Package, RefusalReason)> {
     let Some(slot) = TABLE.slot(pid.slot()) else {
@@ -154,30 +154,30 @@ fn try_deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(),
     let word = caller.map_or(ptr::null_mut(), Caller::into_word);
     slot.enqueue(NodeKind::Message, pid, word, Some(payload)).map_err(|refusal| {
         let SendRefusal(envelope, why) = *refusal;
-        // SAFETY: the word is what was made of the caller above, and the envelope came back whole.
+        // SAFETY: the word was made from the caller above, and the envelope came back whole.
         let caller = unsafe { Caller::from_word(envelope.word) };
         (Package::from_parts(pid, envelope.payload.unwrap_or_else(|| Payload::new(())), caller), why)
     })
 }
 
-/// Brings a message that has been accepted before to a process, however full its mailbox is. Of a PID that is no
-/// process of this program it asks as anyone.
+/// Delivers a message that was accepted before, however full the mailbox is. A PID that is not a process of this
+/// program is treated as for any send.
 ///
 /// # Errors
-/// The package, if it has ended.
+/// The package, if the process has ended.
 pub(crate) fn deliver_anyway(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(), Package> {
     let Some(slot) = TABLE.living(pid) else {
         return route(Package::from_parts(pid, payload, caller)).map_err(|refused| refused.package);
     };
     let word = caller.map_or(ptr::null_mut(), Caller::into_word);
     slot.post_anyway(pid, word, payload).map_err(|envelope| {
-        // SAFETY: the word is what was made of the caller above, and the envelope came back whole.
+        // SAFETY: the word was made from the caller above, and the envelope came back whole.
         let caller = unsafe { Caller::from_word(envelope.word) };
         Package::from_parts(pid, envelope.payload.unwrap_or_else(|| Payload::new(())), caller)
     })
 }
 
-/// Brings a package to whom a PID points on to that no process has, which is `why` it came back; or gives it back.
+/// Delivers a package to the target of an alias; returns it if `pid` (which failed with `why`) is not one.
 #[cold]
 fn deliver_on(pid: Pid, package: Package, why: RefusalReason) -> Result<(), Undeliverable> {
     if why == RefusalReason::Full {
@@ -193,24 +193,24 @@ fn failure(pid: Pid, why: RefusalReason) -> SendFailure {
     }
 }
 
-/// How often a PID that points on is asked anew because whom it named has ended. A guess: a child that ends so often
-/// while one message is sent is taken for one that is not there.
+/// How often an alias is resolved again because its target has ended. A guess: a child that ends that often during one
+/// send counts as absent.
 const TRIES: usize = 4;
 
-/// What goes where a PID points on to: a message of its own type, or a package.
+/// What is sent through an alias: a typed message, or a package.
 trait Routable: Sized {
-    /// Brings it to a process.
+    /// Delivers it to a process.
     fn bring(self, to: Pid) -> Result<(), (Self, SendFailure)>;
     fn into_package(self, to: Pid) -> Package;
     fn from_package(package: Package) -> Self;
 
-    /// Brings it to wherever packages for that PID go.
+    /// Sends it to another node, or wherever packages for that PID go.
     fn abroad(self, to: Pid) -> Result<(), (Self, SendFailure)> {
         route(self.into_package(to)).map_err(|refused| (Self::from_package(refused.package), refused.reason))
     }
 }
 
-/// A message as it was sent, with the caller that waits for its answer.
+/// A typed message with its caller.
 struct Typed<M>(M, Option<Caller>);
 
 impl<M: Send + 'static> Routable for Typed<M> {
@@ -256,7 +256,7 @@ impl Routable for Package {
     }
 }
 
-/// While one lives, this thread sends to whom a PID points on to now.
+/// A sender's use of an alias's current process.
 struct Visit<'a> {
     behind: &'a dyn alias::AliasTarget,
     target: Pid,
@@ -274,14 +274,13 @@ impl Drop for Visit<'_> {
     }
 }
 
-/// Why nothing can be sent to a PID that no process has.
+/// Returns the reason why nothing can be sent to a PID without a process.
 #[cold]
 pub(crate) fn gone(pid: Pid) -> SendFailure {
     if hosts::is_down(alias::owner(pid)) { SendFailure::Shutdown(pid) } else { SendFailure::Gone(pid) }
 }
 
-/// Brings `cargo` to whom `pid`, which no process of this program has, points on to. A refusal names `pid`, which is
-/// what the sender knows.
+/// Delivers `cargo` to the target of the alias `pid`. A refusal names `pid`, which is what the sender knows.
 fn follow<C: Routable>(pid: Pid, cargo: C) -> Result<(), (C, SendFailure)> {
     follow_from(pid, cargo, 0).map_err(|(cargo, reason)| match (reason, gone(pid)) {
         (SendFailure::Gone(_), gone) => (cargo, gone),
@@ -318,7 +317,7 @@ fn follow_from<C: Routable>(pid: Pid, mut cargo: C, depth: usize) -> Result<(), 
     taken.map_err(|refused| (C::from_package(refused.package), refused.reason))
 }
 
-/// The mailbox that a PID names.
+/// The mailbox of a PID.
 impl Receiver for Pid {
     fn deliver(&self, package: Package) -> Result<(), Undeliverable> {
         let (_, payload, caller) = package.into_parts();
@@ -326,17 +325,17 @@ impl Receiver for Pid {
     }
 }
 
-/// A node: it brings packages to its hosts.
+/// A node: delivers packages to its hosts.
 #[derive(Clone, Copy, Debug)]
 pub struct Node(NodeId);
 
 impl Node {
-    /// This program.
+    /// Returns the node of this program.
     pub fn this() -> Self {
         Self(this_node())
     }
 
-    /// Its number.
+    /// Returns its number.
     pub fn id(self) -> NodeId {
         self.0
     }
@@ -351,7 +350,7 @@ impl Receiver for Node {
         if !hosts::is_known(pid.host()) {
             return Err(Undeliverable { package, reason: SendFailure::UnknownHost(pid) });
         }
-        // A PID that names another host than the one whose process is there was never given out.
+        // A PID with another host than that of the process in its slot was never given out.
         let living = TABLE.slot(pid.slot()).filter(|slot| !pid.is_alias() && slot.living() == Some(pid.generation()));
         if living.and_then(Resident::resident).is_some_and(|resident| resident.host() != pid.host()) {
             return Err(Undeliverable { package, reason: SendFailure::UnknownHost(pid) });
@@ -361,32 +360,32 @@ impl Receiver for Node {
     }
 }
 
-/// Brings packages to nodes: to this program by itself, to others by whatever engine was connected for them.
+/// Routes packages to nodes: to this program directly, to others through their transports.
 #[derive(Clone, Default)]
 pub struct Router {
     nodes: Arc<RwLock<HashMap<NodeId, Arc<dyn Receiver>>>>,
 }
 
 impl Router {
-    /// A router that knows this program only.
+    /// Makes a router that knows this program only.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The router that sends from this program go through.
+    /// Returns the router that this program's sends use.
     pub fn of_program() -> &'static Self {
         static ROUTER: World<OnceLock<Router>> = World::new(OnceLock::new());
         ROUTER.get_or_init(Self::new)
     }
 
-    /// From here on `engine` takes the packages for `node`.
+    /// Connects `engine` as the transport for `node`.
     pub fn connect(&self, node: NodeId, engine: Arc<dyn Receiver>) {
         let before = self.nodes.write().unwrap_or_else(PoisonError::into_inner).insert(node, engine);
-        // Without the lock: an engine's drop may connect another.
+        // Outside the lock: the drop of a transport may connect another.
         drop(before);
     }
 
-    /// From here on packages for `node` are refused. Returns whether it was connected.
+    /// Disconnects `node`: its packages are refused. Returns whether it was connected.
     pub fn disconnect(&self, node: NodeId) -> bool {
         let before = self.nodes.write().unwrap_or_else(PoisonError::into_inner).remove(&node);
         before.is_some()
@@ -406,7 +405,7 @@ impl Receiver for Router {
         if pid.node() == this_node() {
             return Node::this().deliver(package);
         }
-        // Cloned, so that an engine may connect and disconnect from inside its `send`.
+        // Cloned, so that a transport may connect and disconnect inside its `deliver`.
         let engine = self.nodes.read().unwrap_or_else(PoisonError::into_inner).get(&pid.node()).cloned();
         match engine {
             Some(engine) => engine.deliver(package),

@@ -1,10 +1,11 @@
-//! Where the slots are, and which of them are free.
+//! The directory of slots, and the list of free ones.
 //!
 //! Slots come in chunks of 4,096, found by index through a fixed directory, never moved and never freed. Free ones are
-//! kept by index: each thread has some at hand and exchanges [`BATCH`] at a time with the program's list, so that
-//! spawning and ending share no line per process.
+//! listed by index: each thread keeps some and exchanges [`BATCH`] at a time with the program's list, so that spawns
+//! and exits share no cache line per process.
 //!
-//! `take` skips a slot whose token a late sender holds at that moment (it is burying its own message there): that slot
+//! `take` skips a slot whose token a late sender holds at that moment (to dispose of its message); that slot goes back
+//! to the list. A slot is listed once, by the thread that ended its process.
 //! goes back to the list. A slot is on the list once, put there by the one that ended its process.
 
 use super::slot::{Slot, Token};
@@ -19,31 +20,31 @@ const CHUNK_BITS: u32 = 12;
 const CHUNK: usize = 1 << CHUNK_BITS;
 const CHUNKS: usize = 1 << (SLOT_BITS - CHUNK_BITS);
 
-/// How many free indices move between a thread and the program at a time. A guess: the cost of the queue is spread over
-/// as many spawns.
+/// How many free indices move between a thread and the program at a time. A guess: spreads the cost of the queue over
+/// that many spawns.
 const BATCH: usize = 128;
 
-/// How many slots whose token a thread holds are skipped before a new slot is made instead.
+/// How many slots whose token is held are skipped before a new slot is made.
 const SKIPS: usize = 8;
 
-/// All slots of the program.
+/// The slots of a program.
 pub(crate) struct SlotTable {
     chunks: [AtomicPtr<[Slot; CHUNK]>; CHUNKS],
-    /// How many slots have been handed out at least once.
+    /// How many slots were handed out at least once.
     used: AtomicU32,
-    /// Taken by the thread that makes a chunk.
+    /// Locked by the thread that makes a chunk.
     growth: Mutex<()>,
     free: SegQueue<Vec<u32>>,
 }
 
-/// The program's table. Addresses outlive runtimes, so it is the program's and not a runtime's.
+/// The program's table: addresses outlive runtimes, so it belongs to none.
 pub(crate) static TABLE: World<SlotTable> = World::new(SlotTable::new());
 
 thread_local! {
     static HAND: RefCell<LocalIndices> = const { RefCell::new(LocalIndices(Vec::new())) };
 }
 
-/// The free indices that a thread keeps. They go to the program's list when it ends.
+/// A thread's free indices. They go to the program's list when it ends.
 struct LocalIndices(Vec<u32>);
 
 impl Drop for LocalIndices {
@@ -64,7 +65,7 @@ impl SlotTable {
         }
     }
 
-    /// The slot with that index, if there is one yet.
+    /// Returns the slot with that index, if it exists.
     #[inline]
     pub(crate) fn slot(&self, index: u32) -> Option<&'static Slot> {
         let chunk = self.chunks.get(index as usize >> CHUNK_BITS)?.load(Ordering::Acquire);
@@ -73,32 +74,32 @@ impl SlotTable {
         Some(&chunk[index as usize & (CHUNK - 1)])
     }
 
-    /// The slot that `pid` names, if its process lives there.
+    /// Returns the slot of `pid`, if its process is alive.
     #[inline]
     pub(crate) fn living(&self, pid: Pid) -> Option<&'static Slot> {
         let slot = self.slot(pid.slot())?;
         slot.carries(pid).then_some(slot)
     }
 
-    /// The same if its process lives there, or did and no other has since: it may be on its way out.
+    /// Like [`slot`](Self::slot), also if its process has ended and the slot was not reused: it may be exiting.
     pub(crate) fn last(&self, pid: Pid) -> Option<&'static Slot> {
         self.slot(pid.slot()).filter(|slot| slot.has_carried(pid))
     }
 
-    /// Returns whether `pid` is the PID of a process that lives, to the last bit: a text may say anything. In one order
-    /// with the end of that process.
+    /// Returns whether `pid` is exactly the PID of a live process: a text may hold any. In one total order with the end
+    /// of that process.
     pub(crate) fn lives(&self, pid: Pid) -> bool {
         let slot = self.slot(pid.slot());
         slot.is_some_and(|slot| slot.is_living_in_order(pid.generation()) && slot.resident() == Some(pid))
     }
 
-    /// All slots that were ever used.
+    /// Returns all slots that were ever used.
     pub(crate) fn slots(&self) -> impl Iterator<Item = &'static Slot> + '_ {
         let used = self.used.load(Ordering::Acquire);
         (0..used).filter_map(|index| self.slot(index))
     }
 
-    /// A free slot's token; `None` when all 2^28 slots are in use.
+    /// Takes a free slot's token; `None` if all 2^28 slots are in use.
     pub(crate) fn take(&self) -> Option<Token> {
         let mut skipped = Vec::new();
         let token = loop {
@@ -126,7 +127,7 @@ impl SlotTable {
             }
             hand.pop()
         })
-        // This thread is ending and has nothing at hand any more.
+        // This thread is ending and has no list any more.
         .unwrap_or_else(|_| {
             let mut indices = self.free.pop()?;
             let index = indices.pop();
@@ -146,7 +147,7 @@ impl SlotTable {
         self.slot(index).and_then(Token::claim_free)
     }
 
-    /// Makes the chunk that `index` lies in, and perhaps its neighbours, unless a thread has.
+    /// Makes the chunk of `index`, and perhaps its neighbours, unless another thread has.
     fn grow(&self, index: u32) {
         let place = &self.chunks[index as usize >> CHUNK_BITS];
         if !place.load(Ordering::Acquire).is_null() {
@@ -160,7 +161,7 @@ impl SlotTable {
             let group = if chunk < many { chunk..chunk + 1 } else { chunk / many * many..(chunk / many + 1) * many };
             let memory = region(group.len() * size_of::<[Slot; CHUNK]>()).cast::<Slot>();
             for (count, index) in (group.start * CHUNK..group.end * CHUNK).enumerate() {
-                // SAFETY: within the region, which is aligned to a cache line at least.
+                // SAFETY: within the region, which is aligned to a cache line or more.
                 unsafe { memory.add(count).write(Slot::unused(index as u32)) };
             }
             for (count, chunk) in group.enumerate() {
@@ -171,14 +172,14 @@ impl SlotTable {
         }
     }
 
-    /// Buries the slot of a process that has ended, and puts it back on the list.
+    /// Vacates the slot of a process that has ended, and returns it to the list.
     pub(crate) fn take_back(&self, token: Token) {
         if let Some(index) = token.release() {
             self.free(index);
         }
     }
 
-    /// Puts the slot of that index, which carries no process and whose token is parked, back on the list.
+    /// Returns a vacant slot, whose token is parked, to the list.
     pub(crate) fn free(&self, index: u32) {
         let kept = HAND.try_with(|hand| {
             let hand = &mut hand.borrow_mut().0;

@@ -1,4 +1,4 @@
-//! How a slot hears what is said about links.
+//! Slots as receivers of link messages.
 
 use super::slot::Slot;
 use crate::exit::ExitReason;
@@ -17,7 +17,7 @@ impl LinkEndpoint for Slot {
         let is_notice = bond.is_notice();
         let payload = Some(Payload::new(Control::Bond(Box::new(bond))));
         if is_notice {
-            // Refused, it is dropped: no process is left to hear it.
+            // A refused message is dropped: there is no process to handle it.
             drop(self.enqueue(NodeKind::Notice, to, ptr::null_mut(), payload));
         } else if self.has_carried(to) {
             self.post_control(node_pool::empty(), NodeKind::Signal, to.generation(), ptr::null_mut(), payload);
@@ -27,9 +27,9 @@ impl LinkEndpoint for Slot {
     unsafe fn hear(&self, bond: SentLinkMessage) -> LinkEffect<ExitReason> {
         let (from, back, said) = bond.open();
         let (Some(said), Some(me)) = (said, self.resident()) else { return LinkEffect::Nothing };
-        // SAFETY: as the caller promises; the reference ends with this statement.
+        // SAFETY: the caller's promise; the reference ends with this statement.
         let effect = unsafe { self.own_cold_state() }.links.get_or_insert_default().hear(from, &said);
-        // Not before: the last holder of an exit reason runs the drop of its user's error, which may come back here.
+        // Only now: the last reference to an exit reason runs the drop of a user's error, which may call back.
         dispose(Site::ReasonDrop, said);
         let LinkEffect::Answer(answer) = effect else { return effect };
         if let Some(back) = back {
@@ -43,7 +43,7 @@ impl LinkEndpoint for Slot {
     }
 
     unsafe fn inspect(&self) -> Bindings {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller's promise.
         unsafe { self.own_cold_state() }.links.as_deref().map(Bindings::of).unwrap_or_default()
     }
 }

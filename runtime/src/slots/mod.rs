@@ -1,15 +1,14 @@
-//! The table finds a process by its PID: an index, and a compare of the generation, the node and the host.
+//! The table of processes: a PID is looked up by an index and a comparison of generation, node and host.
 //!
-//! * [`slot`]: the place that a process lives in, and the token that gives its holder the rights to it;
-//! * [`directory`]: where the slots are, and which of them are free;
-//! * [`side_table`]: what few processes have, kept apart from their slots;
-//! * [`link_endpoint`]: how a slot hears what linked processes say.
+//! * [`slot`]: the place of a process, and the token that gives its holder exclusive rights;
+//! * [`directory`]: the slots, and the list of free ones;
+//! * [`side_table`]: data that few processes need, outside their slots;
+//! * [`link_endpoint`]: slots as receivers of link messages.
 //!
-//! There is one table per program, not one per host: an address may outlive the runtime that gave it out, and a sender
-//! may hold a slot's token while the host is going down. So slots are never moved and never freed; they are recycled,
-//! by all hosts alike, and memory stays at its high-water mark. Rejected: a table per host (freed under a sender's
-//! feet), a reference count or an epoch on each lookup (the cost that the erlang/otp and kameo authors removed, or
-//! regret).
+//! There is one table per program, not one per host: an address may outlive its runtime, and a sender may hold a slot's
+//! token while the host is shut down. So slots are never moved and never freed; they are recycled by all hosts alike,
+//! and memory stays at its high-water mark. Rejected: a table per host (freed while a sender uses it), a reference
+//! count or an epoch on each lookup (a cost that the authors of erlang/otp and kameo removed, or regret).
 
 pub(crate) mod directory;
 pub(crate) mod link_endpoint;

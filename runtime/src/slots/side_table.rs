@@ -1,6 +1,5 @@
-//! What few processes have, beside their slots: an entry for each slot, in chunks that are made when one of theirs is
-//! first needed, never moved and never freed. A program in which no thread needs it pays for the directory, which is
-//! empty pages.
+//! Data that few processes need, outside their slots: one entry per slot, in chunks that are made when first needed,
+//! never moved and never freed. Unused, it costs only its directory, which is empty pages.
 
 use crate::mem::arena::permanent;
 use crate::pid::SLOT_BITS;
@@ -11,23 +10,23 @@ const CHUNK_BITS: u32 = 12;
 const CHUNK: usize = 1 << CHUNK_BITS;
 const CHUNKS: usize = 1 << (SLOT_BITS - CHUNK_BITS);
 
-/// See the module. Entries are shared: what is in them is atomic, or locked.
+/// A table with an entry for each slot. Entries are shared: their contents are atomic, or locked.
 pub(crate) struct SideTable<T> {
     chunks: [AtomicPtr<[T; CHUNK]>; CHUNKS],
-    /// Taken by the thread that makes a chunk.
+    /// Locked by the thread that makes a chunk.
     growth: Mutex<()>,
     unused: fn() -> T,
 }
 
 impl<T: Sync> SideTable<T> {
-    /// Entries begin as what `unused` makes.
+    /// Makes a table whose entries begin as the result of `unused`.
     pub(crate) const fn new(unused: fn() -> T) -> Self {
-        // Aligned to a cache line at most. They are never dropped, as the program's other tables.
+        // At most the alignment of a cache line. Entries are never dropped, like those of other program-wide tables.
         const { assert!(align_of::<T>() <= 64) };
         Self { chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS], growth: Mutex::new(()), unused }
     }
 
-    /// The entry of the slot of that index, if one of its chunk was ever made.
+    /// Returns the entry of the slot with that index, if its chunk exists.
     #[inline]
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
         let chunk = self.chunks.get(index as usize >> CHUNK_BITS)?.load(Ordering::Acquire);
@@ -36,7 +35,7 @@ impl<T: Sync> SideTable<T> {
         Some(&chunk[index as usize & (CHUNK - 1)])
     }
 
-    /// The entry of the slot of that index, which is made if there is none.
+    /// Returns the entry of the slot with that index, made if needed.
     #[inline]
     pub(crate) fn make(&self, index: u32) -> Option<&T> {
         self.get(index).or_else(|| self.grow(index))

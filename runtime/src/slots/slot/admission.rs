@@ -1,23 +1,22 @@
-//! What becomes of something sent: what is decided about it, what is left to do, and why it goes back.
+//! The outcome of a send: what was decided, what is left to do, and why it was refused.
 
 use crate::mailbox::lanes::Claim;
 use crate::mailbox::node::{Envelope, MailNode, NodeBox};
 use crate::mailbox::node_pool;
 use std::ptr::NonNull;
 
-/// Why something sent was refused; the envelope is whole. In a box, so that the result of what is not refused is one
-/// word.
+/// A refused send, with its envelope whole. Boxed, so that the result of an accepted send is one word.
 #[derive(Debug)]
 pub(crate) struct SendRefusal(pub(crate) Envelope, pub(crate) RefusalReason);
 
-/// Why something sent was refused.
+/// The reason of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RefusalReason {
     Gone,
     Full,
 }
 
-/// A node that was put into a data lane, and what is still to be done about it.
+/// A node in a data lane, and the work that is left for its sender.
 #[must_use = "the process may be idle, and its token here"]
 pub(crate) struct Pushed {
     pub(crate) mine: NonNull<MailNode>,
@@ -25,26 +24,26 @@ pub(crate) struct Pushed {
     pub(crate) check_length: bool,
 }
 
-/// What becomes of a message for a mailbox that may be too full.
+/// The decision about a message for a mailbox that may be too full.
 pub(crate) enum Admission {
-    /// It is to be queued.
+    /// Queue it.
     Accepted(NodeBox),
-    /// It goes back.
+    /// Return it to the sender.
     Refused(Envelope, RefusalReason),
     /// It is in the lane.
     Pushed(Pushed),
-    /// It has been seen to.
+    /// It has been handled otherwise.
     Taken,
 }
 
 impl Admission {
-    /// Returns the message back, since the mailbox is full.
+    /// Refuses the message because the mailbox is full.
     pub(crate) fn refuse(mut node: NodeBox) -> Self {
         let envelope = node.take();
         Self::give_back(node, envelope, RefusalReason::Full)
     }
 
-    /// Returns a message back that has been taken out of that node.
+    /// Refuses a message that was taken out of that node.
     pub(crate) fn give_back(node: NodeBox, envelope: Envelope, why: RefusalReason) -> Self {
         node_pool::recycle(node);
         Self::Refused(envelope, why)

@@ -1,4 +1,4 @@
-//! What a slot keeps for its process: the process itself, and what only few processes have.
+//! Data that only few processes need, behind one pointer of the slot.
 
 use crate::env::clock::TimerKey;
 use crate::links::message::SentLinkMessage;
@@ -12,28 +12,28 @@ use std::any::{Any, TypeId};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// Values that a process hands on to what it spawns.
+/// Values that a process passes on to the processes that it spawns.
 pub(crate) type Values = Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>;
 
-/// What few processes have.
+/// Data that only few processes need.
 #[derive(Default)]
 pub(crate) struct ColdState {
     pub(crate) result: Option<Arc<dyn EndWaiter>>,
-    /// Who else waits for the end.
+    /// Further waiters for the end.
     pub(crate) joined: Vec<Join>,
     pub(crate) values: Option<Values>,
-    /// Whether the host keeps a label of it.
+    /// Whether the host stores a label of it.
     pub(crate) labelled: bool,
-    /// Controls that were taken out of the lane and that the last step left alone.
+    /// Controls that were taken from the lane and not handled by the last step.
     pub(crate) controls: Controls,
-    /// What came through the control lane while the process was held, as it came.
+    /// Controls that arrived while the process was suspended.
     pub(crate) held: Controls,
-    /// Notices that were taken out of the data lane and not heard: something said before them was still to come.
+    /// Notices that were taken from the data lane and not handled: earlier link messages were still to come.
     pub(crate) notices: VecDeque<Box<SentLinkMessage>>,
     /// Timers of its yields, some of which have fired. Those of an async process are in its own table.
     pub(crate) timers: Vec<TimerKey>,
-    /// Who looks after it.
+    /// Its supervisor.
     pub(crate) guardian: Option<Arc<dyn Guardian>>,
-    /// What binds it to others.
+    /// Its links and monitors.
     pub(crate) links: Option<Box<Links<Pid>>>,
 }

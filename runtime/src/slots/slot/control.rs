@@ -1,4 +1,4 @@
-//! What reaches a process beside its messages: controls, wakes, and the answers to what it asked for.
+//! What reaches a process outside its data lane: controls, wakes, and answers.
 
 use super::{Slot, Token};
 use crate::call::caller::Port;
@@ -9,7 +9,7 @@ use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 
 impl Slot {
-    /// Pushes a node to the control lane of the process of `generation`; a late one is counted and comes to nothing.
+    /// Pushes a node to the control lane of the process of `generation`; a late one is counted and discarded.
     pub(crate) fn post_control(
         &'static self,
         mut node: NodeBox,
@@ -19,7 +19,7 @@ impl Slot {
         payload: Option<Payload>,
     ) {
         let envelope = Envelope { kind, generation, word, payload };
-        // A signal is let in while its process is being taken apart: it may be a wish to be told of the end.
+        // A signal is accepted while its process is exiting: it may be a request to be notified of the end.
         let told = kind == NodeKind::Signal && self.is_last(generation);
         if !self.is_living(generation) && !told {
             node_pool::recycle(node);
@@ -30,9 +30,8 @@ impl Slot {
         self.settle(self.lanes.push_control(node));
     }
 
-    /// Wakes the process as [`wake`](Self::wake) does, for a caller that gives its waker up by that: `give_back` counts
-    /// it out, and says whether it was the last one. It is counted out when the wake can be seen, and before the
-    /// process runs for it.
+    /// Wakes the process like [`wake`](Self::wake) and consumes a waker: `give_back` counts it out, and returns whether
+    /// it was the last. It is counted out after the wake is visible, and before the process runs for it.
     pub(crate) fn wake_and_give_back(&'static self, generation: u64, give_back: impl FnOnce() -> bool) {
         if !self.is_living(generation) {
             give_back();
@@ -41,21 +40,21 @@ impl Slot {
         let claim = self.lanes.wake();
         let was_last = give_back();
         match claim {
-            // It may have run for this wake already, found the waker still lent, and wait now.
+            // The process may have run for this wake already, counted the waker, and be waiting now.
             Claim::Nothing if was_last => self.wake(generation),
             claim => self.settle(claim),
         }
     }
 
-    /// Says that a future of the process of `generation` can make progress. Never wrong: a wake too many is harmless.
+    /// Notes that a future of the process of `generation` can make progress. Spurious wakes are harmless.
     pub(crate) fn wake(&'static self, generation: u64) {
         if self.is_living(generation) {
             self.settle(self.lanes.wake());
         }
     }
 
-    /// Has the process, which lives, make another step before it rests. Returns whether it waits for control only, and
-    /// was left alone.
+    /// Makes a live process take another step before it idles. Returns whether it waits for control only, in which case
+    /// it was left alone.
     pub(crate) fn rouse(&'static self, generation: u64) -> bool {
         debug_assert!(generation != 0, "that of a process");
         let Some(claim) = self.lanes.rouse() else { return true };
@@ -63,7 +62,7 @@ impl Slot {
         false
     }
 
-    /// Does what a token that may have been taken is for.
+    /// Uses a token that may have been taken for its purpose.
     pub(super) fn settle(&'static self, claim: Claim) {
         match claim {
             Claim::Nothing => {}

@@ -1,10 +1,10 @@
-//! How many steps a process has made, and how many messages it has taken: the slot's `counts`.
+//! The counters of a slot: steps made and messages taken.
 
 use super::Slot;
 use super::metadata::{ALL_STEPS, Metadata};
 use crate::sync::Ordering;
 
-/// The word on the first line: twelve bits for steps, twenty for messages.
+/// The word on the first cache line: twelve bits of steps, twenty of messages.
 #[derive(Clone, Copy)]
 struct CountsWord(u32);
 
@@ -22,21 +22,21 @@ impl CountsWord {
         self.0 >> Self::STEP_BITS
     }
 
-    /// With one more step, which there is room for, and the messages that it has taken.
+    /// Adds a step, for which there is room, with its messages.
     #[inline]
     fn and_step(self, messages: u32) -> Self {
         Self(self.0 + (messages << Self::STEP_BITS) + 1)
     }
 }
 
-/// In the messages of the second line, which are never as many: the process works on a message, or has some in hand.
+/// In the messages of the second line, which never get so large: the process is handling a message, or holds some.
 const WORKS: u64 = 1 << 63;
 
 impl Slot {
-    /// CountsWord a step that has taken so many messages, fewer than 256. Only the token's holder calls it.
+    /// Counts a step that has taken fewer than 256 messages. For the token's holder.
     ///
-    /// What is counted is on the first line, so that a message does not touch the second, which takes over what was
-    /// counted when no more steps fit.
+    /// The count is on the first cache line, so that a message does not touch the second, which takes over when no more
+    /// steps fit.
     #[inline]
     pub(crate) fn count(&self, messages: u32) {
         let mut counts = CountsWord(self.counts.load(Ordering::Relaxed));
@@ -57,17 +57,16 @@ impl Slot {
         messages.store(taken, Ordering::Relaxed);
     }
 
-    /// Notes whether the process, between two of its steps, works on a message or has some in hand. Only the token's
-    /// holder calls it.
+    /// Notes whether the process, between two of its steps, is handling a message or holds some. For the token's
+    /// holder.
     #[cold]
     pub(crate) fn note_work(&self, works: bool) {
         let messages = self.metadata.messages.load(Ordering::Relaxed) & !WORKS;
         self.metadata.messages.store(if works { messages | WORKS } else { messages }, Ordering::Relaxed);
     }
 
-    /// Returns whether the process runs or is about to, or something is left for it to do that it has been sent: in its
-    /// mailbox, in its hands, or something that it waits for in the middle of a message. A glance from anywhere, stale
-    /// at once.
+    /// Returns whether the process runs or is about to, or has work left from messages: in its mailbox, held by it, or
+    /// a wait in the middle of a message. From any thread, stale at once.
     pub(crate) fn has_work_left(&self) -> bool {
         let (is_idle, waits) = self.lanes.glance();
         let is_laid_down = is_idle || waits;
@@ -76,14 +75,14 @@ impl Slot {
         !is_laid_down || waits_for_yields || is_in_message || self.lanes.depth() > 0
     }
 
-    /// Returns how many steps the process has made, and how many messages it has taken. A glance from anywhere, which
-    /// may be off by the last 4,095 steps for a moment while they are carried over.
+    /// Returns the numbers of steps made and messages taken. From any thread; may be off by the last 4,095 steps for a
+    /// moment, while they are carried over.
     pub(crate) fn counted(&self) -> (u64, u64) {
         loop {
             let counts = CountsWord(self.counts.load(Ordering::Acquire));
             let steps = self.metadata.steps.load(Ordering::Acquire) & ALL_STEPS;
             let messages = self.metadata.messages.load(Ordering::Acquire) & !WORKS;
-            // Smaller than before: it has been carried over meanwhile.
+            // Smaller than before: it was carried over meanwhile.
             if self.counts.load(Ordering::Relaxed) >= counts.0 {
                 return (steps + u64::from(counts.steps()), messages + u64::from(counts.messages()));
             }

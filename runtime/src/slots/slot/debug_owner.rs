@@ -1,14 +1,14 @@
-//! Which thread uses a slot's token: an assertion, in debug builds and so in all tests. In release builds it is
-//! nothing.
+//! Asserts which thread uses a slot's token, in debug builds and so in all tests. Compiles to nothing in release
+//! builds.
 //!
-//! A token is used from the moment that its thread is about to touch what it stands for until right before it is laid
-//! down, queued, or put where another thread takes it. Whatever belongs to the token's holder (body, cold state, the
-//! taking end of the lanes, the process's edge in the wait graph) is touched in between and by that thread only: a
-//! second token, or code that still goes by one that is gone, meets the assertion at its first touch.
+//! A token is in use from the moment at which its thread is about to access what it protects until right before it is
+//! parked, queued, or passed to another thread. Everything that belongs to the token's holder (body, cold state, the
+//! taking end of the lanes, the process's edge in the wait graph) is accessed in between, by that thread only: a second
+//! token, or code that still uses one that is gone, fails the assertion at its first access.
 
-/// See the module.
+/// The thread that uses a token.
 pub(crate) struct DebugOwner {
-    /// Names the thread; zero while the token is not used.
+    /// Identifies the thread; zero while the token is not in use.
     #[cfg(all(debug_assertions, not(loom)))]
     thread: std::sync::atomic::AtomicUsize,
 }
@@ -33,20 +33,20 @@ impl DebugOwner {
         self.thread.store(0, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// The calling thread uses the token in place of the one that began to, and waits for this one. Returns who that
-    /// was, for [`give_back`](Self::give_back).
+    /// The calling thread uses the token in place of the one that began to, and that waits for this one. Returns the
+    /// waiting thread, for [`give_back`](Self::give_back).
     pub(crate) fn take_over(&self) -> usize {
         self.thread.swap(this_thread(), std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// The one that waits goes on.
+    /// The waiting thread continues.
     #[track_caller]
     pub(crate) fn give_back(&self, to: usize) {
         self.check();
         self.thread.store(to, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// The calling thread touches what belongs to the token's holder.
+    /// Asserts that the calling thread uses the token.
     #[track_caller]
     pub(crate) fn check(&self) {
         let owner = self.thread.load(std::sync::atomic::Ordering::Relaxed);

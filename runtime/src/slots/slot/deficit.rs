@@ -1,22 +1,22 @@
-//! Why a process does not run at once when its turn comes: it has spent more than a time slice, or it is suspended at a
+//! Why a process does not run at once when its turn comes: it has exceeded its time slice, or it is suspended at a
 //! congested mailbox.
 //!
-//! One byte for both, so that the start of a time slice looks once. Only the token's holder writes it. Both are needed:
-//! one that sends a little to each of many congests no mailbox, and without the deficit runs ahead of all of them (4.6
-//! times the time for a message of *fan_out*, see `benches/NOTES.md`).
+//! One byte for both, so that the start of a time slice reads one. Only the token's holder writes it. Both are needed:
+//! a process that sends a little to each of many congests no mailbox, and without the deficit runs ahead of all of them
+//! (4.6 times the time per message of *fan_out*, see `benches/NOTES.md`).
 
 use crate::sync::{AtomicU8, Ordering};
 
-/// The byte.
+/// The deficit or suspension of a process, in a byte.
 pub(crate) struct Deficit(AtomicU8);
 
-/// What the byte says of a process.
+/// The value of the byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deferral {
-    /// It lets so many time slices pass.
+    /// It lets that many time slices pass.
     Slices(u8),
-    /// It is, or was, suspended, and waits for its yields besides if that is said: its time slice begins with a look at
-    /// why it should not.
+    /// It is, or was, suspended, perhaps waiting for its yields besides: its time slice begins by checking why it
+    /// should not run.
     Suspended { for_yields: bool },
 }
 
@@ -42,7 +42,7 @@ impl Deficit {
         }
     }
 
-    /// The process lets so many time slices pass, or as many as can be noted.
+    /// Sets how many time slices the process lets pass, up to the most that can be stored.
     pub(crate) fn set_slices(&self, slices: u64) {
         self.0.store(u8::try_from(slices).unwrap_or(MOST).min(MOST), Ordering::Relaxed);
     }

@@ -1,24 +1,23 @@
-//! The slot's flags: what few processes have or are.
+//! The flags of a slot.
 
 use super::{Slot, Token};
 use crate::sync::{AtomicU8, Ordering};
 
 /// The process has cold state.
 pub(super) const COLD_STATE: u8 = 1;
-/// The mailbox is above its bound. A hint for senders: one that sees it late makes a look too few or too many.
+/// The mailbox is above its bound. A hint for senders: one that sees it late checks once too few or too many.
 pub(super) const CONGESTED: u8 = 2;
-/// The cold state has something for each step: values to hand on, or controls that were left.
+/// The cold state has work for each step: values to pass on, or controls that were left.
 pub(super) const ATTEND: u8 = 4;
 /// The process is suspended at the congested mailbox of another.
 const SUSPENDED: u8 = 8;
-/// The mailbox has a bound of its own. Set before the process begins.
+/// The mailbox has its own bound. Set before the process begins.
 const OWN_BOUND: u8 = 16;
-/// The bound is hard: the messages are in a ring, for which there are tickets in the lane. Set before the process
-/// begins.
+/// The bound is hard: messages are in a ring, and tickets for them in the lane. Set before the process begins.
 pub(super) const HARD_BOUND: u8 = 32;
-/// The process has a supervisor, which stops it when its host goes down.
+/// The process has a supervisor, which stops it when its host is shut down.
 const SUPERVISED: u8 = 64;
-/// The process is told to stop by a signal, ahead of its messages: it has others to stop first.
+/// Requests to stop are delivered to the process as signals, ahead of its messages: it has others to stop first.
 const TOLD_TO_STOP: u8 = 128;
 
 /// The flags, in one byte.
@@ -29,7 +28,7 @@ impl Flags {
         Self(AtomicU8::new(0))
     }
 
-    /// A new process begins.
+    /// Resets them for a new process.
     pub(super) fn clear(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
@@ -40,7 +39,7 @@ impl Flags {
         self.0.load(Ordering::Relaxed) & flags != 0
     }
 
-    /// The same, sequentially consistent.
+    /// Like `any`, sequentially consistent.
     fn any_in_order(&self, flags: u8) -> bool {
         self.0.load(Ordering::SeqCst) & flags != 0
     }
@@ -79,7 +78,7 @@ impl Slot {
         self.flags.any_in_order(SUSPENDED)
     }
 
-    /// The mailbox has a bound of its own, and a ring if that is a hard one.
+    /// Notes that the mailbox has its own bound, and a ring if that is hard.
     pub(crate) fn note_own_bound(&self, is_hard: bool) {
         self.flags.set(if is_hard { OWN_BOUND | HARD_BOUND } else { OWN_BOUND }, true);
     }
@@ -98,13 +97,13 @@ impl Slot {
 }
 
 impl Token {
-    /// Returns whether each step of the process is to look at its cold state, or at how full its mailbox is.
+    /// Returns whether each step of the process must check its cold state, or the length of its mailbox.
     #[inline]
     pub(crate) fn is_special(&self) -> bool {
         self.0.flags.any(ATTEND | CONGESTED)
     }
 
-    /// Sets whether each step is to look at the cold state: not for a name, a label, or those who wait for the end.
+    /// Sets whether each step checks the cold state: not needed for a name, a label, or waiters for the end.
     pub(crate) fn attend(&self, to_cold_state: bool) {
         self.0.flags.set(ATTEND, to_cold_state);
     }

@@ -1,11 +1,11 @@
-//! Which process has a slot, and whether it is alive: the word that makes a PID valid, and ends it.
+//! The process of a slot, and whether it is alive: the word that makes a PID valid and invalid.
 //!
 //! | transition | from | to | order |
 //! |---|---|---|---|
 //! | [`open`](Life::open) | closed, generation *n* | alive, generation *n + 1* | Release |
 //! | [`close`](Life::close) | alive, generation *n* | closed, generation *n* | sequentially consistent |
 //!
-//! Only the token's holder makes them; anyone may look.
+//! Only the token's holder makes them; any thread may read.
 
 use crate::pid::LAST_GENERATION;
 use crate::sync::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use crate::sync::{AtomicU64, Ordering};
 /// The word.
 pub(super) struct Life(AtomicU64);
 
-/// What the word says: a generation, and in bit 0 whether its process is alive.
+/// The value of the word: a generation, and in bit 0 whether its process is alive.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct LifeWord(u64);
 
@@ -23,7 +23,7 @@ impl LifeWord {
         Self(generation << 1 | 1)
     }
 
-    /// The generation of the process that is alive, or of the last one.
+    /// Returns the generation of the live process, or of the last one.
     #[inline]
     pub(super) fn generation(self) -> u64 {
         self.0 >> 1
@@ -36,7 +36,7 @@ impl LifeWord {
 }
 
 impl Life {
-    /// That of a slot that was never used.
+    /// The word of a slot that was never used.
     pub(super) fn unused() -> Self {
         Self(AtomicU64::new(0))
     }
@@ -60,14 +60,14 @@ impl Life {
         self.load(Ordering::Relaxed).generation() < LAST_GENERATION
     }
 
-    /// The process of that generation, the [next](Self::next), is alive from here on.
+    /// Opens the [next](Self::next) generation: its process is alive from here on.
     #[inline]
     pub(super) fn open(&self, generation: u64) {
         debug_assert!(!self.load(Ordering::Relaxed).is_alive(), "one process in a slot at a time");
         self.0.store(LifeWord::alive(generation).0, Ordering::Release);
     }
 
-    /// The process is alive no longer, in one order with the looks at what ends with it: see `registrations`.
+    /// Marks the process as dead, in one total order with checks by its registrants: see `registrations`.
     pub(super) fn close(&self) {
         let life = self.load(Ordering::Relaxed);
         debug_assert!(life.is_alive(), "a life is closed once");

@@ -1,38 +1,38 @@
-//! The second line of a slot: what describes a process. The path of a message does not touch it.
+//! The second cache line of a slot: the description of its process. The fast path of a message does not touch it.
 
 use super::cold_state::{ColdState, ProcessKind};
 use crate::pid::{GENERATION_BITS, GENERATION_MASK, NodeId, Pid};
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, OwnedCell};
 use std::ptr;
 
-/// The second line of a slot: what is told of a process. Plain loads and stores; only the token's holder writes.
+/// The description of a process. Plain loads and stores; only the token's holder writes.
 #[repr(C, align(64))]
 pub(crate) struct Metadata {
-    /// Of type `&'static ProcessKind`.
+    /// A `&'static ProcessKind`.
     pub(crate) kind: AtomicPtr<ProcessKind>,
-    /// Of type `&'static &'static str`: the name of the entry.
+    /// A `&'static &'static str`: the name of the entry.
     pub(crate) entry: AtomicPtr<&'static str>,
-    /// Of type `&'static Location`.
+    /// A `&'static Location`.
     pub(crate) place: AtomicPtr<std::panic::Location<'static>>,
-    /// Slot and generation of the parent, whose host is in `steps`; zero without one.
+    /// Slot and generation of the parent, whose host is in `steps`; zero if there is none.
     pub(crate) parent: AtomicU64,
-    /// Yields that have not been answered.
+    /// Yields without an answer.
     pub(crate) outstanding: AtomicU32,
-    /// Of the slot, in the table.
+    /// The index of the slot.
     pub(crate) index: u32,
-    /// Without those that the slot's first line counts; the upper 16 bits are the parent's host.
+    /// Without those counted on the slot's first line; the upper 16 bits are the parent's host.
     pub(crate) steps: AtomicU64,
-    /// The same without a host.
+    /// Likewise, without a host.
     pub(crate) messages: AtomicU64,
     pub(crate) cold_state: OwnedCell<Option<Box<ColdState>>>,
 }
 
-/// On the second line: where the parent's host is, and the bits below it.
+/// The parent's host is above these bits.
 pub(crate) const HOST_SHIFT: u32 = 48;
 pub(crate) const ALL_STEPS: u64 = (1 << HOST_SHIFT) - 1;
 
 impl Metadata {
-    /// That of a slot that was never used.
+    /// The description in a slot that was never used.
     pub(crate) fn unused(index: u32) -> Self {
         Self {
             kind: AtomicPtr::new(ptr::null_mut()),
@@ -47,8 +47,8 @@ impl Metadata {
         }
     }
 
-    /// Clears what describes the last process: a next one that has no type does not write its own, and must not show
-    /// that of another.
+    /// Clears the description of the last process: one without a type does not write its own, and must not show that of
+    /// another.
     pub(crate) fn wipe(&self) {
         self.kind.store(ptr::null_mut(), Ordering::Release);
         self.entry.store(ptr::null_mut(), Ordering::Release);
@@ -63,7 +63,7 @@ impl Metadata {
         self.steps.store(u64::from(host) << HOST_SHIFT, Ordering::Relaxed);
     }
 
-    /// The process that spawned this one. A parent is of the same program.
+    /// Returns the process that spawned this one, which is of the same program.
     pub(crate) fn parent(&self, node: NodeId) -> Option<Pid> {
         let parent = self.parent.load(Ordering::Relaxed);
         let (slot, generation) = ((parent >> GENERATION_BITS) as u32, parent & GENERATION_MASK);
@@ -72,9 +72,9 @@ impl Metadata {
         (parent != 0).then(|| Pid::new(node, host, slot, generation))
     }
 
-    /// The names of the process's type and entry.
+    /// Returns the names of the process's type and entry.
     pub(crate) fn names(&self) -> Option<(&'static str, &'static str)> {
-        // SAFETY: only addresses of what lives for ever are stored, and with Release.
+        // SAFETY: only addresses of static values are stored, with Release.
         let kind = unsafe { self.kind.load(Ordering::Acquire).as_ref()? };
         // SAFETY: as above.
         let entry = unsafe { self.entry.load(Ordering::Acquire).as_ref()? };
@@ -82,13 +82,13 @@ impl Metadata {
     }
 
     pub(crate) fn kind(&self) -> Option<&'static ProcessKind> {
-        // SAFETY: only addresses of what lives for ever are stored, and with Release.
+        // SAFETY: only addresses of static values are stored, with Release.
         unsafe { self.kind.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Where the process was spawned.
+    /// Returns the source location of the spawn.
     pub(crate) fn place(&self) -> Option<&'static std::panic::Location<'static>> {
-        // SAFETY: only addresses of what lives for ever are stored, and with Release.
+        // SAFETY: only addresses of static values are stored, with Release.
         unsafe { self.place.load(Ordering::Acquire).as_ref() }
     }
 }

@@ -1,10 +1,10 @@
-//! The place that a process lives in: two cache lines, recycled and never freed.
+//! The slot of a process: two cache lines, recycled and never freed.
 //!
-//! The first line is what the path of a message touches; the second describes the process.
+//! The first line has what the fast path of a message touches; the second describes the process.
 //!
-//! Who may touch what: `lanes`, `life`, `home` and the describing atomics are read by anyone; all but the lanes are
-//! written by the token's holder alone. `body` and `cold_state` belong to the token's holder, who reaches them through
-//! [`Token`]. A reader of the describing fields compares `life` before and after, so that it never mixes two processes.
+//! Access: any thread reads `lanes`, `life`, `home` and the description; all but the lanes are written by the token's
+//! holder alone. `body` and `cold_state` belong to the token's holder, who reaches them through [`Token`]. A reader of
+//! the description compares `life` before and after, so that it never mixes two processes.
 //!
 //! # The state of a process
 //!
@@ -19,18 +19,18 @@
 //! | suspended | parked as waiting | alive | SUSPENDED, [`Deficit::suspend`] | room, a signal, or too long a wait |
 //! | ending | with a thread | closed | | [`Token::release`] |
 //!
-//! The transitions that race are methods with result enums: [`Claim`](crate::mailbox::lanes::Claim) says who has the
-//! token after a push or a wake, [`ParkResult`](crate::mailbox::lanes::ParkResult) what became of parking it.
+//! Transitions that race are methods with result enums: [`Claim`](crate::mailbox::lanes::Claim) says who has the token
+//! after a push or a wake, [`ParkResult`](crate::mailbox::lanes::ParkResult) what became of parking it.
 //!
 //! # Types
 //!
-//! Here is what the four types are that name each other: a slot knows its home, that its scheduler, who is given
-//! tokens, and a token is a slot's. What is done with them:
+//! This file has the four types that refer to each other: a slot has an owner, which has a scheduler, which is given
+//! tokens, and a token belongs to a slot. Their operations:
 //! * [`life`], [`flags`], [`deficit`] and [`counts`]: the slot's words; [`metadata`]: its second line; [`cold_state`]:
-//!   what only its process uses;
-//! * [`send`]: the way of a message, whose outcome is an [`admission`]; [`control`]: the way of all else;
-//! * [`token`]: what the token's holder may do; [`release`]: how it idles or vacates the slot;
-//! * [`debug_owner`]: the assertion that one thread at a time does that.
+//!   data of few processes;
+//! * [`send`]: the path of a message, whose outcome is an [`admission`]; [`control`]: all other input;
+//! * [`token`]: operations of the token's holder; [`release`]: parking the token and vacating the slot;
+//! * [`debug_owner`]: the assertion that one thread at a time holds it.
 
 pub(crate) mod admission;
 pub(crate) mod cold_state;
@@ -63,25 +63,25 @@ use std::ptr;
 
 pub(crate) use admission::{Admission, RefusalReason, SendRefusal};
 
-/// What runs the process in a slot: a host, or the owner of a stand-alone mailbox.
+/// Runs the process of a slot: a host, or the owner of a stand-alone mailbox.
 pub(crate) trait Schedule: Sink {
-    /// Something arrived for a process whose token was parked: here it is.
+    /// Takes the token of a process that was parked and has input now.
     fn wake(&'static self, token: Token);
 
-    /// What keeps the time for the processes there, if anything does.
+    /// Returns the timekeeper of its processes, if there is one.
     fn time_keeper(&'static self) -> Option<&'static dyn TimeKeeper> {
         None
     }
 
-    /// The bound of its mailboxes that have none of their own.
+    /// Returns the default bound of its mailboxes.
     fn bound(&self) -> Bound {
         Bound::Unbounded
     }
 
-    /// One more batch of messages is queued there.
+    /// Called when another batch of messages has been queued.
     fn check_length(&self, _slot: &'static Slot) {}
 
-    /// The sequence number of a message that came not long before to a mailbox that is too full; zero if none is known.
+    /// Returns the sequence number of a recent message in a mailbox that is too full; zero if it is unknown.
     fn known(&self, _slot: &'static Slot) -> u64 {
         0
     }
@@ -91,24 +91,24 @@ pub(crate) trait Schedule: Sink {
         Admission::Accepted(node)
     }
 
-    /// A process that is suspended at the full mailbox of another is needed elsewhere.
+    /// Resumes a suspended process that is needed elsewhere.
     fn release_suspended(&self, _slot: &'static Slot) {}
 
-    /// The message that a ticket of the process of `generation` stands for.
+    /// Takes the message that a ticket of the process of `generation` stands for.
     fn redeem(&self, _slot: &'static Slot, _generation: u64) -> Option<Envelope> {
         None
     }
 }
 
-/// The record that slots point at. It is never freed, so that a sender who is late by any time still finds it valid.
+/// The owner of slots. Never freed, so that it is valid however late a sender is.
 pub(crate) struct SlotOwner {
     pub(crate) scheduler: &'static dyn Schedule,
-    /// Node and host, in the form in which they are in a PID. Changes only while no process lives here: when the record
-    /// is used again, for another host.
+    /// Node and host, as in a PID. Changes only while there are no processes: when the record is reused for another
+    /// host.
     place: AtomicU64,
-    /// Names the host among all that there are, also for a home beside its own.
+    /// Identifies the host among all, also in an owner beside the host's own.
     of: usize,
-    /// Completions and signals that came too late for anyone.
+    /// Completions and signals that came too late.
     pub(crate) late: AtomicU64,
 }
 
@@ -118,12 +118,12 @@ impl SlotOwner {
         Self { scheduler, place, of: ptr::from_ref(scheduler).addr(), late: AtomicU64::new(0) }
     }
 
-    /// One of the same host, whose slots another one keeps.
+    /// Another owner of the same host, with a scheduler of its own.
     pub(crate) fn beside(home: &Self, scheduler: &'static dyn Schedule) -> Self {
         Self { scheduler, place: AtomicU64::new(home.place().get()), of: home.of, late: AtomicU64::new(0) }
     }
 
-    /// Has it stand for another host of its node. No process lives here.
+    /// Assigns it to another host of its node. There are no processes.
     pub(crate) fn renumber(&self, node: NodeId, host: u16) {
         self.place.store(Pid::new(node, host, 0, 0).place().get(), Ordering::Relaxed);
         self.late.store(0, Ordering::Relaxed);
@@ -134,7 +134,7 @@ impl SlotOwner {
         NonZeroU64::new(self.place.load(Ordering::Relaxed)).expect("a PID is made from a node id")
     }
 
-    /// The PID of the process of that generation in the slot of that number.
+    /// Returns the PID of a slot and generation.
     #[inline]
     pub(crate) fn pid(&self, slot: u32, generation: u64) -> Pid {
         Pid::of_words(self.place(), slot, generation)
@@ -145,30 +145,30 @@ impl SlotOwner {
     }
 }
 
-/// See the module.
+/// The slot of a process.
 #[repr(C, align(64))]
 pub(crate) struct Slot {
     pub(crate) lanes: Lanes,
     body: OwnedCell<Option<Body>>,
     life: Life,
     home: AtomicPtr<SlotOwner>,
-    /// The last of its steps and messages, together: see [`Slot::count`].
+    /// The latest of its steps and messages, in one word: see [`Slot::count`].
     counts: AtomicU32,
     /// The permit that ran the process last.
     pub(crate) permit: AtomicU16,
     flags: Flags,
     pub(crate) deficit: Deficit,
     pub(crate) metadata: Metadata,
-    /// Which thread uses the token, for assertions.
+    /// The thread that uses the token, for assertions.
     pub(crate) owner: DebugOwner,
 }
 
 #[cfg(not(any(loom, debug_assertions)))]
 const _: () = assert!(size_of::<Slot>() == 128);
 
-// SAFETY: `body` and `cold_state` are reached through the one `Token` of the slot only, and what they hold is `Send`.
+// SAFETY: `body` and `cold_state` are reached only through the slot's one `Token`, and their contents are `Send`.
 unsafe impl Send for Slot {}
-// SAFETY: as above; all else is atomic.
+// SAFETY: as above; everything else is atomic.
 unsafe impl Sync for Slot {}
 
 impl Slot {
@@ -191,13 +191,13 @@ impl Slot {
         self.metadata.index
     }
 
-    /// Names the slot among all others of the program.
+    /// Identifies the slot in the program.
     #[inline]
     pub(crate) fn address(&self) -> usize {
         ptr::from_ref(self).addr()
     }
 
-    /// A new life begins. Only the token's holder calls it.
+    /// Begins a new incarnation. For the token's holder.
     fn begin_life(&self) {
         self.counts.store(0, Ordering::Relaxed);
         self.flags.clear();
@@ -205,7 +205,7 @@ impl Slot {
         self.metadata.messages.store(0, Ordering::Relaxed);
     }
 
-    /// The generation of the process that lives here, if one does.
+    /// Returns the generation of the live process, if there is one.
     #[inline]
     pub(crate) fn living(&self) -> Option<u64> {
         let life = self.life.load(Ordering::Acquire);
@@ -217,59 +217,57 @@ impl Slot {
         self.life.is_alive(generation, Ordering::Acquire)
     }
 
-    /// The same in the one order that `Token::close` is in, for one that counts itself in first and then looks.
+    /// Like `is_living`, in one total order with `Token::close`, for code that counts itself in first and checks then.
     pub(crate) fn is_living_in_order(&self, generation: u64) -> bool {
         self.life.is_alive(generation, Ordering::SeqCst)
     }
 
-    /// Returns whether the process of that generation lives here, or did and no other has since: it may be on its way
-    /// out.
+    /// Returns whether the process of that generation is alive, or was the last here: it may be exiting.
     pub(crate) fn is_last(&self, generation: u64) -> bool {
         generation != 0 && self.life.load(Ordering::Acquire).generation() == generation
     }
 
-    /// Returns whether the process of that generation, which waits for another one, lives here and, unless it `blocks`,
-    /// has nothing in its control lane to see to. A model is in `tests/models`.
+    /// Returns whether the process of that generation, which waits for another one, is alive and, unless it `blocks`,
+    /// has an empty control lane. A model is in `tests/models`.
     pub(crate) fn is_stuck(&self, generation: u64, blocks: bool) -> bool {
         self.is_living(generation) && (blocks || self.lanes.is_quiet())
     }
 
-    /// Returns whether `pid` lives here, with its node and host: a PID out of a text may name others than the process
-    /// has. Whatever comes with a PID is let in by this; a slot and a generation that belong together, as this has
-    /// found, name one process for ever.
+    /// Returns whether `pid` is alive here, with its node and host: a PID parsed from text may name others. Every PID
+    /// from outside is checked by this; slot and generation that have passed identify one process for ever.
     ///
-    /// The life is looked at first. The home read then is that of this life or, if this one has just ended, of a later
-    /// one: either way no living process is reached by the PID of another.
+    /// The life is read first. The owner read then is that of this incarnation or, if that has just ended, of a later
+    /// one: either way no live process is reached by the PID of another.
     #[inline]
     pub(crate) fn carries(&self, pid: Pid) -> bool {
         self.is_living(pid.generation()) && self.is_at(pid)
     }
 
-    /// The same for one that lives here, or that lived here last.
+    /// Like [`carries`](Self::carries), also for the last process here.
     pub(crate) fn has_carried(&self, pid: Pid) -> bool {
         self.is_last(pid.generation()) && self.is_at(pid)
     }
 
-    /// Returns whether the slot is kept at the node and host of `pid`.
+    /// Returns whether the slot belongs to the node and host of `pid`.
     #[inline]
     fn is_at(&self, pid: Pid) -> bool {
-        // In the models all slots have one home, and a look at it would double the orders that they try.
+        // In the models all slots have one owner, and reading it would double the orders to explore.
         cfg!(loom) || self.home().is_some_and(|home| home.place.load(Ordering::Relaxed) == pid.place().get())
     }
 
-    /// The generation of the process that lives here, or that lived here last.
+    /// Returns the generation of the live process, or of the last one.
     pub(crate) fn last(&self) -> u64 {
         self.life.load(Ordering::Acquire).generation()
     }
 
-    /// The record of what runs this slot; `None` if it was never used.
+    /// Returns the owner of this slot; `None` if it was never used.
     #[inline]
     pub(crate) fn home(&self) -> Option<&'static SlotOwner> {
         // SAFETY: only addresses of `&'static SlotOwner` are stored.
         unsafe { self.home.load(Ordering::Acquire).as_ref() }
     }
 
-    /// The caller has just taken this slot's token.
+    /// Wraps the token that the caller has just taken.
     #[inline]
     fn schedule(&'static self) {
         if let Some(home) = self.home() {
@@ -278,10 +276,10 @@ impl Slot {
     }
 }
 
-/// The right to run, end, empty_and_park or re-use one slot. There is one for each slot, and it is either such a value
-/// or one of the marks of [`Lanes`].
+/// The exclusive right to run, end, vacate or reuse a slot. There is one per slot: either a value of this type, or one
+/// of the marks of [`Lanes`].
 ///
-/// Dropping it would leave the slot unusable for ever: it is parked, queued or used.
+/// A dropped token would make the slot unusable for ever: it must be parked, queued or used.
 #[derive(Debug)]
 #[must_use = "the slot's only token"]
 pub(crate) struct Token(&'static Slot);

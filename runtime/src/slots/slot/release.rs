@@ -66,7 +66,7 @@ impl Token {
         loop {
             // SAFETY: this is the token.
             match unsafe { self.0.lanes.pop_data() } {
-                Pop::Letter(envelope, free) => {
+                Pop::Envelope(envelope, free) => {
                     free.into_iter().for_each(node_pool::recycle);
                     // The envelope was in the node that is now the lane's first; `mine` is only an address here.
                     if mine.is_some() && mine == self.first() {

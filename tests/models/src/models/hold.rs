@@ -121,7 +121,7 @@ impl Side {
         loop {
             // SAFETY: the caller holds the token.
             match unsafe { self.lanes.pop_data() } {
-                Pop::Letter(_, free) => free.into_iter().for_each(node_pool::recycle),
+                Pop::Envelope(_, free) => free.into_iter().for_each(node_pool::recycle),
                 Pop::Empty => return,
                 Pop::Busy => thread::yield_now(),
             }

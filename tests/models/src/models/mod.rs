@@ -191,7 +191,7 @@ impl Mailbox {
         loop {
             // SAFETY: the caller holds the token.
             match unsafe { self.lanes.pop_data() } {
-                Pop::Letter(envelope, free) => {
+                Pop::Envelope(envelope, free) => {
                     assert_eq!(free.is_some(), *has_first, "the node before it is free, if there was one");
                     *has_first = true;
                     free.into_iter().for_each(node_pool::recycle);
