@@ -5,7 +5,7 @@
 //! result.
 //!
 //! A caller that gives up cannot reach into the called process; it marks the node instead (see
-//! [`call_id`](crate::call::call_id)).
+//! [`call_id`]).
 
 use super::call_id::{self, CallId};
 use crate::env::clock::Moment;

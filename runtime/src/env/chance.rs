@@ -1,20 +1,21 @@
-//! The one source of chance: every random choice of a host comes from its seed, so that a simulator can repeat them.
+//! The one source of randomness: every random choice of a host is derived from its seed, so that a simulator can repeat
+//! it.
 
 /// A small generator: xorshift64* (Vigna, 2016). Not for secrets.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// The generator number `stream` of those that belong to `seed`.
+    /// Makes generator number `stream` of those of `seed`.
     pub(crate) fn new(seed: u64, stream: u64) -> Self {
-        // One round of splitmix64, so that neighbouring seeds and streams have nothing in common.
+        // One round of splitmix64, so that neighbouring seeds and streams are independent.
         let mut mixed = seed.wrapping_add(stream.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         Self((mixed ^ (mixed >> 31)) | 1)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -22,16 +23,16 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// A number below `bound`, which is not zero.
+    /// Returns a number below `bound`, which is not zero.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 }
 
-/// The keys of hash maps in which users' keys are found: drawn by the system, so that no user can have them collide.
+/// The hashers of maps with users' keys: keyed by the system, so that no user can cause collisions.
 pub(crate) use std::collections::hash_map::RandomState as HashKeys;
 
-/// A seed that differs from run to run, from the keys that the standard library draws for its hash maps.
+/// Returns a seed that differs from run to run, taken from the keys that the standard library draws for its hash maps.
 pub(crate) fn entropy() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     HashKeys::new().build_hasher().finish()

@@ -1,9 +1,9 @@
-//! The one clock: every time that the runtime reads comes from here, so that a simulator can stand in.
+//! The one clock: every reading of the time comes from here, so that a simulator can replace it.
 //!
-//! Two times are told. That of the system, which [`instant_now`] gives, is for waiting on a thread's stack, whatever
-//! code waits. That of the host whose code the thread runs, which [`Moment::now`] gives, is for all that processes see
-//! of time. They are one but where a host goes by a time that a test moves (see `manual`): its threads, and the thread
-//! that starts a process or fires a timer there, [go by](go_by) that one.
+//! There are two times. That of the system, from [`instant_now`], limits waits of threads. That of the host whose code
+//! the thread runs, from [`Moment::now`], is what processes see. They differ only where a host has a virtual clock (see
+//! `time/virtual_clock`): its threads, and a thread that starts a process or fires a timer there, [use](go_by) that
+//! clock.
 
 use crate::sync::{AtomicU64, Ordering};
 use std::cell::Cell;
@@ -11,22 +11,22 @@ use std::num::NonZeroU64;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// A point in time: nanoseconds since shortly before the program first asked. Eight bytes, as its `Option`.
+/// A point in time: nanoseconds since shortly before the program first read the clock. Eight bytes, like its `Option`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Moment(NonZeroU64);
 
 impl Moment {
-    /// Later than any other: what is due then never comes.
+    /// Later than any other: it is never reached.
     pub(crate) const NEVER: Self = Self(NonZeroU64::MAX);
-    /// The last that a clock comes to: at [`NEVER`](Self::NEVER) all that is due never would be due.
+    /// The last moment that a clock reaches: at [`NEVER`](Self::NEVER) timers that are never due would fire.
     pub(crate) const LAST: Self = Self(NonZeroU64::new(u64::MAX - 1).expect("not zero"));
 
-    /// Since shortly before the program first asked.
+    /// Returns the nanoseconds since the origin.
     pub(crate) fn nanoseconds(self) -> u64 {
         self.0.get()
     }
 
-    /// The opposite.
+    /// Makes a moment from nanoseconds since the origin.
     pub(crate) fn of_nanoseconds(nanoseconds: u64) -> Self {
         Self::from_nanoseconds(nanoseconds.into())
     }
@@ -36,13 +36,13 @@ impl Moment {
         NonZeroU64::new(nanoseconds).map_or(Self::NEVER, Self)
     }
 
-    /// Now, for the host whose code the thread runs. Costs a read of the system's clock, 23 ns on the machine of the
-    /// book.
+    /// Returns the current moment for the host whose code the thread runs. Reads the system's clock: 23 ns on the
+    /// machine of the book.
     pub(crate) fn now() -> Self {
         Self::now_by(TOLD.get())
     }
 
-    /// Now by the time that is `told`, or by the system's.
+    /// Returns the current moment by the clock `told`, or by the system's.
     #[inline]
     pub(crate) fn now_by(told: ClockOverride) -> Self {
         match told {
@@ -51,18 +51,18 @@ impl Moment {
         }
     }
 
-    /// In the form that users know.
+    /// Converts to the standard type.
     pub(crate) fn instant(self) -> Instant {
         let since = Duration::from_nanos(self.0.get());
-        // No clock of a system counts fewer years than that.
+        // No system's clock has a smaller range.
         origin().checked_add(since).unwrap_or_else(instant_now)
     }
 
-    /// Now, or shortly before: for what is asked often and need not be exact. It costs a read of the processor's
-    /// counter of cycles (7 ns) where there is one, since the system's clock is read anew only when that has gone on by
-    /// [`FRESH_CYCLES`]; until then the time is the last one read, and what the counter has gone on by since, at the
-    /// pace that it had between two reads of the clock. A thread that has slept forgets what it read ([`forget_now`]),
-    /// because the counter of some processors sleeps too.
+    /// Returns the current moment or shortly before: for frequent use where it need not be exact. Costs a read of the
+    /// processor's cycle counter (7 ns) where there is one: the system's clock is read again only after
+    /// [`FRESH_CYCLES`]; until then the counter's progress is added, at its pace between the last two reads of the
+    /// clock. A thread that has slept discards its last read ([`forget_now`]), because some processors' counters sleep
+    /// too.
     #[inline]
     pub(crate) fn about_now() -> Self {
         #[cfg(target_arch = "x86_64")]
@@ -82,30 +82,29 @@ impl Moment {
         Self::from_nanoseconds(instant.saturating_duration_since(origin()).as_nanos())
     }
 
-    /// That much later; [`Moment::NEVER`] if it is beyond what can be told (584 years).
+    /// Adds a duration; [`Moment::NEVER`] if the result cannot be represented (584 years).
     pub(crate) fn after(self, duration: Duration) -> Self {
         Self::from_nanoseconds(u128::from(self.0.get()).saturating_add(duration.as_nanos()))
     }
 
-    /// The first moment not before this that is some whole periods after `start`; no period is zero.
+    /// Returns the first moment not before this that is a multiple of `period` after `start`; `period` is not zero.
     pub(crate) fn next_of(self, start: Self, period: Duration) -> Self {
         let period = period.as_nanos().max(1);
         let periods = self.since(start).as_nanos().div_ceil(period);
         Self::from_nanoseconds(u128::from(start.0.get()).saturating_add(periods.saturating_mul(period)))
     }
 
-    /// Returns how long from `earlier` to this; zero if it is not later.
+    /// Returns the time since `earlier`; zero if that is not earlier.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
     }
 }
 
-/// How far the processor's counter may go on until the clock is read anew: 52 to 262 µs at 1 to 5 GHz.
+/// After how many cycles the clock is read again: 52 to 262 µs at 1 to 5 GHz.
 #[cfg(target_arch = "x86_64")]
 const FRESH_CYCLES: u64 = 1 << 18;
 
-/// What a thread read last: the counter, the clock, and how many nanoseconds 2^20 cycles take at least (zero: not
-/// known).
+/// A thread's last read: the counter, the clock, and the nanoseconds per 2^20 cycles, rounded down (zero: unknown).
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
 struct Read {
@@ -123,7 +122,7 @@ thread_local! {
 impl Read {
     const NOTHING: Self = Self { cycles: 0, moment: Moment::NEVER, pace: 0 };
 
-    /// So many cycles later, fewer than [`FRESH_CYCLES`].
+    /// Returns the moment that many cycles later, fewer than [`FRESH_CYCLES`].
     fn after(self, cycles: u64) -> Moment {
         Moment(self.moment.0.saturating_add((cycles * self.pace) >> 20))
     }
@@ -131,16 +130,16 @@ impl Read {
     #[cold]
     fn anew(last: Self) -> Self {
         if let Some(told) = TOLD.get() {
-            // Not kept, so that it is asked again each time.
+            // Not stored, so that it is read each time.
             return Self { moment: told.load(), ..Self::NOTHING };
         }
-        // In this order: a thread that is put aside between the two has an old time, not one that is still to come.
+        // In this order: a thread that is preempted between the two gets a moment in the past, not one in the future.
         let moment = Moment::now();
         // SAFETY: as in `about_now`.
         let cycles = unsafe { std::arch::x86_64::_rdtsc() };
         let (went_on, took) = (cycles.wrapping_sub(last.cycles), moment.since(last.moment).as_nanos() as u64);
-        // Over a second at most: what the counter did in a longer time says less of its pace now. Rounded down by a
-        // thousandth, and the slowest that was seen, so that a time is not told before it has come.
+        // Over one second at most: a longer interval says less of the current pace. Rounded down by a thousandth, and
+        // the slowest seen, so that the result is never in the future.
         let pace = match (took << 20).checked_div(went_on) {
             Some(pace) if took > 0 && took < 1_000_000_000 && went_on < 1 << 34 => {
                 let pace = pace - pace.div_ceil(1_000);
@@ -154,43 +153,43 @@ impl Read {
     }
 }
 
-/// The calling thread has slept.
+/// Discards the calling thread's last read: it has slept.
 #[inline]
 pub(crate) fn forget_now() {
     #[cfg(target_arch = "x86_64")]
     READ.set(Read { pace: READ.get().pace, ..Read::NOTHING });
 }
 
-/// The time that the system tells.
+/// Returns the system's time.
 #[inline]
 pub(crate) fn instant_now() -> Instant {
     Instant::now()
 }
 
-/// A time that is told in the place of the system's, if one is. Never freed, as the hosts that go by it.
+/// The time of a virtual clock, if there is one. Never freed, like the hosts that use it.
 pub(crate) type ClockOverride = Option<&'static SharedMoment>;
 
 thread_local! {
     static TOLD: Cell<ClockOverride> = const { Cell::new(None) };
 }
 
-/// From here on the calling thread goes by that time. Returns the one before.
+/// Sets the clock of the calling thread. Returns the previous one.
 #[inline]
 pub(crate) fn go_by(told: ClockOverride) -> ClockOverride {
     let before = TOLD.replace(told);
     if told.is_some() != before.is_some() {
-        // What was read last is of the other time.
+        // The last read was of the other clock.
         forget_now();
     }
     before
 }
 
-/// Returns whether the calling thread goes by another time than the system's.
+/// Returns whether the calling thread uses a virtual clock.
 pub(crate) fn is_told() -> bool {
     TOLD.get().is_some()
 }
 
-/// Runs `body` by that time.
+/// Runs `body` with that clock.
 pub(crate) fn while_going_by<R>(told: ClockOverride, body: impl FnOnce() -> R) -> R {
     struct RestoreClock(ClockOverride);
     impl Drop for RestoreClock {
@@ -207,7 +206,7 @@ fn origin() -> Instant {
     *ORIGIN.get_or_init(Instant::now)
 }
 
-/// A moment that threads share, such as the next one that a timer is due at.
+/// A moment shared between threads, such as the next due time of timers.
 #[derive(Debug)]
 pub(crate) struct SharedMoment(AtomicU64);
 
@@ -224,39 +223,39 @@ impl SharedMoment {
         self.0.store(moment.0.get(), Ordering::SeqCst);
     }
 
-    /// Makes it `moment` if that is earlier. Returns whether it was.
+    /// Lowers it to `moment` if that is earlier. Returns whether it was.
     pub(crate) fn lower(&self, moment: Moment) -> bool {
         self.0.fetch_min(moment.0.get(), Ordering::SeqCst) > moment.0.get()
     }
 
-    /// Makes it `new` if it is `old`. Returns whether it was.
+    /// Changes it from `old` to `new`. Returns whether it was `old`.
     pub(crate) fn exchange(&self, old: Moment, new: Moment) -> bool {
         self.0.compare_exchange(old.0.get(), new.0.get(), Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 }
 
-/// Names a timer that was set. Never used again for another one.
+/// Identifies a timer. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TimerKey {
     pub(crate) place: usize,
     pub(crate) serial: u64,
 }
 
-/// Something that does things later: a host, or the program's timekeeper.
+/// Keeps timers: a host, or the program's timekeeper.
 pub(crate) trait TimeKeeper: Send + Sync {
-    /// Does `action` when `due`. `None` if no thread keeps the time here.
+    /// Performs `action` at `due`. `None` if no thread keeps timers here.
     fn later(&'static self, due: Moment, action: Box<dyn FnOnce() + Send>) -> Option<TimerKey>;
 
-    /// Does not do it, if it has not been done: gives whether that is so.
+    /// Cancels a timer. Returns whether it was pending.
     fn forget(&'static self, key: TimerKey) -> bool;
 
-    /// Does it at `due` instead, if it has not been done: gives whether that is so.
+    /// Moves a timer to `due`. Returns whether it was pending.
     fn reset(&'static self, key: TimerKey, due: Moment) -> bool;
 
-    /// Returns whether it is still to be done.
+    /// Returns whether a timer is pending.
     fn is_pending(&'static self, key: TimerKey) -> bool;
 
-    /// The time that is told there, if it is not the system's.
+    /// Returns the time of its clock, if that is a virtual one.
     fn told(&self) -> ClockOverride {
         None
     }

@@ -1,9 +1,9 @@
 //! The door to the machine: time, randomness, and the identity of this program run.
 //!
 //! * [`clock`]: every reading of the time;
-//! * [`chance`]: every random number, drawn from a host's seed;
-//! * [`program`]: the node ID that PIDs of this run carry;
-//! * [`world`]: what all hosts of a program share.
+//! * [`chance`]: every random number, derived from a host's seed;
+//! * [`program`]: the node ID in the PIDs of this run;
+//! * [`world`]: state shared by all hosts of a program.
 
 pub(crate) mod chance;
 pub(crate) mod clock;

@@ -1,14 +1,13 @@
-//! This run of this program: what its PIDs begin with.
+//! The identity of this run of the program, which its PIDs begin with.
 
 use crate::env::world::World;
 use crate::pid::NodeId;
 use crate::sync::{AtomicU64, Ordering};
 
-/// The number that a PID has in place of a host's if it belongs to none: that of a stand-alone mailbox, and one that
-/// points on.
+/// The host number in a PID that belongs to no host: that of a stand-alone mailbox, and an alias.
 pub(crate) const HOSTLESS: u16 = u16::MAX;
 
-/// This run of this program. Drawn once, before the first PID is given out.
+/// Returns the identity of this run. Drawn once, before the first PID is given out.
 #[inline]
 pub fn this_node() -> NodeId {
     NodeId::new(NODE.load(Ordering::Relaxed)).unwrap_or_else(draw_node)

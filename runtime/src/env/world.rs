@@ -1,9 +1,9 @@
-//! What belongs to the world that a program's processes live in, and not to one host.
+//! State that belongs to the world of a program's processes, rather than to one host.
 //!
-//! An address outlives the host that gave it out, so all hosts of a program share the slots, the aliases, the wait
-//! graph and the like: they are one world. Each is a static of type [`World`], and a test refuses any other static that
-//! is neither memory nor the machine's. So what several worlds side by side need, each with PIDs of its own, is a
-//! change of this file: the world that a thread is in would decide what it is led to here. There is one, at no cost.
+//! An address outlives its host, so all hosts of a program share the slots, the aliases, the wait graph and the like:
+//! they are one world. Each is a static of type [`World`], and a test refuses any other static that is neither memory
+//! nor the machine's. So several worlds side by side, each with its own PIDs, need a change of this file only: a
+//! thread's current world would decide what it dereferences to. There is one world, at no cost.
 
 use std::ops::Deref;
 

@@ -1,8 +1,8 @@
-//! Counters that are always on: one writer each, so that counting costs a plain load and a plain store.
+//! Counters that are always on: one writer each, so that counting costs a plain load and store.
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// A number that one thread at a time adds to and any thread may read.
+/// A number with one writer at a time and any number of readers.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
@@ -12,7 +12,7 @@ impl Counter {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
     }
 
-    /// For counters that several threads add to.
+    /// Adds to a counter with several writers.
     pub(crate) fn add_shared(&self, count: u64) {
         self.0.fetch_add(count, Ordering::Relaxed);
     }
@@ -26,22 +26,22 @@ impl Counter {
     }
 }
 
-/// What a thread counts.
+/// The counters of a thread.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) steps: Counter,
     pub(crate) messages: Counter,
-    /// Looks in the queues of others that found something.
+    /// Successful looks into the queues of others.
     pub(crate) steals: Counter,
-    /// Processes that came from another thread's deque or another worker's inject queue.
+    /// Processes taken from another thread's deque or another worker's inject queue.
     pub(crate) stolen: Counter,
     pub(crate) from_global: Counter,
     pub(crate) from_inject: Counter,
-    /// Visits to the far queues that found something there while nearer ones had work.
+    /// Successful visits to the far queues while nearer ones had work.
     pub(crate) fair: Counter,
-    /// Looks everywhere, without a pause before.
+    /// Searches of all queues without a preceding pause.
     pub(crate) polls: Counter,
-    /// Looks everywhere, after a pause.
+    /// Searches of all queues after a pause.
     pub(crate) spins: Counter,
     pub(crate) parks: Counter,
 }

@@ -1,4 +1,4 @@
-//! A guard that runs a closure when it is dropped, also by a panic.
+//! A guard that runs a closure when it is dropped, even by a panic.
 
 /// See [`defer`].
 pub(crate) struct Defer<F: FnMut()>(F);

@@ -1,9 +1,8 @@
-//! What the runtime logs: events of `tracing` whose target is `postroom`, wherever in the runtime they come from.
+//! Log events: macros for `tracing` events with the target `postroom`.
 //!
-//! A field means the same in every event: `pid`, `process` (the name of its type), `entry`, `label`, `message_type`,
+//! A field has one meaning in all events: `pid`, `process` (the name of its type), `entry`, `label`, `message_type`,
 //! `reason`, `panic`, `place`. None is named `message`: that is the field of an event's text, and a second one would
-//! make JSON with a key twice. A subscriber is code of the user's: what is written here must stand where its panic is
-//! contained.
+//! duplicate a key in JSON. A subscriber is user code: log only where its panic is contained.
 
 macro_rules! log_error {
     ($($event:tt)*) => { ::tracing::error!(target: "postroom", $($event)*) };

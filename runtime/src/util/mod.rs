@@ -1,7 +1,7 @@
-//! Tools that know nothing of processes.
+//! Tools that are independent of processes.
 //!
-//! * [`log`]: the macros for `tracing` events under the target `postroom`;
-//! * [`panics`]: guards around users' code, and what a caught panic said;
+//! * [`log`]: macros for `tracing` events with the target `postroom`;
+//! * [`panics`]: guards around user code, and the text of a caught panic;
 //! * [`defer`]: a guard that runs a closure when it is dropped;
 //! * [`oneshot`]: a channel for one value, between threads and tasks;
 //! * [`thread_bound`]: a value that only the thread that made it may use.

@@ -1,4 +1,4 @@
-//! One value, handed over once, to a thread that blocks or a task that awaits.
+//! A channel for one value, to a thread that blocks or a task that awaits.
 
 use super::panics::{Site, contain};
 use crate::env::clock::instant_now;
@@ -16,7 +16,7 @@ pub(crate) struct Oneshot<T>(Mutex<OneshotState<T>>);
 enum OneshotState<T> {
     Empty(Option<Waker>),
     Full(T),
-    /// Taken, or not wanted any more.
+    /// The value was taken, or is no longer wanted.
     Over,
 }
 
@@ -25,7 +25,7 @@ impl<T> Oneshot<T> {
         Self(Mutex::new(OneshotState::Empty(None)))
     }
 
-    /// Hands the value over. A second one is dropped. Returns whether it is the first, and a thread may want it.
+    /// Sends the value. Returns false, and drops the value, if it is the second or no longer wanted.
     pub(crate) fn put(&self, value: T) -> bool {
         let mut state = lock(&self.0);
         let waker = match &mut *state {
@@ -35,13 +35,13 @@ impl<T> Oneshot<T> {
         *state = OneshotState::Full(value);
         drop(state);
         if let Some(waker) = waker {
-            // A waker is its executor's code, and no part of the code that hands the value over.
+            // A waker is code of its executor; its panic must not reach the sender.
             let _panic = contain(Site::Waker, || waker.wake());
         }
         true
     }
 
-    /// Says that no thread wants the value any more. Returns whether it had come, and no thread had seen it.
+    /// Marks the value as no longer wanted. Returns whether it had arrived unseen.
     pub(crate) fn abandon(&self) -> bool {
         let before = std::mem::replace(&mut *lock(&self.0), OneshotState::Over);
         matches!(before, OneshotState::Full(_))
@@ -52,7 +52,7 @@ impl<T> Oneshot<T> {
     }
 
     pub(crate) fn poll(&self, waker: &Waker) -> Poll<T> {
-        // Cloned outside the lock: cloning and dropping a waker may run anything.
+        // Cloned outside the lock: cloning and dropping a waker may run foreign code.
         let new = waker.clone();
         let mut state = lock(&self.0);
         match std::mem::replace(&mut *state, OneshotState::Over) {
@@ -67,13 +67,13 @@ impl<T> Oneshot<T> {
         }
     }
 
-    /// Blocks the thread until the value is there, or until `deadline`.
+    /// Blocks the thread until the value arrives, or until `deadline`.
     pub(crate) fn wait(&self, deadline: Option<Instant>) -> Option<T> {
         block_on_until(pin!(poll_fn(|context| self.poll(context.waker()))), deadline)
     }
 }
 
-/// Wakes a thread, once for each time that it rests.
+/// Unparks a thread, once per rest.
 struct Unpark {
     thread: ThreadHandle,
     state: AtomicU8,
@@ -81,9 +81,9 @@ struct Unpark {
 
 /// The thread polls, or is about to.
 const POLLING: u8 = 0;
-/// It has found nothing, and waits to be woken.
+/// It has found nothing, and is parked or about to be.
 const RESTING: u8 = 1;
-/// It has been woken since it began to poll.
+/// It was woken since it began to poll.
 const WOKEN: u8 = 2;
 
 impl Wake for Unpark {
@@ -98,15 +98,15 @@ impl Wake for Unpark {
     }
 }
 
-/// Who wants to know when a thread rests.
+/// Notified when a thread rests.
 pub(crate) trait RestWatcher: Sync {
-    /// A thread has come to rest.
+    /// A thread rests.
     fn rests(&self);
 }
 
-/// A thread that waits on its stack for the sake of a process, seen from outside.
+/// A thread that blocks on behalf of a process, as other threads see it.
 pub(crate) struct Waiter {
-    /// The innermost `block_on` that it is in.
+    /// Its innermost `block_on`.
     innermost: Mutex<Option<Arc<Unpark>>>,
     /// How often it was about to rest.
     rests: AtomicU64,
@@ -118,29 +118,29 @@ impl Waiter {
         Arc::new(Self { innermost: Mutex::new(None), rests: AtomicU64::new(0), watch })
     }
 
-    /// A number that is another one when it rests again: two looks that find it at rest, and this the same, were at one
-    /// rest.
+    /// Returns a number that changes with each rest: if two looks find the thread at rest and the same number, it was
+    /// at rest in between.
     pub(crate) fn rests(&self) -> u64 {
         self.rests.load(Ordering::SeqCst)
     }
 
-    /// Returns whether it waits, and has not been woken.
+    /// Returns whether it is at rest, and has not been woken.
     pub(crate) fn is_at_rest(&self) -> bool {
         lock(&self.innermost).as_ref().is_some_and(|unpark| unpark.state.load(Ordering::SeqCst) == RESTING)
     }
 }
 
 thread_local! {
-    /// How others see the calling thread, if they do.
+    /// The view of the calling thread by others, if there is one.
     static WAITER: RefCell<Option<Arc<Waiter>>> = const { RefCell::new(None) };
 }
 
-/// Says how others see the calling thread from here on.
+/// Sets the view of the calling thread by others.
 pub(crate) fn be_seen_as(waiter: Option<Arc<Waiter>>) {
     WAITER.set(waiter);
 }
 
-/// Runs `future` on the calling thread until it is ready.
+/// Runs `future` to completion on the calling thread.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     match block_on_until(pin!(future), None) {
         Some(output) => output,
@@ -148,13 +148,13 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// The same, until `deadline`.
+/// Runs `future` until it completes or `deadline` passes.
 pub(crate) fn block_on_until<F: Future>(mut future: Pin<&mut F>, deadline: Option<Instant>) -> Option<F::Output> {
     let unpark = Arc::new(Unpark { thread: current_thread(), state: AtomicU8::new(POLLING) });
-    // Not there any more in the destructors of a thread's own variables, when no thread sees it either.
+    // Inaccessible in the destructors of a thread's own thread-locals, when no other thread looks at it either.
     let waiter = WAITER.try_with(|waiter| waiter.borrow().clone()).ok().flatten();
     let mut outer = waiter.as_ref().and_then(|waiter| lock(&waiter.innermost).replace(unpark.clone()));
-    // Puts back the `block_on` that this one is inside of.
+    // Restores the enclosing `block_on`.
     let _inside = defer(|| {
         if let Some(waiter) = &waiter {
             *lock(&waiter.innermost) = outer.take();
@@ -174,7 +174,7 @@ pub(crate) fn block_on_until<F: Future>(mut future: Pin<&mut F>, deadline: Optio
         if let Some(waiter) = &waiter {
             waiter.rests.fetch_add(1, Ordering::SeqCst);
         }
-        // Fails if it has been woken during the poll, perhaps while the poll waited itself and used up that wake.
+        // Fails if it was woken during the poll, perhaps while the poll itself waited and used up that wake.
         let rests = unpark.state.compare_exchange(POLLING, RESTING, Ordering::SeqCst, Ordering::SeqCst).is_ok();
         if rests {
             if let Some(waiter) = &waiter {

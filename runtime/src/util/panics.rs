@@ -1,9 +1,8 @@
-//! What a panic said, and where.
+//! Guards around user code, and the text and place of a caught panic.
 //!
-//! A panic's place is told only to the program's panic hook. The first runtime of a program puts one before whatever
-//! hook there is: while a process runs, it notes the place for the runtime's report (one `tracing` event with PID,
-//! type, entry, text and place). In every case it calls the hook that it found: error reporters and backtraces hang on
-//! it.
+//! Only the panic hook is told the place of a panic. The first runtime of a program installs a hook in front of the
+//! existing one: while a process runs, it notes the place for the runtime's report (one `tracing` event with PID, type,
+//! entry, text and place). It always calls the previous hook, on which error reporters and backtraces depend.
 
 use crate::exit::Panic;
 use crate::sync::Once;
@@ -12,21 +11,20 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Declares [`Site`], with what each is called in logs.
+/// Declares [`Site`], with the name of each in logs.
 macro_rules! sites {
     ($($(#[doc = $doc:literal])* $name:ident => $text:literal,)*) => {
-        /// A place where the runtime calls code of users, under guard. The hostile-user tests ask for the list, and
-        /// have a case for each.
+        /// A place where the runtime calls user code, under guard. The hostile-user tests have a case for each.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Site {
             $($(#[doc = $doc])* $name,)*
         }
 
         impl Site {
-            /// All of them.
+            /// All sites.
             const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// What a panic there is a panic of.
+            /// Names the code that panicked.
             pub(crate) fn text(self) -> &'static str {
                 match self {
                     $(Self::$name => $text,)*
@@ -37,10 +35,10 @@ macro_rules! sites {
 }
 
 sites! {
-    // A process.
+    // Of processes.
     Make => "what makes a pinned process",
     Start => "the start of a process",
-    /// Whatever a time slice runs that has no guard of its own: `step` above all.
+    /// Everything in a time slice without a guard of its own: above all `step`.
     Turn => "a step",
     TrapsExits => "`traps_exits`",
     HandlesCancel => "`handles_cancel`",
@@ -52,11 +50,11 @@ sites! {
     EventDrop => "the drop of what a step was to take",
     InheritedDrop => "the drop of an inherited value",
     StepLog => "the log of a step",
-    // Values on their way.
+    // Of values in flight.
     ValueDrop => "the drop of a value",
     ReasonDrop => "the drop of an exit reason",
     Display => "the `Display` of a value",
-    // What the runtime was built with.
+    // Of the runtime's configuration.
     Handler => "a command handler",
     StartHook => "a start hook",
     UndoHook => "the undoing of a start hook",
@@ -68,7 +66,7 @@ sites! {
     HookDrop => "the drop of a hook or a handler",
     TypeStart => "the factory of a registered type",
     TypeDrop => "the drop of a registered factory or upgrade",
-    // Those that wait.
+    // Of waiters.
     Waker => "the waker of one that waits for an answer",
     MailboxWaker => "the waker of a mailbox",
     StreamWaker => "the waker of a stream of replies",
@@ -76,29 +74,29 @@ sites! {
     TimerAction => "what a timer does",
     TimerDrop => "the drop of a timer",
     OutsideTimer => "what a timer outside of a runtime does",
-    // Trees and pools.
+    // Of trees and pools.
     ChildStart => "the start of a child",
     ChildDrop => "the drop of a child's specification",
     MemberStart => "the start of a pool's member",
     PoolKey => "the key of a pool's message",
     PoolCopy => "the copying of a message for a pool's members",
-    /// Around what has guards of its own: a panic that comes so far is a fault of the runtime's.
+    /// Around code with guards of its own: a panic that reaches this is a fault of the runtime.
     Backstop => "the runtime",
 }
 
 impl Site {
-    /// A panic was caught there.
+    /// Counts a panic that was caught.
     #[cold]
     fn caught(self) {
         CAUGHT[self as usize].fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     }
 }
 
-/// How many panics each site has caught. (Not an atomic of a model, which knows no sites.)
+/// How many panics each site has caught. (Not an atomic of a model, which has no sites.)
 static CAUGHT: [std::sync::atomic::AtomicU64; Site::ALL.len()] =
     [const { std::sync::atomic::AtomicU64::new(0) }; Site::ALL.len()];
 
-/// Returns the sites at which code of users runs under guard, and how many panics each has caught in this program. For
+/// Returns the sites at which user code runs under guard, and how many panics each has caught in this program. For
 /// tests.
 #[doc(hidden)]
 pub fn caught() -> Vec<(String, u64)> {
@@ -107,12 +105,12 @@ pub fn caught() -> Vec<(String, u64)> {
 }
 
 thread_local! {
-    /// Whether what this thread runs now is contained.
+    /// Whether the code that this thread runs is contained.
     static CONTAINED: Cell<bool> = const { Cell::new(false) };
     static PLACE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Puts the runtime's hook before the program's, once.
+/// Installs the runtime's hook in front of the program's, once.
 pub(crate) fn install_hook() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -128,12 +126,12 @@ pub(crate) fn install_hook() {
     });
 }
 
-/// All that this thread runs is contained, from here on.
+/// Marks everything that this thread runs from here on as contained.
 pub(crate) fn contain_thread() {
     CONTAINED.set(true);
 }
 
-/// Runs user code; a panic in it is an error. `site` says which code.
+/// Runs user code and returns its panic as an error. `site` names the code.
 #[inline]
 pub(crate) fn contain<R>(site: Site, body: impl FnOnce() -> R) -> Result<R, Panic> {
     let outer = CONTAINED.get();
@@ -146,14 +144,14 @@ pub(crate) fn contain<R>(site: Site, body: impl FnOnce() -> R) -> Result<R, Pani
     }
     result.map_err(|payload| {
         site.caught();
-        // Not there any more in the destructors of a thread's own variables.
+        // Inaccessible in the destructors of a thread's own thread-locals.
         let panic = Panic { message: message(&*payload), place: PLACE.try_with(RefCell::take).unwrap_or_default() };
         discard(payload);
         panic
     })
 }
 
-/// Drops the payload of a panic, whose drop is a user's code too. A payload of a panic in that drop is leaked: its own
+/// Drops the payload of a panic, whose drop is user code too. The payload of a panic in that drop is leaked: its own
 /// drop could panic in turn, without end.
 fn discard(payload: Box<dyn Any + Send>) {
     if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
@@ -161,7 +159,7 @@ fn discard(payload: Box<dyn Any + Send>) {
     }
 }
 
-/// Runs user code whose panic changes nothing and has been reported by the panic hook, such as the drop of a value.
+/// Runs user code whose panic has no consequence and was reported by the panic hook, such as the drop of a value.
 #[inline]
 pub(crate) fn ignore(site: Site, body: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(body)) {
@@ -170,24 +168,24 @@ pub(crate) fn ignore(site: Site, body: impl FnOnce()) {
     }
 }
 
-/// Drops a value that holds something of a user's, where a panic in that must change nothing.
+/// Drops a value with user data, where a panic must have no consequence.
 #[inline]
 pub(crate) fn dispose<T>(site: Site, value: T) {
     if std::mem::needs_drop::<T>()
         && let Err(panic) = contain(site, || drop(value))
     {
-        // The subscriber is a user's too, and this may run while another panic unwinds.
+        // The subscriber is user code too, and this may run during another panic's unwinding.
         ignore(site, || crate::util::log::error!(%panic, what = site.text(), "the drop of a value panicked"));
     }
 }
 
-/// What a value of a user's says of itself; if saying it panics, that.
+/// Formats a user's value, or reports the panic of its formatting.
 pub(crate) fn text(value: &(impl fmt::Display + ?Sized)) -> String {
     contain(Site::Display, || value.to_string())
         .unwrap_or_else(|panic| format!("(its `Display` panicked: {})", panic.message))
 }
 
-/// Shows what a user's value says of itself: for a log event, which formats it only if anyone listens.
+/// Displays a user's value: for a log event, which formats it only if there is a subscriber.
 pub(crate) struct Shown<'a, T: ?Sized>(pub(crate) &'a T);
 
 impl<T: fmt::Display + ?Sized> fmt::Display for Shown<'_, T> {
@@ -196,7 +194,7 @@ impl<T: fmt::Display + ?Sized> fmt::Display for Shown<'_, T> {
     }
 }
 
-/// The text of a panic.
+/// Returns the text of a panic.
 fn message(payload: &(dyn Any + Send)) -> String {
     match payload.downcast_ref::<&str>() {
         Some(text) => (*text).to_string(),

@@ -1,10 +1,10 @@
-//! A value that is used on one thread only, wherever it is carried: what makes processes possible whose state is not
-//! `Send`.
+//! A value that only the thread that made it may use, wherever it is moved: it makes processes possible whose state is
+//! not `Send`.
 //!
-//! It may be moved, and so may what holds it: moving bytes does nothing to what they mean. Whatever looks at the value,
-//! or drops it, is checked to be the thread that it was made on. So the scheduler can keep such a state in the same
-//! places as all others, and no mistake of it can be worse than a panic: what keeps a state on its thread for
-//! correctness is the scheduler (see `scheduler::pinned`), and what keeps it there for soundness is this file alone.
+//! It may be moved, and so may its owner: moving bytes does not use the value. Every access, and the drop, checks that
+//! it is on the original thread. So the scheduler can store such states like all others, and its mistakes can only
+//! cause a panic: the scheduler keeps a state on its thread for correctness (see `engine/pinned`), and this file alone
+//! for soundness.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -13,9 +13,9 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
-/// The calling thread, among all that there have ever been.
+/// Returns a number that identifies the calling thread among all that ever existed.
 fn this_thread() -> u64 {
-    // Not `std::thread::current`, which may be gone in the destructors of a thread's variables.
+    // Not `std::thread::current`, which may be gone in the destructors of thread-locals.
     thread_local! {
         static NUMBER: Cell<u64> = const { Cell::new(0) };
     }
@@ -28,15 +28,15 @@ fn this_thread() -> u64 {
     })
 }
 
-/// A value, and the thread that it was made on.
+/// A value, and the thread that made it.
 pub(crate) struct Anchored<T> {
     thread: u64,
     value: ManuallyDrop<T>,
 }
 
-// SAFETY: the value is reached through `get`, `get_mut`, `poll` and `drop` alone. Each of them compares the calling
-// thread with the one that the value was made on, by a number that no two threads of a program have; so the value is
-// used and dropped on that thread only, which is what a type that is not `Send` asks for.
+// SAFETY: the value is reached only through `get`, `get_mut`, `poll` and `drop`. Each compares the calling thread with
+// the one that made the value, by a number that is unique in the program; so the value is used and dropped on that
+// thread only, as required for a type that is not `Send`.
 unsafe impl<T> Send for Anchored<T> {}
 
 impl<T> Anchored<T> {
@@ -80,8 +80,8 @@ impl<T> Drop for Anchored<T> {
     }
 }
 
-/// Only of a future that is pinned elsewhere, in a box most often: one that is leaked keeps its place then. (In a place
-/// of its own here it would lose that without having been dropped, which a pinned value must not.)
+/// Only for a future that is pinned elsewhere, usually in a box: if leaked, it keeps its place. (A future stored in
+/// place would lose its place without being dropped, which a pinned value must not.)
 impl<F: Future + Unpin> Future for Anchored<F> {
     type Output = F::Output;
 
@@ -90,7 +90,7 @@ impl<F: Future + Unpin> Future for Anchored<F> {
     }
 }
 
-/// The value is not pinned with what holds it.
+/// The value is not pinned with its owner.
 impl<T> Unpin for Anchored<T> {}
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
-//! A step blocks: its thread hands its permit to another one meanwhile, so that the others run, and comes back for one.
+//! Blocking in a step: its thread hands its permit to another one, which runs the other processes, and gets one back
+//! afterwards.
 //!
-//! The protocol is `handoff`'s. What blocks runs here, on the stack of the step, in which its borrows live; it runs
-//! outside of the context, so that what it sends counts as sent from outside, whichever thread has that permit by then.
+//! The protocol is in `handoff`. The blocking code runs here, on the stack of the step, which holds its borrows; it
+//! runs outside of the context, so that its sends count as sent from outside, whichever thread has the permit by then.
 
 use crate::engine::context::local::{ThreadContext, with_current};
 use crate::engine::host::Scheduler;
@@ -16,7 +17,7 @@ use std::cell::Cell;
 use std::ptr;
 
 thread_local! {
-    /// The context that this thread has while something blocks in a step of it.
+    /// The context of this thread while a step of it blocks.
     static ASIDE: Cell<*const ThreadContext> = const { Cell::new(ptr::null()) };
 }
 
@@ -31,13 +32,13 @@ pub(crate) fn while_blocked<R>(block: impl FnOnce() -> R) -> R {
 }
 
 /// Runs `block`, which blocks its thread (a system call, a foreign lock, a long computation): inside a process another
-/// thread runs the other processes meanwhile, and the step goes on when a worker may run again. Outside of a process it
-/// simply runs.
+/// thread runs the other processes meanwhile, and the step continues when a worker is available. Outside of a process
+/// it simply runs.
 ///
-/// For code that has no `ctx`, such as a library that is called from a method. `block` may borrow; a panic in it is the
-/// step's. What it sends counts as sent from outside. Costs a hand-over to another thread, some microseconds; a new
-/// thread if all that there are block, up to [`Builder::blocking_threads`](crate::Builder::blocking_threads); beyond
-/// that the worker is blocked, which is counted and logged.
+/// For code without a `ctx`, such as a library called from a method. `block` may borrow; its panic is the step's. Its
+/// sends count as sent from outside. Costs a hand-off to another thread, some microseconds; a new thread if all
+/// existing ones block, up to [`Builder::blocking_threads`](crate::Builder::blocking_threads); beyond that the worker
+/// is blocked, which is counted and logged.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -65,7 +66,7 @@ pub fn block_in_place<R>(block: impl FnOnce() -> R) -> R {
     in_step(Need::Blocking, block)
 }
 
-/// Runs `block` in a process while another thread runs the others; not at all if there is none to be had.
+/// Runs `block` in a process while another thread runs the others; returns `None` if there is no thread for that.
 pub(crate) fn while_handed_off<R>(block: impl FnOnce() -> R) -> Option<R> {
     with_current(|context| {
         let context = context.filter(|context| context.thread.running().is_some())?;
@@ -85,21 +86,21 @@ fn in_step<R>(need: Need, block: impl FnOnce() -> R) -> R {
     })
 }
 
-/// How a hand-off goes on.
+/// The result of a hand-off.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Passed {
     /// Another thread has the permit.
     Gone,
-    /// The step blocks in its place.
+    /// The step keeps its permit while it blocks.
     Stays,
-    /// A thread has been started for it.
+    /// A thread has been started to take it.
     Grown,
-    /// Others were faster.
+    /// Other threads were faster: try again.
     Again,
 }
 
 impl ThreadContext {
-    /// handoff:H1 and handoff:H2. Returns whether another thread has the permit; if not, the step blocks in its place.
+    /// handoff:H1 and handoff:H2. Returns whether another thread has the permit; if not, the step keeps it.
     fn hand_off(&self, need: Need) -> bool {
         let mut grown = false;
         loop {
@@ -134,7 +135,7 @@ impl ThreadContext {
         }
     }
 
-    /// handoff:H3, and back; in async code the thread does not wait for a permit.
+    /// handoff:H3, and the return; in async code the thread does not wait for a permit.
     pub(crate) fn outside<R>(&self, block: impl FnOnce() -> R, is_async: bool) -> R {
         self.aside(|| {
             let _comes_back = defer(|| self.come_back(is_async));
@@ -151,7 +152,7 @@ impl ThreadContext {
         })
     }
 
-    /// Blocks with the permit.
+    /// Blocks while keeping the permit.
     pub(crate) fn in_place<R>(&self, block: impl FnOnce() -> R) -> R {
         self.host.blocked_in_place.add_shared(1);
         self.tell_in_place();
@@ -161,10 +162,10 @@ impl ThreadContext {
         })
     }
 
-    /// Runs something that blocks, outside of the context.
+    /// Runs blocking code outside of the context.
     fn aside<R>(&self, block: impl FnOnce() -> R) -> R {
         self.step_out(|| {
-            // Those that blocked before wait for processes now.
+            // Threads that blocked earlier wait for processes now.
             self.host.serve_line();
             let outer = ASIDE.replace(self);
             let _back = defer(|| {
@@ -175,7 +176,7 @@ impl ThreadContext {
         })
     }
 
-    /// Within something that blocks, `block` waits for another process.
+    /// Runs `block`, which waits for another process, from within blocking code.
     fn wait_aside<R>(&self, block: impl FnOnce() -> R) -> R {
         struct Waited<'a>(&'a ThreadContext, bool);
         impl Drop for Waited<'_> {
@@ -199,7 +200,7 @@ impl ThreadContext {
         block()
     }
 
-    /// Says so, once for each type of process.
+    /// Logs that, once for each type of process.
     fn tell_in_place(&self) {
         let names = self.thread.running().and_then(|slot| slot.metadata.names());
         let (process, entry) = names.unwrap_or(("?", "?"));
@@ -215,10 +216,10 @@ impl ThreadContext {
         }
     }
 
-    /// handoff:B1 and handoff:B2: for a permit to go on with the step, or to leave it.
+    /// handoff:B1 and handoff:B2: gets a permit to continue the step, or leaves it.
     fn come_back(&self, is_async: bool) {
         let host = self.host;
-        // What it was called for before is over: if it gets a permit, a thread that waits then calls it anew.
+        // Earlier calls are void: if it gets a permit, a waiting thread calls it again.
         self.thread.heed();
         let mut back = host.idle.come_back(self.index, is_async);
         if let Resumption::Waits(others) = &back {
@@ -251,7 +252,7 @@ impl ThreadContext {
         }
     }
 
-    /// From here on it has that permit.
+    /// Sets the permit that the thread has got.
     pub(crate) fn take_up(&self, permit: usize) {
         self.permit_index.set(permit);
         self.permit.set(&self.host.permits[permit]);
@@ -259,7 +260,7 @@ impl ThreadContext {
 }
 
 impl Scheduler {
-    /// Starts a thread that the permit of a step can be handed to.
+    /// Starts a thread that can take the permit of a step.
     fn try_to_grow(&'static self, need: Need) -> Passed {
         match self.grow(need) {
             Ok(true) => Passed::Grown,
@@ -276,11 +277,11 @@ impl Scheduler {
         }
     }
 
-    /// There may be a thread more to block with: wakes those in line whose turn has come. Not for a thread in its
+    /// Wakes queued async steps that may block now, since a thread may have become available. Not for a thread in its
     /// context.
     pub(crate) fn serve_line(&self) {
         for waker in self.idle.serve_line() {
-            // A waker may be anybody's code.
+            // A waker may be foreign code.
             if let Err(panic) = contain(Site::BlockedWaker, || waker.wake()) {
                 crate::util::log::error!(%panic, "the waker of something that blocks panicked");
             }
@@ -288,12 +289,10 @@ impl Scheduler {
     }
 
     /// handoff:M1 to handoff:M4: `number` has been in the same step for long, and others wait. Its permit goes to
-    /// another thread, and
-    ///    its step
-    /// goes on where it is. Returns whether that was so: not if there are as many threads as there may be, or if it has
-    /// no permit.
+    /// another thread, and its step continues without one. Returns false if the limit of threads is reached, or if the
+    /// thread has no permit.
     ///
-    /// For tests that look again as long as there are detached threads.
+    /// For tests, which repeat this while there are detached threads.
     pub(crate) fn take_over(&'static self, number: usize) -> bool {
         let Some(thread) = self.threads.get(number) else { return false };
         let next = loop {

@@ -1,7 +1,7 @@
-//! A step of async code blocks: if there is no thread that takes its permit, its process waits for one in line.
+//! Blocking in async code: if no thread can take the permit, the process queues for one.
 //!
-//! As in `aside` but for that, and that the thread does not wait for a permit when it comes back: the process does, in
-//! a queue.
+//! Otherwise as in `block_in_place`, except that the returning thread does not wait for a permit: its process does, in
+//! a run queue.
 
 use super::block_in_place::Passed;
 use crate::engine::context::local::{ThreadContext, with_current};
@@ -12,15 +12,16 @@ use crate::engine::workers::worker::LOST;
 use std::ptr;
 use std::task::Waker;
 
-/// What became of something that blocks in async code.
+/// The result of blocking in async code.
 pub(crate) enum BlockOutcome<F, R> {
-    /// It has run; whether the step may go on: else the process waits in a queue, and the thread has no permit.
+    /// It has run; with whether the step may continue: otherwise the process is in a run queue, and the thread has no
+    /// permit.
     Ran(R, bool),
-    /// It has not: the process is woken when there is a thread.
+    /// It has not run: the process is woken when there is a thread.
     Waits(F, QueuedPlace),
 }
 
-/// A place in the line for a thread, which is given up when this is dropped.
+/// A place in the queue for a thread, given up on drop.
 pub(crate) struct QueuedPlace {
     host: &'static Scheduler,
     ticket: WaiterId,
@@ -57,16 +58,14 @@ pub(crate) fn block_async<F: FnOnce() -> R, R>(
 }
 
 impl ThreadContext {
-    /// handoff:H1 and handoff:H2 in async code. Returns whether another thread has the permit; if the step would block
-    /// in its place, it
-    ///    has a place
-    /// in the line instead.
+    /// handoff:H1 and handoff:H2 in async code. Returns whether another thread has the permit; if the step would have
+    /// to keep it, queues instead.
     fn hand_off_or_line_up(&self, place: Option<QueuedPlace>, waker: &Waker) -> Result<bool, QueuedPlace> {
         let host = self.host;
         let place = place.filter(|place| ptr::eq(place.host, host));
         let mut grown = false;
         loop {
-            // Cloned and dropped outside of the lock: that may run anything.
+            // Cloned and dropped outside the lock: that may run foreign code.
             let ticket = place.as_ref().map(|place| place.ticket);
             let (handed_off, _waker) = match grown {
                 true => (Ok(host.idle.hand_off(self.index, Need::Blocking, true)), None),
@@ -75,7 +74,7 @@ impl ThreadContext {
             let handed_off = match handed_off {
                 Ok(handed_off) => handed_off,
                 Err(ticket) => {
-                    // Perhaps no thread will ever come free.
+                    // There may be no other thread to become available.
                     self.step_out(|| host.serve_line());
                     return Err(place.unwrap_or(QueuedPlace { host, ticket }));
                 }
@@ -83,7 +82,7 @@ impl ThreadContext {
             let need = ticket.map_or(Need::Blocking, Need::Promised);
             match self.pass(handed_off, need) {
                 passed @ (Passed::Gone | Passed::Stays) => {
-                    // A thread that is woken by that is not to run here.
+                    // A thread that this wakes must not run here.
                     self.step_out(|| drop(place));
                     return Ok(passed == Passed::Gone);
                 }

@@ -1,7 +1,7 @@
-//! What is a thread's own, and how a thread finds it again from wherever its processes call.
+//! A thread's own state, and how a thread finds it from the code of its processes.
 //!
-//! It belongs to one thread of the system for that thread's life. Which permit the thread holds changes (`handoff`): it
-//! may lose it in the middle of a step without knowing, so nothing here may rest on being the only one with that
+//! It belongs to one system thread for that thread's life. The permit of the thread changes (`handoff`): a thread may
+//! lose it in the middle of a step without knowing, so nothing here may assume that it is the only one with that
 //! permit.
 
 use crate::call::caller::Caller;
@@ -21,26 +21,26 @@ use crate::util::defer::defer;
 use std::cell::{Cell, RefCell};
 use std::ptr;
 
-/// What is a thread's own.
+/// A thread's own state.
 pub(crate) struct ThreadContext {
     pub(crate) host: &'static Scheduler,
-    /// The users' own code.
+    /// The user code of its host.
     pub(crate) user: Arc<UserCode>,
-    /// Which of the host's threads this is.
+    /// Its index among the host's threads.
     pub(crate) index: usize,
-    /// What all may see of it.
+    /// The part that other threads may read.
     pub(crate) thread: &'static Worker,
-    /// Which of the host's permits it holds, or held last.
+    /// The permit that it holds, or held last.
     pub(crate) permit_index: Cell<usize>,
     pub(crate) permit: Cell<&'static Permit>,
-    /// The thread that it got its permit from, which may have left something behind.
+    /// The thread that it got its permit from, which may have left work behind.
     pub(crate) behind: Cell<Option<usize>>,
     /// Whether it has not had a permit yet.
     pub(crate) is_new: Cell<bool>,
-    /// That of the pinned process, if the thread is one's own: it has no permit then, and no number.
+    /// The record of a pinned process's thread, which has no permit and no index.
     pub(crate) pinned_thread: Option<&'static PinnedThread>,
     pub(crate) deque: Deque<Token>,
-    /// How many steps the thread had run when a far end came first for the last time.
+    /// How many steps the thread had run when a far end came first most recently.
     pub(crate) fair: Cell<u64>,
     pub(crate) visits: Cell<u32>,
     /// How many steps in a row came from the run-next slot.
@@ -48,7 +48,7 @@ pub(crate) struct ThreadContext {
     pub(crate) random: RefCell<Random>,
     /// When this thread last saw a process with a deficit.
     pub(crate) debtor_seen: Cell<Moment>,
-    /// When a process had used its time slice here last.
+    /// When a process last used up its time slice here.
     pub(crate) turn_used: Cell<Moment>,
 }
 
@@ -56,7 +56,7 @@ thread_local! {
     static CURRENT: Cell<*const ThreadContext> = const { Cell::new(ptr::null()) };
 }
 
-/// Runs `body` with the calling thread's context, if it is a thread of a host.
+/// Calls `body` with the calling thread's context, if it belongs to a host.
 #[inline]
 pub(crate) fn with_current<R>(body: impl FnOnce(Option<&ThreadContext>) -> R) -> R {
     let current = CURRENT.try_with(Cell::get).unwrap_or(ptr::null());
@@ -65,13 +65,13 @@ pub(crate) fn with_current<R>(body: impl FnOnce(Option<&ThreadContext>) -> R) ->
     body(unsafe { current.as_ref() })
 }
 
-/// The process whose step the calling thread runs.
+/// Returns the process whose step the calling thread runs.
 pub(crate) fn current_pid() -> Option<Pid> {
     with_current(|context| context?.pid())
 }
 
 impl ThreadContext {
-    /// That of a thread with this number and record, which begins with that permit or without one.
+    /// Makes the context of the thread with this index and record, which begins with that permit or without one.
     pub(crate) fn new(
         host: &'static Scheduler,
         user: Arc<UserCode>,
@@ -99,7 +99,7 @@ impl ThreadContext {
         }
     }
 
-    /// Runs `body` with this as the calling thread's context.
+    /// Calls `body` with this as the calling thread's context.
     pub(crate) fn enter<R>(&self, body: impl FnOnce(&Self) -> R) -> R {
         struct Leave;
         impl Drop for Leave {
@@ -112,23 +112,23 @@ impl ThreadContext {
         body(self)
     }
 
-    /// Runs `body` without the context: what it does counts as done from outside.
+    /// Calls `body` without the context: its actions count as done from outside.
     pub(crate) fn step_out<R>(&self, body: impl FnOnce() -> R) -> R {
         let context = CURRENT.replace(ptr::null());
         let _return = defer(|| CURRENT.set(context));
         body()
     }
 
-    /// The process whose step this is.
+    /// Returns the process whose step this is.
     pub(crate) fn pid(&self) -> Option<Pid> {
         self.thread.running()?.resident()
     }
 
-    /// Queues a process that this thread has woken or spawned: it runs next, before the one that was to run next.
+    /// Queues a process that this thread has woken or spawned: it runs next, before the one in the run-next slot.
     #[inline]
     pub(crate) fn push_next(&self, token: Token) {
         let displaced = self.thread.swap_run_next(token);
-        // What waits in the slot behind a step that does not end is the watchdog's.
+        // The watchdog rescues it from the slot behind a step that does not end.
         let attention = self.thread.attention();
         if attention & (LOST | UNWATCHED) != 0 {
             if attention & LOST != 0 {
@@ -144,7 +144,7 @@ impl ThreadContext {
         }
     }
 
-    /// The same, when the thread has no permit to run it with: others do.
+    /// Queues the process where other threads look: this one has no permit to run it.
     #[cold]
     fn push_without_permit(&self, displaced: Option<Token>) {
         displaced.into_iter().chain(self.thread.take_run_next()).for_each(|token| self.host.push_global(token));
@@ -152,7 +152,7 @@ impl ThreadContext {
 }
 
 impl Scheduler {
-    /// Runs `body` with the users' own code; `None` when the host has been shut down.
+    /// Calls `body` with the user code; `None` when the host has been shut down.
     pub(crate) fn with_user<R>(&self, body: impl FnOnce(&UserCode) -> R) -> Option<R> {
         with_current(|context| match context {
             Some(context) if ptr::eq(context.host, self) => Some(body(&context.user)),
@@ -160,9 +160,9 @@ impl Scheduler {
         })
     }
 
-    /// Gives a command to its handler. Whatever goes wrong is the answer.
+    /// Passes a command to its handler. Errors are answers too.
     pub(crate) fn dispatch(&self, command: Payload, caller: Caller) {
-        // Without the users' code both are dropped, which answers.
+        // Without the user code both are dropped, which answers.
         self.with_user(|user| user.dispatcher.dispatch(command, caller));
     }
 
@@ -175,7 +175,7 @@ impl Scheduler {
         Some(key)
     }
 
-    /// The permit that the calling thread holds, if it is a thread of this host.
+    /// Returns the permit that the calling thread holds, if it belongs to this host.
     #[inline]
     pub(crate) fn current_worker(&self) -> Option<usize> {
         with_current(|context| {
@@ -183,8 +183,7 @@ impl Scheduler {
         })
     }
 
-    /// Runs code of others, which may take long, between two steps: so the thread's permit can be taken over as in a
-    /// step.
+    /// Runs foreign code, which may take long, between two steps: the thread's permit can be taken over as in a step.
     pub(crate) fn while_visiting<R>(&self, body: impl FnOnce() -> R) -> R {
         with_current(|context| {
             let thread = context.filter(|context| ptr::eq(context.host, self)).map(|context| context.thread);
@@ -195,7 +194,7 @@ impl Scheduler {
         })
     }
 
-    /// Where the calling thread counts who comes and goes.
+    /// Returns the tally in which the calling thread counts entries and exits.
     pub(crate) fn lane(&self) -> TallyLane {
         with_current(|context| match context {
             Some(context) if ptr::eq(context.host, self) => TallyLane::Permit(context.permit_index.get()),

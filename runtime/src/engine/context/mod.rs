@@ -1,8 +1,8 @@
-//! What a thread knows of the process that it runs, from wherever that process calls.
+//! The process that a thread runs, as seen from the code of that process.
 //!
 //! * [`local`]: a thread's own state; [`starting`]: the process that it starts; [`reactor_scope`]: entering the
 //!   reactor;
-//! * [`own`]: access to the process's own slot; [`values`]: values that are inherited by spawned processes.
+//! * [`own`]: access to the process's own slot; [`values`]: values that spawned processes inherit.
 
 pub(crate) mod local;
 pub(crate) mod own;

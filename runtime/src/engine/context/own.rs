@@ -1,4 +1,4 @@
-//! How the code of a process reaches what its own slot keeps for it.
+//! Access to the slot of the current process.
 
 use super::local::with_current;
 use super::starting::starting;
@@ -10,15 +10,15 @@ use crate::pid::{Pid, Resident};
 use crate::slots::{ColdState, Slot, TABLE};
 use std::ptr;
 
-/// Looks at the cold state of the process that the calling thread runs or starts; `None` if there is none, or if it is
-/// being taken apart. `look` must not run foreign code.
+/// Calls `look` with the cold state of the process that the calling thread runs or starts; `None` if there is none, or
+/// if it is exiting. `look` must not run foreign code.
 pub(crate) fn with_own<R>(look: impl FnOnce(&'static Slot, Pid, &mut ColdState) -> R) -> Option<R> {
     if crate::call::caller::is_ending() {
         return None;
     }
     let (slot, pid) = own()?;
     // SAFETY: while a step or a start runs, its thread has the token (see `running`) and no reference to the cold
-    // state, and `look` neither comes back here nor ends the step.
+    // state, and `look` neither calls this again nor ends the step.
     Some(look(slot, pid, unsafe { slot.own_cold_state() }))
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn runs(slot: &'static Slot, generation: u64) -> bool {
     running.is_some_and(|running| ptr::eq(running, slot)) && slot.is_living(generation)
 }
 
-/// Returns whether the time slice that the calling thread runs has spent what it may.
+/// Returns whether the current time slice has used its budget.
 pub(crate) fn is_turn_over() -> bool {
     with_current(|context| context.is_some_and(|context| context.thread.turn.is_over(node_pool::spent())))
 }
@@ -44,13 +44,13 @@ fn own() -> Option<(&'static Slot, Pid)> {
 }
 
 impl ColdState {
-    /// What binds the process to others.
+    /// Returns the process's links.
     pub(crate) fn links(&mut self) -> &mut Links<Pid> {
         self.links.get_or_insert_default()
     }
 }
 
-/// Says something to `to`, which may have ended: then it is answered for.
+/// Sends a link message to `to`; if that has ended, it is answered on its behalf.
 pub(crate) fn say(from: (&'static Slot, Pid), to: Pid, said: LinkMessage<ExitReason>) {
     let (back, from) = from;
     let bond = SentLinkMessage::new(from, to, Some(back), said);

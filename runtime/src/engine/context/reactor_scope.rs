@@ -1,4 +1,4 @@
-//! How code runs within the host's [`reactor`](crate::engine::io::reactor).
+//! Running code within the host's [`reactor`](crate::engine::io::reactor).
 
 use super::local::with_current;
 use crate::engine::host::{Scheduler, UserCode};
@@ -19,14 +19,14 @@ impl UserCode {
         }
     }
 
-    /// What drives the reactor, if the host's threads are to.
+    /// Returns the reactor's driver, if the host's threads drive it.
     pub(crate) fn driver(&self) -> Option<&dyn Driver> {
         self.reactor.as_ref()?.driver()
     }
 }
 
 impl Scheduler {
-    /// Runs `body` within the host's reactor, if it has one, as code of its processes on whatever thread.
+    /// Runs `body` within the host's reactor, if it has one, as code of its processes on any thread.
     #[inline]
     pub(crate) fn within_reactor<R>(&self, body: impl FnOnce() -> R) -> R {
         if !self.has_reactor || with_current(|context| context.is_some_and(|context| ptr::eq(context.host, self))) {
@@ -38,7 +38,7 @@ impl Scheduler {
         }
     }
 
-    /// Ends the reactor: all threads of the host have ended, but for those that are stuck.
+    /// Ends the reactor: all threads of the host have ended, except those that are stuck.
     pub(crate) fn end_reactor(&self, patience: Duration) {
         if self.has_reactor
             && let Some(user) = self.user()

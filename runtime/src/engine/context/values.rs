@@ -1,4 +1,4 @@
-//! The values that a process hands on to what it spawns, as the thread that runs or starts it has them.
+//! The values that spawned processes inherit, in the thread that runs or starts their parent.
 
 use crate::slots::slot::cold_state::Values;
 use crate::sync::Arc;
@@ -8,11 +8,11 @@ use std::cell::Cell;
 use std::collections::HashMap;
 
 thread_local! {
-    /// Whether the thread runs or starts a process with values to hand on.
+    /// Whether the thread runs or starts a process with such values.
     pub(crate) static HAS_VALUES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The values of a process that is spawned with `own`.
+/// Returns the values of a process that is spawned with `own`.
 pub(crate) fn with_inherited(own: Option<&HashMap<TypeId, Arc<dyn Any + Send + Sync>>>) -> Option<Values> {
     let inherited = inherited_values();
     let Some(own) = own.filter(|own| !own.is_empty()) else { return inherited };
@@ -26,7 +26,7 @@ thread_local! {
     static VALUES: std::cell::RefCell<Option<Values>> = const { std::cell::RefCell::new(None) };
 }
 
-/// The values that a process spawned now inherits.
+/// Returns the values that a process spawned now inherits.
 pub(crate) fn inherited_values() -> Option<Values> {
     if !HAS_VALUES.get() {
         return None;
@@ -34,23 +34,23 @@ pub(crate) fn inherited_values() -> Option<Values> {
     VALUES.try_with(|values| values.borrow().clone()).ok().flatten()
 }
 
-/// From here on this thread hands these values on; gives those before.
+/// Sets the values that this thread passes on; returns the previous ones.
 pub(crate) fn replace_values(values: Option<Values>) -> Option<Values> {
     HAS_VALUES.set(values.is_some());
-    // Not there any more in the destructors of a thread's own variables, where nothing is inherited.
+    // Inaccessible in the destructors of a thread's own thread-locals, where nothing is inherited.
     VALUES.try_with(|own| own.replace(values)).unwrap_or_default()
 }
 
-/// From here on this thread runs a process without values.
+/// Clears the values: this thread runs a process without any.
 pub(crate) fn forget_values() {
     if HAS_VALUES.get() {
         set_values(None);
     }
 }
 
-/// From here on this thread runs a process with these values.
+/// Sets the values of the process that this thread runs.
 pub(crate) fn set_values(values: Option<Values>) {
-    // Dropped when the cell is free again, and under guard: the last one to hold a value runs its user's drop.
+    // Dropped after the cell is released, and under guard: the last reference to a value runs a user's drop.
     let before = replace_values(values);
     if let Err(panic) = contain(Site::InheritedDrop, || drop(before)) {
         crate::util::log::error!(%panic, "the drop of an inherited value panicked");

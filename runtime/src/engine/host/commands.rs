@@ -1,8 +1,8 @@
-//! Who handles which command.
+//! The handlers of commands.
 //!
-//! Handlers are registered while the runtime is built and frozen at its start. Freezing looks for a multiplier that
-//! sends the `TypeId`s of all commands to different places of a small array, so that finding a handler is one
-//! multiplication, one index and one compare, whatever the number of handlers.
+//! Handlers are registered while the runtime is built and frozen at its start. Freezing searches a multiplier that maps
+//! the `TypeId`s of all commands to different entries of a small array, so that finding a handler is one
+//! multiplication, one index and one comparison, however many there are.
 
 use crate::call::caller::{self, Caller};
 use crate::call::command::{Command, Completion};
@@ -19,7 +19,7 @@ struct Handler {
     handle: CommandHandler,
 }
 
-/// The handlers while they are being registered. A later one for the same command takes the place of the earlier.
+/// The handlers during registration. A later one for the same command replaces the earlier.
 #[derive(Default)]
 pub(crate) struct Handlers(Vec<Handler>);
 
@@ -40,14 +40,14 @@ impl Handlers {
     }
 }
 
-/// The handlers of a host. See the module.
+/// The handlers of a host.
 pub(crate) struct Dispatcher {
     places: Box<[Option<Handler>]>,
     multiplier: u64,
     shift: u32,
 }
 
-/// A `TypeId` hashes itself by writing 64 bits of it, which are a hash already.
+/// Hashes a `TypeId`, which writes 64 bits that are a hash already.
 struct Bits(u64);
 
 impl Hasher for Bits {
@@ -80,8 +80,8 @@ impl Default for Dispatcher {
 
 impl Dispatcher {
     fn new(handlers: Vec<Handler>) -> Self {
-        // With four places for each handler a random multiplier fits after a few tries; should the types be unlucky,
-        // the array grows.
+        // With four entries for each handler a random multiplier fits after a few tries; for unlucky types the array
+        // grows.
         let mut size_bits = (4 * handlers.len().max(1)).next_power_of_two().trailing_zeros().max(1);
         let mut random = crate::env::chance::Random::new(0, 0);
         loop {
@@ -111,7 +111,7 @@ impl Dispatcher {
         self.places[place].as_ref().filter(|handler| handler.command == command)
     }
 
-    /// Gives `command` to its handler, which answers `caller` now or later. Whatever goes wrong is the answer.
+    /// Passes `command` to its handler, which answers `caller` now or later. Errors are answers too.
     pub(crate) fn dispatch(&self, command: Payload, caller: Caller) {
         let Some(handler) = self.find(command.type_id()) else {
             caller.fail_command(CommandError::Unregistered { command: command.type_name() });

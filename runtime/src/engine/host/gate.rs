@@ -1,24 +1,24 @@
-//! Who may still come in, and who waits until all have left.
+//! Admission of processes and visitors to a host, and waiting until all have left.
 //!
-//! Processes enter and leave at the rate of spawns, so no line is shared for it: each permit, and all other threads
-//! together, have a tally of their own. Closing works without a lock on the way in:
+//! Processes enter and leave at the rate of spawns, so they share no cache line: each permit, and all other threads
+//! together, have a tally of their own. Closing needs no lock on the way in:
 //!
-//! * E1 count oneself as entered; E2 look whether the gate is closed: if so, count oneself as left and turn back.
-//! * L1 count oneself as left; L2 look whether the gate is closed: if so, wake the thread that waits.
-//! * C1 close the gate; C2 add up all that left, *then* all that entered; equal means that no thread is inside.
+//! * E1 count oneself as entered; E2 check whether the gate is closed: if so, count oneself as left and turn back.
+//! * L1 count oneself as left; L2 check whether the gate is closed: if so, wake the waiting thread.
+//! * C1 close the gate; C2 add up all that left, *then* all that entered; equal means that none is inside.
 //!
-//! A thread that E2 lets in was counted before C2 looks (all are sequentially consistent: E1 comes before E2, that
-//! before C1, and that before C2), so C2 counts it. Adding up `left` first cannot overlook anyone: who leaves between
-//! the two sums was counted as entered by the second. And the last to leave either sees the gate closed at L2 and wakes
-//! the waiter, or L1 went before C2. The waiter suspensions the lock while it adds up, and the waker takes it, so the
-//! wake does not fall between the sum and the wait.
+//! A thread that E2 admits was counted before C2 looks (all are sequentially consistent: E1 precedes E2, that precedes
+//! C1, and that precedes C2), so C2 counts it. Adding up `left` first overlooks none: one that leaves between the two
+//! sums was counted as entered by the second. And the last to leave either sees the gate closed at L2 and wakes the
+//! waiter, or L1 preceded C2. The waiter holds the lock while it adds up, and the waker takes it, so the wake cannot
+//! fall between the sum and the wait.
 //!
-//! A look that only counts those inside, while they come and go, must not see more than there were: one that comes
-//! in after the sum of those that left, and leaves before the sum of those that entered, is counted by the second
-//! alone. So [`Gate::survey`] sums up the other way round, and looks again until nothing has changed between two looks.
+//! A snapshot of the number inside, while they come and go, must not exceed the truth: one that enters after the sum of
+//! those that left, and leaves before the sum of those that entered, is counted by the second alone. So
+//! [`Gate::survey`] adds up in the opposite order, and repeats until two snapshots agree.
 //!
 //! Two threads may count in one tally: one that has a permit, and one that had it and is still in its step (`handoff`).
-//! So counting is one addition, which costs no more than the fence that a plain store would need.
+//! So counting is an atomic addition, which costs no more than the fence that a plain store would need.
 //!
 //! A model is in `tests/models`.
 
@@ -28,16 +28,16 @@ use crate::sync::{
 };
 use std::time::{Duration, Instant};
 
-/// How often the tallies are read, at most, for an exact count. A guess: one look costs as much as a spawn.
+/// How often the tallies are read, at most, for an exact count. A guess: one reading costs as much as a spawn.
 const LOOKS: usize = if cfg!(loom) { 2 } else { 32 };
 
-/// See the module.
+/// The admission of a host.
 pub(crate) struct Gate {
     closed: AtomicBool,
     /// How many had entered, and left, when it was opened.
     before: AtomicU64,
     tallies: Box<[CachePadded<Tally>]>,
-    /// Taken by the one who waits and by those who wake it.
+    /// Locked by the waiting thread and by those that wake it.
     waiting: Mutex<()>,
     left: Condvar,
 }
@@ -47,7 +47,7 @@ struct Tally {
     left: AtomicU64,
 }
 
-/// Who counts: a thread with a permit, in whose tally few others count, or any other thread.
+/// The tally to count in: that of a permit, which few threads share, or that of all other threads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum TallyLane {
     Permit(usize),
@@ -75,7 +75,7 @@ impl Gate {
         fence_for_models();
     }
 
-    /// E1 and E2: comes in. A thread that does must leave.
+    /// E1 and E2: enters. The thread must leave later.
     #[must_use = "who came in must leave"]
     pub(crate) fn enter(&self, lane: TallyLane) -> bool {
         self.count(lane, |tally| &tally.entered);
@@ -86,7 +86,7 @@ impl Gate {
         open
     }
 
-    /// L1 and L2: goes out.
+    /// L1 and L2: leaves.
     pub(crate) fn leave(&self, lane: TallyLane) {
         self.count(lane, |tally| &tally.left);
         if self.is_closed() {
@@ -95,8 +95,8 @@ impl Gate {
         }
     }
 
-    /// Opens it again, when all have left. Those that are about to turn back may find it open: they compare what they
-    /// have to do with (`reuse`).
+    /// Opens it again, after all have left. Threads that are about to turn back may find it open: they compare lives
+    /// (`reuse`).
     pub(crate) fn reopen(&self) {
         self.before.store(self.totals().1, Ordering::SeqCst);
         self.closed.store(false, Ordering::SeqCst);
@@ -106,17 +106,17 @@ impl Gate {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// C1. Returns whether it was open. From here on the caller sees what those that came in had done before.
+    /// C1: closes it. Returns whether it was open. The caller sees what those inside had done before.
     pub(crate) fn close(&self) -> bool {
         let was_open = !self.closed.swap(true, Ordering::SeqCst);
         fence_for_models();
-        // To see what they did it must read what they counted.
+        // Reading their tallies makes it visible.
         let _seen = self.totals();
         was_open
     }
 
     /// Returns how many have entered, and how many of them have left. Once the gate is closed the difference is exact,
-    /// but for those who come too late and have not turned back yet.
+    /// except for latecomers that have not turned back yet.
     fn totals(&self) -> (u64, u64) {
         let left = self.tallies.iter().map(|tally| tally.left.load(Ordering::SeqCst)).sum();
         fence(Ordering::SeqCst);
@@ -124,14 +124,12 @@ impl Gate {
         (entered, left)
     }
 
-    /// Returns how many had entered since it was opened, and how many of them had left, at one moment while this looks.
-    /// Where the tallies change with each of [`LOOKS`] looks it is a moment at which no fewer were inside than the
-    /// difference says.
+    /// Returns how many had entered since it was opened, and how many of them had left, as of one moment. If the
+    /// tallies change during each of [`LOOKS`] readings, the difference is a lower bound at some moment.
     ///
-    /// Tallies only grow. If two looks give the same sums then no tally has changed from its place in the first look to
-    /// its place in the second, and all of them stood so between the two looks. A single look reads who entered first:
-    /// all of those had entered when it comes to who left, so the difference is no more than were inside at that
-    /// moment.
+    /// Tallies only grow. If two readings give the same sums, no tally has changed between its places in them, and all
+    /// had these values between the two readings. A single reading reads who entered first: all of those had entered
+    /// when it reads who left, so the difference is no more than the number inside at that moment.
     pub(crate) fn survey(&self) -> (u64, u64) {
         let ((entered, left), before) = (self.survey_all(), self.before.load(Ordering::SeqCst));
         (entered.saturating_sub(before), left.saturating_sub(before))
@@ -153,7 +151,7 @@ impl Gate {
         most
     }
 
-    /// Who has entered, and then who has left; no more than have entered, some of whom came after they were counted.
+    /// Reads first who entered, then who left; the latter at most as many, though some may have entered later.
     fn look(&self) -> (u64, u64) {
         let entered = self.tallies.iter().map(|tally| tally.entered.load(Ordering::SeqCst)).sum::<u64>();
         fence(Ordering::SeqCst);
@@ -161,14 +159,14 @@ impl Gate {
         (entered, left.min(entered))
     }
 
-    /// Returns how many are inside, or more.
+    /// Returns an upper bound of the number inside.
     pub(crate) fn inside(&self) -> u64 {
         let (entered, left) = self.totals();
         entered.saturating_sub(left)
     }
 
-    /// C2, and for more than none: waits until no more than so many are inside. Returns whether that came before
-    /// `deadline`; `None` waits for ever.
+    /// C2: waits until at most `most` are inside. Returns whether that happened before `deadline`; `None` waits for
+    /// ever.
     pub(crate) fn wait_until_at_most(&self, most: u64, deadline: Option<Instant>) -> bool {
         let mut waiting = lock(&self.waiting);
         loop {

@@ -1,4 +1,4 @@
-//! What the user wants to be told: starts, ends, and dead letters.
+//! Hooks: starts, ends, and dead letters.
 
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason};
 use crate::engine::watchdog::report::Stall;
@@ -7,31 +7,32 @@ use crate::pid::Pid;
 use crate::util::log;
 use crate::util::panics::{Site, contain};
 
-/// Someone who is told of each process of a host once when it starts and once when it has ended.
+/// Called for each process of a host, once when it starts and once when it has ended.
 ///
-/// Hooks run on the thread that spawns or ends the process, so they should be short. A panic in one is contained.
+/// Hooks run on the thread that spawns or ends the process, so they should be short. Panics in them are contained.
 pub trait Hook: Send + Sync + 'static {
-    /// A process is about to start. An error refuses it: the spawner gets it, and the hooks that had run are undone.
+    /// Called when a process is about to start. An error refuses it: the spawner gets the error, and the hooks called
+    /// before are undone.
     ///
     /// # Errors
-    /// Whatever the hook does not like.
+    /// The reason to refuse the process.
     fn start(&self, process: &Started) -> Result<(), String> {
         let _ = process;
         Ok(())
     }
 
-    /// A process that this hook let start did not: a later hook refused it, or its entry failed.
+    /// Called if a process that this hook admitted did not start: a later hook refused it, or its entry failed.
     fn undo(&self, process: &Started) {
         let _ = process;
     }
 
-    /// A process has ended, and its state has been dropped.
+    /// Called when a process has ended, and its state has been dropped.
     fn complete(&self, process: &Started, reason: &ExitReason) {
         let _ = (process, reason);
     }
 }
 
-/// A process, as hooks see it.
+/// The description of a process for hooks.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Started {
@@ -39,7 +40,7 @@ pub struct Started {
     pub pid: Pid,
     /// The name of its type.
     pub process: &'static str,
-    /// The entry that it was started at.
+    /// The entry that it was spawned at.
     pub entry: &'static str,
     /// The process that spawned it, if one did.
     pub parent: Option<Pid>,
@@ -49,7 +50,7 @@ pub(crate) type DeadLetterHook = Box<dyn Fn(DeadLetter) + Send + Sync>;
 
 pub(crate) type StallHook = Box<dyn Fn(&Stall) + Send + Sync>;
 
-/// All that a host calls.
+/// The hooks of a host.
 #[derive(Default)]
 pub(crate) struct Hooks {
     pub(crate) hooks: Vec<Box<dyn Hook>>,
@@ -58,7 +59,7 @@ pub(crate) struct Hooks {
 }
 
 impl Hooks {
-    /// Calls the start hooks in order; if one refuses, those before it are undone in reverse order.
+    /// Calls the start hooks in order; if one refuses, undoes those before it in reverse order.
     pub(crate) fn start(&self, process: &Started) -> Result<(), String> {
         for (index, hook) in self.hooks.iter().enumerate() {
             let verdict =
@@ -98,8 +99,8 @@ fn report(outcome: Result<(), crate::exit::Panic>) {
     }
 }
 
-/// Logs a dead letter. That its process has no method for the message is a fault of the program; the other reasons are
-/// part of ordinary operation.
+/// Logs a dead letter: as a warning if its process has no method for the message, which is a fault of the program; the
+/// other reasons are part of normal operation.
 pub(crate) fn log_dead_letter(letter: &DeadLetter) {
     let DeadLetter { to, message, reason } = letter;
     let message_type = message.type_name();

@@ -1,9 +1,9 @@
-//! Those who wait until nothing of a host runs or can run. How that is found out is
-//! [`settle`](crate::engine::shutdown::quiescence)'s.
+//! Threads that wait until nothing of a host runs or can run. See [`quiescence`](crate::engine::shutdown::quiescence)
+//! for how that is determined.
 
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, fence, lock};
 
-/// Those who wait until a host is at rest.
+/// The threads that wait until a host is idle.
 #[derive(Default)]
 pub(crate) struct Quiet {
     pub(crate) waiting: AtomicUsize,
@@ -12,7 +12,7 @@ pub(crate) struct Quiet {
 }
 
 impl Quiet {
-    /// rest:T2 and rest:T3: a thread has gone to sleep, or the host has been shut down.
+    /// rest:T2 and rest:T3: a thread has parked, or the host has been shut down.
     pub(crate) fn tell(&self) {
         fence(Ordering::SeqCst);
         if self.waiting.load(Ordering::SeqCst) > 0 {

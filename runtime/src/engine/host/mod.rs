@@ -1,8 +1,7 @@
-//! One scheduler: its permits, its threads, its queues, and what it was built with.
+//! A host's scheduler: its permits, its threads, its queues, and its configuration.
 //!
 //! A host record is never freed: an address may outlive the runtime, and a sender that has just queued a process may
-//! still look at who sleeps while that process, and the whole host, comes to its end. It is [used again](reuse)
-//! instead.
+//! still read who is parked while that process, and the whole host, ends. Instead it is [reused](reuse).
 
 pub(crate) mod backlog;
 pub(crate) mod commands;
@@ -42,50 +41,51 @@ use std::collections::{HashMap, HashSet};
 use std::ptr;
 use std::time::Duration;
 
-/// What a host is built with, and keeps: a record is used again for a host that is built alike.
+/// The configuration of a host. A record is reused for a host with the same one.
 #[derive(PartialEq)]
 pub(crate) struct Config {
     pub(crate) name: Arc<str>,
     pub(crate) node: NodeId,
     pub(crate) permits: usize,
     pub(crate) limit: Option<usize>,
-    /// How long calls of its processes wait if nothing else is said.
+    /// The default timeout of its processes' calls.
     pub(crate) call_timeout: Duration,
-    /// The bound of mailboxes that have none of their own.
+    /// The default bound of its mailboxes.
     pub(crate) mailbox: Bound,
-    /// For how long a step may run while others wait.
+    /// How long a step may run while others wait.
     pub(crate) stall_limit: Duration,
-    /// How many threads it may have besides one for each permit, while steps block.
+    /// How many threads there may be beyond the permits, for steps that block.
     pub(crate) blocking_threads: usize,
-    /// How many bytes of stack its threads have, if that was said.
+    /// The stack size of its threads in bytes, if configured.
     pub(crate) stack: Option<usize>,
-    /// How long such a thread stays when it has nothing to do.
+    /// How long such a thread stays idle.
     pub(crate) keep_alive: Duration,
 }
 
-/// What is another one for each host, also where a record is used again.
+/// What differs between hosts that share a record.
 pub(crate) struct Identity {
     pub(crate) number: u16,
     pub(crate) seed: u64,
-    /// What its processes see of time.
+    /// The clock of its processes.
     pub(crate) clock: Clock,
 }
 
 impl Identity {
-    /// How many threads set timers in wheels of their own: none, if a test is to see one order of all that is due.
+    /// How many threads set timers in their own wheels: none with a virtual clock, so that there is one order of
+    /// timers.
     fn threads_with_timers(&self, permits: usize) -> usize {
         if self.clock.is_manual() { 0 } else { permits }
     }
 }
 
 impl Config {
-    /// The bound that each mailbox is given as its own.
+    /// Returns the bound that each mailbox is given as its own.
     pub(crate) fn own_mailbox(&self) -> Option<Bound> {
         Some(self.mailbox).filter(|bound| matches!(bound, Bound::Hard(..)))
     }
 }
 
-/// The users' own code that a host was built with. Dropped when the host has been shut down, unlike the host.
+/// The user code of a host. Dropped when the host has been shut down, unlike the record.
 #[derive(Default)]
 pub(crate) struct UserCode {
     pub(crate) dispatcher: Dispatcher,
@@ -93,7 +93,7 @@ pub(crate) struct UserCode {
     pub(crate) reactor: Option<Box<dyn Reactor>>,
 }
 
-/// See the module.
+/// The scheduler of a host.
 pub(crate) struct Scheduler {
     pub(crate) config: Config,
     user: RwLock<Option<Arc<UserCode>>>,
@@ -102,14 +102,14 @@ pub(crate) struct Scheduler {
     pub(crate) has_reactor: bool,
     pub(crate) has_driver: bool,
     home: OnceLock<&'static SlotOwner>,
-    /// What users know it by, set by its builder.
+    /// The record that users' handles refer to, set by its builder.
     pub(crate) handle: OnceLock<&'static (dyn Any + Send + Sync)>,
-    /// First in, first out, for all permits: what came from outside for the first time, and what has used its budget.
+    /// FIFO for all permits: processes woken from outside for the first time, and those that have used their budget.
     pub(crate) global: SegQueue<Token>,
     pub(crate) permits: Box<[CachePadded<Permit>]>,
-    /// Their numbers are those of `sleep`.
+    /// Indexed like `sleep`.
     pub(crate) threads: Workers,
-    /// Threads without a permit whose deque has something, by their numbers: each once.
+    /// Threads without a permit whose deque is not empty, by number: each once.
     pub(crate) left: SegQueue<usize>,
     pub(crate) pinned_threads: PinnedThreads,
     pub(crate) idle: Idle,
@@ -121,49 +121,49 @@ pub(crate) struct Scheduler {
     number: AtomicU16,
     seed: AtomicU64,
     clock: Mutex<Clock>,
-    /// The time that the clock tells, if it is not the system's.
+    /// The time of its virtual clock, if it has one.
     clock_override: AtomicPtr<SharedMoment>,
     pub(crate) gate: Gate,
-    /// Processes that hold a place under the limit.
+    /// How many processes count against the limit.
     places: AtomicUsize,
-    /// How many generators of random numbers there have been, beside those of the threads.
+    /// How many generators of random numbers were made besides those of the threads.
     generators: AtomicUsize,
-    /// Whether no thread waits for the threads: a shutdown has begun that is not waited for, or one is over.
+    /// Whether the threads are not joined: after a shutdown, or during one that is not waited for.
     pub(crate) unattended: AtomicBool,
-    /// Whether the threads are to end.
+    /// Whether the threads must end.
     pub(crate) stopped: AtomicBool,
     pub(crate) dead_ended: Counter,
     pub(crate) dead_unhandled: Counter,
     pub(crate) dead_overflow: Counter,
-    /// How often a process was suspended, resumed, and resumed because it had waited for too long.
+    /// How often a process was suspended, resumed, and resumed after the longest wait.
     pub(crate) suspensions: Counter,
     pub(crate) resumptions: Counter,
     pub(crate) forced_releases: Counter,
     pub(crate) dead_expired: Counter,
-    /// What keeps messages for its processes outside of their mailboxes.
+    /// Queues of messages for its processes outside of mailboxes.
     pub(crate) backlogs: Backlogs,
     pub(crate) dead_withdrawn: Counter,
     pub(crate) labels: Mutex<HashMap<Pid, Arc<str>>>,
     pub(crate) names: Names,
-    /// Held by the thread that starts a thread for want of one.
+    /// Held by a thread that starts another one.
     pub(crate) growing: Mutex<()>,
-    /// Held while the host ends without anyone waiting for it, and while the record begins to be another host.
+    /// Held while the host ends unattended, and while the record is reused.
     pub(crate) ending: Mutex<()>,
     /// The threads that have been started.
     pub(crate) running: Mutex<Vec<StartedThread>>,
     /// How many permits have got their first thread.
     pub(crate) launched: Mutex<usize>,
-    /// How often a step has blocked with its permit because there were as many threads as there may be, and of which
-    /// process types that was said.
+    /// How often a step blocked its permit because the limit of threads was reached, and the process types for which
+    /// that was logged.
     pub(crate) blocked_in_place: Counter,
     pub(crate) in_place_told: Mutex<HashSet<&'static str>>,
-    /// How often a thread was started beyond that number, because a process waited for another one and no permit was
+    /// How often a thread was started beyond the limit, because a process waited for another one and no permit was
     /// left.
     pub(crate) threads_beyond_limit: Counter,
 }
 
 impl Scheduler {
-    /// A record of its own for a host whose threads have not been started.
+    /// Makes a new record for a host whose threads have not been started.
     pub(crate) fn new(config: Config, identity: Identity, user: UserCode) -> &'static Self {
         let (count, timers) = (config.permits, identity.threads_with_timers(config.permits));
         let Identity { number, seed, clock } = identity;
@@ -221,7 +221,7 @@ impl Scheduler {
         host
     }
 
-    /// The host's number in its node.
+    /// Returns the host's number in its node.
     pub(crate) fn number(&self) -> u16 {
         self.number.load(Ordering::Relaxed)
     }
@@ -230,12 +230,12 @@ impl Scheduler {
         self.seed.load(Ordering::Relaxed)
     }
 
-    /// The clock that its processes go by.
+    /// Returns the clock of its processes.
     pub(crate) fn clock(&self) -> Clock {
         lock(&self.clock).clone()
     }
 
-    /// The time that its clock tells, if it is not the system's.
+    /// Returns the time of its virtual clock, if it has one.
     #[inline]
     pub(crate) fn clock_override(&self) -> ClockOverride {
         // SAFETY: only addresses of `&'static SharedMoment` are stored.
@@ -246,13 +246,12 @@ impl Scheduler {
         self.home.get().unwrap_or_else(|| unreachable!("set when the host was made"))
     }
 
-    /// sleep:P2 to sleep:P5 of the sleep protocol: work has been pushed. And shutdown:L3, after the fence
-    /// of sleep:P2.
+    /// sleep:P2 to sleep:P5, after work was pushed; and shutdown:L3, after the fence of sleep:P2.
     #[inline]
     pub(crate) fn announce(&'static self) {
         match self.idle.announce() {
             Some(thread) => self.unpark(thread),
-            // watchdog:G2. Who searches announces it anew if that is of no avail.
+            // watchdog:G2. A searching thread announces the work again if it cannot take it.
             None if self.idle.does_watchdog_rest() && !self.idle.is_anyone_searching() => self.wake_watchdog(),
             None => {}
         }
@@ -261,13 +260,13 @@ impl Scheduler {
         }
     }
 
-    /// The users' own code, until the host has been shut down. Takes a lock that all threads share: permits have their
-    /// own.
+    /// Returns the user code, until the host has been shut down. Takes a lock shared by all threads: permits have their
+    /// own copies.
     pub(crate) fn user(&self) -> Option<Arc<UserCode>> {
         self.user.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Drops the users' own code: what it holds on to, such as the end of a channel, is dropped.
+    /// Drops the user code with everything that it holds, such as the end of a channel.
     pub(crate) fn drop_user(&self) {
         let user = self.user.write().unwrap_or_else(PoisonError::into_inner).take();
         if let Err(panic) = contain(Site::HookDrop, || drop(user)) {
@@ -275,13 +274,13 @@ impl Scheduler {
         }
     }
 
-    /// Puts a process at the end of the line that all permits share.
+    /// Puts a process at the end of the global queue.
     pub(crate) fn push_global(&'static self, token: Token) {
         self.global.push(token);
         self.announce();
     }
 
-    /// Returns whether there is work in any queue that anyone may take from at any time.
+    /// Returns whether a queue that any thread may take from has work.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         !self.global.is_empty()
@@ -289,58 +288,57 @@ impl Scheduler {
             || self.threads_in_use().any(|(_, thread)| !thread.stealer.is_empty())
     }
 
-    /// The threads that there may be, with their numbers.
+    /// Returns the threads that there may be, with their numbers.
     #[inline]
     pub(crate) fn threads_in_use(&self) -> impl Iterator<Item = (usize, &Worker)> {
         self.threads.first(self.idle.high())
     }
 
-    /// What all the threads run now, those of the pinned processes included.
+    /// Returns the slots that the threads run now, including those of pinned processes.
     pub(crate) fn at_work(&self) -> impl Iterator<Item = &'static Slot> {
         let pinned = self.pinned_threads.all().into_iter().filter_map(|pinned_thread| pinned_thread.thread.running());
         self.threads_in_use().filter_map(|(_, thread)| thread.running()).chain(pinned)
     }
 
-    /// Keeps the handle of a thread that has been started, for the shutdown to join it. Without its handle the system
-    /// takes the thread's stack back when it ends.
+    /// Keeps the handle of a started thread, for the shutdown to join it. Without a handle the system frees the
+    /// thread's stack when it ends.
     pub(crate) fn keep_thread(&self, thread: StartedThread) {
         let mut threads = lock(&self.running);
         if self.unattended.load(Ordering::SeqCst) {
             return;
         }
-        // Those that have ended are forgotten here, so that their number stays that of the threads.
+        // Ended ones are removed here, so that the list stays as long as the number of threads.
         threads.retain(|thread| !thread.is_finished());
         threads.push(thread);
     }
 
-    /// Returns a generator of random numbers for a supervisor or a pool, which follows from the host's seed.
+    /// Returns a generator of random numbers for a supervisor or a pool, derived from the host's seed.
     pub(crate) fn random(&self) -> Random {
         // The first numbers are those of the threads.
         let number = u64::from(u32::MAX) + self.generators.fetch_add(1, Ordering::Relaxed) as u64;
         Random::new(self.seed(), number)
     }
 
-    /// No thread will join the threads from here on: neither those that there are nor those that are still to be
-    /// started.
+    /// Detaches the threads, present and future: they will not be joined.
     pub(crate) fn leave_unattended(&self) {
         self.unattended.store(true, Ordering::SeqCst);
-        // Under the lock either `keep_thread` has seen that, or this sees what it has put there.
+        // Under the lock: either `keep_thread` has seen the flag, or this sees the handle.
         lock(&self.running).clear();
     }
 
-    /// Wakes that thread.
+    /// Unparks that thread.
     pub(crate) fn unpark(&self, thread: usize) {
         if let Some(thread) = self.threads.get(thread) {
             thread.unpark();
         }
     }
 
-    /// Moves what a thread was to run next to the inject queue of the permit that `holder` suspensions, or to the
-    /// global queue if it has none. Returns whether there was something.
+    /// Moves the process in a thread's run-next slot to the inject queue of the permit that `holder` has, or to the
+    /// global queue if it has none. Returns whether there was one.
     ///
-    /// In the global queue it would stand behind all others; the inject queue is visited next by the thread that has
-    /// the permit, and by all that search. While none can lie down: so it is in a queue again before its thread can, or
-    /// the host would seem to be at rest.
+    /// In the global queue it would be behind all others; the inject queue is visited next by the thread with the
+    /// permit, and by all that search. Called while no thread can park: so it is in a queue again before its thread
+    /// can, or the host would seem to be idle.
     pub(crate) fn move_run_next(&'static self, thread: &Worker, holder: usize) -> bool {
         let moved = self.idle.while_none_lies_down(holder, |permit| match thread.take_run_next() {
             Some(token) => {
@@ -355,34 +353,34 @@ impl Scheduler {
         moved
     }
 
-    /// Returns how many processes are in queues that anyone may take from at any time.
+    /// Returns how many processes are in queues that any thread may take from.
     pub(crate) fn count_queued(&self) -> usize {
         let injected: usize = self.permits.iter().map(|permit| permit.inject.len()).sum();
         let own: usize = self.threads_in_use().map(|(_, thread)| thread.stealer.len()).sum();
         self.global.len() + injected + own
     }
 
-    /// Puts the thread into the line of those that have left something in their deque, if it has.
+    /// Lists the thread among those that left work in their deque, if it has some.
     pub(crate) fn leave_behind(&self, number: usize, thread: &Worker) {
         if !thread.stealer.is_empty() && !thread.is_left.swap(true, Ordering::SeqCst) {
             self.left.push(number);
         }
     }
 
-    /// Returns whether timers are pending that no sleeper has been told to keep.
+    /// Returns whether there are timers that no parked thread waits for.
     #[inline]
     pub(crate) fn has_unkept_timers(&self) -> bool {
         self.next_timer() < Moment::NEVER && !self.idle.has_poller()
     }
 
-    /// When the next timer is due that the host's own threads are to fire: those of a manual clock are fired by the
-    /// thread that moves it.
+    /// Returns when the next timer for the host's own threads is due: with a virtual clock, the thread that advances it
+    /// fires them.
     #[inline]
     pub(crate) fn next_timer(&self) -> Moment {
         if self.clock_override().is_some() { Moment::NEVER } else { self.timers.next() }
     }
 
-    /// Takes a place under the limit.
+    /// Counts a process against the limit, if there is room.
     pub(crate) fn take_place(&self) -> bool {
         let Some(limit) = self.config.limit else { return true };
         self.places
@@ -396,15 +394,14 @@ impl Scheduler {
         }
     }
 
-    /// Fires all that is due at `now`, however long that takes, in order: for the thread that fires alone.
+    /// Fires everything due at `now`, in order, however long that takes: for a thread that fires alone.
     pub(crate) fn fire_all_timers(&self, now: Moment) {
         while self.timers.next() <= now {
             self.fire(self.timers.due(now));
         }
     }
 
-    /// Fires what is due at `now`, for a while: if more is due, who calls it lets others have their turn and calls it
-    /// again.
+    /// Fires what is due at `now`, for a while: if more is due, the caller lets others run and calls it again.
     #[cold]
     pub(crate) fn fire_timers(&self, now: Moment) {
         let permit = self.current_worker();
@@ -414,7 +411,7 @@ impl Scheduler {
         }
     }
 
-    /// Does what a look for timers has found. Returns how much of [`FIRED`] it has cost.
+    /// Performs the result of a look for timers. Returns its cost, in units of [`FIRED`].
     fn fire(&self, due: Due) -> u32 {
         match due {
             Due::Fire(TimerAction::Complete { slot, generation, tag }) => {
@@ -422,7 +419,7 @@ impl Scheduler {
                 1
             }
             Due::Fire(action) => {
-                // It may clone or drop a user's message, or wake a task of some executor.
+                // It may clone or drop a user's message, or wake a task of another executor.
                 if let Err(panic) = contain(Site::TimerAction, || self.while_visiting(|| action.perform())) {
                     crate::util::log::error!(%panic, "what a timer did panicked");
                 }
@@ -439,7 +436,7 @@ impl Scheduler {
         }
     }
 
-    /// A timer is due before all others: the thread that keeps the time is told.
+    /// Wakes the thread that waits for timers: one is due before all others.
     #[cold]
     pub(crate) fn wake_for_timer(&self) {
         if self.clock_override().is_some() {
@@ -452,7 +449,7 @@ impl Scheduler {
         }
     }
 
-    /// The slots of the processes that live on this host.
+    /// Returns the slots of the live processes of this host.
     pub(crate) fn slots(&'static self) -> impl Iterator<Item = &'static Slot> {
         let home = self.home();
         crate::slots::TABLE

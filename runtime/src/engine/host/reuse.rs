@@ -1,21 +1,21 @@
-//! How the record of a host that has ended becomes the record of another one.
+//! Reusing the record of an ended host for another one.
 //!
-//! A record stays a valid `Scheduler` for ever: all that changes in it is atomic or behind a lock. So a thread that
-//! looks at it late, or keeps a reference to it, touches no freed memory; at worst it wakes a thread of the next host
-//! for nothing, which looks, finds nothing and sleeps again. What must not reach the next host is kept out one by one:
+//! A record stays a valid `Scheduler` for ever: everything that changes in it is atomic or behind a lock. So a thread
+//! that reads it late, or keeps a reference to it, touches no freed memory; at worst it wakes a thread of the next
+//! host, which finds nothing and parks again. Everything that must not reach the next host is kept out individually:
 //!
-//! * *messages and signals*: a PID is that of a slot's generation, and no process of the host that ended lives;
-//! * *spawns*: each is for one life of the record, which is compared when the gate has been passed
-//!   ([`Scheduler::enter`]): from there on the record cannot change hands;
-//! * *calls by a handle* (`Host`): the handle knows its life too, and one of an earlier life refuses;
-//! * *the end of an unattended host*, decided by a thread that was put aside meanwhile: it decides under a lock that
+//! * *messages and signals*: a PID names a slot's generation, and no process of the ended host is alive;
+//! * *spawns*: each is for one life of the record, which is compared after passing the gate ([`Scheduler::enter`]):
+//!   from there on the record cannot be reused;
+//! * *calls by a handle* (`Host`): the handle stores its life too, and refuses after it;
+//! * *the end of an unattended host*, decided by a thread that was preempted meanwhile: it decides under a lock that
 //!   [`Scheduler::renew`] takes as well;
-//! * *timers*: their keys are never used again;
-//! * *counts that go up and down* (places, those inside of the gate): they are left as they are, since the thread that
-//!   is late to count itself out does so yet.
+//! * *timers*: their keys are never reused;
+//! * *counts that go up and down* (processes under the limit, those inside the gate): they are kept, since a late
+//!   thread will still count itself out.
 //!
-//! A record is free when its host has ended with nothing left: no process, no thread, nothing in a queue. One whose
-//! step never returns is not used again.
+//! A record is free when its host has ended and nothing is left: no process, no thread, nothing in a queue. One with a
+//! step that never returns is not reused.
 
 use super::{Config, Identity, Scheduler, UserCode, address_of};
 use crate::engine::host::gate::TallyLane;
@@ -27,7 +27,7 @@ use crate::sync::{Arc, Ordering, PoisonError, lock, try_lock};
 use crate::time::virtual_clock::Clock;
 use std::time::Duration;
 
-/// A host, as long as its record is this one's.
+/// A host, while its record has this life.
 #[derive(Clone, Copy)]
 pub(crate) struct HostLife {
     pub(crate) scheduler: &'static Scheduler,
@@ -35,13 +35,13 @@ pub(crate) struct HostLife {
 }
 
 impl Scheduler {
-    /// Counts the hosts that this record has been.
+    /// Returns the current life of the record.
     #[inline]
     pub(crate) fn life(&self) -> u32 {
         self.life.load(Ordering::SeqCst)
     }
 
-    /// Goes through the gate, for one that has to do with that life of the record. What enters must leave.
+    /// Enters the gate, on behalf of that life of the record. Must leave if it returns true.
     #[must_use = "who came in must leave"]
     pub(crate) fn enter(&'static self, life: u32, lane: TallyLane) -> bool {
         if !self.gate.enter(lane) {
@@ -54,7 +54,7 @@ impl Scheduler {
         is_same
     }
 
-    /// Ends the life of a host that is shut down, if nothing is left of it: returns whether the record is free now.
+    /// Ends the life of a host that is shut down, if nothing is left of it. Returns whether the record is free now.
     pub(crate) fn retire(&'static self) -> bool {
         let Some(_ending) = try_lock(&self.ending) else { return false };
         if !self.is_stopped() || self.gate.inside() > 0 || self.has_work() || !lock(&self.running).is_empty() {
@@ -64,12 +64,12 @@ impl Scheduler {
             return false;
         }
         self.life.fetch_add(1, Ordering::SeqCst);
-        // A manual clock may be used again, too.
+        // A virtual clock may be reused, too.
         drop(std::mem::take(&mut *lock(&self.clock)));
         true
     }
 
-    /// Returns whether this record will do for such a host.
+    /// Returns whether this record fits such a host.
     pub(crate) fn fits(&self, config: &Config, identity: &Identity, user: &UserCode) -> bool {
         self.config == *config
             && self.timers.fits(identity.threads_with_timers(config.permits))
@@ -78,7 +78,7 @@ impl Scheduler {
             && self.has_driver == user.driver().is_some()
     }
 
-    /// A host that has ended.
+    /// Makes the record of an ended host.
     pub(crate) fn ended() -> &'static Self {
         let config = Config {
             name: "ended".into(),
@@ -100,7 +100,7 @@ impl Scheduler {
         host
     }
 
-    /// Begins the life of the next host, which is taken, unless a late thread is still here: returns whether it has.
+    /// Begins the life of the next host, consuming it, unless a late thread is still inside. Returns whether it has.
     pub(crate) fn renew(&'static self, next: &mut Option<(Identity, UserCode)>) -> bool {
         let _ending = lock(&self.ending);
         if !self.idle.renew() {

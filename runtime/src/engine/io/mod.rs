@@ -1,6 +1,6 @@
-//! The reactor of another library, driven by the permits.
+//! The reactor of another library, driven by the workers.
 //!
-//! * [`reactor`]: what the engine needs of one;
+//! * [`reactor`]: the engine's interface to it;
 //! * [`tokio`](self): Tokio's, with the feature `tokio`.
 
 pub(crate) mod reactor;

@@ -1,17 +1,17 @@
-//! Tokio beside the permits: with the feature `tokio`, a host's threads run processes within a Tokio runtime.
+//! Tokio inside the workers: with the feature `tokio`, a host's threads run processes within a Tokio runtime.
 //!
 //! That runtime is the program's own ([`Builder::tokio_handle`](crate::Builder::tokio_handle)), which drives itself, or
 //! one of the host's ([`Builder::tokio`](crate::Builder::tokio)), which the host's threads drive (see
-//! `scheduler::driving`): a permit that has nothing to do waits for the system there, and busy ones look in. Either way
-//! processes run on Postroom's permits, and what they await is registered with Tokio, which wakes them.
+//! `engine/sched/driving`): an idle worker waits for the system there, and busy ones poll it. Either way processes run
+//! on Postroom's workers, and what they await is registered with Tokio, which wakes them.
 //!
-//! Tokio's runtime for one thread may be driven by any, one after the other: each turn is a `block_on` of a future that
-//! is ready when the turn is to end. A callback that Tokio calls when it has waited makes it so before any task runs.
+//! Tokio's current-thread runtime may be driven by any thread, one after the other: each turn is a `block_on` of a
+//! future that is ready when the turn must end. A callback that Tokio calls after waiting makes it ready before any
+//! task runs.
 //!
 //! A thread of the runtime's own drives it while no other does: before the host's threads start, and when they are all
-//! in long steps. It also ends the runtime, when it is told to by the shutdown of the host, after the last process:
-//! clean-up may still use its sockets. That drops the tasks that are left, and waits a moment for the threads of
-//! `spawn_blocking`.
+//! in long steps. It also ends the runtime, on request of the host's shutdown, after the last process: clean-up may
+//! still use its sockets. That drops the remaining tasks, and waits a moment for the threads of `spawn_blocking`.
 
 use super::reactor::{Driver, Reactor};
 use crate::env::clock::instant_now;
@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::Sleep;
 
-/// Which Tokio runtime a host's processes are to be within.
+/// The Tokio runtime of a host's processes.
 #[derive(Default)]
 pub(crate) enum TokioChoice {
     #[default]
@@ -39,11 +39,11 @@ pub(crate) enum TokioChoice {
     Given(Handle),
 }
 
-/// How long the threads of `spawn_blocking` are waited for.
+/// How long to wait for the threads of `spawn_blocking`.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 impl TokioChoice {
-    /// The reactor of a host of that name.
+    /// Starts the reactor of a host with that name.
     pub(crate) fn start(self, name: &str) -> io::Result<Option<Box<dyn Reactor>>> {
         Ok(match self {
             Self::None => None,
@@ -53,7 +53,7 @@ impl TokioChoice {
     }
 }
 
-/// A Tokio runtime of the program.
+/// The program's Tokio runtime.
 struct BorrowedTokio(Handle);
 
 impl Reactor for BorrowedTokio {
@@ -69,7 +69,7 @@ impl Reactor for BorrowedTokio {
     fn end(&self, _: Duration) {}
 }
 
-/// A Tokio runtime of the host's own.
+/// The host's own Tokio runtime.
 struct Own {
     handle: Handle,
     shared: Arc<TokioShared>,
@@ -79,14 +79,14 @@ struct Own {
     ended: Arc<Oneshot<()>>,
 }
 
-/// What those who drive it have in common.
+/// The state shared by the threads that drive it.
 struct TokioShared {
-    /// The thread that drives it holds the lock. `None` when it has ended.
+    /// Locked by the thread that drives it. `None` when it has ended.
     core: Mutex<Option<Core>>,
     turn: Arc<BlockOn>,
     /// How often it has been driven.
     turns: AtomicU64,
-    /// The number of them at the last call of `tend`.
+    /// The value of `turns` at the last call of `tend`.
     tended: AtomicU64,
     wish: Mutex<FallbackRequest>,
     wished: Condvar,
@@ -94,11 +94,11 @@ struct TokioShared {
 
 struct Core {
     runtime: Runtime,
-    /// Ends a wait, at the moment beside it or before.
+    /// Ends a wait, at that moment or before.
     timer: Option<(Pin<Box<Sleep>>, Instant)>,
 }
 
-/// What the fallback is to do.
+/// A request to the fallback thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FallbackRequest {
     Rest,
@@ -110,12 +110,12 @@ enum FallbackRequest {
 #[derive(Default)]
 struct BlockOn {
     has_waited: AtomicBool,
-    /// Has the future of the `block_on` polled: the same for all of them.
+    /// The waker of the `block_on`'s future: the same for all of them.
     waker: Mutex<Option<Waker>>,
 }
 
 impl BlockOn {
-    /// Tokio has waited: the future is to look.
+    /// Called after Tokio has waited: makes the future check.
     fn waited(&self) {
         self.has_waited.store(true, Ordering::Relaxed);
         self.wake();
@@ -138,8 +138,8 @@ impl BlockOn {
 impl Own {
     fn start(name: &str) -> io::Result<Self> {
         let turn = Arc::new(BlockOn::default());
-        // Weak: the waker that the turn keeps holds Tokio's runtime, and with it this callback. A cycle would keep the
-        // reactor and its file descriptors for ever. Those who drive hold the turn meanwhile, so no wait is missed.
+        // Weak: the waker in the turn holds Tokio's runtime, and with it this callback. A cycle would keep the reactor
+        // and its file descriptors for ever. Driving threads hold the turn meanwhile, so no wait is missed.
         let waited = Arc::downgrade(&turn);
         let runtime = Builder::new_current_thread()
             .enable_all()
@@ -182,7 +182,7 @@ impl Reactor for Own {
 
     fn end(&self, patience: Duration) {
         self.shared.wish(FallbackRequest::End);
-        // A task that does not return keeps its thread, which is left behind then.
+        // A task that does not return keeps its thread, which is then left behind.
         if self.ended.wait(instant_now().checked_add(patience)).is_some()
             && let Some(thread) = lock(&self.fallback).take()
         {
@@ -207,7 +207,7 @@ impl Driver for Own {
             if !std::mem::take(&mut again) {
                 return Poll::Ready(());
             }
-            // Tokio looks at the system, and runs tasks, before it polls this again.
+            // Tokio checks the system, and runs tasks, before it polls this again.
             context.waker().wake_by_ref();
             Poll::Pending
         }));
@@ -248,8 +248,8 @@ impl Driver for Own {
     }
 }
 
-/// Returns whether it is `until`, or some time before. The timer is seldom set anew: the deadlines of calls, which is
-/// what there mostly is to wait for, move on with the time.
+/// Returns whether `until` has passed, or nearly so. The timer is rarely set again: deadlines of calls, the most common
+/// waits, move on with the time.
 fn poll_timer(
     timer: &mut Option<(Pin<Box<Sleep>>, Instant)>,
     until: Instant,
@@ -264,7 +264,7 @@ fn poll_timer(
 }
 
 impl TokioShared {
-    /// The right to drive, if no thread has it; the fallback is told to give it up.
+    /// Takes the right to drive, if it is free; tells the fallback thread to release it.
     fn take_core(&self) -> Option<MutexGuard<'_, Option<Core>>> {
         let core = match self.core.try_lock() {
             Ok(core) => core,
@@ -287,7 +287,7 @@ impl TokioShared {
         !matches!(self.core.try_lock(), Err(TryLockError::WouldBlock))
     }
 
-    /// Tells the fallback what to do; nothing comes after the end.
+    /// Sends the fallback thread a request; the end is final.
     fn wish(&self, new: FallbackRequest) {
         let mut wish = lock(&self.wish);
         if *wish != FallbackRequest::End {
@@ -298,7 +298,7 @@ impl TokioShared {
         self.wished.notify_all();
     }
 
-    /// The fallback's life.
+    /// Runs the fallback thread.
     fn fall_back(&self) {
         loop {
             let mut wish = lock(&self.wish);
@@ -311,7 +311,7 @@ impl TokioShared {
             if ends {
                 if let Some(Core { runtime, timer }) = core.take() {
                     drop((core, timer));
-                    // Drops the tasks, whose code is the user's own; Tokio contains their panics.
+                    // Drops the tasks, which are user code; Tokio contains their panics.
                     runtime.shutdown_timeout(PATIENCE);
                 }
                 return;

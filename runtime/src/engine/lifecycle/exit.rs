@@ -1,31 +1,30 @@
-//! How a process ends. The order is the promise:
+//! The exit of a process. The order of the steps is the contract:
 //!
-//! 1. its PID becomes unroutable: what is sent from here on comes back to its sender;
-//! 2. `close`, once, then its state is dropped;
-//! 3. its names are free, and it belongs to no group and no topic any more;
-//! 4. what was left in its mailbox goes to its guardian, if that keeps it for a successor; else it is dead letters,
-//!    whose callers learn why it ended. Then its token is parked as that of a slot without a process, so that a
-//!    sender that has seen it alive, and comes to push only now, gets its message back: no dead letter follows what is
-//!    told from here on;
+//! 1. its PID becomes unroutable: later messages are returned to their senders;
+//! 2. `close` is called once, then its state is dropped;
+//! 3. its names are free, and it is removed from its groups and topics;
+//! 4. messages left in its mailbox go to its guardian, if that keeps them for a successor; otherwise they become dead
+//!    letters, whose callers are told the exit reason. Then its token is parked as that of a vacant slot, so that a
+//!    sender that saw it alive and pushes only now gets its message back: no dead letter follows the notifications
+//!    below;
 //! 5. the complete hooks are called;
 //! 6. it is counted out;
-//! 7. those that it was bound to are told, then those that wait for its end;
-//! 8. the last that is kept of it, its exit reason among it, is dropped;
-//! 9. its slot can carry another process: not before, since the code of those who are told still runs as this one.
+//! 7. linked and monitoring processes are notified, then the waiters for its end;
+//! 8. the rest of its data, including its exit reason, is dropped;
+//! 9. its slot can be reused: not before, since the code of those notified still runs as this process.
 //!
-//! That holds for a sender who is put aside between its look and its push, unless two of them come to push at the same
-//! time (the first has the token of the vacant slot and empties it, and what the second has pushed meanwhile is a dead
-//! letter), or another process has begun in the slot by then (which finds what was not meant for it). Then the dead
-//! letter comes a moment after the end was told. To close that gap a sender would have to look again after its push,
-//! and to wait for the thread that empties the mailbox, hooks of users included: each message would pay for it, and two
-//! threads could wait for each other.
+//! This holds for a sender that is preempted between its check and its push, unless two of them push at the same time
+//! (the first has the token of the vacant slot and empties it, and the second's message becomes a dead letter), or
+//! another process has started in the slot (which finds a message that was not meant for it). Then the dead letter
+//! follows the notifications by a moment. To close that gap, a sender would have to check again after its push, and
+//! wait for the thread that empties the mailbox, users' hooks included: each message would pay for it, and two threads
+//! could wait for each other.
 //!
 //! # Panics
 //!
-//! Much of this calls code of users: `close`, drops, hooks, wakers, and the `Display` of what is logged. Each such call
-//! is under a guard of its own, and all of it under one more: a panic that escapes from anywhere costs the one thing
-//! that was being done, and the end goes on with the next. So an end always comes to its end, and the token is never
-//! lost.
+//! Much of this calls user code: `close`, drops, hooks, wakers, and the `Display` of logged values. Each such call has
+//! its own guard, and all of them have one more: a panic that escapes from anywhere costs the one action that it
+//! interrupted, and the exit continues with the next. So every exit completes, and the token is never lost.
 
 use crate::call::caller::Caller;
 use crate::call::dead_letter::DeadLetterReason;
@@ -51,7 +50,7 @@ use crate::util::panics::{Shown, Site, contain, dispose, ignore};
 use std::ptr;
 use std::sync::Arc;
 
-/// Ends the process whose token this is. Does not panic.
+/// Exits the process of this token. Does not panic.
 pub(crate) fn end(
     host: &'static Scheduler,
     token: Token,
@@ -75,12 +74,12 @@ pub(crate) fn end(
     }
 }
 
-/// A process on its way out.
+/// A process that is exiting.
 struct ExitingProcess {
     host: &'static Scheduler,
     slot: &'static Slot,
     pid: Pid,
-    /// The stage that has begun last.
+    /// The last stage that has begun.
     begun: u8,
     /// Until it is parked.
     token: Option<Token>,
@@ -93,13 +92,13 @@ struct ExitingProcess {
 }
 
 impl ExitingProcess {
-    /// All stages, of which a panic costs the rest of one.
+    /// Runs all stages; a panic costs the rest of one.
     #[inline]
     fn go(&mut self) -> Result<(), Panic> {
         contain(Site::Backstop, || self.go_from(0))
     }
 
-    /// The same, after so many.
+    /// Runs the stages after the first `done`.
     #[cold]
     fn go_on(&mut self, done: u8) -> Result<(), Panic> {
         contain(Site::Backstop, || self.go_from(done))
@@ -115,7 +114,7 @@ impl ExitingProcess {
         self.stage(done, 6, Self::count_out);
         self.stage(done, 7, Self::tell_bound);
         self.stage(done, 8, Self::tell_waiting);
-        // What is left may be the last that holds a value of a user's: each by itself.
+        // The rest may hold the last references to users' values: dropped one by one.
         self.stage(done, 9, |this| this.result = None);
         self.stage(done, 10, |this| this.cold_state = None);
         self.stage(done, 11, |_| crate::engine::context::values::forget_values());
@@ -184,7 +183,7 @@ impl ExitingProcess {
             empty(&mut token, &mut self.cold_state, self.pid, &self.reason);
             let_go(&token, &self.reason);
             match token.park_vacant() {
-                // A sender that has seen the process alive is not through, or has come by just now.
+                // A sender that saw the process alive is not done, or has just pushed.
                 Some(again) => token = again,
                 None => return,
             }
@@ -213,7 +212,7 @@ impl ExitingProcess {
         }
     }
 
-    /// Those who wait have wakers: code of others, each under its own guard.
+    /// Notifies the waiters. They have wakers: foreign code, each under its own guard.
     #[inline]
     fn tell_waiting(&mut self) {
         let Some(cold_state) = &mut self.cold_state else { return };
@@ -230,7 +229,7 @@ impl ExitingProcess {
     }
 }
 
-/// Resumes those that are suspended at a process that has ended, and drops what is left in its ring.
+/// Resumes processes suspended at one that has ended, and drops the contents of its ring.
 pub(crate) fn let_go(token: &Token, reason: &ExitReason) {
     if token.slot().has_mailbox_state() {
         for envelope in crate::engine::backpressure::entry_points::ended(token.slot()) {
@@ -239,7 +238,7 @@ pub(crate) fn let_go(token: &Token, reason: &ExitReason) {
     }
 }
 
-/// Tells those that a process was bound to that it has ended.
+/// Notifies linked and monitoring processes of the end.
 pub(crate) fn tell_bound(slot: &'static Slot, pid: Pid, links: Links<Pid>, reason: &ExitReason) {
     let (owned, said) = links.end(reason);
     for other in owned {
@@ -250,7 +249,7 @@ pub(crate) fn tell_bound(slot: &'static Slot, pid: Pid, links: Links<Pid>, reaso
     }
 }
 
-/// Runs code of others after the end of a process, which no panic of theirs can change.
+/// Runs foreign code after the end of a process; its panic has no consequence.
 fn guarded(body: impl FnOnce()) {
     if let Err(panic) = contain(Site::Backstop, body) {
         crate::util::log::error!(%panic, "one that waits for the end of a process panicked");
@@ -269,10 +268,10 @@ pub(crate) fn close(mut body: Body, reason: &ExitReason) -> Option<ExitReason> {
     })
 }
 
-/// Hands on what is left, to the last envelope that was sent by whom the guardian had told the PID.
+/// Hands the remaining messages to the guardian, up to the last one from a sender that got the PID from the guardian.
 fn hand_on(token: &mut Token, guardian: &dyn Guardian, pid: Pid, reason: &ExitReason) {
     guardian.ending();
-    // First those that wait for room are resumed: they are among those who are waited for next.
+    // Waiting senders are resumed first: they are among those that are waited for next.
     let ring = if token.slot().has_mailbox_state() {
         crate::engine::backpressure::entry_points::ended(token.slot())
     } else {
@@ -282,14 +281,14 @@ fn hand_on(token: &mut Token, guardian: &dyn Guardian, pid: Pid, reason: &ExitRe
     guardian.quiesce();
     loop {
         match token.lanes().pop_data() {
-            // What is in the ring has its place among the others where its ticket is: what was handed over by the one
-            // before has none, and came first.
+            // A message in the ring is ordered by its ticket; messages handed over by the predecessor have none, and
+            // came first.
             Some(Envelope { kind: NodeKind::Ticket, .. }) => {
                 ring.next().into_iter().for_each(|envelope| bequeath(token, guardian, pid, envelope, reason));
             }
             Some(envelope) => bequeath(token, guardian, pid, envelope, reason),
             None if token.lanes().is_data_empty() => break,
-            // The sender of the next envelope was preempted before it linked it.
+            // The sender of the next envelope was preempted before it linked its node.
             None => yield_now(),
         }
     }
@@ -298,7 +297,7 @@ fn hand_on(token: &mut Token, guardian: &dyn Guardian, pid: Pid, reason: &ExitRe
     }
 }
 
-/// Hands on one envelope; what is no message, and what the guardian does not keep, goes the way of all.
+/// Hands one envelope to the guardian; what is not a message, and what the guardian refuses, is disposed of.
 fn bequeath(token: &Token, guardian: &dyn Guardian, pid: Pid, envelope: Envelope, reason: &ExitReason) {
     let Envelope { kind, generation, word, payload } = envelope;
     let payload = match payload {
@@ -319,7 +318,7 @@ fn bequeath(token: &Token, guardian: &dyn Guardian, pid: Pid, envelope: Envelope
     }
 }
 
-/// Turns what is left in the lanes into dead letters and joins.
+/// Turns the remaining contents of the lanes into dead letters and notifications.
 fn empty(token: &mut Token, cold_state: &mut Option<Box<ColdState>>, pid: Pid, reason: &ExitReason) {
     while let Some(envelope) = token.lanes().pop_data() {
         let why = if envelope.generation == pid.generation() { reason } else { &ExitReason::Gone };
@@ -352,7 +351,7 @@ fn empty(token: &mut Token, cold_state: &mut Option<Box<ColdState>>, pid: Pid, r
     }
 }
 
-/// Hears what was said to a process that has ended and has not told anyone.
+/// Applies a link message to a process that has ended but not yet notified others.
 fn hear(slot: &'static Slot, pid: Pid, cold_state: &mut ColdState, bond: SentLinkMessage) {
     let (from, _, Some(said)) = bond.open() else { return };
     let effect = cold_state.links().hear(from, &said);
@@ -362,14 +361,14 @@ fn hear(slot: &'static Slot, pid: Pid, cold_state: &mut ColdState, bond: SentLin
     }
 }
 
-/// The same for a process that did not start.
+/// Disposes of the mailbox of a process that did not start.
 pub(crate) fn empty_unborn(token: &mut Token, reason: &ExitReason) {
     while let Some(envelope) = token.lanes().pop_data() {
         token.dead_letter(envelope, DeadLetterReason::Ended, reason);
     }
 }
 
-/// Says once what a process ended of, if that is not the ordinary end.
+/// Logs the reason of an exit that is not normal.
 fn report(process: &Started, label: Option<Arc<str>>, reason: &ExitReason, message_type: Option<&str>) {
     let Started { pid, process, entry, .. } = process;
     let label = label.as_deref();
@@ -378,7 +377,7 @@ fn report(process: &Started, label: Option<Arc<str>>, reason: &ExitReason, messa
             let Panic { message, place } = &**panic;
             crate::util::log::error!(%pid, process, entry, label, panic = %message, %place, message_type, "process panicked");
         }
-        // Why the first of a chain of links ended has been said.
+        // The first exit in a chain of links was logged already.
         ExitReason::Killed | ExitReason::Cancelled(_) | ExitReason::Linked { .. } => {
             crate::util::log::debug!(%pid, process, entry, label, reason = %Shown(reason), "process ended")
         }

@@ -1,4 +1,4 @@
-//! How a process comes, goes, and changes its definition. The order of steps is the contract of each.
+//! Spawning, exiting and upgrading processes. The order of the steps is each one's contract.
 //!
 //! * [`spawn`], [`exit`], [`upgrade`].
 

@@ -1,4 +1,4 @@
-//! How a process comes: everything that can refuse it goes first, and whatever had happened is undone.
+//! Spawning a process: everything that can refuse it comes first, and a refusal undoes everything before it.
 
 use crate::engine::context::local::{current_pid, with_current};
 use crate::engine::context::starting::{STARTING, Starting, starting};
@@ -28,32 +28,32 @@ use std::collections::HashMap;
 use std::panic::Location;
 use std::ptr;
 
-/// How deep processes may spawn each other from their `init`: each is nested on the stack of the first.
+/// How deeply processes may spawn each other in their `init`: each is nested on the stack of the first.
 const DEPTH: usize = 64;
 
-/// What a spawn costs of the spawner's budget, in messages sent: about what it takes in time. Without it a
-/// process that spawns in a loop is ahead of its children for ever, and their memory is always new.
+/// The cost of a spawn in the spawner's budget, in messages sent: about what it takes in time. Otherwise a process that
+/// spawns in a loop stays ahead of its children for ever, and their memory is always cold.
 const COST: u32 = 8;
 
-/// What a process is spawned with.
+/// The options of a spawn.
 #[derive(Clone, Default)]
 pub(crate) struct Options {
     pub(crate) name: Option<Arc<str>>,
-    /// Whether a process that has the name does as well.
+    /// Whether to return an existing holder of the name.
     pub(crate) or_existing: bool,
     pub(crate) label: Option<Arc<str>>,
     pub(crate) values: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
     pub(crate) bound: SpawnerTie,
     /// `None`: the host's.
     pub(crate) mailbox: Option<Bound>,
-    /// Who looks after the process.
+    /// The supervisor of the process.
     pub(crate) guardian: Option<Arc<dyn Guardian>>,
-    /// Whether a request to stop comes to it as a cancel with reason `Normal`.
+    /// Whether a request to stop is delivered as a cancel with reason `Normal`.
     pub(crate) told_to_stop: bool,
 }
 
 impl Options {
-    /// How the process is to be bound to the one that spawns it, if one does.
+    /// Returns how the process is tied to its spawner.
     fn bound(&self) -> Result<SpawnerTie, SpawnError> {
         match self.bound.asked() {
             Some(option) if crate::engine::context::own::with_own(|_, _, _| ()).is_none() => {
@@ -63,13 +63,13 @@ impl Options {
         }
     }
 
-    /// The bound of its mailbox, if that has one of its own.
+    /// Returns the bound of its mailbox, if it has its own.
     fn mailbox(&self) -> Result<Option<Bound>, SpawnError> {
         Ok(self.mailbox.map(Bound::check).transpose()?)
     }
 }
 
-/// How a process is bound to the one that spawns it, before it runs.
+/// How a process is tied to its spawner before it runs.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct SpawnerTie {
     pub(crate) linked: bool,
@@ -78,7 +78,7 @@ pub(crate) struct SpawnerTie {
 }
 
 impl SpawnerTie {
-    /// The options that ask for it, as they were written.
+    /// Returns the options that require a spawner, as they were written.
     fn asked(self) -> Option<&'static str> {
         match self {
             Self { linked: true, .. } => Some("linked"),
@@ -89,9 +89,9 @@ impl SpawnerTie {
     }
 }
 
-/// What is known of a process before it is there.
+/// The facts about a process before it exists.
 pub(crate) struct PendingSpawn {
-    /// Of the host's record, when the spawn was asked for.
+    /// The life of the host's record when the spawn was requested.
     pub(crate) life: u32,
     pub(crate) kind: &'static ProcessKind,
     pub(crate) entry: &'static &'static str,
@@ -100,47 +100,47 @@ pub(crate) struct PendingSpawn {
     pub(crate) result: Option<Arc<dyn EndWaiter>>,
 }
 
-/// What a process that has started does first. A whole word, as what is returned beside it is: copied as two words
-/// right after one byte was written, a result waits for the cache.
+/// What a process does after its start. A whole word, like the value returned beside it: a result copied as two words
+/// right after one byte was written stalls on the cache.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum First {
     /// A step.
     Step,
-    /// Nothing, until something arrives.
+    /// Waits for input.
     Rest,
 }
 
-/// A process that is about to come, as far as it depends on where it runs. One of `close` and `into_body` is the last.
+/// A process to be spawned, independent of where it runs. Either `close` or `into_body` is called last.
 pub(crate) trait Spawnable {
-    /// Where the tokens of its slot go. Asked when nothing that is known beforehand refuses it.
+    /// Returns the owner of its slot. Called after everything known beforehand has accepted it.
     fn home(&mut self) -> &'static SlotOwner;
-    /// Runs its start, and asks it whether it traps exits. (What most often is no error is one word: wider, each hand
-    /// on the way waits for the cache.)
+    /// Runs its start, and asks whether it traps exits. (The error is boxed, one word: returning a wider result stalls
+    /// on the cache at each call.)
     fn start(&mut self, env: &Environment) -> Result<First, Box<SpawnError>>;
-    /// What it has said to that.
+    /// Returns whether it traps exits.
     fn traps_exits(&self) -> bool;
-    /// Closes and drops one that does not come into being. Returns its panic.
+    /// Closes and drops a process that was refused. Returns its panic.
     fn close(self, reason: &ExitReason) -> Option<ExitReason>;
-    /// What runs from now on.
+    /// Returns the process to run.
     fn into_body(self) -> Body;
     /// Queues it for its first step.
     fn queue(host: &'static Scheduler, token: Token);
 }
 
-/// What a start runs in.
+/// The environment of a start.
 #[derive(Clone)]
 pub(crate) struct Environment {
     pub(crate) host: &'static Scheduler,
     pub(crate) pid: Pid,
     pub(crate) parent: Option<Pid>,
-    /// What it hands on to those that it spawns.
+    /// The values that it passes on to the processes that it spawns.
     pub(crate) values: Option<Values>,
-    /// How many starts it is inside of.
+    /// The depth of nested starts.
     pub(crate) depth: usize,
 }
 
-/// A process that any permit may run: it starts on the thread that spawns it.
+/// A process for the workers: it starts on the spawner's thread.
 struct OnAnyWorker<P, F> {
     host: &'static Scheduler,
     process: P,
@@ -194,7 +194,7 @@ where
 }
 
 impl Scheduler {
-    /// Spawns `process` with what `start` makes of it.
+    /// Spawns `process`, started by `start`.
     #[inline]
     pub(crate) fn spawn<P: Process + Send>(
         &'static self,
@@ -205,7 +205,7 @@ impl Scheduler {
         self.start_process(birth, OnAnyWorker { host: self, process, start: Some(start), traps: false })
     }
 
-    /// Brings a process into being, and takes what it keeps out of `birth`.
+    /// Spawns a process, consuming parts of `birth`.
     #[inline]
     pub(crate) fn start_process<N: Spawnable>(
         &'static self,
@@ -235,10 +235,10 @@ impl Scheduler {
             crate::engine::backpressure::entry_points::limit(token.slot(), pid.generation(), mailbox);
         }
         if let Some(Options { guardian, told_to_stop, .. }) = birth.options.as_deref() {
-            // Before the gate too: the thread that has closed it does not tell what is supervised.
+            // Before the gate: the thread that closes it does not tell supervised processes.
             token.describe(guardian.is_some(), *told_to_stop);
         }
-        // In the table first, then through the gate: a thread that closes the gate and then looks for processes, to
+        // First into the table, then through the gate: a thread that closes the gate and then visits all processes, to
         // tell them, finds each one that was let in. (The fences of the gate order the two.)
         if !self.enter(birth.life, self.lane()) {
             token.close();
@@ -275,7 +275,7 @@ impl Scheduler {
             bind(bound, &mut token, pid);
         }
         *token.body() = Some(spawned.into_body());
-        // Laid down, or queued for its first step.
+        // Parked, or queued for its first step.
         let token = if first == First::Rest { token.park_idle() } else { Some(token) };
         if let Some(token) = token {
             N::queue(self, token.put_down());
@@ -295,7 +295,7 @@ impl Scheduler {
         slot.permit.store(u16::MAX, Ordering::Relaxed);
     }
 
-    /// What may refuse a process before its own code runs: its name, and the hooks.
+    /// Calls what may refuse a process before its own code runs: the registration of its name, and the hooks.
     #[inline]
     fn admit(&'static self, token: &Token, pid: Pid, name: Option<&Arc<str>>) -> Result<(), SpawnError> {
         if let Some(name) = name {
@@ -330,7 +330,7 @@ impl Scheduler {
         cold_state.guardian = guardian;
     }
 
-    /// Takes back all that had happened for a process that does not start.
+    /// Undoes everything for a process that does not start.
     fn bury_unborn(
         &'static self,
         mut token: Token,
@@ -358,13 +358,13 @@ impl Scheduler {
         self.give_place_back();
     }
 
-    /// What the process was labelled with, if it was.
+    /// Returns the label of the process, if it has one.
     #[cold]
     pub(crate) fn label(&self, pid: Pid) -> Option<Arc<str>> {
         lock(&self.labels).get(&pid).cloned()
     }
 
-    /// What hooks and logs are told of a process.
+    /// Returns the description for hooks and logs.
     pub(crate) fn describe(&self, slot: &Slot, pid: Pid) -> Started {
         let metadata = &slot.metadata;
         let (process, entry) = metadata.names().unwrap_or(("?", "?"));
@@ -372,7 +372,7 @@ impl Scheduler {
     }
 }
 
-/// Binds a process that has not begun to the one that spawns it, which runs or starts on this thread.
+/// Ties a process that has not started to its spawner, which runs or starts on this thread.
 fn bind(bound: SpawnerTie, token: &mut Token, child: Pid) {
     crate::engine::context::own::with_own(|_, me, cold_state| {
         let (links, spawned) = (cold_state.links(), token.make_cold_state().links());
@@ -388,12 +388,12 @@ fn bind(bound: SpawnerTie, token: &mut Token, child: Pid) {
     });
 }
 
-/// While one lives, this thread starts a process: what is spawned meanwhile is its child, and on its host.
+/// While alive, this thread starts a process: processes spawned meanwhile are its children, on its host.
 pub(crate) struct Inside {
     outer: Starting,
-    /// What the thread had to hand on, if that or this process's is anything.
+    /// The thread's previous values, if they or the new ones exist.
     values: Option<Option<Values>>,
-    /// The time that the thread went by.
+    /// The thread's previous clock.
     told: ClockOverride,
 }
 
@@ -416,14 +416,14 @@ impl Drop for Inside {
     }
 }
 
-/// Runs `body` while another thread starts the process: what runs here meanwhile is no part of any start.
+/// Runs `body` while another thread starts the process, outside of that start.
 pub(crate) fn while_started_elsewhere<R>(env: &Environment, body: impl FnOnce() -> R) -> R {
     let outer = STARTING.replace(Starting { depth: env.depth, process: None });
     let _restore = defer(|| STARTING.set(outer));
     body()
 }
 
-/// The host that the calling thread runs or starts a process of.
+/// Returns the host whose process the calling thread runs or starts.
 pub(crate) fn current_host() -> Option<&'static Scheduler> {
     starting().map(|(host, _)| host).or_else(|| with_current(|context| context.map(|context| context.host)))
 }

@@ -1,31 +1,32 @@
-//! How the threads of a host drive its reactor, so that what comes from the system needs no thread in between.
+//! Driving a host's reactor on its own threads, so that events of the system need no thread in between.
 //!
 //! * D1 The sleeper that keeps the timers, the poller, parks in the reactor instead of on its own. A host with a
-//!   reactor always has one while anybody sleeps.
-//! * D2 What the reactor, or a task, wakes there is queued where its last permit looks, and no thread is called for it:
-//!   D3 when the reactor has told all that the system had, or would wait though something is queued, the poller does
-//!   sleep:S3, with the fence before it; it finds the work, gets up and runs it, and calls others if there is more than
-//!   one thread can do (sleep:F3).
-//! * D4 A thread that runs processes visits the reactor every so many steps, without waiting; D5 if that has queued
-//!   any, it announces (sleep:P2 to P5), once for all.
-//! * D6 Tasks of the reactor are code of others, which may take long. So they run in visits only, where the thread has
-//!   a permit, does not search, and can be taken over as in a step (`visiting`). While there are tasks, a thread that
-//!   has found nothing visits before it lies down, and a poller that the reactor has let go gets up.
-//! * D7 Who drives is decided by a lock of the reactor's that is only ever tried. A thread that is not let in goes on,
-//!   or, as the poller, rests on its own for [`RETRY`]. If all threads are in long steps, one of the reactor's own
+//!   reactor always has one while any thread sleeps.
+//! * D2 Processes that the reactor, or a task, wakes there are queued where the poller's last permit looks, and no
+//!   thread is called for them: D3 when the reactor has delivered all events of the system, or would wait though
+//!   something is queued, the poller does sleep:S3, with the fence before it; it finds the work, gets up and runs it,
+//!   and calls other threads if there is more than one can do (sleep:F3).
+//! * D4 A thread that runs processes polls the reactor every so many steps, without waiting; D5 if that has queued any,
+//!   it announces them (sleep:P2 to P5), once for all.
+//! * D6 Tasks of the reactor are foreign code, which may take long. So they run in such visits only, where the thread
+//!   has a permit, does not search, and can be taken over as in a step (`visiting`). While there are tasks, a thread
+//!   that has found nothing visits before it parks, and a poller that the reactor releases gets up.
+//! * D7 A lock of the reactor's, which is only ever tried, decides who drives. A thread that does not get it goes on
+//!   or, as the poller, parks on its own for [`RETRY`]. If all threads are in long steps, one of the reactor's own
 //!   drives, called by the watchdog.
 //!
-//! *No work is missed* (see `sleep`): D2 leaves out sleep:P2 to P5. The poller does sleep:S3 after it, so it is as if
-//! what was queued had been there when the thread lay down: it gets up for it, or another thread searches, and looks
-//! after that. If a thread has taken it off the list meanwhile it searches.
+//! *No work is missed* (see `sleep`): D2 omits sleep:P2 to P5. The poller does sleep:S3 after it, so the work counts as
+//! queued before the thread parked: it gets up for it, or another thread searches, and looks after that. If a thread
+//! has taken the poller off the list meanwhile, the poller searches.
 //!
 //! *No call is missed*: a thread that calls the poller notes that under the lock that also guards the waker of the wait
-//! ([`Worker::unpark`](crate::engine::workers::worker::Worker::unpark)). The wait leaves the waker there and then looks
-//! for the note under the same lock: either it finds the note, or the caller finds the waker, and the reactor is woken.
+//! ([`Worker::unpark`](crate::engine::workers::worker::Worker::unpark)). The wait stores its waker there and then
+//! checks the note under the same lock: either it finds the note, or the caller finds the waker, and the reactor is
+//! woken.
 //!
-//! A task that is ready after D6's visit (it has yielded there, or a thread woke it since) runs in the wait, on a
-//! thread that counts as asleep; if it takes long, that is a permit less meanwhile. A call, and D2, are heard after
-//! some dozens of tasks.
+//! A task that becomes ready after D6's visit (it has yielded there, or a thread woke it since) runs in the wait, on a
+//! thread that counts as asleep; if it takes long, one permit is idle meanwhile. A call, and D2, take effect after some
+//! dozens of tasks.
 
 use crate::engine::context::local::ThreadContext;
 use crate::engine::host::Scheduler;
@@ -37,36 +38,35 @@ use std::ptr;
 use std::task::Waker;
 use std::time::Duration;
 
-/// How exact the waits of a reactor are: Tokio's are whole milliseconds, as are those of the system call beneath. A
-/// poller that has a timer due sooner rests on its own, so that the timer is exact and what the system has waits for
-/// it.
+/// The precision of a reactor's waits: Tokio's are whole milliseconds, as are those of the system call beneath. A
+/// poller with an earlier timer parks on its own, so that the timer is exact, and events of the system wait for it.
 const EXACT: Duration = Duration::from_millis(2);
 
-/// How long a poller that was not let in rests before it tries again.
+/// How long a poller that did not get the lock parks before it retries.
 const RETRY: Duration = Duration::from_millis(1);
 
 thread_local! {
-    /// The host whose reactor this thread drives.
+    /// The host whose reactor this thread is driving.
     static DRIVES: Cell<*const Scheduler> = const { Cell::new(ptr::null()) };
     /// Whether that has queued processes of the host.
     static QUEUED: Cell<bool> = const { Cell::new(false) };
-    /// While it waits there, what ends that.
+    /// The waker that ends its wait there.
     static WAITS: RefCell<Option<Waker>> = const { RefCell::new(None) };
 }
 
-/// D2: a process of `host` has been queued. Returns whether this thread drives the reactor of that host: then
+/// D2: a process of `host` was queued. Returns whether this thread drives that host's reactor and so takes care of it.
 /// it sees to that.
 #[inline]
 pub(crate) fn is_seen_to(host: &Scheduler) -> bool {
     let drives = ptr::eq(DRIVES.get(), host);
     if drives && !QUEUED.replace(true) {
-        // A wait is to end before it blocks.
+        // A wait must end before it blocks.
         let _gone = WAITS.try_with(|waits| waits.borrow().as_ref().map(Waker::wake_by_ref));
     }
     drives
 }
 
-/// From here on the wait of `thread`, which is this one, is ended by `waker`. Returns whether it is to end at once.
+/// Stores the waker that ends the wait of `thread`, which is this one. Returns whether it must end at once.
 fn rests_with(thread: &Worker, waker: &Waker) -> bool {
     WAITS.with_borrow_mut(|waits| {
         if !waits.as_ref().is_some_and(|own| own.will_wake(waker)) {
@@ -89,7 +89,7 @@ impl ThreadContext {
             waited = driver.wait(patience, &mut |waker| QUEUED.get() || rests_with(thread, waker));
         };
         if self.drive(wait) && self.host.is_stopped() {
-            // shutdown:L3: there is no sleep:S3 any more.
+            // shutdown:L3: no sleep:S3 follows any more.
             self.host.announce();
         }
         thread.rests_no_more();
@@ -97,7 +97,7 @@ impl ThreadContext {
         if !waited {
             park(Some(patience.map_or(RETRY, |patience| patience.min(RETRY))));
         } else if driver.has_tasks() {
-            // If it has lost its permit, the next poller does.
+            // If it has lost its permit, the next poller looks.
             let _is_up = self.host.idle.get_up(self.index);
         }
     }
@@ -120,12 +120,12 @@ impl ThreadContext {
         }
     }
 
-    /// Returns whether there are tasks to run before this thread lies down.
+    /// Returns whether there are tasks to run before this thread parks.
     pub(crate) fn has_tasks(&self) -> bool {
         self.host.has_driver && self.user.driver().is_some_and(|driver| driver.has_tasks())
     }
 
-    /// Runs `body`, which drives the reactor: as code from outside. Returns whether it has queued processes of the
+    /// Runs `body`, which drives the reactor, as outside code. Returns whether it has queued processes of the host.
     /// host.
     fn drive(&self, body: impl FnOnce()) -> bool {
         struct Outside;
@@ -146,7 +146,7 @@ impl ThreadContext {
 }
 
 impl Scheduler {
-    /// D7: for the watchdog, at each of its ticks.
+    /// D7: called by the watchdog at each of its ticks.
     pub(crate) fn tend_reactor(&self) {
         if self.has_driver
             && let Some(user) = self.user()
@@ -156,8 +156,8 @@ impl Scheduler {
         }
     }
 
-    /// Returns whether the calling thread drives the host's reactor, so that it must not wait for what only that can
-    /// bring.
+    /// Returns whether the calling thread drives the host's reactor, so that it must not wait for anything that only
+    /// the reactor can bring.
     pub(crate) fn is_reactor_here(&self) -> bool {
         ptr::eq(DRIVES.get(), self)
             || self.has_driver

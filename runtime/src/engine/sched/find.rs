@@ -1,40 +1,40 @@
 //! Where a thread finds its next process.
 //!
-//! The order: the run-next slot, then the hot end of the own deque, the own permit's inject queue, the global queue
+//! The order: the run-next slot, the hot end of the thread's own deque, its permit's inject queue, the global queue
 //! (one, and a batch of at most [`BATCH`] more into the own deque), and half of a random victim's deque, oldest first.
 //!
 //! # How long a process waits
 //!
-//! Three exceptions keep anyone from waiting for ever:
+//! Three exceptions prevent starvation:
 //! * after every [`FAIR`] steps, and at the first time slice after each tick of the
-//!   [`watchdog`](crate::engine::sched::watchdog), one of the far ends comes first, one after the other: global queue,
-//!   own inject queue, cold end of the own deque; in every second round what threads without a permit have left instead
-//!   of the inject queue. If nothing is there, it looks at the own inject queue, and at that of one permit after the
-//!   other, whose thread may have no core. At a tick, and at every fourth visit, the time is looked at, too;
+//!   [`watchdog`](crate::engine::sched::watchdog), one of the far ends comes first, in rotation: global queue, own
+//!   inject queue, cold end of the own deque; in every second round, work left by threads without a permit instead of
+//!   the inject queue. If that is empty, the thread looks at its own inject queue, and at that of another permit in
+//!   rotation, whose thread may not be running. At a tick, and at every fourth visit, it checks the clock, too;
 //! * after [`STREAK`] time slices in a row from the run-next slot the deque comes first;
 //! * a process that has used its time slice goes to the global queue, never back to a hot end (see `step`).
 //!
 //! And time slices are bounded: by [`BUDGET`](crate::process::slice::BUDGET) events, and by time (`slice`): a time
-//! slice ends with the event that is at work at the second tick after it began. Ticks are a quarter of the stall limit
-//! apart, 2.5 ms at most. So with e for the longest that one event takes (one message method, one poll of a future up
-//! to where it waits):
+//! slice ends with the event in progress at the second tick after it began. Ticks are a quarter of the stall limit
+//! apart, at most 2.5 ms. Let e be the longest time of one event (one message method, one poll of a future up to where
+//! it waits). Then:
 //! * a time slice takes at most 128 events, and at most two ticks and e: 5 ms and e;
-//! * a thread visits a far end after 20 steps, and at least once in a tick and a time slice; so each of the four at
-//!   least once in 45 ms and 6 e, with time slices as long as they may be, the global queue and the deque twice as
-//!   often, and an inject queue at each visit while the others are empty; one process is taken at a visit. So one that
-//!   stands in line behind n others has a permit's turn at the latest after n + 1 visits (and after as many time slices
-//!   more as it owes, see `step`); most often long before that, since idle permits take from all queues;
-//! * what waits in the run-next slot or the deque behind one event that does not end is not bound to it: others take
-//!   from the deque at once, from the slot after two ticks (`stall`, detector:J1); and if all permits are in such
+//! * a thread visits a far end after 20 steps, and at least once per tick plus time slice; so each of the four at least
+//!   once in 45 ms and 6 e with the longest time slices, the global queue and the deque twice as often, and an inject
+//!   queue at each visit while the others are empty; each visit takes one process. So a process behind n others in a
+//!   queue gets a permit after at most n + 1 visits (plus its deficit in time slices, see `step`); usually long before
+//!   that, since idle permits take from all queues;
+//! * processes in the run-next slot or the deque behind an event that does not end are not bound to it: other threads
+//!   take from the deque at once, from the slot after two ticks (`stall`, detector:J1); and if all permits are in such
 //!   events, one of them goes to another thread after five quarters of the stall limit (detector:J2): 12.5 ms, and the
 //!   time that the system takes to wake a thread.
 //!
-//! What is not bounded is how many others are ready at the same time: there are as many time slices at once as permits.
+//! There is no bound on how many processes are ready at once: as many run at a time as there are permits.
 //!
 //! A thread that finds nothing looks again: [`TIGHT`] times at once, then, while another thread is awake and might push
-//! something, up to [`SPINS`] times with growing pauses, then it parks as `sleep` says. Yielding the thread instead of
-//! pausing was measured on the prototype: the kernel brings a yielding thread back late (a message into an idle system
-//! took 9.5 µs against 4.3). Work that is found starts the count anew.
+//! something, up to [`SPINS`] times with growing pauses, then it parks as described in `sleep`. Yielding the thread
+//! instead of pausing was measured on the prototype: the kernel resumes a yielding thread late (a message into an idle
+//! system took 9.5 µs instead of 4.3). Finding work restarts the count.
 
 use super::run_loop::Next;
 use super::spare::RestStep;
@@ -45,39 +45,39 @@ use crate::env::clock::Moment;
 use crate::slots::Token;
 use crate::sync::{Ordering, Steal, spin};
 
-/// After how many steps a far end comes first. (Counted by what was spent, it came so often where each time slice takes
-/// all its budget that a receiver was taken away from those who send to it: then their messages cross between the
-/// cores, at five times the price. In time it is bounded by the ticks.)
+/// After how many steps a far end comes first. (Counting the spent budget instead was so frequent with full time slices
+/// that a receiver was moved away from its senders: then messages cross between cores, at five times the cost. In time
+/// this is bounded by the ticks.)
 const FAIR: u64 = 20;
 
-/// Every how many visits to far ends the clock is read, timers are looked at, and the reactor.
+/// After how many visits to far ends the thread checks the clock, the timers, and the reactor.
 const CLOCK: u32 = 4;
 
-/// How many steps in a row may come from the run-next slot.
+/// How many time slices in a row may come from the run-next slot.
 const STREAK: u32 = 64;
 
-/// How many more processes one visit to the global queue brings.
+/// How many more processes a visit to the global queue takes.
 const BATCH: usize = 16;
 
-/// The most that one theft takes. Half of a deque, but each item costs the thief a fence: a bound on the pause.
+/// The most that one theft takes. Half of a deque, but each item costs the thief a fence: this bounds the pause.
 const THEFT: usize = 256;
 
-/// How many looks without a pause.
+/// The number of looks without a pause.
 const TIGHT: u32 = 4;
 
-/// How many looks with a growing pause before parking.
+/// The number of looks with a growing pause before parking.
 const SPINS: u32 = 12;
 
 impl ThreadContext {
-    /// Returns what to do next, after a look at what `handoff` and the watchdog have to say.
+    /// Returns what to do next, after checking for requests of `handoff` and the watchdog.
     #[cold]
     pub(super) fn next_when_called(&self) -> Next {
         if let Some(pinned_thread) = self.pinned_thread {
-            // Always so on the thread of a pinned process: there is one that it may run.
+            // Always taken on the thread of a pinned process, which runs only that.
             return self.next_of_pinned(pinned_thread);
         }
         if self.thread.take_tick() {
-            // Far ends come first.
+            // A far end comes first.
             self.fair.set(self.thread.counters.steps.get().saturating_sub(FAIR));
             self.keep_time();
         }
@@ -98,7 +98,7 @@ impl ThreadContext {
         }
     }
 
-    /// The next process from this thread's own queues, and the global one.
+    /// Takes the next process from this thread's own queues, and the global one.
     #[inline]
     pub(super) fn take_near(&self) -> Option<Token> {
         let steps = self.thread.counters.steps.get();
@@ -123,7 +123,7 @@ impl ThreadContext {
             .or_else(|| self.thread.take_run_next())
     }
 
-    /// What is done every [`FAIR`] steps.
+    /// Visits a far end, every [`FAIR`] steps.
     #[inline(never)]
     fn be_fair(&self) -> Option<Token> {
         let visit = self.visits.get().wrapping_add(1);
@@ -133,7 +133,7 @@ impl ThreadContext {
             self.visit_reactor();
         }
         if !self.deque.is_empty() {
-            // With the fence that pushes to the own deque leave out.
+            // With the fence that pushes to the own deque omit.
             self.host.announce();
         }
         let token = self.take_far(visit).or_else(|| self.take_outside(visit))?;
@@ -141,7 +141,7 @@ impl ThreadContext {
         Some(token)
     }
 
-    /// One of the ends that nearer ones could hide for ever.
+    /// Takes from one of the ends that nearer ones could starve.
     fn take_far(&self, visit: u32) -> Option<Token> {
         match visit % 3 {
             0 => self.host.global.pop(),
@@ -154,7 +154,7 @@ impl ThreadContext {
         }
     }
 
-    /// What has been sent from outside to a process of this permit, or of the one whose time slice it is.
+    /// Takes a process that was woken from outside: of this permit, or of the next one in rotation.
     fn take_outside(&self, visit: u32) -> Option<Token> {
         let permits = &self.host.permits;
         let other: &Permit = &permits[visit as usize % permits.len()];
@@ -164,8 +164,8 @@ impl ThreadContext {
             .find_map(|permit| permit.inject.pop())
     }
 
-    /// What a thread without a permit has left behind: the next in line is visited, and goes to the end of the line if
-    /// it has more.
+    /// Takes from the deque of a thread without a permit: the next in line, which goes to the end of the line if it has
+    /// more.
     fn take_left(&self) -> Option<Token> {
         let left = self.host.left.pop()?;
         let thread = self.host.threads.get(left)?;
@@ -175,9 +175,9 @@ impl ThreadContext {
         found
     }
 
-    /// One of what was sent from outside. As with the global queue, a look first: the queue's own `pop` has a fence for
-    /// one that is empty, twenty cycles in each time slice. What comes right after the look is announced by the thread
-    /// that pushes it.
+    /// Takes a process that was woken from outside. As with the global queue, checks first: the queue's own `pop` costs
+    /// a fence, twenty cycles per time slice, even when it is empty. A push right after the check is announced by its
+    /// thread.
     #[inline]
     fn take_inject(&self) -> Option<Token> {
         let inject = &self.permit.get().inject;
@@ -189,8 +189,8 @@ impl ThreadContext {
         Some(token)
     }
 
-    /// One from the global queue, and a batch that goes to the own deque: newest first, so that its owner, who takes
-    /// from the hot end, runs them in their order.
+    /// Takes one from the global queue, and a batch into the own deque: newest first, so that the owner, which takes
+    /// from the hot end, runs them in order.
     #[inline]
     fn take_global(&self) -> Option<Token> {
         let global = &self.host.global;
@@ -215,8 +215,8 @@ impl ThreadContext {
         }
     }
 
-    /// Looks everywhere until there is something, or the thread is to rest or to end. `searching`: it counts as
-    /// searching already.
+    /// Searches all queues until there is work, or the thread must rest or exit. `searching`: it already counts as
+    /// searching.
     #[cold]
     pub(super) fn search(&self, searching: bool) -> Next {
         let (mut searching, mut visited) = (searching, false);
@@ -235,7 +235,7 @@ impl ThreadContext {
             }
             let is_due = self.is_timer_due();
             if is_due || !visited && self.has_tasks() {
-                // Not as one that searches: others rely on it to look soon. (driving:D6)
+                // Not while searching: other threads rely on a searcher to look soon. (driving:D6)
                 if searching && self.host.idle.stop_searching() && self.host.has_work() {
                     self.host.announce();
                 }
@@ -246,8 +246,8 @@ impl ThreadContext {
                 if self.thread.attention() != 0 {
                     return self.next_when_called();
                 }
-                // rest:T1: what a timer has queued here is announced to no thread, as in a time slice; so this thread
-                // does not lie down before it has looked, whether or not it may search.
+                // rest:T1: work that a timer has queued here is not announced, as in a time slice; so this thread looks
+                // before it parks, whether or not it may search.
                 if let Some(token) = self.take_near() {
                     if self.host.has_work() || self.host.has_unkept_timers() {
                         self.host.announce();
@@ -298,7 +298,7 @@ impl ThreadContext {
             .or_else(|| self.steal())
     }
 
-    /// What the thread that had this permit before has left: what it was to run next, or half of its deque.
+    /// Takes what the previous thread of this permit has left: its run-next slot, or half of its deque.
     fn take_behind(&self, behind: usize) -> Option<Token> {
         let thread = self.host.threads.get(behind)?;
         let found =
@@ -306,7 +306,7 @@ impl ThreadContext {
         found.inspect(|_| self.thread.counters.steals.add(1))
     }
 
-    /// Half of a random victim's deque, or one from an inject queue.
+    /// Takes half of a random victim's deque, or one from an inject queue.
     fn steal(&self) -> Option<Token> {
         let (threads, permits) = (self.host.idle.high(), self.host.permits.len());
         let count = threads.max(permits);

@@ -1,4 +1,4 @@
-//! How the threads of a host start and end.
+//! Starting and ending the threads of a host.
 
 use crate::engine::context::local::ThreadContext;
 use crate::engine::host::Scheduler;
@@ -11,25 +11,25 @@ use std::io;
 use std::ptr;
 
 thread_local! {
-    /// The host whose thread this is, whatever it does now.
+    /// The host that this thread belongs to, whatever it is doing.
     static OF_HOST: Cell<*const Scheduler> = const { Cell::new(ptr::null()) };
 }
 
-/// Returns whether the calling thread is one of a host's, also while its process blocks.
+/// Returns whether the calling thread belongs to a host, even while its process blocks.
 pub(crate) fn is_of_a_host() -> bool {
-    // Not there any more in the destructors of a thread's own variables.
+    // Inaccessible in the destructors of a thread's own thread-locals.
     !OF_HOST.try_with(Cell::get).unwrap_or(ptr::null()).is_null()
 }
 
 impl Scheduler {
-    /// Starts a thread for each permit that has had none. What was spawned before runs now.
+    /// Starts a thread for each permit that has had none: processes spawned before run now.
     pub(crate) fn start(&'static self) -> io::Result<()> {
         crate::util::panics::install_hook();
         let mut launched = lock(&self.launched);
         while *launched < self.permits.len() {
             let permit = *launched;
             let thread = self.idle.begin(permit);
-            // A thread that cannot be started leaves the host with those that could: the caller shuts it down.
+            // If a thread cannot be started, the host keeps the others: the caller shuts it down.
             self.start_thread(thread, Some(permit))?;
             *launched += 1;
         }
@@ -57,8 +57,7 @@ impl Scheduler {
         Ok(true)
     }
 
-    /// Starts one more thread, without a permit, on a host that has been stopped: it runs what is left in the queues,
-    /// and ends.
+    /// Starts one more thread, without a permit, on a host that was stopped: it runs the remaining work and ends.
     pub(crate) fn start_last_thread(&'static self) {
         let thread = self.idle.begin_last();
         match self.start_thread(thread, None) {
@@ -93,7 +92,7 @@ impl Scheduler {
     fn run_thread(&'static self, index: usize, permit: Option<usize>) {
         let Some(thread) = self.threads.get(index) else { unreachable!("made before its thread was started") };
         if let Some(deque) = thread.occupy(self) {
-            // Not there any more when the host has been shut down: what is left there is ended without.
+            // Gone if the host has been shut down: the remaining work is ended without it.
             let user = self.user().unwrap_or_default();
             let context = ThreadContext::new(self, user, (index, thread), permit, deque);
             if permit.is_none() {
@@ -106,13 +105,13 @@ impl Scheduler {
         self.serve_line();
     }
 
-    /// Returns whether the calling thread is one of this host's, whatever it does now: it would have to end first in a
+    /// Returns whether the calling thread belongs to this host, whatever it is doing: it would have to end first in a
     /// shutdown.
     pub(crate) fn has_this_thread(&self) -> bool {
         OF_HOST.try_with(Cell::get).is_ok_and(|host| ptr::eq(host, self))
     }
 
-    /// Runs `body` on a thread of the host, for as long as the thread is that.
+    /// Runs `body` on a thread of the host, as that thread's life.
     pub(crate) fn inhabit(&'static self, context: &ThreadContext, body: impl FnOnce(&ThreadContext)) {
         OF_HOST.set(self);
         crate::env::clock::go_by(self.clock_override());

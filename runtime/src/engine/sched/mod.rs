@@ -1,11 +1,11 @@
-//! The run loop: how a thread finds a process, runs a step of it, and comes to rest.
+//! The run loop: how a thread finds a process, runs a step of it, and parks.
 //!
 //! * [`run_loop`]: run, park or exit;
 //! * [`find`]: where the next process comes from, in order;
 //! * [`step`]: running a process for one time slice;
-//! * [`slot_owner`]: what slots ask of their host: scheduling, bounds, timers, dead letters;
-//! * [`driving`]: how sleeping threads drive timers and the reactor; [`spare`]: threads without a permit;
-//! * [`launch`]: how threads start and end; [`watchdog`]: the thread that looks for long steps.
+//! * [`slot_owner`]: the host as the owner of slots: scheduling, bounds, timers, dead letters;
+//! * [`driving`]: sleeping threads as drivers of timers and the reactor; [`spare`]: threads without a permit;
+//! * [`launch`]: starting and ending threads; [`watchdog`]: the thread that looks for long steps.
 
 pub(crate) mod driving;
 pub(crate) mod find;

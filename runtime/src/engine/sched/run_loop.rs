@@ -1,10 +1,10 @@
 //! The run loop of a thread.
 //!
-//! What a thread does next is a value, [`Next`]: run a process, park, or exit. Nothing below [`ThreadContext::next`]
-//! blocks, so the thread that carries a `Next` out need not be the one that it is for: [`ThreadContext::run`] does it
-//! for its own thread, and a single thread could do it for several contexts in turn.
+//! The next action of a thread is a value, [`Next`]: run a process, park, or exit. Nothing below
+//! [`ThreadContext::next`] blocks, so any thread may execute a `Next`: [`ThreadContext::run`] does so for its own
+//! thread, and a single thread could do so for several contexts in turn.
 //!
-//! [`find`](super::find) says where the next process comes from, [`spare`](super::spare) how a thread comes to rest.
+//! [`find`](super::find) describes where the next process comes from, [`spare`](super::spare) how a thread parks.
 
 use super::spare::{Rest, RestStep};
 use super::step::StepScratch;
@@ -14,24 +14,23 @@ use crate::slots::Token;
 use crate::sync::{Ordering, fence};
 use crate::util::panics::{Site, contain};
 
-/// What a thread does next.
+/// The next action of a thread.
 pub(crate) enum Next {
     /// Run a time slice of this process.
     Run(Token),
-    /// Park as this says, then go on with [`ThreadContext::resume`].
+    /// Park in this way, then continue with [`ThreadContext::resume`].
     Park(Rest),
-    /// End: the host has stopped, or the thread has been a spare for too long.
+    /// Exit: the host has stopped, or the thread has been a spare for too long.
     Exit,
 }
 
 impl ThreadContext {
-    /// Runs processes until the thread is to end.
+    /// Runs processes until the thread must exit.
     pub(crate) fn run(&self) {
         let mut scratch = StepScratch::new(self.thread);
         while let Err(panic) = contain(Site::Turn, || self.run_with(&mut scratch)) {
             if let Err(panic) = self.panicked_anew(&mut scratch, panic) {
-                // All code of users is under guard; should a panic come from elsewhere all the same, it does not cost
-                // the permit.
+                // All user code is under guard; a panic from elsewhere must not cost the permit either.
                 crate::util::log::error!(%panic, "a panic came from between the turns of processes");
                 let _panic = contain(Site::Backstop, || scratch = StepScratch::new(self.thread));
                 crate::engine::context::values::forget_values();
@@ -63,7 +62,7 @@ impl ThreadContext {
         }
     }
 
-    /// Parks this thread until there is a process to run, and returns that; `None` when the thread is to end.
+    /// Parks this thread until there is a process to run, and returns it; `None` when the thread must exit.
     #[cold]
     fn carry_out(&self, mut next: Next) -> Option<Token> {
         loop {
@@ -106,8 +105,8 @@ impl ThreadContext {
         }
     }
 
-    /// Exits, unless work is left anywhere when the host has stopped, be it in the run-next slot of a thread that is in
-    /// a step (shutdown:L1).
+    /// Exits, unless there is work left when the host has stopped, even in the run-next slot of a thread in a step
+    /// (shutdown:L1).
     #[cold]
     pub(super) fn exit(&self) -> Next {
         if self.pinned_thread.is_some() || !self.host.is_stopped() {

@@ -1,4 +1,4 @@
-//! What a host is to the slots of its processes: it wakes them, bounds their mailboxes, keeps their time, and takes
+//! The host as the owner of its processes' slots: wakes them, bounds their mailboxes, keeps their timers, and takes
 //! their dead letters.
 
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Internal, Sink};
@@ -98,7 +98,7 @@ impl Sink for Scheduler {
             DeadLetterReason::Expired => self.dead_expired.add_shared(1),
             DeadLetterReason::Withdrawn => self.dead_withdrawn.add_shared(1),
         }
-        // Dropping the message is user code too, with or without a hook, and so is a subscriber.
+        // Dropping the message is user code too, with or without a hook, and so is a log subscriber.
         let outcome = contain(Site::DeadLetterHook, || {
             crate::engine::host::hooks::log_dead_letter(&letter);
             let mut letter = Some(letter);

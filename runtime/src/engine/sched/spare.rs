@@ -1,8 +1,8 @@
-//! How a thread rests: asleep with a permit, or as a spare thread without one.
+//! How a thread rests: parked with a permit, or as a spare thread without one.
 //!
-//! Both are one [`Rest`], since a sleeper may lose its permit without being woken (`handoff`, handoff:B1): it finds out
-//! when it wakes. A thread that has been spare for as long as the builder says ends; so a sleeper sleeps no longer
-//! than that either while there are more threads than permits.
+//! Both are one [`Rest`], since a parked thread may lose its permit without being woken (`handoff`, handoff:B1): it
+//! learns of that when it wakes. A thread that has been spare for the configured time ends; so while there are more
+//! threads than permits a thread with a permit parks no longer than that either.
 
 use crate::engine::context::local::ThreadContext;
 use crate::engine::permits::handoff::{Attended, RestOutcome};
@@ -12,19 +12,19 @@ use crate::env::clock::{Moment, forget_now, instant_now};
 use crate::sync::park;
 use std::time::{Duration, Instant};
 
-/// How a thread parks, and what it goes on with afterwards.
+/// How a thread parks, and how it continues.
 pub(crate) enum Rest {
     /// For a permit, or with one.
     Permit(PermitRest),
-    /// The thread of a pinned process, until there is something in its inbox.
+    /// For the thread of a pinned process, until there is something in its inbox.
     Inbox(&'static PinnedThread),
 }
 
 pub(crate) struct PermitRest {
-    /// Whether it is to look at all queues once more (sleep:S3).
+    /// Whether it searches all queues once more (sleep:S3).
     looks_again: bool,
     is_poller: bool,
-    /// When it ends, if it is spare until then; never, if that is too far away.
+    /// When it ends if it is spare until then; never, if that is too far away.
     expires: Option<Option<Instant>>,
     park: Park,
 }
@@ -35,12 +35,12 @@ enum Park {
     Lookout(Option<Duration>),
 }
 
-/// What came of resting.
+/// The result of a step of resting.
 pub(crate) enum RestStep {
     /// The thread has a permit, and counts as searching.
     Up,
     Park(PermitRest),
-    /// The thread is to end.
+    /// The thread must end.
     Ended,
 }
 
@@ -60,11 +60,10 @@ impl ThreadContext {
         }
     }
 
-    /// handoff:A1 to handoff:A4 of the hand-off: the thread has been called. Returns how it rests if it gives its
-    /// permit away.
+    /// handoff:A1 to handoff:A4: the thread has been called. Returns how it rests if it gives its permit away.
     pub(super) fn attend(&self) -> Option<RestStep> {
         self.thread.heed();
-        // Before it gives up its permit: so the process is not in anybody's hands when all permits sleep.
+        // Before it gives up its permit: so the process is in a queue when all permits sleep.
         self.keep_for_others();
         let Attended::StandsBy(next) = self.host.idle.attend(self.index) else { return None };
         self.pass_on(next);
@@ -73,14 +72,14 @@ impl ThreadContext {
         Some(self.rest(false, false))
     }
 
-    /// The thread has no permit any more: `next` has it, if there is one, and there is a thread more to block with.
+    /// Hands on the permit to `next`, if there is one; then one more thread may block.
     fn pass_on(&self, next: Option<usize>) {
         next.into_iter().for_each(|next| self.host.unpark(next));
-        // A thread that is woken by that is not to run here.
+        // A thread that this wakes must not run here.
         self.step_out(|| self.host.serve_line());
     }
 
-    /// Moves what is in the run-next slot to where others look.
+    /// Moves the process in the run-next slot to where other threads look.
     pub(crate) fn keep_for_others(&self) {
         if let Some(token) = self.thread.take_run_next() {
             self.deque.push(token);
@@ -98,13 +97,13 @@ impl ThreadContext {
         })
     }
 
-    /// sleep:S3, and what comes before and after each park.
+    /// sleep:S3, and the actions before and after each park.
     pub(super) fn go_on_resting(&self, mut rest: PermitRest) -> RestStep {
         let (host, poller) = (self.host, rest.is_poller);
         loop {
             let outcome = host.idle.look(self.index, poller);
             let asleep = matches!(outcome, RestOutcome::Asleep(_));
-            // One that has been called looks everywhere when it searches.
+            // A called thread searches all queues.
             let is_called = !asleep && !matches!(outcome, RestOutcome::Spare(_));
             if !is_called && std::mem::take(&mut rest.looks_again) && self.look_again(poller) {
                 continue;
@@ -128,7 +127,7 @@ impl ThreadContext {
                     if is_over && self.deque.is_empty() && host.idle.retire(self.index) {
                         return RestStep::Ended;
                     }
-                    // Others are still to empty its deque, or it is promised to a thread.
+                    // Other threads are to empty its deque, or it is reserved for a thread.
                     Park::Plain(if is_over { Some(PAUSE) } else { left })
                 }
             };
@@ -171,14 +170,14 @@ impl ThreadContext {
         self.host.rouse_watchdog();
     }
 
-    /// sleep:S3: gets up for what has come before the thread lay down; if it has no permit any more, tells others.
-    /// Gives whether there was something.
+    /// sleep:S3: gets up for work that came before the thread parked; if it has no permit any more, tells other
+    /// threads. Returns whether there was work.
     fn look_again(&self, poller: bool) -> bool {
         let host = self.host;
         let unkept = !poller && host.has_unkept_timers();
         let due = poller && host.next_timer() <= Moment::now();
-        // Work that a thread searches for is no reason to get up: the thread that searches has to see to it (sleep:F3
-        // or sleep:S3).
+        // Work that another thread searches for is no reason to get up: that thread takes care of it (sleep:F3 or
+        // sleep:S3).
         let work = host.has_work() && !host.idle.is_anyone_searching();
         let any = unkept || due || work;
         if any && !host.idle.get_up(self.index) {
@@ -192,12 +191,12 @@ impl ThreadContext {
         any
     }
 
-    /// Returns how long the poller may sleep.
+    /// Returns how long the poller may park.
     fn patience(&self) -> Option<Duration> {
         let next = self.host.next_timer();
         (next < Moment::NEVER).then(|| next.since(Moment::now()))
     }
 }
 
-/// How long a thread that is to end, and may not, waits before it looks again.
+/// How long a thread that must end, but may not yet, waits before it checks again.
 const PAUSE: Duration = Duration::from_millis(10);

@@ -42,45 +42,44 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-/// How long the others' time slices may take while a process with a deficit lets one pass. So a deficit, which is at
-/// most 253 time slices, is over after 13 ms for each such process of the host, however long those time slices are.
+/// How long the time slices of others may take while a process with a deficit lets one pass. So a deficit, at most 253
+/// time slices, is over after 13 ms for each such process of the host, however long those time slices are.
 const PASS: Duration = Duration::from_micros(50);
 
-/// A thread that comes to the end of a time slice's budget more often than that calls no thread for a process that it
-/// will come to next itself: a thread takes as long to wake. (Measured with one and with sixteen that send to one, on
-/// two permits: 29 and 32 ns for a message instead of 67 and 96. Where each message takes a microsecond, a time slice
+/// A thread on which time slices end by their budget more often than this calls no other thread for a process that it
+/// will run next itself: waking a thread takes as long. (Measured with one and with sixteen senders to one process, on
+/// two permits: 29 and 32 ns per message instead of 67 and 96. Where each message takes a microsecond, a time slice
 /// takes longer than this, and is shared.)
 const BRIEF: Duration = Duration::from_micros(50);
 
-/// What became of a step.
+/// The outcome of a step.
 enum StepOutcome {
     Done,
     Error(ProcessError),
     Panic(Panic),
 }
 
-/// What is to happen after a step.
+/// The action after a step.
 enum AfterStep {
-    /// Another step in this time slice: there is something left, and budget.
+    /// Another step in this time slice: there is input, and budget.
     Again,
     /// Let others run first.
     Requeue,
     ParkIdle,
     ParkWaiting,
-    /// The same, and a wake is no reason for another step: it waits for its yields.
+    /// Park; a wake is no reason for another step: the process waits for its yields.
     ParkForYields,
     /// The reason is in `scratch.reason`.
     End,
-    /// It has sent to a mailbox that is too full; whether it waits for its yields besides.
+    /// It has congested a mailbox; with whether it also waits for its yields.
     Suspend(Congestion, bool),
 }
 
-/// What a thread keeps for its steps, so that a step need not make it anew. Each thread that runs processes has its
-/// own.
+/// A thread's storage for its steps, so that a step need not make it anew.
 pub(crate) struct StepScratch {
     input: StepInput,
     written: Written,
-    /// Of a process that ends.
+    /// The reason of a process that exits.
     reason: ExitReason,
     result: Option<Payload>,
     has_values: bool,
@@ -89,10 +88,10 @@ pub(crate) struct StepScratch {
 }
 
 impl StepScratch {
-    /// For the thread that calls.
+    /// Makes the storage of the calling thread.
     pub(crate) fn new(thread: &'static Worker) -> Self {
         Self {
-            // SAFETY: the thread has the token of these lanes for good, and uses no scratch space but the one that it
+            // SAFETY: the thread permanently holds the token of these lanes, and uses no other storage than the one
             // made last.
             input: unsafe { StepInput::new(&thread.turn, &thread.nowhere) },
             written: Written::default(),
@@ -103,7 +102,7 @@ impl StepScratch {
         }
     }
 
-    /// Returns whether the step took something, left nothing, handed nothing out, and met with nothing rare.
+    /// Returns whether the step took something, left nothing, yielded nothing, and needed none of the rare state.
     fn is_simple(&self) -> bool {
         self.input.is_simple() && self.written.yields.is_empty()
     }
@@ -115,7 +114,7 @@ impl StepScratch {
 }
 
 impl ThreadContext {
-    /// Runs the process whose token this is.
+    /// Runs the process of this token.
     #[inline(always)]
     pub(crate) fn turn(&self, scratch: &mut StepScratch, mut token: Token) {
         let slot = token.slot();
@@ -133,9 +132,9 @@ impl ThreadContext {
     }
 
     /// Returns whether a process with a deficit lets this time slice pass. A signal for it does not wait; an answer
-    /// does, or a process that sends a thousand messages and then calls would never pay. Each [`PASS`] that the others
-    /// have taken since the thread last saw such a process counts as a time slice too, so that long ones of others make
-    /// it wait no longer than short ones.
+    /// does, or a process that sends a thousand messages and then calls would never pay. Each [`PASS`] that others have
+    /// taken since the thread last saw such a process also counts as a time slice, so that long ones of others delay it
+    /// no more than short ones.
     #[cold]
     fn stand_back(&self, token: Token) -> Option<Token> {
         let mut token = token;
@@ -143,14 +142,14 @@ impl ThreadContext {
             return self.stay_suspended(token);
         }
         if self.pinned_thread.is_some() {
-            // There are no time slices of others to let pass: what it owes is levelled by its being held.
+            // There are no time slices of others to let pass: its suspension settles the deficit.
             token.slot().deficit.clear();
             return Some(token);
         }
         if !self.stands_back(&mut token) {
             return Some(token);
         }
-        // No thread is woken for it: this thread looks there again before it sleeps.
+        // Wakes no thread: this one looks there again before it parks.
         self.thread.running.end();
         self.host.global.push(token.put_down());
         self.be_watched();
@@ -169,9 +168,9 @@ impl ThreadContext {
         left > 0
     }
 
-    /// Notes what the time slice has spent beyond its budget.
+    /// Records how far the time slice has exceeded its budget.
     fn owe(&self, scratch: &StepScratch, slot: &'static Slot) {
-        // To the nearest: a time slice that ends with its step is a little over.
+        // Rounded: a time slice that ends with its step is a little over.
         let budget = u64::from(BUDGET);
         let turns = (scratch.input.spent().saturating_sub(budget) + budget / 2) / budget;
         if turns > 0 {
@@ -180,7 +179,7 @@ impl ThreadContext {
         }
     }
 
-    /// The time slice, from one of its steps on.
+    /// Continues the time slice with another step.
     #[inline(always)]
     fn go_on(&self, scratch: &mut StepScratch, mut token: Token) {
         loop {
@@ -192,20 +191,20 @@ impl ThreadContext {
         }
     }
 
-    /// A panic has left the guard around all steps of the thread: it ends the process that the thread runs, whether it
-    /// came from its step or from whatever else the time slice does. Returns the panic back if the thread runs none.
+    /// Handles a panic that has left the guard around the thread's steps: ends the running process, whether the panic
+    /// came from its step or from the rest of the time slice. Returns the panic if the thread runs none.
     #[cold]
     pub(crate) fn panicked(&self, scratch: &mut StepScratch, panic: Panic) -> Result<(), Panic> {
         let Some(slot) = self.thread.running() else { return Err(panic) };
-        // SAFETY: while a process is named there and lives, its thread has the token (see `running`); the unwinding has
-        // forgotten it. Nothing panics from the moment that its life is closed: see `end`.
+        // SAFETY: while a live process is noted there, its thread has the token (see `running`); unwinding has
+        // forgotten it. Nothing panics after its incarnation is closed: see `end`.
         let mut token = unsafe { Token::from_raw(NonNull::from(slot)) };
         let is_first = !std::mem::replace(&mut scratch.has_panicked, true);
         let after = if is_first {
             self.count(scratch, slot);
             self.after(scratch, &mut token, StepOutcome::Panic(panic))
         } else {
-            // Not even what follows from a panic went well: nothing more is made of what the step has left behind.
+            // Handling the panic has panicked in turn: whatever the step left behind is discarded.
             dispose(Site::StatusDrop, std::mem::replace(scratch, StepScratch::new(self.thread)));
             scratch.end(ExitReason::Panic(panic.into()), None)
         };
@@ -215,7 +214,7 @@ impl ThreadContext {
         Ok(())
     }
 
-    /// What follows from a step. Returns the token if there is another step in this time slice.
+    /// Acts on the outcome of a step. Returns the token if there is another step in this time slice.
     #[inline(always)]
     fn conclude(&self, scratch: &mut StepScratch, token: Token, after: AfterStep) -> Option<Token> {
         if scratch.has_values {
@@ -240,7 +239,7 @@ impl ThreadContext {
             }
         };
         let token = held?;
-        // Something arrived: go on while the budget lasts, and no thread waits for the permit.
+        // Something arrived: continue while the budget lasts and no thread waits for the permit.
         if !scratch.input.is_spent() && !self.thread.is_called() {
             return Some(token);
         }
@@ -248,7 +247,7 @@ impl ThreadContext {
         None
     }
 
-    /// Parks a token, by `park`. Returns it if something has arrived.
+    /// Parks a token with `park`. Returns it if something has arrived.
     #[inline(always)]
     pub(crate) fn park_token(&self, token: Token, park: impl FnOnce(Token) -> Option<Token>) -> Option<Token> {
         self.thread.running.end();
@@ -257,8 +256,8 @@ impl ThreadContext {
         Some(back)
     }
 
-    /// The thread hands no values on any more, while its process still holds them: so that nothing is dropped here,
-    /// which would be when the process may run elsewhere. One that ends hands them on from its close too: see `end`.
+    /// Stops the thread from passing on the process's values, while the process still holds them: so nothing is dropped
+    /// later, when the process may run elsewhere. An exiting process passes them on in its close too: see `end`.
     #[cold]
     fn put_values_down(&self, scratch: &mut StepScratch, after: &AfterStep) {
         if !matches!(after, AfterStep::Again) {
@@ -272,20 +271,20 @@ impl ThreadContext {
     /// Suspends a process that has congested a mailbox. Returns the token if it is not to be suspended.
     #[cold]
     fn suspend_for(&self, scratch: &StepScratch, token: Token, press: Congestion, waits: bool) -> Option<Token> {
-        // Without what the press itself has cost it.
+        // Without the cost of the congestion itself.
         let sends = scratch.input.spent().saturating_sub(BUDGET.into());
         let token = self.suspend(token, press, sends, waits);
-        // What wakers of others have sent from here on the way is not the next process's.
+        // Congestion caused by foreign wakers from here on is not the next process's.
         backpressure::congestion::take();
         token
     }
 
-    /// Puts the process at the end of the line.
+    /// Puts the process at the end of the queue.
     fn requeue(&self, token: Token) {
         self.thread.running.end();
         let token = token.put_down();
         match self.pinned_thread {
-            // No others run on its thread.
+            // Nothing else runs on its thread.
             Some(_) => token.wake(),
             None => self.push_used(token),
         }
@@ -293,7 +292,7 @@ impl ThreadContext {
 
     /// The process has used its time slice: others come first. See `sleep`, *Own work*.
     fn push_used(&self, token: Token) {
-        // A permit that is alone has no thread to call.
+        // A single permit has no other thread to call.
         let is_next =
             self.host.permits.len() == 1 || self.is_brief() && self.deque.is_empty() && self.host.global.is_empty();
         self.host.global.push(token);
@@ -304,7 +303,7 @@ impl ThreadContext {
         }
     }
 
-    /// Returns whether a time slice was used here shortly before this one.
+    /// Returns whether a time slice was used up here shortly before this one.
     fn is_brief(&self) -> bool {
         let now = Moment::about_now();
         now.since(self.turn_used.replace(now)) < BRIEF
@@ -334,14 +333,14 @@ impl ThreadContext {
         let outcome = if scratch.input.is_ended() {
             Ok(())
         } else {
-            // Borrows of the scratch, with nothing of their own to drop.
+            // Borrows of the scratch, without drops of their own.
             let mut events = ManuallyDrop::new(Events::input(&mut scratch.input));
             let mut out = ManuallyDrop::new(StepOutput::on(&mut scratch.written));
             let outcome = body.step(&mut events, &mut out);
             if !(events.is_feed() && out.is_kept()) {
                 let (events, out) = (ManuallyDrop::into_inner(events), ManuallyDrop::into_inner(out));
                 let own = out.into_own();
-                // What is in them are values of users, with drops of their own.
+                // They hold users' values, with drops of their own.
                 let _panic = contain(Site::EventDrop, || drop(events));
                 if let Some(own) = own {
                     let _panic = contain(Site::StatusDrop, || scratch.written.add(own));
@@ -355,7 +354,7 @@ impl ThreadContext {
         }
         self.count(scratch, slot);
         match outcome {
-            // Whether something has arrived meanwhile is found out by laying the token down.
+            // Parking the token shows whether something has arrived meanwhile.
             Ok(()) if scratch.written.is_plain() && scratch.input.is_plain() && !scratch.input.is_spent() => {
                 AfterStep::ParkIdle
             }
@@ -364,16 +363,16 @@ impl ThreadContext {
         }
     }
 
-    /// A step begins with something in the control lane, or with what few processes have. Returns a panic of the
-    /// process that was asked about it.
+    /// Begins a step with something in the control lane, or with rare state. Returns a panic of the process, if asking
+    /// it caused one.
     #[inline(never)]
     fn begin_rare(&self, scratch: &mut StepScratch, token: &mut Token) -> Result<(), Panic> {
         let begun = self.begin_special(scratch, token);
         let slot = token.slot();
-        // After the controls were taken, a wake among them: it may have been for those that wait for room.
+        // After the controls were taken, including a wake: it may have been for senders that wait for room.
         if slot.is_congested() {
             backpressure::suspend::relieve(slot, false);
-            // So that the end of the step is not taken for that of an ordinary one.
+            // Prevents the end of the step from being treated as plain.
             scratch.input.attend();
         }
         begun
@@ -383,7 +382,7 @@ impl ThreadContext {
         let slot = token.slot();
         let (mut kept, mut held) = (Controls::none(), Controls::none());
         let taken = if !token.is_special() {
-            // Most often an answer.
+            // Usually an answer.
             match scratch.input.begin_answered() {
                 Some(taken) => taken,
                 None => return Ok(()),
@@ -420,7 +419,7 @@ impl ThreadContext {
         handles_cancel.map(drop)
     }
 
-    /// Counts a step and what it took.
+    /// Counts a step and its input.
     #[inline(always)]
     fn count(&self, scratch: &StepScratch, slot: &'static Slot) {
         let counters = &self.thread.counters;
@@ -430,7 +429,7 @@ impl ThreadContext {
         node_pool::spend(1);
     }
 
-    /// What follows from a step that did more than take messages.
+    /// Acts on the outcome of a step that did more than take messages.
     #[inline(never)]
     fn after(&self, scratch: &mut StepScratch, token: &mut Token, outcome: StepOutcome) -> AfterStep {
         let after = self.after_step(scratch, token, outcome);
@@ -439,7 +438,7 @@ impl ThreadContext {
         if slot.is_congested() && (rests || scratch.input.is_data_empty()) {
             backpressure::suspend::relieve(slot, true);
         }
-        // At last, so that nothing that was sent from here is left for the next process to answer for.
+        // Last, so that the next process is not blamed for sends from here.
         let press = if scratch.input.is_spent() { backpressure::congestion::take() } else { None };
         match press {
             Some(press) if !matches!(after, AfterStep::End) => {
@@ -450,11 +449,11 @@ impl ThreadContext {
     }
 
     fn after_step(&self, scratch: &mut StepScratch, token: &mut Token, outcome: StepOutcome) -> AfterStep {
-        // Most often it has got an answer, or ended.
+        // Usually it has got an answer, or ended.
         let counts_yields =
             scratch.input.completions > 0 && token.slot().metadata.outstanding.load(Ordering::Relaxed) > 0;
         if scratch.input.is_spent() {
-            // Also if it is going to rest: what it has sent is to be handled before it sends more.
+            // Even if it is going to park: its messages must be handled before it sends more.
             self.owe(scratch, token.slot());
         }
         if matches!(outcome, StepOutcome::Done) && scratch.is_simple() && !counts_yields {
@@ -484,7 +483,7 @@ impl ThreadContext {
         let reason = match outcome {
             StepOutcome::Done => None,
             StepOutcome::Error(error) => Some(error.into_reason()),
-            // The callers that it left unanswered are told at the end, when the PID is unroutable.
+            // The callers that it left unanswered are told at its end, when the PID is unroutable.
             StepOutcome::Panic(panic) => Some(ExitReason::Panic(panic.into())),
         };
         let status = std::mem::take(&mut written.status);
@@ -502,7 +501,7 @@ impl ThreadContext {
             }
         }
         if let Some(reason) = reason {
-            // What the step wanted to be holds users' values, with drops of their own.
+            // The status holds users' values, with drops of their own.
             let _panic = contain(Site::StatusDrop, || drop(status));
             return scratch.end(reason, None);
         }
@@ -533,19 +532,19 @@ impl ThreadContext {
         }
     }
 
-    /// Keeps the key of a timer, which is cancelled when the process ends.
+    /// Stores the key of a timer, which is cancelled when the process ends.
     fn keep_timer(&self, token: &mut Token, timer: TimerKey) {
         let timers = &mut token.make_cold_state().timers;
         if timers.len() == timers.capacity() {
-            // Those that have fired are let go whenever the list would grow.
+            // Fired ones are removed whenever the list would grow.
             timers.retain(|&timer| self.host.timers.is_pending(timer));
-            // To at least twice as many as are left, so that this is seldom.
+            // To at least twice as many as are left, so that this is rare.
             timers.reserve(timers.len());
         }
         timers.push(timer);
     }
 
-    /// Hands out one yield; whatever goes wrong is its answer. Returns the timer that was set for it.
+    /// Dispatches one yield; errors are answers too. Returns the timer that was set for it.
     fn dispatch(&self, slot: &'static Slot, pid: Pid, Yield { tag, request }: Yield) -> Option<TimerKey> {
         let generation = pid.generation();
         match request {
@@ -567,7 +566,7 @@ impl ThreadContext {
             StepRequest::Timer(duration) => {
                 if !duration.is_zero() {
                     let due = Moment::now().after(duration);
-                    // What is never due is not kept: nothing could take it back.
+                    // A timer that is never due is not set: nothing could cancel it.
                     let timer = (due < Moment::NEVER).then_some(TimerAction::Complete { slot, generation, tag });
                     return self.host.set_timer(due, timer?);
                 }
@@ -578,7 +577,7 @@ impl ThreadContext {
     }
 }
 
-/// Tells the process what it is to upgrade to. Returns its panic.
+/// Passes requested upgrades to the process. Returns its panic.
 #[cold]
 fn ask_to_upgrade(token: &mut Token, upgrades: Vec<Upgrade>) -> Result<(), Panic> {
     let Some(body) = token.body() else { return Ok(()) };
@@ -590,14 +589,14 @@ fn ask_to_upgrade(token: &mut Token, upgrades: Vec<Upgrade>) -> Result<(), Panic
 fn warn_of(token: &Token, contradiction: Contradiction) {
     let Contradiction { holds, ignored } = contradiction;
     let (Some(pid), Some((process, entry))) = (token.pid(), token.slot().metadata.names()) else { return };
-    // A subscriber is code of users.
+    // A subscriber is user code.
     let _panic = contain(Site::StepLog, || {
         crate::util::log::warn!(%pid, process, entry, "a step wrote `{ignored}` after `{holds}`, which holds: \
             write only one of them");
     });
 }
 
-/// Keeps what few steps meet with. Gives why the process is to end, if it is.
+/// Stores rare state for the next step. Returns the reason to end with, if there is one.
 fn keep_rare(token: &mut Token, rare: Rare) -> Option<ExitReason> {
     let Rare { strangers, joins, left, notices, end, .. } = rare;
     if !(joins.is_empty() && left.is_empty() && notices.is_empty()) {

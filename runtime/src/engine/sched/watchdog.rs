@@ -1,48 +1,46 @@
-//! The thread of a host that looks for steps that do not end: it looks, has
-//! [`stall`](crate::engine::watchdog::detector) judge, and does what follows. Without help from the code that is stuck.
+//! The host's watchdog: samples the threads, lets the [`detector`](crate::engine::watchdog::detector) decide, and
+//! executes its orders. Needs no cooperation of the code that is stuck.
 //!
 //! # A tick
 //!
-//! * K1 it looks at all threads and queues; K2 what is queued while permits sleep is announced once more, since the
-//!   thread that queued it may have overlooked them (`sleep`, *Own work*); K3 each thread in a time slice is told that
-//!   a tick has passed: it looks at the far ends of its queues and at the time before its next turn (`find`), and a
-//!   time slice that was told before ends (`slice`); K4 what `detector` has judged is done; K5 a thread drives the
-//!   reactor, if there is one (`driving`).
+//! * K1 it samples all threads and queues; K2 work that is queued while permits sleep is announced again, since the
+//!   thread that queued it may have overlooked them (`sleep`, *Own work*); K3 each thread in a time slice is told of
+//!   the tick: it visits the far ends of its queues and checks the time before its next turn (`find`), and a time slice
+//!   that was told before ends (`slice`); K4 the orders of the `detector` are executed; K5 a thread drives the reactor,
+//!   if there is one (`driving`).
 //!
-//! A thread that runs tasks of the reactor, or what a timer does, between two steps is taken to be in a step. A pinned
-//! process holds no permit, and keeps no thread from one: it may take as long as it likes, and is not watched.
+//! A thread that runs tasks of the reactor, or a timer's action, between two steps counts as in a step. A pinned
+//! process holds no permit and keeps no thread from one: it may take any time, and is not watched.
 //!
-//! What it has seen may have changed when it acts. A run-next slot is emptied by an exchange, whatever process has
-//! filled it since, and under the lock of `sleep`, so that its process is in a queue again before the thread that had
-//! it can lie down (`settle` takes a host whose threads all sleep, with nothing queued, to be at rest). A step that
-//! ended just before its permit is taken over has its thread notice that before the next one (`handoff`): one thread
-//! too many was woken for that.
+//! The sample may be stale when it is acted on. A run-next slot is emptied by an exchange, whatever process has filled
+//! it since, and under the lock of `sleep`, so that its process is in a queue again before its thread can park
+//! (`quiescence` considers a host idle if all its threads sleep and nothing is queued). If a step ends just before its
+//! permit is taken over, its thread notices before the next one (`handoff`): one thread was woken in vain.
 //!
 //! # Rest
 //!
-//! * R1 the watchdog has found all permits idle at some ticks: under the lock of `sleep` it looks whether they all are;
-//!   if so, it notes that it rests. R2 it parks until the note is gone.
-//! * U1 a thread that has got a permit, under the lock, looks whether the watchdog rests. If so it is *unwatched*: it
-//!   notes that, and when its time slice began: so it can be told later how long it has been at that.
-//! * G1 an unwatched thread that queues something without telling others of it (in its run-next slot, in its deque, in
-//!   the global queue), G2 a thread that announces something and finds no thread that sleeps or searches (sleep:P3 of
-//!   `sleep`), G3 a thread that sets a timer and finds no thread to keep it, G4 a thread that joins the line for a
-//!   permit: looks whether the watchdog rests, and if so takes the note away, and unparks it. G5 where there is a
-//!   reactor, U1 does so.
+//! * R1 the watchdog has found all permits idle at some ticks: under the lock of `sleep` it checks whether they all
+//!   are; if so, it notes that it rests. R2 it parks until the note is gone.
+//! * U1 a thread that has got a permit checks, under the lock, whether the watchdog rests. If so the thread is
+//!   *unwatched*: it notes that, and when its time slice began, so that its time can be measured later.
+//! * G1 an unwatched thread that queues something without announcing it (in its run-next slot, in its deque, in the
+//!   global queue), G2 a thread that announces something and finds no thread that sleeps or searches (sleep:P3 of
+//!   `sleep`), G3 a thread that sets a timer and finds no thread to keep it, G4 a thread that queues for a permit:
+//!   checks whether the watchdog rests, and if so removes the note and unparks it. G5 where there is a reactor, U1 does
+//!   so.
 //!
-//! *Nothing waits unwatched.* Who waits is in a queue, or is a timer that no thread keeps, or in the line. When R1 puts
-//! the note down all permits are on the list of the sleepers, so all queues are empty but for what a sleeper is yet to
-//! find (sleep:S3) and to get up for, or what is announced after it. From there on a step is taken only by threads that
-//! have done U1 after R1, as the lock says. What they queue is told of by G1, or announced. Of what is announced,
-//! sleep:P3 finds a sleeper, who is called and searches; or a searcher, who comes to it or to sleep:F3 or sleep:S3, and
-//! announces it once more if it is still there (timers without a poller among it); or neither: G2. So as long as the
-//! note stands, what is queued is about to be looked at by one who searches. A step that has lost its permit may go on
-//! while the watchdog rests: it announces what it queues, once it knows (`handoff`, handoff:M2); and as long as the end
-//! of such a step is to be told of the watchdog rests only for a while at a time.
+//! *Nothing waits unwatched.* What waits is in a queue, or is a timer that no thread keeps, or queues for a permit.
+//! When R1 sets the note all permits are on the list of sleepers, so all queues are empty except for work that a
+//! sleeper is about to find (sleep:S3), or that is announced after it. From there on steps are run only by threads that
+//! have done U1 after R1, by the order of the lock. Their work is reported by G1, or announced. Of announced work,
+//! sleep:P3 finds a sleeper, which is called and searches; or a searcher, which comes to it or to sleep:F3 or sleep:S3,
+//! and announces it again if it is still there (including timers without a poller); or neither: G2. So while the note
+//! is set, queued work is about to be looked at by a searcher. A step that has lost its permit may continue while the
+//! watchdog rests: it announces what it queues, once it knows (`handoff`, handoff:M2); and while the end of such a step
+//! is to be reported, the watchdog rests only for a while at a time.
 //!
-//! So a message now and then into a host that is at rest wakes one thread, and no ticks. (Each such message was
-//! measured to come 1.5 to 2 µs later, after 2.7, with a thread beside it that wakes every 2.5 ms, be it in another
-//! program.)
+//! So an occasional message into an idle host wakes one thread, and causes no ticks. (With a thread that wakes every
+//! 2.5 ms beside it, even in another program, each such message was measured to take 1.5 to 2 µs more than 2.7.)
 //!
 //! A model is in `tests/models`.
 
@@ -59,18 +57,18 @@ use crate::util::panics::{Site, contain, dispose, ignore};
 use std::ptr;
 use std::time::Duration;
 
-/// What the thread keeps from one look to the next.
+/// The watchdog's state between samples.
 struct Looks {
     watch: StallDetector,
     places: Vec<At>,
     threads: Vec<ThreadSample>,
     orders: Vec<Order>,
-    /// Of each thread: the stall that was reported and has not ended.
+    /// For each thread, the stall that was reported and has not ended.
     open: Vec<Option<Stall>>,
 }
 
 impl Scheduler {
-    /// Starts the thread.
+    /// Starts the watchdog.
     pub(crate) fn start_watchdog(&'static self) -> std::io::Result<()> {
         let mut watchdog = lock(&self.watchdog.thread);
         if watchdog.is_none() {
@@ -81,7 +79,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// The thread's life.
+    /// Runs the watchdog.
     fn look_on(&'static self) {
         crate::util::panics::contain_thread();
         let watch = StallDetector::new(self.config.stall_limit);
@@ -95,17 +93,17 @@ impl Scheduler {
                     if self.idle.rest_watchdog() {
                         let until = longest.map_or(Moment::NEVER, |longest| now.after(longest));
                         self.stay(until, || self.idle.does_watchdog_rest());
-                        // If it was the time that ended it; otherwise another thread has.
+                        // If the time ended it; otherwise another thread has.
                         let _rested = self.idle.end_watchdog_rest();
                     }
                 }
             }
         }
-        // Ends the thread that reports, when it has told what is left.
+        // Ends the reporting thread, after the remaining reports.
         *lock(&self.watchdog.reporter) = None;
     }
 
-    /// Parks until then, or until there is something to look for, or the host stops.
+    /// Parks until `until`, or until there is work, or the host stops.
     fn stay(&self, until: Moment, rests: impl Fn() -> bool) {
         loop {
             let rest = until.since(Moment::now_by(None));
@@ -116,7 +114,7 @@ impl Scheduler {
         }
     }
 
-    /// G1 to G5: a thread may wait.
+    /// G1 to G5: wakes the watchdog if it rests.
     #[inline]
     pub(crate) fn rouse_watchdog(&self) {
         if self.idle.does_watchdog_rest() {
@@ -124,7 +122,7 @@ impl Scheduler {
         }
     }
 
-    /// Wakes it: it looks at once.
+    /// Wakes it: it samples at once.
     #[cold]
     pub(crate) fn wake_watchdog(&self) {
         let _rested = self.idle.end_watchdog_rest();
@@ -133,13 +131,13 @@ impl Scheduler {
         }
     }
 
-    /// A tick. Returns what comes after it.
+    /// Makes a tick. Returns when the next is due.
     fn look(&'static self, looks: &mut Looks, now: Moment) -> RestUntil {
         let crew = self.idle.survey(&mut looks.places);
         looks.threads.clear();
         for (number, thread) in self.threads_in_use() {
             let at = looks.places.get(number).copied().unwrap_or(At::Free);
-            // Who blocks runs nothing.
+            // A blocked thread runs nothing.
             let step = thread.step().filter(|_| matches!(at, At::Up(_) | At::Detached));
             if step.is_some_and(StepId::is_of_a_process) {
                 // K3.
@@ -169,7 +167,7 @@ impl Scheduler {
         rest
     }
 
-    /// Does what was judged. Who is stuck is noted first: it may be what is done now that ends the step.
+    /// Executes the orders. Stalls are noted first: an order may be what ends the step.
     fn carry_out(&'static self, orders: &[Order], open: &mut Vec<Option<Stall>>) {
         for order in orders {
             if let Order::Report(thread, lasted) = *order {
@@ -214,7 +212,7 @@ impl Scheduler {
         }
     }
 
-    /// What is known of the step of that thread; `None` if it has ended meanwhile.
+    /// Describes the step of that thread; `None` if it has ended meanwhile.
     fn stall(&'static self, thread: usize, lasted: Duration) -> Option<Stall> {
         let record = self.threads.get(thread)?;
         let slot = record.running()?;
@@ -227,8 +225,7 @@ impl Scheduler {
         is_same.then_some(Stall { pid, process, entry, message, lasted, taken_over, is_over: false })
     }
 
-    /// Reports a stall, on a thread of its own: a hook or a subscriber that blocks must not keep this one from its
-    /// looks.
+    /// Reports a stall, on a separate thread: a hook or a subscriber that blocks must not delay the samples.
     fn tell_of(&self, stall: &Stall) {
         let (user, stall) = (self.user(), stall.clone());
         let label = self.label(stall.pid);
@@ -241,18 +238,18 @@ impl Scheduler {
                 *reporter = Some(sender);
             }
         }
-        // One too many is counted and not told; so it is without a thread.
+        // Counted but not reported if the queue is full, or without a thread.
         let _full = reporter.as_ref().map(|reporter| reporter.try_send(report));
     }
 }
 
-/// How many stalls wait to be told at most, behind a hook that blocks. A guess.
+/// How many stalls may be queued behind a hook that blocks. A guess.
 const REPORTS: usize = 256;
 
-/// Tells users of a stall.
+/// Reports a stall to users.
 fn tell(user: Option<Arc<UserCode>>, label: Option<Arc<str>>, stall: &Stall) {
     crate::util::panics::contain_thread();
-    // A subscriber is users' code, too.
+    // A subscriber is user code, too.
     if let Err(panic) = contain(Site::StallLog, || log(label.as_deref(), stall)) {
         ignore(Site::Backstop, || crate::util::log::error!(%panic, "the log of a stall panicked"));
     }

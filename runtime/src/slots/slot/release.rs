@@ -1,5 +1,4 @@
-//! How a token is parked: by a process that waits, until something arrives; and in a vacant slot, once what came too
-//! late has been disposed of.
+//! Parking a token: of a process that waits for input; and of a vacant slot, once late messages have been disposed of.
 
 use super::{Slot, Token};
 use crate::call::caller::Caller;
@@ -38,27 +37,27 @@ impl Token {
         }
     }
 
-    /// A token that was taken back may be that of another life: it goes the way of any token that was just taken.
+    /// Treats a token that was taken back, perhaps for another incarnation, like any token that was just taken.
     fn fresh(self, claim: Claim) -> Option<Self> {
         self.0.settle(claim);
         None
     }
 
-    /// Parks the token of a vacant slot, until a process begins there or a late sender passes by. Returns it if
-    /// something has arrived.
+    /// Parks the token of a vacant slot, until a process starts there or a late sender pushes. Returns it if something
+    /// has arrived.
     pub(crate) fn park_vacant(self) -> Option<Self> {
         self.0.owner.end();
         // SAFETY: this is the token.
         match unsafe { self.0.lanes.park_vacant() } {
             ParkResult::Refused | ParkResult::Reclaimed(Claim::Vacant) => Some(self.taken_up()),
             ParkResult::Parked => None,
-            // Between the parking and the look back the slot was given to a new process, whose token this is now.
+            // Between parking and the second look a new process got the slot; this is its token now.
             ParkResult::Reclaimed(claim) => self.fresh(claim),
         }
     }
 
     /// Empties the lanes of a vacant slot and parks its token. Returns the envelope that was in the node `mine`, if it
-    /// is among them; the others are dead letters.
+    /// is among them; the others become dead letters.
     pub(crate) fn empty_and_park(mut self, mine: Option<NonNull<MailNode>>) -> Option<Envelope> {
         self.0.owner.check();
         debug_assert!(self.0.living().is_none(), "the process has ended");
@@ -68,18 +67,18 @@ impl Token {
             match unsafe { self.0.lanes.pop_data() } {
                 Pop::Envelope(envelope, free) => {
                     free.into_iter().for_each(node_pool::recycle);
-                    // The envelope was in the node that is now the lane's first; `mine` is only an address here.
+                    // The envelope was in the node that is now the lane's first; `mine` is only compared as an address.
                     if mine.is_some() && mine == self.first() {
                         kept = Some(envelope);
-                        // Its node may be back in this lane before this is over.
+                        // The node may be reused in this lane before the loop ends.
                         mine = None;
                     } else {
                         self.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::Gone);
                     }
                     continue;
                 }
-                // The sender of the next envelope was preempted before it linked it. It believes its envelope accepted,
-                // and there is no process to put back in line, so this waits for it.
+                // The next sender was preempted before it linked its node. It considers its message accepted, and there
+                // is no process to requeue, so this waits for it.
                 Pop::Busy => {
                     yield_now();
                     continue;
@@ -99,13 +98,13 @@ impl Token {
         }
     }
 
-    /// The address of the lane's first node.
+    /// Returns the address of the lane's first node.
     fn first(&self) -> Option<NonNull<MailNode>> {
         // SAFETY: this is the token.
         NonNull::new(unsafe { self.0.lanes.first() })
     }
 
-    /// Disposes of an envelope that no process will handle: its caller learns `why`, a message goes to the dead-letter
+    /// Disposes of an envelope that no process will handle: its caller is told `why`, a message goes to the dead-letter
     /// hook.
     pub(crate) fn dead_letter(&self, envelope: Envelope, reason: DeadLetterReason, why: &ExitReason) {
         let Some(home) = self.0.home() else { return };
@@ -115,12 +114,12 @@ impl Token {
                 let caller = unsafe { Caller::from_word(envelope.word) };
                 let to = home.pid(self.0.metadata.index, envelope.generation);
                 home.scheduler.dead_letter(DeadLetter { to, message, reason });
-                // After the envelope: a caller that is told finds it counted.
+                // After the dead letter: a caller that is told finds it counted.
                 if let Some(caller) = caller {
                     caller.fail(CallError::Gone(why.clone()));
                 }
             }
-            // What is said about bonds is answered by its drop.
+            // Link messages are answered by their drop.
             (NodeKind::Stop | NodeKind::Notice, _) => {}
             (NodeKind::Ticket, _) => {
                 if let Some(envelope) = home.scheduler.redeem(self.0, envelope.generation) {
@@ -133,7 +132,7 @@ impl Token {
         }
     }
 
-    /// Vacates the slot of an ended process. Returns its index if the slot can be used again.
+    /// Vacates the slot of an ended process. Returns its index if the slot can be reused.
     pub(crate) fn release(self) -> Option<u32> {
         let (slot, reusable) = (self.0, self.is_reusable());
         let _nothing = self.empty_and_park(None);
@@ -144,7 +143,7 @@ impl Token {
 impl Slot {
     pub(crate) fn late(&self, mut envelope: Envelope) {
         let control = envelope.payload.as_mut().and_then(Payload::get_mut::<Control>);
-        // A caller that waits for the end of an ended process is told so by the drop: that is an answer, and not late.
+        // A waiter for an ended process is told by the drop of its request: that is an answer, and not late.
         if !matches!(control, Some(Control::Join(_) | Control::Bond(_)))
             && let Some(home) = self.home()
         {

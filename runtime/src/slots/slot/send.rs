@@ -1,4 +1,4 @@
-//! The way of a message, and of what is queued among messages: into the data lane, past the bound if it has one.
+//! The path of a message: into the data lane, past the bound if there is one.
 
 use super::admission::{Admission, Pushed, RefusalReason, SendRefusal};
 use super::flags::{CONGESTED, HARD_BOUND};
@@ -15,7 +15,7 @@ impl Slot {
     /// Queues a message in the data lane of the process `to`, and wakes it if it is idle.
     ///
     /// # Errors
-    /// The message, if no such process lives here or if its mailbox is full.
+    /// The message, if there is no such process here or its mailbox is full.
     #[inline]
     pub(crate) fn send<M: Send + 'static>(&'static self, to: Pid, message: M) -> Result<(), (M, RefusalReason)> {
         if !self.carries(to) {
@@ -25,10 +25,10 @@ impl Slot {
         sent.map_err(|refusal| (unpack(refusal.0).0, refusal.1))
     }
 
-    /// The same with someone who waits for the answer.
+    /// Sends a message with a caller.
     ///
     /// # Errors
-    /// The message and its caller, if no such process lives here or if its mailbox is full.
+    /// The message and its caller, if there is no such process here or its mailbox is full.
     #[inline]
     pub(crate) fn call<M: Send + 'static>(
         &'static self,
@@ -46,13 +46,12 @@ impl Slot {
         })
     }
 
-    /// Sends a message however full the mailbox is, and does nothing else yet, for code that holds a lock. What is to
-    /// follow when the lock is free: the process is to be woken, with [`Token::wake`], if its token is given, and
-    /// [`check_length`](Self::check_length) is to be called if that is said. Neither is ours alone: it may wait, or run
-    /// code of others.
+    /// Sends a message however full the mailbox is, and defers all else, for code that holds a lock. After releasing
+    /// it, the caller wakes the process, with [`Token::wake`], if its token is returned, and calls
+    /// [`check_length`](Self::check_length) if required. Both may block, or run foreign code.
     ///
     /// # Errors
-    /// The message, if no such process lives here.
+    /// The message, if there is no such process here.
     pub(crate) fn send_quietly<M: Send + 'static>(
         &'static self,
         to: Pid,
@@ -77,7 +76,7 @@ impl Slot {
     /// Queues an envelope in the data lane of the process `to`, and wakes it if it is idle.
     ///
     /// # Errors
-    /// The envelope, if no such process lives here.
+    /// The envelope, if there is no such process here.
     #[inline]
     pub(crate) fn enqueue(
         &'static self,
@@ -91,14 +90,14 @@ impl Slot {
             return Err(Box::new(SendRefusal(envelope, RefusalReason::Gone)));
         }
         let node = node_pool::node(envelope);
-        // A bound is for messages.
+        // Bounds apply to messages only.
         if kind == NodeKind::Message { self.queue(node) } else { self.queue_anyway(node) }
     }
 
-    /// Queues a message that has been accepted before, however full the mailbox is.
+    /// Queues a message that was accepted before, however full the mailbox is.
     ///
     /// # Errors
-    /// The envelope, if no such process lives here.
+    /// The envelope, if there is no such process here.
     pub(crate) fn post_anyway(&'static self, to: Pid, word: *mut MailNode, payload: Payload) -> Result<(), Envelope> {
         let envelope = Envelope { kind: NodeKind::Message, generation: to.generation(), word, payload: Some(payload) };
         if !self.carries(to) {
@@ -107,10 +106,10 @@ impl Slot {
         self.queue_anyway(node_pool::node(envelope)).map_err(|refusal| refusal.0)
     }
 
-    /// Queues a node in the data lane, and wakes the process if it is idle: what all that is sent passes through.
+    /// Queues a node in the data lane, and wakes the process if it is idle: all sends pass through here.
     ///
     /// # Errors
-    /// The envelope, if the process has ended since it was looked for.
+    /// The envelope, if the process has ended since it was looked up.
     #[inline(always)]
     fn queue(&'static self, node: NodeBox) -> Result<(), Box<SendRefusal>> {
         if self.flags.any(CONGESTED | HARD_BOUND) && self.must_ask() {
@@ -136,7 +135,7 @@ impl Slot {
         }
     }
 
-    /// As [`queue`](Self::queue), however full the mailbox is.
+    /// Queues a node, however full the mailbox is.
     #[inline(always)]
     fn queue_anyway(&'static self, node: NodeBox) -> Result<(), Box<SendRefusal>> {
         let mine = node.as_ptr();
@@ -150,20 +149,20 @@ impl Slot {
         }
     }
 
-    /// Puts a node into the data lane and does nothing else yet, for code that holds a lock. [`follow`](Self::follow)
-    /// comes next.
+    /// Puts a node into the data lane and defers all else, for code that holds a lock and calls
+    /// [`follow`](Self::follow) next.
     pub(crate) fn push(&self, node: NodeBox) -> Pushed {
         let mine = node.as_ptr();
         let mut check_length = false;
-        // How long it is is known by other means to those that do this.
+        // Callers know the length by other means.
         let claim = self.lanes.push_data(node, || 0, || check_length = true);
         Pushed { mine, claim, check_length }
     }
 
-    /// What follows from a push: the process is woken if it was idle. It may run code of others.
+    /// Completes a push: wakes the process if it was idle. May run foreign code.
     ///
     /// # Errors
-    /// The envelope, if the process has ended since it was looked for.
+    /// The envelope, if the process has ended since it was looked up.
     pub(crate) fn follow(&'static self, pushed: Pushed) -> Result<(), Box<SendRefusal>> {
         if pushed.check_length {
             self.check_length();
@@ -178,13 +177,13 @@ impl Slot {
         }
     }
 
-    /// The sequence number of a message that came not long before, if the mailbox is too full; else zero.
+    /// Returns the sequence number of a recent message, if the mailbox is too full; otherwise zero.
     #[cold]
     fn known(&'static self) -> u64 {
         if self.is_congested() { self.home().map_or(0, |home| home.scheduler.known(self)) } else { 0 }
     }
 
-    /// So many messages have come that it is time to look how full the mailbox is; what follows is the sender's.
+    /// Checks how full the mailbox is, at every batch of messages; the consequences are the sender's.
     #[cold]
     pub(crate) fn check_length(&'static self) {
         if let Some(home) = self.home() {
@@ -192,11 +191,11 @@ impl Slot {
         }
     }
 
-    /// The caller has taken the token of a vacant slot with an envelope in the node `mine`, which it gets back.
+    /// Called with the token of a vacant slot. Returns the envelope in the node `mine`.
     #[cold]
     fn take_back(&'static self, mine: NonNull<MailNode>) -> Result<(), Box<SendRefusal>> {
         match Token(self).taken_up().empty_and_park(Some(mine)) {
-            // What it stands for was in the ring when the process ended, and is a dead letter.
+            // The message of a ticket was in the ring when the process ended, and became a dead letter.
             Some(envelope) if envelope.kind != NodeKind::Ticket => {
                 Err(Box::new(SendRefusal(envelope, RefusalReason::Gone)))
             }
@@ -205,7 +204,7 @@ impl Slot {
     }
 }
 
-/// The message and its caller of an envelope that came back to its sender.
+/// Returns the message and the caller of an envelope that was returned to its sender.
 #[cold]
 fn unpack<M: Send + 'static>(envelope: Envelope) -> (M, Option<Caller>) {
     // SAFETY: the word of a message is its caller, or null, and this envelope is its only holder.

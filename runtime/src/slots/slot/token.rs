@@ -1,4 +1,4 @@
-//! What the holder of a token may do: open and close a life, and have what belongs to it for itself.
+//! Operations of a token's holder: opening and closing an incarnation, and exclusive access to its data.
 
 use super::cold_state::ColdState;
 use super::flags::{ATTEND, COLD_STATE};
@@ -10,7 +10,7 @@ use crate::sync::Ordering;
 use std::ptr::{self, NonNull};
 
 impl Token {
-    /// The token of a slot that the directory took off its free list, if no late sender holds it at this moment.
+    /// Claims the token of a slot that the directory took off its free list, unless a late sender holds it.
     pub(crate) fn claim_free(slot: &'static Slot) -> Option<Self> {
         match slot.lanes.claim() {
             Claim::Vacant => Some(Self(slot).taken_up()),
@@ -19,18 +19,18 @@ impl Token {
         }
     }
 
-    /// The token of a living slot, if it is parked at this moment. For the owner of a stand-alone mailbox.
+    /// Claims the token of a live slot, if it is parked. For the owner of a stand-alone mailbox.
     pub(crate) fn claim_own(slot: &'static Slot) -> Option<Self> {
         (slot.lanes.claim() == Claim::Process).then(|| Self(slot).taken_up())
     }
 
-    /// For run queues that hold addresses.
+    /// Converts to an address, for run queues.
     pub(crate) fn into_raw(self) -> *mut Slot {
         ptr::from_ref(self.0).cast_mut()
     }
 
     /// # Safety
-    /// `slot` came from `into_raw`, and is turned back once.
+    /// `slot` came from `into_raw`, and is converted back once.
     pub(crate) unsafe fn from_raw(slot: NonNull<Slot>) -> Self {
         // SAFETY: slots are never freed.
         Self(unsafe { slot.as_ref() })
@@ -40,7 +40,7 @@ impl Token {
         self.0
     }
 
-    /// The calling thread is about to use it: see [`owner`](crate::slots::slot::debug_owner).
+    /// The calling thread is about to use it: see [`debug_owner`](crate::slots::slot::debug_owner).
     #[inline(always)]
     pub(crate) fn taken_up(self) -> Self {
         self.0.owner.begin();
@@ -54,25 +54,25 @@ impl Token {
         self
     }
 
-    /// Wakes the process whose token this is.
+    /// Wakes the process of this token.
     pub(crate) fn wake(self) {
         self.0.schedule();
     }
 
-    /// The PID of the process that lives here.
+    /// Returns the PID of the process.
     #[inline]
     pub(crate) fn pid(&self) -> Option<Pid> {
         let home = self.0.home()?;
         Some(home.pid(self.0.metadata.index, self.0.living()?))
     }
 
-    /// The generation of the process that lives here; the token is that of a living one.
+    /// Returns the generation of the process, which is alive.
     #[inline]
     pub(crate) fn generation(&self) -> u64 {
         self.0.life.load(Ordering::Relaxed).generation()
     }
 
-    /// Opens a new life in this slot and makes its PID routable; messages wait until the token is parked or queued.
+    /// Opens a new incarnation and makes its PID routable; messages wait until the token is parked or queued.
     pub(crate) fn open(&mut self, home: &'static SlotOwner) -> Pid {
         let slot = self.0;
         slot.owner.check();
@@ -83,8 +83,8 @@ impl Token {
         home.pid(slot.metadata.index, generation)
     }
 
-    /// Ends the life: from here on its PID is unroutable. In one order with the looks at what ends with it: see
-    /// `registrations`.
+    /// Closes the incarnation: its PID is unroutable from here on. In one total order with checks by its registrants:
+    /// see `registrations`.
     pub(crate) fn close(&mut self) {
         self.0.owner.check();
         self.0.life.close();
@@ -98,24 +98,24 @@ impl Token {
     #[inline]
     pub(crate) fn body(&mut self) -> &mut Option<Body> {
         self.0.owner.check();
-        // SAFETY: the body belongs to the token's holder, and the borrow of the token makes this the only reference.
+        // SAFETY: the body belongs to the token's holder, and the token is borrowed exclusively.
         self.0.body.with_mut(|body| unsafe { &mut *body })
     }
 
-    /// What few processes have, if this one does.
+    /// Returns the cold state, if there is one.
     pub(crate) fn cold_state(&mut self) -> Option<&mut ColdState> {
         self.0.owner.check();
         // SAFETY: as for the body.
         self.0.metadata.cold_state.with_mut(|cold_state| unsafe { &mut *cold_state }).as_deref_mut()
     }
 
-    /// What few processes have; from here on this one does.
+    /// Returns the cold state, allocating it if needed.
     pub(crate) fn make_cold_state(&mut self) -> &mut ColdState {
         // SAFETY: this is the token, and borrowed.
         unsafe { self.0.own_cold_state() }
     }
 
-    /// Takes it away.
+    /// Takes the cold state.
     pub(crate) fn take_cold_state(&mut self) -> Option<Box<ColdState>> {
         self.0.owner.check();
         if !self.0.flags.any(COLD_STATE) {
@@ -126,17 +126,17 @@ impl Token {
         self.0.metadata.cold_state.with_mut(|cold_state| unsafe { &mut *cold_state }).take()
     }
 
-    /// The lanes, for taking things out of them.
+    /// Returns the taking end of the lanes.
     #[inline]
     pub(crate) fn lanes(&mut self) -> Holder<'_> {
         self.0.owner.check();
-        // SAFETY: this is the token, and it is borrowed for as long as the holder lives.
+        // SAFETY: this is the token, borrowed while the holder lives.
         unsafe { Holder::new(&self.0.lanes) }
     }
 }
 
 impl Slot {
-    /// What few processes have; from here on this one does.
+    /// Returns the cold state, allocating it if needed.
     ///
     /// # Safety
     /// The caller holds the slot's token, and no reference to the cold state.
@@ -144,7 +144,7 @@ impl Slot {
     pub(crate) unsafe fn own_cold_state(&self) -> &mut ColdState {
         self.owner.check();
         self.flags.set(COLD_STATE, true);
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller's promise.
         self.metadata.cold_state.with_mut(|cold_state| unsafe { &mut *cold_state }).get_or_insert_default()
     }
 }
