@@ -98,7 +98,7 @@ fn try_call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(
     }
 }
 
-/// Calls a PID that is not a live process here (`why`), like [`send_elsewhere`].
+/// Calls a PID that is not a live process here (`why`), or returns the message.
 #[cold]
 fn call_on<M: Send + 'static>(
     pid: Pid,

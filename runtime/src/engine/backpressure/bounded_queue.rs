@@ -1,14 +1,14 @@
-//! Mailboxes with a hard bound: their messages lie in a ring under a lock, and what travels in the lane are
-//! [tickets](crate::engine::backpressure::placeholders), each good for the oldest message that is there then.
+//! Mailboxes with a hard bound: their messages are in a ring under a lock, and the lane holds
+//! [tickets](crate::engine::backpressure::placeholders), each for the message that is then the oldest.
 //!
-//! A lane of its own could not do it: to drop the oldest, or to refuse exactly, a sender would have to look into a
-//! queue that only its receiver may take from.
+//! A lane alone could not do this: to drop the oldest, or to refuse exactly, a sender would have to look into a queue
+//! that only its receiver may take from.
 
 use crate::mailbox::bound::{Bound, Overflow};
 use crate::mailbox::node::Envelope;
 use std::collections::VecDeque;
 
-/// The messages of one mailbox.
+/// The messages of a mailbox.
 pub(crate) struct BoundedQueue {
     most: usize,
     pub(crate) overflow: Overflow,

@@ -1,4 +1,4 @@
-//! Who sends to a mailbox that is too full, and what follows for it.
+//! Senders to congested mailboxes, and the consequences for them.
 
 use super::state::Congestion;
 use super::state::{bound_of, is_over};
@@ -13,15 +13,14 @@ use crate::util::defer::defer;
 use std::cell::Cell;
 use std::ptr;
 
-/// How a message is sent.
+/// The manner of a send.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// A process may be suspended for it.
+    /// The sending process may be suspended.
     Send,
-    /// By the code that has kept it until now: it does not wait for room, but messages that the mailbox drops for it
-    /// are dropped.
+    /// A delayed send: it does not wait for room, but the mailbox may drop messages for it.
     Late,
-    /// It comes back rather than have anyone wait.
+    /// The message is returned if it would have to wait.
     Try,
 }
 
@@ -30,9 +29,9 @@ thread_local! {
     static MANNER: Cell<Manner> = const { Cell::new(Manner::Send) };
 }
 
-/// Sends in a manner of its own.
+/// Runs `send` in that manner.
 pub(crate) fn in_manner<R>(manner: Manner, send: impl FnOnce() -> R) -> R {
-    // A mailbox that this thread is known to congest is not looked at again, unless this says so.
+    // A mailbox that this thread is known to congest is not checked again otherwise.
     let (outer, known_congested) = (MANNER.replace(manner), node_pool::set_known_congested(0));
     let _restore = defer(|| {
         MANNER.set(outer);
@@ -47,12 +46,12 @@ pub(crate) fn take() -> Option<Congestion> {
     CONGESTS.take()
 }
 
-/// Who sends.
+/// The sender.
 #[derive(Clone, Copy)]
 pub(crate) enum Sender {
     /// The process whose step this thread runs.
     Process(&'static Slot),
-    /// A process on its way out, which does not wait.
+    /// An exiting process, which does not wait.
     Ending,
     /// A permit between two steps, which must not wait.
     Between,
@@ -65,7 +64,7 @@ pub(crate) fn sender() -> Sender {
         return Sender::Ending;
     }
     match with_current(|context| context.map(|context| context.thread.running())) {
-        // One that has ended is counted out, and its hooks are called.
+        // One that has ended is counted out, and its hooks are running.
         Some(Some(slot)) if slot.living().is_none() => Sender::Ending,
         Some(Some(slot)) => Sender::Process(slot),
         Some(None) => Sender::Between,
@@ -73,12 +72,12 @@ pub(crate) fn sender() -> Sender {
     }
 }
 
-/// In which manner this thread sends now.
+/// Returns the manner of this thread's sends.
 pub(crate) fn manner() -> Manner {
     MANNER.get()
 }
 
-/// Decides about a message for a mailbox with a soft bound that is marked as too full.
+/// Decides about a message for a congested mailbox with a soft bound.
 pub(crate) fn admit(slot: &'static Slot, node: NodeBox) -> Admission {
     let refuse = match sender() {
         Sender::Ending => false,
@@ -87,8 +86,8 @@ pub(crate) fn admit(slot: &'static Slot, node: NodeBox) -> Admission {
             if is_over(slot) {
                 note_congestion(own, slot);
             } else {
-                // Marked for those who wait for room there. Whether it comes to be over its bound in this time slice is
-                // seen with every 128th message, as of any other.
+                // Marked for those that wait for room there. Whether it exceeds its bound in this time slice is checked
+                // with every 128th message, as for any mailbox.
                 node_pool::set_known_congested(slot.address());
             }
             false
@@ -98,7 +97,7 @@ pub(crate) fn admit(slot: &'static Slot, node: NodeBox) -> Admission {
     if refuse { Admission::refuse(node) } else { Admission::Accepted(node) }
 }
 
-/// A message of this thread is one more batch in a mailbox that is over its bound.
+/// Notes that this thread's message completes a batch in a mailbox that is over its bound.
 pub(crate) fn note(slot: &'static Slot) {
     if let Sender::Process(own) = sender()
         && !ptr::eq(own, slot)
@@ -108,14 +107,14 @@ pub(crate) fn note(slot: &'static Slot) {
     }
 }
 
-/// The process `own` sends to `slot`, which is over its bound. How much its step has sent since is what the step has
-/// spent: the messages of a batch, which may be anybody's, would make it answer for others, and wait in its step for
-/// them.
+/// Notes that the process `own` congests `slot`. How much its step has sent since is measured by what the step has
+/// spent: the messages of a batch may be from any sender, and counting them would make it answer for others, and wait
+/// in its step for them.
 fn note_congestion(own: &'static Slot, slot: &'static Slot) {
     let (Some(bound), Some(generation)) = (bound_of(slot), slot.living()) else { return };
     let before = CONGESTS.get();
     if before.is_none() {
-        // So that the step is seen to be no ordinary one.
+        // Prevents the step from being treated as plain.
         node_pool::spend(BUDGET);
     }
     let mut since = before.map_or_else(node_pool::spent, |note_congestion| note_congestion.since);

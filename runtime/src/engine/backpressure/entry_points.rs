@@ -1,4 +1,4 @@
-//! What senders, births and ends call: they come in here.
+//! The functions that sends, spawns and exits call.
 
 use super::bounded_queue::BoundedQueue;
 use super::state::is_over;
@@ -9,7 +9,7 @@ use crate::mailbox::bound::Bound;
 use crate::mailbox::node::{Envelope, NodeBox};
 use crate::slots::{Admission, Slot};
 
-/// Decides about a message for a mailbox that is marked as too full, or whose bound is a hard one.
+/// Decides about a message for a mailbox that is congested or has a hard bound.
 pub(crate) fn admit(slot: &'static Slot, node: NodeBox) -> Admission {
     if slot.is_hard_bounded() {
         placeholders::admit(slot, node, congestion::manner())
@@ -18,34 +18,34 @@ pub(crate) fn admit(slot: &'static Slot, node: NodeBox) -> Admission {
     }
 }
 
-/// Gives the mailbox of a process that has not begun a bound of its own.
+/// Sets the bound of a mailbox whose process has not started.
 pub(crate) fn limit(slot: &'static Slot, generation: u64, bound: Bound) {
     let mut side = side_of(slot).lock();
     *side = MailboxState { generation, bound: Some(bound), ring: BoundedQueue::of(bound), ..MailboxState::default() };
     slot.note_own_bound(matches!(bound, Bound::Hard(..)));
 }
 
-/// Every 128th message of a queue has come.
+/// Called with every 128th message of a queue.
 pub(crate) fn check_length(slot: &'static Slot) {
-    // A ring is looked at with each message.
+    // A ring is checked with each message.
     if !slot.is_hard_bounded() && is_over(slot) {
         side_of(slot).lock().note_known(slot.lanes.last_sequence());
         slot.note_congested(true);
         if slot.is_suspended() {
-            // The one that suspends it cannot wait for it any more.
+            // A suspended process whose own mailbox is too full must run.
             suspend::end_suspension(slot, suspend::ResumeReason::Overfull);
         }
         congestion::note(slot);
     }
 }
 
-/// The number of a message that came while the mailbox was too full; zero if none is known.
+/// Returns the number of a recent message in a congested mailbox; zero if it is unknown.
 pub(crate) fn known(slot: &'static Slot) -> u64 {
     if slot.is_hard_bounded() { 0 } else { SIDES.get(slot.index()).map_or(0, |side| side.lock().known) }
 }
 
-/// The process is over: all that are suspended at it are resumed, and it is suspended nowhere. What its ring still had
-/// is given back, to be dead letters.
+/// Called when the process has ended: resumes all that are suspended at it, and ends its own suspension. Returns the
+/// contents of its ring, which become dead letters.
 pub(crate) fn ended(slot: &'static Slot) -> Vec<Envelope> {
     let Some(side) = SIDES.get(slot.index()) else { return Vec::new() };
     if slot.is_suspended() {
@@ -57,7 +57,7 @@ pub(crate) fn ended(slot: &'static Slot) -> Vec<Envelope> {
 }
 
 impl Scheduler {
-    /// Counts how many processes are suspended now.
+    /// Returns how many processes are suspended.
     pub(crate) fn held(&self) -> usize {
         self.suspensions.get().saturating_sub(self.resumptions.get()) as usize
     }

@@ -1,4 +1,4 @@
-//! How messages come into a [ring](crate::engine::backpressure::bounded_queue), and out of it.
+//! How messages enter and leave a [ring](crate::engine::backpressure::bounded_queue).
 
 use super::congestion::{Manner, Sender, sender};
 use super::state::SIDES;
@@ -12,7 +12,7 @@ use crate::mailbox::node_pool;
 use crate::slots::{Admission, RefusalReason, Slot};
 use std::ptr;
 
-/// Puts a message into the ring, and makes its node the ticket.
+/// Puts a message into the ring, and turns its node into the ticket.
 pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox, manner: Manner) -> Admission {
     let Some(side) = SIDES.get(slot.index()) else { return Admission::Accepted(node) };
     let envelope = node.take();
@@ -20,27 +20,26 @@ pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox, manner: Manner) -> A
     let mut envelope = Some(envelope);
     loop {
         let mut state = side.lock();
-        // An ending process takes its envelopes out under this lock, after its life is closed: that makes room for
-        // nothing.
+        // An exiting process takes its envelopes out under this lock, after its incarnation is closed: that makes no
+        // room.
         let ours = state.generation == generation && slot.is_living(generation);
         let Some(ring) = state.ring.as_mut().filter(|_| ours) else {
             drop(state);
-            // Its process is over, perhaps while its sender has waited here for room.
+            // Its process has ended, perhaps while its sender waited here for room.
             let envelope = envelope.unwrap_or_else(|| unreachable!("taken out below, before a return"));
             return Admission::give_back(node, envelope, RefusalReason::Gone);
         };
         if !ring.is_full() {
             ring.envelopes.extend(envelope);
             node.put(Envelope { kind: NodeKind::Ticket, generation, word: ptr::null_mut(), payload: None });
-            // Under the lock: the envelopes are in the order of their tickets, so that what the same sender puts into
-            // the lane next, a request to stop or its notice of an end, comes after this envelope and not after
-            // another's.
+            // Under the lock: the envelopes are in the order of their tickets, so that the next item of the same sender
+            // in the lane, a request to stop or its notice of an end, follows this envelope and not another's.
             let pushed = slot.push(node);
             drop(state);
             return Admission::Pushed(pushed);
         }
         if slot.is_suspended() {
-            // What it waits for may wait for it.
+            // A waiting process may wait for it.
             drop(state);
             suspend::end_suspension(slot, suspend::ResumeReason::Overfull);
             continue;
@@ -61,7 +60,7 @@ pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox, manner: Manner) -> A
         drop(state);
         if let Some(dropped) = dropped {
             node_pool::recycle(node);
-            drop_letter(slot, dropped);
+            drop_message(slot, dropped);
             return Admission::Taken;
         }
         if overflow == Overflow::Wait && manner == Manner::Send && waits_for_room(slot, generation) {
@@ -72,7 +71,7 @@ pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox, manner: Manner) -> A
     }
 }
 
-/// Waits on the calling thread until there may be room. Not if that could last for ever.
+/// Waits on the calling thread until there may be room. Returns false if that could last for ever.
 fn waits_for_room(slot: &'static Slot, generation: u64) -> bool {
     match sender() {
         Sender::Process(own) => !ptr::eq(own, slot) && suspend::wait_in_step(own, slot, generation),
@@ -84,7 +83,7 @@ fn waits_for_room(slot: &'static Slot, generation: u64) -> bool {
     }
 }
 
-/// The message that a ticket is good for.
+/// Takes the message of a ticket.
 pub(crate) fn redeem(slot: &'static Slot, generation: u64) -> Option<Envelope> {
     let mut state = SIDES.get(slot.index())?.lock();
     if state.generation != generation {
@@ -98,8 +97,8 @@ pub(crate) fn redeem(slot: &'static Slot, generation: u64) -> Option<Envelope> {
     envelope
 }
 
-/// Disposes of a message that there was no room for.
-fn drop_letter(slot: &'static Slot, envelope: Envelope) {
+/// Disposes of a message without room.
+fn drop_message(slot: &'static Slot, envelope: Envelope) {
     let Some(home) = slot.home() else { return };
     // SAFETY: the word of a message is its caller, or null, and this envelope is its only holder.
     let caller = unsafe { Caller::from_word(envelope.word) };

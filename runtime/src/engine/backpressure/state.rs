@@ -1,4 +1,4 @@
-//! What is known of a slot besides, if anything is: few have had a long mailbox, or a bound of their own.
+//! The back-pressure state of few slots: those that had a long mailbox, or have their own bound.
 //!
 //! In a side table of the slots.
 
@@ -15,25 +15,24 @@ use crate::util::oneshot::Oneshot;
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 
-/// The program's.
+/// The program's states.
 pub(crate) static SIDES: World<SideTable<SharedState>> = World::new(SideTable::new(SharedState::default));
 
-/// What is known of a slot, to be locked.
+/// Returns the state of a slot, to be locked.
 pub(crate) fn side_of(slot: &'static Slot) -> &'static SharedState {
     SIDES.make(slot.index()).unwrap_or_else(|| unreachable!("the index of a slot is one of the table's"))
 }
 
-/// That the process whose step this thread runs has sent to a mailbox over its bound.
+/// A mailbox over its bound that the process of this thread has sent to.
 #[derive(Clone, Copy)]
 pub(crate) struct Congestion {
     pub(crate) on: &'static Slot,
     pub(crate) generation: u64,
-    /// What its thread had spent when that began, or when the step last waited for it.
+    /// What the thread had spent when that began, or when the step last waited for it.
     pub(crate) since: u64,
 }
 
-/// That of one slot, under a lock. A box, and only while there is something to be known: a million processes may each
-/// be suspended once.
+/// The state of a slot, under a lock. Boxed, and only while needed: a million processes may each be suspended once.
 #[derive(Default)]
 pub(crate) struct SharedState(Mutex<Option<Box<MailboxState>>>);
 
@@ -45,7 +44,7 @@ impl SharedState {
     }
 }
 
-/// What is known of a slot, locked.
+/// The locked state of a slot.
 pub(crate) struct LockedState<'a>(MutexGuard<'a, Option<Box<MailboxState>>>);
 
 impl Deref for LockedState<'_> {
@@ -70,31 +69,31 @@ impl Drop for LockedState<'_> {
     }
 }
 
-/// Told when there may be room; told too when the mailbox's process ends.
+/// Signalled when there may be room, and when the mailbox's process ends.
 pub(crate) type RoomSignal = Arc<Oneshot<()>>;
 
-/// Someone who waits for room in a mailbox.
+/// A waiter for room in a mailbox.
 pub(crate) enum RoomWaiter {
-    /// A process that is suspended; the number tells this suspension from others of the same process. `sends` is how
-    /// much is expected of it when it goes on: what its last step has spent.
+    /// A suspended process; the number distinguishes this suspension from others of the same process. `sends` is how
+    /// much it is expected to send when it resumes: what its last step has spent.
     Process { slot: &'static Slot, generation: u64, number: u64, sends: u64 },
     /// A thread or a task.
     Room(RoomSignal),
 }
 
-/// Where a process is suspended.
+/// The suspension of a process.
 pub(crate) struct SuspendedAt {
     pub(crate) at: &'static Slot,
     pub(crate) number: u64,
     pub(crate) host: &'static Scheduler,
-    /// Its step waits on its thread.
+    /// Set if its step waits on its thread.
     pub(crate) room: Option<RoomSignal>,
-    /// Lets it go after a while.
+    /// Resumes it after the longest wait.
     pub(crate) forced_release: Option<TimerKey>,
 }
 
 impl RoomWaiter {
-    /// Returns whether it may wait still. Of a process that is not known without another lock.
+    /// Returns whether it may still wait. Always true for a process, which would need another lock.
     pub(crate) fn is_wanted(&self) -> bool {
         match self {
             Self::Process { .. } => true,
@@ -102,7 +101,7 @@ impl RoomWaiter {
         }
     }
 
-    /// Returns how many messages are expected of it.
+    /// Returns how many messages it is expected to send.
     pub(crate) fn sends(&self) -> u64 {
         match self {
             Self::Process { sends, .. } => *sends,
@@ -111,31 +110,29 @@ impl RoomWaiter {
     }
 }
 
-/// What is known of the process in a slot besides.
+/// The back-pressure state of a slot's process.
 #[derive(Default)]
 pub(crate) struct MailboxState {
     /// The process that the bound and the ring belong to.
     pub(crate) generation: u64,
-    /// `None`: the host's.
+    /// `None`: the host's default.
     pub(crate) bound: Option<Bound>,
     pub(crate) ring: Option<BoundedQueue>,
-    /// Who waits for room in its mailbox, in the order in which they came.
+    /// The waiters for room in its mailbox, in order.
     pub(crate) waiting: VecDeque<RoomWaiter>,
-    /// How many messages are expected still of those that were resumed while the process had others, and the number of
-    /// the message that had come last when that was said.
+    /// How many messages are still expected from processes that were resumed while this one had others, and the number
+    /// of the newest message at that time.
     pub(crate) expected: u64,
     pub(crate) seen: u64,
-    /// While the mailbox is too full: the number of a message that came not long ago. A sender that does not learn its
-    /// predecessor's takes it for that, or the mailbox would be forgiven its length each time that the machine puts a
-    /// sender aside as it numbers its message.
+    /// While congested: the number of a recent message. A sender that cannot learn its predecessor's number uses this;
+    /// otherwise the length would be forgotten each time that a sender is preempted while numbering its message.
     pub(crate) known: u64,
-    /// Where the process itself is suspended.
+    /// The process's own suspension.
     pub(crate) held: Option<SuspendedAt>,
 }
 
 impl MailboxState {
-    /// The message that came last has that number; zero if it is not known, as while its sender is about to give it
-    /// one.
+    /// Notes the number of the newest message; zero if it is unknown, as while its sender is about to write it.
     pub(crate) fn note_arrivals(&mut self, last: u64) {
         if last != 0 {
             self.expected = self.expected.saturating_sub(distance(self.seen, last));
@@ -144,7 +141,7 @@ impl MailboxState {
         }
     }
 
-    /// The message of that number came last, unless it is zero.
+    /// Notes the number of the newest message, unless it is zero.
     pub(crate) fn note_known(&mut self, last: u64) {
         if last != 0 {
             self.known = last;
@@ -156,7 +153,7 @@ impl MailboxState {
     }
 }
 
-/// The bound of a mailbox; `None` without one.
+/// Returns the bound of a mailbox; `None` if it is unbounded.
 pub(crate) fn bound_of(slot: &'static Slot) -> Option<u64> {
     let bound = match SIDES.get(slot.index()).filter(|_| slot.has_own_bound()) {
         Some(side) => side.lock().bound.unwrap_or_default(),
@@ -168,7 +165,7 @@ pub(crate) fn bound_of(slot: &'static Slot) -> Option<u64> {
     }
 }
 
-/// Returns whether a mailbox is over its bound, or has no room under a hard one.
+/// Returns whether a mailbox is over its bound, or full under a hard one.
 pub(crate) fn is_over(slot: &'static Slot) -> bool {
     if slot.is_hard_bounded() {
         return SIDES

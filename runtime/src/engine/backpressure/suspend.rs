@@ -1,4 +1,4 @@
-//! How a process is suspended, and how it is resumed.
+//! Suspending and resuming processes.
 
 use super::state::Congestion;
 use super::state::{MailboxState, RoomSignal, RoomWaiter, SIDES, SuspendedAt, side_of};
@@ -20,29 +20,29 @@ use crate::util::oneshot::Oneshot;
 use std::time::Duration;
 use tracing::field::display;
 
-/// How long a process is suspended at most until it has a step.
+/// The longest time that a process is suspended before it gets a step.
 const FORCED_RELEASE_AFTER: Duration = Duration::from_secs(1);
 
-/// Why a suspension ends.
+/// The reason why a suspension ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResumeReason {
     /// There is room.
     Room,
     /// Its own mailbox is over its bound.
     Overfull,
-    /// It was told something that does not wait.
+    /// It got a signal that must not wait.
     Told,
     /// The process that it is suspended at waits for it.
     Called,
-    /// It has waited for so long.
+    /// It has waited for the longest time.
     ForcedRelease,
-    /// It is over.
+    /// It has ended.
     Ended,
 }
 
 impl ThreadContext {
-    /// Suspends the process, whose step has sent about so much, for as long as the mailbox that it congests is too
-    /// full; `waits` says that it waits for its yields. Returns the token if it is not to be suspended.
+    /// Suspends the process, whose step has sent about `sends`, while the mailbox that it congests is too full; `waits`
+    /// if it also waits for its yields. Returns the token if it is not to be suspended.
     #[cold]
     pub(crate) fn suspend(&self, token: Token, press: Congestion, sends: u64, waits: bool) -> Option<Token> {
         let Congestion { on, generation: life, .. } = press;
@@ -61,14 +61,14 @@ impl ThreadContext {
         self.stay_suspended(token)
     }
 
-    /// Parks the token of a suspended process again. Returns it if the process is suspended no longer.
+    /// Parks the token of a suspended process again. Returns it if the process is no longer suspended.
     #[cold]
     pub(crate) fn stay_suspended(&self, mut token: Token) -> Option<Token> {
         let slot = token.slot();
         let waits = slot.deficit.deferral() == Deferral::Suspended { for_yields: true };
         loop {
-            // In this order. Its resumption takes the mark away and then wakes it: a wake that is taken here
-            // came after its mark was taken away, and one that comes after this does not let the token be parked.
+            // In this order. A resumption clears the mark and then wakes the process: a wake that is taken here came
+            // after its mark was cleared, and a later one prevents the token from being parked.
             let taken = token.lanes().take_control();
             let is_told = taken.has_signal();
             keep(&mut token, taken);
@@ -80,7 +80,7 @@ impl ThreadContext {
                 relieve(slot, true);
             }
             if slot.is_suspended() {
-                // Anew, since others took the process for one that runs while there was something in its control lane.
+                // Anew, since others took the process for running while its control lane held something.
                 if !publish(slot, false) {
                     end_suspension(slot, ResumeReason::Called);
                     continue;
@@ -99,8 +99,8 @@ impl ThreadContext {
         }
     }
 
-    /// Lays down the token of a process that waits for its yields. Returns it if something has come for it. A wake
-    /// is no such thing: it is for those that wait for room in the mailbox.
+    /// Parks the token of a process that waits for its yields. Returns it if something has arrived. A wake does not
+    /// count: it is for those that wait for room in the mailbox.
     #[cold]
     pub(crate) fn park_for_yields(&self, mut token: Token) -> Option<Token> {
         let slot = token.slot();
@@ -121,13 +121,13 @@ impl ThreadContext {
     }
 }
 
-/// A number that no other hold of the program has.
+/// Returns a number that is unique among the suspensions of the program.
 fn next_number() -> u64 {
     static NEXT: World<AtomicU64> = World::new(AtomicU64::new(0));
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Keeps what has come, as it is, for when the process is resumed.
+/// Keeps the input for when the process is resumed.
 fn keep(token: &mut Token, mut taken: Controls) {
     if taken.is_empty() {
         return;
@@ -145,20 +145,20 @@ fn may_be_suspended(slot: &'static Slot, at: &'static Slot) -> bool {
     !is_over(slot) && !std::ptr::eq(slot, at) && !slot.is_suspended()
 }
 
-/// Marks a process as held. It is to be put on the list of `at` next: who takes it off there takes the mark off.
+/// Marks a process as suspended. It is put on the list of `at` next; taking it off there clears the mark.
 fn begin_suspension(slot: &'static Slot, at: &'static Slot, host: &'static Scheduler, room: Option<RoomSignal>) -> u64 {
     let number = next_number();
     let mut state = side_of(slot).lock();
     state.held = Some(SuspendedAt { at, number, host, room, forced_release: None });
-    // Under the lock: the mark is taken away after this, with the suspension.
+    // Under the lock: the mark is cleared later, with the suspension.
     slot.note_suspended(true);
     drop(state);
     host.suspensions.add_shared(1);
     number
 }
 
-/// Lets the process go when that hold has lasted for so long, by its host's clock. Returns whether anything will: not
-/// if the host has stopped, or has too many timers.
+/// Sets the timer that ends that suspension after the longest wait, by its host's clock. Returns false if the host has
+/// stopped, or has too many timers.
 fn set_forced_release(slot: &'static Slot, number: u64, host: &'static Scheduler) -> bool {
     let forced_release = move || end_that_suspension(slot, Some(number), ResumeReason::ForcedRelease);
     let Some(key) = host.later(Moment::now().after(FORCED_RELEASE_AFTER), Box::new(forced_release)) else {
@@ -175,11 +175,11 @@ fn set_forced_release(slot: &'static Slot, number: u64, host: &'static Scheduler
     true
 }
 
-/// Makes the suspension of a process an edge in the wait graph. Returns whether it can be: not if it would
-/// close a ring. A process that closes a cycle with it finds the process suspended, since it is marked by now.
+/// Publishes the suspension of a process as an edge of the wait graph. Returns false if it would close a cycle. A
+/// process that closes a cycle with it finds the process suspended, since it is already marked.
 fn publish(slot: &'static Slot, blocks: bool) -> bool {
     let at = SIDES.get(slot.index()).and_then(|side| side.lock().held.as_ref().map(|held| held.at));
-    // Of one that is being resumed there is nothing to publish.
+    // A process that is being resumed has nothing to publish.
     let edge = at.and_then(|at| slot.resident().zip(at.resident()));
     edge.is_none_or(|(from, to)| edges::publish_suspension(from, to, blocks))
 }
@@ -190,8 +190,7 @@ fn withdraw(slot: &'static Slot) {
     }
 }
 
-/// Returns whether a wait for room in the mailbox of `at` is needed: it is above half of its bound, or its ring is
-/// full.
+/// Returns whether the mailbox of `at` is still congested: above half of its bound, or its ring is full.
 fn is_still_congested(at: &'static Slot, bound: u64, state: &MailboxState) -> bool {
     match &state.ring {
         Some(ring) => ring.is_full(),
@@ -199,7 +198,7 @@ fn is_still_congested(at: &'static Slot, bound: u64, state: &MailboxState) -> bo
     }
 }
 
-/// Puts someone on the list of those that wait for room in the mailbox of `at`. Returns whether there was a reason to.
+/// Lists a waiter for room in the mailbox of `at`. Returns whether it has to wait.
 pub(crate) fn wait_at(at: &'static Slot, generation: u64, waiting: RoomWaiter) -> bool {
     let Some(bound) = bound_of(at) else { return false };
     let mut state = side_of(at).lock();
@@ -207,12 +206,12 @@ pub(crate) fn wait_at(at: &'static Slot, generation: u64, waiting: RoomWaiter) -
         return false;
     }
     if state.waiting.len() == state.waiting.capacity() {
-        // Those that do not wait any more are dropped whenever the list would grow.
+        // Waiters that gave up are removed whenever the list would grow.
         state.waiting.retain(RoomWaiter::is_wanted);
     }
     state.waiting.push_back(waiting);
-    // First the mark, then the look, as an ending process first is so and then looks for the mark: one of the two is
-    // seen.
+    // First the mark, then the check, while an exiting process first closes and then checks for the mark: one of the
+    // two is seen.
     at.note_congested(true);
     if !at.is_living_in_order(generation) {
         let _mine = state.waiting.pop_back();
@@ -223,18 +222,19 @@ pub(crate) fn wait_at(at: &'static Slot, generation: u64, waiting: RoomWaiter) -
         return false;
     }
     drop(state);
-    // It looks at its list before it rests. One that waits for something else than messages is left alone: it has taken
-    // nothing since it parked its token, and if it had caught up before that, it is looked after here.
+    // It checks its list before it parks. A receiver that waits for control only is left alone: it has taken nothing
+    // since it parked its token, and if it had caught up before that, its list is handled here.
     if at.rouse(generation) {
         relieve(at, true);
     }
     true
 }
 
-/// Resumes those that wait for room in a mailbox if there is some. All, if the process `rests` now. If it will look
-/// again soon, one when it is below half of its bound, since some send more at a time than a mailbox may have; and as
-/// many as there is [room](has_room) for. (With the first rule alone a thousand that had one message each for it were
-/// resumed at one a time slice. And one that gives out work and is told in the same mailbox what is done came to give
+/// Resumes waiters for room in a mailbox, if there is some. All, if the process `rests` now. If it will check again
+/// soon: one when it is below half of its bound, since some send more at a time than a mailbox may hold; and as many as
+/// there is [room](has_room) for. (By the first rule alone, a thousand with one message each were resumed one per time
+/// slice. And a process that hands out work and is told in the same mailbox what is done handed out a bound of work for
+/// each half of a bound of results: the work grew without end.)
 /// out a bound of work for each half of a bound that it was told of: without end, the work grew.)
 pub(crate) fn relieve(slot: &'static Slot, rests: bool) {
     let (Some(bound), Some(side)) = (bound_of(slot), SIDES.get(slot.index())) else {
@@ -245,7 +245,7 @@ pub(crate) fn relieve(slot: &'static Slot, rests: bool) {
         let mut state = side.lock();
         state.note_arrivals(slot.lanes.last_sequence());
         if !has_one_gone && slot.lanes.depth() == 0 {
-            // The numbers begin anew, and a process that was resumed and sent nothing may have ended.
+            // The numbers start again, and a process that was resumed may have ended without sending.
             (state.expected, state.known) = (0, 0);
         }
         let may_go = (rests || !has_one_gone) && !is_still_congested(slot, bound, &state);
@@ -264,15 +264,14 @@ pub(crate) fn relieve(slot: &'static Slot, rests: bool) {
     }
 }
 
-/// Returns whether there is room for what the first of those that wait is going to send, as far as that is known: with
-/// what those are expected to send that have been resumed before, it does not make the mailbox longer than its bound.
-/// Not for a ring, whose room is each for one.
+/// Returns whether there is room for what the first waiter is expected to send: together with what the processes
+/// resumed before are still expected to send, it must not exceed the bound. Not for a ring, whose room is for one each.
 fn has_room(at: &'static Slot, bound: u64, state: &MailboxState) -> bool {
     let Some(first) = state.waiting.front().filter(|_| state.ring.is_none()) else { return false };
     at.lanes.depth() + state.expected + first.sends() <= bound
 }
 
-/// Lets one go that was taken off a list. Returns whether it waited still.
+/// Resumes a waiter that was taken off a list. Returns whether it was still waiting.
 pub(crate) fn resume(waiting: RoomWaiter) -> bool {
     match waiting {
         RoomWaiter::Room(room) => room.put(()),
@@ -286,16 +285,16 @@ pub(crate) fn resume(waiting: RoomWaiter) -> bool {
     }
 }
 
-/// Ends the suspension of a process for another reason than that there is room.
+/// Ends the suspension of a process for a reason other than room.
 pub(crate) fn end_suspension(slot: &'static Slot, why: ResumeReason) {
     end_that_suspension(slot, None, why);
 }
 
-/// The same, if it is the suspension of that number.
+/// Ends the suspension with that number, if it still exists.
 fn end_that_suspension(slot: &'static Slot, number: Option<u64>, why: ResumeReason) {
     let Some(held) = take_suspension(slot, number) else { return };
     let (at, number) = (held.at, held.number);
-    // Most often it is among the first: those that have waited longest are.
+    // Usually among the first: those that have waited longest.
     if let Some(side) = SIDES.get(at.index()) {
         let mut state = side.lock();
         let is_it =
@@ -312,14 +311,14 @@ fn end_that_suspension(slot: &'static Slot, number: Option<u64>, why: ResumeReas
     release(slot, slot.last(), held);
 }
 
-/// Takes the suspension of a process away, if it is the one of that number.
+/// Takes the suspension of a process, if it has that number.
 fn take_suspension(slot: &'static Slot, number: Option<u64>) -> Option<SuspendedAt> {
     let mut state = SIDES.get(slot.index())?.lock();
     let is_it = |held: &mut SuspendedAt| number.is_none_or(|number| held.number == number);
     state.held.take_if(is_it)
 }
 
-/// Does what follows from a suspension that was taken away. In this order: see [`ThreadContext::stay_suspended`].
+/// Completes a resumption after the suspension was taken. In this order: see [`ThreadContext::stay_suspended`].
 fn release(slot: &'static Slot, generation: u64, held: SuspendedAt) {
     held.host.resumptions.add_shared(1);
     if let Some(forced_release) = held.forced_release {
@@ -335,7 +334,7 @@ fn release(slot: &'static Slot, generation: u64, held: SuspendedAt) {
     }
 }
 
-/// Where a process is suspended, if it is.
+/// Returns the process whose mailbox `slot` is suspended at, if any.
 pub(crate) fn suspended_at(slot: &'static Slot) -> Option<Pid> {
     let side = SIDES.get(slot.index()).filter(|_| slot.is_suspended())?;
     side.lock().held.as_ref().and_then(|held| held.at.resident())
@@ -345,12 +344,12 @@ pub(crate) fn suspended_at(slot: &'static Slot) -> Option<Pid> {
 fn is_told_to_end(own: &'static Slot) -> bool {
     // SAFETY: the step has the token, and this thread, which runs the step, takes nothing from its lanes meanwhile.
     let lanes = unsafe { Holder::new(&own.lanes) };
-    // SAFETY: what is in the lane is the token's holder's, for whom this stands.
+    // SAFETY: the contents of the lane belong to the token's holder.
     lanes.has_signal_such(|said| unsafe { said.peek::<Control>() }.is_some_and(Control::is_end))
 }
 
-/// The process has been told to end: its step waits no more within itself. Called after that can be seen; the step
-/// first is marked as held, then looks whether it has been told, and waits then: one of the two is seen.
+/// Ends the wait inside the step of a process that has been told to end. Called after that is visible; the step first
+/// marks its process as suspended, then checks whether it has been told, and then waits: one of the two is seen.
 pub(crate) fn let_step_end(slot: &'static Slot) {
     let number = side_of(slot).lock().held.as_ref().filter(|held| held.room.is_some()).map(|held| held.number);
     if number.is_some() {
@@ -358,9 +357,9 @@ pub(crate) fn let_step_end(slot: &'static Slot) {
     }
 }
 
-/// The step of `own` has sent so much beyond the bound of `at` that it waits, on its thread, whose permit others have
-/// meanwhile. Returns whether there may be room now: not if it would wait for itself, or has been told to end, nor
-/// without a thread for the permit.
+/// Blocks the step of `own`, which has sent far beyond the bound of `at`, while other threads use its permit. Returns
+/// whether there may be room: false if it would wait for itself, or was told to end, or if no thread can take the
+/// permit.
 pub(crate) fn wait_in_step(own: &'static Slot, at: &'static Slot, generation: u64) -> bool {
     if !may_be_suspended(own, at) || is_told_to_end(own) {
         return false;
@@ -368,7 +367,7 @@ pub(crate) fn wait_in_step(own: &'static Slot, at: &'static Slot, generation: u6
     let Some(host) = with_current(|context| context.map(|context| context.host)) else { return false };
     let room = RoomSignal::new(Oneshot::new());
     let number = begin_suspension(own, at, host, Some(room.clone()));
-    // It has sent as many since it first congested the mailbox.
+    // It has sent that many since it first congested the mailbox.
     let sends = bound_of(at).unwrap_or_default();
     let waiting = RoomWaiter::Process { slot: own, generation: own.last(), number, sends };
     let waited = if !wait_at(at, generation, waiting) {

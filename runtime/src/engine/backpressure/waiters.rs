@@ -1,4 +1,4 @@
-//! Those that wait for room in a mailbox on a thread of their own, or in a task.
+//! Threads and tasks that wait for room in a mailbox.
 
 pub(crate) use super::state::RoomSignal;
 use super::state::RoomWaiter;
@@ -9,14 +9,14 @@ use crate::util::oneshot::Oneshot;
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
-/// A wait for room. One that is given up lets the next one in, if the room was meant for this one by then.
+/// A wait for room. If it is dropped after it was granted room, the next waiter gets that.
 pub(crate) struct RoomRequest {
     room: RoomSignal,
-    /// Where those who wait are let in one by one.
+    /// The mailbox, if it grants room one by one.
     at: Option<&'static Slot>,
 }
 
-/// Asks to be told of room in the mailbox of the process of that generation. `None`: there is some, or it has ended.
+/// Requests room in the mailbox of the process of that generation. `None`: there is room, or it has ended.
 pub(crate) fn ask(slot: &'static Slot, generation: u64) -> Option<RoomRequest> {
     let room = RoomSignal::new(Oneshot::new());
     suspend::wait_at(slot, generation, RoomWaiter::Room(room.clone())).then_some(RoomRequest { room, at: Some(slot) })
@@ -30,17 +30,17 @@ pub(crate) fn wait(slot: &'static Slot, generation: u64) {
 }
 
 impl RoomRequest {
-    /// Of a room where all who wait are told at once.
+    /// Makes a wait for a signal to all waiters at once.
     pub(crate) fn of(room: RoomSignal) -> Self {
         Self { room, at: None }
     }
 
-    /// Blocks the calling thread until there may be room, or until then.
+    /// Blocks the calling thread until there may be room, or until `until`.
     pub(crate) fn wait(self, until: Option<Instant>) {
         while_blocked(|| self.room.wait(until));
     }
 
-    /// Returns whether there may be room by now.
+    /// Returns whether there may be room now.
     pub(crate) fn poll(&self, waker: &Waker) -> Poll<()> {
         self.room.poll(waker)
     }

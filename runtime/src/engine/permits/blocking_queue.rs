@@ -1,16 +1,16 @@
-//! The line of processes that wait, in async code, for a thread that takes their permit while they block.
+//! The queue of async steps that wait for a thread to take their permit while they block.
 //!
-//! First come, first served: a thread that comes free is promised to the first step in line, and to no other.
-//! What is promised is a number, not a thread: the promise is that there is one, or may be started.
+//! FIFO: a thread that becomes available is reserved for the first step in the queue, and for no other. A reservation
+//! is a count, not a thread: there is a thread for it, or one may be started.
 
 use std::collections::VecDeque;
 use std::task::Waker;
 
-/// A place in the line.
+/// A place in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WaiterId(u64);
 
-/// See the module.
+/// The queue of blocking async steps.
 #[derive(Debug, Default)]
 pub(crate) struct BlockingQueue {
     tickets: u64,
@@ -18,19 +18,19 @@ pub(crate) struct BlockingQueue {
     promised: Vec<WaiterId>,
 }
 
-/// What a ticket is worth.
+/// The state of a place in the queue.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Reservation {
-    /// Its turn has come.
+    /// A thread is reserved for it.
     Promised,
-    /// It waits, and the waker is kept.
+    /// It waits, and its waker is stored.
     Waits,
-    /// It is none any more.
+    /// It is no longer in the queue.
     Nothing,
 }
 
 impl BlockingQueue {
-    /// At the end of the line.
+    /// Appends a place.
     pub(crate) fn join(&mut self, waker: Waker) -> WaiterId {
         self.tickets += 1;
         let ticket = WaiterId(self.tickets);
@@ -38,8 +38,7 @@ impl BlockingQueue {
         ticket
     }
 
-    /// Returns whether it is the ticket's turn; if it waits, `waker` is woken when it is, and is the one from before
-    /// now.
+    /// Returns the state of a place; if it waits, `waker` is stored and the previous one returned in its place.
     pub(crate) fn ask(&mut self, ticket: WaiterId, waker: &mut Waker) -> Reservation {
         if self.promised.contains(&ticket) {
             return Reservation::Promised;
@@ -59,15 +58,15 @@ impl BlockingQueue {
         self.waiting.len()
     }
 
-    /// Promises a thread to the first in line, which must be woken.
+    /// Reserves a thread for the first place, whose waker is returned.
     pub(crate) fn promise(&mut self) -> Option<Waker> {
         let (ticket, waker) = self.waiting.pop_front()?;
         self.promised.push(ticket);
         Some(waker)
     }
 
-    /// The ticket has been used, or its holder wants nothing any more. Returns whether it had a promise, and the waker
-    /// that is not needed any more.
+    /// Removes a place that was used or given up. Returns whether it had a reservation, and its waker, no longer
+    /// needed.
     pub(crate) fn leave(&mut self, ticket: WaiterId) -> (bool, Option<Waker>) {
         if let Some(place) = self.promised.iter().position(|other| *other == ticket) {
             self.promised.swap_remove(place);

@@ -1,13 +1,13 @@
-//! How a permit passes from one thread to another: the hand-off protocol.
+//! Passing a permit from one thread to another: the hand-off protocol.
 //!
 //! # Words
 //!
 //! A permit is the right to run steps. A thread that is about to block in a step *hands off* its permit, and *comes
 //! back* for one; its queues stay with it, and every thread may empty them. A *spare* thread has neither permit nor
-//! work. A thread that has come back in the middle of a step, which has to go on on its stack, *waits* in line for a
-//! permit. A *detached* thread is in a step without a permit: it has been *taken over*, or it has come back from
-//! blocking in async code, where its process waits in a queue and the thread has only to leave the step. All this is
-//! decided under the lock of `sleep`, and each permit belongs to exactly one thread at any time
+//! work. A thread that has come back in the middle of a step, which must continue on its stack, *waits* in a queue for
+//! a permit. A *detached* thread is in a step without a permit: it has been *taken over*, or it has come back from
+//! blocking in async code, where its process waits in a run queue and the thread only has to leave the step. All this
+//! is decided under the lock of `sleep`, and each permit belongs to exactly one thread at any time
 //! ([`holders`](super::holders)).
 //!
 //! # Steps
@@ -76,49 +76,49 @@ use super::sleep::{Idle, POLLER, SEARCHING, SLEEPING, Sleepers};
 use crate::sync::{Ordering, lock};
 use std::task::Waker;
 
-/// What became of a permit that was to be handed off.
+/// The result of handing off a permit.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum HandedOff {
-    /// A spare thread has it, and counts as searching: it must be woken.
+    /// A spare thread has it, and counts as searching: wake it.
     ToStandby(usize),
-    /// A thread that waited for one has it: it must be woken.
+    /// A thread that waited has it: wake it.
     ToWaiting(usize),
-    /// There was none to hand off.
+    /// The thread had no permit.
     HadNone,
     /// A thread must be started first.
     Grow,
-    /// There is no thread for it; the step blocks in its place.
+    /// There is no thread for it; the step keeps it while it blocks.
     Stays,
 }
 
 /// How a thread comes back.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Resumption {
-    /// With that permit. A thread that had it may have to be woken.
+    /// With that permit. The other thread, if any, must be woken.
     With(usize, Option<usize>),
-    /// It waits in line; these must be called.
+    /// It waits in the queue; call these threads.
     Waits(Vec<usize>),
     /// Without a permit.
     Detached,
 }
 
-/// What a thread that was called has to do.
+/// What a called thread does.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Attended {
-    /// Go on.
+    /// Continue.
     GoesOn,
-    /// Stand by; if a thread that waited has its permit, it must be woken.
+    /// Become spare; if a waiting thread got its permit, wake it.
     StandsBy(Option<usize>),
 }
 
-/// What a thread that rests finds.
+/// The state of a resting thread.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RestOutcome {
-    /// It has that permit, and counts as searching; the other thread may have left something behind.
+    /// It has that permit, and counts as searching; the other thread, if any, may have left work behind.
     Up(usize, Option<usize>),
-    /// It sleeps; whether there are more threads than permits.
+    /// It sleeps; with whether there are more threads than permits.
     Asleep(bool),
-    /// It stands by; whether there are too many threads.
+    /// It is spare; with whether there are too many threads.
     Spare(bool),
     /// The host has been stopped.
     Ended,
@@ -138,10 +138,8 @@ impl Idle {
         handed_off
     }
 
-    /// H1 in async code: as [`hand_off`](Self::hand_off), but if the step would block in its place, it gets a
-    /// ticket,
-    ///    and
-    /// `waker` is woken when there is a thread for it. Returns the waker that is not needed.
+    /// H1 in async code: like [`hand_off`](Self::hand_off), but a step that would keep its permit gets a place in the
+    /// queue, and `waker` is woken when there is a thread. Returns the waker that is not needed.
     pub(crate) fn hand_off_or_line_up(
         &self,
         from: usize,
@@ -170,8 +168,7 @@ impl Idle {
         }
     }
 
-    /// The ticket is given up. Returns whether a thread was promised, and a waker that is not
-    /// needed.
+    /// Gives a place up. Returns whether a thread was reserved, and a waker that is not needed.
     pub(crate) fn leave_line(&self, ticket: WaiterId) -> (bool, Option<Waker>) {
         let mut sleepers = lock(&self.sleepers);
         let left = sleepers.permits.line.leave(ticket);
@@ -183,10 +180,10 @@ impl Idle {
         self.lined_up.store(sleepers.permits.line.len(), Ordering::SeqCst);
     }
 
-    /// There may be a thread more to block with: gives those in line whose turn has come, who must be woken.
+    /// Reserves threads that have become available. Returns the wakers of their steps.
     #[must_use = "they must be woken"]
     pub(crate) fn serve_line(&self) -> Vec<Waker> {
-        // A step that has joined the line has counted itself under the lock, before what happened under the lock here.
+        // A step in the queue was counted under the lock, before earlier critical sections here.
         if self.lined_up.load(Ordering::SeqCst) == 0 {
             return Vec::new();
         }
@@ -196,7 +193,7 @@ impl Idle {
         served
     }
 
-    /// Whether a step blocks in its place.
+    /// Notes whether a step keeps its permit while it blocks.
     pub(crate) fn stay(&self, thread: usize, blocks: bool) {
         lock(&self.sleepers).permits.stay(thread, blocks);
     }
@@ -205,13 +202,12 @@ impl Idle {
         lock(&self.sleepers).permits.is_in_place(thread)
     }
 
-    /// Within what blocks a wait for another process begins, or ends.
+    /// Notes that blocking code begins, or ends, a wait for another process.
     pub(crate) fn note_waits(&self, thread: usize, waits: bool) {
         lock(&self.sleepers).permits.note_waits(thread, waits);
     }
 
-    /// M1: the permit of `from`, which is stuck in a step, goes to another thread, if `is_in_step` still says
-    /// so.
+    /// M1: the permit of `from`, which is stuck in a step, goes to another thread, if `is_in_step` still holds.
     pub(crate) fn take_over(&self, from: usize, is_in_step: impl FnOnce() -> bool) -> HandedOff {
         let mut sleepers = lock(&self.sleepers);
         if !is_in_step() {
@@ -244,8 +240,8 @@ impl Idle {
         handed_off
     }
 
-    /// A record for a thread that is about to be started for want of a successor; `None` if that is not so any more, or
-    /// not yet.
+    /// Takes a record for a thread to be started as a successor; `None` if that is no longer needed, or not allowed
+    /// yet.
     pub(crate) fn reserve(&self, need: Need) -> Option<usize> {
         let mut sleepers = lock(&self.sleepers);
         if !sleepers.permits.may_start(need) {
@@ -256,7 +252,7 @@ impl Idle {
         Some(thread)
     }
 
-    /// A record for a thread that begins with that permit.
+    /// Takes a record for a thread that begins with that permit.
     pub(crate) fn begin(&self, permit: usize) -> usize {
         let mut sleepers = lock(&self.sleepers);
         let thread = sleepers.permits.admit(Some(permit));
@@ -264,7 +260,7 @@ impl Idle {
         thread
     }
 
-    /// A record for a thread that runs what is left when the host has been stopped.
+    /// Takes a record for a thread that runs the remaining work of a stopped host.
     pub(crate) fn begin_last(&self) -> usize {
         let mut sleepers = lock(&self.sleepers);
         let thread = sleepers.permits.admit(None);
@@ -272,7 +268,7 @@ impl Idle {
         thread
     }
 
-    /// The thread has been started, without a permit.
+    /// Notes that the thread has been started, without a permit.
     pub(crate) fn started(&self, thread: usize) {
         let mut sleepers = lock(&self.sleepers);
         if sleepers.permits.at(thread) == At::Starting {
@@ -280,7 +276,7 @@ impl Idle {
         }
     }
 
-    /// The thread is gone, or could not be started: its record is free.
+    /// Frees the record of a thread that has ended, or could not be started.
     pub(crate) fn dismiss(&self, thread: usize) {
         let mut sleepers = lock(&self.sleepers);
         sleepers.permits.dismiss(thread);
@@ -291,8 +287,8 @@ impl Idle {
         self.high.store(sleepers.permits.high(), Ordering::SeqCst);
     }
 
-    /// B1: `thread` has blocked, and takes the permit of a sleeper. If no thread sleeps it joins the line, or
-    /// with `or_detached` goes on without.
+    /// B1: `thread` has blocked, and takes the permit of a sleeper. If no thread sleeps it joins the queue, or with
+    /// `or_detached` continues without a permit.
     pub(crate) fn come_back(&self, thread: usize, or_detached: bool) -> Resumption {
         let mut sleepers = lock(&self.sleepers);
         if !sleepers.permits.stopped {
@@ -310,7 +306,7 @@ impl Idle {
         Resumption::Detached
     }
 
-    /// Takes the last sleeper off the list, who counts as searching then if `as_searcher` says so.
+    /// Takes the last sleeper off the list; it counts as searching if `as_searcher` says so.
     pub(crate) fn take_sleeper(&self, sleepers: &mut Sleepers, as_searcher: u32) -> Option<usize> {
         let sleeper = sleepers.list.pop()?;
         sleepers.rises += 1;
@@ -346,7 +342,7 @@ impl Idle {
         }
     }
 
-    /// What a thread that has lain down or stands by has to do now. The poller's sleep has its own end.
+    /// Returns what a parked or spare thread does now. The poller's sleep has its own end.
     #[inline]
     pub(crate) fn look(&self, thread: usize, poller: bool) -> RestOutcome {
         let mut sleepers = lock(&self.sleepers);
@@ -363,7 +359,7 @@ impl Idle {
         }
     }
 
-    /// A thread that waits in line: gives the permit it has got, or `None` in it as long as it has to wait.
+    /// Returns the permit that a waiting thread has got; `None` inside while it has to wait.
     pub(crate) fn served(&self, thread: usize) -> Option<Resumption> {
         let sleepers = lock(&self.sleepers);
         match sleepers.permits.at(thread) {
@@ -377,12 +373,12 @@ impl Idle {
         lock(&self.sleepers).permits.is_wanted()
     }
 
-    /// A spare thread is to end. Returns whether it may.
+    /// Ends a spare thread. Returns whether it may end.
     pub(crate) fn retire(&self, thread: usize) -> bool {
         lock(&self.sleepers).permits.retire(thread)
     }
 
-    /// The host stops: no thread waits for anything any more. Returns all threads, which must be woken.
+    /// Stops the host: no thread waits for anything any more. Returns all threads, to be woken.
     #[must_use = "the threads must be woken"]
     pub(crate) fn stop(&self) -> Vec<usize> {
         let mut sleepers = lock(&self.sleepers);

@@ -1,5 +1,5 @@
 //! Which thread holds which permit, and what the threads without one do. Bookkeeping only: `sleep` has it under its
-//! lock, and `handoff` says who may change what, and why nothing is lost by it.
+//! lock, and `handoff` defines who may change what, and why nothing is lost.
 //!
 //! A permit is always held by exactly one thread, from the start of the host to its end: it changes hands in one change
 //! of this table. There are more threads than permits while steps block.
@@ -7,89 +7,89 @@
 use super::blocking_queue::{BlockingQueue, WaiterId};
 use std::collections::VecDeque;
 
-/// Where a thread is.
+/// The state of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {
-    /// Nowhere: the record is free.
+    /// The record is free.
     Free,
-    /// Not there yet; then spare.
+    /// Not running yet; spare next.
     Starting,
-    /// It runs or searches, with that permit.
+    /// Runs or searches, with that permit.
     Up(usize),
-    /// It sleeps, with that permit.
+    /// Sleeps, with that permit.
     Asleep(usize),
-    /// In a step, or at its end, without a permit: what it had has been taken over, or it has come back from blocking
-    /// and its process waits in line.
+    /// In a step, or at its end, without a permit: its permit was taken over, or it has come back from blocking and its
+    /// process waits in a run queue.
     Detached,
     /// In a step that blocks, without a permit.
     Blocked,
-    /// Back from that, and waiting for a permit to go on with its step.
+    /// Back from blocking, waiting for a permit to continue its step.
     Waiting,
-    /// Without a permit, and with nothing to do.
+    /// Idle, without a permit.
     Spare,
-    /// On its way out.
+    /// Ending.
     Ending,
 }
 
-/// What is known of a thread.
+/// The entry of a thread.
 #[derive(Clone, Copy, Debug)]
 struct ThreadRecord {
     at: At,
-    /// Whom it got its permit from, if that one may have left something behind.
+    /// The thread that it got its permit from, if that may have left work behind.
     behind: Option<usize>,
     /// Whether it sleeps no longer than a spare thread lives.
     timed: bool,
     /// Whether its step blocks although it has a permit.
     in_place: bool,
-    /// Whether that which blocks waits for another process.
+    /// Whether the blocking code waits for another process.
     waits: bool,
 }
 
 const NOWHERE: ThreadRecord = ThreadRecord { at: At::Free, behind: None, timed: false, in_place: false, waits: false };
 
-/// Why a step gives up its permit.
+/// The reason why a step gives up its permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// It runs something that blocks.
+    /// It runs blocking code.
     Blocking,
-    /// The same, in async code, with a thread promised.
+    /// It runs blocking code, in async code, with a thread reserved.
     Promised(WaiterId),
     /// It waits for another process, which may need a permit for that.
     Process,
-    /// The same; but it can do without.
+    /// It waits for another process, but can do without this.
     Room,
 }
 
-/// Who could get a permit.
+/// The next holder of a permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NextHolder {
-    /// One that waits for a permit in the middle of a step.
+    /// A thread that waits for a permit in the middle of a step.
     Waiting(usize),
-    /// One that has nothing to do.
+    /// An idle thread.
     Spare(usize),
-    /// A new thread would have to be started.
+    /// A new thread, to be started.
     New,
-    /// There are as many threads as there may be.
+    /// None: the limit of threads is reached.
     None,
 }
 
-/// See the module.
+/// The table of permits and threads.
 #[derive(Debug)]
 pub(crate) struct Permits {
     places: Vec<ThreadRecord>,
-    /// The last that has come is the first to go: its caches are warm, and those that idle long are few.
+    /// LIFO: the caches of the last are warm, and few threads idle for long.
     spare: Vec<usize>,
-    /// First come, first served.
+    /// FIFO.
     waiting: VecDeque<usize>,
     permits: usize,
-    /// How many threads there may be.
+    /// The limit of threads.
     limit: usize,
-    /// How many there are; some of them on their way in or out.
+    /// How many there are, including those starting and ending.
     threads: usize,
     starting: usize,
     ending: usize,
-    /// Those that wait for a thread. There are always as many spare, on their way, or to be started, as are
-    /// promised.
+    /// The steps that wait for a thread. There are always as many threads spare, starting, or to be started, as are
+    /// reserved.
     pub(crate) line: BlockingQueue,
     pub(crate) stopped: bool,
 }
@@ -110,7 +110,7 @@ impl Permits {
         }
     }
 
-    /// All is as for a new host; only the numbers of the line go on.
+    /// Resets it for a new host, except for the numbers of the queue.
     pub(crate) fn renew(&mut self) {
         let line = std::mem::take(&mut self.line);
         *self = Self { line, ..Self::new(self.permits, self.limit) };
@@ -121,7 +121,7 @@ impl Permits {
         self.places.get(thread).map_or(At::Free, |place| place.at)
     }
 
-    /// Where all threads are.
+    /// Returns the states of all threads.
     pub(crate) fn places(&self) -> impl Iterator<Item = At> {
         self.places.iter().map(|place| place.at)
     }
@@ -130,7 +130,7 @@ impl Permits {
         self.places[thread].at = at;
     }
 
-    /// The permit that it holds.
+    /// Returns the permit that a thread holds.
     pub(crate) fn permit(&self, thread: usize) -> Option<usize> {
         match self.at(thread) {
             At::Up(permit) | At::Asleep(permit) => Some(permit),
@@ -138,12 +138,12 @@ impl Permits {
         }
     }
 
-    /// Those whose place is so.
+    /// Returns the threads in such a state.
     pub(crate) fn those(&self, are: impl Fn(At) -> bool) -> impl Iterator<Item = usize> {
         self.places.iter().enumerate().filter(move |(_, place)| are(place.at)).map(|(thread, _)| thread)
     }
 
-    /// The number of the highest record in use, and one.
+    /// Returns one more than the index of the highest record in use.
     pub(crate) fn high(&self) -> usize {
         self.places.iter().rposition(|place| place.at != At::Free).map_or(0, |last| last + 1)
     }
@@ -166,7 +166,7 @@ impl Permits {
         !self.waiting.is_empty()
     }
 
-    /// Takes the lowest free record for a thread that is about to start, with a permit or without.
+    /// Takes the lowest free record for a thread that is about to start, with or without a permit.
     pub(crate) fn admit(&mut self, permit: Option<usize>) -> usize {
         let free = self.places.iter().position(|place| place.at == At::Free);
         let thread = free.unwrap_or_else(|| {
@@ -179,7 +179,7 @@ impl Permits {
         thread
     }
 
-    /// Its thread is gone, or has not come.
+    /// Frees the record of a thread that has ended, or was not started.
     pub(crate) fn dismiss(&mut self, thread: usize) {
         self.spare.retain(|&other| other != thread);
         self.starting -= usize::from(self.at(thread) == At::Starting);
@@ -188,14 +188,14 @@ impl Permits {
         self.threads -= 1;
     }
 
-    /// Returns how many steps more may block, with a thread each to take their permit.
+    /// Returns how many more steps may block, each with a thread to take its permit.
     fn available(&self) -> isize {
         let count = |count: usize| isize::try_from(count).unwrap_or(isize::MAX);
         let there = count(self.spare.len() + self.starting + self.ending);
         there.saturating_add(count(self.limit)) - count(self.threads) - count(self.line.promised())
     }
 
-    /// Who could get the permit of a step that has that need, and for which a thread may have been started.
+    /// Returns the next holder of the permit of a step with that need, for which a thread may have been started.
     pub(crate) fn successor(&self, need: Need, grown: bool) -> NextHolder {
         if let Some(&next) = self.waiting.front() {
             return NextHolder::Waiting(next);
@@ -209,19 +209,20 @@ impl Permits {
         }
     }
 
-    /// Returns whether a thread may be started now for a step that has that need.
+    /// Returns whether a thread may be started now for a step with that need.
     pub(crate) fn may_start(&self, need: Need) -> bool {
         let beyond = match need {
             Need::Blocking | Need::Room => false,
-            // The promise was one beyond the bound if no thread comes or goes.
+            // The reservation was beyond the limit if no thread comes or goes.
             Need::Promised(_) => self.starting + self.ending == 0,
             Need::Process => self.is_last_to_run(),
         };
         !self.stopped && (self.threads < self.limit || beyond) && self.successor(need, false) == NextHolder::New
     }
 
-    /// Promises a thread to the first in line, which must be woken: if there is one, or if no thread will ever leave
-    /// one, since all that block wait for processes, perhaps for those in line. Then it is one beyond the bound.
+    /// Reserves a thread for the first place in the queue: if there is one, or if none will ever become available,
+    /// since all that block wait for processes, perhaps for those in the queue. Then it is one beyond the limit.
+    /// Returns the waker.
     pub(crate) fn promise(&mut self) -> Option<std::task::Waker> {
         let may = self.available() > 0 || (self.line.promised() == 0 && self.all_wait());
         if may { self.line.promise() } else { None }
@@ -231,7 +232,7 @@ impl Permits {
         self.waiting.is_empty() && self.places.iter().all(|place| place.at != At::Blocked || place.waits)
     }
 
-    /// What blocks waits for another process, or does not.
+    /// Notes whether blocking code waits for another process.
     pub(crate) fn note_waits(&mut self, thread: usize, waits: bool) {
         self.places[thread].waits = waits;
     }
@@ -240,13 +241,13 @@ impl Permits {
         self.places[thread].in_place
     }
 
-    /// Returns whether all permits would be in steps that block if one more blocked in its place.
+    /// Returns whether all permits would be in blocking steps if one more kept its permit.
     fn is_last_to_run(&self) -> bool {
         let blocking = self.places.iter().filter(|place| place.in_place && matches!(place.at, At::Up(_))).count();
         blocking + 1 >= self.permits
     }
 
-    /// Whether its step blocks although it has a permit.
+    /// Notes whether its step blocks although it has a permit.
     pub(crate) fn stay(&mut self, thread: usize, blocks: bool) {
         self.places[thread].in_place = blocks;
     }
@@ -270,8 +271,8 @@ impl Permits {
         Some(next)
     }
 
-    /// `back` takes the permit of `sleeper`, which is spare from here on. Returns the permit, and whether the
-    /// sleeper must be woken: it sleeps for longer than it may live, or it is one too many.
+    /// Gives `back` the permit of `sleeper`, which becomes spare. Returns the permit, and whether the sleeper must be
+    /// woken: because it sleeps for longer than it may live, or is one too many.
     pub(crate) fn displace(&mut self, sleeper: usize, back: usize) -> Option<(usize, bool)> {
         let At::Asleep(permit) = self.at(sleeper) else { return None };
         self.set(back, At::Up(permit));
@@ -280,25 +281,25 @@ impl Permits {
         Some((permit, !self.places[sleeper].timed || self.has_surplus()))
     }
 
-    /// Without a permit, and with nothing to do.
+    /// Makes the thread spare.
     pub(crate) fn stand_by(&mut self, thread: usize) {
         self.starting -= usize::from(self.at(thread) == At::Starting);
         self.set(thread, At::Spare);
         self.spare.push(thread);
     }
 
-    /// In the line of those that wait for a permit.
+    /// Appends the thread to those that wait for a permit.
     pub(crate) fn wait(&mut self, thread: usize) {
         self.set(thread, At::Waiting);
         self.waiting.push_back(thread);
     }
 
-    /// In a step without a permit, that blocks or not.
+    /// Marks the thread as in a step without a permit, blocking or not.
     pub(crate) fn go_without(&mut self, thread: usize, blocks: bool) {
         self.set(thread, if blocks { At::Blocked } else { At::Detached });
     }
 
-    /// It goes to sleep, with its permit.
+    /// Marks the thread as sleeping, with its permit.
     pub(crate) fn sleep(&mut self, thread: usize, permit: usize) {
         self.places[thread].timed = false;
         self.set(thread, At::Asleep(permit));
@@ -311,18 +312,18 @@ impl Permits {
         }
     }
 
-    /// How long it is going to sleep.
+    /// Notes whether it sleeps no longer than a spare thread lives.
     pub(crate) fn note_timed(&mut self, thread: usize, timed: bool) {
         self.places[thread].timed = timed;
     }
 
-    /// Whom it got its permit from, once.
+    /// Takes the thread that it got its permit from.
     #[inline]
     pub(crate) fn take_behind(&mut self, thread: usize) -> Option<usize> {
         self.places[thread].behind.take()
     }
 
-    /// A spare thread ends. Returns whether it may: it was spare, and is not promised.
+    /// Ends a spare thread. Returns false if it is not spare, or reserved.
     pub(crate) fn retire(&mut self, thread: usize) -> bool {
         if self.has_surplus() && self.spare.len() <= self.line.promised() {
             return false;
@@ -334,14 +335,14 @@ impl Permits {
         true
     }
 
-    /// Those that wait for a permit go on without, at the end of the host.
+    /// Lets the threads that wait for a permit continue without, at the end of the host.
     pub(crate) fn let_go(&mut self) {
         while let Some(thread) = self.waiting.pop_front() {
             self.set(thread, At::Detached);
         }
     }
 
-    /// Which thread holds that permit.
+    /// Returns the thread that holds that permit.
     pub(crate) fn holder(&self, permit: usize) -> Option<usize> {
         self.those(|at| at == At::Up(permit) || at == At::Asleep(permit)).next()
     }

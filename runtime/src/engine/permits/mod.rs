@@ -1,10 +1,10 @@
 //! Which threads may run steps. A host has a fixed number of permits; a thread needs one to run a step.
 //!
-//! * [`holders`]: which thread holds which permit, as plain bookkeeping; [`blocking_queue`]: async steps that wait for
-//!   a thread to block with;
+//! * [`holders`]: which thread holds which permit; [`blocking_queue`]: async steps that wait for a thread to block
+//!   with;
 //! * [`sleep`]: which threads sleep or search, and which of them is woken;
-//! * [`handoff`]: how a permit passes from a thread that blocks to another one;
-//! * [`thread_counts`]: a glance at what the threads do.
+//! * [`handoff`]: passing a permit from a thread that blocks to another one;
+//! * [`thread_counts`]: a snapshot of what the threads do.
 
 pub(crate) mod blocking_queue;
 pub(crate) mod handoff;

@@ -83,32 +83,33 @@ const FIELD: u32 = (1 << 12) - 1;
 /// Whether there is a poller. Set and cleared under the lock.
 pub(crate) const POLLER: u32 = 1 << 31;
 
-/// See the module.
+/// The counts and the list of idle threads.
 pub(crate) struct Idle {
     pub(crate) counts: CachePadded<AtomicU32>,
     permits: usize,
     pub(crate) sleepers: Mutex<Sleepers>,
-    /// The number of the highest thread record in use, and one. Written under the lock.
+    /// One more than the index of the highest thread record in use. Written under the lock.
     pub(crate) high: AtomicUsize,
-    /// How many wait in line for a thread. Written under the lock.
+    /// How many async steps are queued for a thread. Written under the lock.
     pub(crate) lined_up: AtomicUsize,
-    /// Whether the watchdog sleeps until a thread waits. Set under the lock.
+    /// Whether the watchdog sleeps until a process waits. Set under the lock.
     watchdog_rests: AtomicBool,
 }
 
-/// How many permits have nothing to do.
+/// The idle permits of a host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IdleCounts {
     /// Those whose thread sleeps.
     pub(crate) sleeping: usize,
-    /// Those, and those whose thread searches.
+    /// Those whose thread sleeps or searches.
     pub(crate) idle: usize,
     /// Whether all of them sleep.
     pub(crate) all_idle: bool,
 }
 
 pub(crate) struct Sleepers {
-    /// The threads that sleep with a permit: the poller first, then the others in the order that they went to sleep.
+    /// The threads that sleep with a permit: the poller first, then the others in the order in which they went to
+    /// sleep.
     pub(crate) list: Vec<usize>,
     pub(crate) poller: Option<usize>,
     /// How often a thread has left the list.
@@ -116,16 +117,16 @@ pub(crate) struct Sleepers {
     pub(crate) permits: Permits,
 }
 
-/// How a thread has lain down.
+/// The result of parking a thread.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Lain {
-    /// It sleeps, with its permit; whether it is the poller.
+    /// It sleeps, with its permit; with whether it is the poller.
     Asleep(bool),
-    /// It stands by, without; if a thread that waited has its permit, it must be woken.
+    /// It is spare; if a waiting thread has its permit, wake that.
     StandsBy(Option<usize>),
 }
 
-/// What the word of counts says.
+/// The word of counts.
 #[derive(Clone, Copy)]
 struct SleepWord(u32);
 
@@ -149,7 +150,7 @@ impl Idle {
         SleepWord(self.counts.load(order))
     }
 
-    /// Of a host with that many permits, and at most that many threads.
+    /// Makes the state for that many permits, and at most that many threads.
     pub(crate) fn new(permits: usize, threads: usize) -> Self {
         let holders = Permits::new(permits, threads);
         Self {
@@ -167,12 +168,12 @@ impl Idle {
         }
     }
 
-    /// Returns whether there is no thread.
+    /// Returns whether there are no threads.
     pub(crate) fn is_empty(&self) -> bool {
         lock(&self.sleepers).permits.places().all(|at| at == At::Free)
     }
 
-    /// All is as for a new host, if there is no thread: returns whether that is so.
+    /// Resets it for a new host, if there are no threads. Returns whether there are none.
     pub(crate) fn renew(&self) -> bool {
         let mut sleepers = lock(&self.sleepers);
         if sleepers.permits.places().any(|at| at != At::Free) {
@@ -192,7 +193,7 @@ impl Idle {
         self.high.load(Ordering::SeqCst)
     }
 
-    /// P2 to P4: work has been pushed. Returns the thread that the caller must wake, if any.
+    /// P2 to P4, after work was pushed. Returns the thread that the caller must wake, if any.
     #[inline]
     #[must_use = "the thread must be woken"]
     pub(crate) fn announce(&self) -> Option<usize> {
@@ -204,9 +205,9 @@ impl Idle {
         self.rouse(true)
     }
 
-    /// The same for work that the calling thread has pushed to its own deque, without the fence: it looks there again
-    /// itself after its step, so a sleeper that it fails to see costs no work, only help; and it announces with the
-    /// fence every so many steps. See *Own work* above.
+    /// P3 and P4 for work that the calling thread has pushed to its own deque, without the fence: it looks there again
+    /// after its step, so overlooking a sleeper costs no work, only help; and it announces with the fence every so many
+    /// steps. See *Own work* above.
     #[inline]
     #[must_use = "the thread must be woken"]
     pub(crate) fn announce_own(&self) -> Option<usize> {
@@ -229,7 +230,7 @@ impl Idle {
         Some(thread)
     }
 
-    /// A timer has been set that is due before all others: gives the thread that must be woken to keep it, if any.
+    /// Called when a timer was set that precedes all others. Returns the thread to wake for it, if any.
     #[must_use = "the thread must be woken"]
     pub(crate) fn timer_set(&self) -> Option<usize> {
         fence(Ordering::SeqCst);
@@ -239,8 +240,7 @@ impl Idle {
         if self.count(Ordering::SeqCst).sleeping() > 0 { self.rouse(false) } else { None }
     }
 
-    /// Returns whether a running thread may search: not more than half of the threads do, or they would only meet each
-    /// other.
+    /// Returns whether a running thread may search: at most half of the threads do, since more would only collide.
     pub(crate) fn start_searching(&self) -> bool {
         let counts = self.count(Ordering::SeqCst);
         if 2 * counts.searching() >= self.permits {
@@ -267,12 +267,12 @@ impl Idle {
         self.count(Ordering::SeqCst).searching() > 0
     }
 
-    /// Returns whether a thread other than the calling one, which is awake, is awake too.
+    /// Returns whether a thread besides the calling one is awake.
     pub(crate) fn is_another_awake(&self) -> bool {
         self.count(Ordering::SeqCst).sleeping() + 1 < self.permits
     }
 
-    /// S1 and S2; unless a thread waits for a permit, or the thread has lost its own.
+    /// S1 and S2; unless a thread waits for a permit, or this thread has lost its own.
     pub(crate) fn lie_down(&self, thread: usize, searched: bool, timers: bool) -> Lain {
         let searching = if searched { SEARCHING } else { 0 };
         let mut sleepers = lock(&self.sleepers);
@@ -303,8 +303,8 @@ impl Idle {
         lain
     }
 
-    /// A sleeper has woken by itself and has something to do: it is searching from here on, whatever took it off the
-    /// list. Returns whether it is: it may have lost its permit.
+    /// Called by a sleeper that has woken by itself and has work: it counts as searching from here on, whatever took it
+    /// off the list. Returns false if it has lost its permit.
     pub(crate) fn get_up(&self, thread: usize) -> bool {
         let mut sleepers = lock(&self.sleepers);
         let Some(place) = sleepers.list.iter().position(|&sleeper| sleeper == thread) else {
@@ -322,7 +322,7 @@ impl Idle {
         true
     }
 
-    /// What all threads are at, which goes into `places`, and how many permits are idle. For the watchdog.
+    /// Writes the states of all threads to `places`, and returns the idle permits. For the watchdog.
     pub(crate) fn survey(&self, places: &mut Vec<At>) -> IdleCounts {
         let sleepers = lock(&self.sleepers);
         places.clear();
@@ -332,13 +332,13 @@ impl Idle {
         IdleCounts { sleeping, idle: sleeping + searching, all_idle: sleeping == self.permits }
     }
 
-    /// Runs `change` while no thread can lie down; it is given the permit that `thread` holds.
+    /// Runs `change` while no thread can park; passes it the permit that `thread` holds.
     pub(crate) fn while_none_lies_down<R>(&self, thread: usize, change: impl FnOnce(Option<usize>) -> R) -> R {
         let sleepers = lock(&self.sleepers);
         change(sleepers.permits.permit(thread))
     }
 
-    /// watchdog:R1 of the watchdog. Returns whether all permits are idle, and the watchdog rests from here on.
+    /// watchdog:R1. Returns whether all permits are idle; the watchdog then rests.
     pub(crate) fn rest_watchdog(&self) -> bool {
         let sleepers = lock(&self.sleepers);
         let rests = sleepers.list.len() == self.permits;
@@ -346,21 +346,21 @@ impl Idle {
         rests
     }
 
-    /// Returns whether the watchdog rests. A thread that has got a permit since sees it, by the lock that both took; so
-    /// does the thread that has seen that one counted.
+    /// Returns whether the watchdog rests. Visible to a thread that has got a permit since, through the lock that both
+    /// took, and to a thread that has seen that one counted.
     #[inline]
     pub(crate) fn does_watchdog_rest(&self) -> bool {
         self.watchdog_rests.load(Ordering::Relaxed)
     }
 
-    /// watchdog:G1 to G5 of the watchdog: takes its note away. Returns whether it was there: then the watchdog must be
-    /// woken.
+    /// watchdog:G1 to G5: ends the watchdog's rest. Returns whether it rested, in which case it must be woken.
     #[must_use = "the watchdog must be woken"]
     pub(crate) fn end_watchdog_rest(&self) -> bool {
         self.watchdog_rests.swap(false, Ordering::SeqCst)
     }
 
-    /// How often a thread has left the list, if all are on it: the same number twice means that all slept meanwhile.
+    /// Returns how often a thread has left the list, if all are on it: if two calls return the same number, all slept
+    /// in between.
     pub(crate) fn all_asleep(&self) -> Option<u64> {
         let sleepers = lock(&self.sleepers);
         (sleepers.list.len() == self.permits).then_some(sleepers.rises)

@@ -1,31 +1,30 @@
-//! What the threads of a host do, and who has which permit: a glance under the lock, which may be over by the time it
-//! is read.
+//! A snapshot of the threads of a host and their permits, taken under the lock, and stale at once.
 
 use super::holders::At;
 use super::sleep::Idle;
 use crate::sync::lock;
 
-/// What the threads of a host do.
+/// The numbers of threads by state.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ThreadCounts {
-    /// Those whose step blocks, without a permit.
+    /// In a step that blocks, without a permit.
     pub(crate) blocked: usize,
-    /// Those that wait for a permit to go on with their step.
+    /// Waiting for a permit to continue their step.
     pub(crate) waiting: usize,
-    /// Those in a step without a permit.
+    /// In a step without a permit.
     pub(crate) detached: usize,
-    /// Those without a permit and with nothing to do.
+    /// Idle, without a permit.
     pub(crate) spare: usize,
     pub(crate) threads: usize,
 }
 
 impl Idle {
-    /// Where a thread is.
+    /// Returns the state of a thread.
     pub(crate) fn at(&self, thread: usize) -> At {
         lock(&self.sleepers).permits.at(thread)
     }
 
-    /// Which thread holds that permit.
+    /// Returns the thread that holds that permit.
     pub(crate) fn holder(&self, permit: usize) -> Option<usize> {
         lock(&self.sleepers).permits.holder(permit)
     }
@@ -35,7 +34,7 @@ impl Idle {
         lock(&self.sleepers).permits.those(are).collect()
     }
 
-    /// What the threads do.
+    /// Counts the threads by state.
     pub(crate) fn census(&self) -> ThreadCounts {
         let sleepers = lock(&self.sleepers);
         let permits = &sleepers.permits;

@@ -7,24 +7,24 @@
 //! lost its permit: so the loop looks here for what to run, and what the process wakes goes to the global queue and is
 //! announced with the fence.
 //!
-//! # Birth
+//! # Spawn
 //!
-//! * N1 the spawner does all that can refuse the process beforehand, and opens the slot, with the pinned thread for its
-//!   home;
-//! * N2 it starts the thread, and waits; N3 the thread makes the state and starts it, in the spawner's stead (it may
-//!   look at what the slot keeps for it, since the spawner, which has the token, does not: nor does code of others that
-//!   runs on the spawner's thread meanwhile, such as a waker, which is no part of the start);
-//! * N4 the thread answers, with the state, which stays its own wherever it is kept ([`Anchored`]), and waits for the
-//!   token;
-//! * N5 the spawner binds the process, puts the state into the slot and parks the token, or wakes it. If the start has
-//!   failed, it asks the thread to close and drop the state, when the PID is unroutable, and the thread ends.
+//! * N1 the spawner does everything that can refuse the process beforehand, and opens the slot, owned by the pinned
+//!   thread;
+//! * N2 it starts the thread, and waits; N3 the thread makes the state and starts it, in the spawner's place (it may
+//!   access the slot's data, since the spawner, which has the token, does not: nor does foreign code on the spawner's
+//!   thread meanwhile, such as a waker, which is not part of the start);
+//! * N4 the thread answers with the state, which stays the thread's own wherever it is stored ([`Anchored`]), and waits
+//!   for the token;
+//! * N5 the spawner ties the process, puts the state into the slot and parks the token, or wakes it. If the start has
+//!   failed, it asks the thread to close and drop the state, once the PID is unroutable, and the thread ends.
 //!
 //! # Inbox
 //!
-//! There is one token, so an inbox has at most one thing in it, under a lock: nothing is overwritten and no wake is
-//! lost. The thread ends when its process has: no other thread could end it, since only this thread gets the token.
-//! Then the pinned thread is free for another; a late sender cannot mistake the two, since the holder of a token looks
-//! at the home of the process that lives in its slot then.
+//! There is one token, so an inbox holds at most one item, under a lock: nothing is overwritten and no wake is lost.
+//! The thread ends when its process has: no other thread could end it, since only this thread gets the token. Then the
+//! record is free for another process; a late sender cannot confuse the two, since the holder of a token reads the
+//! owner of the process that is in its slot then.
 //!
 //! [`Anchored`]: crate::util::thread_bound::Anchored
 
@@ -52,7 +52,7 @@ use std::ptr;
 /// Makes the state and starts it.
 type StartPinned = dyn FnOnce(&mut InitContext<'_>) -> StartedPinned + Send;
 
-/// What came of it.
+/// The result of the start.
 struct StartedPinned {
     /// The state, if it was made.
     body: Option<Body>,
@@ -82,13 +82,13 @@ fn begin<P: Process>(
     }
 }
 
-/// A pinned process that is about to come.
+/// A pinned process to be spawned.
 struct PinnedSpawn {
     host: &'static Scheduler,
     pinned_thread: Option<&'static PinnedThread>,
     name: &'static str,
     begin: Option<Box<StartPinned>>,
-    /// Whether the thread was started, which gives the pinned thread back itself.
+    /// Whether the thread was started, which then frees the record itself.
     has_thread: bool,
     body: Option<Body>,
     traps: bool,
@@ -162,7 +162,7 @@ impl Spawnable for PinnedSpawn {
 }
 
 impl ThreadContext {
-    /// Returns what the thread of a pinned process does next. For the loop that all threads run.
+    /// Returns the next action of a pinned process's thread, for the common run loop.
     pub(crate) fn next_of_pinned(&self, pinned_thread: &'static PinnedThread) -> Next {
         if pinned_thread.has_ended() {
             return Next::Exit;
@@ -183,7 +183,7 @@ impl ThreadContext {
 }
 
 impl Scheduler {
-    /// The life of a process's thread.
+    /// Runs the thread of a pinned process.
     fn run_pinned(
         &'static self,
         pinned_thread: &'static PinnedThread,
@@ -202,7 +202,7 @@ impl Scheduler {
                     let _inside = Inside::enter(&env);
                     in_place_of_the_spawner(env.pid, || begin(&mut InitContext::of(env.pid, env.parent)))
                 });
-                // What it inherits is the process's from here on.
+                // The inherited values belong to the process from here on.
                 drop(env);
                 answer.put(begun);
                 context.run();
@@ -223,16 +223,16 @@ impl Scheduler {
         self.quiet.tell();
     }
 
-    /// Spawns a process with a thread of its own, on which `make` makes it and `start` starts it.
+    /// Spawns a process with its own thread, on which `make` makes it and `start` starts it.
     pub(crate) fn spawn_pinned<P: Process>(
         &'static self,
         birth: &mut PendingSpawn,
         make: impl FnOnce() -> P + Send + 'static,
         start: impl FnOnce(&mut P, &mut InitContext<'_>) -> Result<First, InitError> + Send + 'static,
     ) -> Result<Pid, SpawnError> {
-        // Also where no permit has been started yet: its panics are contained and told as those of all.
+        // Even on a paused host: its panics are contained and reported like all.
         crate::util::panics::install_hook();
-        // The last part of a path: the system shows 15 envelopes.
+        // The last part of the path: the system shows 15 characters.
         let name = (birth.kind.name)().rsplit("::").next().unwrap_or_default();
         let begin: Box<StartPinned> = Box::new(move |ctx| begin(make, start, ctx));
         let spawned = PinnedSpawn {
@@ -257,7 +257,7 @@ fn in_place_of_the_spawner<R>(pid: Pid, begin: impl FnOnce() -> R) -> R {
     begun
 }
 
-/// Says at which of its entries a process starts, while it does: for one of which that is known no sooner.
+/// Notes the entry of a process that is starting, if it is known only now.
 pub(crate) fn note_entry(pid: Pid, entry: &'static &'static str) {
     if let Some(slot) = TABLE.living(pid) {
         slot.metadata.entry.store(ptr::from_ref(entry).cast_mut(), Ordering::Release);

@@ -1,8 +1,8 @@
 //! Draining a host: the first half of a graceful shutdown, before its processes are told to end.
 //!
 //! A drain changes nothing for the processes. It refuses no message and no spawn; it only waits until the host is
-//! drained, and the shutdown follows. It keeps no count of messages either: it looks at what there is, whenever the
-//! host has come to rest.
+//! drained, and the shutdown follows. Nor does it count messages: it examines the processes whenever the host has
+//! become idle.
 //!
 //! # Drained
 //!
@@ -23,35 +23,36 @@
 //!
 //! # One moment
 //!
-//! A look at all processes takes a while. A message would be overlooked if its receiver is looked at before it arrives,
-//! and its sender after it has come to rest. Hence the order:
+//! Examining all processes takes a while. A message would be overlooked if its receiver is examined before it arrives,
+//! and its sender after it has become idle. Hence the order:
 //!
-//! * D1 The host is at rest ([`settle`](crate::engine::shutdown::quiescence)), and no timer is due. A look at that
-//!   gives a number, which grows whenever a thread of the host gets up or a pinned process has a time slice.
+//! * D1 The host is idle ([`quiescence`](crate::engine::shutdown::quiescence)), and no timer is due. This yields a
+//!   number, which grows whenever a thread of the host unparks or a pinned process has a time slice.
 //! * D2 All processes are parked, and neither they nor the backlogs have work.
-//! * D3 The host is at rest, and the number is that of D1.
+//! * D3 The host is idle, and the number is that of D1.
 //!
 //! Equal numbers show that no process of the host had a time slice between D1 and D3, so what D2 saw held throughout,
-//! but for what threads outside did. D2 sees all that the processes wrote before D1: their threads enter the list of
-//! sleepers, under its lock, after their last step, and D1 reads that list. (So what D2 reads may be written relaxed.)
-//! A process whose step blocks has given its permit away, and its thread may be at rest, but it is not parked.
+//! except for the actions of threads outside. D2 sees everything that the processes wrote before D1: their threads
+//! enter the list of sleepers, under its lock, after their last step, and D1 reads that list. (So D2's data may be
+//! written relaxed.) A process whose step blocks has given its permit away, and its thread may be at rest, but the
+//! process is not parked.
 //!
-//! A thread outside (one that sends, another host's, one that moves a manual clock) may have a process in its hands, to
-//! queue it: D2 sees that it is not parked. It may have taken a message out of the queue of a pool, to hand it to a
-//! member: the pool's backlog counts as empty only when nothing acts for it. If it lets go of one or the other between
-//! D1 and D3 a thread gets up.
+//! A thread outside (one that sends, another host's, one that advances a virtual clock) may hold a process, to queue
+//! it: D2 sees that the process is not parked. It may have taken a message out of the queue of a pool, to give it to a
+//! member: the pool's backlog counts as empty only when no thread acts for it. If it releases either between D1 and D3,
+//! a thread unparks.
 //!
-//! So the sends that had returned by D1 are finished when D3 succeeds. Later ones may not be: they are accepted as at
-//! any time, and what comes too late is thrown away and counted, as at any shutdown. To exclude that would take a gate
-//! in front of every send; a program stops its sources first.
+//! So the effects of sends that had returned by D1 are complete when D3 succeeds. Those of later sends may not be: they
+//! are accepted as at any time, and messages that come too late are discarded and counted, as at any shutdown. To
+//! exclude that would take a gate in front of every send; a program stops its sources first.
 //!
 //! # Waiting
 //!
-//! By rest:Q1 and Q2 and rest:T1 to T3, with one difference: D2 is made without the lock, under which
-//! threads go to sleep. If it finds work, a thread of the host has to get up and to go to sleep again before that
-//! changes, which tells the condition; unless it has changed already, which the look under the lock sees by the number.
-//! Threads outside change what no thread of the host tells of, a backlog or the timers of a manual clock, so it looks
-//! again after [`AGAIN`] in any case.
+//! By rest:Q1 and Q2 and rest:T1 to T3, except that D2 runs without the lock under which threads park. If it finds
+//! work, a thread of the host has to unpark and park again before that changes, which signals the condition; unless it
+//! has changed already, which the check under the lock sees by the number. Threads outside change things that no thread
+//! of the host signals, such as a backlog or the timers of a virtual clock, so it checks again after [`AGAIN`] in any
+//! case.
 
 use crate::engine::host::Scheduler;
 use crate::env::clock::{Moment, instant_now};
@@ -61,23 +62,24 @@ use crate::sync::{Ordering, fence, lock, wait_for};
 use crate::time::virtual_clock::ClockUser;
 use std::time::{Duration, Instant};
 
-/// After what time it looks again in any case.
+/// The interval of checks without a signal.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// How many processes are named that had not finished.
+/// How many unfinished processes are named.
 const NAMED: usize = 5;
 
-/// What part of a drain's time is kept for the shutdown after it, so that processes can clean up although the drain has
-/// not come to its end.
+/// The part of a drain's time that is reserved for the shutdown after it, so that processes can clean up even if the
+/// drain is not completed.
 const CLEAN_UP: u32 = 10;
 
-/// Returns how long a drain of so much time in all waits for what is queued.
+/// Returns how long a drain with that deadline waits for queued work.
 pub(crate) fn share(deadline: Duration) -> Duration {
     deadline - deadline / CLEAN_UP
 }
 
 impl Scheduler {
-    /// Waits until the host is drained, or until then. Gives some of the processes that had not finished, if it is not.
+    /// Waits until the host is drained, or until `until`. If it is not drained, returns some of the unfinished
+    /// processes.
     pub(crate) fn finish_work(&'static self, until: Option<Instant>) -> Result<(), Vec<(Pid, &'static str)>> {
         self.quiet.waiting.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -100,7 +102,7 @@ impl Scheduler {
                 return false;
             }
             let guard = lock(&self.quiet.lock);
-            // If not, it has moved since, and perhaps come to rest.
+            // If not, it has changed since, and perhaps become idle.
             if self.settled() == settled {
                 drop(wait_for(&self.quiet.changed, guard, rest));
             }

@@ -1,41 +1,41 @@
-//! How long a shutdown waits for whom: its judgement. It has no thread and no clock: the shutdown says what is to be
-//! seen, and when.
+//! How long a shutdown waits, and for which steps: its decisions. No thread and no clock: the shutdown passes what it
+//! sees, with the time.
 //!
-//! What nothing but time can decide is whether a step will return. So a step that has been going on for [`GRACE`], and
-//! whose process has been killed, counts as *stuck*. The time counts from when the step was first seen, and the
-//! shutdown looks for that [`GRACE`] before its deadline. Hence
+//! Only time can tell whether a step will return. So a step that has been running for [`GRACE`], and whose process has
+//! been killed, counts as *stuck*. The time counts from when the step was first seen, and the shutdown first looks
+//! [`GRACE`] before its deadline. Hence
 //!
-//! * a step that was going on then is stuck at the deadline, and costs the shutdown no time beyond that;
-//! * one that began later costs at most [`GRACE`] beyond the deadline;
+//! * a step that was running then is stuck at the deadline, and does not extend the shutdown;
+//! * one that began later extends it by at most [`GRACE`];
 //! * code that runs only because its process was killed (`close`, or the drop of the state) may begin as late as that,
-//!   and costs at most [`GRACE`] once more, all together.
+//!   and extends it by at most [`GRACE`] once more, all together.
 //!
-//! Processes that are in no step need no time limit but the last: they end as soon as a thread comes to them.
+//! Processes outside of steps need no time limit but the last: they end as soon as a thread takes them.
 
 use crate::engine::watchdog::detector::StepId;
 use std::time::{Duration, Instant};
 
-/// How long a step may go on whose process has been killed. A guess: on a machine that does much else besides, a thread
-/// may have to wait for a core for as long.
+/// How long a step may run after its process was killed. A guess: on a busy machine, a thread may wait for a core that
+/// long.
 pub(crate) const GRACE: Duration = Duration::from_millis(200);
 
-/// See the module.
+/// The state of the decisions.
 #[derive(Debug)]
 pub(crate) struct Grace {
     deadline: Option<Instant>,
     killed: Option<Instant>,
-    /// The steps that the last look has found, and when each was first seen.
+    /// The steps found by the last look, and when each was first seen.
     steps: Vec<(StepId, Instant)>,
 }
 
-/// What a shutdown does next.
+/// The next action of a shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GraceStep {
-    /// It waits until then, or for ever, or until no more processes than that are left; and looks again.
+    /// Wait until that moment (`None`: for ever), or until at most that many processes are left; and look again.
     Wait(Option<Instant>, u64),
-    /// It kills those that are left, and looks again.
+    /// Kill the remaining processes, and look again.
     Kill,
-    /// It ends the threads.
+    /// End the threads.
     Stop,
 }
 
@@ -45,14 +45,14 @@ impl Grace {
         Self { deadline, killed: None, steps: Vec::new() }
     }
 
-    /// Notes which steps are going on.
+    /// Notes the running steps.
     pub(crate) fn look(&mut self, now: Instant, steps: impl Iterator<Item = StepId>) {
         let before = std::mem::take(&mut self.steps);
         let since = |step: StepId| before.iter().find(|(other, _)| *other == step).map_or(now, |(_, since)| *since);
         self.steps = steps.map(|step| (step, since(step))).collect();
     }
 
-    /// What to do when so many processes are left, after a look at their steps.
+    /// Returns the next action when that many processes are left, after a look at their steps.
     pub(crate) fn next(&mut self, now: Instant, left: u64) -> GraceStep {
         if left == 0 {
             return GraceStep::Stop;
@@ -80,7 +80,7 @@ impl Grace {
         }
     }
 
-    /// Returns whether a thread that has been told to end is waited for no longer, after a look at all steps.
+    /// Returns whether to stop waiting for a thread that has been told to end, after a look at all steps.
     pub(crate) fn gives_up(&self, now: Instant, step: StepId) -> bool {
         let is_last = self.killed.is_none_or(|killed| now >= killed + 2 * GRACE);
         is_last || self.steps.iter().any(|(other, since)| *other == step && now >= *since + GRACE)

@@ -1,4 +1,4 @@
-//! How all processes of a host end.
+//! Ending all processes of a host.
 //!
 //! 1. The gate closes: new spawns are refused.
 //! 2. Every process gets a cancel signal with the reason; one without a method for it ends before its next step.
@@ -9,35 +9,35 @@
 //! 5. The threads end, when they have run what is left in the queues. One that is still in a step is left behind and
 //!    reported: no code of another can end it.
 //!
-//! Nothing but step 5 ends a permit: one that ended at its first empty look would leave the clean-up of step 3 without
-//! a thread to run it.
+//! Nothing but step 5 ends a permit: one that ended when it found no work would leave the clean-up of step 3 without a
+//! thread to run it.
 //!
 //! # Every process ends
 //!
-//! All that join, monitor, are linked to or have called a process are told when its state has been dropped, after the
-//! shutdown as well as before. No time limit decides that; limits decide what the report says, and which threads are
-//! left behind.
+//! All processes and callers that join, monitor, are linked to or have called a process are notified when its state has
+//! been dropped, after the shutdown as well as before. No time limit decides that; limits decide what the report says,
+//! and which threads are left behind.
 //!
-//! After step 4 each process that is left has a kill in its control lane, so its token is not parked: it is in a queue,
-//! or in the hands of a thread. (No other process comes: the gate is closed.)
+//! After step 4 each remaining process has a kill in its control lane, so its token is not parked: it is in a queue, or
+//! held by a thread. (No new process comes: the gate is closed.)
 //!
-//! * In the hands of a thread of the host, in a step: when the step returns the same thread tries to park the token,
-//!   cannot, and ends the process, or it queues the token and then looks there itself.
+//! * Held by a thread of the host, in a step: when the step returns the same thread tries to park the token, cannot,
+//!   and ends the process, or it queues the token and then looks there itself.
 //! * In a queue:
-//!   * L1 a thread that is to end looks at all queues once more, and runs what it finds;
+//!   * L1 a thread that must end searches all queues once more, and runs what it finds;
 //!   * L2 when the threads have been told to end and processes are left, one more thread is started, which is in no
-//!     step: so a thread does L1 though all others may be stuck.
-//! * In the hands of another thread: one that spawns it and is in its start, or one that has woken it and was put aside
-//!   before it queued it. It queues it sooner or later, and
-//!   * L3 a thread that has pushed to a queue looks, after its fence, whether the threads have been told to end, and
+//!     step: so a thread does L1 even if all others are stuck.
+//! * Held by another thread: one that is starting it, or one that has woken it and was preempted before it queued it.
+//!   It will queue it, and
+//!   * L3 a thread that has pushed to a queue checks, after its fence, whether the threads have been told to end, and
 //!     does L2 if so.
 //!
-//! No token is missed between L1 and L3: the threads are told to end before L1, with a fence before its look, and the
-//! push comes before the fence of L3. If L3 does not see that the threads were told, L1 sees the push.
+//! No token is missed between L1 and L3: the threads are told to end before L1, with a fence before its search, and the
+//! push precedes the fence of L3. If L3 does not see that the threads were told, L1 sees the push.
 //!
-//! So a step that returns years later is the end of its process, as it would have been before, and is reported as such.
-//! It is not reported before: a file or a lock that the process holds is not free while its step runs. A caller that
-//! cannot wait that long joins with a time limit; the report names the processes that are stuck.
+//! So a step that returns years later ends its process as it would have before, and that is then reported, not earlier:
+//! a file or a lock that the process holds is not free while its step runs. A caller that cannot wait that long joins
+//! with a time limit; the report names the stuck processes.
 
 pub(crate) mod drain;
 pub(crate) mod grace;
@@ -67,14 +67,14 @@ use std::collections::BTreeMap;
 use std::ptr;
 use std::time::Duration;
 
-/// How often a shutdown looks whether threads have ended, some of which may be stuck.
+/// How often a shutdown checks whether threads have ended, since some may be stuck.
 const LOOK: Duration = Duration::from_millis(1);
 
 impl Scheduler {
-    /// Finishes what is queued, then shuts the host down; all of it within `deadline`.
+    /// Handles what is queued, then shuts the host down; all within `deadline`.
     pub(crate) fn drain(&'static self, reason: &ExitReason, deadline: Duration) -> ShutdownReport {
         let (began, dead) = (instant_now(), self.dead_ended.get());
-        // Of a host that was built paused: nothing else would run what is queued there.
+        // On a paused host nothing else would run the queued processes.
         let _started = self.start();
         let finished = self.finish_work(began.checked_add(drain::share(deadline)));
         let report = self.end_all(reason, deadline.saturating_sub(began.elapsed()), dead);
@@ -82,12 +82,12 @@ impl Scheduler {
         ShutdownReport { drained, unfinished: finished.err().unwrap_or_default(), took: began.elapsed(), ..report }
     }
 
-    /// Shuts the host down. The first caller gets the report of it all; one that comes later, of what was left.
+    /// Shuts the host down. The first caller gets the full report; a later one that of the rest.
     pub(crate) fn shut_down(&'static self, reason: &ExitReason, deadline: Duration) -> ShutdownReport {
         self.end_all(reason, deadline, self.dead_ended.get())
     }
 
-    /// `dead` is how many messages the ends of processes had thrown away when it began.
+    /// `dead`: how many messages had been discarded by exits when it began.
     fn end_all(&'static self, reason: &ExitReason, deadline: Duration, dead: u64) -> ShutdownReport {
         let began = instant_now();
         self.unattended.store(false, Ordering::SeqCst);
@@ -95,8 +95,7 @@ impl Scheduler {
         let alive = self.gate.inside();
         self.tell_those_of_age(reason);
         if alive > 0 {
-            // Of a host that was built paused: a process that was spawned there ends like any other. Without threads
-            // the rest of this is as if they were all stuck.
+            // Processes on a paused host end like any others. Without threads everything below treats them as stuck.
             let _started = self.start();
         }
         let mut grace = Grace::until(began.checked_add(deadline));
@@ -104,12 +103,12 @@ impl Scheduler {
         self.timers.clear();
         self.stop_threads();
         let stuck = self.end_threads(&mut grace);
-        // What lies in their mailboxes will be thrown away when their steps return.
+        // Their queued messages will be discarded when their steps return.
         let doomed: u64 = stuck.iter().map(|slot| slot.lanes.depth()).sum();
         self.end_reactor(GRACE);
         self.drop_user();
-        // Last: from here on the process that leaves last, which returns from a stuck step, does what is above. Before,
-        // it would do it while this waits for the reactor. Threads that it starts are not joined.
+        // Last: from here on the last process to leave, returning from a stuck step, ends the threads. Earlier, it
+        // would do so while this waits for the reactor. Threads that it starts are not joined.
         self.leave_unattended();
         ShutdownReport {
             alive,
@@ -128,7 +127,7 @@ impl Scheduler {
         crate::routing::hosts::goes_down(self.number());
     }
 
-    /// Steps 3 and 4. Returns how many were left at the deadline.
+    /// Steps 3 and 4. Returns how many processes were left at the deadline.
     fn wait_for_all(&'static self, grace: &mut Grace) -> u64 {
         let mut killed = 0;
         loop {
@@ -150,7 +149,7 @@ impl Scheduler {
         self.threads_in_use().filter_map(|(_, thread)| thread.step()).chain(pinned)
     }
 
-    /// L2, and waits for the threads, but for those in steps that do not return. Returns the processes that
+    /// L2; waits for the threads, except those in steps that do not return. Returns the processes that have not ended.
     /// have not ended.
     fn end_threads(&'static self, grace: &mut Grace) -> Vec<&'static Slot> {
         if self.gate.inside() > 0 {
@@ -177,7 +176,7 @@ impl Scheduler {
         }
     }
 
-    /// L3, for one that has pushed to a queue.
+    /// L3, for a thread that has pushed to a queue.
     #[cold]
     pub(crate) fn end_late(&'static self) {
         if self.gate.inside() > 0 && self.has_work() {
@@ -185,7 +184,7 @@ impl Scheduler {
         }
     }
 
-    /// Shuts down without waiting: for a runtime that is dropped inside one of its own processes. The last process to
+    /// Shuts down without waiting, for a runtime that is dropped inside one of its own processes. The last process to
     /// leave ends the threads; the caller's own has not left yet.
     pub(crate) fn begin_shut_down(&'static self, reason: &ExitReason, deadline: Duration) {
         self.leave_unattended();
@@ -195,24 +194,23 @@ impl Scheduler {
         if self.set_timer(Moment::now().after(deadline), kill).is_none() {
             self.tell_all(|| Control::Kill);
         }
-        // Not from inside a process: the last one has not left then.
+        // Not from inside a process, which has not left yet.
         self.end_if_left();
     }
 
-    /// A process has gone: it is counted out, and ends the threads if it was the last and no other thread is there to
-    /// do so.
+    /// Counts a process out; if it was the last and no thread waits for the shutdown, ends the threads.
     pub(crate) fn leave(&'static self, lane: TallyLane) {
         self.gate.leave(lane);
         self.end_if_left();
     }
 
-    /// Ends the threads if no other thread is there to do so, and no process is left.
+    /// Ends the threads if no thread waits for the shutdown and no process is left.
     fn end_if_left(&'static self) {
         let is_left = || self.unattended.load(Ordering::SeqCst) && self.gate.inside() == 0;
         if !is_left() {
             return;
         }
-        // Looked at again under the lock, where the record does not become another host (`reuse`).
+        // Checked again under the lock, which prevents the record's reuse (`reuse`).
         let _ending = lock(&self.ending);
         if is_left() {
             self.timers.clear();
@@ -221,8 +219,8 @@ impl Scheduler {
         }
     }
 
-    /// Tells all that no supervisor looks after to end. What is supervised has a supervisor that lives: one that ends
-    /// without having stopped its children kills them.
+    /// Tells all unsupervised processes to end. A supervised one has a live supervisor: a supervisor that ends without
+    /// having stopped its children kills them.
     fn tell_those_of_age(&'static self, reason: &ExitReason) {
         for slot in self.slots() {
             if let Some(generation) = slot.living()
@@ -241,18 +239,18 @@ impl Scheduler {
         }
     }
 
-    /// Those that have not ended: in a step, in a start, or in their clean-up.
+    /// Returns the processes that have not ended: in a step, in a start, or in their clean-up.
     fn stuck(&'static self) -> Vec<&'static Slot> {
         if self.gate.inside() == 0 {
-            // Those that live have come too late, and are about to find the gate closed.
+            // Live ones have come too late, and are about to find the gate closed.
             return Vec::new();
         }
-        // One that is cleaned up does not live any more, and one that starts is not at work.
+        // A process in its clean-up is no longer alive, and one that starts is not run by a worker.
         let slots: BTreeMap<u32, &Slot> = self.at_work().chain(self.slots()).map(|slot| (slot.index(), slot)).collect();
         slots.into_values().collect()
     }
 
-    /// The PIDs of processes, with their types.
+    /// Returns the PIDs of processes, with their types.
     pub(crate) fn named(&self, slots: Vec<&'static Slot>) -> Vec<(Pid, &'static str)> {
         let named = |slot: &'static Slot| {
             let pid = self.home().pid(slot.index(), slot.last());
@@ -262,7 +260,7 @@ impl Scheduler {
     }
 }
 
-/// Puts `control` into the control lane of a process.
+/// Sends `control` to a process through its control lane.
 pub(crate) fn tell(slot: &'static Slot, generation: u64, control: Control) {
     let is_end = control.is_end();
     slot.post_control(node_pool::empty(), NodeKind::Signal, generation, ptr::null_mut(), Some(Payload::new(control)));

@@ -1,29 +1,29 @@
-//! When nothing of a host runs or can run, and who waits for that.
+//! Detecting that nothing of a host runs or can run, and waiting for it.
 //!
 //! # At rest
 //!
 //! A host is at rest if all its threads sleep, no queue or run-next slot holds a process, and each process that waits
-//! on a thread's stack (`.wait()`) has looked for what it waits for, and has not been woken since. A process is in one
-//! place at a time: parked in its mailbox, queued, or in the hands of a thread. A thread of the host that has one in
-//! hand is off the list of sleepers: it leaves the list before it takes one (`find`; also the poller, before it takes
-//! over what waits behind a long step), and it enters the list when it has found none. So while all are on the list,
-//! only the hands of other threads are left: a thread that sends from outside has queued the process when its `send`
-//! returns, so that whatever was sent before the question is seen.
+//! on a thread's stack (`.wait()`) has looked for its answer, and has not been woken since. A process is in one place
+//! at a time: parked in its mailbox, queued, or held by a thread. A thread of the host that holds one is off the list
+//! of sleepers: it leaves the list before it takes one (`find`; also the poller, before it takes over work behind a
+//! long step), and it enters the list when it has found none. So while all are on the list, only other threads may hold
+//! processes: a thread that sends from outside has queued the process when its `send` returns, so that everything sent
+//! before the question is seen.
 //!
-//! A look takes the number of risings while all sleep, then looks at the queues. The same number again shows that all
-//! slept from before the queues were looked at until after, so that no thread of the host filled one behind the look.
+//! A look reads the number of unparks while all sleep, then the queues. The same number again shows that all slept from
+//! before the queues were read until after, so that no thread of the host filled one behind the look.
 //!
-//! A thread that wakes a thread that waits on its stack takes its mark of rest away before it unparks it, hence before
-//! it can sleep itself; and that thread stays among the blocked until it has its permit back, which is not asleep then.
+//! A thread that wakes a thread waiting on its stack clears the mark of its rest before it unparks it, hence before it
+//! can sleep itself; and that thread stays among the blocked until it has its permit back, which is not asleep then.
 //!
 //! # Waiting for it
 //!
-//! * Q1 the thread that waits counts itself; Q2 takes the lock, looks, and waits on the condition under the lock.
-//! * T1 a thread enters the list of sleepers; T2 fence; T3 looks at the count, and if there is one: takes the lock, and
+//! * Q1 the waiting thread counts itself; Q2 takes the lock, looks, and waits on the condition under the lock.
+//! * T1 a thread enters the list of sleepers; T2 fence; T3 reads the count, and if it is not zero takes the lock, and
 //!   notifies.
 //!
-//! Either T3 sees the count, and the notice comes after the look (then the waiter has seen the list, or waits), or the
-//! count came after T2, and the look of Q2 sees the list as T1 left it.
+//! Either T3 sees the count, and the notification comes after the look (then the waiter has seen the list, or waits),
+//! or the count came after T2, and the look of Q2 sees the list as T1 left it.
 
 use crate::engine::host::Scheduler;
 use crate::engine::host::idle_waiters::Quiet;
@@ -52,7 +52,7 @@ impl Scheduler {
         if self.is_stopped() { Err(IdleError::Shutdown(name())) } else { Ok(()) }
     }
 
-    /// Some of those that are not at rest.
+    /// Describes some of the processes that are not at rest.
     fn busy(&'static self) -> String {
         let named =
             |slot: &crate::slots::Slot| slot.metadata.names().map(|(process, entry)| format!("{process}::{entry}"));
@@ -77,7 +77,7 @@ impl ClockUser for Scheduler {
         let (rises, pinned_threads) = (self.idle.all_asleep()?, self.pinned_threads.at_rest()?);
         fence(Ordering::SeqCst);
         let queued = self.has_work() || self.threads_in_use().any(|(_, thread)| thread.has_run_next());
-        // One without a permit may be in a step, whether or not it has come to show that.
+        // A thread without a permit may be in a step before that is visible.
         let without_permit = self.idle.without_permit();
         let moves = |thread: &usize| self.threads.get(*thread).is_some_and(|thread| !thread.is_at_rest());
         let moved = queued || without_permit.iter().any(moves);
@@ -101,7 +101,7 @@ impl ClockUser for Scheduler {
             if self.is_paused() && !self.is_stopped() {
                 return Err(IdleError::Paused(self.config.name.to_string()));
             }
-            // On the system's clock what is due is fired by a thread of the host, which gets up for it.
+            // With the system's clock, due timers are fired by a thread of the host, which unparks for it.
             if self.at_rest().is_some() && (self.is_stopped() || self.next_timer() > Moment::now()) {
                 return Ok(());
             }
@@ -119,7 +119,7 @@ impl ClockUser for Scheduler {
     }
 
     fn fire(&'static self, now: Moment) {
-        // What no process will handle any more is this host's.
+        // Their dead letters are this host's.
         crate::call::dead_letter::while_sinking_into(self, || self.fire_all_timers(now));
     }
 }

@@ -1,48 +1,46 @@
-//! What a shutdown tells of itself.
+//! The report of a shutdown.
 
 use crate::pid::Pid;
 use std::fmt;
 use std::time::Duration;
 
-/// What a shutdown, or a drain, did.
+/// The outcome of a shutdown or a drain.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ShutdownReport {
-    /// How many processes lived when it began.
+    /// How many processes were alive when it began.
     pub alive: u64,
     /// How many of them ended before the deadline.
     pub ended: u64,
     /// How many were killed at the deadline.
     pub killed: u64,
-    /// Those that were in a step that did not return, with their types. Their threads are left behind.
+    /// Processes in a step that did not return, with their types. Their threads are left behind.
     pub stuck: Vec<(Pid, &'static str)>,
-    /// How many messages were thrown away: they had been accepted, and their processes ended before they came to them.
-    /// Those that were to be sent later (`send_after`, `send_every`) are counted only if they come due while it goes
-    /// on.
+    /// How many accepted messages were discarded because their processes ended before handling them. Delayed messages
+    /// (`send_after`, `send_every`) count only if they became due meanwhile.
     pub thrown_away: u64,
-    /// Whether all that was queued was finished first; `None` if that was not asked for: see
-    /// [`Runtime::drain`](crate::Runtime::drain).
+    /// Whether everything queued was handled first; `None` without a [drain](crate::Runtime::drain).
     pub drained: Option<bool>,
-    /// If not, some of the processes that had not finished, with their types.
+    /// If it was not, some of the unfinished processes, with their types.
     pub unfinished: Vec<(Pid, &'static str)>,
     /// How long it took.
     pub took: Duration,
 }
 
 impl ShutdownReport {
-    /// Returns whether no work was lost: every process ended by itself before the deadline, no message was thrown away,
-    /// no call was left unanswered, and a drain, if one was asked for, came to its end.
+    /// Returns whether no work was lost: every process ended by itself before the deadline, no message was discarded,
+    /// no call was left unanswered, and a drain, if one was requested, completed.
     pub fn is_clean(&self) -> bool {
         !self.was_forced() && self.thrown_away == 0 && self.drained != Some(false)
     }
 
-    /// Returns whether some processes did not end by themselves before the deadline: they were killed, or are stuck.
+    /// Returns whether some processes were killed or stuck at the deadline.
     pub fn was_forced(&self) -> bool {
         self.killed > 0 || !self.stuck.is_empty()
     }
 }
 
-/// How many processes a report names in its text; it holds all of them.
+/// How many processes the printed report names; the report holds all of them.
 const SHOWN: usize = 5;
 
 impl fmt::Display for ShutdownReport {

@@ -1,69 +1,68 @@
-//! When a step is stalled, and what is done about it: the watchdog's judgement. It has no thread and no clock: whoever
-//! asks gives it what is to be seen, and when.
+//! Detection of stalled steps, and the response: the decisions of the watchdog. No thread and no clock: the caller
+//! passes samples with their time.
 //!
 //! # What is seen, and what follows
 //!
-//! At each *tick*, a quarter of the limit apart, the watchdog looks at every thread: which step it is in (the process's
-//! slot, and how many steps the thread has done before), whether it holds a permit, whether a process waits in its
-//! run-next slot; and at the host: how many processes are queued (a due timer counts as one, and a step that has
-//! blocked and waits for a permit to go on with), how many permits are idle.
+//! At each *tick*, a quarter of the limit apart, the watchdog samples every thread: its step (the process's slot, and
+//! how many steps the thread had done before), whether it holds a permit, whether a process waits in its run-next slot;
+//! and the host: how many processes are queued (a due timer counts as one, and so does a step that has blocked and
+//! waits for a permit to continue), how many permits are idle.
 //!
-//! * J1 A step that was there at the tick before holds its run-next slot up: what waits there goes to the inject queue
-//!   of its permit, where everybody looks. So a process woken by a step that does not end waits for two ticks at most.
-//!   Sooner it is not worth it: the slot is there so that the process runs on the same core, in less time than a thread
-//!   takes to wake.
+//! * J1 A step that was there at the tick before blocks its run-next slot: the process in it goes to the inject queue
+//!   of the permit, where all threads look. So a process woken by a step that does not end waits for two ticks at most.
+//!   Sooner would not pay: the slot makes the process run on the same core, in less time than a thread takes to wake.
 //! * J2 A step that was seen for the limit, while others wait, loses its permit to another thread; the longest first,
 //!   and not more of them than others wait.
 //! * J3 A step that was seen for the limit is *stalled*, if others have waited for it: by J2, or because J1 has found a
-//!   thread there. It is reported once, and once more when it has ended.
+//!   process there. It is reported once, and again when it has ended.
 //!
-//! Something is queued nearly always where there is much to do, and is taken in no time. *Others wait* if no permit is
-//! idle and
-//! * W1 more processes were queued at the tick before than steps have been taken since: so one of them has waited for a
+//! On a busy host there is nearly always something queued, which is taken at once. *Others wait* if no permit is idle
+//! and
+//! * W1 more processes were queued at the tick before than steps have been made since: so one of them has waited for a
 //!   tick; or
-//! * W2 something was queued, with no permit idle, at each tick for the limit: what the stuck permit does not do is
-//!   missing. (W1 alone would be blind where time slices have many steps. What waits is taken to be one then.)
+//! * W2 something was queued, with no permit idle, at each tick for the limit: the stuck permit's share of the work is
+//!   missing. (W1 alone would fail where time slices have many steps. One process is assumed to wait.)
 //!
-//! A step is seen first at the tick after it began, so it is known to have run for the limit between one limit and five
-//! quarters of it after it began, and as much later as the watchdog's thread gets the processor late. One that ends
-//! within a tick is never seen twice. One that began while the watchdog slept, since nothing waited, has noted when its
-//! time slice began; if others in the same time slice came before it, it is taken to begin when it is seen.
+//! A step is first seen at the tick after it began, so its run time is known to reach the limit between one limit and
+//! five quarters of it after it began, plus the delay in scheduling the watchdog's thread. A step that ends within a
+//! tick is never seen twice. A step that began while the watchdog slept, since nothing waited, has noted when its time
+//! slice began; if earlier steps of the same time slice preceded it, it counts from when it is seen.
 //!
-//! A step that computes for a second while nothing waits harms nothing: it is not reported.
+//! A step that computes for a second while nothing waits does no harm: it is not reported.
 //!
-//! # When there is nothing to be seen
+//! # When there is nothing to detect
 //!
-//! When all permits were idle at [`CALM`] ticks one after the other, whatever they did in between, the watchdog sleeps
-//! until a thread waits. With a stalled step left, which has lost its permit, it looks for its end less and less often,
-//! down to once in [`SELDOM`].
+//! When all permits were idle at [`CALM`] consecutive ticks, whatever they did in between, the watchdog sleeps until a
+//! process waits. While a stalled step that has lost its permit remains, it checks for its end at growing intervals, up
+//! to [`SELDOM`].
 
 use crate::env::clock::Moment;
 use std::time::Duration;
 
-/// How long a step may run while others wait, if the builder does not say otherwise.
+/// The default limit of a step while others wait.
 pub(crate) const LIMIT: Duration = Duration::from_millis(10);
 
-/// How far ticks are apart at most: they bound time slices, too, which a long limit is not to stretch.
+/// The longest tick: ticks bound time slices, too, which a long limit must not extend.
 const LONGEST_TICK: Duration = Duration::from_micros(2_500);
 
-/// How far ticks are apart at least. A look costs about a microsecond and the thread's waking about five, so this is
-/// some 2 % of one core, for those who ask for it.
+/// The shortest tick. A sample costs about a microsecond and waking the thread about five: some 2 % of one core, for
+/// those who ask for it.
 const SHORTEST_TICK: Duration = Duration::from_micros(250);
 
-/// How many ticks the watchdog looks on when it finds all permits idle: 20 ms by default. So a host that has more to do
-/// than there are threads awake, every few milliseconds, does not wake its watchdog each time.
+/// How many ticks the watchdog continues after it finds all permits idle: 20 ms by default. So a host with work every
+/// few milliseconds does not wake its watchdog each time.
 const CALM: u32 = 8;
 
-/// How seldom the watchdog looks for the end of a stalled step while all permits are idle.
+/// The longest interval of checks for the end of a stalled step while all permits are idle.
 const SELDOM: Duration = Duration::from_secs(1);
 
-/// How far ticks are apart for that limit.
+/// Returns the tick for that limit.
 pub(crate) fn tick_of(limit: Duration) -> Duration {
     (limit / 4).clamp(SHORTEST_TICK, LONGEST_TICK)
 }
 
-/// Which step it is: the address of the process's slot, and how many steps its thread had done. (Of two that look the
-/// same, the first has been counted and is in its last breath; so the second is taken to have begun that much earlier.)
+/// Identifies a step: the address of the process's slot, and how many steps its thread had done. (If two look the same,
+/// the first has been counted and is about to end; the second then counts as having begun that much earlier.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StepId {
     pub(crate) slot: usize,
@@ -76,7 +75,7 @@ impl StepId {
         Self { slot: 0, steps }
     }
 
-    /// Whatever the watchdog's own thread is in, which takes no steps.
+    /// The code that the watchdog's own thread runs, which is no step.
     pub(crate) fn of_the_watchdog() -> Self {
         Self { slot: 0, steps: u64::MAX }
     }
@@ -86,86 +85,86 @@ impl StepId {
     }
 }
 
-/// What is to be seen of a thread.
+/// A sample of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ThreadSample {
-    /// What it is in, unless it waits inside of it.
+    /// Its step, unless it waits inside of it.
     pub(crate) step: Option<StepId>,
-    /// When that began, if it has noted it.
+    /// When that began, if it was noted.
     pub(crate) begun: Option<Moment>,
     pub(crate) has_worker: bool,
     pub(crate) has_run_next: bool,
 }
 
-/// What is to be seen of a host.
+/// A sample of a host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostSample<'a> {
     pub(crate) now: Moment,
     pub(crate) threads: &'a [ThreadSample],
-    /// How many processes are queued where everybody looks, or are in a step that waits for a permit.
+    /// How many processes are in queues where all threads look, or in a step that waits for a permit.
     pub(crate) queued: usize,
     pub(crate) steps: u64,
-    /// How many permits are idle, or search.
+    /// How many permits are idle or searching.
     pub(crate) idle: usize,
     /// Whether all of them sleep.
     pub(crate) all_idle: bool,
 }
 
-/// What is to be done. Threads by their index.
+/// An order. Threads are given by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// J1: what is in its run-next slot goes to where others look.
+    /// J1: move the process in its run-next slot to where others look.
     Move(usize),
-    /// J2: its permit goes to another thread.
+    /// J2: give its permit to another thread.
     TakeOver(usize),
-    /// J3: its step has run for so long.
+    /// J3: report its step, which has run for so long.
     Report(usize, Duration),
-    /// The step that was reported has ended, and had run for so long.
+    /// Report that its step has ended, after so long.
     Ended(usize, Duration),
 }
 
-/// Until when there is nothing to look for.
+/// When the watchdog looks again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RestUntil {
-    /// The next tick.
+    /// At the next tick.
     Tick,
-    /// Until a thread waits, or for so long.
+    /// When a process waits, or after so long.
     Calm(Option<Duration>),
 }
 
-/// What was seen of a thread's step at earlier ticks.
+/// The state of a thread's step at earlier ticks.
 #[derive(Clone, Copy, Debug)]
 struct StepHistory {
     step: StepId,
     since: Moment,
-    /// Whether a thread was found waiting in its run-next slot.
+    /// Whether a process was found waiting in its run-next slot.
     has_hidden: bool,
     is_reported: bool,
 }
 
-/// See the module.
+/// The state of the detector.
 #[derive(Debug)]
 pub(crate) struct StallDetector {
     limit: Duration,
     stages: Vec<Option<StepHistory>>,
-    /// What was queued at the last tick, without a permit for it, and how many steps had been taken then.
+    /// How many were queued at the last tick, with no permit idle, and how many steps had been made by then.
     queued: usize,
     steps: u64,
     /// Since when something was queued at each tick, with no permit idle.
     pressed: Option<Moment>,
     /// For how many ticks all permits have been idle.
     calm: u32,
-    /// How long the last calm rest was.
+    /// The length of the last calm rest.
     rest: Duration,
 }
 
 impl StallDetector {
-    /// A watch that has seen nothing. A limit of [`Duration::MAX`] is never reached.
+    /// Makes a detector. A limit of [`Duration::MAX`] is never reached.
     pub(crate) fn new(limit: Duration) -> Self {
         Self { limit, stages: Vec::new(), queued: 0, steps: 0, pressed: None, calm: 0, rest: tick_of(limit) }
     }
 
-    /// A tick: puts what is to be done into `orders`.
+    /// Handles a tick: puts its orders into `orders`.
     pub(crate) fn look(&mut self, sight: HostSample<'_>, orders: &mut Vec<Order>) -> RestUntil {
         if self.stages.len() < sight.threads.len() {
             self.stages.resize(sight.threads.len(), None);
@@ -183,7 +182,7 @@ impl StallDetector {
             }
         }
         if sight.idle == 0 {
-            // From here on they are.
+            // Those moved count as queued from here on.
             self.queued += orders.iter().filter(|order| matches!(order, Order::Move(_))).count();
         }
         stuck.sort_unstable();
@@ -194,7 +193,7 @@ impl StallDetector {
         self.rest(sight)
     }
 
-    /// W1 and W2: how many others wait.
+    /// W1 and W2: returns how many others wait.
     fn waiting(&mut self, sight: HostSample<'_>) -> usize {
         let queued = if sight.idle == 0 { sight.queued } else { 0 };
         let (queued_before, steps_before) = (self.queued.min(queued), self.steps);
@@ -209,7 +208,7 @@ impl StallDetector {
         wait_for_a_tick.max(usize::from(sight.now.since(pressed) >= self.limit))
     }
 
-    /// Notes what a thread is at; J1, and the end of what was reported.
+    /// Updates the state of a thread; J1, and the end of a reported step.
     fn look_at(&mut self, thread: usize, seen: ThreadSample, now: Moment, orders: &mut Vec<Order>) {
         let stage = &mut self.stages[thread];
         if let (Some(before), Some(step)) = (stage.as_mut(), seen.step)

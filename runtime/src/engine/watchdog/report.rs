@@ -1,4 +1,4 @@
-//! What is told of a step that has run for too long.
+//! Reports of steps that have run for too long.
 
 use crate::observe::counters::Counter;
 use crate::pid::Pid;
@@ -6,15 +6,15 @@ use crate::sync::{Mutex, SyncSender, ThreadHandle};
 use std::fmt;
 use std::time::Duration;
 
-/// A step that has run for longer than the [limit](crate::Builder::stall_limit) while other processes waited for a
-/// permit, as the [hook](crate::Builder::on_stall) and the log tell of it: once when it is noticed, and once when it
-/// has ended.
+/// A step that has exceeded the [limit](crate::Builder::stall_limit) while other processes waited for a worker, as
+/// reported to the [hook](crate::Builder::on_stall) and the log: once when it is noticed, and once when it has ended.
 ///
-/// What waited has been moved to where other threads find it by then, and if no permit was idle, the permit of the
-/// stalled step has been given to another thread. The step itself goes on where it is: no code can be stopped from
+/// By then the processes waiting behind it have been moved to where other threads find them, and if no worker was idle,
+/// that of the stalled step has been given to another thread. The step itself continues: code cannot be stopped from
 /// outside.
 ///
-/// The cure is `ctx.blocking(|| …)` around what blocks or computes for long, or steps that end sooner.
+/// The cure is `ctx.blocking(
+/// …)` around code that blocks or computes for long, or shorter steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stall {
@@ -22,16 +22,16 @@ pub struct Stall {
     pub pid: Pid,
     /// The name of its type.
     pub process: &'static str,
-    /// The entry that it was started at.
+    /// The entry that it was spawned at.
     pub entry: &'static str,
-    /// The type of the message that the time slice was given last: that which is being handled, unless it has been set
-    /// aside. `None` in a step that is about something else: an answer, a timer, a signal, the end.
+    /// The type of the last message in this time slice: the one being handled, unless it was stashed. `None` in a step
+    /// about something else: an answer, a timer, a signal, the end.
     pub message: Option<&'static str>,
-    /// For how long the step has run, as far as it was watched: it began up to a quarter of the limit earlier. Or more,
-    /// if no thread waited for anything when it began, and it is not the first in its time slice: such a one is watched
-    /// from when a thread waits.
+    /// How long the step has run, as far as it was watched: it began up to a quarter of the limit earlier. Possibly
+    /// more if no process waited when it began, and it is not the first in its time slice: such a step is watched from
+    /// when a process waits.
     pub lasted: Duration,
-    /// Whether its permit was given to another thread.
+    /// Whether its worker was given to another thread.
     pub taken_over: bool,
     /// Whether the step has ended.
     pub is_over: bool,
@@ -49,14 +49,14 @@ impl fmt::Display for Stall {
     }
 }
 
-/// Tells users of one stall.
+/// Reports one stall to users.
 pub(crate) type Report = Box<dyn FnOnce() + Send>;
 
-/// How the watchdog is reached, and its numbers.
+/// The connection to the watchdog, and its counters.
 #[derive(Default)]
 pub(crate) struct WatchdogCounts {
     pub(crate) thread: Mutex<Option<ThreadHandle>>,
-    /// Takes reports to the thread that tells users, once there has been one.
+    /// Takes reports to the reporting thread, once there has been one.
     pub(crate) reporter: Mutex<Option<SyncSender<Report>>>,
     pub(crate) ticks: Counter,
     pub(crate) stalls: Counter,

@@ -2,7 +2,7 @@
 //!
 //! * [`permit`]: the right to run steps, with its inject queue;
 //! * [`worker`]: the record of one thread, with its deque; [`threads`]: all records of a host;
-//! * [`running`]: which process a thread runs, for other threads to see;
+//! * [`running`]: the process that a thread runs, for other threads to see;
 //! * [`pinned`]: the record of a pinned process's thread.
 
 pub(crate) mod permit;

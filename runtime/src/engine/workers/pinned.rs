@@ -1,4 +1,4 @@
-//! The records of pinned processes' threads: each the home of a slot, and an inbox. How they are used is in `pinned`.
+//! The records of pinned processes' threads: each owns a slot and has an inbox. See `engine/pinned` for their use.
 
 use super::worker::Worker;
 use crate::call::dead_letter::{DeadLetter, Sink};
@@ -12,10 +12,10 @@ use crate::slots::{Admission, Schedule, Slot, SlotOwner, TABLE, Token};
 use crate::sync::{Arc, AtomicBool, Condvar, Mutex, OnceLock, Ordering, lock, wait};
 use crate::util::oneshot::Oneshot;
 
-/// Where a pinned process lives besides its slot. Never freed, as a host: a sender may look at it late.
+/// The record of a pinned process's thread. Never freed, like a host's: a late sender may read it.
 pub(crate) struct PinnedThread {
     host: &'static SlotOwner,
-    /// Of its thread: what it runs, what it counts.
+    /// What its thread runs and counts.
     pub(crate) thread: Worker,
     home: OnceLock<&'static SlotOwner>,
     in_use: AtomicBool,
@@ -23,7 +23,7 @@ pub(crate) struct PinnedThread {
     arrived: Condvar,
 }
 
-/// What a thread is given to do.
+/// Work for the thread.
 #[derive(Default)]
 struct Inbox {
     work: Option<Work>,
@@ -38,14 +38,14 @@ struct Inbox {
 pub(crate) enum Work {
     /// A time slice of the process.
     Turn(Token),
-    /// Its start has failed: close and drop it, and tell the panic of that.
+    /// Its start has failed: close and drop it, and report a panic of that.
     Close(Body, ExitReason, Arc<Oneshot<Option<ExitReason>>>),
     /// There is not even a state.
     Leave,
 }
 
 impl Inbox {
-    /// Returns whether there is something that may be done now. (What is spawned on a host that is paused starts, and
+    /// Returns whether there is work that may be done now. (On a paused host a process is started, and then waits.)
     /// then waits.)
     fn is_ready(&self, is_paused: impl Fn() -> bool) -> bool {
         match &self.work {
@@ -67,7 +67,7 @@ struct PinnedLists {
 }
 
 impl PinnedThreads {
-    /// A pinned thread that is free, or a new one.
+    /// Returns a free record, or a new one.
     pub(crate) fn take(&self, host: &'static SlotOwner) -> &'static PinnedThread {
         let mut lists = lock(&self.0);
         if let Some(pinned_thread) = lists.free.pop() {
@@ -97,21 +97,21 @@ impl PinnedThreads {
         lock(&self.0).all.clone()
     }
 
-    /// Returns how many pinned processes live, or come and go.
+    /// Returns how many pinned processes are alive, starting or ending.
     pub(crate) fn count(&self) -> usize {
         let lists = lock(&self.0);
         lists.all.len() - lists.free.len()
     }
 
-    /// How often any of the threads has been given work or has come to rest in a wait, if all of them rest.
+    /// Returns how often the threads have got work or rested in a wait, if all of them rest.
     pub(crate) fn at_rest(&self) -> Option<u64> {
         self.all().into_iter().try_fold(0, |sum: u64, pinned_thread| Some(sum.wrapping_add(pinned_thread.at_rest()?)))
     }
 
-    /// The host runs: turns may be taken.
+    /// Allows time slices: the host runs.
     pub(crate) fn resume(&self) {
         for pinned_thread in self.all() {
-            // A thread that found the host paused under this lock waits by now.
+            // A thread that found the host paused under this lock is waiting by now.
             drop(lock(&pinned_thread.inbox));
             pinned_thread.arrived.notify_all();
         }
@@ -127,7 +127,7 @@ impl PinnedThread {
         self.in_use.load(Ordering::Relaxed)
     }
 
-    /// What came too late for its processes.
+    /// Returns how much came too late for its processes.
     pub(crate) fn late(&self) -> u64 {
         self.home().late.load(Ordering::Relaxed)
     }
@@ -142,7 +142,7 @@ impl PinnedThread {
         self.arrived.notify_all();
     }
 
-    /// Takes what there is to do: a time slice not while the host is paused. Says so when it comes to rest.
+    /// Takes work; no time slice while the host is paused. Calls `rests` when the thread comes to rest.
     pub(crate) fn try_take(&self, is_paused: impl Fn() -> bool, rests: impl Fn()) -> Option<Work> {
         let mut inbox = lock(&self.inbox);
         loop {
@@ -153,14 +153,14 @@ impl PinnedThread {
                 return None;
             }
             inbox.rests = true;
-            // Not under the lock: a look whether all are at rest takes place here.
+            // Outside the lock: the check whether all are at rest runs here.
             drop(inbox);
             rests();
             inbox = lock(&self.inbox);
         }
     }
 
-    /// Blocks the thread until [`try_take`](Self::try_take) gives something.
+    /// Blocks the thread until [`try_take`](Self::try_take) returns something.
     pub(crate) fn wait(&self, is_paused: impl Fn() -> bool) {
         let mut inbox = lock(&self.inbox);
         while !inbox.is_ready(&is_paused) {
@@ -168,7 +168,7 @@ impl PinnedThread {
         }
     }
 
-    /// A number that is another one after the thread has done anything; `None` while it does.
+    /// Returns a number that changes whenever the thread has done anything; `None` while it does.
     fn at_rest(&self) -> Option<u64> {
         let inbox = lock(&self.inbox);
         let (rests, rises) = (inbox.rests, inbox.rises);
@@ -177,22 +177,22 @@ impl PinnedThread {
         Some(rises.wrapping_add(waits))
     }
 
-    /// Returns whether the process has had a time slice, and has ended in it: no other thread can end it then.
+    /// Returns whether the process has had a time slice, and has ended in it: no other thread can end it.
     pub(crate) fn has_ended(&self) -> bool {
         lock(&self.inbox).runs.is_some_and(|pid| TABLE.living(pid).is_none())
     }
 
-    /// The process has a time slice.
+    /// Notes that the process has a time slice.
     pub(crate) fn runs(&self, pid: Option<Pid>) {
         lock(&self.inbox).runs = pid;
     }
 
-    /// Says that its thread begins, with something to do.
+    /// Notes that its thread starts, with work.
     pub(crate) fn begins(&self) {
         lock(&self.inbox).rests = false;
     }
 
-    /// Says that its thread has ended.
+    /// Notes that its thread has ended.
     pub(crate) fn ends(&self) {
         let mut inbox = lock(&self.inbox);
         (inbox.rests, inbox.runs) = (true, None);

@@ -1,18 +1,18 @@
-//! Which process a thread runs.
+//! The process that a thread runs.
 //!
-//! Code of a process that is called back on its thread (a link, a monitor, a send) finds its slot here, and touches
-//! what belongs to the holder of the slot's token. So:
+//! Code of a process that calls back on its thread (a link, a monitor, a send) finds its slot here, and accesses what
+//! belongs to the holder of the slot's token. So:
 //!
-//! * *running:begin* the thread, which has the token, says so before it touches anything of the process;
-//! * *running:end* it takes that back **before** it parks the token or queues it, and not after: from then on
-//!   another thread may run the process, and the drop of a value on this one, or whatever else a user's code does here,
-//!   must not find a slot that is another thread's by now.
+//! * *running:begin* the thread, which has the token, sets this before it touches anything of the process;
+//! * *running:end* it clears this **before** it parks the token or queues it, and not after: from then on another
+//!   thread may run the process, and the drop of a value on this one, or any other user code here, must not find a slot
+//!   that belongs to another thread by now.
 //!
-//! Hence: *while a slot is named here and the life in it is open, this thread has its token*. Two things rest on that:
-//! what the code of a process reaches of its own slot (`own`), and that a panic, wherever it comes from, ends the
-//! process that is named here (`Context::panicked`). At the end of a process its life is closed first, and its slot
-//! stays named until all that hear of the end have been told, which is later than its token goes: that code is still
-//! the process's own, and finds nothing to touch.
+//! Hence: *while a slot is named here and its incarnation is open, this thread has its token*. Two things rest on that:
+//! access of a process's code to its own slot (`own`), and that a panic, wherever it comes from, ends the process named
+//! here (`ThreadContext::panicked`). When a process exits, its incarnation is closed first, and its slot stays named
+//! until all have been notified of the end, which is later than its token is parked: that code is still the process's
+//! own, and finds nothing to access.
 //!
 //! A model is in `tests/models`.
 
@@ -20,7 +20,7 @@ use crate::slots::{Slot, Token};
 use crate::sync::{AtomicPtr, Ordering};
 use std::ptr;
 
-/// See the module. Written by its own thread; others look now and then.
+/// The process that a thread runs. Written by that thread; others read it occasionally.
 pub(crate) struct RunningProcess(AtomicPtr<Slot>);
 
 impl RunningProcess {
@@ -40,7 +40,7 @@ impl RunningProcess {
         self.0.store(ptr::null_mut(), Ordering::Relaxed);
     }
 
-    /// The process that the thread runs.
+    /// Returns the process that the thread runs.
     #[inline(always)]
     pub(crate) fn slot(&self) -> Option<&'static Slot> {
         // SAFETY: only addresses of slots are stored, and slots are never freed.

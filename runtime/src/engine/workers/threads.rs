@@ -1,7 +1,7 @@
-//! The records of a host's threads: made when they are first needed, never moved, used again by later threads.
+//! The records of a host's threads: made when first needed, never moved, reused by later threads.
 //!
-//! They are in segments that double in size, so that a number is enough to find one and none is ever moved. The lowest
-//! free one is used first (`permits`), and the thread that looks at all goes up to the highest that is in use.
+//! They are in segments that double in size, so that an index finds one and none is ever moved. The lowest free one is
+//! used first (`permits`), and a thread that visits all stops at the highest in use.
 
 use super::worker::Worker;
 use crate::engine::watchdog::detector::StepId;
@@ -10,13 +10,13 @@ use crate::sync::{CachePadded, JoinHandle, OnceLock};
 /// The size of the first segment.
 const FIRST: usize = 8;
 
-/// All together hold four million threads, more than a system gives.
+/// All together hold four million threads, more than a system supports.
 const SEGMENTS: usize = 19;
 
 /// Records, or room for them.
 type Segment = Box<[OnceLock<CachePadded<Worker>>]>;
 
-/// A thread that has been started, for joining it.
+/// A started thread, to be joined.
 pub(crate) struct StartedThread {
     thread: JoinHandle<()>,
     /// Its record; the watchdog has none.
@@ -32,20 +32,20 @@ impl StartedThread {
         self.thread.is_finished()
     }
 
-    /// Which code of users it runs, which may never return: a step, the end of a process, a task of the reactor. Of the
-    /// watchdog that is not known, which calls the hook for stalls.
+    /// Returns the user code that it runs, which may never return: a step, the exit of a process, a task of the
+    /// reactor. Unknown for the watchdog, which calls the hook for stalls.
     pub(crate) fn step(&self) -> Option<StepId> {
         self.record.map_or(Some(StepId::of_the_watchdog()), Worker::step)
     }
 
     /// Waits for its end.
     pub(crate) fn join(self) {
-        // Its panics are contained; one in the runtime itself has been printed by the panic hook.
+        // Its panics are contained; one in the runtime itself was printed by the panic hook.
         let _ended = self.thread.join();
     }
 }
 
-/// See the module.
+/// The records of a host's threads.
 pub(crate) struct Workers {
     segments: [OnceLock<Segment>; SEGMENTS],
 }
@@ -56,14 +56,14 @@ impl Workers {
         Self { segments: [const { OnceLock::new() }; SEGMENTS] }
     }
 
-    /// The segment of a number, and its place there.
+    /// Returns the segment of an index, and the place there.
     #[inline]
     fn place(thread: usize) -> (usize, usize) {
         let segment = (thread / FIRST + 1).ilog2() as usize;
         (segment, thread - FIRST * ((1 << segment) - 1))
     }
 
-    /// The record of that number, if it has been made.
+    /// Returns the record of that index, if it exists.
     #[inline]
     pub(crate) fn get(&self, thread: usize) -> Option<&Worker> {
         let (segment, place) = Self::place(thread);
@@ -71,7 +71,7 @@ impl Workers {
         Some(record)
     }
 
-    /// The record of that number, which is made if it is not there; `None` for a number beyond all.
+    /// Returns the record of that index, made if needed; `None` for an index out of range.
     pub(crate) fn make(&self, thread: usize) -> Option<&Worker> {
         let (segment, place) = Self::place(thread);
         let segment_of = || (0..FIRST << segment).map(|_| OnceLock::new()).collect();
@@ -80,7 +80,7 @@ impl Workers {
         Some(record)
     }
 
-    /// The records up to that number, but for those that have not been made; so all, if the number is beyond all.
+    /// Returns the existing records with indices below `count`.
     pub(crate) fn first(&self, count: usize) -> impl Iterator<Item = (usize, &Worker)> {
         let record = |number| {
             let (segment, place) = Self::place(number);

@@ -1,23 +1,23 @@
-//! A thread runs the steps of processes while it holds a permit.
+//! The record of a thread, which runs the steps of processes while it holds a permit.
 //!
-//! Here is what all may see of it: the slot for the process to run next, the far end of its deque, what it runs. What
-//! is its own is in `local`.
+//! This is what other threads may access: the run-next slot, the far end of its deque, what it runs. The thread's own
+//! state is in `local`.
 //!
 //! # The deque
 //!
-//! `crossbeam-deque`'s Chase-Lev deque, last in first out for its owner. Thieves take up to half of it, oldest first:
+//! `crossbeam-deque`'s Chase-Lev deque, LIFO for its owner. Thieves take up to half of it, oldest first:
 //! `steal_batch_with_limit_and_pop` takes the items of such a deque *one by one*, with a compare-and-swap and a fence
 //! for each, and gives up where it meets another thief or the owner; so an item is taken once whatever the owner does,
-//! and half a long deque is not had for one operation. (Taking half with one compare-and-swap from a deque whose owner
-//! pops without one runs items twice: this is what the first-in-first-out flavour's owner pays its own compare-and-swap
-//! for.) The plain `steal_batch_and_pop` never takes more than 32.
+//! and half of a long deque costs more than one operation. (Taking half with one compare-and-swap from a deque whose
+//! owner pops without one runs items twice: this is what the FIFO flavour's owner pays its own compare-and-swap for.)
+//! The plain `steal_batch_and_pop` never takes more than 32.
 //!
 //! The deque is unbounded, where Go's local queue holds 256 and spills half to the global queue: a permit that wakes
-//! 100,000 processes pays amortised growth instead of a shared queue, and thieves balance the load. What bounds it is
+//! 100,000 processes pays amortised growth instead of a shared queue, and thieves balance the load. It is bounded by
 //! the number of processes: each is queued at most once.
 //!
-//! A first-in-first-out deque was measured on the prototype of this design: equal elsewhere, but three times slower
-//! where many processes talk to random others (80 ns against 26), since thieves then take what the owner needs next.
+//! A FIFO deque was measured on the prototype of this design: equal elsewhere, but three times slower where many
+//! processes talk to random others (80 ns instead of 26), since thieves then take what the owner needs next.
 
 use super::running::RunningProcess;
 use crate::engine::watchdog::detector::StepId;
@@ -34,35 +34,35 @@ use crate::util::oneshot::{RestWatcher, Waiter};
 use std::ptr::{self, NonNull};
 use std::task::Waker;
 
-/// A thread waits for a permit, or the host stops: the thread is to look, between two steps.
+/// Another thread waits for a permit, or the host stops: check, between two steps.
 pub(crate) const CALLED: u8 = 1;
-/// The thread has no permit any more, although it is in a step.
+/// The thread has lost its permit, although it is in a step.
 pub(crate) const LOST: u8 = 2;
-/// A tick has passed while the thread was in a time slice.
+/// A tick has passed during the time slice.
 const TICK: u8 = 4;
-/// The watchdog rests (its watchdog:U1).
+/// The watchdog rests (watchdog:U1).
 pub(crate) const UNWATCHED: u8 = 8;
 
 /// In place of the nanoseconds of a moment.
 const NOT_NOTED: u64 = u64::MAX;
 
-/// What all may see of a thread.
+/// The record of a thread.
 pub(crate) struct Worker {
-    /// The process to run next, woken by the one that ran last. Anyone may take it by an exchange.
+    /// The process to run next, woken by the one that ran last. Any thread may take it by an exchange.
     run_next: AtomicPtr<Slot>,
-    /// What it runs now; also while that blocks.
+    /// The process that it runs, also while that blocks.
     pub(crate) running: RunningProcess,
-    /// What is left of its time slice, and what that is at.
+    /// The rest of its time slice, and its activity.
     pub(crate) turn: TimeSlice,
-    /// Lanes of no process, where nothing comes: what the thread looks into before its first step.
+    /// Lanes without a process, which stay empty: the input before the first step.
     pub(crate) nowhere: Lanes,
-    /// Whether it is to look at what `handoff` has to say, between two steps: [`CALLED`], [`LOST`], or whether the time
-    /// has gone on: [`TICK`]. And when it queues something: [`LOST`], [`UNWATCHED`].
+    /// What to check between two steps: requests of `handoff` ([`CALLED`], [`LOST`]), and the clock ([`TICK`]). And
+    /// when it queues something: [`LOST`], [`UNWATCHED`].
     attention: AtomicU8,
     /// When its time slice began, in nanoseconds, and how many steps it had done by then, if it is unwatched.
     begun: AtomicU64,
     begun_after: AtomicU64,
-    /// Whether its deque is in the host's queue of those that were left behind.
+    /// Whether its deque is listed among those left behind.
     pub(crate) is_left: AtomicBool,
     /// See [`visit`](Self::visit).
     visiting: AtomicBool,
@@ -70,25 +70,25 @@ pub(crate) struct Worker {
     has_run: AtomicBool,
     pub(crate) stealer: Stealer<Token>,
     cold: Mutex<Cold>,
-    /// How others see it while it waits on its stack.
+    /// How other threads see it while it waits on its stack.
     waiter: OnceLock<Arc<Waiter>>,
-    /// Written by the thread alone, which need not hold a permit then.
+    /// Written by the thread alone, with or without a permit.
     pub(crate) counters: CachePadded<Counters>,
 }
 
-/// What is seldom used.
+/// Rarely used data.
 struct Cold {
     handle: Option<ThreadHandle>,
-    /// For waking it while it parks in a reactor.
+    /// Wakes it while it parks in a reactor.
     waker: Option<Waker>,
-    /// Whether it has been unparked since it did so last.
+    /// Whether it has been unparked since it last did so.
     unparked: bool,
     /// The near end of the deque, while there is no thread.
     deque: Option<Deque<Token>>,
 }
 
 impl Worker {
-    /// A thread to be.
+    /// Makes a record without a thread.
     pub(crate) fn new() -> Self {
         let deque = Deque::new_lifo();
         Self {
@@ -109,7 +109,7 @@ impl Worker {
         }
     }
 
-    /// Forgets what it did for a host that has ended: it has no thread.
+    /// Resets what it counted for an ended host: it has no thread.
     pub(crate) fn renew(&self) {
         self.attention.store(0, Ordering::SeqCst);
         self.begun.store(NOT_NOTED, Ordering::Relaxed);
@@ -118,7 +118,7 @@ impl Worker {
         self.counters.reset();
     }
 
-    /// Puts `token` into the run-next slot; gives the one that it displaces.
+    /// Puts `token` into the run-next slot; returns the one that it displaces.
     #[inline]
     pub(crate) fn swap_run_next(&self, token: Token) -> Option<Token> {
         let before = self.run_next.swap(token.into_raw(), Ordering::AcqRel);
@@ -131,7 +131,7 @@ impl Worker {
         !self.run_next.load(Ordering::Relaxed).is_null()
     }
 
-    /// Takes the process to run next.
+    /// Takes the process in the run-next slot.
     #[inline]
     pub(crate) fn take_run_next(&self) -> Option<Token> {
         if !self.has_run_next() {
@@ -142,17 +142,17 @@ impl Worker {
         NonNull::new(taken).map(|slot| unsafe { Token::from_raw(slot) })
     }
 
-    /// The process that it runs now.
+    /// Returns the process that it runs.
     pub(crate) fn running(&self) -> Option<&'static Slot> {
         self.running.slot()
     }
 
-    /// Which step it is in, or which visit to the reactor.
+    /// Returns the step that it is in, or the visit to the reactor.
     pub(crate) fn step(&self) -> Option<StepId> {
         let steps = self.counters.steps.get();
         match self.running() {
             Some(slot) => Some(StepId { slot: ptr::from_ref(slot).addr(), steps }),
-            // The reactor's tasks, between two steps.
+            // Tasks of the reactor, between two steps.
             None => self.is_visiting().then(|| StepId::of_a_visit(steps)),
         }
     }
@@ -170,13 +170,13 @@ impl Worker {
         self.attention() & (CALLED | LOST) != 0
     }
 
-    /// Returns whether it runs code of users that is no step: with its permit tasks of the reactor, or what a timer
-    /// does; on the thread of a pinned process its start, and the clean-up of one that has failed.
+    /// Returns whether it runs user code outside of a step: with its permit, tasks of the reactor or a timer's action;
+    /// on the thread of a pinned process, its start, and the clean-up after a failed one.
     pub(crate) fn is_visiting(&self) -> bool {
         self.visiting.load(Ordering::Relaxed)
     }
 
-    /// Runs such code.
+    /// Runs user code outside of a step.
     pub(crate) fn visit<R>(&self, body: impl FnOnce() -> R) -> R {
         struct Over<'a>(&'a Worker);
         impl Drop for Over<'_> {
@@ -189,23 +189,23 @@ impl Worker {
         body()
     }
 
-    /// A tick, while the thread is in a time slice: for the watchdog.
+    /// Notes a tick during the time slice. For the watchdog.
     pub(crate) fn tick(&self) {
         self.turn.tick();
         self.attention.fetch_or(TICK, Ordering::Relaxed);
     }
 
-    /// Returns whether a tick has passed since it was asked last.
+    /// Returns whether a tick has passed since the last call.
     pub(crate) fn take_tick(&self) -> bool {
         self.attention() & TICK != 0 && self.attention.fetch_and(!TICK, Ordering::Relaxed) & TICK != 0
     }
 
-    /// The thread looks now.
+    /// Clears the call: the thread checks now.
     pub(crate) fn heed(&self) {
         self.attention.fetch_and(UNWATCHED, Ordering::SeqCst);
     }
 
-    /// watchdog:U1 of the watchdog, which rests: for the thread itself, when it has got a permit and between two time
+    /// watchdog:U1, while the watchdog rests: called by the thread itself when it has got a permit and between two time
     /// slices.
     #[inline]
     pub(crate) fn begins_unwatched(&self) {
@@ -214,7 +214,7 @@ impl Worker {
         self.begun.store(Moment::now_by(None).nanoseconds(), Ordering::Relaxed);
     }
 
-    /// The watchdog does not rest, or not any more.
+    /// The watchdog is awake.
     pub(crate) fn begins_watched(&self) {
         if self.is_unwatched() {
             self.begun.store(NOT_NOTED, Ordering::Relaxed);
@@ -227,18 +227,18 @@ impl Worker {
         self.attention() & UNWATCHED != 0
     }
 
-    /// When the step began that comes after so many others, if the thread has noted it. For the watchdog.
+    /// Returns when the step after `steps` others began, if the thread has noted it. For the watchdog.
     pub(crate) fn begun_unwatched(&self, steps: u64) -> Option<Moment> {
         let begun = Some(self.begun.load(Ordering::Relaxed)).filter(|&begun| begun != NOT_NOTED);
         begun.filter(|_| self.begun_after.load(Ordering::Relaxed) == steps).map(Moment::of_nanoseconds)
     }
 
-    /// Has the thread look: at once if it sleeps and is unparked, else when its step is over.
+    /// Makes the thread check: at once if it sleeps and is unparked, otherwise when its step is over.
     pub(crate) fn call(&self, why: u8) {
         self.attention.fetch_or(why, Ordering::SeqCst);
     }
 
-    /// Says that the calling thread is this one. Returns the near end of its deque.
+    /// Makes the calling thread the one of this record. Returns the near end of its deque.
     pub(crate) fn occupy(&self, watch: &'static dyn RestWatcher) -> Option<Deque<Token>> {
         crate::util::oneshot::be_seen_as(Some(self.waiter.get_or_init(|| Waiter::new(watch)).clone()));
         self.has_run.store(true, Ordering::Relaxed);
@@ -251,7 +251,7 @@ impl Worker {
         self.has_run.load(Ordering::Relaxed)
     }
 
-    /// Says that the calling thread is this one no more.
+    /// Frees the record of the calling thread.
     pub(crate) fn vacate(&self, deque: Deque<Token>) {
         crate::util::oneshot::be_seen_as(None);
         let mut cold = lock(&self.cold);
@@ -263,12 +263,12 @@ impl Worker {
         self.waiter.get().is_some_and(|waiter| waiter.is_at_rest())
     }
 
-    /// How often it has come to rest on its stack, if it waits there and has not been woken.
+    /// Returns how often it has rested on its stack, if it does now and has not been woken.
     pub(crate) fn at_rest(&self) -> Option<u64> {
         self.is_at_rest().then(|| self.rests())
     }
 
-    /// How often it has come to rest on its stack.
+    /// Returns how often it has rested on its stack.
     pub(crate) fn rests(&self) -> u64 {
         self.waiter.get().map_or(0, |waiter| waiter.rests())
     }
@@ -283,7 +283,7 @@ impl Worker {
         }
     }
 
-    /// From here on it rests where `waker` wakes it. Returns whether it has been unparked since it did so last.
+    /// Sets the waker for a rest in a reactor. Returns whether it has been unparked since the last one.
     pub(crate) fn rests_with(&self, waker: &Waker) -> bool {
         let mut cold = lock(&self.cold);
         if !cold.waker.as_ref().is_some_and(|own| own.will_wake(waker)) {
@@ -292,7 +292,7 @@ impl Worker {
         cold.unparked
     }
 
-    /// It rests in a reactor no more.
+    /// Ends the rest in a reactor.
     pub(crate) fn rests_no_more(&self) {
         let mut cold = lock(&self.cold);
         (cold.waker, cold.unparked) = (None, false);
