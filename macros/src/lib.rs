@@ -1,7 +1,7 @@
-//! The macros of Postroom. Use them through the crate `postroom`, which documents what they generate by its traits.
+//! The macros of Postroom. Use them through the crate `postroom`, which documents the traits that they implement.
 //!
-//! From the bottom up: `check` judges what the user wrote and keeps the errors, `parse` reads signatures, options and
-//! markers, and `expand` writes the generated code.
+//! From the bottom up: `check` validates what the user wrote and collects errors, `parse` reads signatures, options and
+//! markers, and `expand` generates the code.
 
 mod check;
 mod expand;
@@ -13,14 +13,14 @@ use proc_macro2::{Span, TokenStream as TokenStream2};
 use quote::quote;
 use syn::Item;
 
-/// Makes a process of a struct or an enum and its `impl` block. It stands on both.
+/// Makes a process of a struct or an enum and its `impl` block; goes on both.
 ///
-/// On the type: the options `name = "Text"` (for starts by name; otherwise the type's), `on_error = "end"` (a sent
-/// message that fails ends the process) or `"report"` (the default: it is reported and the process lives), and
-/// `crate = path` (where `postroom` is).
+/// On the type: the options `name = "Text"` (for starts by name; by default the type's name), `on_error = "end"` (a
+/// sent message that fails ends the process) or `"report"` (the default: the error is reported and the process
+/// continues), and `crate = path` (the path of `postroom`).
 ///
-/// On the `impl`: methods marked `#[entry]`, `#[message]` or `#[signal]` get their types and calls; they and all others
-/// stay ordinary methods. The option is `crate = path`.
+/// On the `impl`: types and calls are generated for methods marked `#[entry]`, `#[message]` or `#[signal]`; they and
+/// all others remain ordinary methods. The option is `crate = path`.
 #[proc_macro_attribute]
 pub fn process(options: TokenStream, item: TokenStream) -> TokenStream {
     let options = TokenStream2::from(options);
@@ -53,11 +53,11 @@ pub fn process(options: TokenStream, item: TokenStream) -> TokenStream {
     quote!(#original #diagnostics).into()
 }
 
-/// Makes a protocol of a trait: messages that several kinds of process answer.
+/// Makes a protocol of a trait: messages that several process types answer.
 ///
-/// Each method is a message; what stands under `#[message]` goes to its type, and `#[message(Type)]` takes a type that
-/// exists. The trait stays an ordinary one. A kind of process answers it by `#[process] impl Storage for Disk`, and
-/// names it at its own `#[process(protocols(Storage))] impl Disk`. The option is `crate = path`.
+/// Each method is a message; attributes below `#[message]` go to its type, and `#[message(Type)]` uses an existing
+/// type. The trait remains an ordinary one. A process type implements it with `#[process] impl Storage for Disk`, and
+/// lists it on its own `#[process(protocols(Storage))] impl Disk`. The option is `crate = path`.
 #[proc_macro_attribute]
 pub fn protocol(options: TokenStream, item: TokenStream) -> TokenStream {
     match syn::parse(item.clone()) {
@@ -71,25 +71,25 @@ pub fn protocol(options: TokenStream, item: TokenStream) -> TokenStream {
     }
 }
 
-/// Marks a method, inside a `#[process] impl`, that the process can be started at.
+/// Marks a method, inside a `#[process] impl`, as an entry: the process can be started at it.
 #[proc_macro_attribute]
 pub fn entry(_: TokenStream, item: TokenStream) -> TokenStream {
     outside("entry", item)
 }
 
-/// Marks a method, inside a `#[process] impl`, that is called by sending a message.
+/// Marks a method, inside a `#[process] impl`, as the handler of a message.
 #[proc_macro_attribute]
 pub fn message(_: TokenStream, item: TokenStream) -> TokenStream {
     outside("message", item)
 }
 
-/// Marks a method, inside a `#[process] impl`, for something the runtime says.
+/// Marks a method, inside a `#[process] impl`, as the handler of a signal of the runtime.
 #[proc_macro_attribute]
 pub fn signal(_: TokenStream, item: TokenStream) -> TokenStream {
     outside("signal", item)
 }
 
-/// `#[process]` takes these attributes off the methods it reads; one that is expanded stands elsewhere.
+/// `#[process]` removes these attributes from its methods; one that is expanded is in the wrong place.
 fn outside(name: &str, item: TokenStream) -> TokenStream {
     let mut diagnostics = Diagnostics::default();
     diagnostics.at(
@@ -104,8 +104,8 @@ fn outside(name: &str, item: TokenStream) -> TokenStream {
 /// Runs `main`, sync or async, inside a runtime: `#[postroom::main]` on `async fn main()` or `fn main(runtime:
 /// &Runtime)`. Options: `workers = 4` and `crate = path`.
 ///
-/// With the feature `tokio` the runtime has a reactor of its own (`Builder::tokio`), for the processes and for `main`.
-/// A program that has `#[tokio::main]` already keeps it, and makes its runtime inside, with `Builder::tokio_handle`.
+/// With the feature `tokio` the runtime has its own reactor (`Builder::tokio`), for the processes and for `main`. A
+/// program with `#[tokio::main]` keeps that, and makes its runtime inside, with `Builder::tokio_handle`.
 #[proc_macro_attribute]
 pub fn main(options: TokenStream, item: TokenStream) -> TokenStream {
     match syn::parse(item.clone()) {

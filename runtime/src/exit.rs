@@ -1,19 +1,19 @@
-//! Why a process ended, and what the runtime says to one that lives.
+//! Exit reasons, and the signals of the runtime to a process.
 
 use crate::pid::Pid;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-/// Why a process ended.
+/// The reason why a process ended.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ExitReason {
-    /// It was done, or it was asked to [`stop`](Pid::stop).
+    /// It finished, or was asked to [`stop`](Pid::stop).
     Normal,
-    /// Its host went down, or it was cancelled without a reason of its own.
+    /// Its host was shut down, or it was cancelled without a reason.
     Shutdown,
-    /// It was cancelled, and this is what was said.
+    /// It was cancelled with this text.
     Cancelled(Arc<str>),
     /// It was killed.
     Killed,
@@ -30,14 +30,14 @@ pub enum ExitReason {
     },
     /// The connection to its node was lost.
     NodeLost,
-    /// It had ended before anyone asked; why is not known any more.
+    /// It had ended before; its reason was not kept.
     Gone,
 }
 
 const _: () = assert!(size_of::<ExitReason>() <= 32);
 
 impl ExitReason {
-    /// Returns whether nothing went wrong: done, stopped, or shut down.
+    /// Returns whether it is a regular end: finished, stopped, or shut down.
     pub fn is_normal(&self) -> bool {
         match self {
             Self::Normal | Self::Shutdown => true,
@@ -46,7 +46,7 @@ impl ExitReason {
         }
     }
 
-    /// The reason of a process that ends because `pid`, which it was linked to, did. Of a chain of links each names the
+    /// The reason of a process that ends because a linked process, `pid`, failed. In a chain of links each names the
     /// process that failed first.
     pub(crate) fn linked(pid: Pid, reason: Self) -> Self {
         match reason {
@@ -55,7 +55,7 @@ impl ExitReason {
         }
     }
 
-    /// The reason that an error of this kind makes.
+    /// Makes a reason from an error.
     pub fn error(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Error(Arc::from(error.into()))
     }
@@ -77,7 +77,7 @@ impl fmt::Display for ExitReason {
     }
 }
 
-/// Two reasons are equal if they are of one kind and say the same.
+/// Reasons are equal if they are of the same kind with the same text.
 impl PartialEq for ExitReason {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
@@ -92,7 +92,7 @@ impl PartialEq for ExitReason {
     }
 }
 
-/// What `cancel("…")` says.
+/// For `cancel("…")`.
 impl From<&str> for ExitReason {
     fn from(reason: &str) -> Self {
         Self::Cancelled(reason.into())
@@ -108,9 +108,9 @@ impl From<String> for ExitReason {
 /// A panic that ended a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Panic {
-    /// What was said.
+    /// The text of the panic.
     pub message: String,
-    /// File, line and column, where the panic happened; empty if another panic hook hides it.
+    /// File, line and column of the panic; empty if another panic hook hides it.
     pub place: String,
 }
 
@@ -124,7 +124,7 @@ impl fmt::Display for Panic {
     }
 }
 
-/// Something that the runtime says to a process.
+/// A signal of the runtime to a process.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Signal {
@@ -136,31 +136,31 @@ pub enum Signal {
     Exit(Exit),
 }
 
-/// The process was asked to end, by [`Pid::cancel`] or because its host goes down.
+/// The process was told to end, by [`Pid::cancel`] or because its host is shut down.
 ///
-/// A process with a `#[signal]` method for this decides itself; any other one ends with the reason in it.
+/// A process with a `#[signal]` method for this decides by itself; any other ends with this reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cancel {
-    /// Why.
+    /// The reason to end with.
     pub reason: ExitReason,
 }
 
-/// A monitored process has ended, its state has been dropped and its names are free.
+/// A monitored process has ended: its state has been dropped and its names are free.
 ///
-/// It comes behind the last message of the process, once for each time that it was monitored.
+/// Arrives after the last message of the process, once per monitor.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Down {
-    /// Which process.
+    /// The process.
     pub pid: Pid,
     /// Why it ended.
     pub reason: ExitReason,
-    /// Which monitor this is the answer to.
+    /// The monitor that this answers.
     pub monitor: Monitor,
 }
 
 impl Down {
-    /// Its own answer to a monitor, for a process that is driven by hand.
+    /// Makes the answer to a monitor, for a process that is driven by hand.
     pub fn of(monitor: Monitor, reason: ExitReason) -> Self {
         Self { pid: monitor.pid, reason, monitor }
     }
@@ -170,7 +170,7 @@ impl Down {
     }
 }
 
-/// Names one monitor of a process by another: see [`Pid::monitor`].
+/// Identifies one monitor of one process by another: see [`Pid::monitor`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Monitor {
     pid: Pid,
@@ -182,7 +182,7 @@ impl Monitor {
         Self { pid, number }
     }
 
-    /// The process that is monitored.
+    /// Returns the monitored process.
     pub fn pid(self) -> Pid {
         self.pid
     }
@@ -192,22 +192,22 @@ impl Monitor {
     }
 }
 
-/// A linked process has failed, and this process traps exits. It comes behind the last message of that process.
+/// A linked process has failed, and this process traps exits. Arrives after the last message of that process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exit {
-    /// Which process.
+    /// The process.
     pub pid: Pid,
     /// Why it ended.
     pub reason: ExitReason,
 }
 
-/// A type that a `#[signal]` method can take.
+/// A type that a `#[signal]` method can handle.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is nothing that the runtime says",
     note = "a `#[signal]` method takes a `Cancel`, a `Down` or an `Exit`"
 )]
 pub trait SignalKind: Sized {
-    /// This signal, if it is one of this kind.
+    /// Returns this signal, if it is of this kind.
     ///
     /// # Errors
     /// The signal, if it is of another kind.

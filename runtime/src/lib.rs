@@ -26,37 +26,38 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Under it a work-stealing scheduler runs each process as a state machine, one step at a time, never two at once. The
-//! guide in the repository's `book` folder explains both.
+//! A work-stealing scheduler runs each process as a state machine, one step at a time, never two at once. The guide in
+//! the repository's `book` folder explains both.
 //!
-//! # Where to find what
-//! * Start: [`Runtime`], [`Builder`], [`Spawn`]; [`Context`] is what a process sees of it all.
-//! * Send and call: [`Address`], [`Recipient`], [`Pid`], [`protocol`] traits; [`Call`] says how (`send`, `wait`,
-//!   `.await`, `send_after`, …), [`Reply`] and [`Replies`] answer later and often, [`Bound`] says how much may wait.
-//! * Fail: [`Pid::link`] and [`Pid::monitor`] tell others ([`Exit`], [`Down`]); a
-//!   [`Supervisor`](supervision::Supervisor) restarts what has failed, and its children's addresses stay valid.
+//! # Overview
+//! * Start: [`Runtime`], [`Builder`], [`Spawn`]; [`Context`] is a process's view of its runtime.
+//! * Send and call: [`Address`], [`Recipient`], [`Pid`], [`protocol`] traits; [`Call`] offers the variants (`send`,
+//!   `wait`, `.await`, `send_after`, …), [`Reply`] and [`Replies`] answer later or repeatedly, [`Bound`] limits a
+//!   mailbox.
+//! * Fail: [`Pid::link`] and [`Pid::monitor`] notify others ([`Exit`], [`Down`]); a
+//!   [`Supervisor`](supervision::Supervisor) restarts failed processes, and their addresses stay valid.
 //! * Find: names ([`Host::whereis`], [`Host::named`]), [`Group`], [`Topic`]; a [`Pool`] is many processes behind one
 //!   address.
-//! * Wait and block: any future can be awaited; blocking code stands in [`Context::blocking`] or [`block_in_place`];
-//!   [`Host::spawn_pinned`] gives a process a thread of its own, and its state need not be `Send`;
-//!   [`Context::attach`] delivers a stream's items as messages.
+//! * Wait and block: any future can be awaited; blocking code goes into [`Context::blocking`] or [`block_in_place`];
+//!   [`Host::spawn_pinned`] gives a process its own thread, and its state need not be `Send`; [`Context::attach`]
+//!   delivers a stream's items as messages.
 //! * Time: [`Timer`], [`Interval`].
-//! * Change: [`Pid::upgrade`] goes on under the same PID as another definition.
+//! * Upgrade: [`Pid::upgrade`] replaces a process's definition under the same PID.
 //!
 //! The rest is sorted by theme:
 //! * [`supervision`]: supervisors and their trees;
-//! * [`manual`]: processes that are written by hand, without `#[process]`;
+//! * [`manual`]: processes written by hand, without `#[process]`;
 //! * [`inspect`]: [`Host::statistics`], [`Pid::info`], hooks, stalls, dead letters;
-//! * [`testing`]: a clock that tests move by hand, and probes;
-//! * [`error`](mod@error), [`future`], [`generic`]: what functions return, and what generic code names in its bounds;
+//! * [`testing`]: a virtual clock, and probes;
+//! * [`error`](mod@error), [`future`], [`generic`]: errors, return types, and the traits for bounds of generic code;
 //! * [`routing`]: messages to other nodes.
 //!
 //! # Features
-//! * `serde`: text and binary forms of [`Pid`], and starting and sending by name with inputs as JSON.
-//! * `futures`: sending as a `Sink` (`Recipient::sink`). What gives one thing after the other is a `Stream` without it.
+//! * `serde`: text and binary forms of [`Pid`], and starting and sending by name with JSON inputs.
+//! * `futures`: sending as a `Sink` (`Recipient::sink`). Sources are `Stream`s without it.
 //! * `ctrl-c`: `Runtime::run_until_ctrl_c`, `Runtime::drain_at_ctrl_c`, and `Interrupt`.
 //! * `tokio`: Tokio's sockets, timers, files and tasks inside processes (`Builder::tokio`, `Builder::tokio_handle`);
-//!   the runtime of `#[postroom::main]` has it from the start.
+//!   the runtime of `#[postroom::main]` includes it.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -117,7 +118,7 @@ pub use registry::group::Group;
 pub use registry::group::GroupEvent;
 pub use registry::topic::Topic;
 
-/// Hand-written processes: the trait that `#[process]` implements, what a step receives and writes, and commands.
+/// Hand-written processes: the trait that `#[process]` implements, the input and output of a step, and commands.
 pub mod manual {
     pub use crate::actor::machine::state_machine::Machine;
     pub use crate::actor::spawn::by_hand::SpawnProcess;
@@ -125,7 +126,7 @@ pub mod manual {
     pub use crate::process::{Event, Events, InitContext, Process, StepOutput};
 }
 
-/// Seeing into a running program: statistics, snapshots of processes, hooks, stalls and dead letters.
+/// Observing a running program: statistics, snapshots of processes, hooks, stalls and dead letters.
 pub mod inspect {
     pub use crate::actor::definition::entry::EntryInfo;
     pub use crate::actor::definition::inputs::InputInfo;
@@ -144,13 +145,13 @@ pub mod inspect {
     pub use crate::pool::builder::PoolStatistics;
 }
 
-/// Tests: a clock that is moved by hand, and probes in the place of processes.
+/// Tests: a virtual clock, and probes in place of processes.
 pub mod testing {
     pub use crate::api::probe::{Probe, ProbeError};
     pub use crate::time::virtual_clock::{Clock, ClockError, IdleError};
 }
 
-/// The errors that are less often named; those of sends, calls, spawns and processes are in the crate's root.
+/// Further errors; those of sends, calls, spawns and processes are in the crate's root.
 pub mod error {
     pub use crate::actor::machine::upgrade::UpgradeError;
     pub use crate::actor::send::links::TopologyError;
@@ -163,7 +164,7 @@ pub mod error {
     pub use crate::pool::plan::PoolGaveUp;
 }
 
-/// What calls, streams and other operations return, to be awaited, waited for or dropped.
+/// The return types of calls, streams and other operations: to be awaited, waited for or dropped.
 pub mod future {
     pub use crate::actor::definition::context::{Answered, CallThen, Finished, RunThen};
     #[cfg(feature = "futures")]
@@ -178,7 +179,7 @@ pub mod future {
     pub use crate::api::shutdown::ShuttingDown;
 }
 
-/// The traits that generic code names in its bounds.
+/// Traits for the bounds of generic code.
 pub mod generic {
     pub use crate::actor::definition::actor::{Actor, Declared, Handles, Migratable};
     #[cfg(feature = "serde")]
@@ -194,7 +195,7 @@ pub mod generic {
 
 pub use postroom_macros::{entry, main, message, process, protocol, signal};
 
-/// What a program that uses processes wants in scope.
+/// Everything that most programs use.
 pub mod prelude {
     pub use crate::payloads;
     pub use crate::supervision::{Backoff, Child, Supervisor};
@@ -207,7 +208,7 @@ pub mod prelude {
     pub use crate::{entry, message, process, protocol, signal};
 }
 
-/// For generated code only: no promise is made about what is here.
+/// For generated code only: not part of the API.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::actor::definition::actor::{Actor, Declared, Dispatched, Errand, Handles, no_such_entry};
@@ -234,7 +235,7 @@ pub mod __private {
     // For the tests of hostile users.
     pub use crate::util::panics::caught;
 
-    /// Without the feature `serde` there is nothing to take from JSON.
+    /// Without the feature `serde` there are no JSON inputs.
     #[cfg(not(feature = "serde"))]
     pub trait TakeJson {}
 

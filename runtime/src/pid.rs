@@ -1,12 +1,12 @@
-//! What names a process: sixteen bytes that are never given out twice.
+//! Process identifiers: sixteen bytes, never reused.
 
 use std::fmt;
 use std::num::NonZeroU64;
 use std::str::FromStr;
 
-/// How many bits of a PID number the processes that one slot has carried.
+/// The bits of a PID that number the processes of one slot.
 pub(crate) const GENERATION_BITS: u32 = 36;
-/// How many bits of a PID number the slots of a program.
+/// The bits of a PID that number the slots of a program.
 pub(crate) const SLOT_BITS: u32 = 28;
 const NODE_BITS: u32 = 48;
 const HOST_BITS: u32 = 16;
@@ -14,19 +14,18 @@ const HOST_BITS: u32 = 16;
 /// The bits of a generation in a word.
 pub(crate) const GENERATION_MASK: u64 = (1 << GENERATION_BITS) - 1;
 
-/// In a generation: the PID names no process, but points on to the process that serves. Its slot is one of the
-/// pointers' table.
+/// In a generation: the PID is an alias, whose slot is an entry of the aliases' table.
 const POINTING: u64 = 1 << (GENERATION_BITS - 1);
 
-/// The largest generation of a process, and the largest number of a pointer; a slot that has used it up is retired.
+/// The largest generation of a process, and the largest number of an alias; a slot that has used it up is retired.
 pub(crate) const LAST_GENERATION: u64 = POINTING - 1;
 
-/// The name of a process: node, host, slot and generation in sixteen bytes.
+/// The identifier of a process: node, host, slot and generation in sixteen bytes.
 ///
-/// A PID is `Copy`, compares and hashes as the number it is, and is never reused while its node lives: the slot of an
-/// ended process gets a new generation before anyone else can have it. Finding the process costs an index and two
-/// compares. All parts are compared: a PID that differs from that of a living process in one of them, as one from a
-/// text may, is the PID of no process.
+/// A PID is `Copy`, compares and hashes as the number that it is, and is never reused while its node lives: the slot of
+/// an ended process gets a new generation before its reuse. Finding the process costs an index and two comparisons. All
+/// parts are compared: a PID that differs from that of a live process in any of them, as one parsed from text may,
+/// identifies no process.
 ///
 /// | part | bits | what it is |
 /// |---|---|---|
@@ -35,8 +34,8 @@ pub(crate) const LAST_GENERATION: u64 = POINTING - 1;
 /// | slot | 28 | where the process is kept |
 /// | generation | 36 | which of the processes that were kept there |
 ///
-/// The upper half of the generations is not for processes: such a PID [points on](Pid::is_alias) to the process that
-/// serves now, as that of a supervised child or of a pool does. It is used as any other.
+/// The upper half of the generations is reserved for [aliases](Pid::is_alias) of the process that serves now, such as a
+/// supervised child or the members of a pool. They are used like any other PID.
 ///
 /// The text form `<node.host.slot.generation>` (node in hexadecimal) parses back:
 ///
@@ -60,79 +59,78 @@ const _: () = assert!(size_of::<Pid>() == 16 && size_of::<Option<Pid>>() == 16);
 const _: () = assert!(SLOT_BITS + GENERATION_BITS == 64 && NODE_BITS + HOST_BITS == 64);
 
 impl Pid {
-    /// Puts a PID together. `node` is cut to 48 bits and must not be zero there; `generation` is cut to 36.
+    /// Composes a PID. `node` is cut to 48 bits and must not be zero there; `generation` is cut to 36.
     pub(crate) fn new(node: NodeId, host: u16, slot: u32, generation: u64) -> Self {
         debug_assert!(slot < 1 << SLOT_BITS && generation <= GENERATION_MASK);
         let place = NonZeroU64::new(node.0.get() << HOST_BITS | u64::from(host)).expect("a node id is not zero");
         Self { place, life: u64::from(slot) << GENERATION_BITS | (generation & GENERATION_MASK) }
     }
 
-    /// A PID that points on: the `number`th that `slot` of the pointers' table has carried.
+    /// Composes an alias: the `number`th that entry `slot` of the aliases' table has held.
     pub(crate) fn pointing(node: NodeId, host: u16, slot: u32, number: u64) -> Self {
         debug_assert!(number <= LAST_GENERATION);
         Self::new(node, host, slot, POINTING | number)
     }
 
-    /// A PID of the two words that it consists of; `place` is that of any PID of the same host.
+    /// Composes a PID from its two words; `place` is that of any PID of the same host.
     #[inline]
     pub(crate) fn of_words(place: NonZeroU64, slot: u32, generation: u64) -> Self {
         Self { place, life: u64::from(slot) << GENERATION_BITS | generation }
     }
 
-    /// Slot and generation in one word.
+    /// Returns slot and generation in one word.
     #[inline]
     pub(crate) fn life(self) -> u64 {
         self.life
     }
 
-    /// Node and host in one word.
+    /// Returns node and host in one word.
     pub(crate) fn place(self) -> NonZeroU64 {
         self.place
     }
 
-    /// The run of the program that the process lives in.
+    /// Returns the program run that the process lives in.
     #[inline]
     pub fn node(self) -> NodeId {
         NodeId(NonZeroU64::new(self.place.get() >> HOST_BITS).expect("a PID is made from a node id"))
     }
 
-    /// The scheduler in that program.
+    /// Returns the number of its host in that program.
     #[inline]
     pub fn host(self) -> u16 {
         (self.place.get() & ((1 << HOST_BITS) - 1)) as u16
     }
 
-    /// Where the process is kept.
+    /// Returns the index of its slot.
     #[inline]
     pub fn slot(self) -> u32 {
         (self.life >> GENERATION_BITS) as u32
     }
 
-    /// Which of the processes that were kept there.
+    /// Returns its generation among the processes of that slot.
     #[inline]
     pub fn generation(self) -> u64 {
         self.life & GENERATION_MASK
     }
 
-    /// Returns whether the PID names no process, but points on to the process that serves now: a restarted child, a
-    /// member of a pool.
+    /// Returns whether the PID is an alias of the process that serves now: a restarted child, a member of a pool.
     ///
-    /// What is sent to it goes there; [`stop`](Pid::stop), [`join`](Pid::join), [`info`](Pid::info) and the like mean
-    /// the process that answers for it: the child itself, and of a pool its keeper. Costs a look at the PID.
+    /// Messages go to that process; [`stop`](Pid::stop), [`join`](Pid::join), [`info`](Pid::info) and the like apply to
+    /// the child itself or, for a pool, to its keeper. Costs a test of the PID.
     #[inline]
     pub fn is_alias(self) -> bool {
         self.life & POINTING != 0
     }
 
-    /// Of a PID that points on: which of those that its slot has carried.
+    /// Returns the number of an alias in its entry.
     pub(crate) fn number(self) -> u64 {
         self.life & LAST_GENERATION
     }
 }
 
-/// Where a process lives, seen from below.
+/// The place of a process, seen from below.
 pub(crate) trait Resident: Sync {
-    /// The PID of the process that lives there, or that lived there last.
+    /// Returns the PID of the process there, or of the last one.
     fn resident(&self) -> Option<Pid>;
 }
 
@@ -153,19 +151,19 @@ impl fmt::Debug for Pid {
 pub struct NodeId(NonZeroU64);
 
 impl NodeId {
-    /// The node id with this number, if it is one: not zero and below 2^48.
+    /// Returns the node ID with this number, if that is not zero and below 2^48.
     #[inline]
     pub fn new(number: u64) -> Option<Self> {
         NonZeroU64::new(number).filter(|number| number.get() < 1 << NODE_BITS).map(Self)
     }
 
-    /// The number.
+    /// Returns the number.
     #[inline]
     pub fn get(self) -> u64 {
         self.0.get()
     }
 
-    /// A node id made of `bits`, whatever they are.
+    /// Makes a node ID from any `bits`.
     pub(crate) fn from_random(bits: u64) -> Self {
         Self::new(bits >> HOST_BITS).unwrap_or(Self(NonZeroU64::MIN))
     }
@@ -183,7 +181,7 @@ impl fmt::Debug for NodeId {
     }
 }
 
-/// A text that is no PID.
+/// A text that is not a PID.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a PID: {what}; write it as `<node.host.slot.generation>`, as a PID prints itself")]
 pub struct ParsePidError {
@@ -195,7 +193,7 @@ impl FromStr for Pid {
     type Err = ParsePidError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // An over-long text is not repeated in the error: it may be a whole request.
+        // A long text is not repeated in the error: it may be a whole request.
         let fail = |what| ParsePidError { text: text.chars().take(80).collect(), what };
         let inner = text
             .strip_prefix('<')
@@ -223,7 +221,7 @@ impl FromStr for Pid {
     }
 }
 
-/// `from_str` of the number types takes a sign; a PID's parts have none.
+/// `from_str` of the number types accepts a sign; a PID's parts have none.
 fn is_plain_number(part: &str) -> bool {
     !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
@@ -233,7 +231,7 @@ mod serde_forms {
     use super::{HOST_BITS, NodeId, Pid};
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-    /// As text where people read the format, as two 64-bit numbers elsewhere.
+    /// Text in human-readable formats, two 64-bit numbers elsewhere.
     impl Serialize for Pid {
         fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
             if serializer.is_human_readable() {

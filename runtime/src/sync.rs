@@ -1,9 +1,9 @@
 //! The one door to synchronisation: atomics, cells, locks, threads and the queues that several threads share.
 //!
-//! Every module that two threads meet in takes its primitives from here and nowhere else, so that a model checker can
-//! stand in: the package `tests/models` compiles those same modules against a `sync` of its own, made of loom's types.
-//! There the deque and the queues are stand-ins with the real ones' orderings (crossbeam's are not loom-aware); a
-//! stand-in behind a lock would hide a lost wake-up, so whether a queue is empty is a plain atomic index there.
+//! Every module that two threads meet in takes its primitives from here, so that a model checker can replace them: the
+//! package `tests/models` compiles the same modules against its own `sync`, made of loom's types. There the deque and
+//! the queues are stand-ins with the real ones' orderings (crossbeam's are not loom-aware); a stand-in behind a lock
+//! would hide a lost wake-up, so whether a queue is empty is a plain atomic index there.
 
 pub(crate) use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
@@ -19,9 +19,9 @@ pub(crate) use crossbeam_deque::{Steal, Stealer, Worker as Deque};
 pub(crate) use crossbeam_queue::SegQueue;
 pub(crate) use crossbeam_utils::CachePadded;
 
-/// A cell whose owner is decided by a protocol (a token, a queue's end) that the compiler cannot see.
+/// A cell whose owner is determined by a protocol (a token, a queue's end) that the compiler cannot see.
 ///
-/// The closures delimit each access, so that a model checker sees two of them overlap.
+/// The closures delimit each access, so that a model checker sees overlapping ones.
 #[repr(transparent)]
 #[derive(Debug)]
 pub(crate) struct OwnedCell<T>(std::cell::UnsafeCell<T>);
@@ -31,20 +31,20 @@ impl<T> OwnedCell<T> {
         Self(std::cell::UnsafeCell::new(value))
     }
 
-    /// Gives `change` a pointer that is valid for reads and writes if the caller holds what owns this cell.
+    /// Calls `change` with a pointer that is valid for reads and writes if the caller owns the cell by its protocol.
     #[inline(always)]
     pub(crate) fn with_mut<R>(&self, change: impl FnOnce(*mut T) -> R) -> R {
         change(self.0.get())
     }
 }
 
-/// Locks `mutex`, whether or not a thread panicked while it held it: no lock here guards state that a panic can tear.
+/// Locks `mutex`, even if a thread panicked while holding it: no lock here guards state that a panic can tear.
 #[inline]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The same, unless another thread holds it.
+/// Locks `mutex`, unless another thread holds it.
 pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     match mutex.try_lock() {
         Ok(guard) => Some(guard),
@@ -53,12 +53,12 @@ pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-/// Starts a thread of that name. (The system's names end at a zero, and the standard library panics at one.)
+/// Starts a thread with that name. (The system's names end at a zero byte, and the standard library panics at one.)
 pub(crate) fn spawn_thread(name: String, body: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
     spawn_thread_with(name, None, body)
 }
 
-/// The same, with a stack of so many bytes.
+/// Starts a thread with a stack of that many bytes.
 pub(crate) fn spawn_thread_with(
     name: String,
     stack: Option<usize>,
@@ -76,7 +76,7 @@ pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Puts the calling thread to sleep until [`unpark`], a time-out, or for no reason at all.
+/// Parks the calling thread until [`unpark`], a time-out, or spuriously.
 #[inline]
 pub(crate) fn park(timeout: Option<std::time::Duration>) {
     match timeout {
@@ -85,28 +85,28 @@ pub(crate) fn park(timeout: Option<std::time::Duration>) {
     }
 }
 
-/// Wakes `thread` from [`park`], or makes its next one return at once.
+/// Unparks `thread` from [`park`], or makes its next one return at once.
 #[inline]
 pub(crate) fn unpark(thread: &ThreadHandle) {
     thread.unpark();
 }
 
-/// One pause of a spinning processor, so that its sibling and its power budget get something.
+/// Pauses a spinning processor briefly, which benefits its sibling and its power budget.
 pub(crate) fn spin() {
     std::hint::spin_loop();
 }
 
-/// A fence that the code does not need and a model does: loom treats sequentially consistent accesses as acquire and
-/// release only, and so reports a race in code that rests on their single order.
+/// A fence that only models need: loom treats sequentially consistent accesses as acquire and release only, and so
+/// reports a race in code that rests on their total order.
 #[inline(always)]
 pub(crate) fn fence_for_models() {}
 
-/// Waits on `condition`, whether or not a thread panicked while it held the lock.
+/// Waits on `condition`, even if a thread panicked while holding the lock.
 pub(crate) fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
     condition.wait(guard).unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The same, for a while.
+/// Waits on `condition` for a while.
 pub(crate) fn wait_for<'a, T>(
     condition: &Condvar,
     guard: MutexGuard<'a, T>,

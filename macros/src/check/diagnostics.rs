@@ -1,8 +1,8 @@
-//! Mistakes in what the user wrote.
+//! Errors in what the user wrote.
 //!
-//! Rule: every mistake is reported, all in one go, each on the tokens that are wrong. The first line says what is
-//! wrong, the `help` line what to write instead; its code, pasted over the marked tokens, compiles (tests/ui checks
-//! that). The user's item goes out all the same, so that nothing else in the program breaks.
+//! Rule: all errors are reported at once, each on the wrong tokens. The first line says what is wrong, the `help` line
+//! what to write instead; its code, pasted over the marked tokens, compiles (tests/ui checks that). The user's item is
+//! emitted in any case, so that nothing else in the program breaks.
 
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
@@ -15,17 +15,17 @@ pub(crate) struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// A mistake that covers all of `tokens`.
+    /// Reports an error that covers all of `tokens`.
     pub(crate) fn on(&mut self, tokens: impl ToTokens, what: impl Display, help: impl Display) {
         self.errors.push(Error::new_spanned(tokens, message(what, help)));
     }
 
-    /// A mistake at one place.
+    /// Reports an error at one span.
     pub(crate) fn at(&mut self, span: Span, what: impl Display, help: impl Display) {
         self.errors.push(Error::new(span, message(what, help)));
     }
 
-    /// What a parser had to say.
+    /// Reports a parser's error.
     pub(crate) fn parse(&mut self, error: Error) {
         self.errors.push(error);
     }

@@ -1,8 +1,8 @@
-//! What the user wrote, judged: types that can be a process or travel in a message, and the errors that name the cure.
+//! Validation of what the user wrote: types of processes and messages, and errors that say what to write instead.
 //!
-//! * [`diagnostics`]: every mistake of an item, reported at once; [`suggest`]: "did you mean"; [`text`]: tokens as a
+//! * [`diagnostics`]: all errors of an item, reported at once; [`suggest`]: "did you mean"; [`text`]: tokens as a
 //!   person would write them;
-//! * [`self_type`]: the type that a `#[process] impl` is about; [`owned`]: types that can travel.
+//! * [`self_type`]: the type of a `#[process] impl`; [`owned`]: types that a message can carry.
 
 pub(crate) mod diagnostics;
 pub(crate) mod owned;

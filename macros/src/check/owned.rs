@@ -1,13 +1,13 @@
-//! Types that can travel: what goes into a message, an answer or an entry's input is owned.
+//! Types that a message can carry: messages, answers and inputs of entries are owned.
 //!
-//! `check` reports a type that borrows, hides or has no size, and names the owned type to write instead.
+//! `check` reports a type that borrows, is hidden or unsized, and names the owned type to write instead.
 
 use super::diagnostics::Diagnostics;
 use super::text::text;
 use quote::quote;
 use syn::{GenericArgument, Lifetime, PathArguments, Type, TypeParamBound, TypePath, parse_quote};
 
-/// The type itself, or, if it is a mistake, the one to write instead. `what` is its role: "a message's argument".
+/// Returns the type or, if it is wrong, the one to write instead. `what` is its role: "a message's argument".
 pub(crate) fn check(ty: &Type, what: &str, diagnostics: &mut Diagnostics) -> Type {
     match fault(ty, what) {
         None => ty.clone(),
@@ -18,7 +18,7 @@ pub(crate) fn check(ty: &Type, what: &str, diagnostics: &mut Diagnostics) -> Typ
     }
 }
 
-/// What is wrong with a type, and the type to write instead.
+/// Returns the error in a type, and the type to write instead.
 pub(crate) fn fault(ty: &Type, what: &str) -> Option<(String, Type)> {
     let why = match ty {
         Type::Reference(_) => "cannot borrow: it outlives the call",
@@ -38,7 +38,7 @@ pub(crate) fn is_unsized(ty: &Type) -> bool {
     }
 }
 
-/// The owned type nearest to `ty`; nothing if `ty` is owned already.
+/// Returns the owned type nearest to `ty`; `None` if `ty` is owned.
 fn owned(ty: &Type) -> Option<Type> {
     match ty {
         Type::Reference(reference) if is_static(reference.lifetime.as_ref()) => None,
@@ -82,7 +82,7 @@ fn is_static(lifetime: Option<&Lifetime>) -> bool {
     lifetime.is_some_and(|lifetime| lifetime.ident == "static")
 }
 
-/// Borrowed text by its usual names, with the owner of each.
+/// Borrowed text by its usual names, with the owned type of each.
 fn unsized_text(target: &Type) -> Option<Type> {
     let Type::Path(path) = target else { return None };
     Some(match path.path.segments.last()?.ident.to_string().as_str() {
@@ -93,8 +93,8 @@ fn unsized_text(target: &Type) -> Option<Type> {
     })
 }
 
-/// References and lifetimes among the arguments of a path: `Option<&str>`, `Cow<'a, str>`. A `Box<dyn Trait>`, and
-/// whatever else holds what has no size, stays as it is.
+/// Replaces references and lifetimes in the arguments of a path: `Option<&str>`, `Cow<'a, str>`. A `Box<dyn Trait>`,
+/// and other owners of unsized types, stay.
 fn owned_path(path: &TypePath) -> Option<Type> {
     let mut path = path.clone();
     let mut changed = false;
@@ -114,7 +114,7 @@ fn owned_path(path: &TypePath) -> Option<Type> {
     changed.then_some(Type::Path(path))
 }
 
-/// A type in place of `impl Trait`.
+/// Returns a type in place of `impl Trait`.
 fn named(bounds: Vec<TypeParamBound>) -> Type {
     if let Some(TypeParamBound::Trait(bound)) = bounds.first()
         && let Some(segment) = bound.path.segments.last()

@@ -1,4 +1,4 @@
-//! The type that a `#[process] impl` is about, and why it may be none that can be a process.
+//! The type of a `#[process] impl`, and the reasons why it may not be a process.
 
 use super::diagnostics::Diagnostics;
 use super::text::text;
@@ -9,19 +9,19 @@ use syn::{
     parse_quote,
 };
 
-/// Whom everything generated is about.
+/// The type that the generated code is for.
 pub(crate) struct SelfType {
     pub(crate) krate: Path,
     pub(crate) ident: Ident,
     /// `Account`, `Cache<K, V>`: the type with its parameters.
     pub(crate) ty: TokenStream,
     pub(crate) generics: Generics,
-    /// Conditions of the whole block, where they stand under `#[process]`.
+    /// The `cfg`s of the whole block, if they are below `#[process]`.
     pub(crate) cfgs: Vec<Attribute>,
 }
 
 impl SelfType {
-    /// Reads the head of the block. Nothing if its type can be no process.
+    /// Reads the head of the block. `None` if its type cannot be a process.
     pub(crate) fn read(krate: Path, item: &ItemImpl, diagnostics: &mut Diagnostics) -> Option<Self> {
         let ident = match &*item.self_ty {
             Type::Path(path) if path.qself.is_none() => path.path.segments.last().map(|last| last.ident.clone()),
@@ -60,15 +60,15 @@ impl SelfType {
         Some(Self { krate, ident, ty: item.self_ty.to_token_stream(), generics, cfgs })
     }
 
-    /// Where the items live that only generated code uses.
+    /// Returns the path of the items for generated code only.
     pub(crate) fn private(&self) -> TokenStream {
         let krate = &self.krate;
         quote!(#krate::__private)
     }
 }
 
-/// The expression that keeps a future of the process: on its thread if the process is pinned, and else asked to be
-/// `Send`. All of it stands at one place, for what the compiler says of a future that is not.
+/// Returns the expression that wraps a future of the process: confined to its thread if the process is pinned,
+/// otherwise required to be `Send`. All of it has one span, for the compiler's error about a future that is not.
 pub(crate) fn kept(private: &TokenStream, process: &TokenStream, future: &TokenStream, at: Span) -> TokenStream {
     let at = at.resolved_at(Span::call_site());
     let place = place_of(private, process, at);
@@ -79,7 +79,7 @@ pub(crate) fn kept(private: &TokenStream, process: &TokenStream, future: &TokenS
     }}
 }
 
-/// The same for the struct with its context, inside the future of an async method.
+/// Likewise for the struct with its context, inside the future of an async method.
 pub(crate) fn kept_away(private: &TokenStream, what: &TokenStream, at: Span) -> TokenStream {
     let at = at.resolved_at(Span::call_site());
     let place = place_of(private, &quote!(Self), at);
@@ -90,20 +90,20 @@ pub(crate) fn kept_away(private: &TokenStream, what: &TokenStream, at: Span) -> 
     }}
 }
 
-/// What stands for the process among those that keep futures.
+/// Returns the probe for the placement of the process.
 fn place_of(private: &TokenStream, process: &TokenStream, at: Span) -> TokenStream {
     quote_spanned!(at=> #private::Place::<#process, <#process as #private::Declared>::Placement>::new())
 }
 
-/// That the struct has its `#[process]`, asked in one place: what is generated under this condition takes it for
-/// granted, so that the compiler says once that it does not hold.
+/// Returns the condition that the struct has its `#[process]`, at one span: all code generated under it relies on it,
+/// so that the compiler reports its absence once.
 fn declared(krate: &Path, ident: &Ident, ty: &Type) -> WherePredicate {
     let at = ident.span().resolved_at(Span::call_site());
     let bound: TokenStream = respan(quote!(#ty: #krate::__private::Declared), at);
     parse_quote!(#bound)
 }
 
-/// The tokens, all of them in one place.
+/// Gives all tokens one span.
 pub(crate) fn respan(tokens: TokenStream, at: Span) -> TokenStream {
     tokens
         .into_iter()
@@ -117,12 +117,12 @@ pub(crate) fn respan(tokens: TokenStream, at: Span) -> TokenStream {
         .collect()
 }
 
-/// Where a protocol is named.
+/// Returns the span of a protocol's name.
 pub(crate) fn place(path: &Path) -> Span {
     path.segments.last().map_or_else(Span::call_site, |last| last.ident.span()).resolved_at(Span::call_site())
 }
 
-/// What is said of a lifetime, on the type or on its block.
+/// Returns the error for a lifetime, on the type or on its block.
 pub(crate) fn lifetime_fault(lifetime: impl ToTokens) -> String {
-    format!("a process outlives whoever spawned it: it cannot borrow for `{}`", text(lifetime))
+    format!("a process outlives its spawner: it cannot borrow for `{}`", text(lifetime))
 }

@@ -1,6 +1,6 @@
 //! "Did you mean": the nearest of a few known words.
 
-/// The word of `known` that `wrong` was probably meant to be: at most one slip for every three letters.
+/// Returns the word of `known` that `wrong` was probably meant to be: at most one error per three letters.
 pub(crate) fn nearest<'a>(wrong: &str, known: &[&'a str]) -> Option<&'a str> {
     known
         .iter()
@@ -22,7 +22,8 @@ pub(crate) fn list(words: &[&str]) -> String {
     }
 }
 
-/// Edits (insert, delete, replace, swap of neighbours) between two words: optimal string alignment.
+/// Returns the number of edits (insert, delete, replace, swap of neighbours) between two words: optimal string
+/// alignment.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut rows = vec![(0..=b.len()).collect::<Vec<usize>>()];

@@ -10,7 +10,7 @@ pub(crate) fn text(tokens: impl ToTokens) -> String {
 }
 
 fn write(tokens: TokenStream, out: &mut String) {
-    // What the token before was: a word, something that clings to what follows, or anything else.
+    // Whether the previous token was a word, one that binds to the next, or something else.
     let mut tight = true;
     let mut joint = false;
     for token in tokens {

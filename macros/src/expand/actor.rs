@@ -1,4 +1,4 @@
-//! `impl Actor`: what the runtime asks of a process.
+//! `impl Actor`: the process's side of the runtime's interface.
 
 use super::deliver::MethodOwner;
 use super::{by_name, client, deliver, entries};
@@ -18,7 +18,7 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
     let (pid, handle, spawn, entries) = (local("pid"), local("handle"), local("spawn"), local("entries"));
     let (entry, inputs, mail) = (local("entry"), local("inputs"), local("mail"));
     let (ctx, signal, errand) = (local("ctx"), local("signal"), local("errand"));
-    // Not asked to be `Send` where it is never made.
+    // Not required to be `Send` where it is never made.
     let away = if may_be_away(block) {
         kept_away(&private, &quote!(self, #ctx, #errand), self_type.ident.span())
     } else {
@@ -45,7 +45,7 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
     let signal_arms = block.signals.iter().filter_map(|signal| deliver::signal(&signal.method, self_type));
     let constructor = client::constructor(block);
     let handle_pid = client::pid(block, &handle);
-    // At the protocol's name, so that the compiler says once if the process does not answer it.
+    // At the protocol's name, so that the compiler reports once if the process does not implement it.
     let serves: Vec<TokenStream> = block
         .protocols
         .iter()
@@ -53,7 +53,7 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
         .collect();
     let infos_of_protocols = block.protocols.iter().map(|path| quote!(<dyn #path as #private::Protocol>::INFO));
     let listed = listed(block);
-    // The last one is asked without a look: whether a message is one of its own is found out by opening it.
+    // The last one needs no check: opening the message shows whether it is one of its own.
     let delivered = match serves.split_last() {
         None => quote!(#private::Dispatched::Unhandled),
         Some((last, others)) => quote! {
@@ -63,9 +63,9 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
     };
 
     // `Never` is a second message type: with a single candidate, sending the wrong message would be an error about
-    // mismatched types instead of one about messages. It is this block's own, so that a second one for the same type is
-    // told once. All of it stands at the type's name in the user's `impl`, for what
-    // the compiler says of the process as a whole, and says once.
+    // mismatched types instead of one about messages. It belongs to this block, so that a second block for the same
+    // type is reported once. All of it has the span of the type's name in the user's `impl`, for errors about the
+    // process as a whole.
     quote_spanned! {self_type.ident.span().resolved_at(Span::call_site())=>
         enum Never {}
 
@@ -165,7 +165,7 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
     }
 }
 
-/// That the process names these protocols. If they were named in a way that cannot be read, any one will do.
+/// Returns the condition that the process lists these protocols; any, if the list could not be parsed.
 fn listed(block: &ProcessImpl) -> TokenStream {
     let (private, ty) = (block.self_type.private(), &block.self_type.ty);
     let (parameters, _, clause) = block.self_type.generics.split_for_impl();
@@ -184,7 +184,7 @@ fn listed(block: &ProcessImpl) -> TokenStream {
     each.collect()
 }
 
-/// The methods that have a future to keep.
+/// Returns the async methods.
 fn asyncs(block: &ProcessImpl) -> impl Iterator<Item = &Method> {
     let entries = block.entries.iter().map(|entry| &entry.method);
     let messages = block.messages.iter().map(|message| &message.method);
@@ -192,12 +192,12 @@ fn asyncs(block: &ProcessImpl) -> impl Iterator<Item = &Method> {
     entries.chain(messages).chain(signals).filter(|method| method.is_async)
 }
 
-/// Returns whether the struct may ever be in a future: what `ASYNC` comes to if all conditions hold.
+/// Returns whether the struct may ever be moved into a future: the value of `ASYNC` if all `cfg`s hold.
 fn may_be_away(block: &ProcessImpl) -> bool {
     !block.protocols.is_empty() || asyncs(block).next().is_some()
 }
 
-/// Returns whether any method has a future to keep, conditional ones counted where they are there.
+/// Returns whether any method is async, evaluating `cfg`s where they apply.
 fn any_async(block: &ProcessImpl) -> TokenStream {
     let conditions: Vec<Option<TokenStream>> = asyncs(block).map(Method::present).collect();
     if conditions.iter().any(Option::is_none) {

@@ -1,4 +1,4 @@
-//! What is known by its name: the arms that make a start, or a message, of inputs which are taken one by one.
+//! Starts and sends by name: the arms that build them from inputs taken one by one.
 
 use crate::check::text::text;
 use crate::parse::argument::{Argument, Reply};
@@ -9,7 +9,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::ext::IdentExt;
 
-/// `InputInfo` of each argument.
+/// Returns the `InputInfo` of each argument.
 pub(crate) fn infos(carried: &[Argument], private: &TokenStream) -> TokenStream {
     let each = carried.iter().map(|argument| {
         let (name, type_name) = (argument.ident.unraw().to_string(), text(&argument.ty));
@@ -18,13 +18,13 @@ pub(crate) fn infos(carried: &[Argument], private: &TokenStream) -> TokenStream 
     quote!(#(#each),*)
 }
 
-/// The statements that take the arguments out of the checked inputs, which are called `inputs`.
+/// Returns the statements that take the arguments from the checked `inputs`.
 pub(crate) fn takes(carried: &[Argument], private: &TokenStream) -> TokenStream {
     let inputs = local("inputs");
     let each = carried.iter().map(|argument| {
         let (input, ty) = (&argument.ident, &argument.ty);
-        // The more a type can do, the more references deep its way of being taken is found. What borrows for ever
-        // cannot be read from JSON, which the compiler finds out only after it has chosen a way.
+        // The more a type can do, the more references are needed to find how it is taken. A type that borrows for ever
+        // cannot be read from JSON, which the compiler would find out only after choosing.
         let json = (!names_lifetime(ty)).then(|| quote!(TakeJson as _,));
         quote! {
             let #input = {
@@ -37,8 +37,8 @@ pub(crate) fn takes(carried: &[Argument], private: &TokenStream) -> TokenStream 
     each.collect()
 }
 
-/// The body of `message_by_name`, up to where no message has the name: the arguments of that function are `process`,
-/// `name` and `inputs`.
+/// Returns the body of `message_by_name`, except for unknown names; that function's arguments are `process`, `name` and
+/// `inputs`.
 pub(crate) fn messages(messages: &[Message], private: &TokenStream) -> TokenStream {
     let name = local("name");
     let arms = messages.iter().filter_map(|message| arm(message, private));
@@ -53,9 +53,9 @@ fn arm(message: &Message, private: &TokenStream) -> Option<TokenStream> {
     let (process, inputs) = (local("process"), local("inputs"));
     let (cfgs, name, carried) = (method.cfgs(), method.ident.unraw().to_string(), &method.arguments.carried);
     let (infos, takes) = (infos(carried, private), takes(carried, private));
-    // Without inputs there is only their number to check.
+    // Without inputs only their number is checked.
     let mutable = (!carried.is_empty()).then(|| quote!(mut));
-    // As when a message is sent and not called.
+    // As for a message that is sent and not called.
     let unheard = match &method.arguments.reply {
         Some(Reply::Stream { ident, ty, .. }) => Some(quote!(let #ident = <#ty>::unheard();)),
         _ => None,

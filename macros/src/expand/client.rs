@@ -47,8 +47,8 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
     }
 }
 
-/// A handle over another's: of a protocol, and of a process that answers protocols. Its own methods come first, then
-/// those of the `Rest`, which is a parameter: so it needs no bounds, and is as visible as what stands there.
+/// Returns the handle of a protocol, or of a process with protocols, on top of another. Its own methods come first,
+/// then those of `Rest`, which is a parameter: so it needs no bounds, and is as visible as its argument.
 pub(crate) fn linked(self_type: &SelfType, client: &Ident, messages: &[Message]) -> TokenStream {
     let (krate, private, ident) = (&self_type.krate, self_type.private(), self_type.ident.unraw());
     let (rest, pid) = (quote!(__Rest), local("pid"));
@@ -103,7 +103,7 @@ pub(crate) fn linked(self_type: &SelfType, client: &Ident, messages: &[Message])
     }
 }
 
-/// The handle over `rest`.
+/// Returns the handle on top of `rest`.
 pub(crate) fn over(generics: &Generics, client: &Ident, rest: &TokenStream) -> TokenStream {
     let own = generics.params.iter().filter_map(|param| match param {
         GenericParam::Type(param) => Some(&param.ident),
@@ -123,7 +123,7 @@ pub(crate) fn handle(block: &ProcessImpl) -> TokenStream {
     over(generics, client, &rest(block))
 }
 
-/// The protocols' handles, one over the other.
+/// Returns the protocols' handles, on top of each other.
 fn rest(block: &ProcessImpl) -> TokenStream {
     let private = block.self_type.private();
     block.protocols.iter().rev().fold(quote!(#private::End), |rest, protocol| {
@@ -131,7 +131,7 @@ fn rest(block: &ProcessImpl) -> TokenStream {
     })
 }
 
-/// The parameters without bounds, defaults and lifetimes.
+/// Returns the parameters without bounds, defaults and lifetimes.
 fn unbounded(generics: &Generics) -> Generics {
     let mut out = Generics::default();
     for param in &generics.params {
@@ -151,19 +151,19 @@ fn unbounded(generics: &Generics) -> Generics {
     out
 }
 
-/// The names of parameters, as arguments.
+/// Returns the names of the parameters, as arguments.
 pub(crate) fn arguments(generics: &Generics) -> TokenStream {
     let (_, arguments, _) = generics.split_for_impl();
     quote!(#arguments)
 }
 
-/// A type that uses every type parameter and is `Send`, `Sync` and `Copy` whatever they are.
+/// Returns a type that uses every type parameter and is `Send`, `Sync` and `Copy` for all of them.
 fn marker(generics: &Generics) -> Option<TokenStream> {
     let types: Vec<_> = generics.type_params().map(|param| &param.ident).collect();
     (!types.is_empty()).then(|| quote!(::core::marker::PhantomData<fn() -> (#(::core::marker::PhantomData<#types>,)*)>))
 }
 
-/// The method that makes the call of `pid`.
+/// Returns the method that makes the call of `pid`.
 fn call(message: &Message, self_type: &SelfType, pid: &TokenStream) -> TokenStream {
     let (krate, method) = (&self_type.krate, &message.method);
     let (cfgs, deprecated, vis, name) = (method.cfgs(), &method.marked.deprecated, &method.vis, &method.ident);
@@ -171,7 +171,7 @@ fn call(message: &Message, self_type: &SelfType, pid: &TokenStream) -> TokenStre
     let docs = docs::whole(&method.marked.docs, &format!("Calls `{label}`."));
     let (ty, value, (ok, error)) = (message.ty(), message.value(), message.answer());
     let inputs = method.parameters();
-    // At the user's line, for what the compiler says about calling it.
+    // With the span of the user's line, for errors about calling it.
     let at = name.span().resolved_at(Span::call_site());
     let (gives, body) = match &method.arguments.reply {
         Some(Reply::Stream { ident, item, .. }) => {
@@ -182,7 +182,7 @@ fn call(message: &Message, self_type: &SelfType, pid: &TokenStream) -> TokenStre
             )
         }
         _ => {
-            // A faulty `#[message(Type)]` may have no argument, or several, to pass on.
+            // An invalid `#[message(Type)]` may have no argument, or several, to pass on.
             let value = if method.sound { value } else { quote!(::core::unreachable!()) };
             (quote_spanned!(at=> #krate::Call<#ty, #ok, #error>), quote!(#krate::Call::new(#pid, #label, #value)))
         }

@@ -1,5 +1,5 @@
-//! `Actor::deliver` and `Actor::signal`: a message is opened as each message type in turn, a signal as each kind, and
-//! what is found is handed to its method.
+//! `Actor::deliver` and `Actor::signal`: tries to open a message as each message type in turn, a signal as each kind,
+//! and passes it to the method.
 
 use crate::check::self_type::{SelfType, kept};
 use crate::parse::argument::Reply;
@@ -10,24 +10,24 @@ use crate::parse::output::describe;
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 
-/// Whose method it is.
+/// The owner of a method.
 pub(crate) struct MethodOwner {
     /// The process, as a value: `self`.
     pub(crate) this: TokenStream,
-    /// What its methods are found on: `Self`.
+    /// The path of its methods: `Self`.
     pub(crate) path: TokenStream,
     /// Its type: `Self`.
     pub(crate) process: TokenStream,
 }
 
 impl MethodOwner {
-    /// Inside an `impl` of the process.
+    /// The owner inside an `impl` of the process.
     pub(crate) fn own() -> Self {
         Self { this: quote!(self), path: quote!(Self), process: quote!(Self) }
     }
 }
 
-/// The statement that hands the mail to one message method or passes it on.
+/// Returns the statement that passes the mail to one message method, or on.
 pub(crate) fn message(message: &Message, owner: &MethodOwner, private: &TokenStream) -> Option<TokenStream> {
     let method = &message.method;
     if !method.sound {
@@ -36,9 +36,9 @@ pub(crate) fn message(message: &Message, owner: &MethodOwner, private: &TokenStr
     let (mail, caller) = (local("mail"), local("caller"));
     let (ty, value, cfgs) = (message.ty(), message.value(), method.cfgs());
     let handled = handled(method, owner, private);
-    // A function's frame has room for all that it may hold. So that no message pays for a large one which has not come,
-    // that is handled in a function of its own; and so are all without optimization, which does not leave out what
-    // cannot be.
+    // A function's frame has room for everything that it may hold. So that other messages do not pay for a large one,
+    // that is handled in a function of its own; and so are all without optimization, which does not remove dead
+    // branches.
     let opened = local("opened");
     let apart = quote! {
         if #mail.is::<#ty>() {
@@ -66,7 +66,7 @@ pub(crate) fn message(message: &Message, owner: &MethodOwner, private: &TokenStr
     })
 }
 
-/// The delivery: done at once, or pending until the method's future is.
+/// Returns the delivery: done at once, or pending until the method's future is.
 pub(crate) fn handled(method: &Method, owner: &MethodOwner, private: &TokenStream) -> TokenStream {
     let MethodOwner { this, path, process } = owner;
     let (ctx, caller, out) = (local("ctx"), local("caller"), local("out"));
@@ -105,13 +105,13 @@ pub(crate) fn handled(method: &Method, owner: &MethodOwner, private: &TokenStrea
     if !method.is_async {
         return body;
     }
-    // At the method's name: that is where a value that cannot wait is reported.
+    // With the span of the method's name, for errors about a value that cannot wait.
     let at = name.span().resolved_at(Span::call_site());
     let kept = kept(private, process, &quote_spanned!(at=> async move #body), at);
     quote!(#private::Dispatched::Pending(#kept))
 }
 
-/// The statement that hands the signal to one signal method or passes it on.
+/// Returns the statement that passes the signal to one signal method, or on.
 pub(crate) fn signal(method: &Method, self_type: &SelfType) -> Option<TokenStream> {
     let [argument] = method.arguments.carried.as_slice() else { return None };
     if !method.sound {

@@ -1,5 +1,5 @@
-//! What rustdoc says of what is generated: a method's comment, the whole of it on a method and its first paragraph on a
-//! type; and on the user's block, the methods that its addresses and its `spawn` get, which rustdoc shows nowhere else.
+//! Documentation of generated items: a method's comment, whole on methods and its first paragraph on types; and on the
+//! user's block, the methods of its addresses and its `spawn`, which rustdoc shows nowhere else.
 
 use crate::check::text::text;
 use crate::parse::argument::Reply;
@@ -47,8 +47,8 @@ fn listed<'a>(head: &str, methods: impl Iterator<Item = (&'a Method, String)>) -
     lines
 }
 
-/// A method's comment for the method generated after it. Examples turn into plain text: they are tested once, where
-/// they stand.
+/// Returns a method's comment for the method generated from it. Examples become plain text: they are tested once, at
+/// their place.
 pub(crate) fn whole(docs: &[Attribute], otherwise: &str) -> TokenStream {
     if docs.is_empty() {
         return quote!(#[doc = #otherwise]);
@@ -72,7 +72,7 @@ pub(crate) fn whole(docs: &[Attribute], otherwise: &str) -> TokenStream {
         .collect()
 }
 
-/// The first paragraph of a comment: the whole of it stands on the method. `otherwise` if there is none.
+/// Returns the first paragraph of a comment, or `otherwise` if there is none: the whole is on the method.
 pub(crate) fn summary(docs: &[Attribute], otherwise: &str) -> TokenStream {
     let lines: Vec<&Attribute> =
         docs.iter().take_while(|doc| doc_text(doc).is_none_or(|text| !text.value().trim().is_empty())).collect();

@@ -1,5 +1,4 @@
-//! The entries as they are generated: methods of the spawn builder, by way of a struct it derefs to, and arms of the
-//! start by name.
+//! Entries: methods of the spawn builder, on a struct that it derefs to, and arms of the start by name.
 
 use super::by_name;
 use super::docs;
@@ -13,12 +12,12 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::{Ident, LitStr};
 
-/// The struct that the spawn builder derefs to.
+/// Returns the struct that the spawn builder derefs to.
 pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
     let (self_type, points) = (&block.self_type, &block.entry_points);
     let (private, ty, ident) = (self_type.private(), &self_type.ty, self_type.ident.unraw());
     let mut generics = self_type.generics.clone();
-    // As the impl has them, since the state stands in a field; its `Self` is the process, not this struct.
+    // As in the impl, since the state is in a field; its `Self` is the process, not this struct.
     generics.where_clause =
         generics.where_clause.and_then(|clause| syn::parse2(crate::parse::generics::without_self(clause, ty)).ok());
     let (parameters, arguments, clause) = generics.split_for_impl();
@@ -39,7 +38,7 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
     }
 }
 
-/// The method of the spawn builder.
+/// Returns the method of the spawn builder.
 fn starter(entry: &Entry, index: &TokenStream, block: &ProcessImpl) -> TokenStream {
     let self_type = &block.self_type;
     let (krate, ty, method) = (&self_type.krate, &self_type.ty, &entry.method);
@@ -63,7 +62,7 @@ fn starter(entry: &Entry, index: &TokenStream, block: &ProcessImpl) -> TokenStre
         let init = init(entry, self_type);
         quote!(#private::SpawnCore::start_sync(&self.spawn, #index, #init))
     };
-    // At the user's line, for what the compiler says about calling it.
+    // With the span of the user's line, for errors about calling it.
     let function = quote_spanned!(name.span().resolved_at(Span::call_site())=>
         #vis fn #name(&self, #inputs) -> ::core::result::Result<#started, #krate::SpawnError> { #body });
     quote! {
@@ -73,7 +72,7 @@ fn starter(entry: &Entry, index: &TokenStream, block: &ProcessImpl) -> TokenStre
     }
 }
 
-/// `EntryInfo` of this entry.
+/// Returns the `EntryInfo` of this entry.
 pub(crate) fn info(entry: &Entry, self_type: &SelfType) -> TokenStream {
     let (private, name, is_async, cfgs) =
         (self_type.private(), entry.name(), entry.method.is_async, entry.method.cfgs());
@@ -81,7 +80,7 @@ pub(crate) fn info(entry: &Entry, self_type: &SelfType) -> TokenStream {
     quote!(#(#cfgs)* #private::EntryInfo { name: #name, inputs: &[#inputs], is_async: #is_async })
 }
 
-/// Entries with their place in `ENTRIES`, which `#[cfg]` on the ones before may move.
+/// Returns the entries with their indices in `ENTRIES`, which `#[cfg]`s on earlier ones may shift.
 pub(crate) fn placed(entries: &[Entry]) -> Vec<(TokenStream, &Entry)> {
     let (mut certain, mut conditional) = (0_usize, Vec::new());
     entries
@@ -97,7 +96,7 @@ pub(crate) fn placed(entries: &[Entry]) -> Vec<(TokenStream, &Entry)> {
         .collect()
 }
 
-/// The arm of the start by name.
+/// Returns the arm of the start by name.
 pub(crate) fn arm(entry: &Entry, index: &TokenStream, block: &ProcessImpl) -> Option<TokenStream> {
     if !entry.method.sound {
         return None;
@@ -105,7 +104,7 @@ pub(crate) fn arm(entry: &Entry, index: &TokenStream, block: &ProcessImpl) -> Op
     let self_type = &block.self_type;
     let (private, cfgs, name) = (self_type.private(), entry.method.cfgs(), entry.name());
     let inputs = local("inputs");
-    // Without inputs there is only their number to check.
+    // Without inputs only their number is checked.
     let mutable = (!entry.method.arguments.carried.is_empty()).then(|| quote!(mut));
     let takes = by_name::takes(&entry.method.arguments.carried, &private);
     let start = if entry.method.is_async {
@@ -127,32 +126,32 @@ pub(crate) fn arm(entry: &Entry, index: &TokenStream, block: &ProcessImpl) -> Op
     })
 }
 
-/// The closure that runs a sync entry.
+/// Returns the closure that runs a sync entry.
 fn init(entry: &Entry, self_type: &SelfType) -> TokenStream {
     let (this, ctx) = (local("this"), local("ctx"));
     let (private, process, name, names) =
         (self_type.private(), &self_type.ty, &entry.method.ident, entry.method.names());
     let passed = entry.method.ctx(&ctx);
-    // At the method's name, for what the compiler says of a result that is no outcome of an init.
+    // With the span of the method's name, for errors about its return type.
     let at = name.span().resolved_at(Span::call_site());
     let run = quote_spanned!(at=> #private::InitOutcome::into_init(<#process>::#name(#this, #passed #(#names),*)));
     let krate = &self_type.krate;
     quote!(move |#this: &mut #process, #ctx: &mut #krate::Context<#process>| #run)
 }
 
-/// The closure that runs an async entry, by the function that stands on the type `on`.
+/// Returns the closure that runs an async entry, through the function on the type `on`.
 fn run_future(entry: &Entry, self_type: &SelfType, on: TokenStream) -> TokenStream {
     let (this, ctx, names, future) = (local("this"), local("ctx"), entry.method.names(), future_name(entry));
     let (krate, ty) = (&self_type.krate, &self_type.ty);
     quote!(move |#this: #ty, #ctx: #krate::Context<#ty>| #on::#future(#this, #ctx, #(#names),*))
 }
 
-/// The name of the function that makes an async entry's future.
+/// Returns the name of the function that makes an async entry's future.
 fn future_name(entry: &Entry) -> Ident {
     format_ident!("__{}_future", entry.method.ident.unraw(), span = Span::call_site())
 }
 
-/// That function: stated once, so that a future that is not `Send` is one error.
+/// Returns that function: generated once, so that a future that is not `Send` is one error.
 fn future(entry: &Entry, self_type: &SelfType) -> Option<TokenStream> {
     if !entry.method.is_async || !entry.method.sound {
         return None;
@@ -173,7 +172,7 @@ fn future(entry: &Entry, self_type: &SelfType) -> Option<TokenStream> {
         _ => quote!(#private::wire(#out)),
     };
     let at = name.span().resolved_at(Span::call_site());
-    // `!` turns into a value that cannot be, without a word about what can never run.
+    // Converts `!` without a warning about unreachable code.
     let awaited = match &entry.method.output {
         Output::Never => quote!(let #out: #ok = <#process>::#name(&mut #this, #passed #(#names),*).await;),
         _ => quote!(let #out = <#process>::#name(&mut #this, #passed #(#names),*).await;),

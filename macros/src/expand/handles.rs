@@ -1,4 +1,4 @@
-//! The message type, where it is ours to make, and `Handles`: what the process answers to it.
+//! The message type, unless it is the user's, and `Handles`: the process's answer to it.
 
 use super::docs;
 use crate::check::self_type::SelfType;
@@ -8,7 +8,7 @@ use quote::quote;
 use syn::ext::IdentExt;
 use syn::{Generics, Ident};
 
-/// Both for one message.
+/// Returns both for one message.
 pub(crate) fn items(message: &Message, self_type: &SelfType) -> TokenStream {
     if message.repeated {
         return TokenStream::new();
@@ -35,7 +35,7 @@ pub(crate) fn items(message: &Message, self_type: &SelfType) -> TokenStream {
     }
 }
 
-/// The type: the arguments are its fields.
+/// Returns the type: the arguments are its fields.
 fn definition(message: &Message, ident: &Ident, generics: &Generics, self_type: &SelfType) -> TokenStream {
     let (vis, marked) = (&message.method.vis, &message.method.marked);
     let (cfgs, attrs) = (marked.cfgs.iter().chain(&self_type.cfgs), &marked.of_message);

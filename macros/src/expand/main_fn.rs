@@ -1,6 +1,6 @@
 //! `#[postroom::main]`: `main` inside a runtime.
 //!
-//! The user's function goes inside the real `main`, as it was written; the real one makes the runtime and runs it.
+//! The user's function goes inside the real `main`, unchanged; the real one makes the runtime and runs it.
 
 use crate::check::diagnostics::Diagnostics;
 use crate::check::text::text;

@@ -1,8 +1,8 @@
-//! What is generated.
+//! Code generation.
 //!
-//! * [`process`]: a `#[process] impl`, put together of [`actor`] (the trait that the runtime calls), [`deliver`] (how a
-//!   message reaches its method), [`entries`] (methods of the spawn builder), [`client`] (methods of the address),
-//!   [`handles`] (the messages' types), and [`by_name`] (starts and sends by name), with the user's [`docs`] on them;
+//! * [`process`]: a `#[process] impl`, composed of [`actor`] (the runtime's trait), [`deliver`] (dispatch of messages),
+//!   [`entries`] (methods of the spawn builder), [`client`] (methods of the address), [`handles`] (the messages'
+//!   types), and [`by_name`] (starts and sends by name), with the user's [`docs`];
 //! * [`declaration`]: `#[process]` on a struct or an enum; [`protocol`]: `#[protocol]` on a trait; [`answers`]: an impl
 //!   of one;
 //! * [`main_fn`][]: the attribute `#[postroom::main]`.

@@ -1,9 +1,9 @@
-//! `#[process] impl`: read the block, then generate everything from what was read.
+//! `#[process] impl`: reads the block, then generates everything from it.
 //!
-//! Rule: the user's block goes out as it came, less our attributes, and with a list of what it makes in its
-//! documentation. What the user can name, the message types, stands beside it; the rest in a block of its own, where no
-//! name can clash. A faulty method takes part in the generated types and signatures, so that code that uses it still
-//! compiles, but is never called.
+//! Rule: the user's block is emitted unchanged, without our attributes, and with a list of the generated methods in its
+//! documentation. The message types, which the user can name, are emitted beside it; the rest in a block of its own,
+//! where names cannot clash. An invalid method takes part in the generated types and signatures, so that code that uses
+//! it still compiles, but is never called.
 
 use super::{actor, answers, client, docs, entries, handles};
 use crate::check::diagnostics::Diagnostics;
@@ -47,7 +47,7 @@ pub(crate) fn expand(options: TokenStream, mut item: ItemImpl) -> TokenStream {
     }
 }
 
-/// Two blocks would make everything twice. The first the compiler says of it is the name of this.
+/// Two blocks would generate everything twice. The compiler's first error about that shows this name.
 fn only_once(self_type: &SelfType) -> TokenStream {
     let name =
         format_ident!("{}_has_two_process_impls_write_one", self_type.ident.unraw(), span = self_type.ident.span());
@@ -59,7 +59,7 @@ fn only_once(self_type: &SelfType) -> TokenStream {
     }
 }
 
-/// Without a type nothing is generated: the methods stay, our attributes go.
+/// Without a type nothing is generated: removes our attributes and keeps the methods.
 fn strip(item: &mut ItemImpl) {
     let krate = syn::parse_quote!(postroom);
     for item in &mut item.items {

@@ -1,8 +1,8 @@
-//! `#[protocol]` on a trait: its methods are messages, which several kinds of process answer.
+//! `#[protocol]` on a trait: its methods are messages, which several process types answer.
 //!
-//! Rule: the trait goes out as it came, less our attributes, and stays an ordinary one. It says what is asked and what
-//! is answered, and nothing of how: no context, no `async`, no `Reply`, no bodies. Everything generated is about the
-//! type `dyn Storage`, as what a process gets is about its struct.
+//! Rule: the trait is emitted unchanged, without our attributes, and remains an ordinary one. It specifies messages and
+//! answers, not how they are handled: no context, no `async`, no `Reply`, no bodies. Everything is generated for the
+//! type `dyn Storage`, as for a process's struct.
 
 use super::deliver::MethodOwner;
 use super::{by_name, client, deliver, handles};
@@ -63,7 +63,7 @@ pub(crate) fn expand(options: TokenStream, mut item: ItemTrait) -> TokenStream {
     }
 }
 
-/// Without a type nothing is generated: the methods stay, our attributes go.
+/// Without a type nothing is generated: removes our attributes and keeps the methods.
 fn strip(item: &mut ItemTrait) {
     let krate = parse_quote!(postroom);
     for item in &mut item.items {
@@ -73,7 +73,7 @@ fn strip(item: &mut ItemTrait) {
     }
 }
 
-/// Whom everything generated is about: `dyn` and the trait. Nothing if that cannot be.
+/// Returns the type that everything is generated for: `dyn` of the trait. `None` if that is impossible.
 fn self_type(krate: syn::Path, item: &ItemTrait, diagnostics: &mut Diagnostics) -> Option<SelfType> {
     if let Some(lifetime) = item.generics.params.iter().find(|param| matches!(param, GenericParam::Lifetime(_))) {
         diagnostics.on(&item.generics, lifetime_fault(lifetime), "remove it");
@@ -88,14 +88,14 @@ fn self_type(krate: syn::Path, item: &ItemTrait, diagnostics: &mut Diagnostics) 
     let mut generics = item.generics.clone();
     let types: Vec<_> = generics.type_params().map(|param| param.ident.clone()).collect();
     for param in types {
-        // What a message carries goes to another thread, and `dyn` outlives every borrow.
+        // Messages move between threads, and `dyn` outlives every borrow.
         generics.make_where_clause().predicates.push(parse_quote!(#param: ::core::marker::Send + 'static));
     }
     let cfgs = item.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).cloned().collect();
     Some(SelfType { krate, ident, ty, generics, cfgs })
 }
 
-/// The items of the trait as they go out, and its messages.
+/// Returns the items of the trait to emit, and its messages.
 fn read(item: &ItemTrait, self_type: &SelfType, diagnostics: &mut Diagnostics) -> (Vec<TraitItem>, Vec<Message>) {
     let (mut items, mut messages) = (Vec::new(), Vec::<Message>::new());
     for item_of in item.items.clone() {
@@ -128,7 +128,7 @@ fn read(item: &ItemTrait, self_type: &SelfType, diagnostics: &mut Diagnostics) -
         let mut asked = Method::read(&mut method.sig, &item.vis, marked, self_type, diagnostics);
         asked.sound &= diagnostics.count() == before;
         if !method.sig.generics.params.is_empty() {
-            // So that the compiler need not say it again.
+            // So that the compiler need not report it again.
             method.sig.generics.make_where_clause().predicates.push(parse_quote!(Self: ::core::marker::Sized));
         }
         messages.push(Message::check(asked, self_type, &messages, diagnostics));
@@ -137,7 +137,7 @@ fn read(item: &ItemTrait, self_type: &SelfType, diagnostics: &mut Diagnostics) -
     (items, messages)
 }
 
-/// Takes out of a method what is no matter of the protocol.
+/// Removes from a method what a protocol cannot specify.
 fn only_asks(method: &mut TraitItemFn, diagnostics: &mut Diagnostics) {
     if let Some(body) = method.default.take() {
         let what = "each kind of process answers in its own way: a method of a protocol has no body";
@@ -174,7 +174,7 @@ fn only_asks(method: &mut TraitItemFn, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// Takes out the arguments that are `wrong`, and tells of each, with its comma, and of its type.
+/// Removes the `wrong` arguments, each with its comma, and reports each with its type.
 fn without(
     signature: &mut Signature,
     wrong: impl Fn(&syn::PatType) -> bool,
@@ -196,7 +196,7 @@ fn without(
     }
 }
 
-/// The handle that addresses deref to, and what is known of the protocol.
+/// Returns the handle that addresses deref to, and the facts about the protocol.
 fn addressed(self_type: &SelfType, messages: &[Message]) -> TokenStream {
     let (krate, private, ty) = (&self_type.krate, self_type.private(), &self_type.ty);
     let (pid, handle) = (local("pid"), local("handle"));
@@ -251,14 +251,14 @@ fn addressed(self_type: &SelfType, messages: &[Message]) -> TokenStream {
     }
 }
 
-/// The parameters, and one for the process that asks: see the runtime's `protocol`.
+/// Returns the parameters, and one for the process: see the runtime's `protocol`.
 fn asking(self_type: &SelfType) -> Generics {
     let mut generics = self_type.generics.clone();
     generics.params.push(parse_quote!(__Asking));
     generics
 }
 
-/// The messages as a chain: each one, before those that follow it.
+/// Returns the messages as a chain: each one, before those that follow it.
 fn chain(self_type: &SelfType, messages: &[Message]) -> TokenStream {
     let (private, ty) = (self_type.private(), &self_type.ty);
     let asking = asking(self_type);
@@ -286,7 +286,7 @@ fn chain(self_type: &SelfType, messages: &[Message]) -> TokenStream {
     out
 }
 
-/// How a message is found by its method's name.
+/// Returns how a message is found by its method's name.
 fn found(message: &Message, self_type: &SelfType) -> TokenStream {
     if message.repeated {
         return TokenStream::new();
@@ -320,7 +320,7 @@ fn found(message: &Message, self_type: &SelfType) -> TokenStream {
     }
 }
 
-/// What is sent, handed to the methods of a process that has them as the trait says.
+/// Returns the dispatch to the methods of a process that implements the trait directly.
 fn plain(item: &ItemTrait, self_type: &SelfType, messages: &[Message]) -> TokenStream {
     let (private, ty) = (self_type.private(), &self_type.ty);
     let (process, this, mail) = (quote!(__Process), local("this"), local("mail"));
@@ -357,7 +357,7 @@ fn plain(item: &ItemTrait, self_type: &SelfType, messages: &[Message]) -> TokenS
     }
 }
 
-/// What a trait of the standard library is told that has `#[process]` on one of its `impl`s.
+/// The error for `#[process]` on an `impl` of a standard trait.
 pub(crate) fn is_of_the_language(path: &syn::Path) -> bool {
     const KNOWN: &[&str] = &[
         "AsMut",

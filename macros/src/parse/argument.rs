@@ -1,7 +1,7 @@
-//! The arguments of a marked method: `self`, the context, what the message carries, and the reply.
+//! The arguments of a marked method: `self`, the context, the message's fields, and the reply.
 //!
-//! Rule: in this order. The context is `&mut Context<Self>`; everything carried has a name and an owned type; a reply
-//! is the last one.
+//! Rule: in this order. The context is `&mut Context<Self>`; every field has a name and an owned type; a reply comes
+//! last.
 
 use super::generics::{occurs, without_self};
 use super::marker::Role;
@@ -14,19 +14,19 @@ use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 use syn::{Attribute, FnArg, Ident, Pat, PatType, ReceiverKind, Signature, Type};
 
-/// One thing that a message or an entry carries.
+/// A field of a message, or an input of an entry.
 pub(crate) struct Argument {
     pub(crate) ident: Ident,
     pub(crate) ty: TokenStream,
-    /// For the message's field: documentation, `#[serde(…)]`.
+    /// Attributes of the message's field: documentation, `#[serde(…)]`.
     pub(crate) attrs: Vec<Attribute>,
 }
 
-/// How a method answers that does not answer by returning.
+/// How a method answers other than by returning.
 pub(crate) enum Reply {
     /// `reply: Reply<T>`, now or later.
     Once { answer: Output },
-    /// `replies: Replies<T>`, many; the field of the message that carries it is named as the argument.
+    /// `replies: Replies<T>`, many; the message's field for it is named like the argument.
     Stream { ident: Ident, item: TokenStream, ty: TokenStream },
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Name, type and attributes of the message type's fields: what is carried, and the reply of a stream.
+    /// Returns name, type and attributes of the message type's fields, including the reply of a stream.
     pub(crate) fn fields(&self) -> Vec<(&Ident, &TokenStream, &[Attribute])> {
         let mut fields: Vec<(&Ident, &TokenStream, &[Attribute])> = Vec::new();
         for argument in &self.carried {
@@ -59,7 +59,7 @@ enum ArgumentKind {
     Reply,
 }
 
-/// Reads the arguments and takes their attributes off, which mean nothing on a function.
+/// Reads the arguments and removes their attributes, which have no meaning on a function.
 pub(crate) fn read(
     signature: &mut Signature,
     role: Role,
@@ -77,7 +77,7 @@ pub(crate) fn read(
             continue;
         };
         let kind = kind(input);
-        // With its comma, so that what is left without it still reads.
+        // With its comma, so that the rest still parses.
         let whole = || {
             let comma = at
                 .checked_sub(1)
@@ -134,7 +134,7 @@ fn receiver(signature: &Signature, role: Role, diagnostics: &mut Diagnostics) {
     diagnostics.on(receiver, fault, "write `&mut self`");
 }
 
-/// Parameters are a fault. Returns the names that no generated type can speak of.
+/// Reports generic parameters. Returns their names, which no generated type may mention.
 fn generics(signature: &Signature, role: Role, diagnostics: &mut Diagnostics) -> Vec<Ident> {
     if let Some(clause) = &signature.generics.where_clause {
         let what = format!("{} is there for the whole process: it has no `where` of its own", role.what());
@@ -169,7 +169,7 @@ fn kind(input: &PatType) -> ArgumentKind {
     }
 }
 
-/// The arguments besides `self`.
+/// Returns the arguments other than `self`.
 pub(crate) fn typed(signature: &Signature) -> impl Iterator<Item = &PatType> {
     signature.inputs.iter().filter_map(|input| match input {
         FnArg::Typed(typed) => Some(typed),
@@ -185,18 +185,18 @@ pub(crate) fn is_reply_once(input: &PatType) -> bool {
     last_segment(&input.ty).as_deref() == Some("Reply")
 }
 
-/// The answer that a reply is for, as it is written.
+/// Returns the answer type of a reply, as it is written.
 pub(crate) fn answer_of(ty: &Type) -> Option<String> {
     let Type::Path(path) = ty else { return None };
     output::arguments(path).first().map(text)
 }
 
-/// Where the first of the types stands.
+/// Returns the span of the first of the types.
 pub(crate) fn typed_span(fields: &[(&Ident, &TokenStream, &[Attribute])]) -> Option<Span> {
     fields.first().map(|(_, ty, _)| syn::spanned::Spanned::span(ty))
 }
 
-/// The name of a type, through references.
+/// Returns the name of a type, through references.
 fn last_segment(ty: &Type) -> Option<String> {
     match ty {
         Type::Reference(reference) => last_segment(&reference.elem),
@@ -231,7 +231,7 @@ fn context(input: &mut PatType, self_type: &SelfType, diagnostics: &mut Diagnost
         && output::arguments(path).is_empty()
         && last_segment(&reference.elem).as_deref() == Some("Context")
     {
-        // Without its parameter the method would be wrong in itself: not to be told twice.
+        // Without its parameter the method would be invalid in itself: not to be reported twice.
         let krate = &self_type.krate;
         *reference.elem = syn::parse_quote!(#krate::Context<Self>);
     }
@@ -289,7 +289,7 @@ fn carried(
     } else {
         let what = if role == Role::Entry { "an entry's input" } else { "a message's argument" };
         let ty = owned::check(&input.ty, what, diagnostics);
-        // The method itself could not have this argument either: the compiler need not say so again.
+        // The method itself could not have this argument either: not to be reported twice.
         if owned::is_unsized(&input.ty) {
             *input.ty = ty.clone();
         }
@@ -317,6 +317,6 @@ fn order(written: &Signature, kinds: &[ArgumentKind], diagnostics: &mut Diagnost
     let mut sorted: Vec<_> = kinds.iter().zip(&written.inputs).collect();
     sorted.sort_by_key(|(kind, _)| **kind);
     let inputs = sorted.iter().map(|(_, input)| text(input)).collect::<Vec<_>>().join(", ");
-    // From the first misplaced one to the end would do; the whole list is easier to read.
+    // From the first misplaced one to the end would suffice; the whole list is easier to read.
     diagnostics.on(&written.inputs, what, format!("write `{inputs}`"));
 }

@@ -1,7 +1,7 @@
 //! `#[entry]`: a method that a process can be started at.
 //!
 //! A sync entry runs as the process's `init`; an async one is the life of the process, as a future that owns state and
-//! context and gives both back at its end.
+//! context and returns both at its end.
 
 use super::method::Method;
 use super::naming;
@@ -43,7 +43,7 @@ impl Entry {
     }
 }
 
-/// `()`, `Result<(), E>`, or an alias that hides which.
+/// Accepts `()`, `Result<(), E>`, or an alias that hides which.
 fn gives_nothing(output: &Output) -> bool {
     match output {
         Output::Unit => true,

@@ -1,13 +1,13 @@
-//! Which type and const parameters of a process a message type needs, and what `Self` stands for outside the impl.
+//! The type and const parameters that a message type needs, and the meaning of `Self` outside the impl.
 //!
-//! Both work on tokens: a parameter is used where its name stands and is not the tail of a path.
+//! Both work on tokens: a parameter is used where its name occurs and is not the tail of a path.
 
 use proc_macro2::{Group, Ident, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::punctuated::Punctuated;
 use syn::{GenericParam, Generics, Token, TypeParamBound, WherePredicate};
 
-/// The parameters that occur in `tokens`, with the bounds that speak of these only.
+/// Returns the parameters that occur in `tokens`, with the bounds that mention only these.
 pub(crate) fn used_in(generics: &Generics, tokens: &TokenStream) -> Generics {
     let names = names(generics);
     let (kept, dropped): (Vec<&Ident>, Vec<&Ident>) = names.into_iter().partition(|name| occurs(name, tokens));
@@ -40,7 +40,7 @@ pub(crate) fn used_in(generics: &Generics, tokens: &TokenStream) -> Generics {
     out
 }
 
-/// The parameters that occur in `tokens`, without any bounds.
+/// Returns the parameters that occur in `tokens`, without bounds.
 pub(crate) fn names_used_in(generics: &Generics, tokens: &TokenStream) -> Generics {
     let mut out = used_in(generics, tokens);
     out.where_clause = None;
@@ -69,12 +69,12 @@ fn param_name(param: &GenericParam) -> Option<&Ident> {
     }
 }
 
-/// Names of the type and const parameters.
+/// Returns the names of the type and const parameters.
 pub(crate) fn names(generics: &Generics) -> Vec<&Ident> {
     generics.params.iter().filter_map(param_name).collect()
 }
 
-/// Returns whether `name` stands in `tokens` other than as the tail of a path.
+/// Returns whether `name` occurs in `tokens` other than as the tail of a path.
 pub(crate) fn occurs(name: &Ident, tokens: &TokenStream) -> bool {
     let mut colons = 0;
     tokens.clone().into_iter().any(|token| {
@@ -91,7 +91,7 @@ pub(crate) fn occurs(name: &Ident, tokens: &TokenStream) -> bool {
     })
 }
 
-/// Returns whether `Self` stands in `tokens`.
+/// Returns whether `Self` occurs in `tokens`.
 pub(crate) fn contains_self(tokens: &TokenStream) -> bool {
     tokens.clone().into_iter().any(|token| match token {
         TokenTree::Ident(ident) => ident == "Self",
@@ -100,7 +100,7 @@ pub(crate) fn contains_self(tokens: &TokenStream) -> bool {
     })
 }
 
-/// Returns whether a lifetime stands in `tokens`.
+/// Returns whether a lifetime occurs in `tokens`.
 pub(crate) fn names_lifetime(tokens: &TokenStream) -> bool {
     tokens.clone().into_iter().any(|token| match token {
         TokenTree::Punct(punct) => punct.as_char() == '\'',
@@ -109,7 +109,7 @@ pub(crate) fn names_lifetime(tokens: &TokenStream) -> bool {
     })
 }
 
-/// `tokens` with `Self` replaced by the type it stands for, `Self::` by `<the type>::`.
+/// Returns `tokens` with `Self` replaced by its type, and `Self::` by `<the type>::`.
 pub(crate) fn without_self(tokens: impl ToTokens, process: &TokenStream) -> TokenStream {
     let mut tokens = tokens.into_token_stream().into_iter().peekable();
     let mut out = TokenStream::new();

@@ -1,8 +1,8 @@
-//! `#[entry]`, `#[message]` and `#[signal]` on a method, and where the method's other attributes go.
+//! `#[entry]`, `#[message]` and `#[signal]` on a method, and the destination of the method's other attributes.
 //!
-//! Rule: documentation and `#[cfg]` go to the method and to everything generated for it. What stands under
-//! `#[message]`, and `#[derive]` anywhere, goes to the message type. What is about functions, and what stands above
-//! `#[message]`, stays with the method.
+//! Rule: documentation and `#[cfg]` go to the method and to everything generated for it. Attributes below `#[message]`,
+//! and `#[derive]` anywhere, go to the message type. Attributes for functions, and those above `#[message]`, stay with
+//! the method.
 
 use crate::check::diagnostics::Diagnostics;
 use syn::{Attribute, Meta, Path, parse_quote};
@@ -24,7 +24,7 @@ impl Role {
         }
     }
 
-    /// What the attribute says that a method is, if it is one of ours.
+    /// Returns what the attribute marks a method as, if it is one of ours.
     pub(crate) fn of(attribute: &Attribute, krate: &Path) -> Option<Self> {
         let segments = &attribute.path().segments;
         let named_here = segments.len() == 1
@@ -41,7 +41,7 @@ impl Role {
     }
 }
 
-/// What a method is, and the attributes for what is generated from it.
+/// What a method is marked as, and the attributes for the generated items.
 pub(crate) struct Marked {
     pub(crate) role: Role,
     pub(crate) marker: Attribute,
@@ -51,7 +51,7 @@ pub(crate) struct Marked {
     pub(crate) of_message: Vec<Attribute>,
 }
 
-/// Takes marker and message attributes off a method; nothing if it is a plain method.
+/// Removes marker and message attributes from a method; `None` for a plain method.
 pub(crate) fn take(attrs: &mut Vec<Attribute>, krate: &Path, diagnostics: &mut Diagnostics) -> Option<Marked> {
     let (position, role) =
         attrs.iter().enumerate().find_map(|(at, attribute)| Some((at, Role::of(attribute, krate)?)))?;
@@ -96,7 +96,7 @@ pub(crate) fn take(attrs: &mut Vec<Attribute>, krate: &Path, diagnostics: &mut D
     Some(marked)
 }
 
-/// The same for a method that is a message unless it says otherwise, as all methods of a protocol are.
+/// Likewise for a method that is a message by default, like all methods of a protocol.
 pub(crate) fn take_message(attrs: &mut Vec<Attribute>, krate: &Path, diagnostics: &mut Diagnostics) -> Marked {
     if !attrs.iter().any(|attribute| Role::of(attribute, krate).is_some()) {
         attrs.push(parse_quote!(#[message]));
@@ -107,7 +107,7 @@ pub(crate) fn take_message(attrs: &mut Vec<Attribute>, krate: &Path, diagnostics
     }
 }
 
-/// Attributes that mean something on a function and nothing on a struct.
+/// Returns whether the attribute has a meaning on functions and none on structs.
 fn is_about_functions(attribute: &Attribute) -> bool {
     const ABOUT_FUNCTIONS: &[&str] = &[
         "allow",

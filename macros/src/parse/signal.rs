@@ -25,7 +25,7 @@ impl SignalMethod {
             diagnostics.on(&method.marked.marker, what, "write `#[signal]`");
         }
         if !matches!(method.output, Output::Unit) {
-            diagnostics.on(&method.returns, "a signal has no caller: there is nobody to give this to", "remove it");
+            diagnostics.on(&method.returns, "a signal has no caller: nothing can receive this", "remove it");
         }
         let kind = kind(&method, method.sound, diagnostics);
         let conditional = method.present().is_some();

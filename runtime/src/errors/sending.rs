@@ -46,7 +46,7 @@ pub enum SendFailure {
     #[error("no process has that name; register one, or spawn one with `.named(…).or_existing()`")]
     UnknownName,
     /// A timer was requested, and there is no runtime to keep it.
-    #[error("{0} is run by no scheduler, so nobody can keep the time for it; send at once instead")]
+    #[error("{0} is run by no scheduler, so nothing keeps its timers; send at once instead")]
     NoTimer(Pid),
 }
 

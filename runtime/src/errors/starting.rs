@@ -83,7 +83,7 @@ pub enum SpawnError {
     Slots,
     /// A pool that can never have a member.
     #[error(
-        "a pool of {least} to {most} members would serve nobody; let it have at least one, and no fewer than {least}"
+        "a pool of {least} to {most} members would handle nothing; let it have at least one, and no fewer than {least}"
     )]
     NoMembers {
         /// The least number of members.

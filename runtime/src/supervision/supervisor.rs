@@ -134,7 +134,7 @@ impl Supervisor {
     }
 
     /// Adds a child after the others.
-    #[expect(clippy::should_implement_trait, reason = "nobody adds a child to a supervisor with `+`")]
+    #[expect(clippy::should_implement_trait, reason = "a child is not added with `+`")]
     pub fn add<S>(mut self, child: Child<S>) -> Self {
         self.children.push(child.spec);
         self
