@@ -98,3 +98,13 @@ fn code_that_forgets_everywhere() {
 fn code_that_shuts_down_everywhere() {
     everywhere(Deed::ShutsDown);
 }
+
+/// Which events there are, and who writes them, is not said here: what the cases make the runtime log is some thirty.
+#[test]
+fn a_subscriber_that_panics_at_every_event_harms_nobody() {
+    built::while_the_subscriber_panics(|| {
+        for deed in [Deed::Panics, Deed::ReEnters, Deed::Forgets, Deed::ShutsDown] {
+            everywhere(deed);
+        }
+    });
+}

@@ -10,9 +10,11 @@ use postroom::{Builder, Command, Host};
 use postroom_tests::bomb::ended;
 use postroom_tests::{act, eventually, idle_for_ever};
 use std::fmt::Debug;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tracing::field::{Field, Visit};
+use tracing::subscriber::Interest;
 
 pub(crate) const CASES: &[Case] = &[
     ("a command handler", "Handler", |hostile| {
@@ -71,12 +73,12 @@ pub(crate) const CASES: &[Case] = &[
             move |builder: Builder| builder.stall_limit(Duration::from_millis(1)).on_stall(move |_| own.strike());
         stalls_until_told(hostile, hostile.run(stalls));
     }),
-    ("the log of a stall", "StallLog", |hostile| {
+    ("the log of a stall", "Log", |hostile| {
         let host = hostile.run(|builder| builder.stall_limit(Duration::from_millis(1)));
         listen(hostile, "stall");
         stalls_until_told(hostile, host);
     }),
-    ("the log of a shutdown that has lost messages", "ShutdownLog", |hostile| {
+    ("the log of a shutdown that has lost messages", "Log", |hostile| {
         hostile.plain();
         listen(hostile, "a runtime was shut down");
         let loses = Runtime::builder().workers(1).paused().build().expect("one worker");
@@ -86,7 +88,7 @@ pub(crate) const CASES: &[Case] = &[
         let report = pollster::block_on(loses.shutdown_async()).expect("asked from outside");
         assert_eq!(report.thrown_away, 1);
     }),
-    ("the log of a step that contradicts itself", "StepLog", |hostile| {
+    ("the log of a step that contradicts itself", "Log", |hostile| {
         let host = hostile.plain();
         listen(hostile, "a step wrote");
         let contradicts = act(|events, out| {
@@ -215,9 +217,32 @@ static LISTENS: Mutex<Option<(Arc<Hostile>, &str)>> = Mutex::new(None);
 
 /// From here on the program's subscriber does the deed at an event that says `what`.
 fn listen(hostile: &Arc<Hostile>, what: &'static str) {
+    install();
+    *LISTENS.lock().unwrap_or_else(PoisonError::into_inner) = Some((hostile.clone(), what));
+}
+
+/// Whether the program's subscriber panics at every event.
+static PANICS_ALWAYS: AtomicBool = AtomicBool::new(false);
+
+/// While `body` runs, the program's subscriber panics at every event of the runtime, of any level.
+pub(crate) fn while_the_subscriber_panics(body: impl FnOnce()) {
+    install();
+    PANICS_ALWAYS.store(true, SeqCst);
+    let _again_quiet = Quiet;
+    body();
+}
+
+struct Quiet;
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        PANICS_ALWAYS.store(false, SeqCst);
+    }
+}
+
+fn install() {
     static SET: OnceLock<()> = OnceLock::new();
     SET.get_or_init(|| tracing::subscriber::set_global_default(Wiretap).expect("there is no other subscriber"));
-    *LISTENS.lock().unwrap_or_else(PoisonError::into_inner) = Some((hostile.clone(), what));
 }
 
 struct Wiretap;
@@ -226,15 +251,21 @@ struct Text(String);
 
 impl Visit for Text {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        let text = format!("{value:?} ");
         if field.name() == "message" {
-            self.0 += &format!("{value:?} ");
+            self.0 += &text;
         }
     }
 }
 
 impl tracing::Subscriber for Wiretap {
+    /// Asked at each event: what is enabled changes.
+    fn register_callsite(&self, _: &'static tracing::Metadata<'static>) -> Interest {
+        Interest::sometimes()
+    }
+
     fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        metadata.level() <= &tracing::Level::WARN
+        metadata.target() == "postroom" && (metadata.level() <= &tracing::Level::WARN || PANICS_ALWAYS.load(SeqCst))
     }
 
     fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
@@ -252,6 +283,7 @@ impl tracing::Subscriber for Wiretap {
         if let Some((hostile, _)) = listens.filter(|(_, what)| text.0.contains(what)) {
             hostile.strike();
         }
+        assert!(!PANICS_ALWAYS.load(SeqCst) || std::thread::panicking(), "the subscriber does not like `{}`", text.0);
     }
 
     fn enter(&self, _: &tracing::span::Id) {}

@@ -7,7 +7,6 @@ use crate::errors::ShutdownError;
 use crate::exit::ExitReason;
 use crate::sync::{Arc, spawn_thread};
 use crate::util::oneshot::Oneshot;
-use crate::util::panics::{Site, ignore};
 use std::fmt;
 use std::future::Future;
 use std::mem::ManuallyDrop;
@@ -208,11 +207,11 @@ fn begin(host: Host, end: ShutdownMode) {
             let elsewhere = move || drop(finish(host, end));
             match spawn_thread(format!("{}-drain", host.name()), elsewhere) {
                 Ok(_) => return,
-                Err(error) => ignore(Site::ShutdownLog, || {
+                Err(error) => {
                     let runtime = host.name();
-                    crate::util::log::warn!(runtime, %error, "a runtime is shut down undrained: no thread could \
-                        be started for it");
-                }),
+                    crate::util::log::warn!(runtime, %error, "a runtime is shut down undrained: no thread could be \
+                        started for it");
+                }
             }
             deadline
         }
@@ -227,19 +226,17 @@ fn log(host: Host, report: &ShutdownReport) {
         return;
     }
     let (runtime, thrown_away) = (host.name(), report.thrown_away);
-    ignore(Site::ShutdownLog, || {
-        if thrown_away > 0 && report.drained.is_none() {
-            crate::util::log::warn!(
-                runtime,
-                thrown_away,
-                %report,
-                "a runtime was shut down before its processes had handled their messages; `Runtime::drain` \
-                    handles them first"
-            );
-        } else {
-            crate::util::log::warn!(runtime, thrown_away, %report, "a runtime was shut down, and work was lost");
-        }
-    });
+    if thrown_away > 0 && report.drained.is_none() {
+        crate::util::log::warn!(
+            runtime,
+            thrown_away,
+            %report,
+            "a runtime was shut down before its processes had handled their messages; `Runtime::drain` handles them \
+                first"
+        );
+    } else {
+        crate::util::log::warn!(runtime, thrown_away, %report, "a runtime was shut down, and work was lost");
+    }
 }
 
 impl Drop for Runtime {

@@ -3,7 +3,7 @@
 use crate::exit::Panic;
 use crate::mailbox::payload::Payload;
 use crate::util::log;
-use crate::util::panics::{Site, contain, dispose, ignore};
+use crate::util::panics::{Site, contain, dispose};
 use std::any::TypeId;
 use std::collections::HashMap;
 
@@ -56,7 +56,7 @@ impl<K: Clone + 'static> Routes<K> {
             Some(key) => contain(Site::PoolKey, || key(message).transpose()).flatten().unwrap_or_else(|panic| {
                 let message_type = message.type_name();
                 // On the sender's thread, which a panicking log subscriber must not harm.
-                ignore(Site::PoolKey, || log::error!(%panic, message_type, "the key of a pool's message panicked"));
+                log::error!(%panic, message_type, "the key of a pool's message panicked");
                 None
             }),
             None => self.otherwise.clone(),

@@ -49,7 +49,6 @@ sites! {
     StatusDrop => "the drop of what a step wrote",
     EventDrop => "the drop of what a step was to take",
     InheritedDrop => "the drop of an inherited value",
-    StepLog => "the log of a step",
     // Of values in flight.
     ValueDrop => "the drop of a value",
     ReasonDrop => "the drop of an exit reason",
@@ -61,8 +60,7 @@ sites! {
     CompleteHook => "a complete hook",
     DeadLetterHook => "the dead-letter hook, or the drop of a dead letter",
     StallHook => "a stall hook",
-    StallLog => "the log of a stall",
-    ShutdownLog => "the log of a shutdown",
+    Log => "the subscriber of a log event",
     HookDrop => "the drop of a hook or a handler",
     TypeStart => "the factory of a registered type",
     TypeDrop => "the drop of a registered factory or upgrade",
@@ -174,8 +172,7 @@ pub(crate) fn dispose<T>(site: Site, value: T) {
     if std::mem::needs_drop::<T>()
         && let Err(panic) = contain(site, || drop(value))
     {
-        // The subscriber is user code too, and this may run during another panic's unwinding.
-        ignore(site, || crate::util::log::error!(%panic, what = site.text(), "the drop of a value panicked"));
+        crate::util::log::error!(%panic, what = site.text(), "the drop of a value panicked");
     }
 }
 

@@ -46,7 +46,7 @@ use crate::process::guardian::{Guardian, while_leaving};
 use crate::process::handling;
 use crate::slots::{ColdState, Slot, TABLE, Token};
 use crate::sync::{Ordering, lock, yield_now};
-use crate::util::panics::{Shown, Site, contain, dispose, ignore};
+use crate::util::panics::{Shown, Site, contain, dispose};
 use std::ptr;
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ pub(crate) fn end(
         ExitingProcess { host, slot, pid, begun: 0, token, body, reason, result, handling: None, cold_state: None };
     let mut gone = ending.go();
     while let Err(panic) = gone {
-        ignore(Site::Backstop, || crate::util::log::error!(%pid, %panic, "a panic came from the end of a process"));
+        crate::util::log::error!(%pid, %panic, "a panic came from the end of a process");
         gone = ending.go_on(ending.begun);
     }
     if is_reusable {

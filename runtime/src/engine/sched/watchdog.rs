@@ -53,7 +53,7 @@ use crate::engine::workers::threads::StartedThread;
 use crate::env::clock::Moment;
 use crate::pid::Resident;
 use crate::sync::{Arc, Ordering, lock, park, spawn_thread, sync_channel, unpark};
-use crate::util::panics::{Site, contain, dispose, ignore};
+use crate::util::panics::{Site, dispose};
 use std::ptr;
 use std::time::Duration;
 
@@ -249,10 +249,7 @@ const REPORTS: usize = 256;
 /// Reports a stall to users.
 fn tell(user: Option<Arc<UserCode>>, label: Option<Arc<str>>, stall: &Stall) {
     crate::util::panics::contain_thread();
-    // A subscriber is user code, too.
-    if let Err(panic) = contain(Site::StallLog, || log(label.as_deref(), stall)) {
-        ignore(Site::Backstop, || crate::util::log::error!(%panic, "the log of a stall panicked"));
-    }
+    log(label.as_deref(), stall);
     if let Some(user) = &user {
         user.hooks.stall(stall);
     }

@@ -1,0 +1,89 @@
+//! The list of faults: `tests/faults/list`, which says how a record is written.
+
+use std::path::Path;
+
+/// A line of the project, and the wrong one that takes its place.
+pub struct Fault {
+    pub name: String,
+    /// Relative to the root of the checkout.
+    pub file: String,
+    /// No program can tell the difference: the comment above the record says why.
+    pub is_equivalent: bool,
+    /// Without indentation.
+    pub before: String,
+    /// Empty if the line is dropped.
+    pub after: String,
+    /// The tests that concern the line.
+    pub tests: Vec<Tests>,
+}
+
+/// A word of a record's last line: one test program, and which of its tests.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tests {
+    /// `lib=wheel`, `it=engine::bounds`, `leaks`, …
+    pub word: String,
+}
+
+impl Tests {
+    /// The arguments of `cargo test` that name the program.
+    pub fn target(&self) -> Vec<String> {
+        let words = |text: &str| text.split(' ').map(str::to_string).collect();
+        match self.word.split('=').next().unwrap_or_default() {
+            "lib" => words("-p postroom --lib"),
+            "macros" => words("-p postroom-macros --lib"),
+            "models" => words("-p postroom-models --lib"),
+            program => words(&format!("-p postroom-tests --test {program}")),
+        }
+    }
+
+    /// The filter that the program is run with.
+    pub fn filter(&self) -> Option<String> {
+        let (program, filter) = self.word.split_once('=')?;
+        Some(match program {
+            "it" => format!("{filter}::"),
+            "models" => format!("models::{filter}::"),
+            _ => filter.to_string(),
+        })
+    }
+
+    /// Whether the program is built of the runtime as it stands, so that a fault can be switched on when it runs.
+    pub fn is_of_the_runtime(&self) -> bool {
+        !["macros", "models", "ui"].contains(&self.word.split('=').next().unwrap_or_default())
+    }
+}
+
+/// Reads the list. An error names the line that cannot be read.
+pub fn read(path: &Path) -> Result<Vec<Fault>, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let (mut faults, mut head, mut before, mut after) = (Vec::new(), None, None, None);
+    for (index, line) in text.lines().enumerate() {
+        let wrong = || format!("tests/faults/list:{}: the line cannot be read: {line}", index + 1);
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        } else if let Some(words) = line.strip_prefix("fault ") {
+            head = Some(words.split(' ').map(str::to_string).collect::<Vec<_>>());
+        } else if let Some(text) = line.strip_prefix("- ") {
+            before = Some(text.to_string());
+        } else if line == "+" {
+            after = Some(String::new());
+        } else if let Some(text) = line.strip_prefix("+ ") {
+            after = Some(text.to_string());
+        } else if let Some(tests) = line.strip_prefix(": ") {
+            let (Some(words), Some(before), Some(after)) = (head.take(), before.take(), after.take()) else {
+                return Err(wrong());
+            };
+            let [name, file, mark @ ..] = &words[..] else { return Err(wrong()) };
+            faults.push(Fault {
+                name: name.clone(),
+                file: file.clone(),
+                is_equivalent: mark == ["equivalent"],
+                before,
+                after,
+                tests: tests.split(' ').map(|word| Tests { word: word.to_string() }).collect(),
+            });
+        } else {
+            return Err(wrong());
+        }
+    }
+    Ok(faults)
+}

@@ -1,0 +1,351 @@
+//! Plants one fault at a time in a copy of the checkout and runs the tests that concern it: one of them must fail.
+//!
+//! ```text
+//! tests/faults/run [--list] [--jobs N] [WORD ...]    only the faults whose names contain one of the words
+//! ```
+//!
+//! `--list` says which records no longer fit the code. `--jobs` is how many tests run at a time (1). All take about an
+//! hour; most of it is tests that hang, as they should. Two campaigns at a time spoil each other's copy.
+//!
+//! Exit status 1 if one in ten or more of the faults that change anything survives, or a record is stale.
+
+mod list;
+mod switch;
+
+use list::{Fault, Tests};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Output, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use std::{env, fs};
+
+/// How much longer than without a fault tests may take. What hangs costs this much.
+const PATIENCE: u32 = 8;
+const SHORTEST_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a build may take.
+const BUILD: Duration = Duration::from_secs(1800);
+/// What `timeout` exits with when it ended its command.
+const TIMED_OUT: [i32; 2] = [124, 137];
+
+/// Where the campaign works.
+struct Place {
+    root: PathBuf,
+    copy: PathBuf,
+    target: PathBuf,
+}
+
+/// What became of a fault.
+enum Verdict {
+    Caught(String),
+    Survived,
+    /// The record no longer fits the code.
+    Stale(String),
+}
+
+fn main() -> ExitCode {
+    let mut arguments: Vec<String> = env::args().skip(1).collect();
+    let jobs = match arguments.iter().position(|word| word == "--jobs") {
+        Some(at) if at + 1 < arguments.len() => {
+            let number = arguments.drain(at..at + 2).nth(1).and_then(|text| text.parse().ok());
+            number.filter(|&number| number > 0).unwrap_or(1)
+        }
+        _ => 1,
+    };
+    let only_list = arguments.first().is_some_and(|word| word == "--list");
+    let words = &arguments[usize::from(only_list)..];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the checkout is there");
+    let home = root.join("target/faults");
+    let place = Place { copy: home.join("copy"), target: home.join("target"), root };
+
+    let faults = match list::read(&place.root.join("tests/faults/list")) {
+        Ok(faults) => faults,
+        Err(error) => {
+            println!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let wanted = |fault: &Fault| words.is_empty() || words.iter().any(|word| fault.name.contains(word));
+    let (faults, stale): (Vec<_>, Vec<_>) =
+        faults.into_iter().filter(wanted).partition(|fault| place.line_of(fault).is_ok());
+    let mut tally = Tally::default();
+    for fault in &stale {
+        tally.note(fault, &Verdict::Stale(place.line_of(fault).err().unwrap_or_default()));
+    }
+    if only_list {
+        for fault in &faults {
+            println!("{:<9} {:<44} {}", if fault.is_equivalent { "equal" } else { "fault" }, fault.name, fault.file);
+        }
+        return ExitCode::from(u8::from(!stale.is_empty()));
+    }
+    place.refresh();
+    let switched = place.switch_on(&faults);
+    place.run_switched(&faults, &switched, jobs, &mut tally);
+    for (index, fault) in faults.iter().enumerate().filter(|(index, _)| !switched.contains(index)) {
+        tally.note(fault, &place.run_alone(index, fault, &faults, &switched));
+    }
+    tally.end()
+}
+
+#[derive(Default)]
+struct Tally {
+    caught: usize,
+    survived: Vec<String>,
+    equivalent: usize,
+    stale: usize,
+}
+
+impl Tally {
+    fn note(&mut self, fault: &Fault, verdict: &Verdict) {
+        let (word, detail) = match verdict {
+            Verdict::Caught(detail) => {
+                self.caught += 1;
+                ("caught", detail.as_str())
+            }
+            Verdict::Survived if fault.is_equivalent => {
+                self.equivalent += 1;
+                ("equal", "")
+            }
+            Verdict::Survived => {
+                self.survived.push(fault.name.clone());
+                ("SURVIVED", "")
+            }
+            Verdict::Stale(detail) => {
+                self.stale += 1;
+                ("STALE", detail.as_str())
+            }
+        };
+        println!("{word:<9} {:<44} {detail}", fault.name);
+    }
+
+    fn end(self) -> ExitCode {
+        let survived = self.survived.len();
+        println!("{} caught, {survived} survived, {} equivalent, {} stale", self.caught, self.equivalent, self.stale);
+        self.survived.iter().for_each(|name| println!("survived: {name}"));
+        let counted = self.caught + survived;
+        let is_good = self.stale == 0 && 10 * survived < counted;
+        ExitCode::from(u8::from(!(is_good || self.stale + counted == 0)))
+    }
+}
+
+impl Place {
+    /// The number of the fault's line in its file, from zero; or what is wrong with the record.
+    fn line_of(&self, fault: &Fault) -> Result<usize, String> {
+        let text = fs::read_to_string(self.root.join(&fault.file)).map_err(|error| format!("{}: {error}", fault.file))?;
+        let mut found = text.lines().enumerate().filter(|(_, line)| line.trim_start() == fault.before);
+        match (found.next(), found.count()) {
+            (Some((number, _)), 0) => Ok(number),
+            (None, _) => Err(format!("the line is not in {}", fault.file)),
+            (Some(_), more) => Err(format!("the line is {} times in {}", more + 1, fault.file)),
+        }
+    }
+
+    /// Brings the copy to what the checkout is, without what git ignores. Files that are alike keep their age, so that
+    /// what was built of them is not built again.
+    fn refresh(&self) {
+        let listed = Command::new("git")
+            .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+            .current_dir(&self.root)
+            .output()
+            .expect("git lists the files");
+        for name in String::from_utf8_lossy(&listed.stdout).split('\0').filter(|name| !name.is_empty()) {
+            if let Ok(bytes) = fs::read(self.root.join(name)) {
+                self.write(name, &bytes);
+            }
+        }
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) {
+        let path = self.copy.join(name);
+        if fs::read(&path).is_ok_and(|there| there == bytes) {
+            return;
+        }
+        fs::create_dir_all(path.parent().expect("a file is in a folder")).expect("the copy's folders can be made");
+        fs::write(&path, bytes).expect("the copy can be written");
+    }
+
+    /// Plants the faults that can be switched on, builds, and takes out what does not compile. Returns their indices.
+    fn switch_on(&self, faults: &[Fault]) -> BTreeSet<usize> {
+        let can_be = |fault: &Fault| {
+            fault.file.starts_with("runtime/src/") && fault.tests.iter().all(Tests::is_of_the_runtime)
+        };
+        let mut switched: BTreeSet<usize> = (0..faults.len()).filter(|&index| can_be(&faults[index])).collect();
+        loop {
+            let places = self.write_switched(faults, &mut switched);
+            let targets: BTreeSet<_> = switched.iter().flat_map(|&index| faults[index].tests.iter().map(Tests::target)).collect();
+            let failed = targets.iter().find_map(|target| self.build(target).err());
+            let Some(log) = failed else { return switched };
+            let wrong: BTreeSet<usize> = errors(&log).iter().filter_map(|place| places.get(place)).flatten().copied().collect();
+            if wrong.is_empty() {
+                println!("the copy with all faults does not build:\n{log}");
+                std::process::exit(1);
+            }
+            switched.retain(|index| !wrong.contains(index));
+        }
+    }
+
+    /// Writes all files that have a fault in them, and the runtime's root. Returns which faults are at which line.
+    fn write_switched(
+        &self,
+        faults: &[Fault],
+        switched: &mut BTreeSet<usize>,
+    ) -> BTreeMap<(String, usize), Vec<usize>> {
+        let mut places: BTreeMap<(String, usize), Vec<usize>> = BTreeMap::new();
+        for (index, fault) in faults.iter().enumerate() {
+            let line = self.line_of(fault).expect("stale records are sorted out");
+            places.entry((fault.file.clone(), line)).or_default().push(index);
+        }
+        let files: BTreeSet<&str> = faults.iter().map(|fault| fault.file.as_str()).chain(["runtime/src/lib.rs"]).collect();
+        for file in files {
+            let text = fs::read_to_string(self.root.join(file)).expect("the file is readable");
+            let mut lines: Vec<String> = text.lines().map(str::to_string).collect();
+            for ((_, number), here) in places.iter().filter(|((name, _), _)| name == file) {
+                here.iter().filter(|index| switched.contains(index)).copied().collect::<Vec<_>>().iter().for_each(|&index| {
+                    if switch::line(&lines[*number], &[(index + 1, &faults[index].after)]).is_none() {
+                        switched.remove(&index);
+                    }
+                });
+                let planted: Vec<_> = here
+                    .iter()
+                    .filter(|index| switched.contains(index))
+                    .map(|&index| (index + 1, faults[index].after.as_str()))
+                    .collect();
+                if !planted.is_empty() {
+                    lines[*number] = switch::line(&lines[*number], &planted).expect("each has the line's shape");
+                }
+            }
+            let mut text = lines.join("\n") + "\n";
+            if file == "runtime/src/lib.rs" {
+                text += switch::MODULE;
+            }
+            self.write(file, text.as_bytes());
+        }
+        places
+    }
+
+    /// Builds a test program and returns its path; or what the compiler said.
+    fn build(&self, target: &[String]) -> Result<PathBuf, String> {
+        let mut cargo = self.command(BUILD, Path::new("cargo"));
+        let output = cargo.args(["test", "--no-run"]).args(target).output().expect("cargo starts");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let program = said.lines().find_map(|line| line.trim().strip_prefix("Executable ")?.rsplit_once('(')?.1.strip_suffix(')'));
+        match program {
+            Some(program) if output.status.success() => Ok(self.copy.join(program)),
+            _ => Err(said),
+        }
+    }
+
+    /// A command in the copy that is ended, with all that it has started, after so long.
+    fn command(&self, within: Duration, program: &Path) -> Command {
+        let mut command = Command::new("timeout");
+        command.arg("--kill-after=5").arg(within.as_secs().to_string()).arg(program).current_dir(&self.copy);
+        command.env("CARGO_TARGET_DIR", &self.target).env("RUST_BACKTRACE", "0").env("CARGO_TERM_COLOR", "never");
+        command.env("CARGO_PROFILE_DEV_DEBUG", "0");
+        command.env("POSTROOM_STRESS_SECONDS", "2").env("POSTROOM_LEAK_SECONDS", "2").stdin(Stdio::null());
+        command
+    }
+
+    /// Runs the tests that a word names, with fault `number` (0: none).
+    fn run(&self, program: &Path, tests: &Tests, number: usize, within: Duration) -> Output {
+        let mut command = self.command(within, program);
+        command.current_dir(self.copy.join(if tests.word.starts_with("lib") { "runtime" } else { "tests" }));
+        command.args(tests.filter()).env("POSTROOM_FAULT", number.to_string()).output().expect("the tests start")
+    }
+
+    fn run_switched(&self, faults: &[Fault], switched: &BTreeSet<usize>, jobs: usize, tally: &mut Tally) {
+        let words: BTreeSet<&Tests> = switched.iter().flat_map(|&index| &faults[index].tests).collect();
+        let mut known = BTreeMap::new();
+        for tests in words {
+            let program = self.build(&tests.target()).expect("it has been built");
+            let began = Instant::now();
+            let output = self.run(&program, tests, 0, BUILD);
+            if let Err(wrong) = passed(&output) {
+                println!("without any fault `{}` does not pass: {wrong}", tests.word);
+                std::process::exit(1);
+            }
+            let within = SHORTEST_PATIENCE.max(began.elapsed() * PATIENCE);
+            known.insert(tests.word.as_str(), (program, within));
+        }
+        let (next, tally) = (AtomicUsize::new(0), Mutex::new(tally));
+        let order: Vec<usize> = switched.iter().copied().collect();
+        std::thread::scope(|scope| {
+            for _ in 0..jobs {
+                scope.spawn(|| {
+                    while let Some(&index) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let fault = &faults[index];
+                        let caught = fault.tests.iter().find_map(|tests| {
+                            let (program, within) = &known[tests.word.as_str()];
+                            judge(tests, &self.run(program, tests, index + 1, *within))
+                        });
+                        let verdict = caught.map_or(Verdict::Survived, Verdict::Caught);
+                        tally.lock().expect("no thread panics with the tally").note(fault, &verdict);
+                    }
+                });
+            }
+        });
+    }
+
+    /// Plants a fault that cannot be switched on, builds, runs, and takes it out.
+    fn run_alone(&self, index: usize, fault: &Fault, faults: &[Fault], switched: &BTreeSet<usize>) -> Verdict {
+        let path = self.copy.join(&fault.file);
+        let number = self.line_of(fault).expect("stale records are sorted out");
+        let original = fs::read_to_string(self.root.join(&fault.file)).expect("the file is readable");
+        let mut lines: Vec<&str> = original.lines().collect();
+        lines[number] = &fault.after;
+        fs::write(&path, lines.join("\n") + "\n").expect("the copy can be written");
+        let verdict = fault.tests.iter().find_map(|tests| match self.build(&tests.target()) {
+            Err(log) => {
+                let first = log.lines().find(|line| line.starts_with("error")).unwrap_or_default();
+                Some(Verdict::Stale(format!("does not build: {first}")))
+            }
+            Ok(program) => {
+                let mut command = self.command(Duration::from_secs(300), &program);
+                command.current_dir(self.copy.join(match tests.word.split('=').next() {
+                    Some("lib") => "runtime",
+                    Some("macros") => "macros",
+                    Some("models") => "tests/models",
+                    _ => "tests",
+                }));
+                let output = command.args(tests.filter()).output().expect("the tests start");
+                judge(tests, &output).map(Verdict::Caught)
+            }
+        });
+        let _ = index;
+        // As it was, with the faults in it that are switched on.
+        let mut still = switched.clone();
+        self.write_switched(faults, &mut still);
+        verdict.unwrap_or(Verdict::Survived)
+    }
+}
+
+/// Where the compiler found errors: files and lines, from zero.
+fn errors(log: &str) -> BTreeSet<(String, usize)> {
+    let places = log.split("\nerror").skip(1).flat_map(|error| error.lines().take_while(|line| !line.is_empty()));
+    let places = places.filter_map(|line| line.trim().strip_prefix("--> ").or_else(|| line.trim().strip_prefix("::: ")));
+    let parsed = places.filter_map(|place| {
+        let mut parts = place.split(':');
+        Some((parts.next()?.to_string(), parts.next()?.parse::<usize>().ok()? - 1))
+    });
+    parsed.collect()
+}
+
+/// What caught the fault, if anything did.
+fn judge(tests: &Tests, output: &Output) -> Option<String> {
+    if output.status.code().is_some_and(|code| TIMED_OUT.contains(&code)) {
+        return Some(format!("{} hangs", tests.word));
+    }
+    passed(output).err().map(|failed| format!("{}: {failed}", tests.word))
+}
+
+/// Which tests failed, if any did; none that ran is a failure, too.
+fn passed(output: &Output) -> Result<(), String> {
+    let said = String::from_utf8_lossy(&output.stdout);
+    if output.status.success() {
+        let ran = said.lines().any(|line| line.starts_with("test result: ok.") && !line.contains(" ok. 0 passed"));
+        return if ran { Ok(()) } else { Err("no test runs".to_string()) };
+    }
+    let failed: BTreeSet<&str> = said.lines().filter_map(|line| line.strip_prefix("    ")).filter(|line| !line.contains(' ')).collect();
+    let names: Vec<&str> = failed.into_iter().take(2).collect();
+    Err(if names.is_empty() { "aborts".to_string() } else { names.join(" ") })
+}
