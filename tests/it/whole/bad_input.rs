@@ -178,7 +178,7 @@ fn spawns_sends_and_calls_from_a_threads_last_moments_are_as_any_others() {
             for number in 0..300_u64 {
                 host.send(listener, number).unwrap();
             }
-            assert_eq!(answers.answer().wait(), Ok(42));
+            assert_eq!(answers.answer().timeout(Duration::from_secs(600)).wait(), Ok(42));
             let child = host.spawn_process(idle_for_ever()).named("late child").start().unwrap();
             let end = child.join();
             assert!(child.kill());
