@@ -31,7 +31,7 @@ impl Greeter {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let runtime = Runtime::new()?;
-    runtime.register::<Greeter>();
+    runtime.register_type::<Greeter>();
 
     // Whole numbers are converted where nothing is lost: the 2 is an `i32` here and a `u8` there.
     let pid = runtime.start("Greeter", "serve", payloads!["Hello", 2])?;

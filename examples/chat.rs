@@ -12,7 +12,7 @@ use std::error::Error;
 use std::panic;
 use std::time::Duration;
 
-use postroom::error::JoinError;
+use postroom::error::GroupError;
 use postroom::prelude::*;
 use postroom::{Bound, Overflow};
 
@@ -35,7 +35,7 @@ struct User {
 #[process]
 impl User {
     #[entry]
-    fn join(&mut self, ctx: &mut Context<Self>, rooms: Vec<&'static str>) -> Result<(), JoinError> {
+    fn join(&mut self, ctx: &mut Context<Self>, rooms: Vec<&'static str>) -> Result<(), GroupError> {
         for room in rooms {
             ctx.group(room).join(ctx.pid())?;
         }

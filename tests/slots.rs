@@ -22,7 +22,7 @@ fn two_workers() -> Runtime {
 
 /// A PID that is like `pid` but for what `change` does to its four parts.
 fn altered(pid: Pid, change: impl FnOnce(&mut [u64; 4])) -> Pid {
-    let mut parts = [pid.node().get(), pid.host().into(), pid.slot().into(), pid.generation()];
+    let mut parts = [pid.node().get(), pid.host_number().into(), pid.slot().into(), pid.generation()];
     change(&mut parts);
     format!("<{:x}.{}.{}.{}>", parts[0], parts[1], parts[2], parts[3]).parse().unwrap()
 }
@@ -63,7 +63,7 @@ fn a_send_to_a_pid_that_was_never_given_out_comes_back() {
             assert_eq!((refused.message, refused.reason), (5, SendFailure::Gone(pid)), "{pid}");
             assert!(!pid.is_alive() && !pid.kill() && !pid.stop() && !pid.cancel("no"));
             assert!(pid.info().is_none());
-            assert_eq!(pid.join().wait(), ExitReason::Gone);
+            assert_eq!(pid.join().wait(), ExitReason::NoProcess);
         }
         assert!(pid.is_alive());
     });
@@ -79,7 +79,7 @@ fn the_text_and_the_serde_forms_of_a_pid_parse_back() {
         let json = serde_json::to_string(&pid).unwrap();
         assert_eq!(json, format!("\"{pid}\""));
         assert_eq!(serde_json::from_str::<Pid>(&json).unwrap(), pid);
-        assert_eq!((pid.node(), pid.host()), (this_node(), runtime.number()));
+        assert_eq!((pid.node(), pid.host_number()), (this_node(), runtime.number()));
         assert_eq!(size_of::<Option<Pid>>(), 16);
         for text in ["", "<>", "<1.2.3>", "<0.0.0.1>", "<1.2.3.4.5>", "1.2.3.4", "<1.99999.3.4>", "<-1.2.3.4>"] {
             assert!(text.parse::<Pid>().is_err(), "{text}");
@@ -116,7 +116,7 @@ impl<'de> serde::Deserializer<'de> for Binary {
 fn the_binary_form_of_a_pid_without_a_node_is_refused() {
     let (node, host) = (7, 3);
     let pid = Pid::deserialize(Binary(node << 16 | host, 5)).unwrap();
-    assert_eq!((pid.node().get(), u64::from(pid.host())), (node, host));
+    assert_eq!((pid.node().get(), u64::from(pid.host_number())), (node, host));
     for place in [0, 1, host, u64::from(u16::MAX)] {
         let error = Pid::deserialize(Binary(place, 5)).unwrap_err();
         assert_eq!(error.to_string(), "a PID without a node", "{place}");

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use postroom::error::JoinError;
+use postroom::error::GroupError;
 use postroom::generic::Actor;
 use postroom::prelude::*;
 
@@ -42,7 +42,7 @@ impl Channels {
         self.0.iter()
     }
 
-    pub fn join<P: Actor>(&mut self, ctx: &Context<P>, channel: &[u8]) -> Result<(), JoinError> {
+    pub fn join<P: Actor>(&mut self, ctx: &Context<P>, channel: &[u8]) -> Result<(), GroupError> {
         if !self.0.contains(channel) {
             group(ctx, channel).join(ctx.pid())?;
             self.0.insert(channel.into());

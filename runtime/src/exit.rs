@@ -31,7 +31,7 @@ pub enum ExitReason {
     /// The connection to its node was lost.
     NodeLost,
     /// It had ended before; its reason was not kept.
-    Gone,
+    NoProcess,
 }
 
 const _: () = assert!(size_of::<ExitReason>() <= 32);
@@ -72,7 +72,7 @@ impl fmt::Display for ExitReason {
             Self::Panic(panic) => write!(f, "{panic}"),
             Self::Linked { pid, reason } => write!(f, "linked process {pid} ended: {reason}"),
             Self::NodeLost => f.write_str("its node was lost"),
-            Self::Gone => f.write_str("it had ended before"),
+            Self::NoProcess => f.write_str("it had ended before"),
         }
     }
 }

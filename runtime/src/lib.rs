@@ -36,7 +36,7 @@
 //!   mailbox.
 //! * Fail: [`Pid::link`] and [`Pid::monitor`] notify others ([`Exit`], [`Down`]); a
 //!   [`Supervisor`](supervision::Supervisor) restarts failed processes, and their addresses stay valid.
-//! * Find: names ([`Host::whereis`], [`Host::named`]), [`Group`], [`Topic`]; a [`Pool`] is many processes behind one
+//! * Find: names ([`Host::whereis`], [`Host::named_address`]), [`Group`], [`Topic`]; a [`Pool`] is many processes behind one
 //!   address.
 //! * Wait and block: any future can be awaited; blocking code goes into [`Context::blocking`] or [`block_in_place`];
 //!   [`Host::spawn_pinned`] gives a process its own thread, and its state need not be `Send`; [`Context::attach`]
@@ -156,8 +156,8 @@ pub mod error {
     pub use crate::actor::machine::upgrade::UpgradeError;
     pub use crate::actor::send::links::TopologyError;
     pub use crate::errors::{
-        AddressError, BadName, BuildError, Cycle, Elapsed, EntryError, JoinError, MessageError, NameError, SendFailure,
-        ShutdownError, StartError, WhereisError,
+        AddressError, BadName, BuildError, Cycle, Elapsed, EntryError, GroupError, MessageError, NameError,
+        SendFailure, ShutdownError, StartError, WhereisError,
     };
     pub use crate::exit::Panic;
     pub use crate::pid::ParsePidError;

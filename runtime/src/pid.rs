@@ -97,7 +97,7 @@ impl Pid {
 
     /// Returns the number of its host in that program.
     #[inline]
-    pub fn host(self) -> u16 {
+    pub fn host_number(self) -> u16 {
         (self.place.get() & ((1 << HOST_BITS) - 1)) as u16
     }
 
@@ -136,7 +136,7 @@ pub(crate) trait Resident: Sync {
 
 impl fmt::Display for Pid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "<{}.{}.{}.{}>", self.node(), self.host(), self.slot(), self.generation())
+        write!(f, "<{}.{}.{}.{}>", self.node(), self.host_number(), self.slot(), self.generation())
     }
 }
 
@@ -266,7 +266,10 @@ mod tests {
             [(1, 0, 0, 0), (0xffff_ffff_ffff, u16::MAX, (1 << SLOT_BITS) - 1, GENERATION_MASK), (77, 3, 4096, 1 << 35)]
         {
             let pid = Pid::new(NodeId::new(node).unwrap(), host, slot, generation);
-            assert_eq!((pid.node().get(), pid.host(), pid.slot(), pid.generation()), (node, host, slot, generation));
+            assert_eq!(
+                (pid.node().get(), pid.host_number(), pid.slot(), pid.generation()),
+                (node, host, slot, generation)
+            );
             assert_eq!(pid.to_string().parse(), Ok(pid));
         }
     }

@@ -114,7 +114,7 @@ pub(crate) const CASES: &[Case] = &[
     }),
     ("the factory of a type", "TypeStart", |hostile| {
         let (host, own) = (hostile.plain(), hostile.clone());
-        host.register_with("wild", move || {
+        host.register_type_with("wild", move || {
             own.strike();
             Mild
         });
@@ -123,7 +123,7 @@ pub(crate) const CASES: &[Case] = &[
     }),
     ("the drop of the factory of a type", "TypeDrop", |hostile| {
         let (host, fuse) = (hostile.plain(), Fuse(hostile.clone()));
-        host.register_with("wild", move || {
+        host.register_type_with("wild", move || {
             let _dropped_with_this = &fuse;
             Mild
         });

@@ -41,9 +41,9 @@ const DOORS: &[(&str, &[&str])] = &[
     ("api/builder.rs on_dead_letter", &["DeadLetterHook", "HookDrop"]),
     ("api/builder.rs on_stall", &["StallHook", "HookDrop"]),
     ("call/command.rs trait Command", &["ValueDrop"]),
-    ("api/by_name.rs register_pinned", &["TypeStart", "TypeDrop"]),
+    ("api/by_name.rs register_pinned_type", &["TypeStart", "TypeDrop"]),
     ("api/runtime.rs register_upgrade", &["UpgradeMake", "TypeDrop"]),
-    ("api/by_name.rs register_with", &["TypeStart", "TypeDrop"]),
+    ("api/by_name.rs register_type_with", &["TypeStart", "TypeDrop"]),
     ("engine/host/hooks.rs trait Hook", &["StartHook", "UndoHook", "CompleteHook", "HookDrop"]),
     // Trees and pools.
     ("pool/builder.rs by_hash", &["PoolKey"]),

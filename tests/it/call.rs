@@ -429,7 +429,7 @@ fn one_question_mark_does() {
         desk.pid().kill();
         desk.pid().join().wait();
         assert!(ask(desk).is_err());
-        assert_eq!(typed(desk), Err(CallError::Gone(ExitReason::Gone)));
+        assert_eq!(typed(desk), Err(CallError::Gone(ExitReason::NoProcess)));
     });
 }
 

@@ -90,7 +90,7 @@ fn an_unknown_node_is_a_typed_refusal_with_the_package() {
         let refused = runtime.send(far, 2_u64).unwrap_err();
         assert_eq!((refused.message, refused.reason), (2, SendFailure::UnknownNode(far)));
         assert!(!far.is_alive() && !far.kill() && !far.stop() && far.info().is_none());
-        assert_eq!(far.join().wait(), ExitReason::Gone);
+        assert_eq!(far.join().wait(), ExitReason::NoProcess);
     });
 }
 

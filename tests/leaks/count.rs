@@ -73,7 +73,7 @@ impl Count {
         check("processes found", self.processes.len(), 10);
         check("slots that are not free", all.program.slots, 10);
         // Each name has an address from here on, which lives as long as the host, whoever has the name.
-        let by_name = (0..NAMES).filter_map(|name| host.named::<Citizen>(format!("name-{name}")).ok());
+        let by_name = (0..NAMES).filter_map(|name| host.named_address::<Citizen>(format!("name-{name}")).ok());
         let by_name: BTreeSet<Pid> = by_name.map(Address::pid).collect();
         let names: Vec<Pid> = (0..NAMES).filter_map(|name| host.whereis(&format!("name-{name}"))).collect();
         check("names", all.directory.names, names.len());
@@ -81,7 +81,7 @@ impl Count {
         let members: Vec<Pid> = rooms.iter().flat_map(|room| room.members().to_vec()).collect();
         check("members", all.directory.members, members.len());
         let topics = (0..TOPICS).map(|topic| host.topic::<Tick>(format!("topic-{topic}")));
-        let topics: Vec<_> = topics.chain([host.events::<Tick>()]).collect();
+        let topics: Vec<_> = topics.chain([host.event_topic::<Tick>()]).collect();
         let subscribers: Vec<Pid> = topics.iter().flat_map(|topic| topic.subscribers().to_vec()).collect();
         check("subscribers", all.directory.subscribers, subscribers.len());
         check("timers", all.timers, 0);

@@ -346,7 +346,7 @@ impl World {
 
     /// An address that goes by a name is known from here on.
     fn know_pointing(&self, name: &str, dice: &mut Dice) {
-        if let Ok(address) = self.host.named::<Citizen>(name) {
+        if let Ok(address) = self.host.named_address::<Citizen>(name) {
             self.know(address.pid(), dice);
         }
     }

@@ -2,7 +2,7 @@
 //! with it. Such a PID comes out of a text, or from another program.
 
 use super::*;
-use postroom::error::{JoinError, TopologyError, UpgradeError};
+use postroom::error::{GroupError, TopologyError, UpgradeError};
 use postroom::routing::{Node, Receiver, Router};
 use postroom::{Mailbox, Package, Pool, Topic};
 use postroom_tests::face::{Log, until, watched};
@@ -60,7 +60,7 @@ impl Binds {
 fn forged(pid: Pid, other_host: u16) -> Vec<Pid> {
     // One that there is, one that was never given out, that of what has no host, and one of another node. (Any other
     // number may be that of another test's runtime, which may have been shut down: that is another answer.)
-    let hosts = [other_host, 40_000, u16::MAX].into_iter().filter(|host| *host != pid.host());
+    let hosts = [other_host, 40_000, u16::MAX].into_iter().filter(|host| *host != pid.host_number());
     let mut forged: Vec<Pid> = hosts.map(|host| altered(pid, |parts| parts[1] = host.into())).collect();
     forged.push(altered(pid, |parts| parts[0] ^= 1));
     forged
@@ -82,8 +82,11 @@ fn nothing_answers_to(runtime: &Runtime, pid: Pid) {
     let recipient = Recipient::<VictimHit, u32>::of(pid);
     assert!(gone(recipient.send(VictimHit {}).unwrap_err().reason));
     assert!(gone(runtime.block_on(recipient.call(VictimHit {}).send_async()).unwrap_err().reason));
-    assert_eq!(recipient.call(VictimHit {}).wait(), Err(CallError::Gone(ExitReason::Gone)));
-    assert_eq!(runtime.block_on(async { recipient.call(VictimHit {}).await }), Err(CallError::Gone(ExitReason::Gone)));
+    assert_eq!(recipient.call(VictimHit {}).wait(), Err(CallError::Gone(ExitReason::NoProcess)));
+    assert_eq!(
+        runtime.block_on(async { recipient.call(VictimHit {}).await }),
+        Err(CallError::Gone(ExitReason::NoProcess))
+    );
     let package = || Package::new(pid, Payload::new(VictimHit {}));
     assert!(gone(pid.deliver(package()).unwrap_err().reason));
     for station in [&runtime.host() as &dyn Receiver, &Node::this(), Router::of_program()] {
@@ -91,7 +94,7 @@ fn nothing_answers_to(runtime: &Runtime, pid: Pid) {
     }
     // Its life.
     assert!(!pid.is_alive() && !pid.stop() && !pid.cancel("no") && !pid.kill());
-    assert_eq!(pid.join().wait(), ExitReason::Gone);
+    assert_eq!(pid.join().wait(), ExitReason::NoProcess);
     assert!(pid.info().is_none() && pid.bindings().wait().is_none());
     assert!(runtime.address::<Victim>(pid).is_err());
     let upgraded = pid.upgrade(|victim: Victim| victim).wait();
@@ -100,7 +103,7 @@ fn nothing_answers_to(runtime: &Runtime, pid: Pid) {
     assert!(runtime.register_name("forged", pid).is_err());
     assert_eq!(runtime.whereis("forged"), None);
     let group = runtime.group("forged");
-    assert!(matches!(group.join(pid), Err(JoinError::Gone(_))));
+    assert!(matches!(group.join(pid), Err(GroupError::Gone(_))));
     assert!(group.subscribe(pid).is_err() && group.is_empty());
     let topic: Topic<u32> = runtime.topic("forged");
     assert!(topic.subscribe(pid).is_err());
@@ -111,7 +114,7 @@ fn nothing_answers_to(runtime: &Runtime, pid: Pid) {
     binds.monitor(pid).wait().unwrap();
     binds.link(pid).wait().unwrap();
     until(|| log.len() == 2);
-    let text = ExitReason::Gone;
+    let text = ExitReason::NoProcess;
     assert_eq!(log.all(), [format!("down {pid} {text}"), format!("exit {pid} {text}")]);
     assert_eq!(binds.pid().bindings().wait().unwrap().count(), 0);
     assert_eq!(pid.monitor(), Err(TopologyError::NoProcess(pid)));
@@ -144,7 +147,7 @@ fn a_pointing_pid_with_another_host_or_node_points_on_to_nobody() {
             .spawn(&runtime)
             .unwrap();
         let pool = Pool::fixed(1).spawn(&runtime, |spawn| spawn.of(Victim::default()).serve()).unwrap();
-        let named = runtime.named::<Victim>("victim").unwrap();
+        let named = runtime.named_address::<Victim>("victim").unwrap();
         let victim = runtime.spawn(Victim::default()).named("victim").serve().unwrap();
         for real in [tree.child_pid("victim").unwrap(), pool.pid(), named.pid()] {
             assert!(real.is_alias());

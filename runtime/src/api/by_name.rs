@@ -18,13 +18,17 @@ use std::panic::Location;
 impl Host {
     /// Registers `P` under its type name: such processes can be started by name, and sent messages by the names of
     /// their methods. Each starts as `P::default()`.
-    pub fn register<P: Migratable + Default>(self) {
-        self.register_with(P::NAME, P::default);
+    pub fn register_type<P: Migratable + Default>(self) {
+        self.register_type_with(P::NAME, P::default);
     }
 
     /// Registers `P` under `name`: such processes can be started by that name, and sent messages by the names of their
     /// methods. Each starts as the value of `make`.
-    pub fn register_with<P: Migratable>(self, name: impl Into<String>, make: impl Fn() -> P + Send + Sync + 'static) {
+    pub fn register_type_with<P: Migratable>(
+        self,
+        name: impl Into<String>,
+        make: impl Fn() -> P + Send + Sync + 'static,
+    ) {
         self.registry().add::<P>(name.into(), move |host, place, entry, inputs| {
             // Checked before `make` is called.
             let start = P::start_by_name(entry, inputs)?;
@@ -32,9 +36,9 @@ impl Host {
         });
     }
 
-    /// Like [`register_with`](Self::register_with), for processes with their own thread, on which `make` runs: see
+    /// Like [`register_type_with`](Self::register_type_with), for processes with their own thread, on which `make` runs: see
     /// [`Host::spawn_pinned`].
-    pub fn register_pinned<P: Actor>(self, name: impl Into<String>, make: impl Fn() -> P + Send + Sync + 'static) {
+    pub fn register_pinned_type<P: Actor>(self, name: impl Into<String>, make: impl Fn() -> P + Send + Sync + 'static) {
         let make = Arc::new(make);
         self.registry().add::<P>(name.into(), move |host, place, entry, inputs| {
             let (start, make) = (P::start_by_name(entry, inputs)?, make.clone());
@@ -80,7 +84,7 @@ impl Host {
     /// #     #[message] fn deposit(&mut self, amount: i64) -> i64 { self.balance += amount; self.balance }
     /// # }
     /// let runtime = Runtime::new()?;
-    /// runtime.register::<Account>();
+    /// runtime.register_type::<Account>();
     /// let account = runtime.start("Account", "serve", payloads![])?;
     /// runtime.send_to_method(account, "deposit", payloads![20])?;
     /// assert_eq!(runtime.address::<Account>(account)?.deposit(5).wait()?, 25);

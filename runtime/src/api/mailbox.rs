@@ -191,7 +191,7 @@ impl Mailbox {
                 continue;
             };
             if envelope.generation != self.pid.generation() {
-                used.token().dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::Gone);
+                used.token().dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::NoProcess);
                 continue;
             }
             if envelope.kind == NodeKind::Notice {

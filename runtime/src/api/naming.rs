@@ -6,7 +6,7 @@ use crate::actor::definition::context::Context;
 use crate::actor::handle::address::Address;
 use crate::actor::send::addressed::Addressed;
 use crate::actor::send::call::send;
-use crate::errors::{BadName, JoinError, NameError, SendError, SendFailure, WhereisError};
+use crate::errors::{BadName, GroupError, NameError, SendError, SendFailure, WhereisError};
 use crate::names::name::Name;
 use crate::pid::Pid;
 use crate::registry::group::Group;
@@ -73,7 +73,7 @@ impl Host {
     /// # #[process]
     /// # impl Printer { #[entry] fn serve(&mut self) {} #[message] fn print(&mut self) -> u32 { 7 } }
     /// let runtime = Runtime::new()?;
-    /// let printer: Address<Printer> = runtime.named("printer")?;
+    /// let printer: Address<Printer> = runtime.named_address("printer")?;
     /// let first = runtime.spawn(Printer).named("printer").serve()?;
     /// assert_eq!(printer.print().wait()?, 7);
     /// first.pid().kill();
@@ -85,7 +85,7 @@ impl Host {
     ///
     /// # Errors
     /// [`NameError`] if the name is empty or longer than 1,024 bytes.
-    pub fn named<P: Addressed + ?Sized>(self, name: impl Into<Arc<str>>) -> Result<Address<P>, BadName> {
+    pub fn named_address<P: Addressed + ?Sized>(self, name: impl Into<Arc<str>>) -> Result<Address<P>, BadName> {
         Ok(Address::new(self.scheduler().names.alias(&Name::new(name)?)))
     }
 
@@ -122,14 +122,14 @@ impl Host {
 
     /// Returns the topic without a name for events of type `E`, which [`publish`](Self::publish) and
     /// [`subscribe`](Self::subscribe) use.
-    pub fn events<E: Send + 'static>(self) -> Topic<E> {
+    pub fn event_topic<E: Send + 'static>(self) -> Topic<E> {
         Topic::of_type(self.topics())
     }
 
     /// Sends a copy of `event` to each subscriber of its type, and returns how many got it. Never waits: copies without
     /// room in a mailbox become dead letters.
     pub fn publish<E: Clone + Send + 'static>(self, event: E) -> usize {
-        self.events().publish(event)
+        self.event_topic().publish(event)
     }
 
     /// Subscribes a process to events of type `E` on this host. Returns whether it was not subscribed before.
@@ -140,13 +140,13 @@ impl Host {
     pub fn subscribe<E: Send + 'static>(
         self,
         subscriber: impl crate::actor::send::addressed::SendTo<E>,
-    ) -> Result<bool, JoinError> {
-        self.events::<E>().subscribe(subscriber)
+    ) -> Result<bool, GroupError> {
+        self.event_topic::<E>().subscribe(subscriber)
     }
 
     /// Ends a subscription to events of type `E`. Returns whether there was one.
     pub fn unsubscribe<E: Send + 'static>(self, subscriber: impl crate::actor::send::addressed::SendTo<E>) -> bool {
-        self.events::<E>().unsubscribe(subscriber)
+        self.event_topic::<E>().unsubscribe(subscriber)
     }
 }
 

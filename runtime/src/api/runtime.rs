@@ -164,10 +164,10 @@ impl Host {
     pub fn of(pid: Pid) -> Option<Self> {
         let pid = pid.resolve()?;
         let records = records().read().unwrap_or_else(PoisonError::into_inner);
-        let record = *records.get(&pid.host())?;
+        let record = *records.get(&pid.host_number())?;
         // While the lock is held, this life does not end.
         let host = Self::now(record);
-        (host.number == pid.host() && record.scheduler.config.node == pid.node()).then_some(host)
+        (host.number == pid.host_number() && record.scheduler.config.node == pid.node()).then_some(host)
     }
 
     /// Hands over the record of a host whose runtime is gone, to be reused when nothing is left of it.
@@ -376,7 +376,7 @@ impl Receiver for Host {
         if pid.node() != config.node {
             return Err(Undeliverable { package, reason: SendFailure::UnknownNode(pid) });
         }
-        let host = if pid.is_alias() { Self::of(pid).map(Self::number) } else { Some(pid.host()) };
+        let host = if pid.is_alias() { Self::of(pid).map(Self::number) } else { Some(pid.host_number()) };
         if host != Some(self.number) {
             return Err(Undeliverable { package, reason: SendFailure::UnknownHost(pid) });
         }

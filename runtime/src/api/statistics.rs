@@ -145,7 +145,7 @@ pub struct WatchdogStatistics {
 pub struct DirectoryStatistics {
     /// Registered names.
     pub names: usize,
-    /// Names with an address from [`Host::named`]; of those without a holder, at most 1,024.
+    /// Names with an address from [`Host::named_address`]; of those without a holder, at most 1,024.
     pub named_addresses: usize,
     /// Groups with members or subscribers.
     pub groups: usize,

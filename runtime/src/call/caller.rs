@@ -295,7 +295,7 @@ impl Caller {
         let error = match (ending(), seen) {
             (Some(reason), seen) => seen.ended(reason),
             // On a thread outside, which panics while it holds a package.
-            (None, Seen::No) => CallError::Gone(ExitReason::Gone),
+            (None, Seen::No) => CallError::Gone(ExitReason::NoProcess),
             (None, Seen::Opened) => CallError::Dropped,
         };
         self.fail(error);

@@ -13,7 +13,7 @@ pub(crate) mod stepping;
 pub(crate) mod words;
 
 pub use delivery::Delivery;
-pub use naming::{AddressError, BadName, JoinError, NameError, WhereisError};
+pub use naming::{AddressError, BadName, GroupError, NameError, WhereisError};
 pub use running::{BuildError, ShutdownError};
 pub use sending::{CallError, Cycle, MessageError, SendError, SendFailure};
 pub use starting::{EntryError, InitError, RunError, SpawnError, StartError};

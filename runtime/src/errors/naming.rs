@@ -47,7 +47,7 @@ pub enum NameError {
 /// The reason why a process did not become a member of a group, or a subscriber.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum JoinError {
+pub enum GroupError {
     /// The process has ended, or its PID was never given out in this program.
     #[error("{0} is no living process of this program")]
     Gone(Pid),

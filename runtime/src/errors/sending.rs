@@ -107,7 +107,7 @@ pub enum MessageError {
     /// The type of the process is not registered with this host.
     #[error(
         "{pid} is a `{process}`, a type that is not registered here, so that its messages have no names; register it with \
-         `runtime.register::<{process}>()`, or send the message as a value with `send`"
+         `runtime.register_type::<{process}>()`, or send the message as a value with `send`"
     )]
     Unregistered {
         /// The process.
@@ -260,7 +260,7 @@ impl<E> From<SendFailure> for CallError<E> {
             | SendFailure::UnknownNode(_)
             | SendFailure::UnknownHost(_)
             | SendFailure::UnknownName
-            | SendFailure::NoTimer(_) => Self::Gone(ExitReason::Gone),
+            | SendFailure::NoTimer(_) => Self::Gone(ExitReason::NoProcess),
         }
     }
 }

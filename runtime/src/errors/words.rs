@@ -24,7 +24,7 @@ pub(crate) fn list(names: &[String]) -> String {
 
 pub(super) fn are(names: &[String]) -> String {
     match names {
-        [] => "are none; register it with `runtime.register::<Type>()`".to_string(),
+        [] => "are none; register it with `runtime.register_type::<Type>()`".to_string(),
         [name] => format!("is `{name}`"),
         names => format!("are {}", list(names)),
     }

@@ -110,6 +110,6 @@ impl Cause for ExitReason {
     }
 
     fn gone() -> Self {
-        Self::Gone
+        Self::NoProcess
     }
 }

@@ -121,7 +121,7 @@ impl<K: LaneKey> PoolRouter<K> {
     pub(crate) fn close(&self) -> (Vec<Package>, Vec<Pid>) {
         let mut state = lock(&self.state);
         let now = state.no_earlier(self.now());
-        let left = state.plan.abandon(now, ExitReason::Gone);
+        let left = state.plan.abandon(now, ExitReason::NoProcess);
         state.plan.close();
         if let Some((_, key)) = state.alarm.take() {
             self.host.forget(key);
@@ -390,7 +390,7 @@ impl<K: LaneKey> PoolRouter<K> {
                 copies.into_iter().for_each(|(member, copy)| plan.spread(member, Package::from_parts(to, copy, None)));
             }),
             None if package.has_caller() => {
-                self.fail(package, DeadLetterReason::Ended, CallError::Gone(ExitReason::Gone));
+                self.fail(package, DeadLetterReason::Ended, CallError::Gone(ExitReason::NoProcess));
             }
             None => drop(package.into_parts()),
         }

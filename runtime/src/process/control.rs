@@ -75,7 +75,7 @@ impl Join {
 impl Drop for Join {
     fn drop(&mut self) {
         if let Some(waiter) = self.0.take() {
-            waiter.ended(&ExitReason::Gone, None);
+            waiter.ended(&ExitReason::NoProcess, None);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::group_table::{GroupKey, GroupTable, key, spread};
 use crate::actor::send::addressed::SendTo;
-use crate::errors::{BadName, JoinError};
+use crate::errors::{BadName, GroupError};
 use crate::exit::ExitReason;
 use crate::pid::Pid;
 use crate::sync::Arc;
@@ -53,8 +53,8 @@ impl Group {
     /// before. Costs a lock that some other groups share.
     ///
     /// # Errors
-    /// [`JoinError`] if the process has ended, or if the group's name is empty or longer than 1,024 bytes.
-    pub fn join(&self, member: impl Into<Pid>) -> Result<bool, JoinError> {
+    /// [`GroupError`] if the process has ended, or if the group's name is empty or longer than 1,024 bytes.
+    pub fn join(&self, member: impl Into<Pid>) -> Result<bool, GroupError> {
         self.rooms.join(self.key.as_ref().map_err(Clone::clone)?, member.into())
     }
 
@@ -99,9 +99,9 @@ impl Group {
     ///
     /// # Errors
     /// As [`join`](Self::join).
-    pub fn subscribe(&self, subscriber: impl SendTo<GroupEvent>) -> Result<Arc<[Pid]>, JoinError> {
+    pub fn subscribe(&self, subscriber: impl SendTo<GroupEvent>) -> Result<Arc<[Pid]>, GroupError> {
         let (key, pid) = (self.key.as_ref().map_err(Clone::clone)?, subscriber.target());
-        self.rooms.watch(key, pid.resolve().ok_or(JoinError::Gone(pid))?)
+        self.rooms.watch(key, pid.resolve().ok_or(GroupError::Gone(pid))?)
     }
 
     /// Ends a subscription; events in the mailbox stay. Returns whether there was one.

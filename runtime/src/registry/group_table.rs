@@ -12,7 +12,7 @@ use super::group::GroupEvent;
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, bring};
 use crate::engine::backpressure::congestion::{Manner, in_manner};
 use crate::env::chance::HashKeys;
-use crate::errors::{BadName, JoinError, SendFailure};
+use crate::errors::{BadName, GroupError, SendFailure};
 use crate::exit::ExitReason;
 use crate::links::registrations::{REGISTRATIONS, Registrant, Registration};
 use crate::mailbox::payload::Payload;
@@ -136,7 +136,7 @@ impl GroupTable {
         key: &GroupKey,
         pid: Pid,
         change: impl FnOnce(&mut Membership, &mut Notices) -> R,
-    ) -> Result<R, JoinError> {
+    ) -> Result<R, GroupError> {
         let mut shard = self.shard(key);
         let room = shard
             .entry(key.clone())
@@ -152,7 +152,7 @@ impl GroupTable {
     }
 
     /// Adds a membership of `pid`. Returns whether it was not a member.
-    pub(crate) fn join(&'static self, key: &GroupKey, pid: Pid) -> Result<bool, JoinError> {
+    pub(crate) fn join(&'static self, key: &GroupKey, pid: Pid) -> Result<bool, GroupError> {
         self.come(key, pid, |room, told| {
             let Some(person) = room.people.get_mut(&pid) else { return false };
             person.joins = person.joins.saturating_add(1);
@@ -165,7 +165,7 @@ impl GroupTable {
     }
 
     /// Makes `pid` a member, once. Returns whether it was not a member.
-    pub(crate) fn join_once(&'static self, key: &GroupKey, pid: Pid) -> Result<bool, JoinError> {
+    pub(crate) fn join_once(&'static self, key: &GroupKey, pid: Pid) -> Result<bool, GroupError> {
         self.come(key, pid, |room, _| {
             let Some(person) = room.people.get_mut(&pid) else { return false };
             room.list = None;
@@ -191,7 +191,7 @@ impl GroupTable {
     }
 
     /// Sends `watcher` each later change. Returns the members.
-    pub(crate) fn watch(&'static self, key: &GroupKey, watcher: Pid) -> Result<Arc<[Pid]>, JoinError> {
+    pub(crate) fn watch(&'static self, key: &GroupKey, watcher: Pid) -> Result<Arc<[Pid]>, GroupError> {
         self.come(key, watcher, |room, _| {
             room.watchers.insert(watcher);
             room.members()
@@ -262,11 +262,11 @@ impl Membership {
     }
 
     /// Adds an entry for `pid`, if it is alive and has none.
-    fn take_in(&mut self, pid: Pid) -> Result<(), JoinError> {
+    fn take_in(&mut self, pid: Pid) -> Result<(), GroupError> {
         if self.people.contains_key(&pid) {
-            return if lives(pid) { Ok(()) } else { Err(JoinError::Gone(pid)) };
+            return if lives(pid) { Ok(()) } else { Err(GroupError::Gone(pid)) };
         }
-        let seat = REGISTRATIONS.add(pid, self.registrant.clone(), lives).ok_or(JoinError::Gone(pid))?;
+        let seat = REGISTRATIONS.add(pid, self.registrant.clone(), lives).ok_or(GroupError::Gone(pid))?;
         self.people.insert(pid, Person { joins: 0, seat });
         Ok(())
     }

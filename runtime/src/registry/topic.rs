@@ -2,7 +2,7 @@
 
 use super::group_table::{GroupKey, GroupTable, key, spread};
 use crate::actor::send::addressed::SendTo;
-use crate::errors::{BadName, JoinError};
+use crate::errors::{BadName, GroupError};
 use crate::pid::Pid;
 use crate::sync::Arc;
 use std::any::{TypeId, type_name};
@@ -66,8 +66,8 @@ impl<E: Send + 'static> Topic<E> {
     /// subscribed before.
     ///
     /// # Errors
-    /// [`JoinError`] if the process has ended, or if the topic's name is empty or longer than 1,024 bytes.
-    pub fn subscribe(&self, subscriber: impl SendTo<E>) -> Result<bool, JoinError> {
+    /// [`GroupError`] if the process has ended, or if the topic's name is empty or longer than 1,024 bytes.
+    pub fn subscribe(&self, subscriber: impl SendTo<E>) -> Result<bool, GroupError> {
         self.rooms.join_once(self.key.as_ref().map_err(Clone::clone)?, subscriber.target())
     }
 

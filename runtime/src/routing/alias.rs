@@ -89,7 +89,7 @@ impl Alias {
 
 impl Drop for Alias {
     fn drop(&mut self) {
-        retire(self.0, &ExitReason::Gone);
+        retire(self.0, &ExitReason::NoProcess);
     }
 }
 
@@ -124,7 +124,7 @@ impl fmt::Debug for Alias {
 /// Returns the target of an alias; `None` if it was retired, belongs to another node or was never given out.
 pub(crate) fn behind(pid: Pid) -> Option<Arc<dyn AliasTarget>> {
     // An alias names no host: a PID parsed from text that does was never given out.
-    if !points_on_here(pid) || pid.host() != HOSTLESS {
+    if !points_on_here(pid) || pid.host_number() != HOSTLESS {
         return None;
     }
     let entry = place(pid.slot())?.read().unwrap_or_else(PoisonError::into_inner);
@@ -139,14 +139,14 @@ pub(crate) fn lives(pid: Pid) -> bool {
     }
     // Inspected in place: the last copy would be dropped by the caller, under its locks.
     let entry = place(pid.slot()).map(|place| place.read().unwrap_or_else(PoisonError::into_inner));
-    pid.host() == HOSTLESS && entry.is_some_and(|entry| entry.number == pid.number() && entry.behind.is_some())
+    pid.host_number() == HOSTLESS && entry.is_some_and(|entry| entry.number == pid.number() && entry.behind.is_some())
 }
 
 /// Returns the number of the host that the PID belongs to; for an alias also after it was retired, until its entry is
 /// reused.
 pub(crate) fn owner(pid: Pid) -> u16 {
     if !points_on_here(pid) {
-        return pid.host();
+        return pid.host_number();
     }
     let entry = place(pid.slot()).map(|place| place.read().unwrap_or_else(PoisonError::into_inner));
     entry.filter(|entry| entry.number == pid.number()).map_or(HOSTLESS, |entry| entry.owner)

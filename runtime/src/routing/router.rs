@@ -347,12 +347,12 @@ impl Receiver for Node {
         if pid.node() != self.0 {
             return Err(Undeliverable { package, reason: SendFailure::UnknownNode(pid) });
         }
-        if !hosts::is_known(pid.host()) {
+        if !hosts::is_known(pid.host_number()) {
             return Err(Undeliverable { package, reason: SendFailure::UnknownHost(pid) });
         }
         // A PID with another host than that of the process in its slot was never given out.
         let living = TABLE.slot(pid.slot()).filter(|slot| !pid.is_alias() && slot.living() == Some(pid.generation()));
-        if living.and_then(Resident::resident).is_some_and(|resident| resident.host() != pid.host()) {
+        if living.and_then(Resident::resident).is_some_and(|resident| resident.host_number() != pid.host_number()) {
             return Err(Undeliverable { package, reason: SendFailure::UnknownHost(pid) });
         }
         let (_, payload, caller) = package.into_parts();

@@ -431,7 +431,7 @@ fn addressed(package: Package, to: Pid) -> Package {
 impl Drop for ChildSlot {
     fn drop(&mut self) {
         tell(lock(&self.spawn));
-        self.empty(&ExitReason::Gone);
+        self.empty(&ExitReason::NoProcess);
     }
 }
 

@@ -68,7 +68,7 @@ impl ChildRegistry {
             begun.push(slot);
         }
         drop(names);
-        drop_entries(before.into_values(), &ExitReason::Gone);
+        drop_entries(before.into_values(), &ExitReason::NoProcess);
         begun
     }
 
@@ -96,7 +96,7 @@ impl ChildRegistry {
         let entry = if known { names.entries.remove(&slot.name) } else { None };
         drop(names);
         if let Some(entry) = entry {
-            entry.retire(&ExitReason::Gone);
+            entry.retire(&ExitReason::NoProcess);
         }
     }
 

@@ -159,7 +159,7 @@ impl Tree {
         };
         let add = Add { slot: slot.clone(), rules: spec.rules, start: spec.start };
         self.ask(add).inspect_err(|_| {
-            slot.shut(&ExitReason::Gone);
+            slot.shut(&ExitReason::NoProcess);
             self.registry.remove(&slot);
         })?;
         Ok(pid)

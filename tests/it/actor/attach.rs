@@ -378,7 +378,7 @@ fn a_stream_that_panics_ends_its_process_alone() {
         let other = runtime.spawn(Sync::default()).serve(stream::empty().boxed()).unwrap();
         let panics = stream::poll_fn(|_| -> Poll<Option<Item>> { panic!("this panic is meant to be") });
         let process = runtime.spawn(Sync::default()).serve(panics.boxed()).unwrap();
-        assert!(matches!(process.pid().join().wait(), ExitReason::Panic(_) | ExitReason::Gone));
+        assert!(matches!(process.pid().join().wait(), ExitReason::Panic(_) | ExitReason::NoProcess));
         other.note(1).wait().unwrap();
     });
 }

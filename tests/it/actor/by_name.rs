@@ -97,7 +97,7 @@ fn from_json(runtime: &Runtime, entry: &str, inputs: &str) -> Result<String, Str
 
 fn with_accounts(body: impl FnOnce(&Runtime) + Send + 'static) {
     with_runtime(|runtime| {
-        runtime.register::<Account>();
+        runtime.register_type::<Account>();
         body(runtime);
     });
 }
@@ -130,11 +130,11 @@ fn an_async_entry_is_started_too() {
 #[test]
 fn a_factory_says_how_the_state_is_made_and_a_name_may_be_any_text() {
     with_runtime(|runtime| {
-        runtime.register_with("savings account", || Account { seen: vec!["made".to_string()] });
+        runtime.register_type_with("savings account", || Account { seen: vec!["made".to_string()] });
         let pid = runtime.start("savings account", "serve", payloads![5]).unwrap();
         assert_eq!(runtime.address::<Account>(pid).unwrap().seen().wait().unwrap(), ["made", "5", "asked"]);
         // The later registration counts.
-        runtime.register_with("savings account", || Account { seen: vec!["anew".to_string()] });
+        runtime.register_type_with("savings account", || Account { seen: vec!["anew".to_string()] });
         let pid = runtime.start("savings account", "nothing", payloads![]).unwrap();
         assert_eq!(runtime.address::<Account>(pid).unwrap().seen().wait().unwrap(), ["anew", "nothing", "asked"]);
     });
@@ -153,7 +153,7 @@ fn a_name_given_to_the_type_is_the_one_it_is_registered_under() {
     }
 
     with_runtime(|runtime| {
-        runtime.register::<Renamed>();
+        runtime.register_type::<Renamed>();
         assert_eq!(
             runtime.start("Konto", "serve", payloads![]).unwrap().info().map(|info| info.process),
             Some("Konto")
@@ -217,10 +217,10 @@ fn an_unknown_type_is_refused_with_those_there_are() {
         let none = runtime.start("Account", "serve", payloads![1]).unwrap_err();
         assert_eq!(
             none.to_string(),
-            "no process type `Account` is registered; there are none; register it with `runtime.register::<Type>()`"
+            "no process type `Account` is registered; there are none; register it with `runtime.register_type::<Type>()`"
         );
-        runtime.register::<Account>();
-        runtime.register_with("Counter", Account::default);
+        runtime.register_type::<Account>();
+        runtime.register_type_with("Counter", Account::default);
         let near = runtime.start("Acount", "serve", payloads![1]).unwrap_err();
         assert_eq!(
             near.to_string(),
@@ -383,7 +383,7 @@ fn an_entry_that_fails_or_panics_is_the_starters_error() {
 fn nothing_is_made_for_a_start_that_is_refused_and_a_panic_of_the_factory_is_told() {
     static MADE: AtomicUsize = AtomicUsize::new(0);
     with_runtime(|runtime| {
-        runtime.register_with("Account", || {
+        runtime.register_type_with("Account", || {
             MADE.fetch_add(1, Ordering::Relaxed);
             Account::default()
         });
@@ -395,7 +395,7 @@ fn nothing_is_made_for_a_start_that_is_refused_and_a_panic_of_the_factory_is_tol
         assert!(runtime.start("Account", "serve", payloads![1]).is_ok());
         assert_eq!(MADE.load(Ordering::Relaxed), 1);
 
-        runtime.register_with("Broken", || -> Account { panic!("in the factory") });
+        runtime.register_type_with("Broken", || -> Account { panic!("in the factory") });
         match runtime.start("Broken", "serve", payloads![1]) {
             Err(StartError::Spawn(SpawnError::Init(InitError::Panicked(panic)))) => {
                 assert_eq!(panic.message, "in the factory")
@@ -409,8 +409,8 @@ fn nothing_is_made_for_a_start_that_is_refused_and_a_panic_of_the_factory_is_tol
 fn a_factory_may_register_and_start_others() {
     with_runtime(|runtime| {
         let host = runtime.host();
-        runtime.register_with("Outer", move || {
-            host.register::<Account>();
+        runtime.register_type_with("Outer", move || {
+            host.register_type::<Account>();
             host.start("Account", "serve", payloads![1]).unwrap();
             Account::default()
         });
@@ -423,7 +423,7 @@ fn a_factory_may_register_and_start_others() {
 fn a_start_after_the_shutdown_is_refused() {
     watched(|| {
         let runtime = builder().build().unwrap();
-        runtime.register::<Account>();
+        runtime.register_type::<Account>();
         let host = runtime.host();
         drop(runtime);
         let refused = host.start("Account", "serve", payloads![1]).unwrap_err();
@@ -446,7 +446,7 @@ fn an_input_that_borrows_for_ever_is_taken_as_a_value_and_not_from_json() {
         }
     }
     with_runtime(|runtime| {
-        runtime.register::<Guest>();
+        runtime.register_type::<Guest>();
         let inputs = payloads![vec!["kitchen", "garden"], Some("Ada")];
         assert!(runtime.start("Guest", "join", inputs).is_ok());
         let refused = entry_error(runtime.start_json("Guest", "join", r#"[["kitchen", "garden"], "Ada"]"#));

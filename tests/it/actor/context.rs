@@ -277,7 +277,7 @@ impl Worker {
         ctx.call(from.fail(how)).then(|this, answer, _| match answer {
             Err(CallError::Failed(error)) => this.log.add(error),
             Err(CallError::Died(ExitReason::Panic(panic))) => this.log.add(panic.message.clone()),
-            Err(CallError::Gone(ExitReason::Gone)) => this.log.add("gone".to_string()),
+            Err(CallError::Gone(ExitReason::NoProcess)) => this.log.add("gone".to_string()),
             other => this.log.add(format!("{other:?}")),
         });
     }
@@ -366,7 +366,7 @@ fn worker(runtime: &Runtime) -> (Address<Worker>, Log<String>) {
 fn a_sync_entry_may_end_its_process_at_once() {
     with_runtime(|runtime| {
         let address = runtime.spawn(Worker::default()).begin_and_stop().unwrap();
-        assert!([ExitReason::Normal, ExitReason::Gone].contains(&address.pid().join().wait()));
+        assert!([ExitReason::Normal, ExitReason::NoProcess].contains(&address.pid().join().wait()));
     });
 }
 

@@ -524,7 +524,7 @@ fn a_process_that_reports_its_errors_lives_on() {
 #[test]
 fn an_entry_is_there_if_its_condition_holds() {
     let runtime = Runtime::new().unwrap();
-    runtime.register_with("Patient", || Patient(0));
+    runtime.register_type_with("Patient", || Patient(0));
     let started = runtime.start("Patient", "open", payloads![5_u32]).unwrap();
     assert_eq!(runtime.address::<Patient>(started).unwrap().number().wait(), Ok(5));
     assert!(runtime.start("Patient", "open", payloads!["text".to_string()]).is_err());

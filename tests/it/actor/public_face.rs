@@ -298,9 +298,9 @@ fn what_is_sent_to_a_process_that_has_ended_comes_back() {
         assert_eq!((refused.message.amount, refused.reason), (7, postroom::error::SendFailure::Gone(address.pid())));
         let refused = runtime.send(address.pid(), AccountDeposit { amount: 8 }).unwrap_err();
         assert_eq!(refused.message.amount, 8);
-        assert_eq!(address.balance().wait(), Err(CallError::Gone(ExitReason::Gone)));
-        assert_eq!(runtime.block_on(address.balance().into_future()), Err(CallError::Gone(ExitReason::Gone)));
-        assert_eq!(address.pid().join().wait(), ExitReason::Gone);
+        assert_eq!(address.balance().wait(), Err(CallError::Gone(ExitReason::NoProcess)));
+        assert_eq!(runtime.block_on(address.balance().into_future()), Err(CallError::Gone(ExitReason::NoProcess)));
+        assert_eq!(address.pid().join().wait(), ExitReason::NoProcess);
         assert!(!address.pid().stop() && !address.pid().cancel("x") && !address.pid().kill());
     });
 }
@@ -366,7 +366,7 @@ fn runtimes_of_one_program_call_each_other() {
         let (one, two) = (builder().name("one").build().unwrap(), builder().name("two").build().unwrap());
         let there = two.spawn(account(0)).serve(42).unwrap();
         let here = one.spawn(account(0)).serve(1).unwrap();
-        assert_ne!(here.pid().host(), there.pid().host());
+        assert_ne!(here.pid().host_number(), there.pid().host_number());
         assert_eq!(here.fetch(there).wait(), Ok(42));
         assert_eq!(there.fetch(here).wait(), Ok(1));
         one.send(there.pid(), AccountDeposit { amount: 1 }).unwrap();

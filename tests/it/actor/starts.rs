@@ -290,7 +290,7 @@ fn a_hook_that_panics_is_contained() {
                 out.done();
                 Ok(())
             }));
-            assert!(matches!(end.start().unwrap().join().wait(), ExitReason::Normal | ExitReason::Gone));
+            assert!(matches!(end.start().unwrap().join().wait(), ExitReason::Normal | ExitReason::NoProcess));
         }
     });
 }

@@ -281,7 +281,7 @@ fn a_transfer_in_doubt_stays_in_doubt_while_the_account_cannot_be_asked() {
             (runtime.spawn(Account::default()).serve(OPENING).unwrap(), Vault::of(OPENING, [Fault::PanicAfter]));
         let open = || runtime.spawn(Branch(vault.clone())).named("other").serve().unwrap();
         let over = open().pid().join();
-        let to: Address<Branch> = runtime.named("other").unwrap();
+        let to: Address<Branch> = runtime.named_address("other").unwrap();
         let transfer = runtime.spawn(Transfer { from: one.narrow(), to: to.narrow() }).run(1, 30).unwrap();
         over.wait();
         let steps = || transfer.pid().info().map(|info| info.steps);

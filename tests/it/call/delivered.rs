@@ -196,7 +196,7 @@ fn a_call_that_is_still_in_the_mailbox_when_the_process_ends_has_not_been_delive
         }
         assert_eq!(begun.all(), ["block"]);
         desk.pid().join().wait();
-        assert_eq!(checked(desk.count().wait(), Delivery::NotDelivered, false), CallError::Gone(ExitReason::Gone));
+        assert_eq!(checked(desk.count().wait(), Delivery::NotDelivered, false), CallError::Gone(ExitReason::NoProcess));
         let refused = desk.count().send().unwrap_err();
         assert_eq!((refused.reason, refused.delivery()), (SendFailure::Gone(desk.pid()), Delivery::NotDelivered));
     });
@@ -347,7 +347,7 @@ fn a_call_that_a_shutdown_throws_away_has_not_been_delivered_and_a_later_one_is_
         let child: Address<Till> = tree.child("till").unwrap();
         drop(tree);
         let pool = Pool::fixed(1).spawn(&runtime, |spawn| spawn.of(Till::default()).serve()).unwrap().address();
-        let named: Address<Till> = runtime.named("till").unwrap();
+        let named: Address<Till> = runtime.named_address("till").unwrap();
         let waiting = asking(desk.count());
         until(|| desk.pid().info().is_some_and(|info| info.mailbox == 1));
         runtime.shutdown().unwrap();

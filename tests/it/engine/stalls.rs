@@ -192,7 +192,7 @@ fn is_moved_in_time(workers: usize) -> bool {
         Ok(())
     });
     let end = runtime.spawn_process(blocker).start().unwrap().join();
-    assert!(matches!(end.wait(), ExitReason::Normal | ExitReason::Gone));
+    assert!(matches!(end.wait(), ExitReason::Normal | ExitReason::NoProcess));
     // The monitor counts what it has moved after it has.
     eventually(|| runtime.statistics().watchdog.moved > 0);
     let statistics = runtime.statistics();
@@ -217,7 +217,7 @@ fn those_that_a_stuck_step_floods_run_elsewhere() {
             Ok(())
         });
         let end = runtime.spawn_process(flooding).start().unwrap().join();
-        assert!(matches!(end.wait(), ExitReason::Normal | ExitReason::Gone));
+        assert!(matches!(end.wait(), ExitReason::Normal | ExitReason::NoProcess));
         assert_eq!(heard.load(SeqCst), 2_000);
         // It has been; so have others, if the machine has put their thread aside in a step.
         assert!(runtime.statistics().watchdog.taken_over >= 1);

@@ -19,7 +19,9 @@ fn the_end_of_a_monitored_child_is_told_however_soon_it_comes() {
         for (begin, is_normal) in [(Begin::EndAtOnce, true), (Begin::Run, true), (Begin::RunAndFail, false)] {
             let children = parent.spawn_many(500, Bound::Monitored, begin).wait().unwrap();
             let mut downs: Vec<_> = children.iter().map(|_| told.down()).collect();
-            assert!(downs.iter().all(|down| down.reason.is_normal() == is_normal && down.reason != ExitReason::Gone));
+            assert!(
+                downs.iter().all(|down| down.reason.is_normal() == is_normal && down.reason != ExitReason::NoProcess)
+            );
             downs.sort_by_key(|down| down.pid);
             let mut children = children;
             children.sort();

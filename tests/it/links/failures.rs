@@ -130,7 +130,7 @@ fn a_link_to_what_is_gone_fails_with_it() {
         gone.join().wait();
         let end = one.pid().join();
         one.link(gone).send().unwrap();
-        let linked = ExitReason::Linked { pid: gone, reason: ExitReason::Gone.into() };
+        let linked = ExitReason::Linked { pid: gone, reason: ExitReason::NoProcess.into() };
         assert_eq!(end.wait_timeout(LONG), Some(linked));
     });
 }
@@ -226,7 +226,7 @@ fn a_link_to_a_process_of_an_unknown_node_fails_as_one_to_what_is_gone() {
         let far: Pid = "<54321.1.7.3>".parse().unwrap();
         let end = one.pid().join();
         one.link(far).send().unwrap();
-        let linked = ExitReason::Linked { pid: far, reason: ExitReason::Gone.into() };
+        let linked = ExitReason::Linked { pid: far, reason: ExitReason::NoProcess.into() };
         assert_eq!(end.wait_timeout(LONG), Some(linked));
     });
 }

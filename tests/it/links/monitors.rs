@@ -52,7 +52,7 @@ fn the_end_of_what_is_gone_is_told_at_once() {
         gone.join().wait();
         let monitor = watcher.watch(gone).wait().unwrap();
         let down = told.down();
-        assert_eq!((down.pid, down.monitor, down.reason), (gone, monitor, ExitReason::Gone));
+        assert_eq!((down.pid, down.monitor, down.reason), (gone, monitor, ExitReason::NoProcess));
         assert_eq!(watcher.pid().bindings().wait().unwrap().count(), 0);
     });
 }
@@ -64,7 +64,7 @@ fn a_process_of_an_unknown_node_is_gone() {
         let far: Pid = "<54321.1.7.3>".parse().unwrap();
         watcher.watch(far).wait().unwrap();
         let down = told.down();
-        assert_eq!((down.pid, down.reason), (far, ExitReason::Gone));
+        assert_eq!((down.pid, down.reason), (far, ExitReason::NoProcess));
     });
 }
 

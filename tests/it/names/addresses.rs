@@ -1,7 +1,7 @@
 //! Addresses that go by a name: they serve whoever holds it, outlive holders, and do not pile up.
 
 use postroom::Mailbox;
-use postroom::error::{BadName, JoinError, NameError, SendFailure};
+use postroom::error::{BadName, GroupError, NameError, SendFailure};
 use postroom::prelude::*;
 use postroom_tests::face::{until, watched, with_runtime};
 use std::sync::Arc;
@@ -46,16 +46,16 @@ fn end(pid: Pid) {
 #[test]
 fn an_address_by_name_serves_one_holder_after_the_other() {
     with_runtime(|runtime| {
-        let by_name = runtime.named::<Account>("acct").unwrap();
+        let by_name = runtime.named_address::<Account>("acct").unwrap();
         assert!(by_name.pid().is_alias() && !by_name.pid().is_alive());
         for number in 0..3 {
             let refused = by_name.note(1).send().unwrap_err();
             assert_eq!(refused.reason, SendFailure::UnknownName);
-            assert_eq!(by_name.number().wait(), Err(CallError::Gone(ExitReason::Gone)));
+            assert_eq!(by_name.number().wait(), Err(CallError::Gone(ExitReason::NoProcess)));
             let holder = account(runtime, "acct", number);
             assert_eq!(by_name.number().wait(), Ok(number));
             assert_eq!(by_name.pid().info().map(|info| info.pid), Some(holder.pid()));
-            assert_eq!(runtime.named::<Account>("acct"), Ok(by_name));
+            assert_eq!(runtime.named_address::<Account>("acct"), Ok(by_name));
             assert_eq!(runtime.address::<Account>(by_name.pid()), Ok(by_name));
             // What is done to the PID is done to the holder.
             let ended = by_name.pid().join();
@@ -68,7 +68,7 @@ fn an_address_by_name_serves_one_holder_after_the_other() {
             (statistics.directory.names, statistics.directory.named_addresses, statistics.directory.memberships),
             (0, 1, 0)
         );
-        assert_eq!(runtime.named::<Account>(""), Err(BadName::Empty));
+        assert_eq!(runtime.named_address::<Account>(""), Err(BadName::Empty));
     });
 }
 
@@ -82,7 +82,7 @@ fn the_type_of_an_address_by_name_is_checked_at_delivery() {
         fn serve(&mut self) {}
     }
     with_runtime(|runtime| {
-        let by_name = runtime.named::<Account>("acct").unwrap();
+        let by_name = runtime.named_address::<Account>("acct").unwrap();
         runtime.spawn(Other).named("acct").serve().unwrap();
         assert_eq!(by_name.number().wait(), Err(CallError::Unhandled));
     });
@@ -92,27 +92,27 @@ fn the_type_of_an_address_by_name_is_checked_at_delivery() {
 #[test]
 fn addresses_of_names_that_nobody_holds_do_not_pile_up() {
     with_runtime(|runtime| {
-        let held = runtime.named::<Account>("held").unwrap();
+        let held = runtime.named_address::<Account>("held").unwrap();
         account(runtime, "held", 1);
-        let first = runtime.named::<Account>("first").unwrap();
-        let second = runtime.named::<Account>("second").unwrap();
+        let first = runtime.named_address::<Account>("first").unwrap();
+        let second = runtime.named_address::<Account>("second").unwrap();
         // Held for a while: it falls free again after the second.
         end(account(runtime, "first", 2).pid());
         for number in 0..KEPT - 1 {
-            runtime.named::<Account>(format!("free {number}")).unwrap();
+            runtime.named_address::<Account>(format!("free {number}")).unwrap();
         }
         assert_eq!(runtime.statistics().directory.named_addresses, KEPT + 1);
         // The second has been retired, and is not what is asked for now.
         account(runtime, "second", 3);
         let refused = second.note(1).send().unwrap_err();
         assert_eq!(refused.reason, SendFailure::Gone(second.pid()));
-        let anew = runtime.named::<Account>("second").unwrap();
+        let anew = runtime.named_address::<Account>("second").unwrap();
         assert_ne!(anew, second);
         assert_eq!(anew.number().wait(), Ok(3));
         account(runtime, "first", 4);
         assert_eq!((first.number().wait(), held.number().wait()), (Ok(4), Ok(1)));
         for number in 0..3 * KEPT {
-            runtime.named::<Account>(format!("more {number}")).unwrap();
+            runtime.named_address::<Account>(format!("more {number}")).unwrap();
         }
         assert_eq!(runtime.statistics().directory.named_addresses, KEPT + 3);
         assert_eq!([held, first, anew].map(|by_name| by_name.number().wait()), [Ok(1), Ok(4), Ok(3)]);
@@ -123,7 +123,7 @@ fn addresses_of_names_that_nobody_holds_do_not_pile_up() {
 fn what_points_on_can_be_a_member_and_have_names_until_it_is_retired() {
     with_runtime(|runtime| {
         let (room, mut mailbox) = (runtime.group("room"), Mailbox::new().unwrap());
-        let by_name = runtime.named::<Account>("acct").unwrap();
+        let by_name = runtime.named_address::<Account>("acct").unwrap();
         assert_eq!(room.join(by_name), Ok(true));
         assert_eq!(runtime.register_name("alias", by_name), Ok(()));
         room.subscribe(mailbox.pid()).unwrap();
@@ -142,16 +142,16 @@ fn what_points_on_can_be_a_member_and_have_names_until_it_is_retired() {
             end(holder.pid());
         }
         // Nobody has the name, so there is nobody who could hear of changes.
-        assert_eq!(room.subscribe(by_name.pid()), Err(JoinError::Gone(by_name.pid())));
+        assert_eq!(room.subscribe(by_name.pid()), Err(GroupError::Gone(by_name.pid())));
         assert!(mailbox.try_receive().is_none());
         for number in 0..KEPT {
-            runtime.named::<Account>(format!("free {number}")).unwrap();
+            runtime.named_address::<Account>(format!("free {number}")).unwrap();
         }
         let left = mailbox.try_receive().expect("told when it was retired").take::<GroupEvent>().unwrap();
-        let reason = Some(ExitReason::Gone);
+        let reason = Some(ExitReason::NoProcess);
         assert_eq!(left, GroupEvent::Left { group: "room".into(), pid: by_name.pid(), reason });
         assert_eq!((runtime.whereis("alias"), room.len(), events.subscribers().len()), (None, 0, 0));
-        assert_eq!(room.join(by_name), Err(JoinError::Gone(by_name.pid())));
+        assert_eq!(room.join(by_name), Err(GroupError::Gone(by_name.pid())));
         let gone = NameError::Gone { name: "alias".to_string(), pid: by_name.pid() };
         assert_eq!(runtime.register_name("alias", by_name), Err(gone));
         drop(mailbox);
@@ -163,11 +163,11 @@ fn what_points_on_can_be_a_member_and_have_names_until_it_is_retired() {
 #[test]
 fn a_ring_of_names_is_no_process_and_hangs_nobody() {
     with_runtime(|runtime| {
-        let [one, other] = ["one", "other"].map(|name| runtime.named::<Account>(name).unwrap());
+        let [one, other] = ["one", "other"].map(|name| runtime.named_address::<Account>(name).unwrap());
         runtime.register_name("one", other).unwrap();
         runtime.register_name("other", one).unwrap();
         assert!(one.note(1).send().is_err() && !one.pid().is_alive());
-        assert_eq!(one.number().wait(), Err(CallError::Gone(ExitReason::Gone)));
+        assert_eq!(one.number().wait(), Err(CallError::Gone(ExitReason::NoProcess)));
         assert!(runtime.unregister_name("one").is_some());
         account(runtime, "one", 7);
         assert_eq!(other.number().wait(), Ok(7));
@@ -180,7 +180,7 @@ fn a_host_that_goes_down_retires_its_addresses() {
         let runtime = postroom_tests::face::builder().build().unwrap();
         let host = runtime.host();
         let mailbox = Mailbox::new().unwrap();
-        let by_name = runtime.named::<Account>("acct").unwrap();
+        let by_name = runtime.named_address::<Account>("acct").unwrap();
         runtime.register_name("acct", mailbox.pid()).unwrap();
         assert!(by_name.pid().is_alive());
         runtime.shutdown().unwrap();
@@ -197,7 +197,7 @@ fn what_is_sent_by_name_while_holders_change_is_handled_or_accounted_for() {
         let (builder, dead) = postroom_tests::face::with_dead_letters();
         let runtime = Arc::new(builder.build().unwrap());
         let (seen, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-        let by_name = runtime.named::<Account>("acct").unwrap();
+        let by_name = runtime.named_address::<Account>("acct").unwrap();
         let senders: Vec<_> = (0..3)
             .map(|_| {
                 let over = over.clone();

@@ -63,8 +63,8 @@ fn stopping_a_pool_finishes_what_it_took_and_refuses_what_comes_later() {
         workers.stop();
         let refused = address.echo(9).send().unwrap_err();
         assert_eq!(refused.reason, SendFailure::Gone(workers.pid()));
-        assert_eq!(address.echo(9).wait(), Err(CallError::Gone(ExitReason::Gone)));
-        assert_eq!(address.note(9).wait(), Err(CallError::Gone(ExitReason::Gone)));
+        assert_eq!(address.echo(9).wait(), Err(CallError::Gone(ExitReason::NoProcess)));
+        assert_eq!(address.note(9).wait(), Err(CallError::Gone(ExitReason::NoProcess)));
         assert_eq!((workers.statistics().accepted, workers.statistics().refused), (6, 3));
         gate.open();
         for (value, call) in calls.into_iter().enumerate() {
@@ -171,7 +171,7 @@ fn a_shutdown_ends_a_pool_and_its_members_and_tells_those_that_wait() {
         // One that is handed to a member that has ended by then learns no more than that.
         let were_in_line = |answer: &Result<_, CallError>| match answer {
             Err(CallError::Died(ExitReason::Shutdown)) => false,
-            Err(CallError::Gone(ExitReason::Shutdown | ExitReason::Gone)) => true,
+            Err(CallError::Gone(ExitReason::Shutdown | ExitReason::NoProcess)) => true,
             other => panic!("{other:?}"),
         };
         assert_eq!(answers.iter().filter(|answer| were_in_line(answer)).count(), 2, "{answers:?}");

@@ -28,7 +28,7 @@ fn is_gone(runtime: &Runtime, pid: Pid) {
     let refused = runtime.send(pid, 5_u64).unwrap_err();
     assert_eq!((refused.message, refused.reason), (5, postroom::error::SendFailure::Gone(pid)));
     assert!(!pid.kill() && !pid.stop() && !pid.cancel("late"));
-    assert_eq!(pid.join().wait(), ExitReason::Gone);
+    assert_eq!(pid.join().wait(), ExitReason::NoProcess);
 }
 
 #[test]
@@ -384,7 +384,7 @@ fn a_join_is_answered_when_the_state_is_dropped_the_name_free_and_the_pid_unrout
             let (reason, was_dropped, name) = waits.join().unwrap();
             assert!(was_dropped, "the late one was told before the state was dropped");
             assert_eq!(name, None);
-            assert!(matches!(reason, ExitReason::Killed | ExitReason::Gone), "{reason}");
+            assert!(matches!(reason, ExitReason::Killed | ExitReason::NoProcess), "{reason}");
         }
     });
 }

@@ -45,7 +45,7 @@ fn five_steps_with_one_command_each_then_done_are_six_steps_and_success() {
             Ok(())
         });
         let pid = runtime.spawn_process(process).start().unwrap();
-        assert!(matches!(pid.join().wait(), ExitReason::Normal | ExitReason::Gone));
+        assert!(matches!(pid.join().wait(), ExitReason::Normal | ExitReason::NoProcess));
         assert_eq!(steps.load(SeqCst), 6);
         assert_eq!(*answers.lock().unwrap(), [(100, 0), (101, 10), (102, 20), (103, 30), (104, 40)]);
     });
@@ -81,7 +81,7 @@ fn ten_processes_with_a_hundred_yields_each_complete_once() {
                 runtime.spawn_process(process).start().unwrap().join()
             })
             .collect();
-        ends.into_iter().for_each(|end| assert!(matches!(end.wait(), ExitReason::Normal | ExitReason::Gone)));
+        ends.into_iter().for_each(|end| assert!(matches!(end.wait(), ExitReason::Normal | ExitReason::NoProcess)));
         assert_eq!((answers.load(SeqCst), closes.load(SeqCst)), (1_000, 10));
     });
 }
@@ -162,7 +162,7 @@ fn many_yields_of_one_step_are_dispatched_in_order() {
                 Ok(())
             });
             let end = runtime.spawn_process(process).start().unwrap().join();
-            assert!(matches!(end.wait(), ExitReason::Normal | ExitReason::Gone));
+            assert!(matches!(end.wait(), ExitReason::Normal | ExitReason::NoProcess));
             assert_eq!(*order.lock().unwrap(), (0..count).collect::<Vec<_>>());
         }
     });

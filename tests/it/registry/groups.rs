@@ -1,7 +1,7 @@
 //! Groups: who is a member, who hears of it, and that nothing is left of a group that nobody is in.
 
 use postroom::Mailbox;
-use postroom::error::{BadName, JoinError};
+use postroom::error::{BadName, GroupError};
 use postroom::inspect::DeadLetterReason;
 use postroom::prelude::*;
 use postroom_tests::face::{Log, builder, watched, with_dead_letters, with_runtime};
@@ -42,7 +42,7 @@ impl Member {
     }
 
     #[message]
-    fn enter(&mut self, ctx: &mut Context<Self>, room: String) -> Result<bool, JoinError> {
+    fn enter(&mut self, ctx: &mut Context<Self>, room: String) -> Result<bool, GroupError> {
         ctx.group(room).join(ctx.pid())
     }
 }
@@ -101,7 +101,7 @@ fn a_member_that_ends_leaves_however_often_it_has_joined() {
                 (statistics.directory.groups, statistics.directory.members, statistics.directory.memberships),
                 (0, 0, 0)
             );
-            assert_eq!(room.join(one), Err(JoinError::Gone(one.pid())));
+            assert_eq!(room.join(one), Err(GroupError::Gone(one.pid())));
             assert_eq!(runtime.statistics().directory.groups, 0);
         }
     });
@@ -143,7 +143,7 @@ fn a_broadcast_passes_by_a_member_that_is_being_taken_apart() {
         slow.kill();
         began.wait();
         assert_eq!(room.broadcast(Said(1)), 1);
-        assert_eq!(room.join(slow), Err(JoinError::Gone(slow)));
+        assert_eq!(room.join(slow), Err(GroupError::Gone(slow)));
         go_on.wait();
         ended.wait();
         assert_eq!(&*room.members(), [one.pid()]);
@@ -256,13 +256,13 @@ fn names_that_are_none_and_processes_that_have_ended_are_refused() {
         let long = runtime.group("r".repeat(1025));
         let too_long = BadName::TooLong { bytes: 1025, longest: 1024 };
         for (room, bad) in [(runtime.group(""), BadName::Empty), (long, too_long)] {
-            assert_eq!(room.join(one), Err(JoinError::BadName(bad.clone())));
-            assert_eq!(room.subscribe(one.pid()), Err(JoinError::BadName(bad)));
+            assert_eq!(room.join(one), Err(GroupError::BadName(bad.clone())));
+            assert_eq!(room.subscribe(one.pid()), Err(GroupError::BadName(bad)));
             assert!(!room.leave(one) && !room.contains(one) && !room.unsubscribe(one.pid()));
             assert_eq!((room.len(), room.broadcast(Said(1))), (0, 0));
         }
         end(one.pid(), Pid::kill);
-        assert_eq!(runtime.group("room").subscribe(one.pid()), Err(JoinError::Gone(one.pid())));
+        assert_eq!(runtime.group("room").subscribe(one.pid()), Err(GroupError::Gone(one.pid())));
         assert_eq!(runtime.statistics().directory.groups, 0);
     });
 }

@@ -1,7 +1,7 @@
 //! Publishing to whoever has subscribed: by the type of the event, and by topic.
 
 use postroom::Mailbox;
-use postroom::error::{BadName, JoinError};
+use postroom::error::{BadName, GroupError};
 use postroom::prelude::*;
 use postroom_tests::face::{builder, watched, with_runtime};
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl Clerk {
     }
 
     #[message]
-    fn listen(&mut self, ctx: &mut Context<Self>, topic: String) -> Result<bool, JoinError> {
+    fn listen(&mut self, ctx: &mut Context<Self>, topic: String) -> Result<bool, GroupError> {
         ctx.topic::<Paid>(topic).subscribe(ctx.address())
     }
 
@@ -136,10 +136,10 @@ fn topics_without_a_name_that_can_be_one_and_ended_processes_are_refused() {
     with_runtime(|runtime| {
         let one = clerk(runtime);
         let topic = runtime.topic::<Placed>("");
-        assert_eq!(topic.subscribe(one), Err(JoinError::BadName(BadName::Empty)));
+        assert_eq!(topic.subscribe(one), Err(GroupError::BadName(BadName::Empty)));
         assert_eq!((topic.publish(Placed(1)), topic.unsubscribe(one), topic.subscribers().len()), (0, false, 0));
         end(one.pid());
-        assert_eq!(runtime.subscribe::<Placed>(one), Err(JoinError::Gone(one.pid())));
+        assert_eq!(runtime.subscribe::<Placed>(one), Err(GroupError::Gone(one.pid())));
         assert_eq!(runtime.statistics().directory.topics, 0);
     });
 }

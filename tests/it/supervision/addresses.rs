@@ -145,7 +145,7 @@ fn a_child_that_was_spawned_elsewhere_is_supervised_too() {
             .spawn(&here)
             .unwrap();
         let a: Address<Worker> = tree.child("a").unwrap();
-        assert_eq!(a.pid().info().unwrap().pid.host(), there.number());
+        assert_eq!(a.pid().info().unwrap().pid.host_number(), there.number());
         crash(a);
         is_back(a);
         let end = tree.join();

@@ -2,7 +2,7 @@
 //! tree. Then it has no names and is in no group and no topic, and those who watch the groups have been told.
 
 use super::*;
-use postroom::error::{JoinError, SendFailure};
+use postroom::error::{GroupError, SendFailure};
 use postroom::supervision::{Child, ChildState};
 use postroom::{Mailbox, Topic};
 
@@ -49,7 +49,7 @@ impl<'a> Places<'a> {
         let GroupEvent::Left { pid, reason: Some(reason), .. } = event else { panic!("{event:?}") };
         assert_eq!((pid, &reason), (self.pid, why));
         assert!(!self.pid.is_alive() && self.pid.resolve().is_none());
-        assert_eq!(self.runtime.group(self.name).join(self.pid), Err(JoinError::Gone(self.pid)));
+        assert_eq!(self.runtime.group(self.name).join(self.pid), Err(GroupError::Gone(self.pid)));
         assert!(self.runtime.register_name(self.name, self.pid).is_err());
         assert_eq!(self.runtime.send(self.pid, 1_u8).unwrap_err().reason, SendFailure::Gone(self.pid));
     }

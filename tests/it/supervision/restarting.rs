@@ -48,7 +48,7 @@ fn a_child_is_restarting_gone_or_shut_down() {
         // Stopped by hand it does not come back by itself.
         tree.stop_child("a").unwrap();
         eventually(|| tree.children()[0].state == ChildState::Down);
-        assert_eq!(refusals(a), [(); 3].map(|()| CallError::Gone(ExitReason::Gone)));
+        assert_eq!(refusals(a), [(); 3].map(|()| CallError::Gone(ExitReason::NoProcess)));
         tree.restart_child("a").unwrap();
         is_back(a);
         assert_eq!(a.add(4).wait_for_restart().wait(), Ok(4));
@@ -67,14 +67,14 @@ fn a_child_that_will_not_come_back_is_gone() {
         let (a, end): (Address<Worker>, _) = (tree.child("a").unwrap(), tree.join());
         crash(a);
         end.wait();
-        assert_eq!(refusals(a), [(); 3].map(|()| CallError::Gone(ExitReason::Gone)));
+        assert_eq!(refusals(a), [(); 3].map(|()| CallError::Gone(ExitReason::NoProcess)));
 
         let transient = Child::new("b", worker("b", &Log::new())).transient();
         let tree = Supervisor::one_for_one().add(transient).spawn(&runtime).unwrap();
         let b: Address<Worker> = tree.child("b").unwrap();
         b.finish().send().unwrap();
         eventually(|| tree.children()[0].state == ChildState::Down);
-        assert_eq!(refusals(b), [(); 3].map(|()| CallError::Gone(ExitReason::Gone)));
+        assert_eq!(refusals(b), [(); 3].map(|()| CallError::Gone(ExitReason::NoProcess)));
     });
 }
 
@@ -196,7 +196,7 @@ fn those_who_wait_learn_that_the_child_will_not_come_back() {
         let mut call = pin!(a.add(1).timeout(Duration::MAX).wait_for_restart().into_future());
         assert!(is_pending(call.as_mut()));
         tree.stop_child("a").unwrap();
-        assert_eq!(runtime.block_on(call), Err(CallError::Gone(ExitReason::Gone)));
+        assert_eq!(runtime.block_on(call), Err(CallError::Gone(ExitReason::NoProcess)));
     });
 }
 

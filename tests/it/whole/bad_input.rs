@@ -433,14 +433,14 @@ fn panics_of_every_kind_are_contained() {
     soon(|| {
         let runtime = one_worker();
         let end = runtime.spawn_process(act(|_, _| panic_any(42))).start().unwrap().join();
-        assert!(matches!(end.wait(), ExitReason::Panic(_) | ExitReason::Gone));
+        assert!(matches!(end.wait(), ExitReason::Panic(_) | ExitReason::NoProcess));
         let end = runtime.spawn_process(act(|_, _| panic_any(Bomb))).start().unwrap().join();
-        assert!(matches!(end.wait(), ExitReason::Panic(_) | ExitReason::Gone));
+        assert!(matches!(end.wait(), ExitReason::Panic(_) | ExitReason::NoProcess));
         // It is asked when there is a cancel.
         let asked = runtime.spawn_process(Asked).start().unwrap();
         let end = asked.join();
         asked.cancel("a question");
-        assert!(matches!(end.wait(), ExitReason::Panic(_) | ExitReason::Gone));
+        assert!(matches!(end.wait(), ExitReason::Panic(_) | ExitReason::NoProcess));
         works(&runtime);
     });
 }

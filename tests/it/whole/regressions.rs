@@ -333,7 +333,7 @@ fn the_handlers_of_commands_outlived_their_runtime() {
 fn the_factories_of_processes_outlived_their_runtime() {
     let build = |says: Sender<_>| {
         let runtime = with_workers(2).build().unwrap();
-        runtime.register_with("Made", move || {
+        runtime.register_type_with("Made", move || {
             says.send("used").unwrap();
             Probe
         });

@@ -69,7 +69,7 @@ impl Pid {
     }
 
     /// Waits for the end of the process: until its state has been dropped and its name is free. Await it, or `wait` on
-    /// a plain thread. Returns the exit reason; [`ExitReason::Gone`] if it had ended before.
+    /// a plain thread. Returns the exit reason; [`ExitReason::NoProcess`] if it had ended before.
     pub fn join(self) -> Ended {
         let ending = Arc::new(ExitWaiter(Oneshot::new()));
         self.join_with(ending.clone());
@@ -104,14 +104,14 @@ impl Ended {
 
     fn told(&self, reason: ExitReason) -> ExitReason {
         match (reason, &self.known) {
-            (ExitReason::Gone, Some(known)) => known.clone(),
+            (ExitReason::NoProcess, Some(known)) => known.clone(),
             (reason, _) => reason,
         }
     }
 
     /// Blocks the thread until the process has ended.
     pub fn wait(self) -> ExitReason {
-        let reason = while_blocked(|| self.ending.0.wait(None)).map_or(ExitReason::Gone, |(reason, _)| reason);
+        let reason = while_blocked(|| self.ending.0.wait(None)).map_or(ExitReason::NoProcess, |(reason, _)| reason);
         self.told(reason)
     }
 

@@ -302,7 +302,7 @@ impl<P, T: Send + 'static, E: Send + 'static> Running<P, T, E> {
     pub fn wait(self) -> Result<T, RunError<E>> {
         match while_blocked(|| self.ending.0.wait(None)) {
             Some((reason, result)) => outcome(reason, result),
-            None => Err(RunError::Ended(ExitReason::Gone)),
+            None => Err(RunError::Ended(ExitReason::NoProcess)),
         }
     }
 

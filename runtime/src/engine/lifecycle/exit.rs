@@ -253,7 +253,7 @@ pub(crate) fn tell_bound(slot: &'static Slot, pid: Pid, links: Links<Pid>, reaso
 fn guarded(body: impl FnOnce()) {
     if let Err(panic) = contain(Site::Backstop, body) {
         crate::util::log::error!(%panic, "one that waits for the end of a process panicked");
-        crate::call::caller::blame(&ExitReason::Gone);
+        crate::call::caller::blame(&ExitReason::NoProcess);
     }
 }
 
@@ -303,7 +303,7 @@ fn bequeath(token: &Token, guardian: &dyn Guardian, pid: Pid, envelope: Envelope
     let payload = match payload {
         Some(payload) if kind == NodeKind::Message && generation == pid.generation() => payload,
         payload => {
-            let why = if generation == pid.generation() { reason } else { &ExitReason::Gone };
+            let why = if generation == pid.generation() { reason } else { &ExitReason::NoProcess };
             let envelope = Envelope { kind, generation, word, payload };
             return token.dead_letter(envelope, DeadLetterReason::Ended, why);
         }
@@ -321,7 +321,7 @@ fn bequeath(token: &Token, guardian: &dyn Guardian, pid: Pid, envelope: Envelope
 /// Turns the remaining contents of the lanes into dead letters and notifications.
 fn empty(token: &mut Token, cold_state: &mut Option<Box<ColdState>>, pid: Pid, reason: &ExitReason) {
     while let Some(envelope) = token.lanes().pop_data() {
-        let why = if envelope.generation == pid.generation() { reason } else { &ExitReason::Gone };
+        let why = if envelope.generation == pid.generation() { reason } else { &ExitReason::NoProcess };
         token.dead_letter(envelope, DeadLetterReason::Ended, why);
     }
     let take = |cold_state: &mut Box<ColdState>| {

@@ -606,7 +606,7 @@ fn keep_rare(token: &mut Token, rare: Rare) -> Option<ExitReason> {
         cold_state.notices = notices;
     }
     for envelope in strangers {
-        token.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::Gone);
+        token.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::NoProcess);
     }
     end
 }

@@ -252,7 +252,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
             member.in_hand = member.in_hand.saturating_sub(1);
         }
         if self.over || self.ending.is_some() {
-            let reason = self.ending.clone().unwrap_or(ExitReason::Gone);
+            let reason = self.ending.clone().unwrap_or(ExitReason::NoProcess);
             return self.actions.push_back(PoolAction::Fail(waiting.message, reason));
         }
         let key = waiting.lane.clone();

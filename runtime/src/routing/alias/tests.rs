@@ -136,9 +136,9 @@ fn no_pid_is_given_out_twice_and_a_retired_one_answers_to_nothing() {
 fn a_pid_that_points_nowhere_is_no_process() {
     let pid = Pid::pointing(this_node(), HOSTLESS, (1 << SLOT_BITS) - 1, 1);
     assert_eq!(send(pid, 1), Err((1, SendFailure::Gone(pid))));
-    assert_eq!(call(pid, 1).wait(), Err(CallError::Gone(ExitReason::Gone)));
+    assert_eq!(call(pid, 1).wait(), Err(CallError::Gone(ExitReason::NoProcess)));
     assert!(!pid.is_alive() && !pid.stop() && !pid.kill() && !pid.cancel(ExitReason::Normal));
-    assert_eq!(pid.join().wait(), ExitReason::Gone);
+    assert_eq!(pid.join().wait(), ExitReason::NoProcess);
     assert!(pid.info().is_none() && Host::of(pid).is_none());
     assert_eq!(call(pid, 1).send_after(Duration::ZERO).unwrap_err().reason, SendFailure::Gone(pid));
     assert_eq!(call(pid, 1).send_after(Duration::from_secs(1)).unwrap_err().reason, SendFailure::Gone(pid));
@@ -268,7 +268,7 @@ fn the_life_of_the_pid_is_that_of_whoever_answers_for_it() {
     assert_eq!(end.wait(), ExitReason::Killed);
     lock(&signpost.targets).clear();
     assert!(!pid.is_alive() && pid.info().is_none());
-    assert_eq!(pid.join().wait(), ExitReason::Gone);
+    assert_eq!(pid.join().wait(), ExitReason::NoProcess);
 }
 
 #[test]
@@ -355,5 +355,5 @@ fn a_monitor_of_the_pid_is_one_of_whoever_answers_for_it() {
     // Nobody answers: as of a process that has ended.
     lock(&signpost.targets).clear();
     let watches = runtime.spawn_process(Watches(alias.pid(), None)).run::<(Pid, ExitReason)>().unwrap();
-    assert_eq!(watches.wait().unwrap(), (alias.pid(), ExitReason::Gone));
+    assert_eq!(watches.wait().unwrap(), (alias.pid(), ExitReason::NoProcess));
 }

@@ -57,8 +57,8 @@ impl Metadata {
     }
 
     pub(crate) fn set_parent(&self, parent: Option<Pid>) {
-        let (slot, host) =
-            parent.map_or((0, 0), |pid| (u64::from(pid.slot()) << GENERATION_BITS | pid.generation(), pid.host()));
+        let (slot, host) = parent
+            .map_or((0, 0), |pid| (u64::from(pid.slot()) << GENERATION_BITS | pid.generation(), pid.host_number()));
         self.parent.store(slot, Ordering::Relaxed);
         self.steps.store(u64::from(host) << HOST_SHIFT, Ordering::Relaxed);
     }

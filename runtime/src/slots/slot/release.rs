@@ -73,7 +73,7 @@ impl Token {
                         // The node may be reused in this lane before the loop ends.
                         mine = None;
                     } else {
-                        self.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::Gone);
+                        self.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::NoProcess);
                     }
                     continue;
                 }

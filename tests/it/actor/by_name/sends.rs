@@ -84,7 +84,7 @@ impl Stock<String> for Shop {
 
 fn with_shop(body: impl FnOnce(&Runtime, Pid, &Log<String>) + Send + 'static) {
     with_runtime(|runtime| {
-        runtime.register::<Shop>();
+        runtime.register_type::<Shop>();
         let seen = Log::new();
         let shop = runtime.spawn(Shop::default()).serve(seen.clone()).unwrap().pid();
         body(runtime, shop, &seen);
@@ -200,10 +200,10 @@ fn a_process_that_cannot_be_sent_to_by_name_says_why() {
         let runtime = builder().build().unwrap();
         let unknown = runtime.spawn(Unknown).serve().unwrap();
         let error = runtime.send_json(unknown, "close", "[]").unwrap_err();
-        assert!(error.to_string().contains("register it with `runtime.register::<Unknown>()`"), "{error}");
+        assert!(error.to_string().contains("register it with `runtime.register_type::<Unknown>()`"), "{error}");
         assert_eq!(error, MessageError::Unregistered { pid: unknown.pid(), process: "Unknown" });
         // From here on it is known, however it was started; to this host, not to others.
-        runtime.register_with("any name", || Unknown);
+        runtime.register_type_with("any name", || Unknown);
         assert_eq!(runtime.send_json(unknown, "close", "[]"), Ok(()));
         let other = builder().build().unwrap();
         assert!(matches!(other.send_json(unknown, "close", "[]"), Err(MessageError::Unregistered { .. })));
@@ -226,7 +226,7 @@ fn a_process_that_cannot_be_sent_to_by_name_says_why() {
 
         // Nothing is taken out of it: the second one finds it full.
         let paused = builder().paused().build().unwrap();
-        paused.register_with("any name", || Unknown);
+        paused.register_type_with("any name", || Unknown);
         let one = paused.spawn(Unknown).mailbox(Bound::Hard(1, Overflow::Refuse)).serve().unwrap();
         assert_eq!(paused.send_json(one, "close", "[]"), Ok(()));
         let full = paused.send_json(one, "close", "[]").unwrap_err();

@@ -8,7 +8,7 @@ use postroom::testing::Clock;
 fn it_is_started_by_name() {
     soon(|| {
         let runtime = with_workers(1);
-        runtime.register_pinned("Window", || Window::new(Trace::default()));
+        runtime.register_pinned_type("Window", || Window::new(Trace::default()));
         let pid = runtime.start("Window", "open", payloads!["Log"]).unwrap();
         let window = runtime.address::<Window>(pid).unwrap();
         assert_eq!(window.lines().wait().unwrap(), ["Log"]);

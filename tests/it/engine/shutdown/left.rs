@@ -172,7 +172,7 @@ fn a_process_whose_start_outlasts_the_shutdown_ends_and_its_spawner_is_not_left_
             let pid = spawner.join().unwrap();
             // It may have ended by now; else it is about to.
             let reason = pid.join().wait();
-            assert!(matches!(reason, ExitReason::Killed | ExitReason::Gone), "{reason}");
+            assert!(matches!(reason, ExitReason::Killed | ExitReason::NoProcess), "{reason}");
             assert!(!pid.is_alive());
             eventually(|| Arc::strong_count(&dropped) == 1);
         }

@@ -34,7 +34,7 @@ fn a_host_that_has_ended_is_not_the_next_one() {
     soon(|| {
         let first = build("reused");
         let (host, guest) = (first.host(), first.spawn(Guest).serve().expect("it takes spawns"));
-        first.register::<Guest>();
+        first.register_type::<Guest>();
         (0..100).for_each(|_| guest.greet().send().expect("it serves"));
         guest.greet().wait().expect("it serves");
         let (later, join) =
@@ -85,7 +85,7 @@ fn late_spawns_never_reach_the_next_host() {
                         thread::yield_now();
                         if let Ok(guest) = spawn.serve() {
                             spawned += 1;
-                            strays.fetch_add(u64::from(guest.pid().host() != host.number()), SeqCst);
+                            strays.fetch_add(u64::from(guest.pid().host_number() != host.number()), SeqCst);
                             let _gone = guest.greet().send();
                         }
                     }

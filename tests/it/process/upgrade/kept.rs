@@ -35,7 +35,7 @@ fn name_label_joins_and_links_outlive_an_upgrade() {
         new.pid().kill();
         assert_eq!(joined.wait(), ExitReason::Killed);
         let reason = links.join().wait();
-        assert!(matches!(reason, ExitReason::Linked { .. } | ExitReason::Gone), "{reason}");
+        assert!(matches!(reason, ExitReason::Linked { .. } | ExitReason::NoProcess), "{reason}");
         let Ok(Signal::Down(down)) = heard.recv() else { panic!("a monitor is told") };
         assert_eq!((down.pid, down.reason), (pid, ExitReason::Killed));
     });

@@ -91,11 +91,11 @@ fn a_link_to_an_address_of_a_child_is_one_to_the_process_that_serves_there_then(
 #[test]
 fn a_monitor_of_an_address_by_name_tells_the_end_of_its_holder() {
     with_runtime(|runtime| {
-        let by_name = runtime.named::<Node>("here").unwrap();
+        let by_name = runtime.named_address::<Node>("here").unwrap();
         let (watcher, told) = Partner::heard();
         let watcher = runtime.spawn(watcher).serve().unwrap();
         watcher.watch(by_name.pid()).wait().unwrap();
-        assert_eq!(told.down().reason, ExitReason::Gone);
+        assert_eq!(told.down().reason, ExitReason::NoProcess);
         let holder = runtime.spawn(Node::default()).named("here").serve().unwrap();
         let monitor = watcher.watch(by_name.pid()).wait().unwrap();
         holder.pid().kill();

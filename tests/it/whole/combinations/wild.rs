@@ -178,7 +178,7 @@ fn upgrades_of_pools_supervisors_and_their_members_by_whatever_pid_are_typed_ans
 #[test]
 fn a_call_that_comes_back_by_a_name_is_a_cycle_and_one_by_a_pool_is_left_to_its_deadline() {
     with_runtime(|runtime| {
-        let by_name = runtime.named::<Node>("it").unwrap();
+        let by_name = runtime.named_address::<Node>("it").unwrap();
         runtime.spawn(Node::default()).named("it").serve().unwrap();
         let Err(CallError::Failed(text)) = by_name.around(vec![by_name]).wait() else { panic!("it came through") };
         assert!(text.contains("wait for itself") && text.contains("around"), "{text}");

@@ -139,7 +139,7 @@ impl Host {
         for envelope in taken {
             if envelope.generation != generation && !fault::is(ANY_GENERATION) {
                 reach("a stranger");
-                token.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::Gone);
+                token.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::NoProcess);
                 continue;
             }
             let meant = envelope.generation;

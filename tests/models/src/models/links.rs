@@ -123,7 +123,7 @@ fn step(token: &mut Token) -> bool {
             node_pool::recycle(node);
             if envelope.generation != generation && !fault::is(ANY_GENERATION) {
                 reach("a stranger");
-                token.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::Gone);
+                token.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::NoProcess);
                 continue;
             }
             match control(envelope) {
@@ -135,7 +135,7 @@ fn step(token: &mut Token) -> bool {
         }
         while let Some(envelope) = token.lanes().pop_data() {
             if envelope.generation != generation {
-                token.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::Gone);
+                token.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::NoProcess);
             } else if let Control::Bond(bond) = control(envelope) {
                 notices.push_back(bond);
             }
