@@ -6,22 +6,31 @@
 
 macro_rules! log_event {
     ($level:ident, $($event:tt)*) => {
-        $crate::util::panics::ignore($crate::util::panics::Site::Log, || {
-            ::tracing::$level!(target: "postroom", $($event)*);
-        })
+        if $crate::util::log::is_on(::tracing::Level::$level) {
+            $crate::util::panics::ignore($crate::util::panics::Site::Log, || {
+                ::tracing::event!(target: "postroom", ::tracing::Level::$level, $($event)*);
+            });
+        }
     };
 }
 
 macro_rules! log_error {
-    ($($event:tt)*) => { $crate::util::log::event!(error, $($event)*) };
+    ($($event:tt)*) => { $crate::util::log::event!(ERROR, $($event)*) };
 }
 
 macro_rules! log_warn {
-    ($($event:tt)*) => { $crate::util::log::event!(warn, $($event)*) };
+    ($($event:tt)*) => { $crate::util::log::event!(WARN, $($event)*) };
 }
 
 macro_rules! log_debug {
-    ($($event:tt)*) => { $crate::util::log::event!(debug, $($event)*) };
+    ($($event:tt)*) => { $crate::util::log::event!(DEBUG, $($event)*) };
 }
 
 pub(crate) use {log_debug as debug, log_error as error, log_event as event, log_warn as warn};
+
+/// Returns whether a subscriber may want events of this level: a load and a branch, so that a disabled event needs no
+/// guard.
+#[inline]
+pub(crate) fn is_on(level: tracing::Level) -> bool {
+    level <= tracing::level_filters::STATIC_MAX_LEVEL && level <= tracing::level_filters::LevelFilter::current()
+}
