@@ -211,18 +211,16 @@ pub mod prelude {
 /// For generated code only: not part of the API.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::actor::definition::actor::{Actor, Declared, Dispatched, Errand, Handles, no_such_entry};
+    pub use crate::actor::definition::actor::{Actor, Declared, Dispatched, Handles, MethodEvent, no_such_entry};
     pub use crate::actor::definition::entry::{
-        AnswerType, ByDebug, ByDisplay, ByType, EntryFuture, EntryInfo, ErrorText, Fallible, FutureOutput, InitOutcome,
-        MayBeResult, Start, Wire, wire, wire_result,
+        EntryFuture, EntryInfo, EntryResult, Fallible, FutureOutput, InitOutcome, Start,
     };
     #[cfg(feature = "serde")]
     pub use crate::actor::definition::inputs::TakeJson;
     pub use crate::actor::definition::inputs::{CheckedInputs, InputInfo, InputOf, Inputs, TakeNothing, TakeValue};
-    pub use crate::actor::definition::named_message::{ByName, GoesOut, MessageOf, Outgoing, StaysHere};
-    pub use crate::actor::definition::placement::{
-        Kept, NotPinned, OfAll, OfFaulty, OfMobile, OfPinned, OnItsThread, OnWorkers, Place,
-    };
+    pub use crate::actor::definition::named_message::{ByName, NamedMessage};
+    pub use crate::actor::definition::placement::{MethodFuture, NotPinned, OnItsThread, OnWorkers};
+    pub use crate::actor::definition::probe;
     pub use crate::actor::definition::protocol::{
         Answer, Chain, HandlesAll, Lists, MessagesFrom, Named, Plain, Protocol, Serves, complete,
     };

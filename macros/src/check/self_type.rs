@@ -74,8 +74,8 @@ pub(crate) fn kept(private: &TokenStream, process: &TokenStream, future: &TokenS
     let place = place_of(private, process, at);
     quote_spanned! {at=> {
         #[allow(unused_imports)]
-        use #private::{OfFaulty as _, OfMobile as _, OfPinned as _};
-        (&&#place).keeper().hold_only_what_is_send_or_write_process_pinned(#future)
+        use #private::probe::{IsNotSend as _, IsPinned as _, IsSend as _};
+        (&&#place).wrapper().hold_only_what_is_send_or_write_process_pinned(#future)
     }}
 }
 
@@ -85,14 +85,14 @@ pub(crate) fn kept_away(private: &TokenStream, what: &TokenStream, at: Span) -> 
     let place = place_of(private, &quote!(Self), at);
     quote_spanned! {at=> {
         #[allow(unused_imports)]
-        use #private::{OfAll as _, OfPinned as _};
-        (&#place).keeper().let_the_state_be_send_or_write_process_pinned(#what)
+        use #private::probe::{IsAny as _, IsPinned as _};
+        (&#place).wrapper().let_the_state_be_send_or_write_process_pinned(#what)
     }}
 }
 
 /// Returns the probe for the placement of the process.
 fn place_of(private: &TokenStream, process: &TokenStream, at: Span) -> TokenStream {
-    quote_spanned!(at=> #private::Place::<#process, <#process as #private::Declared>::Placement>::new())
+    quote_spanned!(at=> #private::probe::PlacementOf::<#process, <#process as #private::Declared>::Placement>::new())
 }
 
 /// Returns the condition that the struct has its `#[process]`, at one span: all code generated under it relies on it,

@@ -17,12 +17,12 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
     let (parameters, arguments, clause) = self_type.generics.split_for_impl();
     let (pid, handle, spawn, entries) = (local("pid"), local("handle"), local("spawn"), local("entries"));
     let (entry, inputs, mail) = (local("entry"), local("inputs"), local("mail"));
-    let (ctx, signal, errand) = (local("ctx"), local("signal"), local("errand"));
+    let (ctx, signal, event) = (local("ctx"), local("signal"), local("event"));
     // Not required to be `Send` where it is never made.
     let away = if may_be_away(block) {
-        kept_away(&private, &quote!(self, #ctx, #errand), self_type.ident.span())
+        kept_away(&private, &quote!(self, #ctx, #event), self_type.ident.span())
     } else {
-        quote!(#private::never_away(self, #ctx, #errand))
+        quote!(#private::never_away(self, #ctx, #event))
     };
 
     let infos = block.entries.iter().map(|entry| entries::info(entry, self_type));
@@ -157,8 +157,8 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
             fn away(
                 self,
                 #ctx: #krate::Context<Self>,
-                #errand: #private::Errand,
-            ) -> #private::Kept<'static, #private::FutureOutput<Self>> {
+                #event: #private::MethodEvent,
+            ) -> #private::MethodFuture<'static, #private::FutureOutput<Self>> {
                 #away
             }
         }

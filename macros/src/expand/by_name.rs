@@ -69,8 +69,8 @@ fn arm(message: &Message, private: &TokenStream) -> Option<TokenStream> {
                 #takes
                 #unheard
                 #[allow(unused_imports)]
-                use #private::{GoesOut as _, StaysHere as _};
-                ::core::result::Result::Ok((&&#private::MessageOf::<#ty>::new()).outgoing(#value))
+                use #private::probe::{MessageIsNotSend as _, MessageIsSend as _};
+                ::core::result::Result::Ok((&&#private::probe::MessageOf::<#ty>::new()).named(#value))
             };
             return #private::ByName::Break(make(#inputs));
         }

@@ -167,9 +167,9 @@ fn future(entry: &Entry, self_type: &SelfType) -> Option<TokenStream> {
         Output::Fallible { .. } => {
             let error = local("error");
             let text = describe(&private, &error);
-            quote!(#private::wire_result(#out, |#error| #text))
+            quote!(#private::EntryResult::described(#out, |#error| #text))
         }
-        _ => quote!(#private::wire(#out)),
+        _ => quote!(#private::EntryResult::plain(#out)),
     };
     let at = name.span().resolved_at(Span::call_site());
     // Converts `!` without a warning about unreachable code.

@@ -159,8 +159,8 @@ impl Message {
             #(#cfgs)*
             const _: () = {
                 #[allow(unused_imports)]
-                use #private::MayBeResult as _;
-                ::core::assert!(!#private::AnswerType::<#ty>::IS_RESULT, #what);
+                use #private::probe::MayBeResult as _;
+                ::core::assert!(!#private::probe::AnswerType::<#ty>::IS_RESULT, #what);
             };
         })
     }

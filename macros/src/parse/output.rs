@@ -26,8 +26,8 @@ pub(crate) enum Output {
 pub(crate) fn describe(private: &TokenStream, error: &Ident) -> TokenStream {
     quote! {{
         #[allow(unused_imports)]
-        use #private::{ByDebug as _, ByDisplay as _, ByType as _};
-        (&&&#private::ErrorText(#error)).text()
+        use #private::probe::{ByDebug as _, ByDisplay as _, ByType as _};
+        (&&&#private::probe::ErrorText(#error)).text()
     }}
 }
 

@@ -2,7 +2,7 @@
 
 use crate::actor::definition::actor::Actor;
 use crate::actor::definition::inputs::Inputs;
-use crate::actor::definition::named_message::{Outgoing, message_of};
+use crate::actor::definition::named_message::{NamedMessage, message_of};
 use crate::engine::host::reuse::HostLife;
 use crate::errors::{MessageError, SpawnError, StartError};
 use crate::pid::Pid;
@@ -14,7 +14,7 @@ use std::panic::Location;
 
 type TypeFactory = dyn Fn(HostLife, &'static Location<'static>, &str, Inputs) -> Result<Pid, SpawnError> + Send + Sync;
 
-type MessageMaker = fn(&str, Inputs) -> Result<Outgoing, MessageError>;
+type MessageMaker = fn(&str, Inputs) -> Result<NamedMessage, MessageError>;
 
 /// The registered types of a host.
 #[derive(Default)]

@@ -4,7 +4,7 @@ use super::context::Context;
 use super::entry::{EntryInfo, FutureOutput, Start};
 use super::inputs::{CheckedInputs, Inputs};
 use super::named_message::ByName;
-use super::placement::{Anywhere, Kept, Movable};
+use super::placement::{Anywhere, MethodFuture, Movable};
 use super::spawn_core::SpawnCore;
 use crate::actor::send::addressed::{Addressed, ProtocolInfo};
 use crate::errors::{EntryError, ProcessError};
@@ -72,7 +72,7 @@ pub trait Actor: Declared + Sized + 'static {
     /// Dispatches a signal to its method, or returns it if there is none. For generated code.
     fn signal<'a>(&'a mut self, ctx: &'a mut Context<Self>, signal: Signal) -> Result<Dispatched<'a>, Signal>;
     /// Moves the struct and its context into the future of an async method. For generated code.
-    fn away(self, ctx: Context<Self>, errand: Errand) -> Kept<'static, FutureOutput<Self>>;
+    fn away(self, ctx: Context<Self>, event: MethodEvent) -> MethodFuture<'static, FutureOutput<Self>>;
 }
 
 /// A process that may move between threads: one without `#[process(pinned)]` whose state is `Send`. It is required by
@@ -131,12 +131,12 @@ pub enum Dispatched<'a> {
     /// It was handled, and its error ends the process.
     Failed(ProcessError),
     /// Its method is async and has not finished.
-    Pending(Kept<'a, Dispatched<'static>>),
+    Pending(MethodFuture<'a, Dispatched<'static>>),
 }
 
 /// Which async method a future belongs to. For generated code.
 #[derive(Debug)]
-pub struct Errand(pub(crate) Event);
+pub struct MethodEvent(pub(crate) Event);
 
 /// For generated code.
 impl Inputs {

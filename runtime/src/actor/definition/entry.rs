@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::inputs::InputInfo;
-use super::placement::Kept;
+use super::placement::MethodFuture;
 use crate::errors::{InitError, ProcessError};
 use crate::mailbox::payload::Payload;
 use std::convert::Infallible;
@@ -34,10 +34,10 @@ pub enum FutureOutput<P> {
     Entry(P, Context<P>, Payload, Option<String>),
 }
 
-pub(crate) type Pending<P> = Kept<'static, FutureOutput<P>>;
+pub(crate) type Pending<P> = MethodFuture<'static, FutureOutput<P>>;
 
 /// The future of an async entry; it returns the struct, the context and the result.
-pub type EntryFuture<P, T, E> = Kept<'static, (P, Context<P>, Wire<T, E>)>;
+pub type EntryFuture<P, T, E> = MethodFuture<'static, (P, Context<P>, EntryResult<T, E>)>;
 
 /// An entry with its inputs, ready to start. For generated code.
 pub struct Start<P> {
@@ -74,29 +74,31 @@ impl<P: 'static> Start<P> {
 /// Erases the result type of an entry's future, for the machine to poll.
 pub(crate) fn pending<P: 'static, T: Send + 'static, E: Send + 'static>(future: EntryFuture<P, T, E>) -> Pending<P> {
     Box::pin(async move {
-        let (process, context, Wire { result, error }) = future.await;
+        let (process, context, EntryResult { result, error }) = future.await;
         FutureOutput::Entry(process, context, Payload::new(result), error)
     })
 }
 
 /// The result of an async entry with the text of its error. For generated code.
 #[derive(Debug)]
-pub struct Wire<T, E> {
-    /// What it returned.
-    pub result: Result<T, E>,
-    /// The text of the error.
-    pub error: Option<String>,
+pub struct EntryResult<T, E> {
+    result: Result<T, E>,
+    error: Option<String>,
 }
 
-/// Wraps the value of an entry that returns no `Result`. For generated code.
-pub fn wire<T>(value: T) -> Wire<T, Infallible> {
-    Wire { result: Ok(value), error: None }
+impl<T> EntryResult<T, Infallible> {
+    /// Wraps the value of an entry that returns no `Result`.
+    pub fn plain(value: T) -> Self {
+        Self { result: Ok(value), error: None }
+    }
 }
 
-/// Wraps the value of an entry that returns a `Result`. For generated code.
-pub fn wire_result<T, E>(result: Result<T, E>, describe: impl FnOnce(&E) -> String) -> Wire<T, E> {
-    let error = result.as_ref().err().map(describe);
-    Wire { result, error }
+impl<T, E> EntryResult<T, E> {
+    /// Wraps the value of an entry that returns a `Result`.
+    pub fn described(result: Result<T, E>, describe: impl FnOnce(&E) -> String) -> Self {
+        let error = result.as_ref().err().map(describe);
+        Self { result, error }
+    }
 }
 
 /// The allowed return types of a sync entry. For generated code.
@@ -132,62 +134,4 @@ pub trait Fallible {
 impl<T, E> Fallible for Result<T, E> {
     type Ok = T;
     type Err = E;
-}
-
-/// Tells whether a type is a `Result`, however it is aliased: an inherent constant takes precedence over that of a
-/// trait. For generated code.
-#[derive(Debug)]
-pub struct AnswerType<T: ?Sized>(std::marker::PhantomData<T>);
-
-impl<T, E> AnswerType<Result<T, E>> {
-    /// A `Result`.
-    pub const IS_RESULT: bool = true;
-}
-
-/// The fallback of [`AnswerType`].
-pub trait MayBeResult {
-    /// Any other type.
-    const IS_RESULT: bool = false;
-}
-
-impl<T: ?Sized> MayBeResult for AnswerType<T> {}
-
-/// Describes an error by `Display`, else by `Debug`, else by the name of its type. For generated code.
-#[derive(Debug)]
-pub struct ErrorText<'a, E>(pub &'a E);
-
-/// An error with a `Display`. For generated code.
-pub trait ByDisplay {
-    /// The error as text.
-    fn text(&self) -> String;
-}
-
-impl<E: std::fmt::Display> ByDisplay for &&ErrorText<'_, E> {
-    fn text(&self) -> String {
-        self.0.to_string()
-    }
-}
-
-/// An error with a `Debug`. For generated code.
-pub trait ByDebug {
-    /// The error as text.
-    fn text(&self) -> String;
-}
-
-impl<E: std::fmt::Debug> ByDebug for &ErrorText<'_, E> {
-    fn text(&self) -> String {
-        format!("{:?}", self.0)
-    }
-}
-
-/// Any error. For generated code.
-pub trait ByType {
-    /// The error as text.
-    fn text(&self) -> String;
-}
-
-impl<E> ByType for ErrorText<'_, E> {
-    fn text(&self) -> String {
-        std::any::type_name::<E>().to_string()
-    }
 }

@@ -4,7 +4,8 @@
 //!   [`spawn_core`]: a spawn before its entry is chosen;
 //! * [`context`]: what a method can do; [`reply`]: answering a call later;
 //! * [`protocol`]: messages that several types answer; [`named_message`]: messages by the names of their methods;
-//! * [`placement`]: which threads may run it; [`kind`]: facts about the type.
+//! * [`placement`]: which threads may run it; [`kind`]: facts about the type; [`probe`]: what the generated code asks
+//!   about types.
 
 pub(crate) mod actor;
 pub(crate) mod context;
@@ -15,6 +16,7 @@ pub(crate) mod json;
 pub(crate) mod kind;
 pub(crate) mod named_message;
 pub(crate) mod placement;
+pub mod probe;
 pub(crate) mod protocol;
 pub(crate) mod reply;
 pub(crate) mod spawn_core;

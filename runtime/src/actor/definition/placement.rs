@@ -2,14 +2,15 @@
 //!
 //! Any process can have a thread of its own; a struct with `#[process(pinned)]` must. In return, its state and the
 //! futures of its methods need not be `Send`. The macro generates the same text for the methods of both kinds, because
-//! it does not see the struct's attributes there: [`Place`] selects by the type that the struct's half has declared.
+//! it does not see the struct's attributes there: [`PlacementOf`] selects by the type that the struct's half has declared.
 //!
 //! The machine stores all futures as `Send`. Those of a pinned process become `Send` by being [`Anchored`]: they are
 //! polled and dropped only on the thread that made them.
+//!
+//! [`PlacementOf`]: super::probe::PlacementOf
 
 use crate::util::thread_bound::Anchored;
 use std::future::Future;
-use std::marker::PhantomData;
 use std::pin::Pin;
 
 /// Processes that any worker may run.
@@ -48,68 +49,7 @@ pub trait Movable: Send {}
 impl<P: Send> Movable for P {}
 
 /// The future of a method, as the machine stores it.
-pub type Kept<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// Selects where the futures of a process `P` with placement `L` may be polled: an autoref probe. For generated code.
-#[derive(Debug)]
-pub struct Place<P, L>(PhantomData<(P, L)>);
-
-impl<P, L> Place<P, L> {
-    #[expect(clippy::new_without_default, reason = "only the macro makes one")]
-    /// Makes the probe.
-    pub fn new() -> Self {
-        Self(PhantomData)
-    }
-}
-
-/// For a pinned process: found first. For generated code.
-pub trait OfPinned {
-    /// Returns the wrapper for its futures.
-    fn keeper(&self) -> Pinned;
-}
-
-impl<P> OfPinned for Place<P, OnItsThread> {
-    fn keeper(&self) -> Pinned {
-        Pinned
-    }
-}
-
-/// For a process whose state is `Send`: found second, with one more reference. For generated code.
-pub trait OfMobile {
-    /// Returns the wrapper for its futures.
-    fn keeper(&self) -> NotPinned;
-}
-
-impl<P: Send, L> OfMobile for &Place<P, L> {
-    fn keeper(&self) -> NotPinned {
-        NotPinned
-    }
-}
-
-/// For a generic process that is not pinned. For generated code.
-pub trait OfAll {
-    /// Returns the wrapper for its futures.
-    fn keeper(&self) -> NotPinned;
-}
-
-impl<P, L> OfAll for &Place<P, L> {
-    fn keeper(&self) -> NotPinned {
-        NotPinned
-    }
-}
-
-/// For all others: found last. The missing `Send` is reported once, where the state is stored, and not again for each
-/// method. For generated code.
-pub trait OfFaulty {
-    /// Returns the wrapper for its futures.
-    fn keeper(&self) -> Pinned;
-}
-
-impl<P, L> OfFaulty for &&Place<P, L> {
-    fn keeper(&self) -> Pinned {
-        Pinned
-    }
-}
+pub type MethodFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Wraps the futures of a pinned process. For generated code.
 #[derive(Debug)]
@@ -122,7 +62,7 @@ pub struct NotPinned;
 /// The name of the two methods is advice: the compiler shows it where it refuses a future.
 impl Pinned {
     /// Wraps a future that is made, polled and dropped on one thread.
-    pub fn hold_only_what_is_send_or_write_process_pinned<'a, F>(self, future: F) -> Kept<'a, F::Output>
+    pub fn hold_only_what_is_send_or_write_process_pinned<'a, F>(self, future: F) -> MethodFuture<'a, F::Output>
     where
         F: Future + 'a,
     {
@@ -132,7 +72,7 @@ impl Pinned {
 
 impl NotPinned {
     /// Wraps a future that may be polled on any thread.
-    pub fn hold_only_what_is_send_or_write_process_pinned<'a, F>(self, future: F) -> Kept<'a, F::Output>
+    pub fn hold_only_what_is_send_or_write_process_pinned<'a, F>(self, future: F) -> MethodFuture<'a, F::Output>
     where
         F: Future + Send + 'a,
     {

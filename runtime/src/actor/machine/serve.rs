@@ -5,7 +5,7 @@
 use super::serving::deliver;
 use crate::actor::definition::actor::{Actor, Dispatched};
 use crate::actor::definition::context::{Context, run_continuation};
-use crate::actor::definition::placement::Kept;
+use crate::actor::definition::placement::MethodFuture;
 use crate::actor::tasks::attachment::{Attachment, Inbound};
 use crate::actor::tasks::awaits::{self, Patience};
 use crate::actor::tasks::current::{self, Wanting};
@@ -183,7 +183,7 @@ impl<P: Actor> Context<P> {
 }
 
 /// Awaits an async method, and marks the process as in a method while it is pending.
-async fn finish_method(mut future: Kept<'_, Dispatched<'static>>) -> Dispatched<'static> {
+async fn finish_method(mut future: MethodFuture<'_, Dispatched<'static>>) -> Dispatched<'static> {
     /// Cleared when the method returns or is dropped.
     struct InMethod(bool);
     impl Drop for InMethod {

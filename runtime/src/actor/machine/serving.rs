@@ -1,10 +1,10 @@
 //! How a struct handles its input: messages in place, one by one, while there is nothing else to do; before the next
 //! message come answers, signals, and stashed messages.
 
-use crate::actor::definition::actor::{Actor, Dispatched, Errand};
+use crate::actor::definition::actor::{Actor, Dispatched, MethodEvent};
 use crate::actor::definition::context::{Context, run_continuation};
 use crate::actor::definition::entry::FutureOutput;
-use crate::actor::definition::placement::{Kept, Movable, NotPinned, Pinned};
+use crate::actor::definition::placement::{MethodFuture, Movable, NotPinned, Pinned};
 use crate::actor::tasks::attachment::Inbound;
 use crate::actor::tasks::current::{self, Entered};
 use crate::actor::tasks::pending;
@@ -20,14 +20,14 @@ use crate::process::{Event, Events};
 pub(crate) enum Served {
     All,
     /// At a message with an async method, or a signal that may have one.
-    Away(Errand),
+    Away(MethodEvent),
 }
 
 impl Served {
-    pub(crate) fn then_away(self) -> Option<Errand> {
+    pub(crate) fn then_away(self) -> Option<MethodEvent> {
         match self {
             Self::All => None,
-            Self::Away(errand) => Some(errand),
+            Self::Away(event) => Some(event),
         }
     }
 }
@@ -151,7 +151,7 @@ fn serve_package<P: Actor>(
     let mail = Mail::of(package, &mut content);
     let is_async = P::ASYNC && P::is_async(&mail);
     match mail.into_package(to) {
-        Some(package) if is_async => Ok(Some(Served::Away(Errand(Event::Message(package))))),
+        Some(package) if is_async => Ok(Some(Served::Away(MethodEvent(Event::Message(package))))),
         Some(package) => match deliver(process, context, package) {
             Dispatched::Failed(error) => Err(error),
             _ => Ok(None),
@@ -191,7 +191,7 @@ fn serve_waits<P: Actor>(process: &mut P, context: &mut Context<P>) -> Option<Se
         }
         while let Some(signal) = current::peek(|waits| waits.signals.pop_front()).flatten() {
             if P::ASYNC {
-                return Some(Served::Away(Errand(Event::Signal(signal))));
+                return Some(Served::Away(MethodEvent(Event::Signal(signal))));
             }
             if let Err(Signal::Cancel(cancel)) = process.signal(context, signal).map(drop) {
                 end(cancel.reason);
@@ -302,9 +302,9 @@ impl Pinned {
         self,
         process: P,
         context: Context<P>,
-        errand: Errand,
-    ) -> Kept<'static, FutureOutput<P>> {
-        self.hold_only_what_is_send_or_write_process_pinned(away(process, context, errand))
+        event: MethodEvent,
+    ) -> MethodFuture<'static, FutureOutput<P>> {
+        self.hold_only_what_is_send_or_write_process_pinned(away(process, context, event))
     }
 }
 
@@ -314,16 +314,16 @@ impl NotPinned {
         self,
         process: P,
         context: Context<P>,
-        errand: Errand,
-    ) -> Kept<'static, FutureOutput<P>> {
-        self.hold_only_what_is_send_or_write_process_pinned(away(process, context, errand))
+        event: MethodEvent,
+    ) -> MethodFuture<'static, FutureOutput<P>> {
+        self.hold_only_what_is_send_or_write_process_pinned(away(process, context, event))
     }
 }
 
 /// Runs an async method with the struct and its context inside the future.
-async fn away<P: Actor>(process: P, context: Context<P>, errand: Errand) -> FutureOutput<P> {
+async fn away<P: Actor>(process: P, context: Context<P>, event: MethodEvent) -> FutureOutput<P> {
     let (mut process, mut context) = (process, context);
-    let delivery = match errand.0 {
+    let delivery = match event.0 {
         Event::Message(package) => deliver(&mut process, &mut context, package),
         Event::Signal(signal) => process.signal(&mut context, signal).unwrap_or_else(|signal| {
             if let Signal::Cancel(cancel) = signal {
@@ -339,6 +339,6 @@ async fn away<P: Actor>(process: P, context: Context<P>, errand: Errand) -> Futu
 }
 
 /// For a struct without async methods, where it is never called. For generated code.
-pub fn never_away<P: Actor>(_: P, _: Context<P>, _: Errand) -> Kept<'static, FutureOutput<P>> {
+pub fn never_away<P: Actor>(_: P, _: Context<P>, _: MethodEvent) -> MethodFuture<'static, FutureOutput<P>> {
     unreachable!("`{}` has no async method", P::NAME)
 }

@@ -6,7 +6,7 @@
 //! future (a kill) drops the method's locals first, then the struct.
 
 use super::serving::{bring, serve, serve_mail_only};
-use crate::actor::definition::actor::{Actor, Errand, names};
+use crate::actor::definition::actor::{Actor, MethodEvent, names};
 use crate::actor::definition::context::Context;
 use crate::actor::definition::entry::{Begin, FutureOutput, Pending, Start};
 use crate::actor::definition::inputs::Inputs;
@@ -200,8 +200,8 @@ impl<P: Actor> Machine<P> {
                             return Ok(());
                         }
                     }
-                    if let Some(errand) = serve(process, context, entered, events)?.then_away() {
-                        Self::send_away(state, errand);
+                    if let Some(event) = serve(process, context, entered, events)?.then_away() {
+                        Self::send_away(state, event);
                         continue;
                     }
                     if let Some(reason) = current::take_end() {
@@ -286,12 +286,12 @@ impl<P: Actor> Machine<P> {
     }
 
     /// Moves the struct into the future of an async method.
-    fn send_away(state: &mut MachineState<P>, errand: Errand) {
+    fn send_away(state: &mut MachineState<P>, event: MethodEvent) {
         let MachineState::Serving(process, context) = state.take() else {
             return;
         };
         let deadline = current::deadline();
-        *state = MachineState::Method(process.away(context, errand), deadline);
+        *state = MachineState::Method(process.away(context, event), deadline);
     }
 
     /// Delivers the events that a future waits for, and polls it.
