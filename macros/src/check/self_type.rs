@@ -75,7 +75,7 @@ pub(crate) fn kept(private: &TokenStream, process: &TokenStream, future: &TokenS
     quote_spanned! {at=> {
         #[allow(unused_imports)]
         use #private::probe::{IsNotSend as _, IsPinned as _, IsSend as _};
-        (&&#place).wrapper().hold_only_what_is_send_or_write_process_pinned(#future)
+        (&&&#place).wrapper().hold_only_what_is_send_or_write_process_pinned(#future)
     }}
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn kept_away(private: &TokenStream, what: &TokenStream, at: Span) -> 
     quote_spanned! {at=> {
         #[allow(unused_imports)]
         use #private::probe::{IsAny as _, IsPinned as _};
-        (&#place).wrapper().let_the_state_be_send_or_write_process_pinned(#what)
+        (&&&#place).wrapper().let_the_state_be_send_or_write_process_pinned(#what)
     }}
 }
 

@@ -398,10 +398,10 @@ impl Host {
             directory: DirectoryStatistics {
                 names,
                 named_addresses,
-                groups: groups.rooms,
+                groups: groups.groups,
                 members: groups.members,
                 watchers: groups.watchers,
-                topics: topics.rooms,
+                topics: topics.groups,
                 subscribers: topics.members,
                 memberships: REGISTRATIONS.count(&directories),
                 labels: lock(&host.labels).len(),

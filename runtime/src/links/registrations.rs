@@ -110,21 +110,21 @@ impl Registrations {
         lives: impl FnOnce(Pid) -> bool,
     ) -> Option<Registration> {
         self.cell(pid).fetch_add(1, Ordering::SeqCst);
-        let seat = Registration(lock(self.shard(pid)).entry(pid).or_default().insert(registrant));
+        let registration = Registration(lock(self.shard(pid)).entry(pid).or_default().insert(registrant));
         fence_for_models();
         if lives(pid) {
-            return Some(seat);
+            return Some(registration);
         }
-        self.remove(pid, &seat);
+        self.remove(pid, &registration);
         None
     }
 
     /// Removes a membership, if `pid` still has it.
-    pub(crate) fn remove(&self, pid: Pid, seat: &Registration) {
+    pub(crate) fn remove(&self, pid: Pid, registration: &Registration) {
         let mut shard = lock(self.shard(pid));
-        let Some(seats) = shard.get_mut(&pid) else { return };
-        let registrant = seats.try_remove(seat.0);
-        if seats.is_empty() {
+        let Some(registrations) = shard.get_mut(&pid) else { return };
+        let registrant = registrations.try_remove(registration.0);
+        if registrations.is_empty() {
             shard.remove(&pid);
         }
         drop(shard);
@@ -144,8 +144,8 @@ impl Registrations {
 
     #[cold]
     fn end_all(&self, pid: Pid, reason: &ExitReason) {
-        let Some(seats) = lock(self.shard(pid)).remove(&pid) else { return };
-        for (_, registrant) in seats {
+        let Some(registrations) = lock(self.shard(pid)).remove(&pid) else { return };
+        for (_, registrant) in registrations {
             self.cell(pid).fetch_sub(1, Ordering::Relaxed);
             registrant.ended(pid, reason);
         }

@@ -53,7 +53,7 @@ struct NameEntry {
 /// The holder of a name.
 struct Holding {
     holder: Pid,
-    seat: Registration,
+    registration: Registration,
 }
 
 /// The alias that follows a name.
@@ -168,9 +168,9 @@ impl Names {
             _ => {}
         }
         let held = Arc::new(NameRegistration { names: self, name: name.clone() });
-        let seat = REGISTRATIONS.add(pid, held, lives).ok_or_else(gone)?;
+        let registration = REGISTRATIONS.add(pid, held, lives).ok_or_else(gone)?;
         let entry = shard.entry(name.clone()).or_default();
-        entry.holding = Some(Holding { holder: pid, seat });
+        entry.holding = Some(Holding { holder: pid, registration });
         if let Some(number) = entry.pointed.as_mut().and_then(|pointed| pointed.free.take()) {
             lock(&self.free).remove(&number);
         }
@@ -182,8 +182,8 @@ impl Names {
         let mut shard = self.write(name);
         let (key, _) = shard.get_key_value(name)?;
         let key = key.clone();
-        let Holding { holder, seat } = shard.get_mut(name)?.holding.take()?;
-        REGISTRATIONS.remove(holder, &seat);
+        let Holding { holder, registration } = shard.get_mut(name)?.holding.take()?;
+        REGISTRATIONS.remove(holder, &registration);
         let retired = self.fall_free(&mut shard, &key);
         drop(shard);
         self.retire(retired);
@@ -255,8 +255,8 @@ impl Names {
         for shard in &self.shards {
             let entries = std::mem::take(&mut *shard.write().unwrap_or_else(PoisonError::into_inner));
             for entry in entries.values() {
-                if let Some(Holding { holder, seat }) = &entry.holding {
-                    REGISTRATIONS.remove(*holder, seat);
+                if let Some(Holding { holder, registration }) = &entry.holding {
+                    REGISTRATIONS.remove(*holder, registration);
                 }
             }
             // Outside the lock, as in `retire`.

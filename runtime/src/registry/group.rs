@@ -31,17 +31,17 @@ use std::fmt;
 /// ```
 #[derive(Clone)]
 pub struct Group {
-    rooms: &'static GroupTable,
+    table: &'static GroupTable,
     name: Arc<str>,
     /// Its key, if its name is valid.
     key: Result<GroupKey, BadName>,
 }
 
 impl Group {
-    pub(crate) fn new(rooms: &'static GroupTable, name: impl Into<Arc<str>>) -> Self {
+    pub(crate) fn new(table: &'static GroupTable, name: impl Into<Arc<str>>) -> Self {
         let name = name.into();
         let key = key(None, name.clone());
-        Self { rooms, name, key }
+        Self { table, name, key }
     }
 
     /// Returns its name.
@@ -55,22 +55,22 @@ impl Group {
     /// # Errors
     /// [`GroupError`] if the process has ended, or if the group's name is empty or longer than 1,024 bytes.
     pub fn join(&self, member: impl Into<Pid>) -> Result<bool, GroupError> {
-        self.rooms.join(self.key.as_ref().map_err(Clone::clone)?, member.into())
+        self.table.join(self.key.as_ref().map_err(Clone::clone)?, member.into())
     }
 
     /// Removes one membership. Returns whether the process was a member.
     pub fn leave(&self, member: impl Into<Pid>) -> bool {
-        self.key.as_ref().is_ok_and(|key| self.rooms.leave(key, member.into()))
+        self.key.as_ref().is_ok_and(|key| self.table.leave(key, member.into()))
     }
 
     /// Returns whether the process is a member.
     pub fn contains(&self, member: impl Into<Pid>) -> bool {
-        self.key.as_ref().is_ok_and(|key| self.rooms.contains(key, member.into()))
+        self.key.as_ref().is_ok_and(|key| self.table.contains(key, member.into()))
     }
 
     /// Returns the members, in the order of their PIDs. The list is made once after each change, and shared.
     pub fn members(&self) -> Arc<[Pid]> {
-        self.key.as_ref().map(|key| self.rooms.members(key)).unwrap_or_default()
+        self.key.as_ref().map(|key| self.table.members(key)).unwrap_or_default()
     }
 
     /// Returns the number of members.
@@ -101,13 +101,13 @@ impl Group {
     /// As [`join`](Self::join).
     pub fn subscribe(&self, subscriber: impl SendTo<GroupEvent>) -> Result<Arc<[Pid]>, GroupError> {
         let (key, pid) = (self.key.as_ref().map_err(Clone::clone)?, subscriber.target());
-        self.rooms.watch(key, pid.resolve().ok_or(GroupError::Gone(pid))?)
+        self.table.watch(key, pid.resolve().ok_or(GroupError::Gone(pid))?)
     }
 
     /// Ends a subscription; events in the mailbox stay. Returns whether there was one.
     pub fn unsubscribe(&self, subscriber: impl SendTo<GroupEvent>) -> bool {
         let subscriber = subscriber.target().resolve();
-        subscriber.is_some_and(|pid| self.key.as_ref().is_ok_and(|key| self.rooms.unwatch(key, pid)))
+        subscriber.is_some_and(|pid| self.key.as_ref().is_ok_and(|key| self.table.unwatch(key, pid)))
     }
 }
 

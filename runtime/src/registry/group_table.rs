@@ -38,11 +38,11 @@ pub(crate) struct GroupKey {
 /// The groups of a host.
 pub(crate) struct GroupTable {
     hasher: HashKeys,
-    shards: [Mutex<HashMap<GroupKey, Membership>>; SHARDS],
+    shards: [Mutex<HashMap<GroupKey, GroupState>>; SHARDS],
 }
 
-struct Membership {
-    people: BTreeMap<Pid, Person>,
+struct GroupState {
+    members: BTreeMap<Pid, Member>,
     watchers: BTreeSet<Pid>,
     /// The group as a registration of its members.
     registrant: Arc<dyn Registrant>,
@@ -51,15 +51,15 @@ struct Membership {
 }
 
 /// A member, a watcher, or both.
-struct Person {
+struct Member {
     /// How often it has joined without leaving.
     joins: u32,
-    seat: Registration,
+    registration: Registration,
 }
 
 /// The registration of a process with a group.
 struct GroupRegistration {
-    rooms: &'static GroupTable,
+    table: &'static GroupTable,
     key: GroupKey,
 }
 
@@ -87,18 +87,18 @@ impl Notices {
 /// The numbers of groups, members and watchers of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    pub(crate) rooms: usize,
+    pub(crate) groups: usize,
     pub(crate) members: usize,
     pub(crate) watchers: usize,
 }
 
 impl Registrant for GroupRegistration {
     fn ended(&self, pid: Pid, reason: &ExitReason) {
-        self.rooms.lose(&self.key, pid, reason);
+        self.table.remove_ended(&self.key, pid, reason);
     }
 
     fn directory(&self) -> usize {
-        std::ptr::from_ref(self.rooms).addr()
+        std::ptr::from_ref(self.table).addr()
     }
 }
 
@@ -109,7 +109,7 @@ impl Default for GroupTable {
 }
 
 impl GroupTable {
-    fn shard(&self, key: &GroupKey) -> MutexGuard<'_, HashMap<GroupKey, Membership>> {
+    fn shard(&self, key: &GroupKey) -> MutexGuard<'_, HashMap<GroupKey, GroupState>> {
         lock(&self.shards[self.hasher.hash_one(key) as usize % SHARDS])
     }
 
@@ -117,48 +117,48 @@ impl GroupTable {
     fn change<R>(
         &self,
         key: &GroupKey,
-        change: impl FnOnce(&mut Membership, &mut Notices) -> R,
+        change: impl FnOnce(&mut GroupState, &mut Notices) -> R,
     ) -> Option<(R, Notices)> {
         let mut shard = self.shard(key);
-        let mut told = Notices::default();
-        let room = shard.get_mut(key)?;
-        let result = change(room, &mut told);
-        if room.people.is_empty() {
+        let mut notices = Notices::default();
+        let group = shard.get_mut(key)?;
+        let result = change(group, &mut notices);
+        if group.members.is_empty() {
             shard.remove(key);
         }
         drop(shard);
-        Some((result, told))
+        Some((result, notices))
     }
 
     /// Adds `pid` to the group, making that if needed, and changes it.
-    fn come<R>(
+    fn enter<R>(
         &'static self,
         key: &GroupKey,
         pid: Pid,
-        change: impl FnOnce(&mut Membership, &mut Notices) -> R,
+        change: impl FnOnce(&mut GroupState, &mut Notices) -> R,
     ) -> Result<R, GroupError> {
         let mut shard = self.shard(key);
-        let room = shard
+        let group = shard
             .entry(key.clone())
-            .or_insert_with(|| Membership::new(GroupRegistration { rooms: self, key: key.clone() }));
-        let mut told = Notices::default();
-        let result = room.take_in(pid).map(|()| change(room, &mut told));
-        if room.people.is_empty() {
+            .or_insert_with(|| GroupState::new(GroupRegistration { table: self, key: key.clone() }));
+        let mut notices = Notices::default();
+        let result = group.add(pid).map(|()| change(group, &mut notices));
+        if group.members.is_empty() {
             shard.remove(key);
         }
         drop(shard);
-        told.wake_and_wait();
+        notices.wake_and_wait();
         result
     }
 
     /// Adds a membership of `pid`. Returns whether it was not a member.
     pub(crate) fn join(&'static self, key: &GroupKey, pid: Pid) -> Result<bool, GroupError> {
-        self.come(key, pid, |room, told| {
-            let Some(person) = room.people.get_mut(&pid) else { return false };
-            person.joins = person.joins.saturating_add(1);
-            let is_new = person.joins == 1;
+        self.enter(key, pid, |group, notices| {
+            let Some(member) = group.members.get_mut(&pid) else { return false };
+            member.joins = member.joins.saturating_add(1);
+            let is_new = member.joins == 1;
             if is_new {
-                room.changed(told, |group| GroupEvent::Joined { group, pid }, key);
+                group.changed(notices, |name| GroupEvent::Joined { group: name, pid }, key);
             }
             is_new
         })
@@ -166,79 +166,79 @@ impl GroupTable {
 
     /// Makes `pid` a member, once. Returns whether it was not a member.
     pub(crate) fn join_once(&'static self, key: &GroupKey, pid: Pid) -> Result<bool, GroupError> {
-        self.come(key, pid, |room, _| {
-            let Some(person) = room.people.get_mut(&pid) else { return false };
-            room.list = None;
-            std::mem::replace(&mut person.joins, 1) == 0
+        self.enter(key, pid, |group, _| {
+            let Some(member) = group.members.get_mut(&pid) else { return false };
+            group.list = None;
+            std::mem::replace(&mut member.joins, 1) == 0
         })
     }
 
     /// Removes a membership of `pid`. Returns whether it was a member.
     pub(crate) fn leave(&self, key: &GroupKey, pid: Pid) -> bool {
-        let left = self.change(key, |room, told| {
-            let Some(person) = room.people.get_mut(&pid).filter(|person| person.joins > 0) else { return false };
-            person.joins -= 1;
-            if person.joins == 0 {
-                room.let_go(pid);
-                room.changed(told, |group| GroupEvent::Left { group, pid, reason: None }, key);
+        let left = self.change(key, |group, notices| {
+            let Some(member) = group.members.get_mut(&pid).filter(|member| member.joins > 0) else { return false };
+            member.joins -= 1;
+            if member.joins == 0 {
+                group.remove_unused(pid);
+                group.changed(notices, |name| GroupEvent::Left { group: name, pid, reason: None }, key);
             }
             true
         });
-        left.is_some_and(|(left, told)| {
-            told.wake_and_wait();
+        left.is_some_and(|(left, notices)| {
+            notices.wake_and_wait();
             left
         })
     }
 
     /// Sends `watcher` each later change. Returns the members.
     pub(crate) fn watch(&'static self, key: &GroupKey, watcher: Pid) -> Result<Arc<[Pid]>, GroupError> {
-        self.come(key, watcher, |room, _| {
-            room.watchers.insert(watcher);
-            room.members()
+        self.enter(key, watcher, |group, _| {
+            group.watchers.insert(watcher);
+            group.members()
         })
     }
 
     /// Stops sending changes to `watcher`. Returns whether it was a watcher.
     pub(crate) fn unwatch(&self, key: &GroupKey, watcher: Pid) -> bool {
-        let watched = self.change(key, |room, _| {
-            let watched = room.watchers.remove(&watcher);
-            room.let_go(watcher);
+        let watched = self.change(key, |group, _| {
+            let watched = group.watchers.remove(&watcher);
+            group.remove_unused(watcher);
             watched
         });
         watched.is_some_and(|(watched, _)| watched)
     }
 
     /// Removes a process that has ended.
-    fn lose(&self, key: &GroupKey, pid: Pid, reason: &ExitReason) {
-        let lost = self.change(key, |room, told| {
-            room.watchers.remove(&pid);
-            if room.people.remove(&pid).is_some_and(|person| person.joins > 0) {
-                room.changed(told, |group| GroupEvent::Left { group, pid, reason: Some(reason.clone()) }, key);
+    fn remove_ended(&self, key: &GroupKey, pid: Pid, reason: &ExitReason) {
+        let lost = self.change(key, |group, notices| {
+            group.watchers.remove(&pid);
+            if group.members.remove(&pid).is_some_and(|member| member.joins > 0) {
+                group.changed(notices, |name| GroupEvent::Left { group: name, pid, reason: Some(reason.clone()) }, key);
             }
         });
         // An exiting process is not suspended.
-        if let Some((_, told)) = lost {
-            told.wake();
+        if let Some((_, notices)) = lost {
+            notices.wake();
         }
     }
 
     /// Returns the members, in the order of their PIDs.
     pub(crate) fn members(&self, key: &GroupKey) -> Arc<[Pid]> {
-        self.shard(key).get_mut(key).map(Membership::members).unwrap_or_default()
+        self.shard(key).get_mut(key).map(GroupState::members).unwrap_or_default()
     }
 
     /// Returns whether `pid` is a member.
     pub(crate) fn contains(&self, key: &GroupKey, pid: Pid) -> bool {
-        self.shard(key).get(key).and_then(|room| room.people.get(&pid)).is_some_and(|person| person.joins > 0)
+        self.shard(key).get(key).and_then(|group| group.members.get(&pid)).is_some_and(|member| member.joins > 0)
     }
 
     pub(crate) fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for shard in &self.shards {
-            for room in lock(shard).values() {
-                counts.rooms += 1;
-                counts.members += room.people.values().filter(|person| person.joins > 0).count();
-                counts.watchers += room.watchers.len();
+            for group in lock(shard).values() {
+                counts.groups += 1;
+                counts.members += group.members.values().filter(|member| member.joins > 0).count();
+                counts.watchers += group.watchers.len();
             }
         }
         counts
@@ -247,42 +247,42 @@ impl GroupTable {
     /// Removes all groups, without events.
     pub(crate) fn clear(&self) {
         for shard in &self.shards {
-            for (_, room) in lock(shard).drain() {
-                for (pid, person) in room.people {
-                    REGISTRATIONS.remove(pid, &person.seat);
+            for (_, group) in lock(shard).drain() {
+                for (pid, member) in group.members {
+                    REGISTRATIONS.remove(pid, &member.registration);
                 }
             }
         }
     }
 }
 
-impl Membership {
+impl GroupState {
     fn new(place: GroupRegistration) -> Self {
-        Self { people: BTreeMap::new(), watchers: BTreeSet::new(), registrant: Arc::new(place), list: None }
+        Self { members: BTreeMap::new(), watchers: BTreeSet::new(), registrant: Arc::new(place), list: None }
     }
 
     /// Adds an entry for `pid`, if it is alive and has none.
-    fn take_in(&mut self, pid: Pid) -> Result<(), GroupError> {
-        if self.people.contains_key(&pid) {
+    fn add(&mut self, pid: Pid) -> Result<(), GroupError> {
+        if self.members.contains_key(&pid) {
             return if lives(pid) { Ok(()) } else { Err(GroupError::Gone(pid)) };
         }
-        let seat = REGISTRATIONS.add(pid, self.registrant.clone(), lives).ok_or(GroupError::Gone(pid))?;
-        self.people.insert(pid, Person { joins: 0, seat });
+        let registration = REGISTRATIONS.add(pid, self.registrant.clone(), lives).ok_or(GroupError::Gone(pid))?;
+        self.members.insert(pid, Member { joins: 0, registration });
         Ok(())
     }
 
     /// Removes the entry of `pid`, if it is neither a member nor a watcher.
-    fn let_go(&mut self, pid: Pid) {
-        if self.people.get(&pid).is_some_and(|person| person.joins == 0)
+    fn remove_unused(&mut self, pid: Pid) {
+        if self.members.get(&pid).is_some_and(|member| member.joins == 0)
             && !self.watchers.contains(&pid)
-            && let Some(person) = self.people.remove(&pid)
+            && let Some(member) = self.members.remove(&pid)
         {
-            REGISTRATIONS.remove(pid, &person.seat);
+            REGISTRATIONS.remove(pid, &member.registration);
         }
     }
 
     /// Sends an event to the watchers.
-    fn changed(&mut self, told: &mut Notices, event: impl Fn(Arc<str>) -> GroupEvent, key: &GroupKey) {
+    fn changed(&mut self, notices: &mut Notices, event: impl Fn(Arc<str>) -> GroupEvent, key: &GroupKey) {
         self.list = None;
         let Some(name) = &key.name else { return };
         for watcher in &self.watchers {
@@ -290,35 +290,36 @@ impl Membership {
             // A watcher may have ended meanwhile.
             let sent = slot.map(|slot| (slot, slot.send_quietly(*watcher, event(name.text().clone()))));
             if let Some((slot, Ok((token, check_length)))) = sent {
-                told.woken.extend(token);
-                told.check_length.extend(check_length.then_some(slot));
+                notices.woken.extend(token);
+                notices.check_length.extend(check_length.then_some(slot));
             }
         }
     }
 
     fn members(&mut self) -> Arc<[Pid]> {
-        let Self { people, list, .. } = self;
-        let members = || people.iter().filter(|(_, person)| person.joins > 0).map(|(pid, _)| *pid).collect();
+        let Self { members, list, .. } = self;
+        let members = || members.iter().filter(|(_, member)| member.joins > 0).map(|(pid, _)| *pid).collect();
         list.get_or_insert_with(members).clone()
     }
 }
 
-/// Sends a copy of `message` to each member that is alive and has room for it, or makes room. Never waits. Returns how
+/// Sends a copy of `message` to each member that is alive and has group for it, or makes group. Never waits. Returns how
 /// many got it.
 pub(crate) fn spread<M: Clone + Send + 'static>(members: &[Pid], message: M) -> usize {
     let Some((last, others)) = members.split_last() else { return 0 };
-    let sent = others.iter().filter(|pid| reach(**pid, message.clone())).count();
-    sent + usize::from(reach(*last, message))
+    let sent = others.iter().filter(|pid| send_copy(**pid, message.clone())).count();
+    sent + usize::from(send_copy(*last, message))
 }
 
-fn reach<M: Send + 'static>(pid: Pid, message: M) -> bool {
+fn send_copy<M: Send + 'static>(pid: Pid, message: M) -> bool {
     match in_manner(Manner::Late, || crate::routing::router::send(pid, message)) {
         Ok(()) => true,
         Err((message, SendFailure::Full(_))) => {
-            let letter = DeadLetter { to: pid, message: Payload::new(message), reason: DeadLetterReason::Overflow };
+            let dead_letter =
+                DeadLetter { to: pid, message: Payload::new(message), reason: DeadLetterReason::Overflow };
             match TABLE.living(pid).and_then(Slot::home) {
-                Some(home) => home.scheduler.dead_letter(letter),
-                None => bring(letter),
+                Some(home) => home.scheduler.dead_letter(dead_letter),
+                None => bring(dead_letter),
             }
             false
         }

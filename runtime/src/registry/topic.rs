@@ -31,21 +31,21 @@ use std::marker::PhantomData;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Topic<E> {
-    rooms: &'static GroupTable,
+    table: &'static GroupTable,
     /// Its key, if its name is valid.
     key: Result<GroupKey, BadName>,
     event: PhantomData<fn(E)>,
 }
 
 impl<E: Send + 'static> Topic<E> {
-    pub(crate) fn named(rooms: &'static GroupTable, name: impl Into<Arc<str>>) -> Self {
-        Self { rooms, key: key(Some(TypeId::of::<E>()), name), event: PhantomData }
+    pub(crate) fn named(table: &'static GroupTable, name: impl Into<Arc<str>>) -> Self {
+        Self { table, key: key(Some(TypeId::of::<E>()), name), event: PhantomData }
     }
 
     /// The topic without a name for events of type `E`.
-    pub(crate) fn of_type(rooms: &'static GroupTable) -> Self {
+    pub(crate) fn of_type(table: &'static GroupTable) -> Self {
         let key = Ok(GroupKey { event: Some(TypeId::of::<E>()), name: None });
-        Self { rooms, key, event: PhantomData }
+        Self { table, key, event: PhantomData }
     }
 
     /// Returns its name; `None` if it has none.
@@ -68,23 +68,23 @@ impl<E: Send + 'static> Topic<E> {
     /// # Errors
     /// [`GroupError`] if the process has ended, or if the topic's name is empty or longer than 1,024 bytes.
     pub fn subscribe(&self, subscriber: impl SendTo<E>) -> Result<bool, GroupError> {
-        self.rooms.join_once(self.key.as_ref().map_err(Clone::clone)?, subscriber.target())
+        self.table.join_once(self.key.as_ref().map_err(Clone::clone)?, subscriber.target())
     }
 
     /// Ends a subscription; events in the mailbox stay. Returns whether there was one.
     pub fn unsubscribe(&self, subscriber: impl SendTo<E>) -> bool {
-        self.key.as_ref().is_ok_and(|key| self.rooms.leave(key, subscriber.target()))
+        self.key.as_ref().is_ok_and(|key| self.table.leave(key, subscriber.target()))
     }
 
     /// Returns the subscribers, in the order of their PIDs. The list is made once after each change, and shared.
     pub fn subscribers(&self) -> Arc<[Pid]> {
-        self.key.as_ref().map(|key| self.rooms.members(key)).unwrap_or_default()
+        self.key.as_ref().map(|key| self.table.members(key)).unwrap_or_default()
     }
 }
 
 impl<E> Clone for Topic<E> {
     fn clone(&self) -> Self {
-        Self { rooms: self.rooms, key: self.key.clone(), event: PhantomData }
+        Self { table: self.table, key: self.key.clone(), event: PhantomData }
     }
 }
 

@@ -73,7 +73,7 @@ pub(super) struct StartedChild {
 /// The error of restarting a child made by [`Child::once`] that is no longer temporary.
 #[derive(Debug, thiserror::Error)]
 #[error("it was started by a closure that can be called once; make it with `Child::new`, or leave it temporary")]
-struct OneLife;
+struct StartedOnce;
 
 /// The known type of what a closure returns.
 struct KindOfSpawned<S>(PhantomData<S>);
@@ -148,7 +148,7 @@ impl<S: Spawned<Process: 'static>> Child<S> {
         let mut start = Some(start);
         let start = move |spawn| match start.take() {
             Some(start) => start(spawn).map_err(Into::into),
-            None => Err(OneLife.into()),
+            None => Err(StartedOnce.into()),
         };
         Self::new::<Box<dyn Error + Send + Sync>>(name, start).temporary()
     }

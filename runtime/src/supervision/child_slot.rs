@@ -40,7 +40,7 @@ pub(crate) const KEEPS: usize = 1_024;
 /// preempted: on an overloaded machine for more than a tenth of a second. The wait is bounded because a sender that
 /// never returns, from a user's hook for dead letters, would keep a worker for ever; a message that takes longer
 /// becomes a dead letter.
-const HURRY: Duration = Duration::from_secs(10);
+const SENDERS_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The children of a child that is a supervisor.
 pub(super) trait Subtree: Send + Sync {
@@ -56,7 +56,7 @@ pub(super) trait Subtree: Send + Sync {
 
 /// How often it polls for senders before it lends its worker, and the pause between polls after that. Guesses: most are
 /// gone before the first poll.
-const GLANCES: usize = 100;
+const POLLS: usize = 100;
 const PAUSE: Duration = Duration::from_micros(100);
 
 /// The stable target of a child's address.
@@ -71,17 +71,17 @@ pub(crate) struct ChildSlot {
     host: &'static Scheduler,
     /// The PID of the serving process, in two words. The second, slot and generation, is zero if there is none.
     place: AtomicU64,
-    life: AtomicU64,
+    incarnation: AtomicU64,
     /// The number of senders that hold the PID; not counted if nothing is kept.
     inside: AtomicUsize,
-    spawn: Mutex<Door>,
+    queue: Mutex<ChildQueue>,
     /// The state shown to users.
     pub(super) status: Mutex<ChildStatus>,
     /// The children, if the child is a supervisor.
     pub(super) subtree: Mutex<Option<Arc<dyn Subtree>>>,
 }
 
-struct Door {
+struct ChildQueue {
     state: SlotState,
     /// The process that serves or is ending.
     process: Option<Pid>,
@@ -91,7 +91,7 @@ struct Door {
     older: VecDeque<Package>,
     kept: VecDeque<Package>,
     /// Signalled when there may be a process again.
-    rooms: Vec<Arc<Oneshot<()>>>,
+    waiters: Vec<Arc<Oneshot<()>>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -113,7 +113,7 @@ impl ChildSlot {
         subtree: Option<Arc<dyn Subtree>>,
     ) -> Self {
         let [left, older, kept] = [(); 3].map(|()| VecDeque::new());
-        let spawn = Door { state: SlotState::New, process: None, left, older, kept, rooms: Vec::new() };
+        let queue = ChildQueue { state: SlotState::New, process: None, left, older, kept, waiters: Vec::new() };
         Self {
             name,
             kind,
@@ -121,9 +121,9 @@ impl ChildSlot {
             keeps,
             host,
             place: AtomicU64::new(0),
-            life: AtomicU64::new(0),
+            incarnation: AtomicU64::new(0),
             inside: AtomicUsize::new(0),
-            spawn: Mutex::new(spawn),
+            queue: Mutex::new(queue),
             status: Mutex::default(),
             subtree: Mutex::new(subtree),
         }
@@ -155,27 +155,27 @@ impl ChildSlot {
 
     fn hand_over(&self, pid: Pid) {
         loop {
-            let mut spawn = lock(&self.spawn);
-            spawn.process = Some(pid);
-            if spawn.older.is_empty() && spawn.kept.is_empty() {
-                spawn.state = SlotState::Up;
+            let mut queue = lock(&self.queue);
+            queue.process = Some(pid);
+            if queue.older.is_empty() && queue.kept.is_empty() {
+                queue.state = SlotState::Up;
                 self.place.store(pid.place().get(), Ordering::Relaxed);
-                self.life.store(word(pid), Ordering::SeqCst);
-                return tell(spawn);
+                self.incarnation.store(word(pid), Ordering::SeqCst);
+                return tell(queue);
             }
-            if spawn.state == SlotState::Shut {
-                spawn.state = SlotState::Down;
+            if queue.state == SlotState::Shut {
+                queue.state = SlotState::Down;
             }
             // Sent outside the lock: a message that is refused is shown to a user's hook.
-            let mut waiting = std::mem::take(&mut spawn.older);
-            waiting.append(&mut spawn.kept);
-            drop(spawn);
+            let mut waiting = std::mem::take(&mut queue.older);
+            waiting.append(&mut queue.kept);
+            drop(queue);
             while let Some(package) = waiting.pop_front() {
                 if let Err(package) = hand(pid, package) {
                     // It has ended already. Messages sent to it return as its remains, ahead of this one.
                     waiting.push_front(package);
-                    let mut spawn = lock(&self.spawn);
-                    spawn.older = waiting;
+                    let mut queue = lock(&self.queue);
+                    queue.older = waiting;
                     return;
                 }
             }
@@ -184,14 +184,14 @@ impl ChildSlot {
 
     /// Stops giving out the PID of a process that ends.
     pub(crate) fn ending(&self) {
-        self.life.store(0, Ordering::SeqCst);
+        self.incarnation.store(0, Ordering::SeqCst);
     }
 
     /// Waits for the senders that hold the PID.
     pub(crate) fn quiesce(&self) {
-        let until = instant_now().checked_add(HURRY);
+        let until = instant_now().checked_add(SENDERS_PATIENCE);
         let is_over = || self.inside.load(Ordering::SeqCst) == 0 || until.is_some_and(|until| instant_now() >= until);
-        for _ in 0..GLANCES {
+        for _ in 0..POLLS {
             if is_over() {
                 return;
             }
@@ -207,40 +207,40 @@ impl ChildSlot {
 
     /// Takes a message that the ended process has not handled.
     pub(crate) fn inherit(&self, package: Package) -> Result<(), Package> {
-        let mut spawn = lock(&self.spawn);
-        if self.keeps.is_none() || spawn.state == SlotState::Shut {
+        let mut queue = lock(&self.queue);
+        if self.keeps.is_none() || queue.state == SlotState::Shut {
             return Err(package);
         }
-        spawn.left.push_back(package);
+        queue.left.push_back(package);
         Ok(())
     }
 
     /// Marks the child as down: its process has ended, or none could be started.
     pub(crate) fn down(&self, reason: &ExitReason) {
-        self.life.store(0, Ordering::SeqCst);
-        let mut spawn = lock(&self.spawn);
-        spawn.process = None;
-        if spawn.state == SlotState::Shut {
+        self.incarnation.store(0, Ordering::SeqCst);
+        let mut queue = lock(&self.queue);
+        queue.process = None;
+        if queue.state == SlotState::Shut {
             return;
         }
-        spawn.state = SlotState::Down;
+        queue.state = SlotState::Down;
         if self.keeps.is_some() {
-            let mut older = std::mem::take(&mut spawn.left);
-            older.append(&mut spawn.older);
-            spawn.older = older;
+            let mut older = std::mem::take(&mut queue.left);
+            older.append(&mut queue.older);
+            queue.older = older;
             return;
         }
-        let unwanted = spawn.take_all();
-        drop(spawn);
-        self.bury(unwanted, reason);
+        let unwanted = queue.take_all();
+        drop(queue);
+        self.make_dead_letters(unwanted, reason);
     }
 
     /// Marks the child as not coming back: waiting messages become dead letters, whose callers learn the reason.
     pub(crate) fn shut(&self, reason: &ExitReason) {
-        self.life.store(0, Ordering::SeqCst);
-        let mut spawn = lock(&self.spawn);
-        spawn.state = SlotState::Shut;
-        tell(spawn);
+        self.incarnation.store(0, Ordering::SeqCst);
+        let mut queue = lock(&self.queue);
+        queue.state = SlotState::Shut;
+        tell(queue);
         self.empty(reason);
         let subtree = lock(&self.subtree).clone();
         if let Some(subtree) = subtree {
@@ -259,11 +259,11 @@ impl ChildSlot {
 
     /// Turns the waiting messages into dead letters.
     pub(crate) fn empty(&self, reason: &ExitReason) {
-        let waiting = lock(&self.spawn).take_all();
-        self.bury(waiting, reason);
+        let waiting = lock(&self.queue).take_all();
+        self.make_dead_letters(waiting, reason);
     }
 
-    fn bury(&self, packages: VecDeque<Package>, reason: &ExitReason) {
+    fn make_dead_letters(&self, packages: VecDeque<Package>, reason: &ExitReason) {
         for package in packages {
             let (to, message, caller) = package.into_parts();
             self.host.dead_letter(DeadLetter { to, message, reason: DeadLetterReason::Ended });
@@ -278,24 +278,24 @@ impl ChildSlot {
     /// process already serves.
     fn keep(&self, package: Package, ended: u64) -> Result<(), (Package, Option<SendFailure>)> {
         let pid = package.to();
-        let mut spawn = lock(&self.spawn);
-        let life = self.life.load(Ordering::SeqCst);
-        if spawn.state == SlotState::Up && life != 0 && life != ended {
-            drop(spawn);
+        let mut queue = lock(&self.queue);
+        let incarnation = self.incarnation.load(Ordering::SeqCst);
+        if queue.state == SlotState::Up && incarnation != 0 && incarnation != ended {
+            drop(queue);
             return Err((package, None));
         }
-        let most = match (spawn.state, self.keeps) {
+        let most = match (queue.state, self.keeps) {
             (SlotState::Shut, _) => None,
             (SlotState::New, keeps) => Some(keeps.unwrap_or(KEEPS)),
             (_, keeps) => keeps,
         };
         match most {
-            None if spawn.state == SlotState::Shut => Err((package, Some(SendFailure::Gone(pid)))),
+            None if queue.state == SlotState::Shut => Err((package, Some(SendFailure::Gone(pid)))),
             // Also between the end of its process and the supervisor's decision.
             None => Err((package, Some(SendFailure::Restarting(pid)))),
-            Some(most) if spawn.kept.len() >= most => Err((package, Some(SendFailure::Full(pid)))),
+            Some(most) if queue.kept.len() >= most => Err((package, Some(SendFailure::Full(pid)))),
             Some(_) => {
-                spawn.kept.push_back(package);
+                queue.kept.push_back(package);
                 Ok(())
             }
         }
@@ -303,14 +303,14 @@ impl ChildSlot {
 }
 
 /// Wakes those that wait for a process.
-fn tell(mut spawn: MutexGuard<'_, Door>) {
-    let rooms = std::mem::take(&mut spawn.rooms);
+fn tell(mut queue: MutexGuard<'_, ChildQueue>) {
+    let waiters = std::mem::take(&mut queue.waiters);
     // Outside the lock: wakers may do anything.
-    drop(spawn);
-    rooms.iter().for_each(|room| _ = room.put(()));
+    drop(queue);
+    waiters.iter().for_each(|waiter| _ = waiter.put(()));
 }
 
-impl Door {
+impl ChildQueue {
     /// Takes all waiting messages, in order.
     fn take_all(&mut self) -> VecDeque<Package> {
         let mut all = std::mem::take(&mut self.left);
@@ -322,16 +322,16 @@ impl Door {
 
 impl Backlog for ChildSlot {
     fn is_empty(&self) -> bool {
-        let spawn = lock(&self.spawn);
-        spawn.left.is_empty() && spawn.older.is_empty() && spawn.kept.is_empty()
+        let queue = lock(&self.queue);
+        queue.left.is_empty() && queue.older.is_empty() && queue.kept.is_empty()
     }
 }
 
 impl AliasTarget for ChildSlot {
     fn now(&self) -> Option<Pid> {
-        let life = self.life.load(Ordering::SeqCst);
-        let place = NonZeroU64::new(self.place.load(Ordering::Relaxed)).filter(|_| life != 0)?;
-        Some(Pid::of_words(place, (life >> GENERATION_BITS) as u32, life & GENERATION_MASK))
+        let incarnation = self.incarnation.load(Ordering::SeqCst);
+        let place = NonZeroU64::new(self.place.load(Ordering::Relaxed)).filter(|_| incarnation != 0)?;
+        Some(Pid::of_words(place, (incarnation >> GENERATION_BITS) as u32, incarnation & GENERATION_MASK))
     }
 
     fn enter(&self) -> Option<Pid> {
@@ -380,14 +380,14 @@ impl AliasTarget for ChildSlot {
     }
 
     fn life(&self) -> Option<Pid> {
-        lock(&self.spawn).process
+        lock(&self.queue).process
     }
 
     /// Returns the type of the process, which may have been upgraded, or that of the next start. The process of an
     /// alias, such as a pool's, is not what addresses are checked against.
     fn kind(&self) -> Option<&'static ProcessKind> {
-        let life = self.life().filter(|pid| !pid.is_alias());
-        life.and_then(alias::kind).or_else(|| self.next_kind())
+        let process = self.life().filter(|pid| !pid.is_alias());
+        process.and_then(alias::kind).or_else(|| self.next_kind())
     }
 
     fn owner(&self) -> u16 {
@@ -396,15 +396,15 @@ impl AliasTarget for ChildSlot {
 
     /// Signals when a process serves again, or when none will.
     fn room(&self) -> Option<Arc<Oneshot<()>>> {
-        let mut spawn = lock(&self.spawn);
-        let is_settled = spawn.state == SlotState::Shut || self.life.load(Ordering::SeqCst) != 0;
+        let mut queue = lock(&self.queue);
+        let is_settled = queue.state == SlotState::Shut || self.incarnation.load(Ordering::SeqCst) != 0;
         if is_settled {
             return None;
         }
-        let room = Arc::new(Oneshot::new());
-        spawn.rooms.retain(|room| !room.is_abandoned());
-        spawn.rooms.push(room.clone());
-        Some(room)
+        let waiter = Arc::new(Oneshot::new());
+        queue.waiters.retain(|waiter| !waiter.is_abandoned());
+        queue.waiters.push(waiter.clone());
+        Some(waiter)
     }
 }
 
@@ -430,7 +430,7 @@ fn addressed(package: Package, to: Pid) -> Package {
 /// No supervisor is left that could restart it.
 impl Drop for ChildSlot {
     fn drop(&mut self) {
-        tell(lock(&self.spawn));
+        tell(lock(&self.queue));
         self.empty(&ExitReason::NoProcess);
     }
 }

@@ -23,7 +23,7 @@ use crate::slots::{ProcessKind, TABLE};
 use crate::sync::lock;
 use crate::time::timers::TimerAction;
 use crate::util::panics::{Shown, Site, dispose};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// How many events that follow from one another are processed in one step: a child that fails to start and is retried
@@ -66,9 +66,9 @@ pub(super) struct SupervisorProcess {
     /// The children to begin with, until the start.
     first: Vec<(Arc<ChildSlot>, Spec)>,
     members: BTreeMap<Id, SupervisedChild>,
-    names: HashMap<Arc<str>, Id>,
-    timers: HashMap<TimerOf, (u64, TimerKey)>,
-    numbers: HashMap<u64, TimerOf>,
+    names: BTreeMap<Arc<str>, Id>,
+    timers: BTreeMap<TimerOf, (u64, TimerKey)>,
+    numbers: BTreeMap<u64, TimerOf>,
     /// Events that the plan has not been told.
     happened: VecDeque<SupervisorEvent>,
     random: Random,
@@ -97,9 +97,9 @@ impl SupervisorProcess {
             host,
             first,
             members: BTreeMap::new(),
-            names: HashMap::new(),
-            timers: HashMap::new(),
-            numbers: HashMap::new(),
+            names: BTreeMap::new(),
+            timers: BTreeMap::new(),
+            numbers: BTreeMap::new(),
             happened: VecDeque::new(),
             random: host.scheduler().random(),
             own: None,

@@ -46,19 +46,19 @@ pub(super) struct ChildRun {
     id: Id,
     slot: Arc<ChildSlot>,
     listener: ExitListener,
-    born: OnceLock<Pid>,
+    spawned: OnceLock<Pid>,
     /// Whether the closure returned another process.
     disowned: AtomicBool,
 }
 
 impl ChildRun {
     pub(super) fn new(id: Id, slot: Arc<ChildSlot>, listener: ExitListener) -> Arc<Self> {
-        Arc::new(Self { id, slot, listener, born: OnceLock::new(), disowned: AtomicBool::new(false) })
+        Arc::new(Self { id, slot, listener, spawned: OnceLock::new(), disowned: AtomicBool::new(false) })
     }
 
     /// Returns the process that was spawned through the `ChildSpawn`.
-    pub(super) fn born(&self) -> Option<Pid> {
-        self.born.get().copied()
+    pub(super) fn spawned(&self) -> Option<Pid> {
+        self.spawned.get().copied()
     }
 
     /// Marks that process as not being the child.
@@ -73,7 +73,7 @@ impl ChildRun {
 
 impl Guardian for ChildRun {
     fn born(&self, pid: Pid) {
-        let _first = self.born.set(pid);
+        let _first = self.spawned.set(pid);
     }
 
     fn ending(&self) {

@@ -16,7 +16,7 @@ use crate::pid::Pid;
 use crate::routing::alias::{self, Alias};
 use crate::sync::{Mutex, lock};
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The children of a supervisor.
@@ -28,7 +28,7 @@ struct Children {
     supervisor: Option<Pid>,
     /// The reason of its end, if it has ended.
     end: Option<ExitReason>,
-    entries: HashMap<Arc<str>, ChildEntry>,
+    entries: BTreeMap<Arc<str>, ChildEntry>,
     next: u64,
 }
 
@@ -41,16 +41,16 @@ struct ChildEntry {
 
 impl ChildRegistry {
     pub(crate) fn new(strategy: Strategy) -> Arc<Self> {
-        let (entries, next) = (HashMap::new(), 0);
+        let (entries, next) = (BTreeMap::new(), 0);
         Arc::new(Self(Mutex::new(Children { strategy, supervisor: None, end: None, entries, next })))
     }
 
     /// Sets the children of a supervisor that begins or restarts. Returns their slots: those of children with the same
     /// name and kind are kept, others are dropped.
     pub(crate) fn begin(&self, strategy: Strategy, slots: Vec<Arc<ChildSlot>>) -> Vec<Arc<ChildSlot>> {
-        let mut names = lock(&self.0);
-        let mut before = std::mem::take(&mut names.entries);
-        (names.strategy, names.end, names.next) = (strategy, None, 0);
+        let mut children = lock(&self.0);
+        let mut before = std::mem::take(&mut children.entries);
+        (children.strategy, children.end, children.next) = (strategy, None, 0);
         let mut begun = Vec::new();
         for slot in slots {
             let alike = |entry: &ChildEntry| {
@@ -64,10 +64,10 @@ impl ChildRegistry {
                 }
                 None => (slot.clone(), Alias::new(slot)),
             };
-            names.add(slot.clone(), alias);
+            children.add(slot.clone(), alias);
             begun.push(slot);
         }
-        drop(names);
+        drop(children);
         drop_entries(before.into_values(), &ExitReason::NoProcess);
         begun
     }
@@ -79,22 +79,22 @@ impl ChildRegistry {
 
     /// Adds a child. Returns its alias; refuses the slot if the name is taken.
     pub(crate) fn add(&self, slot: Arc<ChildSlot>) -> Option<Pid> {
-        let mut names = lock(&self.0);
-        if names.entries.contains_key(&slot.name) {
+        let mut children = lock(&self.0);
+        if children.entries.contains_key(&slot.name) {
             return None;
         }
         let alias = Alias::new(slot.clone());
         let pid = alias.pid();
-        names.add(slot, alias);
+        children.add(slot, alias);
         Some(pid)
     }
 
     /// Removes a child.
     pub(crate) fn remove(&self, slot: &Arc<ChildSlot>) {
-        let mut names = lock(&self.0);
-        let known = names.entries.get(&slot.name).is_some_and(|entry| Arc::ptr_eq(&entry.slot, slot));
-        let entry = if known { names.entries.remove(&slot.name) } else { None };
-        drop(names);
+        let mut children = lock(&self.0);
+        let known = children.entries.get(&slot.name).is_some_and(|entry| Arc::ptr_eq(&entry.slot, slot));
+        let entry = if known { children.entries.remove(&slot.name) } else { None };
+        drop(children);
         if let Some(entry) = entry {
             entry.retire(&ExitReason::NoProcess);
         }
@@ -102,10 +102,10 @@ impl ChildRegistry {
 
     /// Returns the slot and the alias of a child.
     pub(crate) fn find(&self, name: &str) -> Result<(Arc<ChildSlot>, Pid), ChildError> {
-        let names = lock(&self.0);
-        match names.entries.get(name) {
+        let children = lock(&self.0);
+        match children.entries.get(name) {
             Some(entry) => Ok((entry.slot.clone(), entry.alias.pid())),
-            None => Err(unknown(name, names.entries.keys())),
+            None => Err(unknown(name, children.entries.keys())),
         }
     }
 
@@ -115,8 +115,8 @@ impl ChildRegistry {
 
     /// Returns the supervisor's process, and its exit reason if it has ended.
     pub(crate) fn supervisor(&self) -> (Option<Pid>, Option<ExitReason>) {
-        let names = lock(&self.0);
-        (names.supervisor, names.end.clone())
+        let children = lock(&self.0);
+        (children.supervisor, children.end.clone())
     }
 
     /// Returns the registry of a child that is a supervisor.
@@ -127,8 +127,8 @@ impl ChildRegistry {
 
     /// Returns the slots in order, with their aliases.
     pub(super) fn slots(&self) -> Vec<(Arc<ChildSlot>, Pid)> {
-        let names = lock(&self.0);
-        let mut entries: Vec<_> = names.entries.values().collect();
+        let children = lock(&self.0);
+        let mut entries: Vec<_> = children.entries.values().collect();
         entries.sort_by_key(|entry| entry.place);
         entries.into_iter().map(|entry| (entry.slot.clone(), entry.alias.pid())).collect()
     }
@@ -197,15 +197,15 @@ fn drop_entries(entries: impl Iterator<Item = ChildEntry>, reason: &ExitReason) 
 }
 
 /// The most names that an error lists.
-const TOLD: usize = 16;
+const LISTED: usize = 16;
 
 fn unknown<'a>(name: &str, names: impl ExactSizeIterator<Item = &'a Arc<str>>) -> ChildError {
     let count = names.len();
     let mut has: Vec<String> = names.map(|name| name.chars().take(80).collect()).collect();
     has.sort();
-    if count > TOLD {
+    if count > LISTED {
         has.sort_by_cached_key(|known| crate::errors::distance(name, known));
-        has.truncate(TOLD);
+        has.truncate(LISTED);
     }
     ChildError::Unknown { name: name.chars().take(80).collect(), has, count }
 }

@@ -14,7 +14,7 @@ use crate::actor::spawn::by_hand::SpawnProcess;
 use crate::api::child_spawn::{ChildSpawn, Spawned};
 use crate::exit::ExitReason;
 use crate::mailbox::bound::Bound;
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::fmt;
 use std::panic::Location;
@@ -51,9 +51,9 @@ use std::time::Duration;
 ///     .spawn(&runtime)?;
 /// let parser: Address<Parser> = tree.child("parser")?; // stays valid across restarts
 ///
-/// let life = parser.pid().join();
+/// let running = parser.pid().join();
 /// assert!(parser.parse("not a number".to_string()).wait().is_err());
-/// assert!(matches!(life.wait(), ExitReason::Panic(_)));
+/// assert!(matches!(running.wait(), ExitReason::Panic(_)));
 /// while parser.lines().wait().is_err() {} // until it has been started again
 /// assert_eq!(tree.children()[0].restarts, 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -193,7 +193,7 @@ impl Supervisor {
         if self.children.is_empty() && self.strategy != Strategy::Dynamic {
             return Err(SupervisorError::Childless { strategy: self.strategy.name() });
         }
-        let mut names = HashSet::new();
+        let mut names = BTreeSet::new();
         match self.children.iter().find(|spec| !names.insert(spec.name.clone())) {
             Some(spec) => Err(SupervisorError::Duplicate { name: spec.name.chars().take(80).collect() }),
             None => Ok(()),

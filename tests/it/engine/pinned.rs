@@ -197,6 +197,33 @@ fn async_entries_hold_what_is_not_send_over_their_waits_and_give_a_result() {
     });
 }
 
+/// Its state is `Send`.
+#[process(pinned)]
+struct Sum(u32);
+
+#[process]
+impl Sum {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    async fn add(&mut self, ctx: &mut Context<Self>, amount: u32) -> u32 {
+        let held = Rc::new(amount);
+        ctx.sleep(Duration::from_nanos(1)).await;
+        self.0 += *held;
+        self.0
+    }
+}
+
+#[test]
+fn async_methods_hold_what_is_not_send_though_the_state_is() {
+    soon(|| {
+        let runtime = with_workers(1);
+        let sum = runtime.spawn_pinned(|| Sum(1)).serve().unwrap();
+        assert_eq!(sum.add(2).wait().unwrap(), 3);
+    });
+}
+
 #[test]
 fn continuations_and_signals_run_on_its_thread() {
     soon(|| {

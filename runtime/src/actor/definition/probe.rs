@@ -1,12 +1,11 @@
 //! Questions that the generated code asks about types, answered by *autoref specialization*.
 //!
-//! A macro sees tokens and not types, and stable Rust has no specialization. But a method call on `(&&probe)` tries the
-//! receiver types `&&Probe`, `&Probe` and `Probe` in this order, each as it is before it is borrowed once more, and
-//! takes the first for which an implementation applies. So each question is a type (the *probe*) with a trait for each
-//! answer, implemented for the more references, the more specific the answer is, and all with one method; the macro
-//! imports the traits and makes the call. [`AnswerType`] uses another rule to the same end: an inherent constant takes
-//! precedence over a trait's. The bounds are checked where the macro expands, so in a generic process only what its
-//! bounds say counts.
+//! A macro sees tokens and not types, and stable Rust has no specialization. But a method call on `&&&probe` looks for a
+//! `&self` method of `&&Probe` first, then of `&Probe`, then of `Probe`, and takes the first whose bounds hold. So each
+//! question is a type (the *probe*) with a trait for each answer, all with one method: the more specific an answer, the
+//! more references stand before the type that its trait is implemented for. The macro imports the traits and makes the
+//! call. [`AnswerType`] uses another rule to the same end: an inherent constant takes precedence over a trait's. Bounds
+//! are judged where the macro expands: of a type parameter, only what its own bounds say counts.
 //!
 //! | probe | question | answers |
 //! |---|---|---|
@@ -38,13 +37,13 @@ pub trait IsPinned {
     fn wrapper(&self) -> Pinned;
 }
 
-impl<P> IsPinned for PlacementOf<P, OnItsThread> {
+impl<P> IsPinned for &&PlacementOf<P, OnItsThread> {
     fn wrapper(&self) -> Pinned {
         Pinned
     }
 }
 
-/// The state of the process is `Send`: found second, with one more reference.
+/// The state of the process is `Send`: found second.
 pub trait IsSend {
     /// Returns the wrapper for its futures.
     fn wrapper(&self) -> NotPinned;
@@ -76,7 +75,7 @@ pub trait IsNotSend {
     fn wrapper(&self) -> Pinned;
 }
 
-impl<P, L> IsNotSend for &&PlacementOf<P, L> {
+impl<P, L> IsNotSend for PlacementOf<P, L> {
     fn wrapper(&self) -> Pinned {
         Pinned
     }

@@ -87,7 +87,7 @@ fn what_a_successor_leaves_comes_before_what_it_was_not_sent_any_more() {
     let second = Mailbox::new().unwrap();
     let pid = second.pid();
     // What `up` does, up to the third message.
-    let waiting: Vec<_> = lock(&bench.slot.spawn).kept.drain(..2).collect();
+    let waiting: Vec<_> = lock(&bench.slot.queue).kept.drain(..2).collect();
     waiting.into_iter().for_each(|package| hand(pid, package).unwrap());
     ends(&bench.slot, second);
     bench.slot.up(pid);
@@ -127,7 +127,7 @@ fn a_process_that_ends_waits_for_those_who_were_given_its_pid() {
         slot.ending();
         slot.quiesce();
     });
-    while bench.slot.life.load(Ordering::SeqCst) != 0 {
+    while bench.slot.incarnation.load(Ordering::SeqCst) != 0 {
         yield_now();
     }
     assert_eq!(bench.slot.enter(), None, "nobody is given it any more");
@@ -160,7 +160,7 @@ fn a_first_start_that_fails_makes_dead_letters_of_what_waited_unless_it_is_kept(
 }
 
 #[test]
-fn a_post_that_is_shut_keeps_nothing_until_a_process_serves_again() {
+fn a_slot_that_is_shut_keeps_nothing_until_a_process_serves_again() {
     let bench = Bench::new(Some(9));
     bench.send(1).unwrap();
     bench.slot.shut(&ExitReason::Shutdown);

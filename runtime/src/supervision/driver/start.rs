@@ -1,4 +1,4 @@
-//! How one life of a child begins.
+//! How one run of a child begins.
 
 use super::super::child::StartedChild;
 use super::super::status::LastEnd;
@@ -17,23 +17,23 @@ impl SupervisorProcess {
     pub(super) fn start(&mut self, id: Id) {
         let (Some((_, listener)), Some(member)) = (self.own, self.members.get_mut(&id)) else { return };
         let slot = member.slot.clone();
-        let life = ChildRun::new(id, slot.clone(), listener);
+        let run = ChildRun::new(id, slot.clone(), listener);
         let subtree = lock(&slot.subtree).clone().map(Subtree::into_any);
-        let spawn = ChildSpawn::guarded(self.host, life.clone(), subtree, self.registry.clone());
+        let spawn = ChildSpawn::guarded(self.host, run.clone(), subtree, self.registry.clone());
         let started = contain(Site::ChildStart, || (member.start)(spawn));
-        if let Some(pid) = life.born() {
+        if let Some(pid) = run.spawned() {
             // Spawned with a link, the child would take its supervisor along when it fails.
             let _no_link = pid.unlink();
         }
         let started = match started {
-            Ok(Ok(begun)) => check(&life, begun),
+            Ok(Ok(begun)) => check(&run, begun),
             Ok(Err(error)) => Err(ExitReason::error(error)),
             Err(panic) => Err(ExitReason::Panic(panic.into())),
         };
         match started {
             Ok(StartedChild { pid, subtree }) => {
                 member.pid = Some(pid);
-                if life.born().is_none() {
+                if run.spawned().is_none() {
                     pid.join_with(Arc::new(UnguardedChild { id, pid, listener }));
                 }
                 if let Some(registry) = subtree.and_then(|subtree| subtree.downcast::<ChildRegistry>().ok()) {
@@ -46,9 +46,9 @@ impl SupervisorProcess {
                 self.happened.push_back(SupervisorEvent::Started(id));
             }
             Err(reason) => {
-                if let Some(pid) = life.born() {
+                if let Some(pid) = run.spawned() {
                     // It gave up after it had spawned the child, or gave another process.
-                    life.disown();
+                    run.disown();
                     pid.kill();
                 }
                 slot.down(&reason);
@@ -64,8 +64,8 @@ impl SupervisorProcess {
 }
 
 /// What the closure gave must be what was spawned through its `ChildSpawn`, if anything was.
-fn check(life: &ChildRun, begun: StartedChild) -> Result<StartedChild, ExitReason> {
-    match life.born() {
+fn check(run: &ChildRun, begun: StartedChild) -> Result<StartedChild, ExitReason> {
+    match run.spawned() {
         Some(born) if born != begun.pid => Err(ExitReason::error(format!(
             "the closure spawned {born} through `spawn` and gave {}; spawn what the child needs besides on \
                 `spawn.host()`",

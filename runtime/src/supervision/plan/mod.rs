@@ -87,7 +87,7 @@ pub enum Restart {
 pub(crate) struct Id(pub(crate) u64);
 
 /// The purpose of a timer. There is one timer at a time for each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum TimerOf {
     Child(Id),
     Group,
