@@ -345,7 +345,7 @@ impl Builder {
             keep_alive: self.keep_alive,
         };
         let user = UserCode { dispatcher: self.handlers.freeze(), hooks: self.hooks, reactor };
-        let seed = self.seed.unwrap_or_else(crate::env::chance::entropy);
+        let seed = crate::env::chance::seed(self.seed);
         let identity = Identity { number: new_host(), seed, clock: self.clock };
         let runtime = Runtime::of(Host::new(config, identity, user), self.deadline);
         if !self.paused {

@@ -27,7 +27,7 @@ use crate::sync::{Mutex, OnceLock, PoisonError, RwLock, lock};
 use crate::time::virtual_clock::{Clock, IdleError};
 use crate::util::oneshot::block_on;
 use std::any::TypeId;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::ops::Deref;
@@ -56,8 +56,8 @@ pub(crate) struct HostRecord {
 }
 
 /// The hosts of the program by number. Numbers repeat after 65,535 hosts; the later host replaces the earlier one.
-fn records() -> &'static RwLock<HashMap<u16, &'static HostRecord>> {
-    static RECORDS: World<OnceLock<RwLock<HashMap<u16, &'static HostRecord>>>> = World::new(OnceLock::new());
+fn records() -> &'static RwLock<BTreeMap<u16, &'static HostRecord>> {
+    static RECORDS: World<OnceLock<RwLock<BTreeMap<u16, &'static HostRecord>>>> = World::new(OnceLock::new());
     RECORDS.get_or_init(RwLock::default)
 }
 

@@ -1,5 +1,6 @@
 //! The one source of randomness: every random choice of a host is derived from its seed, so that a simulator can repeat
-//! it.
+//! it. No choice depends on the order of a hash map: maps are ordered by their keys, and what [`HashKeys`] selects is
+//! only where a key is looked for.
 
 /// A small generator: xorshift64* (Vigna, 2016). Not for secrets.
 #[derive(Debug, Clone)]
@@ -32,8 +33,13 @@ impl Random {
 /// The hashers of maps with users' keys: keyed by the system, so that no user can cause collisions.
 pub(crate) use std::collections::hash_map::RandomState as HashKeys;
 
-/// Returns a seed that differs from run to run, taken from the keys that the standard library draws for its hash maps.
-pub(crate) fn entropy() -> u64 {
+/// Returns the seed of a host: the given one, or one that differs from run to run.
+pub(crate) fn seed(given: Option<u64>) -> u64 {
+    given.unwrap_or_else(entropy)
+}
+
+/// Returns a number that differs from run to run, taken from the keys that the standard library draws for its hash maps.
+pub(super) fn entropy() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     HashKeys::new().build_hasher().finish()
 }

@@ -18,7 +18,7 @@ static NODE: World<AtomicU64> = World::new(AtomicU64::new(0));
 
 #[cold]
 fn draw_node() -> NodeId {
-    let drawn = NodeId::from_random(crate::env::chance::entropy());
+    let drawn = NodeId::from_random(super::chance::entropy());
     match NODE.compare_exchange(0, drawn.get(), Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => drawn,
         Err(first) => NodeId::new(first).unwrap_or(drawn),

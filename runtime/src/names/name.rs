@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub(crate) const LONGEST: usize = 1024;
 
 /// A name: a text of 1 to [`LONGEST`] bytes.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Name(Arc<str>);
 
 impl Name {

@@ -254,6 +254,8 @@ impl Names {
     pub(crate) fn clear(&self) {
         for shard in &self.shards {
             let entries = std::mem::take(&mut *shard.write().unwrap_or_else(PoisonError::into_inner));
+            // Hashes differ from run to run: the order must not reach the table of aliases.
+            let entries: BTreeMap<_, _> = entries.into_iter().collect();
             for entry in entries.values() {
                 if let Some(Holding { holder, registration }) = &entry.holding {
                     REGISTRATIONS.remove(*holder, registration);

@@ -19,8 +19,9 @@ use crate::env::chance::HashKeys;
 use crate::exit::Panic;
 use crate::sync::{Arc, Mutex, lock};
 use crate::util::panics::{Site, contain, dispose};
-use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hash};
 use std::mem::ManuallyDrop;
 
 /// A key, identified by its number.
@@ -39,7 +40,7 @@ pub(crate) struct Keys<K> {
 
 struct List<K> {
     /// By hash; those with the same hash in the order of their numbers.
-    known: HashMap<u64, Vec<KeyRef<K>>>,
+    known: BTreeMap<u64, Vec<KeyRef<K>>>,
     count: usize,
     /// The length at which unused keys are looked for.
     bound: usize,
@@ -67,7 +68,7 @@ pub(crate) fn hashed<K: Hash>(hasher: &impl BuildHasher, key: K) -> Result<(u64,
 
 impl<K: Hash + Eq> Keys<K> {
     pub(crate) fn new() -> Self {
-        let list = List { known: HashMap::new(), count: 0, bound: SOME, last: 0 };
+        let list = List { known: BTreeMap::new(), count: 0, bound: SOME, last: 0 };
         Self { hasher: HashKeys::new(), list: Mutex::new(list) }
     }
 
@@ -123,6 +124,8 @@ impl<K> List<K> {
             unused.extend(alike.extract_if(.., |known| Arc::strong_count(&known.0) == 1));
             !alike.is_empty()
         });
+        // The hashes differ from run to run, and the drops are user code.
+        unused.sort_unstable();
         self.count -= unused.len();
         self.bound = SOME.max(2 * self.count);
         unused
@@ -156,9 +159,15 @@ impl<K> PartialEq for KeyRef<K> {
 
 impl<K> Eq for KeyRef<K> {}
 
-impl<K> Hash for KeyRef<K> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.number.hash(state);
+impl<K> PartialOrd for KeyRef<K> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<K> Ord for KeyRef<K> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.number.cmp(&other.0.number)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::process::{Event, Events, InitContext, Process, StepOutput};
 use crate::routing::alias::Alias;
 use crate::sync::{Arc, Mutex, lock};
 use crate::util::panics::{Shown, Site, contain};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// The user's function that makes a member.
 pub(crate) type MemberFactory<K> = Box<dyn FnMut(ChildSpawn, &K) -> Result<Pid, SpawnError> + Send>;
@@ -30,7 +30,7 @@ pub(crate) struct PoolProcess<K: LaneKey> {
     /// The error of starting the first members, for the thread that spawns the pool.
     error: Arc<Mutex<Option<SpawnError>>>,
     /// Members whose PIDs are aliases, by the PIDs of their current processes.
-    aliases: HashMap<Pid, Pid>,
+    aliases: BTreeMap<Pid, Pid>,
     /// The exit reason, unless the pool was drained.
     reason: ExitReason,
 }
@@ -43,7 +43,7 @@ impl<K: LaneKey> PoolProcess<K> {
         factory: MemberFactory<K>,
         error: Arc<Mutex<Option<SpawnError>>>,
     ) -> Self {
-        Self { router, alias: Some(alias), host, factory, error, aliases: HashMap::new(), reason: ExitReason::Normal }
+        Self { router, alias: Some(alias), host, factory, error, aliases: BTreeMap::new(), reason: ExitReason::Normal }
     }
 
     fn start(&mut self, key: &K) -> Result<(), SpawnError> {

@@ -5,15 +5,15 @@ use crate::mailbox::payload::Payload;
 use crate::util::log;
 use crate::util::panics::{Site, contain, dispose};
 use std::any::TypeId;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// Extracts the key of a message, or the panic of the user's code; `None` for another type.
 type KeyOf<K> = Box<dyn Fn(&mut Payload) -> Option<Result<K, Panic>> + Send + Sync>;
 
 /// The routes of a pool, by message type.
 pub(crate) struct Routes<K> {
-    keys: HashMap<TypeId, KeyOf<K>>,
-    copies: HashMap<TypeId, fn(&mut Payload) -> Option<Payload>>,
+    keys: BTreeMap<TypeId, KeyOf<K>>,
+    copies: BTreeMap<TypeId, fn(&mut Payload) -> Option<Payload>>,
     /// The lane of all other types.
     otherwise: Option<K>,
 }
@@ -29,7 +29,7 @@ pub(crate) enum Route<K> {
 
 impl<K: Clone + 'static> Routes<K> {
     pub(crate) fn new(otherwise: Option<K>) -> Self {
-        Self { keys: HashMap::new(), copies: HashMap::new(), otherwise }
+        Self { keys: BTreeMap::new(), copies: BTreeMap::new(), otherwise }
     }
 
     /// Routes messages of type `M` by `key`; none if it panics.
@@ -68,6 +68,6 @@ impl<K: Clone + 'static> Routes<K> {
 impl<K> Drop for Routes<K> {
     fn drop(&mut self) {
         // Captures of a user's closure may panic in their drop, on the thread that drops the pool last.
-        self.keys.drain().for_each(|(_, key)| dispose(Site::PoolKey, key));
+        std::mem::take(&mut self.keys).into_values().for_each(|key| dispose(Site::PoolKey, key));
     }
 }

@@ -25,13 +25,12 @@ use crate::slots::ProcessKind;
 use crate::sync::{Arc, Mutex, MutexGuard, OnceLock, lock};
 use crate::util::oneshot::Oneshot;
 use crate::util::panics::{Site, contain};
-use std::hash::Hash;
 use std::sync::Weak;
 
 /// What identifies a lane.
-pub(crate) trait LaneKey: Clone + Eq + Hash + Send + Sync + 'static {}
+pub(crate) trait LaneKey: Clone + Ord + Send + Sync + 'static {}
 
-impl<K: Clone + Eq + Hash + Send + Sync + 'static> LaneKey for K {}
+impl<K: Clone + Ord + Send + Sync + 'static> LaneKey for K {}
 
 /// A note to the pool's process.
 pub(crate) enum Note<K> {

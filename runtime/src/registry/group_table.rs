@@ -22,14 +22,14 @@ use crate::routing::alias::lives;
 use crate::slots::{Slot, TABLE, Token};
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
 use std::any::TypeId;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
 
 /// The number of shards. A guess: more than the threads that use groups at the same time.
 const SHARDS: usize = 64;
 
 /// The key of a group: a name, a type, or both.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct GroupKey {
     pub(crate) event: Option<TypeId>,
     pub(crate) name: Option<Name>,
@@ -38,7 +38,7 @@ pub(crate) struct GroupKey {
 /// The groups of a host.
 pub(crate) struct GroupTable {
     hasher: HashKeys,
-    shards: [Mutex<HashMap<GroupKey, GroupState>>; SHARDS],
+    shards: [Mutex<BTreeMap<GroupKey, GroupState>>; SHARDS],
 }
 
 struct GroupState {
@@ -109,7 +109,7 @@ impl Default for GroupTable {
 }
 
 impl GroupTable {
-    fn shard(&self, key: &GroupKey) -> MutexGuard<'_, HashMap<GroupKey, GroupState>> {
+    fn shard(&self, key: &GroupKey) -> MutexGuard<'_, BTreeMap<GroupKey, GroupState>> {
         lock(&self.shards[self.hasher.hash_one(key) as usize % SHARDS])
     }
 
@@ -247,7 +247,7 @@ impl GroupTable {
     /// Removes all groups, without events.
     pub(crate) fn clear(&self) {
         for shard in &self.shards {
-            for (_, group) in lock(shard).drain() {
+            for (_, group) in std::mem::take(&mut *lock(shard)) {
                 for (pid, member) in group.members {
                     REGISTRATIONS.remove(pid, &member.registration);
                 }

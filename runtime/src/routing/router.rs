@@ -19,7 +19,7 @@ use crate::mailbox::payload::Payload;
 use crate::pid::{NodeId, Pid, Resident};
 use crate::slots::{RefusalReason, SendRefusal, TABLE};
 use crate::sync::{Arc, OnceLock, PoisonError, RwLock};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ptr;
 
 /// Accepts packages.
@@ -363,7 +363,7 @@ impl Receiver for Node {
 /// Routes packages to nodes: to this program directly, to others through their transports.
 #[derive(Clone, Default)]
 pub struct Router {
-    nodes: Arc<RwLock<HashMap<NodeId, Arc<dyn Receiver>>>>,
+    nodes: Arc<RwLock<BTreeMap<NodeId, Arc<dyn Receiver>>>>,
 }
 
 impl Router {

@@ -5,7 +5,7 @@ use crate::sync::Arc;
 use crate::util::panics::{Site, contain};
 use std::any::{Any, TypeId};
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 thread_local! {
     /// Whether the thread runs or starts a process with such values.
@@ -13,10 +13,10 @@ thread_local! {
 }
 
 /// Returns the values of a process that is spawned with `own`.
-pub(crate) fn with_inherited(own: Option<&HashMap<TypeId, Arc<dyn Any + Send + Sync>>>) -> Option<Values> {
+pub(crate) fn with_inherited(own: Option<&BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>) -> Option<Values> {
     let inherited = inherited_values();
     let Some(own) = own.filter(|own| !own.is_empty()) else { return inherited };
-    let mut all = inherited.map_or_else(HashMap::new, |inherited| HashMap::clone(&inherited));
+    let mut all = inherited.map_or_else(BTreeMap::new, |inherited| BTreeMap::clone(&inherited));
     all.extend(own.iter().map(|(id, value)| (*id, value.clone())));
     Some(Arc::new(all))
 }

@@ -37,7 +37,7 @@ use gate::Gate;
 use hooks::Hooks;
 use idle_waiters::Quiet;
 use std::any::Any;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ptr;
 use std::time::Duration;
 
@@ -143,7 +143,7 @@ pub(crate) struct Scheduler {
     /// Queues of messages for its processes outside of mailboxes.
     pub(crate) backlogs: Backlogs,
     pub(crate) dead_withdrawn: Counter,
-    pub(crate) labels: Mutex<HashMap<Pid, Arc<str>>>,
+    pub(crate) labels: Mutex<BTreeMap<Pid, Arc<str>>>,
     pub(crate) names: Names,
     /// Held by a thread that starts another one.
     pub(crate) growing: Mutex<()>,
@@ -156,7 +156,7 @@ pub(crate) struct Scheduler {
     /// How often a step blocked its permit because the limit of threads was reached, and the process types for which
     /// that was logged.
     pub(crate) blocked_in_place: Counter,
-    pub(crate) in_place_told: Mutex<HashSet<&'static str>>,
+    pub(crate) in_place_told: Mutex<BTreeSet<&'static str>>,
     /// How often a thread was started beyond the limit, because a process waited for another one and no permit was
     /// left.
     pub(crate) threads_beyond_limit: Counter,

@@ -24,7 +24,7 @@ use crate::util::defer::defer;
 use crate::util::panics::{Site, contain};
 use std::any::Any;
 use std::any::TypeId;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::panic::Location;
 use std::ptr;
 
@@ -42,7 +42,7 @@ pub(crate) struct Options {
     /// Whether to return an existing holder of the name.
     pub(crate) or_existing: bool,
     pub(crate) label: Option<Arc<str>>,
-    pub(crate) values: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
+    pub(crate) values: BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>,
     pub(crate) bound: SpawnerTie,
     /// `None`: the host's.
     pub(crate) mailbox: Option<Bound>,

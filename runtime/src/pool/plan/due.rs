@@ -4,9 +4,8 @@ use super::lanes::waits;
 use super::{PoolAction, PoolPlan};
 use crate::env::clock::Moment;
 use std::cmp::Reverse;
-use std::hash::Hash;
 
-impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
+impl<K: Clone + Ord, T> PoolPlan<K, T> {
     /// Advances time to `now`: expires messages, retires idle members, revisits lanes, and kills members that outlive a
     /// pool that gave up.
     pub(crate) fn tick(&mut self, now: Moment) {
@@ -15,8 +14,8 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         {
             self.patience.pop_front();
             let Some(lane) = self.lanes.get_mut(&key) else { continue };
-            if let Ok(place) = lane.line.binary_search_by_key(&serial, |waiting| waiting.serial)
-                && let Some(waiting) = lane.line.remove(place)
+            if let Ok(place) = lane.queue.binary_search_by_key(&serial, |waiting| waiting.serial)
+                && let Some(waiting) = lane.queue.remove(place)
             {
                 self.waiting -= 1;
                 self.freed = true;

@@ -14,7 +14,6 @@ use super::lanes::{Lane, MemberRecord};
 use super::{PoolAction, PoolPlan};
 use crate::env::clock::Moment;
 use crate::exit::ExitReason;
-use std::hash::Hash;
 use std::time::Duration;
 
 /// How long members have to end when a pool gives up: as with a supervisor.
@@ -49,7 +48,7 @@ pub struct PoolGaveUp {
     pub reason: ExitReason,
 }
 
-impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
+impl<K: Clone + Ord, T> PoolPlan<K, T> {
     /// Handles the failure of a member that ran for `run`, or could not be started (`None`).
     pub(super) fn fail(&mut self, now: Moment, key: &K, run: Option<Duration>, why: &ExitReason) {
         if self.ending.is_some() {
@@ -90,7 +89,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         self.draining = true;
         self.waiting = 0;
         self.patience.clear();
-        let lines = self.lanes.values_mut().flat_map(|lane| std::mem::take(&mut lane.line));
+        let lines = self.lanes.values_mut().flat_map(|lane| std::mem::take(&mut lane.queue));
         lines.map(|waiting| waiting.message).collect()
     }
 

@@ -5,8 +5,7 @@ use crate::env::clock::Moment;
 use crate::exit::ExitReason;
 use crate::pid::Pid;
 use std::cmp::Reverse;
-use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// How long a member with a full mailbox is skipped, unless it finishes a message before.
@@ -38,31 +37,9 @@ impl<K> QueuedMessage<K, ()> {
     }
 }
 
-/// Hashes consecutive numbers, which users cannot choose.
-pub(super) type Numbered = BuildHasherDefault<NumberHasher>;
-
-/// The hasher of [`Numbered`].
-#[derive(Default)]
-pub(super) struct NumberHasher(u64);
-
-impl Hasher for NumberHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        // Knuth's multiplicative hashing: spreads neighbours over the upper bits, which the map uses too.
-        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
 /// Members that share a queue.
 pub(super) struct Lane<K, T> {
-    pub(super) line: VecDeque<QueuedMessage<K, T>>,
+    pub(super) queue: VecDeque<QueuedMessage<K, T>>,
     /// In the order of their start, until their end is reported.
     pub(super) members: Vec<u64>,
     pub(super) starting: usize,
@@ -112,8 +89,8 @@ impl<K> MemberRecord<K> {
 
 impl<K, T> Lane<K, T> {
     pub(super) fn new(lasting: bool) -> Self {
-        let (line, members) = (VecDeque::new(), Vec::new());
-        Self { line, members, starting: 0, turn: 0, in_a_row: 0, backs_off_until: None, lasting }
+        let (queue, members) = (VecDeque::new(), Vec::new());
+        Self { queue, members, starting: 0, turn: 0, in_a_row: 0, backs_off_until: None, lasting }
     }
 
     /// Returns the number of members, including those being started.
@@ -122,11 +99,11 @@ impl<K, T> Lane<K, T> {
     }
 }
 
-impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
+impl<K: Clone + Ord, T> PoolPlan<K, T> {
     /// Chooses the member of a lane that gets the next message, if one has room; `is_new`: only if no message waits.
     pub(super) fn choose(&mut self, key: &K, is_new: bool) -> Option<u64> {
         let Self { lanes, members, rules, .. } = self;
-        let lane = lanes.get_mut(key).filter(|lane| !is_new || lane.line.is_empty())?;
+        let lane = lanes.get_mut(key).filter(|lane| !is_new || lane.queue.is_empty())?;
         let load = |number: &u64| {
             let member = members.get(number)?;
             member.has_room(rules).then_some(member.in_hand)
@@ -161,8 +138,8 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
             let place = self.patience.partition_point(|(_, _, serial)| *serial < waiting.serial);
             self.patience.insert(place, (until, waiting.lane.clone(), waiting.serial));
         }
-        let place = lane.line.partition_point(|other| other.serial < waiting.serial);
-        lane.line.insert(place, waiting);
+        let place = lane.queue.partition_point(|other| other.serial < waiting.serial);
+        lane.queue.insert(place, waiting);
         if self.patience.len() > 64 && self.patience.len() > 2 * self.waiting {
             let Self { patience, lanes, .. } = self;
             patience.retain(|(_, key, serial)| waits(lanes, key, *serial));
@@ -180,9 +157,9 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
     /// Gives the queued messages of a lane to members with room.
     pub(super) fn feed(&mut self, key: &K) {
         self.freed = true;
-        while self.lanes.get(key).is_some_and(|lane| !lane.line.is_empty())
+        while self.lanes.get(key).is_some_and(|lane| !lane.queue.is_empty())
             && let Some(number) = self.choose(key, false)
-            && let Some(waiting) = self.lanes.get_mut(key).and_then(|lane| lane.line.pop_front())
+            && let Some(waiting) = self.lanes.get_mut(key).and_then(|lane| lane.queue.pop_front())
         {
             self.waiting -= 1;
             self.give(number, waiting);
@@ -201,7 +178,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         let Some(lane) = self.lanes.get(&member.lane) else { return };
         let idle_until = self.rules.idle.map(|idle| member.idle_since.after(idle));
         let too_long = idle_until.is_some_and(|until| until <= now) && self.present(lane) > self.rules.least;
-        let goes = if self.draining { lane.line.is_empty() } else { too_long };
+        let goes = if self.draining { lane.queue.is_empty() } else { too_long };
         let Some(member) = self.members.get_mut(&number) else { return };
         if goes {
             member.let_go = true;
@@ -216,7 +193,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
     pub(super) fn refill(&mut self, now: Moment, key: &K) {
         let Some(lane) = self.lanes.get(key) else { return };
         let (PoolRules { least, most, concurrency, .. }, count) = (&self.rules, lane.count());
-        let wanted = lane.line.len() > lane.starting.saturating_mul(*concurrency);
+        let wanted = lane.queue.len() > lane.starting.saturating_mul(*concurrency);
         let missing = match self.draining {
             true => usize::from(wanted && count == 0),
             false => least.saturating_sub(count).max(usize::from(wanted && count < *most)),
@@ -242,17 +219,17 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         if lane.starting > 0 || self.present(lane) > 0 {
             return;
         }
-        let line = self.lanes.get_mut(key).map(|lane| std::mem::take(&mut lane.line)).unwrap_or_default();
-        self.waiting -= line.len();
+        let queue = self.lanes.get_mut(key).map(|lane| std::mem::take(&mut lane.queue)).unwrap_or_default();
+        self.waiting -= queue.len();
         self.freed = true;
-        self.actions.extend(line.into_iter().map(|waiting| PoolAction::Fail(waiting.message, why.clone())));
+        self.actions.extend(queue.into_iter().map(|waiting| PoolAction::Fail(waiting.message, why.clone())));
     }
 
     /// Removes a lane that exists only for its messages, and has none. One that backs off is kept, so that a message
     /// does not start a member too early.
     pub(super) fn tidy(&mut self, now: Moment, key: &K) {
         let is_over =
-            |lane: &Lane<K, T>| !lane.lasting && lane.count() == 0 && lane.line.is_empty() && !lane.backs_off(now);
+            |lane: &Lane<K, T>| !lane.lasting && lane.count() == 0 && lane.queue.is_empty() && !lane.backs_off(now);
         if self.lanes.get(key).is_some_and(is_over) {
             self.lanes.remove(key);
         }
@@ -268,6 +245,6 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
 }
 
 /// Returns whether the message with that number is still queued.
-pub(super) fn waits<K: Eq + Hash, T>(lanes: &HashMap<K, Lane<K, T>>, key: &K, serial: u64) -> bool {
-    lanes.get(key).is_some_and(|lane| lane.line.binary_search_by_key(&serial, |waiting| waiting.serial).is_ok())
+pub(super) fn waits<K: Ord, T>(lanes: &BTreeMap<K, Lane<K, T>>, key: &K, serial: u64) -> bool {
+    lanes.get(key).is_some_and(|lane| lane.queue.binary_search_by_key(&serial, |waiting| waiting.serial).is_ok())
 }

@@ -16,6 +16,20 @@
 //!    ended, so that there are never two for one key.
 //! 5. A pool that drains accepts nothing new, and lets each member go when it has finished and nothing waits in its
 //!    lane.
+//!
+//! The contract: the caller takes and executes all actions (`action`) after each call below, and holds one lock for a
+//! call and its actions' order. An event of a member or lane that is gone has no effect.
+//!
+//! | call | when |
+//! |---|---|
+//! | `open` | once, before all others |
+//! | `arrive`, `spread` | at any time; `arrive` returns a message that is refused |
+//! | `done` or `bounced` | once for each `Give` |
+//! | `started` or `unstarted` | once for each `Start`; `wants` tells whether it is still needed |
+//! | `down` | once for each member that `started` has named, when it has ended |
+//! | `tick` | at the moment that `due` names, or later |
+//! | `drain` | at any time, also repeatedly |
+//! | `abandon`, then `close` | when the pool's process has ended: members may be alive, and nothing follows |
 
 pub(crate) mod due;
 pub(crate) mod failures;
@@ -24,7 +38,7 @@ pub(crate) mod lanes;
 pub use failures::PoolGaveUp;
 pub(crate) use failures::Unstarted;
 pub(crate) use lanes::QueuedMessage;
-use lanes::{CROWDED, Lane, MemberRecord, Numbered};
+use lanes::{CROWDED, Lane, MemberRecord};
 
 use crate::env::chance::Random;
 use crate::env::clock::Moment;
@@ -33,8 +47,7 @@ use crate::pid::Pid;
 use crate::supervision::Backoff;
 use crate::supervision::plan::intensity::Intensity;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
-use std::hash::Hash;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::time::Duration;
 
 /// Which of several members with room gets a message.
@@ -121,9 +134,9 @@ pub(crate) struct Standing {
 /// The state machine of a pool.
 pub(crate) struct PoolPlan<K, T> {
     rules: PoolRules,
-    lanes: HashMap<K, Lane<K, T>>,
-    members: HashMap<u64, MemberRecord<K>, Numbered>,
-    numbers: HashMap<Pid, u64>,
+    lanes: BTreeMap<K, Lane<K, T>>,
+    members: BTreeMap<u64, MemberRecord<K>>,
+    numbers: BTreeMap<Pid, u64>,
     actions: VecDeque<PoolAction<K, T>>,
     /// When queued messages expire, in order; some have left their queues since.
     patience: VecDeque<(Moment, K, u64)>,
@@ -148,15 +161,15 @@ pub(crate) struct PoolPlan<K, T> {
     freed: bool,
 }
 
-impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
+impl<K: Clone + Ord, T> PoolPlan<K, T> {
     /// Makes a plan with permanent lanes.
     pub(crate) fn new(rules: PoolRules, lasting: impl IntoIterator<Item = K>, random: Random) -> Self {
         let (most, within) = rules.intensity;
         Self {
             rules,
             lanes: lasting.into_iter().map(|key| (key, Lane::new(true))).collect(),
-            members: HashMap::default(),
-            numbers: HashMap::new(),
+            members: BTreeMap::new(),
+            numbers: BTreeMap::new(),
             actions: VecDeque::new(),
             patience: VecDeque::new(),
             idlers: BinaryHeap::new(),
@@ -203,7 +216,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         }
         let PoolRules { concurrency, most, .. } = self.rules;
         let grows = self.lanes.get(&key).is_none_or(|lane| {
-            let is_short = lane.line.len() >= lane.starting.saturating_mul(concurrency);
+            let is_short = lane.queue.len() >= lane.starting.saturating_mul(concurrency);
             lane.count() < most && is_short && !lane.backs_off(now)
         });
         // Members that are being started will take some at once, and so will one that follows when all present ones
@@ -235,7 +248,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
         member.idle_since = now;
         let Some(lane) = self.lanes.get(&member.lane) else { return };
         self.freed = true;
-        if !lane.line.is_empty() {
+        if !lane.queue.is_empty() {
             let key = member.lane.clone();
             self.feed(&key);
         }
@@ -370,7 +383,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
 
     /// Returns whether a requested member is still needed: not if the pool has drained meanwhile.
     pub(crate) fn wants(&self, key: &K) -> bool {
-        !self.draining || self.lanes.get(key).is_some_and(|lane| !lane.line.is_empty())
+        !self.draining || self.lanes.get(key).is_some_and(|lane| !lane.queue.is_empty())
     }
 
     /// Returns whether room may have become free since the last call.
@@ -393,9 +406,7 @@ impl<K: Clone + Eq + Hash, T> PoolPlan<K, T> {
     }
 
     fn in_order(&self, which: impl Fn(&MemberRecord<K>) -> bool) -> Vec<Pid> {
-        let mut members: Vec<_> = self.members.iter().filter(|(_, record)| which(record)).collect();
-        members.sort_unstable_by_key(|(number, _)| **number);
-        members.into_iter().map(|(_, record)| record.pid).collect()
+        self.members.values().filter(|record| which(record)).map(|record| record.pid).collect()
     }
 
     pub(crate) fn standing(&self) -> Standing {

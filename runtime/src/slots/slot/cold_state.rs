@@ -9,11 +9,11 @@ use crate::process::control::{EndWaiter, Join};
 use crate::process::guardian::Guardian;
 pub(crate) use crate::process::kind::ProcessKind;
 use std::any::{Any, TypeId};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Values that a process passes on to the processes that it spawns.
-pub(crate) type Values = Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>;
+pub(crate) type Values = Arc<BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>;
 
 /// Data that only few processes need.
 #[derive(Default)]
