@@ -11,7 +11,7 @@ use crate::actor::definition::context::Context;
 use crate::actor::definition::entry::{Begin, FutureOutput, Pending, Start};
 use crate::actor::definition::inputs::Inputs;
 use crate::actor::definition::kind::{async_entry, traps_exits};
-use crate::actor::tasks::current::{self, Entered, TableSeat};
+use crate::actor::tasks::current::{self, Entered, TableCell};
 use crate::actor::tasks::handover::Handover;
 use crate::actor::tasks::pending::Waits;
 use crate::actor::tasks::waker;
@@ -91,13 +91,13 @@ impl<P> MachineState<P> {
 /// ```
 pub struct Machine<P: Actor> {
     state: MachineState<P>,
-    seat: TableSeat,
+    table: TableCell,
 }
 
 impl<P: Actor> Machine<P> {
     /// Makes a machine for a struct that has not been started.
     pub fn new(process: P) -> Self {
-        Self { state: MachineState::New(process), seat: TableSeat::default() }
+        Self { state: MachineState::New(process), table: TableCell::default() }
     }
 
     /// Returns the struct; `None` while an async method owns it, and after the end.
@@ -133,7 +133,7 @@ impl<P: Actor> Machine<P> {
         // Passed by reference though mostly `None`: a wide copy of a word that was just written stalls until the store
         // reaches the cache, about twenty cycles each.
         let (mut failed, mut end) = (None, None);
-        current::enter(&mut self.seat, current::deadline(), |_| {
+        current::enter(&mut self.table, current::deadline(), |_| {
             if let Err(error) = begin(&mut process, &mut context) {
                 failed = Some(error);
             }
@@ -142,9 +142,9 @@ impl<P: Actor> Machine<P> {
             }
         });
         if let Some(reason) = end {
-            self.seat.end(reason);
+            self.table.end(reason);
         }
-        let rest = self.seat.waits.as_ref().is_none_or(|waits| waits.is_at_rest());
+        let rest = self.table.waits.as_ref().is_none_or(|waits| waits.is_at_rest());
         self.state = MachineState::Serving(process, context);
         match failed {
             None => Ok(if rest { First::Rest } else { First::Step }),
@@ -163,7 +163,7 @@ impl<P: Actor> Machine<P> {
     }
 
     fn take_new(&mut self, ctx: &InitContext<'_>) -> Result<(P, Context<P>), InitError> {
-        self.seat.life = waker::life_of_pid(ctx.pid());
+        self.table.incarnation = waker::incarnation_of_pid(ctx.pid());
         match self.state.take() {
             MachineState::New(process) => Ok((process, Context::new(ctx.pid()))),
             started => {
@@ -176,7 +176,7 @@ impl<P: Actor> Machine<P> {
     /// Makes one step with this process's table of waits installed.
     fn step_inside(
         state: &mut MachineState<P>,
-        life: u64,
+        incarnation: u64,
         entered: &Entered<'_>,
         events: &mut Events<'_>,
         out: &mut StepOutput<'_>,
@@ -212,8 +212,8 @@ impl<P: Actor> Machine<P> {
                 }
                 MachineState::Entry(future, deadline) | MachineState::Method(future, deadline) => {
                     current::set_deadline(*deadline);
-                    current::set_polled(life);
-                    let polled = Self::poll_away(future, life, events);
+                    current::set_polled(incarnation);
+                    let polled = Self::poll_away(future, incarnation, events);
                     current::set_polled(0);
                     *deadline = current::deadline();
                     match polled {
@@ -245,12 +245,12 @@ impl<P: Actor> Machine<P> {
     /// A step of a process that waits for something, or that got input other than messages.
     #[inline(never)]
     fn step_with_table(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
-        let (state, life) = (&mut self.state, self.seat.life);
-        current::enter(&mut self.seat, None, |entered| Self::step_inside(state, life, entered, events, out))?;
-        if let Some(waits) = &mut self.seat.waits {
+        let (state, incarnation) = (&mut self.state, self.table.incarnation);
+        current::enter(&mut self.table, None, |entered| Self::step_inside(state, incarnation, entered, events, out))?;
+        if let Some(waits) = &mut self.table.waits {
             waits.note_work(matches!(self.state, MachineState::Method(..)));
         }
-        if matches!(self.state, MachineState::Serving(..)) && self.seat.is_upgrading() {
+        if matches!(self.state, MachineState::Serving(..)) && self.table.is_upgrading() {
             self.hand_over(out);
         }
         Ok(())
@@ -259,7 +259,7 @@ impl<P: Actor> Machine<P> {
     /// Hands the state to the requested definition.
     #[cold]
     fn hand_over(&mut self, out: &mut StepOutput<'_>) {
-        while let Some(upgrade) = self.seat.next_upgrade() {
+        while let Some(upgrade) = self.table.next_upgrade() {
             let handover = match upgrade.open::<Handover<P>>() {
                 Ok(handover) => handover,
                 Err(other) => {
@@ -270,7 +270,7 @@ impl<P: Actor> Machine<P> {
             let MachineState::Serving(process, _) = self.state.take() else { return };
             match (handover.make)(process) {
                 Ok(successor) => {
-                    out.set(StepStatus::Upgrade(Box::new(successor(std::mem::take(&mut self.seat)))));
+                    out.set(StepStatus::Upgrade(Box::new(successor(std::mem::take(&mut self.table)))));
                 }
                 Err(reason) => out.set(StepStatus::Ended(reason, None)),
             }
@@ -281,8 +281,8 @@ impl<P: Actor> Machine<P> {
     }
 
     /// Makes the machine of the new definition, with what the old one was waiting for.
-    pub(crate) fn taking_over(process: P, pid: Option<Pid>, seat: TableSeat) -> Self {
-        Self { state: MachineState::Serving(process, Context::new(pid)), seat }
+    pub(crate) fn taking_over(process: P, pid: Option<Pid>, table: TableCell) -> Self {
+        Self { state: MachineState::Serving(process, Context::new(pid)), table }
     }
 
     /// Moves the struct into the future of an async method.
@@ -295,8 +295,8 @@ impl<P: Actor> Machine<P> {
     }
 
     /// Delivers the events that a future waits for, and polls it.
-    fn poll_away(future: &mut Pending<P>, life: u64, events: &mut Events<'_>) -> Away<P> {
-        let waker = waker::own_waker_of(waker::owner_of_life(life));
+    fn poll_away(future: &mut Pending<P>, incarnation: u64, events: &mut Events<'_>) -> Away<P> {
+        let waker = waker::own_waker_of(waker::owner_of(incarnation));
         loop {
             while let Some(event) = events.next_control() {
                 bring::<P>(event);
@@ -362,11 +362,11 @@ impl<P: Actor> Process for Machine<P> {
     }
 
     fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
-        if !self.seat.is_busy()
+        if !self.table.is_busy()
             && let Some(input) = events.mail_only()
             && let MachineState::Serving(process, context) = &mut self.state
         {
-            let served = current::enter(&mut self.seat, None, |entered| {
+            let served = current::enter(&mut self.table, None, |entered| {
                 let is_busy = serve_mail_only(process, context, entered, input)?;
                 Ok::<_, ProcessError>(is_busy.then(current::take_end))
             })?;
@@ -386,7 +386,7 @@ impl<P: Actor> Process for Machine<P> {
     fn close(&mut self) {
         // The pending future is dropped with its process's table installed, so that its waits are cancelled.
         let state = self.state.take();
-        current::enter(&mut self.seat, current::deadline(), |_| {
+        current::enter(&mut self.table, current::deadline(), |_| {
             drop(state);
             if current::has_table() {
                 current::leave();
@@ -404,14 +404,14 @@ impl<P: Actor> Process for Machine<P> {
 
     fn asked_to_upgrade(&mut self, upgrade: Upgrade) {
         // An earlier request may change the type to the one that this request expects.
-        let is_first = !self.seat.is_upgrading();
+        let is_first = !self.table.is_upgrading();
         if is_first && !upgrade.is::<Handover<P>>() {
             return upgrade.refuse(UpgradeRefusal::Type(P::NAME));
         }
-        let entry = waker::owner_of_life(self.seat.life).and_then(|(slot, _)| slot.metadata.names());
+        let entry = waker::owner_of(self.table.incarnation).and_then(|(slot, _)| slot.metadata.names());
         match entry.and_then(|(_, entry)| async_entry::<P>(entry)) {
             Some(entry) => upgrade.refuse(UpgradeRefusal::Entry(entry)),
-            None => self.seat.ask_to_upgrade(upgrade),
+            None => self.table.ask_to_upgrade(upgrade),
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::actor::definition::actor::{Actor, Declared, Migratable};
 use crate::actor::definition::context::{Context, carry_over};
 use crate::actor::definition::kind::{KindOf, async_entry};
 use crate::actor::handle::address::Address;
-use crate::actor::tasks::current::{self, TableSeat};
+use crate::actor::tasks::current::{self, TableCell};
 use crate::actor::tasks::handover::Handover;
 use crate::actor::tasks::waker;
 use crate::engine::blocking::block_in_place::while_blocked;
@@ -161,44 +161,44 @@ fn wish<P: Actor, S: IntoUpgrade>(
             }));
         }
     };
-    let make = move |old: P| match contain(Site::UpgradeMake, || make(old).into_result()) {
-        Ok(Ok(new)) => {
-            Ok(Box::new(move |seat| successor::<P, _, _>(new, seat, asker)) as Box<dyn FnOnce(TableSeat) -> Successor>)
-        }
-        Ok(Err(error)) => {
-            let (to, error_text) = (<S::Process as Declared>::NAME, crate::util::panics::text(&error));
-            let reason = ExitReason::error(format!("could not be upgraded to `{to}`: {error_text}"));
-            if let Some(asker) = asker {
-                asker.tell(Err(UpgradeError::Failed(error)));
+    let make =
+        move |old: P| match contain(Site::UpgradeMake, || make(old).into_result()) {
+            Ok(Ok(new)) => Ok(Box::new(move |table| successor::<P, _, _>(new, table, asker))
+                as Box<dyn FnOnce(TableCell) -> Successor>),
+            Ok(Err(error)) => {
+                let (to, error_text) = (<S::Process as Declared>::NAME, crate::util::panics::text(&error));
+                let reason = ExitReason::error(format!("could not be upgraded to `{to}`: {error_text}"));
+                if let Some(asker) = asker {
+                    asker.tell(Err(UpgradeError::Failed(error)));
+                }
+                Err(reason)
             }
-            Err(reason)
-        }
-        Err(panic) => {
-            if let Some(asker) = asker {
-                asker.tell(Err(UpgradeError::Panicked(panic.clone())));
+            Err(panic) => {
+                if let Some(asker) = asker {
+                    asker.tell(Err(UpgradeError::Panicked(panic.clone())));
+                }
+                Err(ExitReason::Panic(panic.into()))
             }
-            Err(ExitReason::Panic(panic.into()))
-        }
-    };
+        };
     Handover { make: Box::new(make), refuse: Box::new(refuse) }
 }
 
 /// Makes the machine of the new definition, with what the old one waited for.
 fn successor<P: Actor, N: Migratable, E: Send + 'static>(
     new: N,
-    mut seat: TableSeat,
+    mut table: TableCell,
     asker: Option<Arc<UpgradeCaller<E>>>,
 ) -> Successor {
-    if let Some(waits) = &mut seat.waits
+    if let Some(waits) = &mut table.waits
         && let Some(continuations) = waits.continuations.take()
     {
         waits.continuations = Some(carry_over::<P, N>(continuations));
     }
-    let pid = waker::owner_of_life(seat.life).and_then(|(slot, generation)| {
+    let pid = waker::owner_of(table.incarnation).and_then(|(slot, generation)| {
         let home = slot.home()?;
         Some(home.pid(slot.index(), generation))
     });
-    let body = Body::new(Machine::taking_over(new, pid, seat));
+    let body = Body::new(Machine::taking_over(new, pid, table));
     let done: Box<dyn FnOnce() + Send> = Box::new(move || {
         if let Some(asker) = asker {
             asker.tell(Ok(()));

@@ -186,7 +186,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
 fn block(called: Called) -> Result<Option<CallWait>, Cycle> {
     let running = with_current(|context| context.and_then(|context| context.thread.running()));
     match running.and_then(|slot| Some(edges::life(slot.index(), slot.living()?))) {
-        Some(life) => edges::wait(life, called.on, called.method, called.ticket, true),
+        Some(incarnation) => edges::wait(incarnation, called.on, called.method, called.ticket, true),
         None => Ok(None),
     }
 }
@@ -296,10 +296,11 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for CallFut
             }
         }
         let answer = match &this.0 {
-            CallStage::Process(key, life, called) => {
-                let mut waker = waker::foreign_waker_of(context, *life);
-                let poll =
-                    |waits: &mut Waits| waits.is_of_life(*life).then(|| waits.poll_call(*key, &mut waker, called));
+            CallStage::Process(key, incarnation, called) => {
+                let mut waker = waker::foreign_waker_of(context, *incarnation);
+                let poll = |waits: &mut Waits| {
+                    waits.is_of_incarnation(*incarnation).then(|| waits.poll_call(*key, &mut waker, called))
+                };
                 let polled = current::with(poll).flatten();
                 match polled {
                     Some(Poll::Pending) => return Poll::Pending,
@@ -331,19 +332,19 @@ fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
 ) -> Result<SentCall<M, T, E>, SendError<M>> {
     let (deadline, on) = (call.due(), serving(call.pid));
     let inside = current::with(|waits| {
-        let life = waits.life();
-        if !current::is_polled(life, context) {
+        let incarnation = waits.incarnation();
+        if !current::is_polled(incarnation, context) {
             return None;
         }
         let (key, caller, ticket) = waits.add_call(deadline)?;
         let called = on.map(|on| Called { on, method: call.method, ticket });
-        let is_polled = waker::is_own(context, life);
+        let is_polled = waker::is_own(context, incarnation);
         if is_polled {
             waits.polled_call(key, called);
         }
-        Some((key, life, called, caller, is_polled))
+        Some((key, incarnation, called, caller, is_polled))
     });
-    if let Some((key, life, called, caller, is_polled)) = inside.flatten() {
+    if let Some((key, incarnation, called, caller, is_polled)) = inside.flatten() {
         // A refused message drops its caller, which answers the row; the row is not read any more.
         if let Err(error) = post(call.pid, call.message, caller) {
             let _unseen = current::with(|waits| waits.forget(key));
@@ -353,7 +354,7 @@ fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
         if call.pid.is_alias() && called.is_none() {
             current::with(|waits| waits.polled_call(key, None));
         }
-        return Ok((CallStage::Process(key, life, called), is_polled));
+        return Ok((CallStage::Process(key, incarnation, called), is_polled));
     }
     let outside = Arc::new(OutsideCall(Oneshot::new()));
     let (caller, _ticket) = Caller::outside(outside.clone(), deadline);
@@ -396,8 +397,8 @@ impl Drop for Limiter {
 impl<M, T, E> Drop for CallFuture<M, T, E> {
     fn drop(&mut self) {
         match &self.0 {
-            CallStage::Process(key, life, _) => {
-                let _unseen = current::with(|waits| waits.is_of_life(*life).then(|| waits.forget(*key)));
+            CallStage::Process(key, incarnation, _) => {
+                let _unseen = current::with(|waits| waits.is_of_incarnation(*incarnation).then(|| waits.forget(*key)));
             }
             CallStage::Outside(call, _) => _ = call.0.abandon(),
             CallStage::Ready(_) | CallStage::Over => {}

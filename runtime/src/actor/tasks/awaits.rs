@@ -98,7 +98,7 @@ impl TimerFuture {
     /// Returns whether it has fired. Not to be polled again after that.
     pub(crate) fn poll(&mut self, context: &TaskContext<'_>) -> Poll<()> {
         let set = self.set.get_or_insert_with(|| {
-            if current::with(|waits| current::is_polled(waits.life(), context)) == Some(true) {
+            if current::with(|waits| current::is_polled(waits.incarnation(), context)) == Some(true) {
                 Set::Row(row(|waits, key| waits.set_timer(key, self.due)))
             } else {
                 Set::Elsewhere(Elsewhere::new(self.due))

@@ -10,7 +10,7 @@ use crate::call::package::Package;
 use crate::engine::context::own::is_turn_over;
 use crate::env::clock::Moment;
 use crate::exit::ExitReason;
-use crate::process::guardian::leave as leave_to_heir;
+use crate::process::guardian::leave as transfer_unhandled;
 use crate::process::handover::Upgrade;
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -19,9 +19,9 @@ use std::task::{Context, Poll};
 
 /// The machine's storage for its table.
 #[derive(Default)]
-pub(crate) struct TableSeat {
-    /// The incarnation that owns it, packed in a word; see [`waker::life_of`].
-    pub(crate) life: u64,
+pub(crate) struct TableCell {
+    /// The incarnation that owns it, packed in a word; see [`waker::incarnation_of`].
+    pub(crate) incarnation: u64,
     /// Allocated when it is needed: many processes only ever wait for messages.
     pub(crate) waits: Option<Box<Waits>>,
 }
@@ -30,7 +30,7 @@ pub(crate) struct TableSeat {
 #[derive(Clone, Copy)]
 struct Active {
     /// Null, or a pointer to the table borrowed by the innermost `enter` on this thread.
-    seat: *mut TableSeat,
+    table: *mut TableCell,
     /// The deadline of the current method's caller.
     deadline: Option<Moment>,
 }
@@ -46,12 +46,12 @@ thread_local! {
     static POLLED: Cell<u64> = const { Cell::new(0) };
 }
 
-impl TableSeat {
+impl TableCell {
     /// Returns the table, allocating it if needed.
     #[inline]
-    fn table(&mut self) -> &mut Waits {
-        let life = self.life;
-        self.waits.get_or_insert_with(|| Waits::of(life))
+    fn allocated(&mut self) -> &mut Waits {
+        let incarnation = self.incarnation;
+        self.waits.get_or_insert_with(|| Waits::of(incarnation))
     }
 
     /// Returns whether the table needs attention besides the mailbox.
@@ -61,7 +61,7 @@ impl TableSeat {
     }
 
     pub(crate) fn ask_to_upgrade(&mut self, upgrade: Upgrade) {
-        self.table().ask_to_upgrade(upgrade);
+        self.allocated().ask_to_upgrade(upgrade);
     }
 
     #[inline]
@@ -75,12 +75,12 @@ impl TableSeat {
 
     /// Ends the process at its next step.
     pub(crate) fn end(&mut self, reason: ExitReason) {
-        self.table().end = Some(reason);
+        self.allocated().end = Some(reason);
     }
 }
 
 impl Active {
-    const NOTHING: Self = Self { seat: ptr::null_mut(), deadline: None };
+    const NOTHING: Self = Self { table: ptr::null_mut(), deadline: None };
 }
 
 /// Restores the previous values on drop.
@@ -105,8 +105,8 @@ impl Drop for Restore {
 
 /// Proof that the calling thread runs a process, with its table installed.
 pub(crate) struct Entered<'a> {
-    seat: *mut TableSeat,
-    lent: PhantomData<&'a mut TableSeat>,
+    table: *mut TableCell,
+    lent: PhantomData<&'a mut TableCell>,
 }
 
 impl Entered<'_> {
@@ -115,16 +115,16 @@ impl Entered<'_> {
     pub(crate) fn is_busy(&self) -> bool {
         // SAFETY: `enter` borrows the table while this lives, and accesses it only through this pointer and its copy in
         // ACTIVE. The copy is not in use: this is called between two messages.
-        STOP.get() || unsafe { &*self.seat }.is_busy()
+        STOP.get() || unsafe { &*self.table }.is_busy()
     }
 }
 
-/// Runs `body` with `seat` as the calling thread's table, under `deadline`.
+/// Runs `body` with `table` as the calling thread's table, under `deadline`.
 #[inline]
-pub(crate) fn enter<R>(seat: &mut TableSeat, deadline: Option<Moment>, body: impl FnOnce(&Entered<'_>) -> R) -> R {
-    let seat: *mut TableSeat = seat;
-    let _restore = Restore::with(Active { seat, deadline });
-    body(&Entered { seat, lent: PhantomData })
+pub(crate) fn enter<R>(table: &mut TableCell, deadline: Option<Moment>, body: impl FnOnce(&Entered<'_>) -> R) -> R {
+    let table: *mut TableCell = table;
+    let _restore = Restore::with(Active { table, deadline });
+    body(&Entered { table, lent: PhantomData })
 }
 
 /// Runs `body` as if this thread ran no process.
@@ -136,20 +136,20 @@ pub(crate) fn outside<R>(body: impl FnOnce() -> R) -> R {
 /// Sets the incarnation whose futures are polled from here on; zero for none. Not restored after a panic, which ends
 /// that incarnation.
 #[inline]
-pub(crate) fn set_polled(life: u64) -> u64 {
-    POLLED.replace(life)
+pub(crate) fn set_polled(incarnation: u64) -> u64 {
+    POLLED.replace(incarnation)
 }
 
 /// Returns whether a future polled with that waker can be served through the process of that incarnation. It cannot if
 /// a method polls it in another executor: the process reads no answers before the method returns.
 #[inline]
-pub(crate) fn is_polled(life: u64, context: &Context<'_>) -> bool {
-    is_own(context, life) || POLLED.get() == life
+pub(crate) fn is_polled(incarnation: u64, context: &Context<'_>) -> bool {
+    is_own(context, incarnation) || POLLED.get() == incarnation
 }
 
 /// Borrows the current process's table, unless it is borrowed already.
 #[inline]
-fn active<R>(look: impl FnOnce(&mut TableSeat) -> Option<R>) -> Option<R> {
+fn active<R>(look: impl FnOnce(&mut TableCell) -> Option<R>) -> Option<R> {
     // Ends the borrow, also by a panic.
     struct Looked;
     impl Drop for Looked {
@@ -161,25 +161,25 @@ fn active<R>(look: impl FnOnce(&mut TableSeat) -> Option<R>) -> Option<R> {
     }
     let active = ACTIVE.try_with(Cell::get).unwrap_or(Active::NOTHING);
     // The flag is set first, so that there is never a second reference.
-    if active.seat.is_null() || LOOKING.replace(true) {
+    if active.table.is_null() || LOOKING.replace(true) {
         return None;
     }
     let _looked = Looked;
     // SAFETY: not null, so it points to the table that the innermost `enter` borrows and uses only through this
     // pointer. LOOKING refuses a second borrow inside the first, so there is one reference at a time; only this thread
     // has the pointer.
-    look(unsafe { &mut *active.seat })
+    look(unsafe { &mut *active.table })
 }
 
 #[inline]
 pub(crate) fn has_table() -> bool {
     // SAFETY: as in `active`, which is not running: this is called between two messages.
-    unsafe { ACTIVE.get().seat.as_ref() }.is_some_and(|seat| seat.waits.is_some())
+    unsafe { ACTIVE.get().table.as_ref() }.is_some_and(|table| table.waits.is_some())
 }
 
 /// Ends the current process when its method returns (in async code: at its next await).
 pub(crate) fn stop() {
-    STOP.set(!ACTIVE.get().seat.is_null());
+    STOP.set(!ACTIVE.get().table.is_null());
 }
 
 pub(crate) fn is_ending() -> bool {
@@ -265,13 +265,13 @@ pub(crate) fn take_end() -> Option<ExitReason> {
 /// run foreign code.
 #[inline]
 pub(crate) fn with<R>(look: impl FnOnce(&mut Waits) -> R) -> Option<R> {
-    active(|seat| Some(look(seat.table())))
+    active(|table| Some(look(table.allocated())))
 }
 
 /// Calls `look` with the table, if the process has one.
 #[inline]
 pub(crate) fn peek<R>(look: impl FnOnce(&mut Waits) -> R) -> Option<R> {
-    active(|seat| seat.waits.as_deref_mut().map(look))
+    active(|table| table.waits.as_deref_mut().map(look))
 }
 
 /// Returns the deadline of the current method's caller.
@@ -358,7 +358,7 @@ pub(crate) fn leave() {
 #[cold]
 fn leave_unhandled() {
     let unhandled = peek(|waits| [std::mem::take(&mut waits.aside), std::mem::take(&mut waits.inbox)]);
-    leave_to_heir(unhandled.into_iter().flatten().flatten().map(|inbound| inbound.package));
+    transfer_unhandled(unhandled.into_iter().flatten().flatten().map(|inbound| inbound.package));
 }
 
 /// Takes the next message that comes before the mailbox. The previous one counts as handled.
@@ -393,9 +393,9 @@ pub(crate) fn poll_beside() {
     }
     let wanted = peek(|waits| {
         waits.new_beside = false;
-        (waits.life(), waits.beside.as_ref().map_or(0, |beside| beside.wanted()))
+        (waits.incarnation(), waits.beside.as_ref().map_or(0, |beside| beside.wanted()))
     });
-    let (life, wanted) = wanted.unwrap_or_default();
+    let (incarnation, wanted) = wanted.unwrap_or_default();
     for _ in 0..wanted {
         // Taken out while it is polled: its code may use the table.
         let Some(mut beside) = peek(|waits| waits.beside.as_mut()?.take()).flatten() else {
@@ -404,7 +404,7 @@ pub(crate) fn poll_beside() {
         let waker = beside.waker();
         // It runs under the deadline of the method that started it.
         let outer = set_deadline(beside.acts.deadline());
-        let polled = set_polled(life);
+        let polled = set_polled(incarnation);
         let poll = beside.future.as_mut().poll(&mut Context::from_waker(&waker));
         set_polled(polled);
         set_deadline(outer);

@@ -1,12 +1,12 @@
 //! The request of a process to hand over its state.
 
-use super::current::TableSeat;
+use super::current::TableCell;
 use crate::exit::ExitReason;
 use crate::process::handover::{Successor, UpgradeRefusal, UpgradeRequest};
 use std::any::Any;
 
 /// Makes the new state from the old one.
-type Make<P> = Box<dyn FnOnce(P) -> Result<Box<dyn FnOnce(TableSeat) -> Successor>, ExitReason> + Send>;
+type Make<P> = Box<dyn FnOnce(P) -> Result<Box<dyn FnOnce(TableCell) -> Successor>, ExitReason> + Send>;
 
 /// A request to a process of type `P` to hand over its state. Dropping it tells the requester that it was not executed.
 pub(crate) struct Handover<P> {

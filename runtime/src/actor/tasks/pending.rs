@@ -83,7 +83,7 @@ pub(crate) enum RowState {
 pub(crate) struct Waits {
     pub(crate) owner: TableOwner,
     /// The owner, packed in a word.
-    life: Incarnation,
+    incarnation: Incarnation,
     pub(crate) rows: Slab<PendingWait>,
     pub(crate) serial: u32,
     /// The moment and the key of the shared timer.
@@ -141,8 +141,8 @@ pub(crate) fn host() -> Option<&'static Scheduler> {
 
 impl Waits {
     #[cold]
-    pub(crate) fn of(life: u64) -> Box<Self> {
-        Box::new(Self { owner: waker::owner_of_life(life), life, ..Self::default() })
+    pub(crate) fn of(incarnation: u64) -> Box<Self> {
+        Box::new(Self { owner: waker::owner_of(incarnation), incarnation, ..Self::default() })
     }
 
     pub(crate) fn owner(&self) -> TableOwner {
@@ -161,13 +161,13 @@ impl Waits {
     }
 
     /// Returns the incarnation that owns the table.
-    pub(crate) fn life(&self) -> Incarnation {
-        self.life
+    pub(crate) fn incarnation(&self) -> Incarnation {
+        self.incarnation
     }
 
     #[inline]
-    pub(crate) fn is_of_life(&self, life: Incarnation) -> bool {
-        self.life == life
+    pub(crate) fn is_of_incarnation(&self, incarnation: Incarnation) -> bool {
+        self.incarnation == incarnation
     }
 
     #[inline]
@@ -248,10 +248,10 @@ impl Waits {
             return false;
         }
         // In this order: see `foreign_wakers`.
-        if is_lent(self.life) || slot.lanes.has_control() {
+        if is_lent(self.incarnation) || slot.lanes.has_control() {
             return false;
         }
-        match edges::wait(self.life, called.on, called.method, called.ticket, false) {
+        match edges::wait(self.incarnation, called.on, called.method, called.ticket, false) {
             Ok(waiting) => {
                 self.waiting = waiting;
                 false

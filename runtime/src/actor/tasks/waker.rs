@@ -36,7 +36,7 @@ impl Deref for OwnWaker {
 /// Makes the waker that the process is polled with.
 #[inline]
 pub(crate) fn own_waker_of(owner: TableOwner) -> OwnWaker {
-    let word = life_of(owner);
+    let word = incarnation_of(owner);
     let waker = if word == 0 {
         Waker::noop().clone()
     } else {
@@ -65,11 +65,11 @@ fn clone_word(data: *const ()) -> RawWaker {
 }
 
 fn wake_word(data: *const ()) {
-    wake(owner_of_life(data.addr() as u64));
+    wake(owner_of(data.addr() as u64));
 }
 
 fn wake_and_drop_word(data: *const ()) {
-    match owner_of_life(data.addr() as u64) {
+    match owner_of(data.addr() as u64) {
         Some((slot, generation)) => slot.wake_and_give_back(generation, || give_back(data.addr() as u64)),
         None => drop_word(data),
     }
@@ -80,40 +80,40 @@ fn drop_word(data: *const ()) {
 }
 
 /// Packs slot and generation in a word, which is never zero.
-pub(crate) fn life_of(owner: TableOwner) -> u64 {
+pub(crate) fn incarnation_of(owner: TableOwner) -> u64 {
     owner.map_or(0, |(slot, generation)| u64::from(slot.index()) << crate::pid::GENERATION_BITS | generation)
 }
 
 /// Returns the word of the process with that PID, if there is one.
 #[inline]
-pub(crate) fn life_of_pid(pid: Option<Pid>) -> u64 {
+pub(crate) fn incarnation_of_pid(pid: Option<Pid>) -> u64 {
     pid.map_or(0, |pid| u64::from(pid.slot()) << crate::pid::GENERATION_BITS | pid.generation())
 }
 
 /// Unpacks an owner.
-pub(crate) fn owner_of_life(life: u64) -> TableOwner {
-    let generation = life & crate::pid::GENERATION_MASK;
-    let slot = TABLE.slot((life >> crate::pid::GENERATION_BITS) as u32)?;
+pub(crate) fn owner_of(incarnation: u64) -> TableOwner {
+    let generation = incarnation & crate::pid::GENERATION_MASK;
+    let slot = TABLE.slot((incarnation >> crate::pid::GENERATION_BITS) as u32)?;
     (generation != 0).then_some((slot, generation))
 }
 
 /// Returns the waker in `context`, unless it is the process's own, which is polled after every answer anyway.
 pub(crate) fn foreign_waker(context: &Context<'_>, owner: TableOwner) -> Option<Waker> {
-    foreign_waker_of(context, life_of(owner))
+    foreign_waker_of(context, incarnation_of(owner))
 }
 
 /// Like [`foreign_waker`], for a packed owner.
 #[inline]
-pub(crate) fn foreign_waker_of(context: &Context<'_>, life: u64) -> Option<Waker> {
-    (!is_own(context, life)).then(|| context.waker().clone())
+pub(crate) fn foreign_waker_of(context: &Context<'_>, incarnation: u64) -> Option<Waker> {
+    (!is_own(context, incarnation)).then(|| context.waker().clone())
 }
 
 /// Returns whether the waker in `context` is the process's own. Runs no foreign code.
 #[inline]
-pub(crate) fn is_own(context: &Context<'_>, life: u64) -> bool {
+pub(crate) fn is_own(context: &Context<'_>, incarnation: u64) -> bool {
     let waker = context.waker();
-    match life {
+    match incarnation {
         0 => waker.will_wake(Waker::noop()),
-        _ => waker.data().addr() as u64 == life && ptr::eq(waker.vtable(), &VTABLE),
+        _ => waker.data().addr() as u64 == incarnation && ptr::eq(waker.vtable(), &VTABLE),
     }
 }
