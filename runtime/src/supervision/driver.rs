@@ -296,10 +296,10 @@ impl SupervisorProcess {
             Err(package) => package,
         };
         // A message of another type is a dead letter.
-        if let Ok(wish) = package.take::<ChildRequest>() {
-            let (ChildRequest::Stop(slot) | ChildRequest::Restart(slot)) = &wish;
+        if let Ok(request) = package.take::<ChildRequest>() {
+            let (ChildRequest::Stop(slot) | ChildRequest::Restart(slot)) = &request;
             let id = self.id_of(slot);
-            self.happened.extend(id.map(|id| match wish {
+            self.happened.extend(id.map(|id| match request {
                 ChildRequest::Stop(_) => SupervisorEvent::StopChild(id),
                 ChildRequest::Restart(_) => SupervisorEvent::RestartChild(id),
             }));

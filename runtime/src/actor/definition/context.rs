@@ -2,7 +2,7 @@
 
 use crate::actor::send::addressed::SendTo;
 use crate::actor::send::call::{Call, send};
-use crate::actor::tasks::attachment::Inbound;
+use crate::actor::tasks::attachment::StashedMessage;
 use crate::actor::tasks::awaits;
 use crate::actor::tasks::background::Acts;
 use crate::actor::tasks::current;
@@ -260,7 +260,7 @@ impl<P: 'static, F: Future<Output: Send + 'static> + Send + 'static> RunThen<'_,
         let number = add_continuation(Continuation { run, late });
         let future = self.future;
         let future = Box::pin(async move { Payload::new(future.await) });
-        current::with(|waits| waits.run_beside(future, number, Acts::Until(deadline)));
+        current::with(|waits| waits.run_in_background(future, number, Acts::Until(deadline)));
     }
 }
 
@@ -321,7 +321,7 @@ pub(crate) fn carry_over<P: 'static, N: 'static>(continuations: Box<dyn Any + Se
             let run = Box::new(move |_: &mut N, answer, context: &mut Context<N>| {
                 if let Some(pid) = context.pid {
                     let package = Package::from_parts(pid, late(answer), None);
-                    current::with(|waits| waits.inbox.push_back(Inbound::of(package)));
+                    current::with(|waits| waits.inbox.push_back(StashedMessage::of(package)));
                 }
             });
             (number, Continuation { run, late })

@@ -7,7 +7,7 @@
 
 use crate::actor::definition::actor::{Actor, Handles};
 use crate::actor::definition::context::{Context, Continuation, Finished, add_continuation};
-use crate::actor::tasks::attachment::{Attachment, Inbound};
+use crate::actor::tasks::attachment::{Attachment, StashedMessage};
 use crate::actor::tasks::background::Acts;
 use crate::actor::tasks::current;
 use crate::actor::tasks::pending::CommandResult;
@@ -115,7 +115,7 @@ impl<P: Actor> Context<P> {
         let number = add_continuation(Continuation { run, late });
         let (attachment, pid) = (attached.attachment.clone(), self.try_pid());
         let pump = Box::pin(pump(stream, message, attachment, pid));
-        current::with(|waits| waits.run_beside(pump, number, Acts::ForStream));
+        current::with(|waits| waits.run_in_background(pump, number, Acts::ForStream));
         attached
     }
 }
@@ -137,7 +137,7 @@ async fn pump<S: Stream, M: Send + 'static>(
         let package = Package::from_parts(pid, Payload::new(message(item)), None);
         attachment.send_off();
         let from = Some(attachment.clone());
-        current::with(|waits| waits.inbox.push_back(Inbound { package, from }));
+        current::with(|waits| waits.inbox.push_back(StashedMessage { package, from }));
     }
     Payload::new(())
 }

@@ -6,7 +6,7 @@ use super::serving::deliver;
 use crate::actor::definition::actor::{Actor, Dispatched};
 use crate::actor::definition::context::{Context, run_continuation};
 use crate::actor::definition::placement::MethodFuture;
-use crate::actor::tasks::attachment::{Attachment, Inbound};
+use crate::actor::tasks::attachment::{Attachment, StashedMessage};
 use crate::actor::tasks::awaits::{self, Patience};
 use crate::actor::tasks::current::{self, Wanting};
 use crate::actor::tasks::pending::{CommandResult, Waits};
@@ -19,12 +19,12 @@ use crate::util::defer::defer;
 use std::convert::Infallible;
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
-use std::task::{Context as TaskContext, Poll};
+use std::task::{Context as TaskContext, Poll, ready};
 use std::time::Duration;
 
 /// How many messages a process may stash while it waits for others. More ends it: stashed messages count in no mailbox,
 /// so nothing would slow their senders.
-const ASIDE: usize = 16_384;
+const MOST_STASHED: usize = 16_384;
 
 /// The next input of a serving process.
 enum NextInput {
@@ -59,16 +59,11 @@ impl<P: Actor> Context<P> {
     pub async fn serve_next_or<F: Future>(&mut self, this: &mut P, future: F) -> Option<F::Output> {
         let next = {
             let mut future = pin!(future);
-            let wanting = Wanting;
-            let next = poll_fn(|context| {
-                if let Poll::Ready(output) = future.as_mut().poll(context) {
-                    return Poll::Ready(Err(output));
-                }
-                poll_next(&wanting, context).map(Ok)
+            wanting(|wanting, context| match future.as_mut().poll(context) {
+                Poll::Ready(output) => Poll::Ready(Err(output)),
+                Poll::Pending => poll_next(wanting, context).map(Ok),
             })
-            .await;
-            drop(wanting);
-            next
+            .await
         };
         match next {
             Ok(next) => {
@@ -85,18 +80,15 @@ impl<P: Actor> Context<P> {
         loop {
             // Polled until the machine finds a message or an empty mailbox.
             current::peek(|waits| waits.seen_empty = false);
-            let wanting = Wanting;
-            let next = poll_fn(|context| match poll_next(&wanting, context) {
+            let next = wanting(|wanting, context| match poll_next(wanting, context) {
                 Poll::Ready(next) => Poll::Ready(Some(next)),
                 Poll::Pending if current::peek(|waits| waits.seen_empty) == Some(true) => Poll::Ready(None),
                 Poll::Pending => {
                     context.waker().wake_by_ref();
                     Poll::Pending
                 }
-            })
-            .await;
-            drop(wanting);
-            let Some(next) = next else { return handled };
+            });
+            let Some(next) = next.await else { return handled };
             self.handle(this, next).await;
             handled += 1;
         }
@@ -105,29 +97,14 @@ impl<P: Actor> Context<P> {
     /// Waits at most `duration` for one message and handles it; returns whether one came. The time that its method
     /// takes does not count. Zero handles a message that is there. Not cancel safe, like [`Context::serve`].
     pub async fn serve_next_within(&mut self, this: &mut P, duration: Duration) -> bool {
-        let next = {
-            let limit = pin!(awaits::sleep(duration));
-            let mut patience = Patience::new(limit);
-            let wanting = Wanting;
-            let next = poll_fn(|context| match poll_next(&wanting, context) {
-                Poll::Ready(next) => Poll::Ready(Some(next)),
-                Poll::Pending if patience.is_over(context) => Poll::Ready(None),
-                Poll::Pending => Poll::Pending,
-            })
-            .await;
-            drop(wanting);
-            next
-        };
-        let Some(next) = next else { return false };
+        let Some(next) = within(duration, poll_next).await else { return false };
         self.handle(this, next).await;
         true
     }
 
     /// Waits for one message and handles it.
     pub async fn serve_next(&mut self, this: &mut P) {
-        let wanting = Wanting;
-        let next = poll_fn(|context| poll_next(&wanting, context)).await;
-        drop(wanting);
+        let next = wanting(poll_next).await;
         self.handle(this, next).await;
     }
 
@@ -158,28 +135,33 @@ impl<P: Actor> Context<P> {
     /// Stashing more than 16,384 messages ends the process. Cancel safe.
     pub async fn receive<T: Send + 'static>(&mut self) -> T {
         let mut looked = 0;
-        let wanting = Wanting;
-        let package = poll_fn(|context| poll_for::<T>(&wanting, &mut looked, context)).await;
-        drop(wanting);
-        open(package)
+        open(wanting(|wanting, context| poll_for::<T>(wanting, &mut looked, context)).await)
     }
 
     /// Like [`receive`](Self::receive), for at most `duration`. Zero takes a message that is there. Stashed messages
     /// keep their order whether or not one came. Cancel safe.
     pub async fn receive_within<T: Send + 'static>(&mut self, duration: Duration) -> Option<T> {
         let mut looked = 0;
-        let limit = pin!(awaits::sleep(duration));
-        let mut patience = Patience::new(limit);
-        let wanting = Wanting;
-        let package = poll_fn(|context| match poll_for::<T>(&wanting, &mut looked, context) {
-            Poll::Ready(package) => Poll::Ready(Some(package)),
-            Poll::Pending if patience.is_over(context) => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        })
-        .await;
-        drop(wanting);
-        package.map(open)
+        within(duration, |wanting, context| poll_for::<T>(wanting, &mut looked, context)).await.map(open)
     }
+}
+
+/// Polls until something is found, with the process marked as waiting for input.
+async fn wanting<R>(mut poll: impl FnMut(&Wanting, &mut TaskContext<'_>) -> Poll<R>) -> R {
+    let wanting = Wanting;
+    poll_fn(|context| poll(&wanting, context)).await
+}
+
+/// [`wanting`], for at most `duration`.
+async fn within<R>(duration: Duration, mut poll: impl FnMut(&Wanting, &mut TaskContext<'_>) -> Poll<R>) -> Option<R> {
+    let limit = pin!(awaits::sleep(duration));
+    let mut patience = Patience::new(limit);
+    wanting(|wanting, context| match poll(wanting, context) {
+        Poll::Ready(found) => Poll::Ready(Some(found)),
+        Poll::Pending if patience.is_over(context) => Poll::Ready(None),
+        Poll::Pending => Poll::Pending,
+    })
+    .await
 }
 
 /// Awaits an async method, and marks the process as in a method while it is pending.
@@ -206,21 +188,10 @@ async fn finish_method(mut future: MethodFuture<'_, Dispatched<'static>>) -> Dis
 }
 
 /// Returns the next message of type `T` beyond the first `looked`, and stashes the others.
-fn poll_for<T: 'static>(wanting: &Wanting, looked: &mut usize, context: &TaskContext<'_>) -> Poll<Package> {
-    if current::is_to_pause() {
-        context.waker().wake_by_ref();
-        return Poll::Pending;
-    }
+fn poll_for<T: 'static>(wanting: &Wanting, looked: &mut usize, context: &mut TaskContext<'_>) -> Poll<Package> {
     loop {
-        let (found, handled) = current::with(|waits| look_for::<T>(waits, looked)).unwrap_or_default();
-        if let Some(stream) = handled {
-            stream.handled();
-        }
-        let Some(found) = found else {
-            wanting.keep_waker(context);
-            return Poll::Pending;
-        };
-        match current::open_inbound(found) {
+        let found = ready!(poll_input(wanting, context, |waits| look_for::<T>(waits, looked)));
+        match current::open_stashed(found) {
             Some(package) if package.take_up() => return Poll::Ready(package),
             Some(withdrawn) => withdrawn.throw_away(),
             // From a stream that has been detached.
@@ -231,21 +202,22 @@ fn poll_for<T: 'static>(wanting: &Wanting, looked: &mut usize, context: &TaskCon
 }
 
 /// Returns the next message of type `T`, and the stream whose previous item has now been handled.
-fn look_for<T: 'static>(waits: &mut Waits, looked: &mut usize) -> (Option<Inbound>, Option<Arc<Attachment>>) {
+fn look_for<T: 'static>(waits: &mut Waits, looked: &mut usize) -> Look<StashedMessage> {
     // Keeps the order: first what was stashed before, then what has arrived since.
-    let before = waits.aside.len();
+    let before = waits.stash.len();
     let came = waits.inbox.drain(..);
-    waits.aside.extend(came);
-    let place = waits.aside.iter().skip(*looked).position(|inbound| inbound.package.is::<T>());
-    let found = place.and_then(|place| waits.aside.remove(*looked + place));
+    waits.stash.extend(came);
+    let place = waits.stash.iter().skip(*looked).position(|stashed| stashed.package.is::<T>());
+    let found = place.and_then(|place| waits.stash.remove(*looked + place));
     if found.as_ref().is_some_and(|found| found.from.is_some() || *looked + place.unwrap_or(0) < before) {
         // What the mailbox gave just now has been counted.
         node_pool::spend(1);
     }
-    *looked = waits.aside.len();
+    *looked = waits.stash.len();
     waits.wants_message = found.is_none();
-    if *looked > ASIDE {
-        let full = format!("more than {ASIDE} messages set aside while waiting for a `{}`", std::any::type_name::<T>());
+    if *looked > MOST_STASHED {
+        let full =
+            format!("more than {MOST_STASHED} messages set aside while waiting for a `{}`", std::any::type_name::<T>());
         waits.end = Some(ExitReason::error(full));
     }
     (found, waits.handling.take())
@@ -264,47 +236,57 @@ async fn end_with(error: ProcessError) -> Dispatched<'static> {
     pending().await
 }
 
-/// What a look into the table finds.
-enum Found {
-    Next(NextInput),
-    Inbound(Inbound),
-}
+/// What a look into the table finds, and the stream whose previous item has now been handled.
+type Look<R> = (Option<R>, Option<Arc<Attachment>>);
 
-/// The next thing to do; asks the machine for a message if there is none.
-fn poll_next(wanting: &Wanting, context: &TaskContext<'_>) -> Poll<NextInput> {
+/// Takes input out of the table; asks the machine for a message if there is none.
+fn poll_input<R>(
+    wanting: &Wanting,
+    context: &mut TaskContext<'_>,
+    look: impl FnOnce(&mut Waits) -> Look<R>,
+) -> Poll<R> {
     if current::is_to_pause() {
         context.waker().wake_by_ref();
         return Poll::Pending;
     }
+    let (found, handled) = current::with(look).unwrap_or_default();
+    if let Some(stream) = handled {
+        stream.handled();
+    }
+    if found.is_none() {
+        wanting.keep_waker(context);
+    }
+    found.map_or(Poll::Pending, Poll::Ready)
+}
+
+/// The next thing to do.
+fn poll_next(wanting: &Wanting, context: &mut TaskContext<'_>) -> Poll<NextInput> {
     loop {
-        let (found, handled) = current::with(look).unwrap_or_default();
-        if let Some(stream) = handled {
-            stream.handled();
-        }
-        return match found {
-            Some(Found::Next(next)) => Poll::Ready(next),
-            Some(Found::Inbound(inbound)) => match current::open_inbound(inbound) {
-                Some(package) => Poll::Ready(NextInput::Message(package)),
-                None => continue,
-            },
-            None => {
-                wanting.keep_waker(context);
-                Poll::Pending
-            }
+        let stashed = match ready!(poll_input(wanting, context, look)) {
+            Found::Next(next) => return Poll::Ready(next),
+            Found::Stashed(stashed) => stashed,
         };
+        if let Some(package) = current::open_stashed(stashed) {
+            return Poll::Ready(NextInput::Message(package));
+        }
     }
 }
 
+enum Found {
+    Next(NextInput),
+    Stashed(StashedMessage),
+}
+
 /// What there is to do, and the stream whose item has been handled by now.
-fn look(waits: &mut Waits) -> (Option<Found>, Option<Arc<Attachment>>) {
+fn look(waits: &mut Waits) -> Look<Found> {
     waits.wants_message = false;
     let (found, handled) = if let Some(signal) = waits.signals.pop_front() {
         (Some(Found::Next(NextInput::Signal(signal))), waits.handling.take())
     } else if let Some((number, answer)) = waits.ready.pop_front() {
         (Some(Found::Next(NextInput::Continuation(number, answer))), waits.handling.take())
     } else {
-        let (inbound, handled) = waits.next_inbound();
-        (inbound.map(Found::Inbound), handled)
+        let (stashed, handled) = waits.next_stashed();
+        (stashed.map(Found::Stashed), handled)
     };
     waits.wants_message = found.is_none();
     (found, handled)

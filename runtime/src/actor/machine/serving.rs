@@ -5,7 +5,7 @@ use crate::actor::definition::actor::{Actor, Dispatched, MethodEvent};
 use crate::actor::definition::context::{Context, run_continuation};
 use crate::actor::definition::entry::FutureOutput;
 use crate::actor::definition::placement::{MethodFuture, Movable, NotPinned, Pinned};
-use crate::actor::tasks::attachment::Inbound;
+use crate::actor::tasks::attachment::StashedMessage;
 use crate::actor::tasks::current::{self, Entered};
 use crate::actor::tasks::pending;
 use crate::call::package::Package;
@@ -72,7 +72,7 @@ pub(crate) fn serve_mail_only<P: Actor>(
 #[cold]
 fn set_aside<P: Actor>(context: &Context<P>, mail: Mail<'_>) {
     let package = context.try_pid().and_then(|pid| mail.into_package(pid));
-    current::with(|waits| waits.inbox.extend(package.map(Inbound::of)));
+    current::with(|waits| waits.inbox.extend(package.map(StashedMessage::of)));
 }
 
 #[cold]
@@ -170,7 +170,7 @@ fn serve_first<P: Actor>(process: &mut P, context: &mut Context<P>) -> Result<Op
             current::wake_self();
             return Ok(Some(Served::All));
         }
-        let Some(package) = current::next_inbound() else { return Ok(None) };
+        let Some(package) = current::next_stashed() else { return Ok(None) };
         if let Some(served) = serve_package(process, context, package)? {
             return Ok(Some(served));
         }
@@ -185,7 +185,7 @@ fn serve_waits<P: Actor>(process: &mut P, context: &mut Context<P>) -> Option<Se
         while let Some((number, answer)) = current::peek(|waits| waits.ready.pop_front()).flatten() {
             run_continuation(process, context, number, answer);
         }
-        current::poll_beside();
+        current::poll_background();
         if current::peek(|waits| !waits.ready.is_empty()) == Some(true) {
             continue;
         }
@@ -201,7 +201,7 @@ fn serve_waits<P: Actor>(process: &mut P, context: &mut Context<P>) -> Option<Se
             return Some(Served::All);
         }
         // Signal methods may have started some.
-        if current::peek(|waits| waits.has_new_beside()) != Some(true) {
+        if current::peek(|waits| waits.has_new_background()) != Some(true) {
             return None;
         }
     }
@@ -222,7 +222,7 @@ pub(crate) fn bring<P: Actor>(event: Event) {
     let mut before = [None, None];
     let wakers = current::with(|waits| match event {
         Event::Message(package) => {
-            waits.inbox.push_back(Inbound::of(package));
+            waits.inbox.push_back(StashedMessage::of(package));
             Vec::new()
         }
         Event::Completed { .. } => waits.expire(),

@@ -304,7 +304,7 @@ impl<P: Actor> Machine<P> {
             if current::special() {
                 // The wake-up came from something else.
                 current::peek(Waits::resume);
-                current::poll_beside();
+                current::poll_background();
                 current::rouse();
                 if let Some(reason) = current::take_end() {
                     return Away::Ended(reason);
@@ -318,7 +318,7 @@ impl<P: Actor> Machine<P> {
                 if let Some(reason) = current::take_end() {
                     return Away::Ended(reason);
                 }
-                if current::peek(|waits| waits.has_new_beside()) == Some(true) {
+                if current::peek(|waits| waits.has_new_background()) == Some(true) {
                     continue;
                 }
                 pending = current::pending(true, events.is_feed());

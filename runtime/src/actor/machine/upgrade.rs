@@ -146,7 +146,7 @@ impl<E> Drop for UpgradeCaller<E> {
 }
 
 /// Makes the request to upgrade a process of type `P`.
-fn wish<P: Actor, S: IntoUpgrade>(
+fn request<P: Actor, S: IntoUpgrade>(
     asker: Option<UpgradeCaller<S::Error>>,
     make: impl FnOnce(P) -> S + Send + 'static,
 ) -> Handover<P> {
@@ -217,7 +217,7 @@ impl<P: Actor> Context<P> {
         if let Some(entry) = async_entry::<P>(self.entry()) {
             return Err(UpgradeError::Entry { pid: self.pid(), entry });
         }
-        let upgrade = Upgrade::new(wish(None, make));
+        let upgrade = Upgrade::new(request(None, make));
         current::with(|waits| waits.ask_to_upgrade(upgrade));
         Ok(())
     }
@@ -276,7 +276,7 @@ impl Pid {
             asker.tell(Err(UpgradeError::Itself(self)));
         } else {
             // Dropped if the process has ended, which tells the waiter.
-            let control = Control::Upgrade(Upgrade::new(wish::<Old, S>(Some(asker), make)));
+            let control = Control::Upgrade(Upgrade::new(request::<Old, S>(Some(asker), make)));
             if let Some(process) = process
                 && let Some(slot) = TABLE.living(process)
             {

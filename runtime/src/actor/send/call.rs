@@ -120,7 +120,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         let call = Arc::new(OutsideCall(Oneshot::new()));
         let (caller, ticket) = Caller::outside(call.clone(), deadline);
         let (pid, on, method) = (self.pid, serving(self.pid), self.method);
-        post(pid, self.message, caller)?;
+        send_with_caller(pid, self.message, caller)?;
         let called = as_sent(pid, on.map(|on| Called { on, method, ticket }));
         let _waiting = match called.map_or(Ok(None), block) {
             Ok(waiting) => waiting,
@@ -154,7 +154,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         });
         if let Some(caller) = caller.flatten() {
             // A refused message drops its caller, which answers the continuation.
-            let _refused = post(self.pid, self.message, caller);
+            let _refused = send_with_caller(self.pid, self.message, caller);
         }
     }
 
@@ -220,7 +220,7 @@ fn as_sent(pid: Pid, called: Option<Called>) -> Option<Called> {
 }
 
 /// Sends `message` with a caller that waits for the answer.
-fn post<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), SendError<M>> {
+fn send_with_caller<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), SendError<M>> {
     #[cfg(test)]
     tests::meanwhile();
     crate::routing::router::call(pid, message, caller).map_err(|(message, reason)| SendError { message, reason })
@@ -346,7 +346,7 @@ fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
     });
     if let Some((key, incarnation, called, caller, is_polled)) = inside.flatten() {
         // A refused message drops its caller, which answers the row; the row is not read any more.
-        if let Err(error) = post(call.pid, call.message, caller) {
+        if let Err(error) = send_with_caller(call.pid, call.message, caller) {
             let _unseen = current::with(|waits| waits.forget(key));
             return Err(error);
         }
@@ -358,7 +358,7 @@ fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
     }
     let outside = Arc::new(OutsideCall(Oneshot::new()));
     let (caller, _ticket) = Caller::outside(outside.clone(), deadline);
-    post(call.pid, call.message, caller)?;
+    send_with_caller(call.pid, call.message, caller)?;
     // The program's timekeeper, not that of the called host, which may end before the call; except for a host with a
     // virtual clock.
     let told = keeper(call.pid).filter(|keeper| keeper.told().is_some());

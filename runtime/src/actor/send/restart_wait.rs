@@ -1,7 +1,7 @@
 //! Calls that wait for a child which is being restarted.
 
 use super::call::{Call, CallFuture};
-use super::send_modes::wish;
+use super::send_modes::room_request;
 use crate::actor::tasks::awaits::TimerFuture;
 use crate::engine::backpressure::waiters::RoomRequest;
 use crate::engine::blocking::block_in_place::while_blocked;
@@ -128,13 +128,13 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for Patient
 /// The wait between two attempts.
 struct Pause {
     /// `None` if there may be a process now.
-    wish: Option<RoomRequest>,
+    request: Option<RoomRequest>,
     limit: TimerFuture,
 }
 
 impl Pause {
     fn new(pid: Pid, due: Option<Moment>) -> Self {
-        Self { wish: wish(pid), limit: TimerFuture::new(due.unwrap_or(Moment::NEVER)) }
+        Self { request: room_request(pid), limit: TimerFuture::new(due.unwrap_or(Moment::NEVER)) }
     }
 
     /// Returns true if there may be a process now, false at the deadline.
@@ -143,8 +143,8 @@ impl Pause {
         if self.limit.poll(context).is_ready() {
             return Poll::Ready(false);
         }
-        if let Some(wish) = &self.wish {
-            ready!(wish.poll(context.waker()));
+        if let Some(request) = &self.request {
+            ready!(request.poll(context.waker()));
         }
         Poll::Ready(true)
     }

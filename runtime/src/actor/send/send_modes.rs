@@ -39,8 +39,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
                 Err(SendError { message: back, reason }) if reason.is_retryable() && !is_over(until) => message = back,
                 outcome => return outcome,
             }
-            if let Some(wish) = wish(pid) {
-                wish.wait(until);
+            if let Some(request) = room_request(pid) {
+                request.wait(until);
             }
         }
     }
@@ -57,8 +57,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
                 Err(SendError { message: back, reason }) if reason.is_retryable() => message = back,
                 outcome => return outcome,
             }
-            if let Some(wish) = wish(pid) {
-                poll_fn(|context| wish.poll(context.waker())).await;
+            if let Some(request) = room_request(pid) {
+                poll_fn(|context| request.poll(context.waker())).await;
             }
         }
     }
@@ -73,12 +73,12 @@ fn is_over(until: Option<Instant>) -> bool {
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Requests a signal for room in a mailbox; `None` if there is room now, or if the process has ended.
-pub(crate) fn wish(pid: Pid) -> Option<RoomRequest> {
-    wish_behind(pid).or_else(|| waiters::ask(TABLE.living(pid)?, pid.generation()))
+pub(crate) fn room_request(pid: Pid) -> Option<RoomRequest> {
+    room_behind(pid).or_else(|| waiters::ask(TABLE.living(pid)?, pid.generation()))
 }
 
 /// Requests a signal for room at an alias; `None` for any other PID.
-fn wish_behind(pid: Pid) -> Option<RoomRequest> {
+fn room_behind(pid: Pid) -> Option<RoomRequest> {
     if !points_on_here(pid) {
         return None;
     }

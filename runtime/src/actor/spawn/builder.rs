@@ -159,7 +159,7 @@ impl<P: Actor> Deref for Spawn<P> {
 }
 
 impl<P: Actor> SpawnCore<P> {
-    fn birth(&self, entry: usize, result: Option<Arc<dyn EndWaiter>>) -> PendingSpawn {
+    fn pending(&self, entry: usize, result: Option<Arc<dyn EndWaiter>>) -> PendingSpawn {
         let options = self.options.take();
         let (life, entry) = (self.host.life, &P::ENTRIES[entry].name);
         PendingSpawn { life, kind: KindOf::<P>::KIND, entry, place: self.place, options, result }
@@ -196,12 +196,12 @@ impl<P: Actor> SpawnCore<P> {
                 let mut begin = |process: &mut P, context: &mut Context<P>| {
                     begin.take().map_or(Err(InitError::Twice), |begin| begin(process, context))
                 };
-                begins(self.host.scheduler, &mut self.birth(entry, result), process, Beginning::Sync(&mut begin))
+                begins(self.host.scheduler, &mut self.pending(entry, result), process, Beginning::Sync(&mut begin))
             }
             Source::Pinned(make) => {
-                let mut birth = self.birth(entry, result);
+                let mut pending = self.pending(entry, result);
                 self.host.scheduler.spawn_pinned(
-                    &mut birth,
+                    &mut pending,
                     || Machine::new(make()),
                     |machine, ctx| machine.start_sync(ctx, begin),
                 )
@@ -234,12 +234,12 @@ impl<P: Actor> SpawnCore<P> {
                     let Some(begin) = begin.take() else { unreachable!("a process starts once") };
                     begin(process, context)
                 };
-                begins(self.host.scheduler, &mut self.birth(entry, result), process, Beginning::Future(&mut begin))
+                begins(self.host.scheduler, &mut self.pending(entry, result), process, Beginning::Future(&mut begin))
             }
             Source::Pinned(make) => {
-                let mut birth = self.birth(entry, result);
+                let mut pending = self.pending(entry, result);
                 self.host.scheduler.spawn_pinned(
-                    &mut birth,
+                    &mut pending,
                     || Machine::new(make()),
                     |machine, ctx| machine.start_future(ctx, begin),
                 )
@@ -258,14 +258,14 @@ impl<P: Actor> SpawnCore<P> {
 /// Spawns a process on the workers.
 fn spawn_on_workers<P: Migratable>(
     host: &'static Scheduler,
-    birth: &mut PendingSpawn,
+    pending: &mut PendingSpawn,
     process: P,
     beginning: Beginning<'_, P>,
 ) -> Result<Pid, SpawnError> {
     let machine = Machine::new(process);
     match beginning {
-        Beginning::Sync(begin) => host.spawn(birth, machine, |machine, ctx| machine.start_sync(ctx, begin)),
-        Beginning::Future(begin) => host.spawn(birth, machine, |machine, ctx| machine.start_future(ctx, begin)),
+        Beginning::Sync(begin) => host.spawn(pending, machine, |machine, ctx| machine.start_sync(ctx, begin)),
+        Beginning::Future(begin) => host.spawn(pending, machine, |machine, ctx| machine.start_future(ctx, begin)),
     }
 }
 

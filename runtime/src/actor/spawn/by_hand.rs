@@ -47,8 +47,8 @@ impl<P: Process> SpawnProcess<P> {
     where
         P: Send,
     {
-        let begin: BeginByHand<P> = |host, birth, process, entry, input| {
-            host.spawn(birth, process, |process, ctx| process.init(ctx, entry, input).map(|()| First::Step))
+        let begin: BeginByHand<P> = |host, pending, process, entry, input| {
+            host.spawn(pending, process, |process, ctx| process.init(ctx, entry, input).map(|()| First::Step))
         };
         Self { host, place, source: SourceByHand::Here(process, begin), options: None }
     }
@@ -180,15 +180,15 @@ impl<P: Process> SpawnProcess<P> {
         result: Option<Arc<dyn EndWaiter>>,
     ) -> Result<Pid, SpawnError> {
         let Self { host: HostLife { scheduler: host, life }, place, source, options } = self;
-        let birth = |entry| PendingSpawn { life, kind: KindOfProcess::<P>::KIND, entry, place, options, result };
+        let pending = |entry| PendingSpawn { life, kind: KindOfProcess::<P>::KIND, entry, place, options, result };
         match source {
             SourceByHand::Here(process, begin) => {
                 let (name, known) = entry_of(&process, entry);
-                begin(host, &mut birth(known), process, name, input)
+                begin(host, &mut pending(known), process, name, input)
             }
             SourceByHand::Pinned(make) => {
                 let entry = entry.map(str::to_owned);
-                host.spawn_pinned(&mut birth(UNKNOWN), make, move |process, ctx| {
+                host.spawn_pinned(&mut pending(UNKNOWN), make, move |process, ctx| {
                     let (name, known) = entry_of(process, entry.as_deref());
                     if let Some(pid) = ctx.pid() {
                         note_entry(pid, known);

@@ -6,13 +6,13 @@ use crate::sync::{Arc, Mutex, lock};
 use std::task::{Poll, Waker};
 
 /// A message outside of the mailbox that has not been handled.
-pub(crate) struct Inbound {
+pub(crate) struct StashedMessage {
     pub(crate) package: Package,
     /// The stream that produced it.
     pub(crate) from: Option<Arc<Attachment>>,
 }
 
-impl Inbound {
+impl StashedMessage {
     /// Wraps a message that was taken from the mailbox.
     pub(crate) fn of(package: Package) -> Self {
         Self { package, from: None }

@@ -16,22 +16,22 @@ pub(crate) type BoxedFuture = Pin<Box<dyn Future<Output = Payload> + Send>>;
 
 /// The background futures of one process.
 #[derive(Default)]
-pub(crate) struct Besides {
+pub(crate) struct BackgroundFutures {
     /// `None` while the future is being polled.
-    rows: Slab<Option<Beside>>,
+    rows: Slab<Option<BackgroundFuture>>,
     /// How many of them run for a method.
     working: usize,
     wanted: Arc<SegQueue<usize>>,
 }
 
 /// A background future.
-pub(crate) struct Beside {
+pub(crate) struct BackgroundFuture {
     pub(crate) row: usize,
     pub(crate) future: BoxedFuture,
     /// The index of the continuation that gets its output.
     pub(crate) continuation: usize,
     pub(crate) acts: Acts,
-    wish: Arc<WakeRequest>,
+    request: Arc<WakeRequest>,
 }
 
 /// The purpose of a background future.
@@ -75,14 +75,14 @@ impl Wake for WakeRequest {
     }
 }
 
-impl Beside {
+impl BackgroundFuture {
     /// Makes a waker for the future.
     pub(crate) fn waker(&self) -> Waker {
-        Waker::from(self.wish.clone())
+        Waker::from(self.request.clone())
     }
 }
 
-impl Besides {
+impl BackgroundFutures {
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -97,8 +97,8 @@ impl Besides {
         self.working += usize::from(matches!(acts, Acts::Until(_)));
         let place = self.rows.vacant_entry();
         let (row, wanted) = (place.key(), self.wanted.clone());
-        let wish = Arc::new(WakeRequest { row, queued: AtomicBool::new(true), wanted, waker: waker_of(owner) });
-        place.insert(Some(Beside { row, future, continuation, acts, wish }));
+        let request = Arc::new(WakeRequest { row, queued: AtomicBool::new(true), wanted, waker: waker_of(owner) });
+        place.insert(Some(BackgroundFuture { row, future, continuation, acts, request }));
         self.wanted.push(row);
     }
 
@@ -108,21 +108,21 @@ impl Besides {
     }
 
     /// Dequeues the next future to poll.
-    pub(crate) fn take(&mut self) -> Option<Beside> {
-        let beside = self.rows.get_mut(self.wanted.pop()?)?.take()?;
+    pub(crate) fn take(&mut self) -> Option<BackgroundFuture> {
+        let background = self.rows.get_mut(self.wanted.pop()?)?.take()?;
         // Before the poll: a wake-up from here on enqueues it again.
-        beside.wish.queued.swap(false, Ordering::AcqRel);
-        Some(beside)
+        background.request.queued.swap(false, Ordering::AcqRel);
+        Some(background)
     }
 
-    pub(crate) fn put_back(&mut self, beside: Beside) {
-        let row = beside.row;
-        self.rows[row] = Some(beside);
+    pub(crate) fn put_back(&mut self, background: BackgroundFuture) {
+        let row = background.row;
+        self.rows[row] = Some(background);
     }
 
     /// Frees the row of a completed future.
-    pub(crate) fn remove(&mut self, beside: &Beside) {
-        self.working -= usize::from(matches!(beside.acts, Acts::Until(_)));
-        self.rows.remove(beside.row);
+    pub(crate) fn remove(&mut self, background: &BackgroundFuture) {
+        self.working -= usize::from(matches!(background.acts, Acts::Until(_)));
+        self.rows.remove(background.row);
     }
 }

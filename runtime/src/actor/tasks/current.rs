@@ -3,7 +3,7 @@
 //! A machine installs its table for the duration of a step ([`enter`]), as a pointer, so that a future finds the table
 //! of the polling process without a lock, a reference or a lifetime.
 
-use super::attachment::Inbound;
+use super::attachment::StashedMessage;
 use super::pending::{Waits, host};
 use super::waker::{self, foreign_waker, is_own};
 use crate::call::package::Package;
@@ -239,7 +239,7 @@ pub(crate) fn pending(seen_to: bool, by_scheduler: bool) -> AfterPending {
 /// mailbox, which would limit it, but in stashed messages or items of a stream. Never for a machine that is driven by
 /// hand. Wakes the process.
 pub(crate) fn is_to_pause() -> bool {
-    peek(|waits| waits.owner().is_some() && !(waits.aside.is_empty() && waits.inbox.is_empty())) == Some(true)
+    peek(|waits| waits.owner().is_some() && !(waits.stash.is_empty() && waits.inbox.is_empty())) == Some(true)
         && is_turn_over()
 }
 
@@ -325,14 +325,14 @@ pub(crate) fn rouse() {
 
 /// Cancels the waits of an ending process, and drops its background futures.
 pub(crate) fn leave() {
-    let beside = peek(|waits| {
+    let background = peek(|waits| {
         waits.resume();
         waits.disarm();
-        std::mem::take(&mut waits.beside)
+        std::mem::take(&mut waits.background)
     });
     // With the table installed, so that the waits of these futures are cancelled too.
-    drop(beside);
-    if peek(|waits| waits.aside.is_empty() && waits.inbox.is_empty()) == Some(false) {
+    drop(background);
+    if peek(|waits| waits.stash.is_empty() && waits.inbox.is_empty()) == Some(false) {
         leave_unhandled();
     }
     drop(peek(|waits| waits.continuations.take()));
@@ -357,27 +357,27 @@ pub(crate) fn leave() {
 /// Drops the messages outside of the mailbox that were not handled.
 #[cold]
 fn leave_unhandled() {
-    let unhandled = peek(|waits| [std::mem::take(&mut waits.aside), std::mem::take(&mut waits.inbox)]);
-    transfer_unhandled(unhandled.into_iter().flatten().flatten().map(|inbound| inbound.package));
+    let unhandled = peek(|waits| [std::mem::take(&mut waits.stash), std::mem::take(&mut waits.inbox)]);
+    transfer_unhandled(unhandled.into_iter().flatten().flatten().map(|stashed| stashed.package));
 }
 
 /// Takes the next message that comes before the mailbox. The previous one counts as handled.
-pub(crate) fn next_inbound() -> Option<Package> {
+pub(crate) fn next_stashed() -> Option<Package> {
     loop {
-        let (inbound, handled) = peek(Waits::next_inbound)?;
+        let (stashed, handled) = peek(Waits::next_stashed)?;
         if let Some(stream) = handled {
             stream.handled();
         }
-        let inbound = inbound?;
-        if let Some(package) = open_inbound(inbound) {
+        let stashed = stashed?;
+        if let Some(package) = open_stashed(stashed) {
             return Some(package);
         }
     }
 }
 
 /// Returns the message, unless its stream has been detached.
-pub(crate) fn open_inbound(inbound: Inbound) -> Option<Package> {
-    let Inbound { package, from } = inbound;
+pub(crate) fn open_stashed(stashed: StashedMessage) -> Option<Package> {
+    let StashedMessage { package, from } = stashed;
     let Some(stream) = from else { return Some(package) };
     if stream.is_detached() {
         return None;
@@ -387,41 +387,41 @@ pub(crate) fn open_inbound(inbound: Inbound) -> Option<Package> {
 }
 
 /// Polls the background futures that were woken.
-pub(crate) fn poll_beside() {
-    if peek(|waits| waits.beside.is_some()) != Some(true) {
+pub(crate) fn poll_background() {
+    if peek(|waits| waits.background.is_some()) != Some(true) {
         return;
     }
     let wanted = peek(|waits| {
-        waits.new_beside = false;
-        (waits.incarnation(), waits.beside.as_ref().map_or(0, |beside| beside.wanted()))
+        waits.new_background = false;
+        (waits.incarnation(), waits.background.as_ref().map_or(0, |background| background.wanted()))
     });
     let (incarnation, wanted) = wanted.unwrap_or_default();
     for _ in 0..wanted {
         // Taken out while it is polled: its code may use the table.
-        let Some(mut beside) = peek(|waits| waits.beside.as_mut()?.take()).flatten() else {
+        let Some(mut background) = peek(|waits| waits.background.as_mut()?.take()).flatten() else {
             continue;
         };
-        let waker = beside.waker();
+        let waker = background.waker();
         // It runs under the deadline of the method that started it.
-        let outer = set_deadline(beside.acts.deadline());
+        let outer = set_deadline(background.acts.deadline());
         let polled = set_polled(incarnation);
-        let poll = beside.future.as_mut().poll(&mut Context::from_waker(&waker));
+        let poll = background.future.as_mut().poll(&mut Context::from_waker(&waker));
         set_polled(polled);
         set_deadline(outer);
         peek(|waits| match poll {
             Poll::Ready(output) => {
-                if let Some(besides) = &mut waits.beside {
-                    besides.remove(&beside);
+                if let Some(futures) = &mut waits.background {
+                    futures.remove(&background);
                 }
-                waits.ready.push_back((beside.continuation, Ok(output)));
-                Some(beside)
+                waits.ready.push_back((background.continuation, Ok(output)));
+                Some(background)
             }
-            Poll::Pending => match &mut waits.beside {
-                Some(besides) => {
-                    besides.put_back(beside);
+            Poll::Pending => match &mut waits.background {
+                Some(futures) => {
+                    futures.put_back(background);
                     None
                 }
-                None => Some(beside),
+                None => Some(background),
             },
         });
     }

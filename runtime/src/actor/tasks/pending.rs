@@ -6,8 +6,8 @@
 //! All deadlines of calls share one timer, for the earliest, which is set again when it fires: one entry in the wheel
 //! for each call would cost more than the call.
 
-use super::attachment::{Attachment, Inbound};
-use super::background::{Acts, Besides, BoxedFuture};
+use super::attachment::{Attachment, StashedMessage};
+use super::background::{Acts, BackgroundFutures, BoxedFuture};
 use super::waker::{self, TableOwner};
 use crate::call::call_id::CallId;
 use crate::call::caller::Caller;
@@ -93,9 +93,9 @@ pub(crate) struct Waits {
     /// Continuations whose answers have arrived.
     pub(crate) ready: VecDeque<(usize, CommandResult)>,
     /// Allocated when it is needed, as are the shields.
-    pub(crate) beside: Option<Box<Besides>>,
+    pub(crate) background: Option<Box<BackgroundFutures>>,
     /// Messages and signals that were requested by a method or produced by a stream.
-    pub(crate) inbox: VecDeque<Inbound>,
+    pub(crate) inbox: VecDeque<StashedMessage>,
     pub(crate) signals: VecDeque<Signal>,
     /// Whether a future waits for the next message, and its waker if that is not the process's own.
     pub(crate) wants_message: bool,
@@ -103,9 +103,9 @@ pub(crate) struct Waits {
     /// Whether the last look into the mailbox found it empty.
     pub(crate) seen_empty: bool,
     /// Whether a background future has not been polled yet.
-    pub(crate) new_beside: bool,
+    pub(crate) new_background: bool,
     /// Messages stashed by selective receives.
-    pub(crate) aside: VecDeque<Inbound>,
+    pub(crate) stash: VecDeque<StashedMessage>,
     /// The stream whose item is being handled.
     pub(crate) handling: Option<Arc<Attachment>>,
     /// Whether an async entry awaits an async method in the middle of a message.
@@ -244,7 +244,7 @@ impl Waits {
         if !runs(slot, generation) {
             return false;
         }
-        if self.has_beside() || (self.rows.len() > 1 && self.has_other_future(*row)) {
+        if self.has_background() || (self.rows.len() > 1 && self.has_other_future(*row)) {
             return false;
         }
         // In this order: see `foreign_wakers`.
@@ -286,9 +286,11 @@ impl Waits {
     /// and waiting entries do not.
     #[inline]
     pub(crate) fn note_work(&mut self, in_method: bool) {
-        let has_messages = !(self.inbox.is_empty() && self.aside.is_empty());
-        let works =
-            in_method || self.in_method || has_messages || self.beside.as_ref().is_some_and(|beside| beside.works());
+        let has_messages = !(self.inbox.is_empty() && self.stash.is_empty());
+        let works = in_method
+            || self.in_method
+            || has_messages
+            || self.background.as_ref().is_some_and(|background| background.works());
         if works != self.works {
             self.works = works;
             if let Some((slot, _)) = self.owner {
@@ -298,8 +300,8 @@ impl Waits {
     }
 
     /// Returns whether there are background futures.
-    fn has_beside(&self) -> bool {
-        self.beside.as_ref().is_some_and(|beside| !beside.is_empty())
+    fn has_background(&self) -> bool {
+        self.background.as_ref().is_some_and(|background| !background.is_empty())
     }
 
     /// Ends the published wait: the process runs.
@@ -312,7 +314,7 @@ impl Waits {
     #[inline]
     pub(crate) fn is_special(&self) -> bool {
         let ends = self.end.is_some() || self.end_after_shield.is_some();
-        ends || self.wants_beside() || self.serve_waker.is_some()
+        ends || self.wants_background() || self.serve_waker.is_some()
     }
 
     /// Returns whether the process's wait is published.
@@ -467,14 +469,14 @@ impl Waits {
     }
 
     /// Adds a background future; its output goes to the continuation of that index.
-    pub(crate) fn run_beside(&mut self, future: BoxedFuture, continuation: usize, acts: Acts) {
-        self.beside.get_or_insert_default().add(self.owner, future, continuation, acts);
-        self.new_beside = true;
+    pub(crate) fn run_in_background(&mut self, future: BoxedFuture, continuation: usize, acts: Acts) {
+        self.background.get_or_insert_default().add(self.owner, future, continuation, acts);
+        self.new_background = true;
     }
 
     /// Returns whether a background future has not been polled yet.
-    pub(crate) fn has_new_beside(&self) -> bool {
-        self.new_beside
+    pub(crate) fn has_new_background(&self) -> bool {
+        self.new_background
     }
 
     /// Adds a future that waits for the cancellation.
@@ -525,13 +527,13 @@ impl Waits {
     }
 
     /// Takes the next message outside of the mailbox, and the stream whose previous item has now been handled.
-    pub(crate) fn next_inbound(&mut self) -> (Option<Inbound>, Option<Arc<Attachment>>) {
+    pub(crate) fn next_stashed(&mut self) -> (Option<StashedMessage>, Option<Arc<Attachment>>) {
         let handled = self.handling.take();
         // Stashed messages and items of a stream spend the budget here; a message from the mailbox has spent it there.
-        let aside = self.aside.pop_front().inspect(|_| node_pool::spend(1));
+        let aside = self.stash.pop_front().inspect(|_| node_pool::spend(1));
         let next = aside.or_else(|| {
-            let inbound = self.inbox.pop_front();
-            inbound.inspect(|inbound| node_pool::spend(u32::from(inbound.from.is_some())))
+            let stashed = self.inbox.pop_front();
+            stashed.inspect(|stashed| node_pool::spend(u32::from(stashed.from.is_some())))
         });
         (next, handled)
     }
@@ -556,16 +558,16 @@ impl Waits {
         next
     }
 
-    pub(crate) fn wants_beside(&self) -> bool {
-        self.new_beside || self.beside.as_ref().is_some_and(|beside| beside.wanted() > 0)
+    pub(crate) fn wants_background(&self) -> bool {
+        self.new_background || self.background.as_ref().is_some_and(|background| background.wanted() > 0)
     }
 
     /// Returns whether there is work besides the mailbox. Waiting rows are not work.
     pub(crate) fn is_busy(&self) -> bool {
         self.has_something_to_serve()
-            || !self.aside.is_empty()
+            || !self.stash.is_empty()
             || self.handling.is_some()
-            || self.wants_beside()
+            || self.wants_background()
             || self.is_upgrading()
             || self.end.is_some()
             || self.end_after_shield.is_some()
@@ -573,7 +575,7 @@ impl Waits {
 
     /// Returns whether the process waits for nothing and has no work.
     pub(crate) fn is_at_rest(&self) -> bool {
-        let nothing_waits = self.rows.is_empty() && !self.has_beside();
+        let nothing_waits = self.rows.is_empty() && !self.has_background();
         nothing_waits
             && self.ready.is_empty()
             && self.signals.is_empty()
