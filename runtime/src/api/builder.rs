@@ -1,8 +1,6 @@
 //! The configuration of a runtime.
 
 use super::runtime::{Host, Runtime};
-use crate::actor::send::call::DEFAULT_TIMEOUT;
-use crate::call::command::{Command, Completion};
 use crate::call::dead_letter::DeadLetter;
 use crate::engine::host::commands::Handlers;
 use crate::engine::host::hooks::{Hook, Hooks};
@@ -13,14 +11,12 @@ use crate::engine::io::tokio::TokioChoice;
 use crate::engine::permits::sleep::MAX_WORKERS;
 use crate::engine::watchdog::detector;
 use crate::engine::watchdog::report::Stall;
-use crate::env::program::this_node;
 use crate::errors::BuildError;
-use crate::mailbox::bound::Bound;
 use crate::routing::hosts::new_host;
 use crate::sync::{Arc, cores};
 use crate::time::virtual_clock::Clock;
-use std::fmt;
-use std::time::Duration;
+use crate::{Bound, Command, Completion, DEFAULT_TIMEOUT, this_node};
+use std::{fmt, time::Duration};
 
 /// The environment variable for the number of workers; the builder takes precedence.
 const WORKERS: &str = "POSTROOM_WORKERS";

@@ -1,18 +1,14 @@
 //! Processes by the names of their types, entries and messages.
 
 use super::runtime::Host;
-use crate::actor::definition::actor::{Actor, Migratable};
-use crate::actor::definition::inputs::Inputs;
 #[cfg(feature = "serde")]
 use crate::actor::definition::json::JsonInputs;
-use crate::actor::spawn::builder::Spawn;
-use crate::env::program::this_node;
+use crate::actor::definition::{Actor, Inputs, Migratable};
 use crate::errors::{MessageError, StartError};
-use crate::mailbox::payload::Payloads;
-use crate::pid::Pid;
 use crate::routing::alias;
 use crate::routing::router::gone;
 use crate::sync::Arc;
+use crate::{Payloads, Pid, Spawn, this_node};
 use std::panic::Location;
 
 impl Host {

@@ -1,19 +1,13 @@
 //! The argument of a child's closure in a supervisor or a pool: how the child is spawned, and what may be returned.
 
 use super::runtime::Host;
-use crate::actor::definition::actor::{Actor, Migratable};
-use crate::actor::definition::kind::KindOf;
-use crate::actor::handle::address::Address;
-use crate::actor::spawn::builder::{Running, Spawn};
-use crate::actor::spawn::by_hand::SpawnProcess;
-use crate::pid::Pid;
+use crate::actor::definition::{Actor, KindOf, Migratable};
+use crate::actor::spawn::SpawnProcess;
 use crate::process::Process;
 use crate::process::guardian::Guardian;
 use crate::slots::ProcessKind;
-use std::any::Any;
-use std::fmt;
-use std::panic::Location;
-use std::sync::Arc;
+use crate::{Address, Pid, Running, Spawn};
+use std::{any::Any, fmt, panic::Location, sync::Arc};
 
 /// The messages and options that a child leaves to its successor.
 pub(crate) type Inheritance = Arc<dyn Any + Send + Sync>;

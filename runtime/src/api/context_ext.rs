@@ -1,12 +1,10 @@
 //! The parts of a context that need the type of its process, or its host.
 
 use super::runtime::Host;
-use crate::actor::definition::actor::{Actor, Migratable};
-use crate::actor::definition::context::Context;
-use crate::actor::handle::address::Address;
-use crate::actor::spawn::builder::Spawn;
-use crate::actor::spawn::by_hand::SpawnProcess;
+use crate::actor::definition::{Actor, Migratable};
+use crate::actor::spawn::SpawnProcess;
 use crate::process::Process;
+use crate::{Address, Context, Spawn};
 
 impl<P: Actor> Context<P> {
     /// Returns the address of this process.

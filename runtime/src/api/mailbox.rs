@@ -1,32 +1,27 @@
 //! Mailboxes for code outside of processes: threads, tests, tasks of other executors.
 
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
-use crate::call::package::{Package, Undeliverable};
+use crate::call::package::Undeliverable;
 use crate::engine::blocking::block_in_place::while_blocked;
 use crate::engine::lifecycle::exit::tell_bound;
 use crate::env::clock::{TimeKeeper, instant_now};
-use crate::env::program::{HOSTLESS, this_node};
+use crate::env::program::HOSTLESS;
 use crate::env::world::World;
-use crate::errors::SpawnError;
-use crate::exit::ExitReason;
 use crate::links::message::{LinkEndpoint, SentLinkMessage};
 use crate::links::registrations::REGISTRATIONS;
 use crate::mailbox::node::NodeKind;
 use crate::mailbox::node_pool;
-use crate::mailbox::payload::Payload;
-use crate::pid::Pid;
 use crate::process::control::{Control, Join};
 use crate::routing::router::{Receiver, route};
 use crate::slots::{Schedule, SlotOwner, TABLE, Token};
 use crate::sync::{Mutex, OnceLock, lock, yield_now};
 use crate::util::oneshot::{block_on, block_on_until};
 use crate::util::panics::{Site, dispose, ignore};
+use crate::{ExitReason, Package, Payload, Pid, SpawnError, this_node};
 use futures_core::Stream;
-use std::fmt;
-use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::{fmt, future::poll_fn, time::Duration};
 
 /// A mailbox with its own PID, owned by a thread or a task.
 ///

@@ -1,17 +1,13 @@
 //! Names, groups and topics of a host.
 
 use super::runtime::Host;
-use crate::actor::definition::actor::{Actor, Handles};
-use crate::actor::definition::context::Context;
-use crate::actor::handle::address::Address;
-use crate::actor::send::addressed::Addressed;
+use crate::actor::definition::{Actor, Handles};
+use crate::actor::send::Addressed;
 use crate::actor::send::call::send;
-use crate::errors::{BadName, GroupError, NameError, SendError, SendFailure, WhereisError};
+use crate::errors::{BadName, GroupError, NameError, SendFailure, WhereisError};
 use crate::names::name::Name;
-use crate::pid::Pid;
-use crate::registry::group::Group;
-use crate::registry::topic::Topic;
 use crate::sync::Arc;
+use crate::{Address, Context, Group, Pid, SendError, Topic};
 
 impl Host {
     /// Registers a process under a name. It may have several names, and may have this one already. The name is free

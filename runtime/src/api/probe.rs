@@ -2,16 +2,10 @@
 
 use super::mailbox::Mailbox;
 use super::runtime::Host;
-use crate::actor::handle::address::Recipient;
-use crate::actor::send::addressed::SendTo;
-use crate::call::package::Package;
-use crate::errors::SpawnError;
-use crate::pid::Pid;
+use crate::actor::send::SendTo;
 use crate::time::virtual_clock::ClockError;
-use std::any::type_name;
-use std::fmt;
-use std::marker::PhantomData;
-use std::time::Duration;
+use crate::{Package, Pid, Recipient, SpawnError};
+use std::{any::type_name, fmt, marker::PhantomData, time::Duration};
 
 /// The limit of an expectation, by the system's time, where the runtime uses it. A guess: far more than a test takes.
 const LIMIT: Duration = Duration::from_secs(10);

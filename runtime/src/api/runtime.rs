@@ -1,22 +1,18 @@
 //! Runtimes and hosts.
 
-use crate::actor::definition::actor::{Actor, Migratable};
-use crate::actor::handle::address::{Address, Recipient};
+use crate::actor::definition::{Actor, Migratable};
 use crate::actor::machine::upgrade::{IntoUpgrade, Upgrading};
-use crate::actor::send::addressed::Addressed;
-use crate::actor::send::addressed::SendTo;
 use crate::actor::send::call::send;
-use crate::actor::spawn::builder::Spawn;
-use crate::actor::spawn::by_hand::SpawnProcess;
+use crate::actor::send::{Addressed, SendTo};
+use crate::actor::spawn::SpawnProcess;
 use crate::actor::tasks::current::outside;
-use crate::call::package::{Package, Undeliverable};
+use crate::call::package::Undeliverable;
 use crate::engine::blocking::block_in_place::while_blocked;
 use crate::engine::host::reuse::HostLife;
 use crate::engine::host::{Config, Identity, Scheduler, UserCode};
 use crate::engine::lifecycle::spawn::current_host;
 use crate::env::world::World;
-use crate::errors::{AddressError, BuildError, SendError, SendFailure};
-use crate::pid::Pid;
+use crate::errors::{AddressError, BuildError, SendFailure};
 use crate::process::Process;
 use crate::registry::group_table::GroupTable;
 use crate::registry::types::Registry;
@@ -26,14 +22,8 @@ use crate::routing::router::{Receiver, deliver};
 use crate::sync::{Mutex, OnceLock, PoisonError, RwLock, lock};
 use crate::time::virtual_clock::{Clock, IdleError};
 use crate::util::oneshot::block_on;
-use std::any::TypeId;
-use std::collections::BTreeMap;
-use std::fmt;
-use std::future::Future;
-use std::ops::Deref;
-use std::panic::Location;
-use std::ptr;
-use std::time::Duration;
+use crate::{Address, Package, Pid, Recipient, SendError, Spawn};
+use std::{any::TypeId, collections::BTreeMap, fmt, future::Future, ops::Deref, panic::Location, ptr, time::Duration};
 
 /// A scheduler with its own workers and limits, on which processes are spawned. `Copy`, and valid for ever: a host that
 /// was shut down refuses all requests, and its statistics are zero.

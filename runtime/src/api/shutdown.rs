@@ -1,18 +1,14 @@
 //! Shutting a runtime down: from a thread, from async code, and on drop.
 
 use super::runtime::{Host, Runtime};
+use crate::ExitReason;
 use crate::engine::blocking::block_in_place::while_blocked;
 use crate::engine::shutdown::ShutdownReport;
 use crate::errors::ShutdownError;
-use crate::exit::ExitReason;
 use crate::sync::{Arc, spawn_thread};
 use crate::util::oneshot::Oneshot;
-use std::fmt;
-use std::future::Future;
-use std::mem::ManuallyDrop;
-use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::{fmt, future::Future, mem::ManuallyDrop, pin::Pin, time::Duration};
 
 /// How a runtime ends, and its deadline.
 #[derive(Clone, Copy)]

@@ -2,18 +2,16 @@
 //! be nanoseconds apart.
 
 use super::runtime::Host;
+use crate::Pid;
 use crate::deadlock::edges::waits_for;
 use crate::engine::host::Scheduler;
 use crate::engine::permits::holders::At;
 use crate::engine::workers::pinned::PinnedThread;
 use crate::engine::workers::worker::Worker;
 use crate::links::registrations::REGISTRATIONS;
-use crate::pid::Pid;
 use crate::slots::{Slot, TABLE};
 use crate::sync::{Arc, Ordering, lock};
-use std::fmt;
-use std::panic::Location;
-use std::ptr;
+use std::{fmt, panic::Location, ptr};
 
 /// A snapshot of a host. Counters grow from the start of the host; sizes are current.
 #[derive(Clone, Debug)]

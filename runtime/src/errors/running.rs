@@ -1,6 +1,7 @@
 //! Errors of building a runtime and of shutting it down.
 
-use crate::mailbox::bound::{Bound, WrongBound};
+use crate::Bound;
+use crate::mailbox::bound::WrongBound;
 
 /// The reason why a runtime could not be built.
 #[derive(Debug, thiserror::Error)]

@@ -2,9 +2,8 @@
 
 use super::delivery::Delivery;
 use super::sending::CallError;
-use crate::exit::ExitReason;
-use std::fmt;
-use std::time::Duration;
+use crate::ExitReason;
+use std::{fmt, time::Duration};
 
 /// The error with which a process ends itself in a step: any error, or a text.
 #[derive(Debug)]

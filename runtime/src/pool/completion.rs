@@ -1,9 +1,8 @@
 //! The completion of a message by a member, which the pool hears of before the caller.
 
 use crate::call::caller::{Caller, OutsideCaller};
-use crate::errors::CommandError;
-use crate::mailbox::payload::Payload;
 use crate::sync::{Arc, Mutex, lock};
+use crate::{CommandError, Payload};
 
 /// Notified when a member has finished a message.
 pub(crate) trait Hears: Send + Sync {

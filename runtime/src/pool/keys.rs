@@ -19,10 +19,8 @@ use crate::env::chance::HashKeys;
 use crate::exit::Panic;
 use crate::sync::{Arc, Mutex, lock};
 use crate::util::panics::{Site, contain, dispose};
-use std::cmp::Ordering;
-use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash};
-use std::mem::ManuallyDrop;
+use std::{cmp::Ordering, collections::BTreeMap, mem::ManuallyDrop};
 
 /// A key, identified by its number.
 pub(crate) struct KeyRef<K>(Arc<KeyEntry<K>>);

@@ -4,17 +4,13 @@
 use super::plan::{PoolAction, Unstarted};
 use super::router::{LaneKey, Note, PoolRouter};
 use crate::actor::send::links::monitor_child;
-use crate::api::child_spawn::ChildSpawn;
-use crate::api::runtime::Host;
 use crate::call::dead_letter::{DeadLetterReason, Internal};
-use crate::errors::{CallError, InitError, ProcessError, SpawnError};
-use crate::exit::{ExitReason, Signal};
-use crate::pid::Pid;
 use crate::process::output::StepStatus;
 use crate::process::{Event, Events, InitContext, Process, StepOutput};
 use crate::routing::alias::Alias;
 use crate::sync::{Arc, Mutex, lock};
 use crate::util::panics::{Shown, Site, contain};
+use crate::{CallError, ChildSpawn, ExitReason, Host, InitError, Pid, ProcessError, Signal, SpawnError};
 use std::collections::BTreeMap;
 
 /// The user's function that makes a member.

@@ -1,11 +1,10 @@
 //! The lane of a message, as configured for its type.
 
+use crate::Payload;
 use crate::exit::Panic;
-use crate::mailbox::payload::Payload;
 use crate::util::log;
 use crate::util::panics::{Site, contain, dispose};
-use std::any::TypeId;
-use std::collections::BTreeMap;
+use std::{any::TypeId, collections::BTreeMap};
 
 /// Extracts the key of a message, or the panic of the user's code; `None` for another type.
 type KeyOf<K> = Box<dyn Fn(&mut Payload) -> Option<Result<K, Panic>> + Send + Sync>;

@@ -10,21 +10,19 @@ use super::completion::{Hears, MemberCaller};
 use super::plan::{MemberId, PoolAction, PoolPlan, PoolRefusal, QueuedMessage};
 use super::route::{Route, Routes};
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Internal, Sink};
-use crate::call::package::{Package, Undeliverable};
+use crate::call::package::Undeliverable;
 use crate::engine::backpressure::congestion::{Manner, in_manner};
 use crate::engine::host::Scheduler;
 use crate::engine::host::backlog::Backlog;
 use crate::env::clock::{Moment, TimeKeeper, TimerKey, is_told};
-use crate::errors::{CallError, SendFailure};
-use crate::exit::ExitReason;
-use crate::mailbox::payload::Payload;
-use crate::pid::Pid;
+use crate::errors::SendFailure;
 use crate::routing::alias::AliasTarget;
 use crate::routing::router::{deliver, send};
 use crate::slots::ProcessKind;
 use crate::sync::{Arc, Mutex, MutexGuard, OnceLock, lock};
 use crate::util::oneshot::Oneshot;
 use crate::util::panics::{Site, contain};
+use crate::{CallError, ExitReason, Package, Payload, Pid};
 use std::sync::Weak;
 
 /// What identifies a lane.

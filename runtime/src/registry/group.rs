@@ -1,11 +1,10 @@
 //! Groups: one name for many processes.
 
 use super::group_table::{GroupKey, GroupTable, key, spread};
-use crate::actor::send::addressed::SendTo;
+use crate::actor::send::SendTo;
 use crate::errors::{BadName, GroupError};
-use crate::exit::ExitReason;
-use crate::pid::Pid;
 use crate::sync::Arc;
+use crate::{ExitReason, Pid};
 use std::fmt;
 
 /// A name for any number of processes of a host, from [`Host::group`](crate::Host::group). A handle, cheap to clone;

@@ -13,17 +13,14 @@ use crate::call::dead_letter::{DeadLetter, DeadLetterReason, bring};
 use crate::engine::backpressure::congestion::{Manner, in_manner};
 use crate::env::chance::HashKeys;
 use crate::errors::{BadName, GroupError, SendFailure};
-use crate::exit::ExitReason;
 use crate::links::registrations::{REGISTRATIONS, Registrant, Registration};
-use crate::mailbox::payload::Payload;
 use crate::names::name::Name;
-use crate::pid::Pid;
 use crate::routing::alias::lives;
 use crate::slots::{Slot, TABLE, Token};
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
-use std::any::TypeId;
+use crate::{ExitReason, Payload, Pid};
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::BuildHasher;
+use std::{any::TypeId, hash::BuildHasher};
 
 /// The number of shards. A guess: more than the threads that use groups at the same time.
 const SHARDS: usize = 64;

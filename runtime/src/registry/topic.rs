@@ -1,13 +1,12 @@
 //! Topics: publishing events to subscribers.
 
 use super::group_table::{GroupKey, GroupTable, key, spread};
-use crate::actor::send::addressed::SendTo;
+use crate::Pid;
+use crate::actor::send::SendTo;
 use crate::errors::{BadName, GroupError};
-use crate::pid::Pid;
 use crate::sync::Arc;
 use std::any::{TypeId, type_name};
-use std::fmt;
-use std::marker::PhantomData;
+use std::{fmt, marker::PhantomData};
 
 /// A topic for events of type `E`, from [`Host::topic`](crate::Host::topic). A handle, cheap to clone; the topic exists
 /// while it has subscribers.

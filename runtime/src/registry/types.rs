@@ -1,16 +1,13 @@
 //! Process types that can be started, and sent messages, by name.
 
-use crate::actor::definition::actor::Actor;
-use crate::actor::definition::inputs::Inputs;
-use crate::actor::definition::named_message::{NamedMessage, message_of};
+use crate::actor::definition::named_message::message_of;
+use crate::actor::definition::{Actor, Inputs, NamedMessage};
 use crate::engine::host::reuse::HostLife;
-use crate::errors::{MessageError, SpawnError, StartError};
-use crate::pid::Pid;
+use crate::errors::{MessageError, StartError};
 use crate::sync::{Arc, PoisonError, RwLock};
 use crate::util::panics::{Site, contain};
-use std::any::TypeId;
-use std::collections::BTreeMap;
-use std::panic::Location;
+use crate::{Pid, SpawnError};
+use std::{any::TypeId, collections::BTreeMap, panic::Location};
 
 type TypeFactory = dyn Fn(HostLife, &'static Location<'static>, &str, Inputs) -> Result<Pid, SpawnError> + Send + Sync;
 

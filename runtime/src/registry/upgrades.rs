@@ -1,14 +1,12 @@
 //! Upgrades by the names of types.
 
-use crate::actor::definition::actor::{Actor, Declared};
+use crate::Pid;
+use crate::actor::definition::{Actor, Declared};
 use crate::actor::machine::upgrade::{IntoUpgrade, UpgradeError, Upgrading};
-use crate::pid::Pid;
 use crate::routing::alias;
 use crate::sync::{Arc, PoisonError, RwLock};
 use crate::util::panics::{Site, contain};
-use std::any::TypeId;
-use std::collections::BTreeMap;
-use std::error::Error;
+use std::{any::TypeId, collections::BTreeMap, error::Error};
 
 /// The reason why a registered upgrade could not make the new state.
 pub(crate) type UpgradeFailure = Box<dyn Error + Send + Sync>;

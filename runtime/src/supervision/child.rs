@@ -2,15 +2,11 @@
 
 use super::child_slot::KEEPS;
 use super::plan::{ChildRules, Restart};
-use crate::api::child_spawn::{ChildSpawn, Spawned};
-use crate::pid::Pid;
+use crate::api::child_spawn::Spawned;
 use crate::slots::ProcessKind;
+use crate::{ChildSpawn, Pid};
 use std::any::{Any, TypeId};
-use std::error::Error;
-use std::fmt;
-use std::marker::PhantomData;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{error::Error, fmt, marker::PhantomData, sync::Arc, time::Duration};
 
 /// The default time that a child has to end when it is told to.
 const STOP_WITHIN: Duration = Duration::from_secs(5);

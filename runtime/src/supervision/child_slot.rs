@@ -13,25 +13,21 @@
 use super::status::ChildStatus;
 use crate::call::caller::Caller;
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
-use crate::call::package::{Package, Undeliverable};
+use crate::call::package::Undeliverable;
 use crate::engine::backpressure::congestion::{Manner, in_manner};
 use crate::engine::blocking::block_in_place::while_blocked;
 use crate::engine::host::Scheduler;
 use crate::engine::host::backlog::Backlog;
 use crate::env::clock::instant_now;
-use crate::errors::{CallError, SendFailure};
-use crate::exit::ExitReason;
-use crate::pid::{GENERATION_BITS, GENERATION_MASK, Pid};
+use crate::errors::SendFailure;
+use crate::pid::{GENERATION_BITS, GENERATION_MASK};
 use crate::routing::alias::{self, AliasTarget};
 use crate::routing::router::{deliver, deliver_anyway};
 use crate::slots::ProcessKind;
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock, park, yield_now};
 use crate::util::oneshot::Oneshot;
-use std::any::Any;
-use std::collections::VecDeque;
-use std::num::NonZeroU64;
-use std::sync::Arc;
-use std::time::Duration;
+use crate::{CallError, ExitReason, Package, Pid};
+use std::{any::Any, collections::VecDeque, num::NonZeroU64, sync::Arc, time::Duration};
 
 /// The default limit of messages that wait for a child that is down.
 pub(crate) const KEEPS: usize = 1_024;

@@ -1,10 +1,8 @@
 //! The errors of supervisors and of requests to them.
 
-use crate::errors::{InitError, SpawnError, did_you_mean, list};
-use crate::exit::ExitReason;
-use crate::pid::Pid;
-use std::sync::Arc;
-use std::time::Duration;
+use crate::errors::{did_you_mean, list};
+use crate::{ExitReason, InitError, Pid, SpawnError};
+use std::{sync::Arc, time::Duration};
 
 /// The reason why a supervisor could not be spawned. Its children have been stopped.
 #[derive(Debug, thiserror::Error)]

@@ -2,16 +2,13 @@
 
 use super::child_slot::ChildSlot;
 use super::plan::Id;
-use crate::call::package::Package;
-use crate::exit::ExitReason;
 use crate::mailbox::node::NodeKind;
 use crate::mailbox::node_pool;
-use crate::mailbox::payload::Payload;
-use crate::pid::Pid;
 use crate::process::control::EndWaiter;
 use crate::process::guardian::Guardian;
 use crate::slots::Slot;
 use crate::sync::{AtomicBool, Ordering};
+use crate::{ExitReason, Package, Payload, Pid};
 use std::ptr;
 use std::sync::{Arc, OnceLock};
 

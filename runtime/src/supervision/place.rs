@@ -1,9 +1,7 @@
 //! Where a supervisor can be spawned.
 
-use crate::actor::definition::actor::Actor;
-use crate::actor::definition::context::Context;
-use crate::api::child_spawn::ChildSpawn;
-use crate::api::runtime::{Host, Runtime};
+use crate::actor::definition::Actor;
+use crate::{ChildSpawn, Context, Host, Runtime};
 use std::ops::Deref;
 
 /// The argument of [`Supervisor::spawn`](super::Supervisor::spawn): a runtime, a host, the context of a process, or,

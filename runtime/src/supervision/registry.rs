@@ -11,13 +11,10 @@ use super::child_slot::{ChildSlot, Subtree};
 use super::errors::ChildError;
 use super::plan::Strategy;
 use super::status::ChildState;
-use crate::exit::ExitReason;
-use crate::pid::Pid;
 use crate::routing::alias::{self, Alias};
 use crate::sync::{Mutex, lock};
-use std::any::Any;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use crate::{ExitReason, Pid};
+use std::{any::Any, collections::BTreeMap, sync::Arc};
 
 /// The children of a supervisor.
 pub(crate) struct ChildRegistry(Mutex<Children>);

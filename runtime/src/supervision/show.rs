@@ -4,11 +4,10 @@ use super::child_slot::ChildSlot;
 use super::errors::count_restarts;
 use super::registry::ChildRegistry;
 use super::status::{ChildState, ChildStatus, LastEnd};
-use crate::pid::Pid;
+use crate::Pid;
 use crate::routing::alias::AliasTarget;
 use crate::sync::lock;
-use std::fmt;
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 /// A snapshot of a child: see [`Tree::children`](super::Tree::children).
 #[derive(Clone, Debug)]

@@ -3,11 +3,9 @@
 use super::errors::ChildError;
 use super::registry::ChildRegistry;
 use super::tree::address_of;
-use crate::actor::handle::address::Address;
-use crate::actor::send::addressed::Addressed;
-use crate::api::child_spawn::ChildSpawn;
-use crate::pid::Pid;
+use crate::actor::send::Addressed;
 use crate::sync::Arc;
+use crate::{Address, ChildSpawn, Pid};
 
 impl ChildSpawn {
     /// Returns the address of another child of the same supervisor, to store in this child's state. It stays valid when

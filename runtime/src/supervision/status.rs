@@ -2,7 +2,7 @@
 
 use super::errors::while_handling;
 use super::plan::Phase;
-use crate::exit::ExitReason;
+use crate::ExitReason;
 use std::fmt;
 
 /// The state of a child.

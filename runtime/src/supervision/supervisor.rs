@@ -10,16 +10,11 @@ use super::plan::intensity::{self, Intensity};
 use super::plan::{Strategy, SupervisorPlan};
 use super::registry::ChildRegistry;
 use super::tree::Tree;
-use crate::actor::spawn::by_hand::SpawnProcess;
-use crate::api::child_spawn::{ChildSpawn, Spawned};
-use crate::exit::ExitReason;
-use crate::mailbox::bound::Bound;
-use std::collections::BTreeSet;
-use std::error::Error;
-use std::fmt;
-use std::panic::Location;
+use crate::actor::spawn::SpawnProcess;
+use crate::api::child_spawn::Spawned;
+use crate::{Bound, ChildSpawn, ExitReason};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::{collections::BTreeSet, error::Error, fmt, panic::Location, time::Duration};
 
 /// A supervisor that is about to be spawned. It starts its children in order, restarts those that fail, and stops them
 /// in reverse order.

@@ -6,20 +6,14 @@ use super::errors::ChildError;
 use super::plan::Strategy;
 use super::registry::ChildRegistry;
 use super::show::{self, ChildInfo, short};
-use crate::actor::definition::actor::Actor;
-use crate::actor::handle::address::Address;
-use crate::actor::send::addressed::Addressed;
-use crate::actor::send::pid_ops::Ended;
-use crate::api::child_spawn::{ChildSpawn, Spawned};
-use crate::api::runtime::Host;
-use crate::exit::ExitReason;
-use crate::pid::Pid;
+use crate::actor::definition::Actor;
+use crate::actor::send::{Addressed, Ended};
+use crate::api::child_spawn::Spawned;
 use crate::routing::alias;
 use crate::slots::ProcessKind;
+use crate::{Address, ChildSpawn, ExitReason, Host, Pid};
 use std::any::{Any, TypeId, type_name};
-use std::error::Error;
-use std::fmt;
-use std::sync::Arc;
+use std::{error::Error, fmt, sync::Arc};
 
 /// A handle of a supervisor and its children. Cheap to clone; dropping it does not stop anything.
 ///

@@ -6,12 +6,11 @@ use super::inputs::{CheckedInputs, Inputs};
 use super::named_message::ByName;
 use super::placement::{Anywhere, MethodFuture, Movable};
 use super::spawn_core::SpawnCore;
-use crate::actor::send::addressed::{Addressed, ProtocolInfo};
-use crate::errors::{EntryError, ProcessError};
-use crate::exit::Signal;
-use crate::pid::Pid;
+use crate::actor::send::{Addressed, ProtocolInfo};
+use crate::errors::EntryError;
 use crate::process::mail::Mail;
 use crate::process::{Event, unknown_entry};
+use crate::{Pid, ProcessError, Signal};
 use std::marker::PhantomData;
 
 /// The part of the implementation that `#[process]` on the struct generates.

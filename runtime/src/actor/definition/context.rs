@@ -1,32 +1,19 @@
 //! The context of a method: what it can do besides changing its struct.
 
-use crate::actor::send::addressed::SendTo;
-use crate::actor::send::call::{Call, send};
-use crate::actor::tasks::attachment::StashedMessage;
-use crate::actor::tasks::awaits;
-use crate::actor::tasks::background::Acts;
-use crate::actor::tasks::current;
-use crate::actor::tasks::interval::Interval;
-use crate::actor::tasks::pending::CommandResult;
-use crate::call::command::Command;
-use crate::call::package::Package;
+use crate::actor::send::SendTo;
+use crate::actor::send::call::send;
+use crate::actor::tasks::{Acts, CommandResult, StashedMessage, awaits, current};
 use crate::engine::context::values::inherited_values;
 use crate::env::clock::Moment;
-use crate::errors::{CallError, CommandError, Elapsed, SendError};
-use crate::exit::ExitReason;
-use crate::mailbox::payload::Payload;
-use crate::pid::Pid;
+use crate::errors::Elapsed;
 use crate::slots::TABLE;
 use crate::slots::slot::metadata::Metadata;
 use crate::sync::Arc;
+use crate::{Call, CallError, Command, CommandError, ExitReason, Interval, Package, Payload, Pid, SendError};
 use slab::Slab;
 use std::any::{Any, TypeId};
-use std::convert::Infallible;
-use std::fmt;
-use std::future::Future;
-use std::marker::PhantomData;
-use std::panic::Location;
 use std::time::{Duration, Instant};
+use std::{convert::Infallible, fmt, future::Future, marker::PhantomData, panic::Location};
 
 type Followup<P> = Box<dyn FnOnce(&mut P, CommandResult, &mut Context<P>) + Send>;
 

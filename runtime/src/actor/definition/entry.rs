@@ -3,10 +3,8 @@
 use super::context::Context;
 use super::inputs::InputInfo;
 use super::placement::MethodFuture;
-use crate::errors::{InitError, ProcessError};
-use crate::mailbox::payload::Payload;
-use std::convert::Infallible;
-use std::fmt;
+use crate::{InitError, Payload, ProcessError};
+use std::{convert::Infallible, fmt};
 
 /// An entry of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

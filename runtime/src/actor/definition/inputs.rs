@@ -1,9 +1,8 @@
 //! The inputs of an entry or a message that is named at run time, as values or as JSON.
 
 use crate::errors::{EntryError, describe};
-use crate::mailbox::payload::{Payload, Payloads};
-use std::fmt;
-use std::marker::PhantomData;
+use crate::{Payload, Payloads};
+use std::{fmt, marker::PhantomData};
 
 /// An input of an entry or of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,7 @@
 
 use super::actor::Actor;
 use crate::slots::ProcessKind;
-use std::any::TypeId;
-use std::marker::PhantomData;
+use std::{any::TypeId, marker::PhantomData};
 
 /// The table of facts for processes of type `P`.
 pub(crate) struct KindOf<P>(PhantomData<P>);

@@ -20,3 +20,13 @@ pub mod probe;
 pub(crate) mod protocol;
 pub(crate) mod reply;
 pub(crate) mod spawn_core;
+
+pub(crate) use actor::{Actor, Declared, Dispatched, Handles, MethodEvent, Migratable};
+pub(crate) use context::{Continuation, Finished};
+pub(crate) use entry::{Begin, EntryFuture, FutureOutput, Pending, Start};
+pub(crate) use inputs::Inputs;
+pub(crate) use kind::KindOf;
+pub(crate) use named_message::NamedMessage;
+pub(crate) use placement::{MethodFuture, Movable, NotPinned, Pinned};
+pub(crate) use protocol::{Protocol, Serves};
+pub(crate) use spawn_core::{Beginning, Source, SpawnCore};

@@ -2,11 +2,10 @@
 
 use super::actor::Actor;
 use super::inputs::Inputs;
+use crate::Pid;
 use crate::actor::send::call::send;
 use crate::errors::{EntryError, MessageError, SendFailure};
-use crate::pid::Pid;
-use std::fmt;
-use std::ops::ControlFlow;
+use std::{fmt, ops::ControlFlow};
 
 /// A message, ready to be sent. For generated code.
 pub struct NamedMessage(Box<dyn FnOnce(Pid) -> Result<(), SendFailure>>);

@@ -10,8 +10,7 @@
 //! [`PlacementOf`]: super::probe::PlacementOf
 
 use crate::util::thread_bound::Anchored;
-use std::future::Future;
-use std::pin::Pin;
+use std::{future::Future, pin::Pin};
 
 /// Processes that any worker may run.
 #[derive(Debug)]

@@ -12,10 +12,9 @@ use super::actor::{Dispatched, Handles};
 use super::context::Context;
 use super::inputs::Inputs;
 use super::named_message::ByName;
-use crate::actor::send::addressed::{Addressed, Link, ProtocolInfo};
+use crate::actor::send::{Addressed, Link, ProtocolInfo};
 use crate::process::mail::Mail;
-use std::convert::Infallible;
-use std::marker::PhantomData;
+use std::{convert::Infallible, marker::PhantomData};
 
 /// A protocol: `dyn` of a trait with `#[protocol]`. The macro implements it.
 ///

@@ -2,17 +2,12 @@
 
 use super::actor::{Declared, Dispatched};
 use crate::actor::tasks::current;
-use crate::call::caller;
-use crate::call::caller::Caller;
-use crate::call::package::Package;
+use crate::call::caller::{self, Caller};
 use crate::engine::context::local::current_pid;
-use crate::errors::ProcessError;
-use crate::mailbox::payload::Payload;
 use crate::process::handling;
 use crate::process::mail::Mail;
-use std::convert::Infallible;
-use std::fmt;
-use std::mem::ManuallyDrop;
+use crate::{Package, Payload, ProcessError};
+use std::{convert::Infallible, fmt, mem::ManuallyDrop};
 
 /// The caller, if any, of the message that is being handled. For generated code.
 #[derive(Debug)]

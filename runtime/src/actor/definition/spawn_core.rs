@@ -5,8 +5,7 @@ use super::entry::Pending;
 use crate::engine::host::Scheduler;
 use crate::engine::host::reuse::HostLife;
 use crate::engine::lifecycle::spawn::{Options, PendingSpawn};
-use crate::errors::{InitError, SpawnError};
-use crate::pid::Pid;
+use crate::{InitError, Pid, SpawnError};
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
 

@@ -1,17 +1,11 @@
 //! Typed addresses.
 
-use crate::actor::definition::actor::Handles;
-use crate::actor::definition::protocol::{Protocol, Serves};
-use crate::actor::send::addressed::Addressed;
-use crate::actor::send::addressed::SendTo;
-use crate::actor::send::call::{Call, send};
-use crate::errors::SendError;
-use crate::pid::Pid;
-use std::convert::Infallible;
-use std::fmt;
+use crate::actor::definition::{Handles, Protocol, Serves};
+use crate::actor::send::call::send;
+use crate::actor::send::{Addressed, SendTo};
+use crate::{Call, Pid, SendError};
 use std::hash::{Hash, Hasher};
-use std::marker::PhantomData;
-use std::ops::Deref;
+use std::{convert::Infallible, fmt, marker::PhantomData, ops::Deref};
 
 /// The address of a process of type `P`, or of one that implements the protocol `P`: its PID, with a method for each
 /// message.

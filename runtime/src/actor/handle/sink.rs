@@ -1,12 +1,11 @@
 //! Recipients as sinks, with the feature `futures`.
 
 use super::address::Recipient;
-use crate::errors::{SendError, SendFailure};
+use crate::SendError;
+use crate::errors::SendFailure;
 use futures_sink::Sink;
-use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::{fmt, future::Future, pin::Pin};
 
 /// The sink of a [`Recipient`]; see [`Recipient::sink`].
 #[must_use = "nothing is sent until something is put into the sink"]

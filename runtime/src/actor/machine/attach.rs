@@ -5,21 +5,13 @@
 //! only after its last item was handled, however long that took, and items never pile up. A stream that is always ready
 //! alternates with the mailbox, because the pump is polled once for each look there.
 
-use crate::actor::definition::actor::{Actor, Handles};
-use crate::actor::definition::context::{Context, Continuation, Finished, add_continuation};
-use crate::actor::tasks::attachment::{Attachment, StashedMessage};
-use crate::actor::tasks::background::Acts;
-use crate::actor::tasks::current;
-use crate::actor::tasks::pending::CommandResult;
-use crate::call::package::Package;
-use crate::mailbox::payload::Payload;
-use crate::pid::Pid;
+use crate::actor::definition::context::add_continuation;
+use crate::actor::definition::{Actor, Continuation, Finished, Handles};
+use crate::actor::tasks::{Acts, Attachment, CommandResult, StashedMessage, current};
 use crate::sync::{Arc, Mutex, lock};
+use crate::{Context, Package, Payload, Pid};
 use futures_core::Stream;
-use std::fmt;
-use std::future::poll_fn;
-use std::pin::pin;
-use std::task::Poll;
+use std::{fmt, future::poll_fn, pin::pin, task::Poll};
 
 type AtEnd<P> = Box<dyn FnOnce(&mut P, &mut Context<P>) + Send>;
 

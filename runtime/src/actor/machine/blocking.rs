@@ -1,12 +1,9 @@
 //! Blocking operations in a method: system calls, foreign locks, long computations.
 
-use crate::actor::definition::context::Context;
-use crate::engine::blocking::block_in_place::block_in_place;
 use crate::engine::blocking::queued::{BlockOutcome, QueuedPlace, block_async};
-use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
+use crate::{Context, block_in_place};
 use std::task::{self, Poll};
+use std::{fmt, future::Future, pin::Pin};
 
 /// A blocking operation that has not begun: await it in an async method, or call [`wait`](Self::wait) in a sync one.
 /// Made by [`Context::blocking`].

@@ -3,24 +3,16 @@
 //! These methods alone borrow the context, because a message method needs it while it runs.
 
 use super::serving::deliver;
-use crate::actor::definition::actor::{Actor, Dispatched};
-use crate::actor::definition::context::{Context, run_continuation};
-use crate::actor::definition::placement::MethodFuture;
-use crate::actor::tasks::attachment::{Attachment, StashedMessage};
-use crate::actor::tasks::awaits::{self, Patience};
-use crate::actor::tasks::current::{self, Wanting};
-use crate::actor::tasks::pending::{CommandResult, Waits};
-use crate::call::package::Package;
-use crate::errors::ProcessError;
-use crate::exit::{ExitReason, Signal};
+use crate::actor::definition::context::run_continuation;
+use crate::actor::definition::{Actor, Dispatched, MethodFuture};
+use crate::actor::tasks::{Attachment, CommandResult, Patience, StashedMessage, Waits, Wanting, awaits, current};
 use crate::mailbox::node_pool;
 use crate::sync::Arc;
 use crate::util::defer::defer;
-use std::convert::Infallible;
+use crate::{Context, ExitReason, Package, ProcessError, Signal};
 use std::future::{Future, pending, poll_fn};
-use std::pin::pin;
 use std::task::{Context as TaskContext, Poll, ready};
-use std::time::Duration;
+use std::{convert::Infallible, pin::pin, time::Duration};
 
 /// How many messages a process may stash while it waits for others. More ends it: stashed messages count in no mailbox,
 /// so nothing would slow their senders.

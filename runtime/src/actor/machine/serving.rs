@@ -1,20 +1,16 @@
 //! How a struct handles its input: messages in place, one by one, while there is nothing else to do; before the next
 //! message come answers, signals, and stashed messages.
 
-use crate::actor::definition::actor::{Actor, Dispatched, MethodEvent};
-use crate::actor::definition::context::{Context, run_continuation};
-use crate::actor::definition::entry::FutureOutput;
-use crate::actor::definition::placement::{MethodFuture, Movable, NotPinned, Pinned};
-use crate::actor::tasks::attachment::StashedMessage;
-use crate::actor::tasks::current::{self, Entered};
-use crate::actor::tasks::pending;
-use crate::call::package::Package;
-use crate::errors::ProcessError;
-use crate::exit::{Cancel, ExitReason, Signal};
+use crate::actor::definition::context::run_continuation;
+use crate::actor::definition::{
+    Actor, Dispatched, FutureOutput, MethodEvent, MethodFuture, Movable, NotPinned, Pinned,
+};
+use crate::actor::tasks::{Entered, StashedMessage, current, pending};
 use crate::mailbox::node::EnvelopeContent;
 use crate::process::event::StepInput;
 use crate::process::mail::Mail;
 use crate::process::{Event, Events};
+use crate::{Cancel, Context, ExitReason, Package, ProcessError, Signal};
 
 /// Why serving stopped.
 pub(crate) enum Served {

@@ -6,24 +6,17 @@
 //! future (a kill) drops the method's locals first, then the struct.
 
 use super::serving::{bring, serve, serve_mail_only};
-use crate::actor::definition::actor::{Actor, MethodEvent, names};
-use crate::actor::definition::context::Context;
-use crate::actor::definition::entry::{Begin, FutureOutput, Pending, Start};
-use crate::actor::definition::inputs::Inputs;
+use crate::actor::definition::actor::names;
 use crate::actor::definition::kind::{async_entry, traps_exits};
-use crate::actor::tasks::current::{self, Entered, TableCell};
-use crate::actor::tasks::handover::Handover;
-use crate::actor::tasks::pending::Waits;
-use crate::actor::tasks::waker;
+use crate::actor::definition::{Actor, Begin, FutureOutput, Inputs, MethodEvent, Pending, Start};
+use crate::actor::tasks::{Entered, Handover, TableCell, Waits, current, waker};
 use crate::engine::lifecycle::spawn::First;
 use crate::env::clock::Moment;
-use crate::errors::{InitError, ProcessError, StepError};
-use crate::exit::ExitReason;
-use crate::mailbox::payload::Payloads;
-use crate::pid::Pid;
+use crate::errors::StepError;
 use crate::process::handover::{Upgrade, UpgradeRefusal};
 use crate::process::output::StepStatus;
 use crate::process::{Events, InitContext, Process, StepOutput};
+use crate::{Context, ExitReason, InitError, Payloads, Pid, ProcessError};
 use std::fmt;
 use std::task::{Context as TaskContext, Poll};
 

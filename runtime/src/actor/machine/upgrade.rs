@@ -17,19 +17,15 @@
 //! [`Finished`]: crate::future::Finished
 
 use super::state_machine::Machine;
-use crate::actor::definition::actor::{Actor, Declared, Migratable};
-use crate::actor::definition::context::{Context, carry_over};
-use crate::actor::definition::kind::{KindOf, async_entry};
-use crate::actor::handle::address::Address;
-use crate::actor::tasks::current::{self, TableCell};
-use crate::actor::tasks::handover::Handover;
-use crate::actor::tasks::waker;
+use crate::actor::definition::context::carry_over;
+use crate::actor::definition::kind::async_entry;
+use crate::actor::definition::{Actor, Declared, KindOf, Migratable};
+use crate::actor::tasks::{Handover, TableCell, current, waker};
 use crate::engine::blocking::block_in_place::while_blocked;
 use crate::engine::context::local::current_pid;
 use crate::engine::shutdown::tell;
 use crate::env::clock::instant_now;
-use crate::exit::{ExitReason, Panic};
-use crate::pid::Pid;
+use crate::exit::Panic;
 use crate::process::body::Body;
 use crate::process::control::Control;
 use crate::process::handover::{Successor, Upgrade, UpgradeRefusal};
@@ -38,12 +34,9 @@ use crate::slots::TABLE;
 use crate::sync::Arc;
 use crate::util::oneshot::Oneshot;
 use crate::util::panics::{Site, contain};
-use std::convert::Infallible;
-use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
+use crate::{Address, Context, ExitReason, Pid};
 use std::task::{Context as TaskContext, Poll};
-use std::time::Duration;
+use std::{convert::Infallible, fmt, future::Future, pin::Pin, time::Duration};
 
 /// The reason why a process was not upgraded. `E` is the error of the closure that makes the new state.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -1,6 +1,6 @@
 //! The types that an address can have, and the handle that it derefs to.
 
-use crate::pid::Pid;
+use crate::Pid;
 use std::any::TypeId;
 
 /// The type of an [`Address`](crate::Address): a process, or `dyn` of a protocol.

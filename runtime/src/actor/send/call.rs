@@ -1,10 +1,7 @@
 //! The calling end of a call.
 
-use crate::actor::tasks::current;
-use crate::actor::tasks::outside::OutsideCall;
-use crate::actor::tasks::pending::{Called, CommandResult, WaitKey, Waits};
 use crate::actor::tasks::time_source::{keeper, now_for};
-use crate::actor::tasks::waker;
+use crate::actor::tasks::{Called, CommandResult, OutsideCall, WaitKey, Waits, current, waker};
 use crate::call::caller::Caller;
 use crate::deadlock::edges::{self, CallWait};
 use crate::deadlock::wait_graph::Incarnation;
@@ -13,18 +10,15 @@ use crate::engine::context::local::with_current;
 use crate::engine::lifecycle::spawn::current_host;
 use crate::engine::sched::launch::is_of_a_host;
 use crate::env::clock::{Moment, TimeKeeper, TimerKey, instant_now, is_told};
-use crate::env::program::this_node;
-use crate::errors::{CallError, CommandError, Cycle, SendError};
-use crate::pid::Pid;
+use crate::errors::Cycle;
 use crate::sync::Arc;
 use crate::time::timekeeper::timekeeper;
 use crate::util::oneshot::Oneshot;
-use std::convert::Infallible;
+use crate::{CallError, CommandError, Pid, SendError, this_node};
 use std::future::{Future, IntoFuture};
-use std::marker::PhantomData;
-use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
+use std::{convert::Infallible, marker::PhantomData, pin::Pin};
 
 /// How long a call waits unless the call or [`Builder::call_timeout`](crate::Builder::call_timeout) says otherwise.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -3,18 +3,15 @@
 use crate::engine::blocking::block_in_place::while_blocked;
 use crate::engine::context::own::{say, with_own};
 use crate::engine::shutdown::tell;
-use crate::exit::{Monitor, Signal};
 use crate::links::message::Bindings;
 use crate::links::protocol::LinkMessage;
-use crate::pid::Pid;
 use crate::process::control::{Control, Inspect};
 use crate::slots::TABLE;
 use crate::sync::Arc;
 use crate::util::oneshot::Oneshot;
-use std::collections::VecDeque;
-use std::future::Future;
-use std::pin::Pin;
+use crate::{Monitor, Pid, Signal};
 use std::task::{Context, Poll};
+use std::{collections::VecDeque, future::Future, pin::Pin};
 
 /// The reason why a process could not be linked or monitored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]

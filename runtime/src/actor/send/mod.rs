@@ -13,3 +13,6 @@ pub(crate) mod replies;
 pub(crate) mod restart_wait;
 pub(crate) mod send_after;
 pub(crate) mod send_modes;
+
+pub(crate) use addressed::{Addressed, Link, ProtocolInfo, SendTo};
+pub(crate) use pid_ops::Ended;

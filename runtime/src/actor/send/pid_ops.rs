@@ -1,21 +1,17 @@
 //! Stopping, killing and joining processes.
 
-use crate::actor::tasks::outside::ExitWaiter;
+use crate::actor::tasks::ExitWaiter;
 use crate::engine::blocking::block_in_place::while_blocked;
 use crate::engine::shutdown::tell;
 use crate::env::clock::instant_now;
-use crate::exit::ExitReason;
 use crate::mailbox::node::NodeKind;
-use crate::pid::Pid;
 use crate::process::control::{Control, EndWaiter, Join};
 use crate::slots::{Slot, TABLE};
 use crate::sync::Arc;
 use crate::util::oneshot::Oneshot;
-use std::future::Future;
-use std::pin::Pin;
-use std::ptr;
+use crate::{ExitReason, Pid};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::{future::Future, pin::Pin, ptr, time::Duration};
 
 impl Pid {
     /// Returns the slot of the process that the PID means, and that process's own PID.

@@ -2,17 +2,13 @@
 
 use super::call::send;
 use crate::engine::blocking::block_in_place::while_blocked;
-use crate::errors::SendError;
-use crate::pid::Pid;
 use crate::sync::{Arc, Mutex, lock};
 use crate::util::oneshot::block_on;
 use crate::util::panics::{Site, ignore};
+use crate::{Pid, SendError};
 use futures_core::Stream;
-use std::collections::VecDeque;
-use std::fmt;
-use std::future::poll_fn;
-use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
+use std::{collections::VecDeque, fmt, future::poll_fn, pin::Pin};
 
 /// The answering end of a stream: a message method takes it as `replies: Replies<T>`, and may keep, clone and pass it
 /// on. The stream ends when the last clone is dropped.

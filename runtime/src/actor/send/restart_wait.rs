@@ -2,18 +2,16 @@
 
 use super::call::{Call, CallFuture};
 use super::send_modes::room_request;
-use crate::actor::tasks::awaits::TimerFuture;
+use crate::actor::tasks::TimerFuture;
 use crate::engine::backpressure::waiters::RoomRequest;
 use crate::engine::blocking::block_in_place::while_blocked;
 use crate::env::clock::Moment;
-use crate::errors::{CallError, SendError, SendFailure};
-use crate::pid::Pid;
+use crate::errors::SendFailure;
 use crate::util::oneshot::block_on;
-use std::convert::Infallible;
-use std::fmt;
+use crate::{CallError, Pid, SendError};
 use std::future::{Future, IntoFuture, poll_fn};
-use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::{convert::Infallible, fmt, pin::Pin};
 
 /// A call that waits for a child that is being restarted, as long as it has time. Made by [`Call::wait_for_restart`];
 /// finish it with `.await` or `.wait()`. In a method that must not wait:

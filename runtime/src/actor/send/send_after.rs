@@ -5,14 +5,11 @@ use crate::actor::tasks::time_source::keeper;
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, bring};
 use crate::engine::backpressure::congestion::{Manner, in_manner};
 use crate::env::clock::{Moment, TimeKeeper, TimerKey};
-use crate::errors::{SendError, SendFailure};
-use crate::mailbox::payload::Payload;
-use crate::pid::Pid;
+use crate::errors::SendFailure;
 use crate::routing::router::gone;
 use crate::sync::{Arc, Mutex, MutexGuard, current_thread, lock, yield_now};
-use std::fmt;
-use std::thread::ThreadId;
-use std::time::Duration;
+use crate::{Payload, Pid, SendError};
+use std::{fmt, thread::ThreadId, time::Duration};
 
 /// The shortest period: a shorter one would keep a worker busy.
 const SHORTEST: Duration = Duration::from_millis(1);

@@ -5,12 +5,11 @@ use crate::actor::tasks::time_source::now_for;
 use crate::engine::backpressure::congestion::{Manner, in_manner};
 use crate::engine::backpressure::waiters::{self, RoomRequest, RoomSignal};
 use crate::env::clock::{Moment, TimeKeeper, instant_now};
-use crate::errors::SendError;
-use crate::pid::Pid;
 use crate::routing::alias::{DEPTH, behind, points_on_here};
 use crate::slots::TABLE;
 use crate::time::timekeeper::timekeeper;
 use crate::util::oneshot::Oneshot;
+use crate::{Pid, SendError};
 use std::future::poll_fn;
 use std::time::{Duration, Instant};
 

@@ -1,39 +1,28 @@
 //! Spawning a `#[process]`: options, then an entry.
 
 use super::get_or_spawn::Wanted;
-use crate::actor::definition::actor::{Actor, Migratable};
-use crate::actor::definition::context::Context;
-use crate::actor::definition::entry::{Begin, EntryFuture, Pending, Start, pending};
-use crate::actor::definition::kind::KindOf;
-use crate::actor::definition::spawn_core::{Beginning, Source, SpawnCore};
-use crate::actor::handle::address::Address;
+use crate::actor::definition::entry::pending;
+use crate::actor::definition::{
+    Actor, Begin, Beginning, EntryFuture, KindOf, Migratable, Pending, Source, SpawnCore, Start,
+};
 use crate::actor::machine::state_machine::Machine;
-use crate::actor::tasks::outside::ExitWaiter;
+use crate::actor::tasks::ExitWaiter;
 use crate::engine::blocking::block_in_place::while_blocked;
 use crate::engine::host::Scheduler;
 use crate::engine::host::reuse::HostLife;
 use crate::engine::lifecycle::spawn::{Options, PendingSpawn};
 use crate::env::clock::instant_now;
-use crate::errors::{InitError, RunError, SpawnError};
-use crate::exit::ExitReason;
-use crate::mailbox::bound::Bound;
-use crate::mailbox::payload::Payload;
-use crate::pid::Pid;
 use crate::process::control::EndWaiter;
 use crate::process::guardian::Guardian;
 use crate::sync::Arc;
 use crate::util::oneshot::Oneshot;
-use std::any::TypeId;
+use crate::{Address, Bound, Context, ExitReason, InitError, Payload, Pid, RunError, SpawnError};
 use std::cell::{Cell, RefCell};
-use std::convert::Infallible;
-use std::fmt;
-use std::future::Future;
-use std::marker::PhantomData;
-use std::ops::Deref;
-use std::panic::Location;
-use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
-use std::time::Duration;
+use std::{
+    any::TypeId, convert::Infallible, fmt, future::Future, marker::PhantomData, ops::Deref, panic::Location, pin::Pin,
+    time::Duration,
+};
 
 /// A process that is about to be spawned: set its options, then call one of its entries by name.
 ///

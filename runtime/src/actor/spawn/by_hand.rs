@@ -2,24 +2,19 @@
 
 use super::builder::Running;
 use super::get_or_spawn::Wanted;
-use crate::actor::tasks::outside::ExitWaiter;
+use crate::actor::tasks::ExitWaiter;
 use crate::engine::host::Scheduler;
 use crate::engine::host::reuse::HostLife;
 use crate::engine::lifecycle::spawn::{First, Options, PendingSpawn};
 use crate::engine::pinned::note_entry;
-use crate::errors::SpawnError;
-use crate::mailbox::bound::Bound;
-use crate::mailbox::payload::Payloads;
-use crate::pid::Pid;
 use crate::process::Process;
 use crate::process::control::EndWaiter;
 use crate::process::guardian::Guardian;
 use crate::process::kind::KindOfProcess;
 use crate::sync::Arc;
 use crate::util::oneshot::Oneshot;
-use std::any::TypeId;
-use std::fmt;
-use std::panic::Location;
+use crate::{Bound, Payloads, Pid, SpawnError};
+use std::{any::TypeId, fmt, panic::Location};
 
 /// A hand-written [`Process`] that is about to be spawned.
 #[must_use = "nothing is spawned until `.start(…)`"]

@@ -2,10 +2,9 @@
 
 use crate::engine::host::Scheduler;
 use crate::engine::lifecycle::spawn::Options;
-use crate::errors::SpawnError;
-use crate::pid::Pid;
 use crate::slots::ProcessKind;
 use crate::sync::Arc;
+use crate::{Pid, SpawnError};
 
 /// The process that may be returned instead of a new one.
 pub(crate) struct Wanted {

@@ -6,3 +6,5 @@
 pub(crate) mod builder;
 pub(crate) mod by_hand;
 pub(crate) mod get_or_spawn;
+
+pub(crate) use by_hand::SpawnProcess;

@@ -1,7 +1,7 @@
 //! The progress of an attached stream, and messages that wait outside of the mailbox. See
 //! [`attach`](crate::actor::machine::attach).
 
-use crate::call::package::Package;
+use crate::Package;
 use crate::sync::{Arc, Mutex, lock};
 use std::task::{Poll, Waker};
 

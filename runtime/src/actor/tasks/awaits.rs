@@ -3,22 +3,18 @@
 use super::current;
 use super::pending::{CancelWait, CommandResult, WaitKey, Waits};
 use super::waker::{self, TableOwner, foreign_waker};
-use crate::call::command::Command;
 use crate::engine::context::local::with_current;
 use crate::engine::lifecycle::spawn::current_host;
 use crate::env::clock::{Moment, TimeKeeper, TimerKey, is_told};
-use crate::errors::{CallError, CommandError, Elapsed};
-use crate::exit::ExitReason;
-use crate::mailbox::payload::Payload;
+use crate::errors::Elapsed;
 use crate::sync::Arc;
 use crate::time::timekeeper::timekeeper;
 use crate::util::oneshot::Oneshot;
-use std::fmt;
+use crate::{CallError, Command, CommandError, ExitReason, Payload};
 use std::future::{Future, poll_fn};
-use std::ops::DerefMut;
 use std::pin::{Pin, pin};
 use std::task::{Context as TaskContext, Poll};
-use std::time::Duration;
+use std::{fmt, ops::DerefMut, time::Duration};
 
 /// Ends the process here if it was told to end while it was shielded.
 async fn end_if_cancelled() {

@@ -4,13 +4,12 @@
 //! there are.
 
 use super::waker::{TableOwner, waker_of};
+use crate::Payload;
 use crate::env::clock::Moment;
-use crate::mailbox::payload::Payload;
 use crate::sync::{Arc, AtomicBool, Ordering, SegQueue};
 use slab::Slab;
-use std::future::Future;
-use std::pin::Pin;
 use std::task::{Wake, Waker};
+use std::{future::Future, pin::Pin};
 
 pub(crate) type BoxedFuture = Pin<Box<dyn Future<Output = Payload> + Send>>;
 

@@ -6,16 +6,13 @@
 use super::attachment::StashedMessage;
 use super::pending::{Waits, host};
 use super::waker::{self, foreign_waker, is_own};
-use crate::call::package::Package;
 use crate::engine::context::own::is_turn_over;
 use crate::env::clock::Moment;
-use crate::exit::ExitReason;
 use crate::process::guardian::leave as transfer_unhandled;
 use crate::process::handover::Upgrade;
-use std::cell::Cell;
-use std::marker::PhantomData;
-use std::ptr;
+use crate::{ExitReason, Package};
 use std::task::{Context, Poll};
+use std::{cell::Cell, marker::PhantomData, ptr};
 
 /// The machine's storage for its table.
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! The request of a process to hand over its state.
 
 use super::current::TableCell;
-use crate::exit::ExitReason;
+use crate::ExitReason;
 use crate::process::handover::{Successor, UpgradeRefusal, UpgradeRequest};
 use std::any::Any;
 

@@ -3,9 +3,8 @@
 use super::awaits::{TimerFuture, sleep_until};
 use crate::env::clock::Moment;
 use futures_core::Stream;
-use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::{pin::Pin, time::Duration};
 
 /// How an [`Interval`] treats missed ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

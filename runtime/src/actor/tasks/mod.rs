@@ -16,3 +16,11 @@ pub(crate) mod outside;
 pub(crate) mod pending;
 pub(crate) mod time_source;
 pub(crate) mod waker;
+
+pub(crate) use attachment::{Attachment, StashedMessage};
+pub(crate) use awaits::{Patience, TimerFuture};
+pub(crate) use background::Acts;
+pub(crate) use current::{Entered, TableCell, Wanting};
+pub(crate) use handover::Handover;
+pub(crate) use outside::{ExitWaiter, OutsideCall};
+pub(crate) use pending::{Called, CommandResult, WaitKey, Waits};

@@ -2,10 +2,9 @@
 
 use super::pending::CommandResult;
 use crate::call::caller::OutsideCaller;
-use crate::exit::ExitReason;
-use crate::mailbox::payload::Payload;
 use crate::process::control::EndWaiter;
 use crate::util::oneshot::Oneshot;
+use crate::{ExitReason, Payload};
 
 /// A call made outside of processes.
 pub(crate) struct OutsideCall(pub(crate) Oneshot<CommandResult>);

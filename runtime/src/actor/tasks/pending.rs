@@ -17,19 +17,15 @@ use crate::deadlock::wait_graph::Incarnation;
 use crate::engine::context::own::runs;
 use crate::engine::host::Scheduler;
 use crate::env::clock::{Moment, TimerKey};
-use crate::errors::{CallError, CommandError, Cycle};
-use crate::exit::{ExitReason, Signal};
+use crate::errors::Cycle;
 use crate::mailbox::node_pool;
-use crate::mailbox::payload::Payload;
 use crate::process::handover::Upgrade;
 use crate::sync::{Arc, Mutex, lock};
 use crate::time::timers::TimerAction;
+use crate::{CallError, CommandError, ExitReason, Payload, Signal};
 use slab::Slab;
-use std::any::Any;
-use std::collections::VecDeque;
-use std::ptr;
-use std::sync::Weak;
 use std::task::{Poll, Waker};
+use std::{any::Any, collections::VecDeque, ptr, sync::Weak};
 
 pub(crate) type CommandResult = Result<Payload, CommandError>;
 

@@ -1,9 +1,9 @@
 //! The clock of a process, and the keeper of its timers.
 
+use crate::Pid;
 use crate::engine::context::local::with_current;
 use crate::engine::lifecycle::spawn::current_host;
 use crate::env::clock::{Moment, TimeKeeper, is_told};
-use crate::pid::Pid;
 use crate::routing::alias::behind;
 use crate::slots::{Slot, TABLE};
 use crate::time::timekeeper::timekeeper;

@@ -3,13 +3,11 @@
 //! Wakers that were cloned are counted (see [`foreign_wakers`](crate::deadlock::foreign_wakers)); the one that a
 //! process is polled with is not.
 
+use crate::Pid;
 use crate::deadlock::foreign_wakers::{give_back, lend};
-use crate::pid::Pid;
 use crate::slots::{Slot, TABLE};
-use std::mem::ManuallyDrop;
-use std::ops::Deref;
-use std::ptr;
 use std::task::{Context, RawWaker, RawWakerVTable, Waker};
+use std::{mem::ManuallyDrop, ops::Deref, ptr};
 
 /// The incarnation that owns a table; `None` for a machine that is driven by hand.
 pub(crate) type TableOwner = Option<(&'static Slot, u64)>;

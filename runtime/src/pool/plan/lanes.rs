@@ -2,11 +2,9 @@
 
 use super::{Balancing, MemberId, PoolAction, PoolPlan, PoolRules};
 use crate::env::clock::Moment;
-use crate::exit::ExitReason;
-use crate::pid::Pid;
-use std::cmp::Reverse;
+use crate::{ExitReason, Pid};
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
+use std::{cmp::Reverse, time::Duration};
 
 /// How long a member with a full mailbox is skipped, unless it finishes a message before.
 pub(super) const CROWDED: Duration = Duration::from_millis(5);

@@ -3,13 +3,12 @@
 use super::super::child::StartedChild;
 use super::super::status::LastEnd;
 use super::{Id, SupervisorEvent, SupervisorProcess};
-use crate::api::child_spawn::ChildSpawn;
-use crate::exit::ExitReason;
 use crate::supervision::child_slot::Subtree;
 use crate::supervision::incarnation::{ChildRun, UnguardedChild};
 use crate::supervision::registry::ChildRegistry;
 use crate::sync::lock;
 use crate::util::panics::{Site, contain};
+use crate::{ChildSpawn, ExitReason};
 use std::sync::Arc;
 
 impl SupervisorProcess {

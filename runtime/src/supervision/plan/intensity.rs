@@ -1,8 +1,7 @@
 //! The limit of restarts within a window of time.
 
 use crate::env::clock::Moment;
-use std::collections::VecDeque;
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 /// The default limit and window.
 pub(crate) const DEFAULT: (u32, Duration) = (5, Duration::from_secs(10));
