@@ -343,8 +343,8 @@ impl Host {
     /// used.
     pub fn statistics(self) -> Statistics {
         let host = self.scheduler();
-        let (spawned, closed) = host.gate.survey();
-        let census = host.idle.census();
+        let (spawned, closed) = host.gate.snapshot();
+        let threads = host.idle.thread_counts();
         let pinned = host.pinned_threads.all();
         let (names, named_addresses) = host.names.count();
         let (groups, topics) = (self.groups().counts(), self.topics().counts());
@@ -376,14 +376,14 @@ impl Host {
                 withdrawn: host.dead_withdrawn.get(),
             },
             backpressure: BackpressureStatistics {
-                suspended: host.held(),
+                suspended: host.suspended(),
                 suspensions: host.suspensions.get(),
                 forced_releases: host.forced_releases.get(),
             },
             blocking: BlockingStatistics {
-                blocked: census.blocked + census.waiting,
-                detached: census.detached,
-                spare: census.spare,
+                blocked: threads.blocked + threads.waiting,
+                detached: threads.detached,
+                spare: threads.spare,
                 blocked_in_place: host.blocked_in_place.get(),
                 threads_beyond_limit: host.threads_beyond_limit.get(),
             },
@@ -412,7 +412,7 @@ impl Host {
             },
             global_queue: host.global.len(),
             timers: host.timers.len(),
-            late: host.home().late.load(Ordering::Relaxed)
+            late: host.slot_owner().late.load(Ordering::Relaxed)
                 + pinned.iter().map(|pinned_thread| pinned_thread.late()).sum::<u64>(),
         }
     }
@@ -489,7 +489,7 @@ fn info(slot: &'static Slot) -> Option<ProcessInfo> {
     let mut threads = host.threads_in_use();
     let runs = threads.find(|(_, thread)| thread.running().is_some_and(is_it));
     let blocks = runs.is_some_and(|(number, _)| matches!(host.idle.at(number), At::Blocked | At::Waiting));
-    let is_pinned = slot.home().is_some_and(|home| !ptr::eq(home, host.home()));
+    let is_pinned = slot.home().is_some_and(|home| !ptr::eq(home, host.slot_owner()));
     let runs = runs.is_some() || is_pinned && host.at_work().any(is_it);
     let held = crate::engine::backpressure::suspend::suspended_at(slot);
     let state = match (held, runs, idle, waits) {

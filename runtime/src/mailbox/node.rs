@@ -35,7 +35,7 @@ pub(crate) enum NodeKind {
     /// The notice of an end, in the data lane.
     Notice = 6,
     /// Represents a message in the ring of a mailbox with a hard bound, in the data lane.
-    Ticket = 7,
+    Placeholder = 7,
 }
 
 /// The content of a node in transit. `generation` identifies the incarnation of the slot that it was sent to; a later
@@ -228,7 +228,7 @@ impl MailNode {
             4 => NodeKind::Signal,
             5 => NodeKind::Call,
             6 => NodeKind::Notice,
-            _ => NodeKind::Ticket,
+            _ => NodeKind::Placeholder,
         };
         NodeHeader { kind, generation: mark & crate::pid::GENERATION_MASK }
     }

@@ -91,7 +91,7 @@ pub(crate) fn spent() -> u64 {
 
 /// Returns the count at the start of a time slice, and forgets the known mailbox.
 #[inline]
-pub(crate) fn begin_turn() -> u64 {
+pub(crate) fn begin_slice() -> u64 {
     with_cache(|own| {
         own.known_congested = 0;
         own.spent

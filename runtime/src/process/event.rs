@@ -226,8 +226,8 @@ impl StepInput {
 
     /// Begins a time slice with that budget.
     #[inline]
-    pub(crate) fn begin_turn(&mut self, budget: u32) {
-        self.began = node_pool::begin_turn();
+    pub(crate) fn begin_slice(&mut self, budget: u32) {
+        self.began = node_pool::begin_slice();
         self.turn.begin(self.began, budget);
     }
 
@@ -433,7 +433,7 @@ impl StepInput {
             self.rare().strangers.push(envelope);
             return Met::Nothing;
         }
-        if envelope.kind == NodeKind::Ticket {
+        if envelope.kind == NodeKind::Placeholder {
             let redeemed = self.whose.and_then(|whose| whose.redeem(envelope.generation));
             let Some(Envelope { word, payload, .. }) = redeemed else { return Met::Nothing };
             self.messages += 1;

@@ -39,7 +39,7 @@ sites! {
     Make => "what makes a pinned process",
     Start => "the start of a process",
     /// Everything in a time slice without a guard of its own: above all `step`.
-    Turn => "a step",
+    Slice => "a step",
     TrapsExits => "`traps_exits`",
     HandlesCancel => "`handles_cancel`",
     AskedToUpgrade => "`asked_to_upgrade`",

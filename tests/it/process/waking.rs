@@ -496,7 +496,7 @@ fn a_process_is_never_in_two_steps_at_once() {
 /// comes.
 ///
 /// Mutation: in `find.rs`, `sleep`, leave out the look at the timers after lying down. (The window is a few
-/// instructions: widened by a sleep before `lie_down` the test hangs with the mutation and passes without.)
+/// instructions: widened by a sleep before `begin_sleep` the test hangs with the mutation and passes without.)
 #[test]
 fn a_timer_set_from_outside_while_the_last_worker_falls_asleep_fires() {
     soon(|| {

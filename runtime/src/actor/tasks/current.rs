@@ -6,7 +6,7 @@
 use super::attachment::StashedMessage;
 use super::pending::{Waits, host};
 use super::waker::{self, foreign_waker, is_own};
-use crate::engine::context::own::is_turn_over;
+use crate::engine::context::own::is_slice_over;
 use crate::env::clock::Moment;
 use crate::process::guardian::leave as transfer_unhandled;
 use crate::process::handover::Upgrade;
@@ -237,7 +237,7 @@ pub(crate) fn pending(seen_to: bool, by_scheduler: bool) -> AfterPending {
 /// hand. Wakes the process.
 pub(crate) fn is_to_pause() -> bool {
     peek(|waits| waits.owner().is_some() && !(waits.stash.is_empty() && waits.inbox.is_empty())) == Some(true)
-        && is_turn_over()
+        && is_slice_over()
 }
 
 /// Wakes the current process: it gets another turn.

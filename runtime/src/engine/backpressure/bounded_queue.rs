@@ -1,4 +1,4 @@
-//! Mailboxes with a hard bound: their messages are in a ring under a lock, and the lane holds
+//! Mailboxes with a hard bound: their messages are in a queue under a lock, and the lane holds
 //! [tickets](crate::engine::backpressure::placeholders), each for the message that is then the oldest.
 //!
 //! A lane alone could not do this: to drop the oldest, or to refuse exactly, a sender would have to look into a queue
@@ -27,7 +27,7 @@ impl BoundedQueue {
         self.envelopes.len() >= self.most
     }
 
-    pub(crate) fn into_letters(self) -> Vec<Envelope> {
+    pub(crate) fn into_envelopes(self) -> Vec<Envelope> {
         self.envelopes.into()
     }
 }

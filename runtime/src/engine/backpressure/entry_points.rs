@@ -21,13 +21,13 @@ pub(crate) fn admit(slot: &'static Slot, node: NodeBox) -> Admission {
 /// Sets the bound of a mailbox whose process has not started.
 pub(crate) fn limit(slot: &'static Slot, generation: u64, bound: Bound) {
     let mut side = side_of(slot).lock();
-    *side = MailboxState { generation, bound: Some(bound), ring: BoundedQueue::of(bound), ..MailboxState::default() };
+    *side = MailboxState { generation, bound: Some(bound), queue: BoundedQueue::of(bound), ..MailboxState::default() };
     slot.note_own_bound(matches!(bound, Bound::Hard(..)));
 }
 
 /// Called with every 128th message of a queue.
 pub(crate) fn check_length(slot: &'static Slot) {
-    // A ring is checked with each message.
+    // A queue is checked with each message.
     if !slot.is_hard_bounded() && is_over(slot) {
         side_of(slot).lock().note_known(slot.lanes.last_sequence());
         slot.note_congested(true);
@@ -45,7 +45,7 @@ pub(crate) fn known(slot: &'static Slot) -> u64 {
 }
 
 /// Called when the process has ended: resumes all that are suspended at it, and ends its own suspension. Returns the
-/// contents of its ring, which become dead letters.
+/// contents of its queue, which become dead letters.
 pub(crate) fn ended(slot: &'static Slot) -> Vec<Envelope> {
     let Some(side) = SIDES.get(slot.index()) else { return Vec::new() };
     if slot.is_suspended() {
@@ -53,12 +53,12 @@ pub(crate) fn ended(slot: &'static Slot) -> Vec<Envelope> {
     }
     let state = std::mem::take(&mut *side.lock());
     state.waiting.into_iter().for_each(|waiting| _ = suspend::resume(waiting));
-    state.ring.map(BoundedQueue::into_letters).unwrap_or_default()
+    state.queue.map(BoundedQueue::into_envelopes).unwrap_or_default()
 }
 
 impl Scheduler {
     /// Returns how many processes are suspended.
-    pub(crate) fn held(&self) -> usize {
+    pub(crate) fn suspended(&self) -> usize {
         self.suspensions.get().saturating_sub(self.resumptions.get()) as usize
     }
 }

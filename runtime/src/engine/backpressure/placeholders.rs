@@ -1,4 +1,4 @@
-//! How messages enter and leave a [ring](crate::engine::backpressure::bounded_queue).
+//! How messages enter and leave a [queue](crate::engine::backpressure::bounded_queue).
 
 use super::congestion::{Manner, Sender, sender};
 use super::state::SIDES;
@@ -12,7 +12,7 @@ use crate::mailbox::node_pool;
 use crate::slots::{Admission, RefusalReason, Slot};
 use std::ptr;
 
-/// Puts a message into the ring, and turns its node into the ticket.
+/// Puts a message into the queue, and turns its node into the ticket.
 pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox, manner: Manner) -> Admission {
     let Some(side) = SIDES.get(slot.index()) else { return Admission::Accepted(node) };
     let envelope = node.take();
@@ -23,15 +23,15 @@ pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox, manner: Manner) -> A
         // An exiting process takes its envelopes out under this lock, after its incarnation is closed: that makes no
         // room.
         let ours = state.generation == generation && slot.is_living(generation);
-        let Some(ring) = state.ring.as_mut().filter(|_| ours) else {
+        let Some(queue) = state.queue.as_mut().filter(|_| ours) else {
             drop(state);
             // Its process has ended, perhaps while its sender waited here for room.
             let envelope = envelope.unwrap_or_else(|| unreachable!("taken out below, before a return"));
             return Admission::give_back(node, envelope, RefusalReason::Gone);
         };
-        if !ring.is_full() {
-            ring.envelopes.extend(envelope);
-            node.put(Envelope { kind: NodeKind::Ticket, generation, word: ptr::null_mut(), payload: None });
+        if !queue.is_full() {
+            queue.envelopes.extend(envelope);
+            node.put(Envelope { kind: NodeKind::Placeholder, generation, word: ptr::null_mut(), payload: None });
             // Under the lock: the envelopes are in the order of their tickets, so that the next item of the same sender
             // in the lane, a request to stop or its notice of an end, follows this envelope and not another's.
             let pushed = slot.push(node);
@@ -44,14 +44,14 @@ pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox, manner: Manner) -> A
             suspend::end_suspension(slot, suspend::ResumeReason::Overfull);
             continue;
         }
-        let overflow = match ring.overflow {
+        let overflow = match queue.overflow {
             Overflow::Wait if manner == Manner::Try => Overflow::Refuse,
             overflow => overflow,
         };
         let dropped = match overflow {
             Overflow::DropOldest => {
-                let oldest = ring.envelopes.pop_front();
-                ring.envelopes.extend(envelope.take());
+                let oldest = queue.envelopes.pop_front();
+                queue.envelopes.extend(envelope.take());
                 oldest
             }
             Overflow::DropNewest => envelope.take(),
@@ -89,10 +89,10 @@ pub(crate) fn redeem(slot: &'static Slot, generation: u64) -> Option<Envelope> {
     if state.generation != generation {
         return None;
     }
-    let envelope = state.ring.as_mut()?.envelopes.pop_front();
+    let envelope = state.queue.as_mut()?.envelopes.pop_front();
     drop(state);
     if slot.is_congested() {
-        suspend::relieve(slot, false);
+        suspend::resume_waiters(slot, false);
     }
     envelope
 }

@@ -113,11 +113,11 @@ impl RoomWaiter {
 /// The back-pressure state of a slot's process.
 #[derive(Default)]
 pub(crate) struct MailboxState {
-    /// The process that the bound and the ring belong to.
+    /// The process that the bound and the queue belong to.
     pub(crate) generation: u64,
     /// `None`: the host's default.
     pub(crate) bound: Option<Bound>,
-    pub(crate) ring: Option<BoundedQueue>,
+    pub(crate) queue: Option<BoundedQueue>,
     /// The waiters for room in its mailbox, in order.
     pub(crate) waiting: VecDeque<RoomWaiter>,
     /// How many messages are still expected from processes that were resumed while this one had others, and the number
@@ -128,7 +128,7 @@ pub(crate) struct MailboxState {
     /// otherwise the length would be forgotten each time that a sender is preempted while numbering its message.
     pub(crate) known: u64,
     /// The process's own suspension.
-    pub(crate) held: Option<SuspendedAt>,
+    pub(crate) suspension: Option<SuspendedAt>,
 }
 
 impl MailboxState {
@@ -149,7 +149,11 @@ impl MailboxState {
     }
 
     fn is_nothing(&self) -> bool {
-        self.bound.is_none() && self.ring.is_none() && self.waiting.is_empty() && self.held.is_none() && self.known == 0
+        self.bound.is_none()
+            && self.queue.is_none()
+            && self.waiting.is_empty()
+            && self.suspension.is_none()
+            && self.known == 0
     }
 }
 
@@ -170,7 +174,7 @@ pub(crate) fn is_over(slot: &'static Slot) -> bool {
     if slot.is_hard_bounded() {
         return SIDES
             .get(slot.index())
-            .is_some_and(|side| side.lock().ring.as_ref().is_some_and(BoundedQueue::is_full));
+            .is_some_and(|side| side.lock().queue.as_ref().is_some_and(BoundedQueue::is_full));
     }
     bound_of(slot).is_some_and(|bound| slot.lanes.depth() > bound)
 }

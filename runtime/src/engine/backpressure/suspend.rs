@@ -44,8 +44,8 @@ impl ThreadContext {
     /// Suspends the process, whose step has sent about `sends`, while the mailbox that it congests is too full; `waits`
     /// if it also waits for its yields. Returns the token if it is not to be suspended.
     #[cold]
-    pub(crate) fn suspend(&self, token: Token, press: Congestion, sends: u64, waits: bool) -> Option<Token> {
-        let Congestion { on, generation: life, .. } = press;
+    pub(crate) fn suspend(&self, token: Token, congestion: Congestion, sends: u64, waits: bool) -> Option<Token> {
+        let Congestion { on, generation: life, .. } = congestion;
         let (slot, generation) = (token.slot(), token.generation());
         if !may_be_suspended(slot, on) {
             return Some(token);
@@ -77,10 +77,10 @@ impl ThreadContext {
             }
             // The wake may have been for those that wait here.
             if slot.is_congested() {
-                relieve(slot, true);
+                resume_waiters(slot, true);
             }
             if slot.is_suspended() {
-                // Anew, since others took the process for running while its control lane held something.
+                // Anew, since others took the process for running while its control lane suspension something.
                 if !publish(slot, false) {
                     end_suspension(slot, ResumeReason::Called);
                     continue;
@@ -115,7 +115,7 @@ impl ThreadContext {
                 return Some(token);
             }
             if slot.is_congested() {
-                relieve(slot, true);
+                resume_waiters(slot, true);
             }
         }
     }
@@ -149,7 +149,7 @@ fn may_be_suspended(slot: &'static Slot, at: &'static Slot) -> bool {
 fn begin_suspension(slot: &'static Slot, at: &'static Slot, host: &'static Scheduler, room: Option<RoomSignal>) -> u64 {
     let number = next_number();
     let mut state = side_of(slot).lock();
-    state.held = Some(SuspendedAt { at, number, host, room, forced_release: None });
+    state.suspension = Some(SuspendedAt { at, number, host, room, forced_release: None });
     // Under the lock: the mark is cleared later, with the suspension.
     slot.note_suspended(true);
     drop(state);
@@ -165,8 +165,8 @@ fn set_forced_release(slot: &'static Slot, number: u64, host: &'static Scheduler
         return false;
     };
     let mut side = side_of(slot).lock();
-    match side.held.as_mut().filter(|held| held.number == number) {
-        Some(held) => held.forced_release = Some(key),
+    match side.suspension.as_mut().filter(|suspension| suspension.number == number) {
+        Some(suspension) => suspension.forced_release = Some(key),
         None => {
             drop(side);
             host.forget(key);
@@ -178,7 +178,7 @@ fn set_forced_release(slot: &'static Slot, number: u64, host: &'static Scheduler
 /// Publishes the suspension of a process as an edge of the wait graph. Returns false if it would close a cycle. A
 /// process that closes a cycle with it finds the process suspended, since it is already marked.
 fn publish(slot: &'static Slot, blocks: bool) -> bool {
-    let at = SIDES.get(slot.index()).and_then(|side| side.lock().held.as_ref().map(|held| held.at));
+    let at = SIDES.get(slot.index()).and_then(|side| side.lock().suspension.as_ref().map(|suspension| suspension.at));
     // A process that is being resumed has nothing to publish.
     let edge = at.and_then(|at| slot.resident().zip(at.resident()));
     edge.is_none_or(|(from, to)| edges::publish_suspension(from, to, blocks))
@@ -190,10 +190,10 @@ fn withdraw(slot: &'static Slot) {
     }
 }
 
-/// Returns whether the mailbox of `at` is still congested: above half of its bound, or its ring is full.
+/// Returns whether the mailbox of `at` is still congested: above half of its bound, or its queue is full.
 fn is_still_congested(at: &'static Slot, bound: u64, state: &MailboxState) -> bool {
-    match &state.ring {
-        Some(ring) => ring.is_full(),
+    match &state.queue {
+        Some(queue) => queue.is_full(),
         None => at.lanes.depth() > bound.div_ceil(2),
     }
 }
@@ -225,7 +225,7 @@ pub(crate) fn wait_at(at: &'static Slot, generation: u64, waiting: RoomWaiter) -
     // It checks its list before it parks. A receiver that waits for control only is left alone: it has taken nothing
     // since it parked its token, and if it had caught up before that, its list is handled here.
     if at.rouse(generation) {
-        relieve(at, true);
+        resume_waiters(at, true);
     }
     true
 }
@@ -236,7 +236,7 @@ pub(crate) fn wait_at(at: &'static Slot, generation: u64, waiting: RoomWaiter) -
 /// slice. And a process that hands out work and is told in the same mailbox what is done handed out a bound of work for
 /// each half of a bound of results: the work grew without end.)
 /// out a bound of work for each half of a bound that it was told of: without end, the work grew.)
-pub(crate) fn relieve(slot: &'static Slot, rests: bool) {
+pub(crate) fn resume_waiters(slot: &'static Slot, rests: bool) {
     let (Some(bound), Some(side)) = (bound_of(slot), SIDES.get(slot.index())) else {
         return slot.note_congested(false);
     };
@@ -265,9 +265,9 @@ pub(crate) fn relieve(slot: &'static Slot, rests: bool) {
 }
 
 /// Returns whether there is room for what the first waiter is expected to send: together with what the processes
-/// resumed before are still expected to send, it must not exceed the bound. Not for a ring, whose room is for one each.
+/// resumed before are still expected to send, it must not exceed the bound. Not for a queue, whose room is for one each.
 fn has_room(at: &'static Slot, bound: u64, state: &MailboxState) -> bool {
-    let Some(first) = state.waiting.front().filter(|_| state.ring.is_none()) else { return false };
+    let Some(first) = state.waiting.front().filter(|_| state.queue.is_none()) else { return false };
     at.lanes.depth() + state.expected + first.sends() <= bound
 }
 
@@ -276,8 +276,8 @@ pub(crate) fn resume(waiting: RoomWaiter) -> bool {
     match waiting {
         RoomWaiter::Room(room) => room.put(()),
         RoomWaiter::Process { slot, generation, number, .. } => match take_suspension(slot, Some(number)) {
-            Some(held) => {
-                release(slot, generation, held);
+            Some(suspension) => {
+                release(slot, generation, suspension);
                 true
             }
             None => false,
@@ -292,8 +292,8 @@ pub(crate) fn end_suspension(slot: &'static Slot, why: ResumeReason) {
 
 /// Ends the suspension with that number, if it still exists.
 fn end_that_suspension(slot: &'static Slot, number: Option<u64>, why: ResumeReason) {
-    let Some(held) = take_suspension(slot, number) else { return };
-    let (at, number) = (held.at, held.number);
+    let Some(suspension) = take_suspension(slot, number) else { return };
+    let (at, number) = (suspension.at, suspension.number);
     // Usually among the first: those that have waited longest.
     if let Some(side) = SIDES.get(at.index()) {
         let mut state = side.lock();
@@ -304,29 +304,33 @@ fn end_that_suspension(slot: &'static Slot, number: Option<u64>, why: ResumeReas
         }
     }
     if why == ResumeReason::ForcedRelease {
-        held.host.forced_releases.add_shared(1);
+        suspension.host.forced_releases.add_shared(1);
         let (pid, mailbox) = (slot.resident().map(display), at.resident().map(display));
-        crate::util::log::warn!(pid, mailbox, "a process was held at a full mailbox for {FORCED_RELEASE_AFTER:?}");
+        crate::util::log::warn!(
+            pid,
+            mailbox,
+            "a process was suspension at a full mailbox for {FORCED_RELEASE_AFTER:?}"
+        );
     }
-    release(slot, slot.last(), held);
+    release(slot, slot.last(), suspension);
 }
 
 /// Takes the suspension of a process, if it has that number.
 fn take_suspension(slot: &'static Slot, number: Option<u64>) -> Option<SuspendedAt> {
     let mut state = SIDES.get(slot.index())?.lock();
-    let is_it = |held: &mut SuspendedAt| number.is_none_or(|number| held.number == number);
-    state.held.take_if(is_it)
+    let is_it = |suspension: &mut SuspendedAt| number.is_none_or(|number| suspension.number == number);
+    state.suspension.take_if(is_it)
 }
 
 /// Completes a resumption after the suspension was taken. In this order: see [`ThreadContext::stay_suspended`].
-fn release(slot: &'static Slot, generation: u64, held: SuspendedAt) {
-    held.host.resumptions.add_shared(1);
-    if let Some(forced_release) = held.forced_release {
-        held.host.forget(forced_release);
+fn release(slot: &'static Slot, generation: u64, suspension: SuspendedAt) {
+    suspension.host.resumptions.add_shared(1);
+    if let Some(forced_release) = suspension.forced_release {
+        suspension.host.forget(forced_release);
     }
     withdraw(slot);
     slot.note_suspended(false);
-    match held.room {
+    match suspension.room {
         Some(room) => {
             room.put(());
         }
@@ -337,7 +341,7 @@ fn release(slot: &'static Slot, generation: u64, held: SuspendedAt) {
 /// Returns the process whose mailbox `slot` is suspended at, if any.
 pub(crate) fn suspended_at(slot: &'static Slot) -> Option<Pid> {
     let side = SIDES.get(slot.index()).filter(|_| slot.is_suspended())?;
-    side.lock().held.as_ref().and_then(|held| held.at.resident())
+    side.lock().suspension.as_ref().and_then(|suspension| suspension.at.resident())
 }
 
 /// Returns whether the process, whose step this thread runs, has been told to end meanwhile.
@@ -351,7 +355,12 @@ fn is_told_to_end(own: &'static Slot) -> bool {
 /// Ends the wait inside the step of a process that has been told to end. Called after that is visible; the step first
 /// marks its process as suspended, then checks whether it has been told, and then waits: one of the two is seen.
 pub(crate) fn let_step_end(slot: &'static Slot) {
-    let number = side_of(slot).lock().held.as_ref().filter(|held| held.room.is_some()).map(|held| held.number);
+    let number = side_of(slot)
+        .lock()
+        .suspension
+        .as_ref()
+        .filter(|suspension| suspension.room.is_some())
+        .map(|suspension| suspension.number);
     if number.is_some() {
         end_that_suspension(slot, number, ResumeReason::Told);
     }

@@ -51,7 +51,7 @@ impl Drop for RoomRequest {
         if self.room.abandon()
             && let Some(slot) = self.at
         {
-            suspend::relieve(slot, false);
+            suspend::resume_waiters(slot, false);
         }
     }
 }

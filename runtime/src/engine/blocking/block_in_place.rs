@@ -18,15 +18,15 @@ use std::ptr;
 
 thread_local! {
     /// The context of this thread while a step of it blocks.
-    static ASIDE: Cell<*const ThreadContext> = const { Cell::new(ptr::null()) };
+    static BLOCKING_CONTEXT: Cell<*const ThreadContext> = const { Cell::new(ptr::null()) };
 }
 
 /// Runs `block`, which waits for another process; inside a process another thread runs the others meanwhile.
 pub(crate) fn while_blocked<R>(block: impl FnOnce() -> R) -> R {
-    let aside = ASIDE.try_with(Cell::get).unwrap_or(ptr::null());
-    // SAFETY: not null only inside `ThreadContext::aside`, which borrows the context.
-    match unsafe { aside.as_ref() } {
-        Some(context) => context.wait_aside(block),
+    let context = BLOCKING_CONTEXT.try_with(Cell::get).unwrap_or(ptr::null());
+    // SAFETY: not null only inside `ThreadContext::run_blocking`, which borrows the context.
+    match unsafe { context.as_ref() } {
+        Some(context) => context.wait_in_blocking(block),
         None => in_step(Need::Process, block),
     }
 }
@@ -71,18 +71,18 @@ pub(crate) fn while_handed_off<R>(block: impl FnOnce() -> R) -> Option<R> {
     with_current(|context| {
         let context = context.filter(|context| context.thread.running().is_some())?;
         if context.pinned_thread.is_some() {
-            return Some(context.alone(block));
+            return Some(context.block_pinned(block));
         }
-        context.hand_off(Need::Room).then(|| context.outside(block, false))
+        context.hand_off(Need::Room).then(|| context.block_handed_off(block, false))
     })
 }
 
 fn in_step<R>(need: Need, block: impl FnOnce() -> R) -> R {
     with_current(|context| match context.filter(|context| context.thread.running().is_some()) {
         None => block(),
-        Some(context) if context.pinned_thread.is_some() => context.alone(block),
-        Some(context) if context.hand_off(need) => context.outside(block, false),
-        Some(context) => context.in_place(block),
+        Some(context) if context.pinned_thread.is_some() => context.block_pinned(block),
+        Some(context) if context.hand_off(need) => context.block_handed_off(block, false),
+        Some(context) => context.block_with_permit(block),
     })
 }
 
@@ -117,14 +117,14 @@ impl ThreadContext {
     pub(crate) fn pass(&self, handed_off: HandedOff, need: Need) -> Passed {
         let host = self.host;
         match handed_off {
-            HandedOff::ToStandby(next) => {
+            HandedOff::ToSpare(next) => {
                 host.leave_behind(self.index, self.thread);
                 host.unpark(next);
                 Passed::Gone
             }
             HandedOff::ToWaiting(next) => {
                 host.unpark(next);
-                self.keep_for_others();
+                self.share_run_next();
                 host.leave_behind(self.index, self.thread);
                 host.announce();
                 Passed::Gone
@@ -136,16 +136,16 @@ impl ThreadContext {
     }
 
     /// handoff:H3, and the return; in async code the thread does not wait for a permit.
-    pub(crate) fn outside<R>(&self, block: impl FnOnce() -> R, is_async: bool) -> R {
-        self.aside(|| {
+    pub(crate) fn block_handed_off<R>(&self, block: impl FnOnce() -> R, is_async: bool) -> R {
+        self.run_blocking(|| {
             let _comes_back = defer(|| self.come_back(is_async));
             block()
         })
     }
 
     /// Blocks the thread of a pinned process, which has no permit.
-    pub(crate) fn alone<R>(&self, block: impl FnOnce() -> R) -> R {
-        self.step_out(|| {
+    pub(crate) fn block_pinned<R>(&self, block: impl FnOnce() -> R) -> R {
+        self.without_context(|| {
             let output = block();
             forget_now();
             output
@@ -153,23 +153,23 @@ impl ThreadContext {
     }
 
     /// Blocks while keeping the permit.
-    pub(crate) fn in_place<R>(&self, block: impl FnOnce() -> R) -> R {
+    pub(crate) fn block_with_permit<R>(&self, block: impl FnOnce() -> R) -> R {
         self.host.blocked_in_place.add_shared(1);
-        self.tell_in_place();
-        self.aside(|| {
+        self.log_in_place();
+        self.run_blocking(|| {
             let _stayed = defer(|| self.host.idle.stay(self.index, false));
             block()
         })
     }
 
     /// Runs blocking code outside of the context.
-    fn aside<R>(&self, block: impl FnOnce() -> R) -> R {
-        self.step_out(|| {
+    fn run_blocking<R>(&self, block: impl FnOnce() -> R) -> R {
+        self.without_context(|| {
             // Threads that blocked earlier wait for processes now.
-            self.host.serve_line();
-            let outer = ASIDE.replace(self);
+            self.host.wake_blocked_steps();
+            let outer = BLOCKING_CONTEXT.replace(self);
             let _back = defer(|| {
-                ASIDE.set(outer);
+                BLOCKING_CONTEXT.set(outer);
                 forget_now();
             });
             block()
@@ -177,7 +177,7 @@ impl ThreadContext {
     }
 
     /// Runs `block`, which waits for another process, from within blocking code.
-    fn wait_aside<R>(&self, block: impl FnOnce() -> R) -> R {
+    fn wait_in_blocking<R>(&self, block: impl FnOnce() -> R) -> R {
         struct Waited<'a>(&'a ThreadContext, bool);
         impl Drop for Waited<'_> {
             fn drop(&mut self) {
@@ -196,15 +196,15 @@ impl ThreadContext {
             self.host.idle.note_waits(self.index, true);
         }
         let _waited = (has_handed_off || !was_in_place).then(|| Waited(self, was_in_place));
-        self.host.serve_line();
+        self.host.wake_blocked_steps();
         block()
     }
 
     /// Logs that, once for each type of process.
-    fn tell_in_place(&self) {
+    fn log_in_place(&self) {
         let names = self.thread.running().and_then(|slot| slot.metadata.names());
         let (process, entry) = names.unwrap_or(("?", "?"));
-        if lock(&self.host.in_place_told).insert(process) {
+        if lock(&self.host.in_place_logged).insert(process) {
             let bound = self.host.config.blocking_threads;
             crate::util::log::warn!(
                 pid = self.pid().map(tracing::field::display),
@@ -246,7 +246,7 @@ impl ThreadContext {
                 self.take_up(permit);
                 self.see_to_watch();
                 displaced.into_iter().for_each(|displaced| host.unpark(displaced));
-                host.serve_line();
+                host.wake_blocked_steps();
             }
             Resumption::Detached | Resumption::Waits(_) => self.thread.call(LOST),
         }
@@ -279,8 +279,8 @@ impl Scheduler {
 
     /// Wakes queued async steps that may block now, since a thread may have become available. Not for a thread in its
     /// context.
-    pub(crate) fn serve_line(&self) {
-        for waker in self.idle.serve_line() {
+    pub(crate) fn wake_blocked_steps(&self) {
+        for waker in self.idle.reserve_threads() {
             // A waker may be foreign code.
             if let Err(panic) = contain(Site::BlockedWaker, || waker.wake()) {
                 crate::util::log::error!(%panic, "the waker of something that blocks panicked");
@@ -298,7 +298,7 @@ impl Scheduler {
         let next = loop {
             let is_in_step = || thread.running().is_some() || thread.is_visiting();
             match self.idle.take_over(number, is_in_step) {
-                HandedOff::ToStandby(next) | HandedOff::ToWaiting(next) => break next,
+                HandedOff::ToSpare(next) | HandedOff::ToWaiting(next) => break next,
                 HandedOff::HadNone | HandedOff::Stays => return false,
                 HandedOff::Grow if self.try_to_grow(Need::Blocking) == Passed::Stays => return false,
                 HandedOff::Grow => {}

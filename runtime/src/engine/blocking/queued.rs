@@ -24,15 +24,15 @@ pub(crate) enum BlockOutcome<F, R> {
 /// A place in the queue for a thread, given up on drop.
 pub(crate) struct QueuedPlace {
     host: &'static Scheduler,
-    ticket: WaiterId,
+    waiter: WaiterId,
 }
 
 impl Drop for QueuedPlace {
     fn drop(&mut self) {
-        let (was_promised, waker) = self.host.idle.leave_line(self.ticket);
+        let (was_reserved, waker) = self.host.idle.leave_queue(self.waiter);
         drop(waker);
-        if was_promised {
-            self.host.serve_line();
+        if was_reserved {
+            self.host.wake_blocked_steps();
         }
     }
 }
@@ -45,13 +45,13 @@ pub(crate) fn block_async<F: FnOnce() -> R, R>(
 ) -> BlockOutcome<F, R> {
     with_current(|context| match context.filter(|context| context.thread.running().is_some()) {
         None => BlockOutcome::Ran(block(), true),
-        Some(context) if context.pinned_thread.is_some() => BlockOutcome::Ran(context.alone(block), true),
-        Some(context) => match context.hand_off_or_line_up(place, waker) {
+        Some(context) if context.pinned_thread.is_some() => BlockOutcome::Ran(context.block_pinned(block), true),
+        Some(context) => match context.hand_off_or_queue(place, waker) {
             Ok(true) => {
-                let output = context.outside(block, true);
+                let output = context.block_handed_off(block, true);
                 BlockOutcome::Ran(output, context.thread.attention() & LOST == 0)
             }
-            Ok(false) => BlockOutcome::Ran(context.in_place(block), true),
+            Ok(false) => BlockOutcome::Ran(context.block_with_permit(block), true),
             Err(place) => BlockOutcome::Waits(block, place),
         },
     })
@@ -60,30 +60,30 @@ pub(crate) fn block_async<F: FnOnce() -> R, R>(
 impl ThreadContext {
     /// handoff:H1 and handoff:H2 in async code. Returns whether another thread has the permit; if the step would have
     /// to keep it, queues instead.
-    fn hand_off_or_line_up(&self, place: Option<QueuedPlace>, waker: &Waker) -> Result<bool, QueuedPlace> {
+    fn hand_off_or_queue(&self, place: Option<QueuedPlace>, waker: &Waker) -> Result<bool, QueuedPlace> {
         let host = self.host;
         let place = place.filter(|place| ptr::eq(place.host, host));
         let mut grown = false;
         loop {
             // Cloned and dropped outside the lock: that may run foreign code.
-            let ticket = place.as_ref().map(|place| place.ticket);
+            let waiter = place.as_ref().map(|place| place.waiter);
             let (handed_off, _waker) = match grown {
                 true => (Ok(host.idle.hand_off(self.index, Need::Blocking, true)), None),
-                false => host.idle.hand_off_or_line_up(self.index, ticket, waker.clone()),
+                false => host.idle.hand_off_or_queue(self.index, waiter, waker.clone()),
             };
             let handed_off = match handed_off {
                 Ok(handed_off) => handed_off,
-                Err(ticket) => {
+                Err(waiter) => {
                     // There may be no other thread to become available.
-                    self.step_out(|| host.serve_line());
-                    return Err(place.unwrap_or(QueuedPlace { host, ticket }));
+                    self.without_context(|| host.wake_blocked_steps());
+                    return Err(place.unwrap_or(QueuedPlace { host, waiter }));
                 }
             };
-            let need = ticket.map_or(Need::Blocking, Need::Promised);
+            let need = waiter.map_or(Need::Blocking, Need::Reserved);
             match self.pass(handed_off, need) {
                 passed @ (Passed::Gone | Passed::Stays) => {
                     // A thread that this wakes must not run here.
-                    self.step_out(|| drop(place));
+                    self.without_context(|| drop(place));
                     return Ok(passed == Passed::Gone);
                 }
                 passed => grown = passed == Passed::Grown,

@@ -47,9 +47,9 @@ pub(crate) struct ThreadContext {
     pub(crate) streak: Cell<u32>,
     pub(crate) random: RefCell<Random>,
     /// When this thread last saw a process with a deficit.
-    pub(crate) debtor_seen: Cell<Moment>,
+    pub(crate) deficit_seen: Cell<Moment>,
     /// When a process last used up its time slice here.
-    pub(crate) turn_used: Cell<Moment>,
+    pub(crate) slice_used: Cell<Moment>,
 }
 
 thread_local! {
@@ -60,7 +60,7 @@ thread_local! {
 #[inline]
 pub(crate) fn with_current<R>(body: impl FnOnce(Option<&ThreadContext>) -> R) -> R {
     let current = CURRENT.try_with(Cell::get).unwrap_or(ptr::null());
-    // SAFETY: not null only inside `ThreadContext::enter` and outside of `ThreadContext::step_out`, during which the
+    // SAFETY: not null only inside `ThreadContext::enter` and outside of `ThreadContext::without_context`, during which the
     // context is borrowed and this thread is its only user.
     body(unsafe { current.as_ref() })
 }
@@ -92,8 +92,8 @@ impl ThreadContext {
             deque,
             fair: Cell::new(0),
             visits: Cell::new(0),
-            debtor_seen: Cell::new(Moment::about_now()),
-            turn_used: Cell::new(Moment::about_now()),
+            deficit_seen: Cell::new(Moment::about_now()),
+            slice_used: Cell::new(Moment::about_now()),
             streak: Cell::new(0),
             random: RefCell::new(Random::new(host.seed(), index as u64)),
         }
@@ -113,7 +113,7 @@ impl ThreadContext {
     }
 
     /// Calls `body` without the context: its actions count as done from outside.
-    pub(crate) fn step_out<R>(&self, body: impl FnOnce() -> R) -> R {
+    pub(crate) fn without_context<R>(&self, body: impl FnOnce() -> R) -> R {
         let context = CURRENT.replace(ptr::null());
         let _return = defer(|| CURRENT.set(context));
         body()

@@ -30,8 +30,8 @@ pub(crate) fn runs(slot: &'static Slot, generation: u64) -> bool {
 }
 
 /// Returns whether the current time slice has used its budget.
-pub(crate) fn is_turn_over() -> bool {
-    with_current(|context| context.is_some_and(|context| context.thread.turn.is_over(node_pool::spent())))
+pub(crate) fn is_slice_over() -> bool {
+    with_current(|context| context.is_some_and(|context| context.thread.slice.is_over(node_pool::spent())))
 }
 
 fn own() -> Option<(&'static Slot, Pid)> {

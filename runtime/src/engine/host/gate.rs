@@ -15,7 +15,7 @@
 //!
 //! A snapshot of the number inside, while they come and go, must not exceed the truth: one that enters after the sum of
 //! those that left, and leaves before the sum of those that entered, is counted by the second alone. So
-//! [`Gate::survey`] adds up in the opposite order, and repeats until two snapshots agree.
+//! [`Gate::snapshot`] adds up in the opposite order, and repeats until two snapshots agree.
 //!
 //! Two threads may count in one tally: one that has a permit, and one that had it and is still in its step (`handoff`).
 //! So counting is an atomic addition, which costs no more than the fence that a plain store would need.
@@ -130,12 +130,12 @@ impl Gate {
     /// Tallies only grow. If two readings give the same sums, no tally has changed between its places in them, and all
     /// had these values between the two readings. A single reading reads who entered first: all of those had entered
     /// when it reads who left, so the difference is no more than the number inside at that moment.
-    pub(crate) fn survey(&self) -> (u64, u64) {
-        let ((entered, left), before) = (self.survey_all(), self.before.load(Ordering::SeqCst));
+    pub(crate) fn snapshot(&self) -> (u64, u64) {
+        let ((entered, left), before) = (self.snapshot_all(), self.before.load(Ordering::SeqCst));
         (entered.saturating_sub(before), left.saturating_sub(before))
     }
 
-    fn survey_all(&self) -> (u64, u64) {
+    fn snapshot_all(&self) -> (u64, u64) {
         let mut last = self.look();
         let mut most = last;
         for _ in 1..LOOKS {

@@ -101,7 +101,7 @@ pub(crate) struct Scheduler {
     /// Whether its processes run within a reactor.
     pub(crate) has_reactor: bool,
     pub(crate) has_driver: bool,
-    home: OnceLock<&'static SlotOwner>,
+    slot_owner: OnceLock<&'static SlotOwner>,
     /// The record that users' handles refer to, set by its builder.
     pub(crate) handle: OnceLock<&'static (dyn Any + Send + Sync)>,
     /// FIFO for all permits: processes woken from outside for the first time, and those that have used their budget.
@@ -156,7 +156,7 @@ pub(crate) struct Scheduler {
     /// How often a step blocked its permit because the limit of threads was reached, and the process types for which
     /// that was logged.
     pub(crate) blocked_in_place: Counter,
-    pub(crate) in_place_told: Mutex<BTreeSet<&'static str>>,
+    pub(crate) in_place_logged: Mutex<BTreeSet<&'static str>>,
     /// How often a thread was started beyond the limit, because a process waited for another one and no permit was
     /// left.
     pub(crate) threads_beyond_limit: Counter,
@@ -174,7 +174,7 @@ impl Scheduler {
             has_reactor: user.reactor.is_some(),
             has_driver: user.driver().is_some(),
             user: RwLock::new(Some(Arc::new(user))),
-            home: OnceLock::new(),
+            slot_owner: OnceLock::new(),
             handle: OnceLock::new(),
             global: SegQueue::new(),
             permits: (0..count).map(|_| CachePadded::new(Permit::new())).collect(),
@@ -211,12 +211,12 @@ impl Scheduler {
             running: Mutex::default(),
             launched: Mutex::new(0),
             blocked_in_place: Counter::default(),
-            in_place_told: Mutex::default(),
+            in_place_logged: Mutex::default(),
             threads_beyond_limit: Counter::default(),
             config,
         }));
-        let home = SlotOwner::new(host, host.config.node, number);
-        let _first = host.home.set(Box::leak(Box::new(home)));
+        let slot_owner = SlotOwner::new(host, host.config.node, number);
+        let _first = host.slot_owner.set(Box::leak(Box::new(slot_owner)));
         host.clock().drive(host);
         host
     }
@@ -242,8 +242,8 @@ impl Scheduler {
         unsafe { self.clock_override.load(Ordering::Acquire).as_ref() }
     }
 
-    pub(crate) fn home(&self) -> &'static SlotOwner {
-        self.home.get().unwrap_or_else(|| unreachable!("set when the host was made"))
+    pub(crate) fn slot_owner(&self) -> &'static SlotOwner {
+        self.slot_owner.get().unwrap_or_else(|| unreachable!("set when the host was made"))
     }
 
     /// sleep:P2 to sleep:P5, after work was pushed; and shutdown:L3, after the fence of sleep:P2.
@@ -340,7 +340,7 @@ impl Scheduler {
     /// permit, and by all that search. Called while no thread can park: so it is in a queue again before its thread
     /// can, or the host would seem to be idle.
     pub(crate) fn move_run_next(&'static self, thread: &Worker, holder: usize) -> bool {
-        let moved = self.idle.while_none_lies_down(holder, |permit| match thread.take_run_next() {
+        let moved = self.idle.while_none_falls_asleep(holder, |permit| match thread.take_run_next() {
             Some(token) => {
                 permit.map_or(&self.global, |permit| &self.permits[permit].inject).push(token);
                 true
@@ -451,10 +451,10 @@ impl Scheduler {
 
     /// Returns the slots of the live processes of this host.
     pub(crate) fn slots(&'static self) -> impl Iterator<Item = &'static Slot> {
-        let home = self.home();
+        let slot_owner = self.slot_owner();
         crate::slots::TABLE
             .slots()
-            .filter(move |slot| slot.living().is_some() && slot.home().is_some_and(|other| other.is_beside(home)))
+            .filter(move |slot| slot.living().is_some() && slot.home().is_some_and(|other| other.is_beside(slot_owner)))
     }
 
     pub(crate) fn is_stopped(&self) -> bool {

@@ -112,9 +112,9 @@ impl Scheduler {
         self.clock_override.store(address_of(clock.told()), Ordering::Release);
         *lock(&self.clock) = clock;
         self.names.renumber(number);
-        self.home().renumber(self.config.node, number);
+        self.slot_owner().renumber(self.config.node, number);
         for pinned_thread in self.pinned_threads.all() {
-            pinned_thread.home().renumber(self.config.node, number);
+            pinned_thread.slot_owner().renumber(self.config.node, number);
             pinned_thread.thread.renew();
         }
         self.threads.first(usize::MAX).for_each(|(_, worker)| worker.renew());
@@ -122,7 +122,7 @@ impl Scheduler {
         self.timers.clear();
         self.generators.store(0, Ordering::Relaxed);
         lock(&self.labels).clear();
-        lock(&self.in_place_told).clear();
+        lock(&self.in_place_logged).clear();
         *lock(&self.launched) = 0;
         *lock(&self.watchdog.thread) = None;
         let Self { dead_ended, dead_unhandled, dead_overflow, dead_expired, dead_withdrawn, .. } = self;

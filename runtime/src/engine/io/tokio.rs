@@ -83,10 +83,10 @@ struct Own {
 struct TokioShared {
     /// Locked by the thread that drives it. `None` when it has ended.
     core: Mutex<Option<Core>>,
-    turn: Arc<BlockOn>,
+    block_on: Arc<BlockOn>,
     /// How often it has been driven.
-    turns: AtomicU64,
-    /// The value of `turns` at the last call of `tend`.
+    driven: AtomicU64,
+    /// The value of `driven` at the last call of `tend`.
     tended: AtomicU64,
     wish: Mutex<FallbackRequest>,
     wished: Condvar,
@@ -137,24 +137,24 @@ impl BlockOn {
 
 impl Own {
     fn start(name: &str) -> io::Result<Self> {
-        let turn = Arc::new(BlockOn::default());
+        let block_on = Arc::new(BlockOn::default());
         // Weak: the waker in the turn holds Tokio's runtime, and with it this callback. A cycle would keep the reactor
         // and its file descriptors for ever. Driving threads hold the turn meanwhile, so no wait is missed.
-        let waited = Arc::downgrade(&turn);
+        let waited = Arc::downgrade(&block_on);
         let runtime = Builder::new_current_thread()
             .enable_all()
             .thread_name(format!("{name}-blocking").replace('\0', " "))
             .on_thread_unpark(move || {
-                if let Some(turn) = waited.upgrade() {
-                    turn.waited();
+                if let Some(block_on) = waited.upgrade() {
+                    block_on.waited();
                 }
             })
             .build()?;
         let handle = runtime.handle().clone();
         let shared = Arc::new(TokioShared {
             core: Mutex::new(Some(Core { runtime, timer: None })),
-            turn,
-            turns: AtomicU64::new(0),
+            block_on,
+            driven: AtomicU64::new(0),
             tended: AtomicU64::new(0),
             wish: Mutex::new(FallbackRequest::Drive),
             wished: Condvar::new(),
@@ -218,10 +218,10 @@ impl Driver for Own {
         let Some(mut core) = shared.take_core() else { return false };
         let Some(Core { runtime, timer }) = &mut *core else { return false };
         let until = patience.and_then(|patience| instant_now().checked_add(patience));
-        shared.turn.has_waited.store(false, Ordering::Relaxed);
+        shared.block_on.has_waited.store(false, Ordering::Relaxed);
         runtime.block_on(poll_fn(|context| {
-            shared.turn.keep(context.waker());
-            if shared.turn.has_waited.load(Ordering::Relaxed) || is_called(context.waker()) {
+            shared.block_on.keep(context.waker());
+            if shared.block_on.has_waited.load(Ordering::Relaxed) || is_called(context.waker()) {
                 return Poll::Ready(());
             }
             match until {
@@ -241,8 +241,8 @@ impl Driver for Own {
     }
 
     fn tend(&self) {
-        let turns = self.shared.turns.load(Ordering::Relaxed);
-        if self.shared.tended.swap(turns, Ordering::Relaxed) == turns && self.shared.is_free() {
+        let driven = self.shared.driven.load(Ordering::Relaxed);
+        if self.shared.tended.swap(driven, Ordering::Relaxed) == driven && self.shared.is_free() {
             self.shared.wish(FallbackRequest::Drive);
         }
     }
@@ -273,12 +273,12 @@ impl TokioShared {
                 let mut wish = lock(&self.wish);
                 if *wish == FallbackRequest::Drive {
                     *wish = FallbackRequest::Rest;
-                    self.turn.wake();
+                    self.block_on.wake();
                 }
                 return None;
             }
         };
-        self.turns.fetch_add(1, Ordering::Relaxed);
+        self.driven.fetch_add(1, Ordering::Relaxed);
         Some(core)
     }
 
@@ -294,7 +294,7 @@ impl TokioShared {
             *wish = new;
         }
         drop(wish);
-        self.turn.wake();
+        self.block_on.wake();
         self.wished.notify_all();
     }
 
@@ -318,7 +318,7 @@ impl TokioShared {
             }
             if let Some(core) = &mut *core {
                 core.runtime.block_on(poll_fn(|context| {
-                    self.turn.keep(context.waker());
+                    self.block_on.keep(context.waker());
                     if *lock(&self.wish) == FallbackRequest::Drive { Poll::Pending } else { Poll::Ready(()) }
                 }));
             }

@@ -181,7 +181,7 @@ impl ExitingProcess {
         }
         loop {
             empty(&mut token, &mut self.cold_state, self.pid, &self.reason);
-            let_go(&token, &self.reason);
+            release_mailbox(&token, &self.reason);
             match token.park_vacant() {
                 // A sender that saw the process alive is not done, or has just pushed.
                 Some(again) => token = again,
@@ -229,8 +229,8 @@ impl ExitingProcess {
     }
 }
 
-/// Resumes processes suspended at one that has ended, and drops the contents of its ring.
-pub(crate) fn let_go(token: &Token, reason: &ExitReason) {
+/// Resumes processes suspended at one that has ended, and drops the contents of its queue.
+pub(crate) fn release_mailbox(token: &Token, reason: &ExitReason) {
     if token.slot().has_mailbox_state() {
         for envelope in crate::engine::backpressure::entry_points::ended(token.slot()) {
             token.dead_letter(envelope, DeadLetterReason::Ended, reason);
@@ -272,33 +272,36 @@ pub(crate) fn close(mut body: Body, reason: &ExitReason) -> Option<ExitReason> {
 fn hand_on(token: &mut Token, guardian: &dyn Guardian, pid: Pid, reason: &ExitReason) {
     guardian.ending();
     // Waiting senders are resumed first: they are among those that are waited for next.
-    let ring = if token.slot().has_mailbox_state() {
+    let queue = if token.slot().has_mailbox_state() {
         crate::engine::backpressure::entry_points::ended(token.slot())
     } else {
         Vec::new()
     };
-    let mut ring = ring.into_iter();
+    let mut queue = queue.into_iter();
     guardian.quiesce();
     loop {
         match token.lanes().pop_data() {
-            // A message in the ring is ordered by its ticket; messages handed over by the predecessor have none, and
+            // A message in the queue is ordered by its ticket; messages handed over by the predecessor have none, and
             // came first.
-            Some(Envelope { kind: NodeKind::Ticket, .. }) => {
-                ring.next().into_iter().for_each(|envelope| bequeath(token, guardian, pid, envelope, reason));
+            Some(Envelope { kind: NodeKind::Placeholder, .. }) => {
+                queue
+                    .next()
+                    .into_iter()
+                    .for_each(|envelope| transfer_unhandled(token, guardian, pid, envelope, reason));
             }
-            Some(envelope) => bequeath(token, guardian, pid, envelope, reason),
+            Some(envelope) => transfer_unhandled(token, guardian, pid, envelope, reason),
             None if token.lanes().is_data_empty() => break,
             // The sender of the next envelope was preempted before it linked its node.
             None => yield_now(),
         }
     }
-    for envelope in ring {
-        bequeath(token, guardian, pid, envelope, reason);
+    for envelope in queue {
+        transfer_unhandled(token, guardian, pid, envelope, reason);
     }
 }
 
 /// Hands one envelope to the guardian; what is not a message, and what the guardian refuses, is disposed of.
-fn bequeath(token: &Token, guardian: &dyn Guardian, pid: Pid, envelope: Envelope, reason: &ExitReason) {
+fn transfer_unhandled(token: &Token, guardian: &dyn Guardian, pid: Pid, envelope: Envelope, reason: &ExitReason) {
     let Envelope { kind, generation, word, payload } = envelope;
     let payload = match payload {
         Some(payload) if kind == NodeKind::Message && generation == pid.generation() => payload,
@@ -362,7 +365,7 @@ fn hear(slot: &'static Slot, pid: Pid, cold_state: &mut ColdState, bond: SentLin
 }
 
 /// Disposes of the mailbox of a process that did not start.
-pub(crate) fn empty_unborn(token: &mut Token, reason: &ExitReason) {
+pub(crate) fn empty_unstarted(token: &mut Token, reason: &ExitReason) {
     while let Some(envelope) = token.lanes().pop_data() {
         token.dead_letter(envelope, DeadLetterReason::Ended, reason);
     }

@@ -114,7 +114,7 @@ pub(crate) enum First {
 /// A process to be spawned, independent of where it runs. Either `close` or `into_body` is called last.
 pub(crate) trait Spawnable {
     /// Returns the owner of its slot. Called after everything known beforehand has accepted it.
-    fn home(&mut self) -> &'static SlotOwner;
+    fn slot_owner(&mut self) -> &'static SlotOwner;
     /// Runs its start, and asks whether it traps exits. (The error is boxed, one word: returning a wider result stalls
     /// on the cache at each call.)
     fn start(&mut self, env: &Environment) -> Result<First, Box<SpawnError>>;
@@ -154,8 +154,8 @@ where
     F: FnOnce(&mut P, &mut InitContext<'_>) -> Result<First, InitError>,
 {
     #[inline]
-    fn home(&mut self) -> &'static SlotOwner {
-        self.host.home()
+    fn slot_owner(&mut self) -> &'static SlotOwner {
+        self.host.slot_owner()
     }
 
     #[inline]
@@ -198,25 +198,25 @@ impl Scheduler {
     #[inline]
     pub(crate) fn spawn<P: Process + Send>(
         &'static self,
-        birth: &mut PendingSpawn,
+        pending: &mut PendingSpawn,
         process: P,
         start: impl FnOnce(&mut P, &mut InitContext<'_>) -> Result<First, InitError>,
     ) -> Result<Pid, SpawnError> {
-        self.start_process(birth, OnAnyWorker { host: self, process, start: Some(start), traps: false })
+        self.start_process(pending, OnAnyWorker { host: self, process, start: Some(start), traps: false })
     }
 
-    /// Spawns a process, consuming parts of `birth`.
+    /// Spawns a process, consuming parts of `pending`.
     #[inline]
     pub(crate) fn start_process<N: Spawnable>(
         &'static self,
-        birth: &mut PendingSpawn,
+        pending: &mut PendingSpawn,
         mut spawned: N,
     ) -> Result<Pid, SpawnError> {
         let Starting { depth, process: starting } = STARTING.get();
         if depth >= DEPTH {
             return Err(SpawnError::Depth { depth });
         }
-        let (bound, mailbox) = match &birth.options {
+        let (bound, mailbox) = match &pending.options {
             None => (SpawnerTie::default(), self.config.own_mailbox()),
             Some(options) => (options.bound()?, options.mailbox()?.or(self.config.own_mailbox())),
         };
@@ -229,25 +229,25 @@ impl Scheduler {
         };
         let parent = starting.map(|(_, pid)| pid).or_else(current_pid);
         node_pool::spend(COST);
-        self.write_metadata(&mut token, birth, parent);
-        let pid = token.open(spawned.home());
+        self.write_metadata(&mut token, pending, parent);
+        let pid = token.open(spawned.slot_owner());
         if let Some(mailbox) = mailbox {
             crate::engine::backpressure::entry_points::limit(token.slot(), pid.generation(), mailbox);
         }
-        if let Some(Options { guardian, told_to_stop, .. }) = birth.options.as_deref() {
+        if let Some(Options { guardian, told_to_stop, .. }) = pending.options.as_deref() {
             // Before the gate: the thread that closes it does not tell supervised processes.
             token.describe(guardian.is_some(), *told_to_stop);
         }
         // First into the table, then through the gate: a thread that closes the gate and then visits all processes, to
         // tell them, finds each one that was let in. (The fences of the gate order the two.)
-        if !self.enter(birth.life, self.lane()) {
+        if !self.enter(pending.life, self.lane()) {
             token.close();
             TABLE.take_back(token);
             self.give_place_back();
             return Err(SpawnError::Shutdown);
         }
-        let name = birth.options.as_ref().and_then(|options| options.name.as_ref());
-        let values = with_inherited(birth.options.as_ref().map(|options| &options.values));
+        let name = pending.options.as_ref().and_then(|options| options.name.as_ref());
+        let values = with_inherited(pending.options.as_ref().map(|options| &options.values));
         let env = Environment { host: self, pid, parent, values, depth: depth + 1 };
         let inside = Inside::enter(&env);
         let begun = self.admit(&token, pid, name).map_err(Box::new).and_then(|()| {
@@ -262,12 +262,12 @@ impl Scheduler {
         let first = match begun {
             Ok(first) => first,
             Err(error) => {
-                self.bury_unborn(token, pid, |reason| spawned.close(reason), &error);
+                self.undo_start(token, pid, |reason| spawned.close(reason), &error);
                 return Err(*error);
             }
         };
         drop(inside);
-        self.keep_cold_state(&mut token, pid, birth, env.values);
+        self.keep_cold_state(&mut token, pid, pending, env.values);
         if spawned.traps_exits() {
             token.make_cold_state().links().trap(true);
         }
@@ -283,12 +283,12 @@ impl Scheduler {
         Ok(pid)
     }
 
-    fn write_metadata(&self, token: &mut Token, birth: &PendingSpawn, parent: Option<Pid>) {
+    fn write_metadata(&self, token: &mut Token, pending: &PendingSpawn, parent: Option<Pid>) {
         let slot = token.slot();
         let metadata = &slot.metadata;
-        metadata.kind.store(ptr::from_ref(birth.kind).cast_mut(), Ordering::Release);
-        metadata.entry.store(ptr::from_ref(birth.entry).cast_mut(), Ordering::Release);
-        metadata.place.store(ptr::from_ref(birth.place).cast_mut(), Ordering::Release);
+        metadata.kind.store(ptr::from_ref(pending.kind).cast_mut(), Ordering::Release);
+        metadata.entry.store(ptr::from_ref(pending.entry).cast_mut(), Ordering::Release);
+        metadata.place.store(ptr::from_ref(pending.place).cast_mut(), Ordering::Release);
         metadata.set_parent(parent);
         metadata.outstanding.store(0, Ordering::Relaxed);
         // No permit has run it: the first wake from outside goes to the global queue.
@@ -310,8 +310,8 @@ impl Scheduler {
     }
 
     #[inline]
-    fn keep_cold_state(&self, token: &mut Token, pid: Pid, birth: &mut PendingSpawn, values: Option<Values>) {
-        let (options, result) = (birth.options.take(), birth.result.take());
+    fn keep_cold_state(&self, token: &mut Token, pid: Pid, pending: &mut PendingSpawn, values: Option<Values>) {
+        let (options, result) = (pending.options.take(), pending.result.take());
         let (label, guardian) = options.map_or((None, None), |options| (options.label, options.guardian));
         if label.is_none() && values.is_none() && result.is_none() && guardian.is_none() {
             return;
@@ -331,7 +331,7 @@ impl Scheduler {
     }
 
     /// Undoes everything for a process that does not start.
-    fn bury_unborn(
+    fn undo_start(
         &'static self,
         mut token: Token,
         pid: Pid,
@@ -344,8 +344,8 @@ impl Scheduler {
             crate::util::log::error!(%panic, "the close of a process that did not start panicked");
         }
         REGISTRATIONS.end(pid, &reason);
-        crate::engine::lifecycle::exit::empty_unborn(&mut token, &reason);
-        crate::engine::lifecycle::exit::let_go(&token, &reason);
+        crate::engine::lifecycle::exit::empty_unstarted(&mut token, &reason);
+        crate::engine::lifecycle::exit::release_mailbox(&token, &reason);
         if let Some(links) = token.take_cold_state().and_then(|cold_state| cold_state.links) {
             crate::engine::lifecycle::exit::tell_bound(token.slot(), pid, *links, &reason);
         }

@@ -13,16 +13,16 @@ pub(crate) struct WaiterId(u64);
 /// The queue of blocking async steps.
 #[derive(Debug, Default)]
 pub(crate) struct BlockingQueue {
-    tickets: u64,
+    last_id: u64,
     waiting: VecDeque<(WaiterId, Waker)>,
-    promised: Vec<WaiterId>,
+    reserved: Vec<WaiterId>,
 }
 
 /// The state of a place in the queue.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Reservation {
     /// A thread is reserved for it.
-    Promised,
+    Reserved,
     /// It waits, and its waker is stored.
     Waits,
     /// It is no longer in the queue.
@@ -32,26 +32,26 @@ pub(crate) enum Reservation {
 impl BlockingQueue {
     /// Appends a place.
     pub(crate) fn join(&mut self, waker: Waker) -> WaiterId {
-        self.tickets += 1;
-        let ticket = WaiterId(self.tickets);
-        self.waiting.push_back((ticket, waker));
-        ticket
+        self.last_id += 1;
+        let waiter = WaiterId(self.last_id);
+        self.waiting.push_back((waiter, waker));
+        waiter
     }
 
     /// Returns the state of a place; if it waits, `waker` is stored and the previous one returned in its place.
-    pub(crate) fn ask(&mut self, ticket: WaiterId, waker: &mut Waker) -> Reservation {
-        if self.promised.contains(&ticket) {
-            return Reservation::Promised;
+    pub(crate) fn ask(&mut self, waiter: WaiterId, waker: &mut Waker) -> Reservation {
+        if self.reserved.contains(&waiter) {
+            return Reservation::Reserved;
         }
-        let Some((_, kept)) = self.waiting.iter_mut().find(|(other, _)| *other == ticket) else {
+        let Some((_, kept)) = self.waiting.iter_mut().find(|(other, _)| *other == waiter) else {
             return Reservation::Nothing;
         };
         std::mem::swap(kept, waker);
         Reservation::Waits
     }
 
-    pub(crate) fn promised(&self) -> usize {
-        self.promised.len()
+    pub(crate) fn reserved(&self) -> usize {
+        self.reserved.len()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -59,20 +59,20 @@ impl BlockingQueue {
     }
 
     /// Reserves a thread for the first place, whose waker is returned.
-    pub(crate) fn promise(&mut self) -> Option<Waker> {
-        let (ticket, waker) = self.waiting.pop_front()?;
-        self.promised.push(ticket);
+    pub(crate) fn reserve_first(&mut self) -> Option<Waker> {
+        let (waiter, waker) = self.waiting.pop_front()?;
+        self.reserved.push(waiter);
         Some(waker)
     }
 
     /// Removes a place that was used or given up. Returns whether it had a reservation, and its waker, no longer
     /// needed.
-    pub(crate) fn leave(&mut self, ticket: WaiterId) -> (bool, Option<Waker>) {
-        if let Some(place) = self.promised.iter().position(|other| *other == ticket) {
-            self.promised.swap_remove(place);
+    pub(crate) fn leave(&mut self, waiter: WaiterId) -> (bool, Option<Waker>) {
+        if let Some(place) = self.reserved.iter().position(|other| *other == waiter) {
+            self.reserved.swap_remove(place);
             return (true, None);
         }
-        let place = self.waiting.iter().position(|(other, _)| *other == ticket);
+        let place = self.waiting.iter().position(|(other, _)| *other == waiter);
         (false, place.and_then(|place| self.waiting.remove(place)).map(|(_, waker)| waker))
     }
 }
@@ -87,11 +87,11 @@ mod tests {
         let tickets: Vec<WaiterId> = (0..4).map(|_| line.join(Waker::noop().clone())).collect();
         let worth = |line: &mut BlockingQueue, of: usize| line.ask(tickets[of], &mut Waker::noop().clone());
         assert!(!line.leave(tickets[1]).0);
-        assert!(line.promise().is_some() && line.promise().is_some());
-        assert_eq!((line.promised(), line.len()), (2, 1));
-        assert_eq!((worth(&mut line, 0), worth(&mut line, 1)), (Reservation::Promised, Reservation::Nothing));
-        assert_eq!((worth(&mut line, 2), worth(&mut line, 3)), (Reservation::Promised, Reservation::Waits));
+        assert!(line.reserve_first().is_some() && line.reserve_first().is_some());
+        assert_eq!((line.reserved(), line.len()), (2, 1));
+        assert_eq!((worth(&mut line, 0), worth(&mut line, 1)), (Reservation::Reserved, Reservation::Nothing));
+        assert_eq!((worth(&mut line, 2), worth(&mut line, 3)), (Reservation::Reserved, Reservation::Waits));
         assert!(line.leave(tickets[0]).0 && !line.leave(tickets[0]).0);
-        assert_eq!((line.promised(), line.len()), (1, 1));
+        assert_eq!((line.reserved(), line.len()), (1, 1));
     }
 }

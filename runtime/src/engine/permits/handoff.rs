@@ -80,7 +80,7 @@ use std::task::Waker;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum HandedOff {
     /// A spare thread has it, and counts as searching: wake it.
-    ToStandby(usize),
+    ToSpare(usize),
     /// A thread that waited has it: wake it.
     ToWaiting(usize),
     /// The thread had no permit.
@@ -108,7 +108,7 @@ pub(crate) enum Attended {
     /// Continue.
     GoesOn,
     /// Become spare; if a waiting thread got its permit, wake it.
-    StandsBy(Option<usize>),
+    Spare(Option<usize>),
 }
 
 /// The state of a resting thread.
@@ -140,25 +140,25 @@ impl Idle {
 
     /// H1 in async code: like [`hand_off`](Self::hand_off), but a step that would keep its permit gets a place in the
     /// queue, and `waker` is woken when there is a thread. Returns the waker that is not needed.
-    pub(crate) fn hand_off_or_line_up(
+    pub(crate) fn hand_off_or_queue(
         &self,
         from: usize,
-        ticket: Option<WaiterId>,
+        waiter: Option<WaiterId>,
         mut waker: Waker,
     ) -> (Result<HandedOff, WaiterId>, Option<Waker>) {
         let mut sleepers = lock(&self.sleepers);
-        let need = match ticket.map(|ticket| (ticket, sleepers.permits.line.ask(ticket, &mut waker))) {
+        let need = match waiter.map(|waiter| (waiter, sleepers.permits.blocking_queue.ask(waiter, &mut waker))) {
             None | Some((_, Reservation::Nothing)) => Need::Blocking,
-            Some((ticket, Reservation::Promised)) => Need::Promised(ticket),
-            Some((ticket, Reservation::Waits)) => return (Err(ticket), Some(waker)),
+            Some((waiter, Reservation::Reserved)) => Need::Reserved(waiter),
+            Some((waiter, Reservation::Waits)) => return (Err(waiter), Some(waker)),
         };
         let handed_off = self.give_away(&mut sleepers, from, (need, false), At::Blocked);
         sleepers.permits.note_waits(from, false);
         match handed_off {
             HandedOff::Stays => {
-                let ticket = sleepers.permits.line.join(waker);
-                self.count_line(&sleepers);
-                (Err(ticket), None)
+                let waiter = sleepers.permits.blocking_queue.join(waker);
+                self.note_queued_steps(&sleepers);
+                (Err(waiter), None)
             }
             HandedOff::HadNone => {
                 sleepers.permits.go_without(from, true);
@@ -169,27 +169,27 @@ impl Idle {
     }
 
     /// Gives a place up. Returns whether a thread was reserved, and a waker that is not needed.
-    pub(crate) fn leave_line(&self, ticket: WaiterId) -> (bool, Option<Waker>) {
+    pub(crate) fn leave_queue(&self, waiter: WaiterId) -> (bool, Option<Waker>) {
         let mut sleepers = lock(&self.sleepers);
-        let left = sleepers.permits.line.leave(ticket);
-        self.count_line(&sleepers);
+        let left = sleepers.permits.blocking_queue.leave(waiter);
+        self.note_queued_steps(&sleepers);
         left
     }
 
-    fn count_line(&self, sleepers: &Sleepers) {
-        self.lined_up.store(sleepers.permits.line.len(), Ordering::SeqCst);
+    fn note_queued_steps(&self, sleepers: &Sleepers) {
+        self.queued_steps.store(sleepers.permits.blocking_queue.len(), Ordering::SeqCst);
     }
 
     /// Reserves threads that have become available. Returns the wakers of their steps.
     #[must_use = "they must be woken"]
-    pub(crate) fn serve_line(&self) -> Vec<Waker> {
+    pub(crate) fn reserve_threads(&self) -> Vec<Waker> {
         // A step in the queue was counted under the lock, before earlier critical sections here.
-        if self.lined_up.load(Ordering::SeqCst) == 0 {
+        if self.queued_steps.load(Ordering::SeqCst) == 0 {
             return Vec::new();
         }
         let mut sleepers = lock(&self.sleepers);
-        let served = std::iter::from_fn(|| sleepers.permits.promise()).collect();
-        self.count_line(&sleepers);
+        let served = std::iter::from_fn(|| sleepers.permits.reserve_for_queue()).collect();
+        self.note_queued_steps(&sleepers);
         served
     }
 
@@ -221,7 +221,7 @@ impl Idle {
         if permits.stopped || !matches!(permits.at(from), At::Up(_)) {
             return HandedOff::HadNone;
         }
-        let handed_off = match permits.successor(need, grown) {
+        let handed_off = match permits.next_holder(need, grown) {
             NextHolder::Waiting(next) => {
                 permits.pass_to_waiting(from, then);
                 HandedOff::ToWaiting(next)
@@ -229,13 +229,13 @@ impl Idle {
             NextHolder::Spare(next) => {
                 permits.pass_to_spare(from, then);
                 self.counts.fetch_add(SEARCHING, Ordering::SeqCst);
-                HandedOff::ToStandby(next)
+                HandedOff::ToSpare(next)
             }
             NextHolder::New => return HandedOff::Grow,
             NextHolder::None => return HandedOff::Stays,
         };
-        if let Need::Promised(ticket) = need {
-            permits.line.leave(ticket);
+        if let Need::Reserved(waiter) = need {
+            permits.blocking_queue.leave(waiter);
         }
         handed_off
     }
@@ -272,7 +272,7 @@ impl Idle {
     pub(crate) fn started(&self, thread: usize) {
         let mut sleepers = lock(&self.sleepers);
         if sleepers.permits.at(thread) == At::Starting {
-            sleepers.permits.stand_by(thread);
+            sleepers.permits.become_spare(thread);
         }
     }
 
@@ -328,17 +328,17 @@ impl Idle {
             At::Up(_) | At::Detached if permits.stopped => Attended::GoesOn,
             At::Up(_) => match permits.pass_to_waiting(thread, At::Spare) {
                 Some(next) => {
-                    permits.stand_by(thread);
-                    Attended::StandsBy(Some(next))
+                    permits.become_spare(thread);
+                    Attended::Spare(Some(next))
                 }
                 None => Attended::GoesOn,
             },
             At::Detached => {
-                permits.stand_by(thread);
-                Attended::StandsBy(None)
+                permits.become_spare(thread);
+                Attended::Spare(None)
             }
             // It has just been started.
-            _ => Attended::StandsBy(None),
+            _ => Attended::Spare(None),
         }
     }
 
@@ -384,9 +384,9 @@ impl Idle {
         let mut sleepers = lock(&self.sleepers);
         sleepers.permits.stopped = true;
         while let Some(sleeper) = self.take_sleeper(&mut sleepers, SEARCHING) {
-            sleepers.permits.get_up(sleeper);
+            sleepers.permits.end_sleep(sleeper);
         }
-        sleepers.permits.let_go();
+        sleepers.permits.detach_waiting();
         sleepers.permits.those(|at| at != At::Free).collect()
     }
 }

@@ -53,7 +53,7 @@ pub(crate) enum Need {
     /// It runs blocking code.
     Blocking,
     /// It runs blocking code, in async code, with a thread reserved.
-    Promised(WaiterId),
+    Reserved(WaiterId),
     /// It waits for another process, which may need a permit for that.
     Process,
     /// It waits for another process, but can do without this.
@@ -90,7 +90,7 @@ pub(crate) struct Permits {
     ending: usize,
     /// The steps that wait for a thread. There are always as many threads spare, starting, or to be started, as are
     /// reserved.
-    pub(crate) line: BlockingQueue,
+    pub(crate) blocking_queue: BlockingQueue,
     pub(crate) stopped: bool,
 }
 
@@ -105,15 +105,15 @@ impl Permits {
             threads: 0,
             starting: 0,
             ending: 0,
-            line: BlockingQueue::default(),
+            blocking_queue: BlockingQueue::default(),
             stopped: false,
         }
     }
 
     /// Resets it for a new host, except for the numbers of the queue.
     pub(crate) fn renew(&mut self) {
-        let line = std::mem::take(&mut self.line);
-        *self = Self { line, ..Self::new(self.permits, self.limit) };
+        let blocking_queue = std::mem::take(&mut self.blocking_queue);
+        *self = Self { blocking_queue, ..Self::new(self.permits, self.limit) };
     }
 
     #[inline]
@@ -192,15 +192,15 @@ impl Permits {
     fn available(&self) -> isize {
         let count = |count: usize| isize::try_from(count).unwrap_or(isize::MAX);
         let there = count(self.spare.len() + self.starting + self.ending);
-        there.saturating_add(count(self.limit)) - count(self.threads) - count(self.line.promised())
+        there.saturating_add(count(self.limit)) - count(self.threads) - count(self.blocking_queue.reserved())
     }
 
     /// Returns the next holder of the permit of a step with that need, for which a thread may have been started.
-    pub(crate) fn successor(&self, need: Need, grown: bool) -> NextHolder {
+    pub(crate) fn next_holder(&self, need: Need, grown: bool) -> NextHolder {
         if let Some(&next) = self.waiting.front() {
             return NextHolder::Waiting(next);
         }
-        let may = grown || matches!(need, Need::Promised(_)) || self.available() > 0;
+        let may = grown || matches!(need, Need::Reserved(_)) || self.available() > 0;
         match self.spare.last() {
             Some(&next) if may => NextHolder::Spare(next),
             None if may => NextHolder::New,
@@ -214,18 +214,18 @@ impl Permits {
         let beyond = match need {
             Need::Blocking | Need::Room => false,
             // The reservation was beyond the limit if no thread comes or goes.
-            Need::Promised(_) => self.starting + self.ending == 0,
+            Need::Reserved(_) => self.starting + self.ending == 0,
             Need::Process => self.is_last_to_run(),
         };
-        !self.stopped && (self.threads < self.limit || beyond) && self.successor(need, false) == NextHolder::New
+        !self.stopped && (self.threads < self.limit || beyond) && self.next_holder(need, false) == NextHolder::New
     }
 
     /// Reserves a thread for the first place in the queue: if there is one, or if none will ever become available,
     /// since all that block wait for processes, perhaps for those in the queue. Then it is one beyond the limit.
     /// Returns the waker.
-    pub(crate) fn promise(&mut self) -> Option<std::task::Waker> {
-        let may = self.available() > 0 || (self.line.promised() == 0 && self.all_wait());
-        if may { self.line.promise() } else { None }
+    pub(crate) fn reserve_for_queue(&mut self) -> Option<std::task::Waker> {
+        let may = self.available() > 0 || (self.blocking_queue.reserved() == 0 && self.all_wait());
+        if may { self.blocking_queue.reserve_first() } else { None }
     }
 
     fn all_wait(&self) -> bool {
@@ -282,7 +282,7 @@ impl Permits {
     }
 
     /// Makes the thread spare.
-    pub(crate) fn stand_by(&mut self, thread: usize) {
+    pub(crate) fn become_spare(&mut self, thread: usize) {
         self.starting -= usize::from(self.at(thread) == At::Starting);
         self.set(thread, At::Spare);
         self.spare.push(thread);
@@ -300,13 +300,13 @@ impl Permits {
     }
 
     /// Marks the thread as sleeping, with its permit.
-    pub(crate) fn sleep(&mut self, thread: usize, permit: usize) {
+    pub(crate) fn begin_sleep(&mut self, thread: usize, permit: usize) {
         self.places[thread].timed = false;
         self.set(thread, At::Asleep(permit));
     }
 
     #[inline]
-    pub(crate) fn get_up(&mut self, thread: usize) {
+    pub(crate) fn end_sleep(&mut self, thread: usize) {
         if let At::Asleep(permit) = self.at(thread) {
             self.set(thread, At::Up(permit));
         }
@@ -325,7 +325,7 @@ impl Permits {
 
     /// Ends a spare thread. Returns false if it is not spare, or reserved.
     pub(crate) fn retire(&mut self, thread: usize) -> bool {
-        if self.has_surplus() && self.spare.len() <= self.line.promised() {
+        if self.has_surplus() && self.spare.len() <= self.blocking_queue.reserved() {
             return false;
         }
         let Some(place) = self.spare.iter().position(|&other| other == thread) else { return false };
@@ -336,7 +336,7 @@ impl Permits {
     }
 
     /// Lets the threads that wait for a permit continue without, at the end of the host.
-    pub(crate) fn let_go(&mut self) {
+    pub(crate) fn detach_waiting(&mut self) {
         while let Some(thread) = self.waiting.pop_front() {
             self.set(thread, At::Detached);
         }
@@ -370,13 +370,13 @@ mod tests {
         assert_eq!(ALL.map(|need| permits.may_start(need)), [true; 3]);
         let third = permits.admit(None);
         // It is there for the first that asks.
-        assert_eq!(ALL.map(|need| permits.successor(need, false)), [NextHolder::New; 3]);
+        assert_eq!(ALL.map(|need| permits.next_holder(need, false)), [NextHolder::New; 3]);
         assert_eq!(ALL.map(|need| permits.may_start(need)), [false; 3]);
-        permits.stand_by(third);
-        assert_eq!(ALL.map(|need| permits.successor(need, false)), [NextHolder::Spare(third); 3]);
+        permits.become_spare(third);
+        assert_eq!(ALL.map(|need| permits.next_holder(need, false)), [NextHolder::Spare(third); 3]);
         assert_eq!(ALL.map(|need| permits.may_start(need)), [false; 3]);
         assert_eq!(permits.pass_to_spare(0, At::Blocked), Some(third));
-        assert_eq!(ALL.map(|need| permits.successor(need, false)), [NextHolder::None; 3]);
+        assert_eq!(ALL.map(|need| permits.next_holder(need, false)), [NextHolder::None; 3]);
         assert_eq!(ALL.map(|need| permits.may_start(need)), [false; 3]);
         // The other permit's step blocks in its place: a wait for another process must not stop everything.
         permits.stay(1, true);
@@ -390,24 +390,24 @@ mod tests {
     #[test]
     fn a_promise_exceeds_the_limit_only_if_no_thread_is_starting_or_ending() {
         let mut permits = two(2);
-        let ticket = permits.line.join(Waker::noop().clone());
-        assert!(permits.promise().is_some(), "all that block wait for processes");
-        let promised = Need::Promised(ticket);
-        assert_eq!((permits.may_start(promised), permits.may_start(Need::Blocking)), (true, false));
+        let waiter = permits.blocking_queue.join(Waker::noop().clone());
+        assert!(permits.reserve_for_queue().is_some(), "all that block wait for processes");
+        let reserved = Need::Reserved(waiter);
+        assert_eq!((permits.may_start(reserved), permits.may_start(Need::Blocking)), (true, false));
         let third = permits.admit(None);
-        assert_eq!((permits.successor(promised, false), permits.may_start(promised)), (NextHolder::New, false));
-        permits.stand_by(third);
+        assert_eq!((permits.next_holder(reserved, false), permits.may_start(reserved)), (NextHolder::New, false));
+        permits.become_spare(third);
         assert_eq!(
-            (permits.successor(promised, false), permits.may_start(promised)),
+            (permits.next_holder(reserved, false), permits.may_start(reserved)),
             (NextHolder::Spare(third), false)
         );
-        permits.line.leave(ticket);
+        permits.blocking_queue.leave(waiter);
         assert!(permits.retire(third), "one too many, and not promised");
-        let again = permits.line.join(Waker::noop().clone());
-        assert!(permits.promise().is_some());
-        let promised = Need::Promised(again);
-        assert_eq!((permits.successor(promised, false), permits.may_start(promised)), (NextHolder::New, false));
+        let again = permits.blocking_queue.join(Waker::noop().clone());
+        assert!(permits.reserve_for_queue().is_some());
+        let reserved = Need::Reserved(again);
+        assert_eq!((permits.next_holder(reserved, false), permits.may_start(reserved)), (NextHolder::New, false));
         permits.dismiss(third);
-        assert!(permits.may_start(promised));
+        assert!(permits.may_start(reserved));
     }
 }

@@ -91,7 +91,7 @@ pub(crate) struct Idle {
     /// One more than the index of the highest thread record in use. Written under the lock.
     pub(crate) high: AtomicUsize,
     /// How many async steps are queued for a thread. Written under the lock.
-    pub(crate) lined_up: AtomicUsize,
+    pub(crate) queued_steps: AtomicUsize,
     /// Whether the watchdog sleeps until a process waits. Set under the lock.
     watchdog_rests: AtomicBool,
 }
@@ -119,11 +119,11 @@ pub(crate) struct Sleepers {
 
 /// The result of parking a thread.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Lain {
+pub(crate) enum SleepResult {
     /// It sleeps, with its permit; with whether it is the poller.
     Asleep(bool),
     /// It is spare; if a waiting thread has its permit, wake that.
-    StandsBy(Option<usize>),
+    Spare(Option<usize>),
 }
 
 /// The word of counts.
@@ -164,7 +164,7 @@ impl Idle {
             }),
             high: AtomicUsize::new(0),
             watchdog_rests: AtomicBool::new(false),
-            lined_up: AtomicUsize::new(0),
+            queued_steps: AtomicUsize::new(0),
         }
     }
 
@@ -226,7 +226,7 @@ impl Idle {
             return None;
         }
         let thread = self.take_sleeper(&mut sleepers, SEARCHING)?;
-        sleepers.permits.get_up(thread);
+        sleepers.permits.end_sleep(thread);
         Some(thread)
     }
 
@@ -273,13 +273,13 @@ impl Idle {
     }
 
     /// S1 and S2; unless a thread waits for a permit, or this thread has lost its own.
-    pub(crate) fn lie_down(&self, thread: usize, searched: bool, timers: bool) -> Lain {
+    pub(crate) fn begin_sleep(&self, thread: usize, searched: bool, timers: bool) -> SleepResult {
         let searching = if searched { SEARCHING } else { 0 };
         let mut sleepers = lock(&self.sleepers);
         let given = sleepers.permits.pass_to_waiting(thread, At::Detached);
-        let lain = match sleepers.permits.at(thread) {
+        let result = match sleepers.permits.at(thread) {
             At::Up(permit) => {
-                sleepers.permits.sleep(thread, permit);
+                sleepers.permits.begin_sleep(thread, permit);
                 let mut change = SLEEPING.wrapping_sub(searching);
                 let poller = sleepers.poller.is_none() && timers;
                 if poller {
@@ -290,22 +290,22 @@ impl Idle {
                     sleepers.list.push(thread);
                 }
                 self.counts.fetch_add(change, Ordering::SeqCst);
-                Lain::Asleep(poller)
+                SleepResult::Asleep(poller)
             }
             _ => {
-                sleepers.permits.stand_by(thread);
+                sleepers.permits.become_spare(thread);
                 self.counts.fetch_sub(searching, Ordering::SeqCst);
-                Lain::StandsBy(given)
+                SleepResult::Spare(given)
             }
         };
         drop(sleepers);
         fence(Ordering::SeqCst);
-        lain
+        result
     }
 
     /// Called by a sleeper that has woken by itself and has work: it counts as searching from here on, whatever took it
     /// off the list. Returns false if it has lost its permit.
-    pub(crate) fn get_up(&self, thread: usize) -> bool {
+    pub(crate) fn end_sleep(&self, thread: usize) -> bool {
         let mut sleepers = lock(&self.sleepers);
         let Some(place) = sleepers.list.iter().position(|&sleeper| sleeper == thread) else {
             return sleepers.permits.permit(thread).is_some();
@@ -318,12 +318,12 @@ impl Idle {
             change = change.wrapping_sub(POLLER);
         }
         self.counts.fetch_add(change, Ordering::SeqCst);
-        sleepers.permits.get_up(thread);
+        sleepers.permits.end_sleep(thread);
         true
     }
 
     /// Writes the states of all threads to `places`, and returns the idle permits. For the watchdog.
-    pub(crate) fn survey(&self, places: &mut Vec<At>) -> IdleCounts {
+    pub(crate) fn sample(&self, places: &mut Vec<At>) -> IdleCounts {
         let sleepers = lock(&self.sleepers);
         places.clear();
         places.extend(sleepers.permits.places());
@@ -333,7 +333,7 @@ impl Idle {
     }
 
     /// Runs `change` while no thread can park; passes it the permit that `thread` holds.
-    pub(crate) fn while_none_lies_down<R>(&self, thread: usize, change: impl FnOnce(Option<usize>) -> R) -> R {
+    pub(crate) fn while_none_falls_asleep<R>(&self, thread: usize, change: impl FnOnce(Option<usize>) -> R) -> R {
         let sleepers = lock(&self.sleepers);
         change(sleepers.permits.permit(thread))
     }

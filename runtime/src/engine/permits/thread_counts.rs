@@ -35,7 +35,7 @@ impl Idle {
     }
 
     /// Counts the threads by state.
-    pub(crate) fn census(&self) -> ThreadCounts {
+    pub(crate) fn thread_counts(&self) -> ThreadCounts {
         let sleepers = lock(&self.sleepers);
         let permits = &sleepers.permits;
         ThreadCounts {

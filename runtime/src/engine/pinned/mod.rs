@@ -106,13 +106,13 @@ impl Drop for PinnedSpawn {
 
 impl PinnedSpawn {
     fn pinned_thread(&mut self) -> &'static PinnedThread {
-        self.pinned_thread.get_or_insert_with(|| self.host.pinned_threads.take(self.host.home()))
+        self.pinned_thread.get_or_insert_with(|| self.host.pinned_threads.take(self.host.slot_owner()))
     }
 }
 
 impl Spawnable for PinnedSpawn {
-    fn home(&mut self) -> &'static SlotOwner {
-        self.pinned_thread().home()
+    fn slot_owner(&mut self) -> &'static SlotOwner {
+        self.pinned_thread().slot_owner()
     }
 
     fn start(&mut self, env: &Environment) -> Result<First, Box<SpawnError>> {
@@ -169,7 +169,7 @@ impl ThreadContext {
         }
         match pinned_thread.try_take(|| self.host.is_paused(), || self.host.quiet.tell()) {
             None => Next::Park(Rest::Inbox(pinned_thread)),
-            Some(Work::Turn(token)) => {
+            Some(Work::Slice(token)) => {
                 pinned_thread.runs(token.pid());
                 Next::Run(token)
             }
@@ -226,14 +226,14 @@ impl Scheduler {
     /// Spawns a process with its own thread, on which `make` makes it and `start` starts it.
     pub(crate) fn spawn_pinned<P: Process>(
         &'static self,
-        birth: &mut PendingSpawn,
+        pending: &mut PendingSpawn,
         make: impl FnOnce() -> P + Send + 'static,
         start: impl FnOnce(&mut P, &mut InitContext<'_>) -> Result<First, InitError> + Send + 'static,
     ) -> Result<Pid, SpawnError> {
         // Even on a paused host: its panics are contained and reported like all.
         crate::util::panics::install_hook();
         // The last part of the path: the system shows 15 characters.
-        let name = (birth.kind.name)().rsplit("::").next().unwrap_or_default();
+        let name = (pending.kind.name)().rsplit("::").next().unwrap_or_default();
         let begin: Box<StartPinned> = Box::new(move |ctx| begin(make, start, ctx));
         let spawned = PinnedSpawn {
             host: self,
@@ -244,7 +244,7 @@ impl Scheduler {
             body: None,
             traps: false,
         };
-        self.start_process(birth, spawned)
+        self.start_process(pending, spawned)
     }
 }
 

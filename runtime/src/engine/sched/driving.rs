@@ -98,7 +98,7 @@ impl ThreadContext {
             park(Some(patience.map_or(RETRY, |patience| patience.min(RETRY))));
         } else if driver.has_tasks() {
             // If it has lost its permit, the next poller looks.
-            let _is_up = self.host.idle.get_up(self.index);
+            let _is_up = self.host.idle.end_sleep(self.index);
         }
     }
 
@@ -134,7 +134,7 @@ impl ThreadContext {
                 DRIVES.set(ptr::null());
             }
         }
-        self.step_out(|| {
+        self.without_context(|| {
             DRIVES.set(self.host);
             let _outside = Outside;
             body();

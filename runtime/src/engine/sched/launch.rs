@@ -49,7 +49,7 @@ impl Scheduler {
         // One at a time: so there are never more threads on their way than may be.
         let _growing = lock(&self.growing);
         let Some(thread) = self.idle.reserve(need) else { return Ok(false) };
-        if self.idle.census().threads > self.permits.len() + self.config.blocking_threads {
+        if self.idle.thread_counts().threads > self.permits.len() + self.config.blocking_threads {
             self.threads_beyond_limit.add_shared(1);
         }
         self.start_thread(thread, None)?;
@@ -102,7 +102,7 @@ impl Scheduler {
             thread.vacate(context.deque);
         }
         self.idle.dismiss(index);
-        self.serve_line();
+        self.wake_blocked_steps();
     }
 
     /// Returns whether the calling thread belongs to this host, whatever it is doing: it would have to end first in a

@@ -28,7 +28,7 @@ impl ThreadContext {
     /// Runs processes until the thread must exit.
     pub(crate) fn run(&self) {
         let mut scratch = StepScratch::new(self.thread);
-        while let Err(panic) = contain(Site::Turn, || self.run_with(&mut scratch)) {
+        while let Err(panic) = contain(Site::Slice, || self.run_with(&mut scratch)) {
             if let Err(panic) = self.panicked_anew(&mut scratch, panic) {
                 // All user code is under guard; a panic from elsewhere must not cost the permit either.
                 crate::util::log::error!(%panic, "a panic came from between the turns of processes");
@@ -58,7 +58,7 @@ impl ThreadContext {
                     None => return,
                 },
             };
-            self.turn(scratch, token);
+            self.run_slice(scratch, token);
         }
     }
 
@@ -145,7 +145,7 @@ mod tests {
         loop {
             next = match next {
                 Next::Run(token) => {
-                    context.enter(|context| context.turn(scratch, token));
+                    context.enter(|context| context.run_slice(scratch, token));
                     ran += 1;
                     context.next()
                 }

@@ -6,7 +6,7 @@
 
 use crate::engine::context::local::ThreadContext;
 use crate::engine::permits::handoff::{Attended, RestOutcome};
-use crate::engine::permits::sleep::Lain;
+use crate::engine::permits::sleep::SleepResult;
 use crate::engine::workers::pinned::PinnedThread;
 use crate::env::clock::{Moment, forget_now, instant_now};
 use crate::sync::park;
@@ -32,7 +32,7 @@ pub(crate) struct PermitRest {
 enum Park {
     Plain(Option<Duration>),
     /// As the poller, in the reactor if there is one.
-    Lookout(Option<Duration>),
+    Poller(Option<Duration>),
 }
 
 /// The result of a step of resting.
@@ -49,11 +49,11 @@ impl ThreadContext {
     pub(super) fn sleep(&self, searched: bool) -> RestStep {
         self.thread.heed();
         let timers = self.host.has_driver || self.host.next_timer() < Moment::NEVER;
-        let lain = self.host.idle.lie_down(self.index, searched, timers);
+        let result = self.host.idle.begin_sleep(self.index, searched, timers);
         self.thread.counters.parks.add(1);
-        match lain {
-            Lain::Asleep(poller) => self.rest(true, poller),
-            Lain::StandsBy(next) => {
+        match result {
+            SleepResult::Asleep(poller) => self.rest(true, poller),
+            SleepResult::Spare(next) => {
                 self.pass_on(next);
                 self.rest(true, false)
             }
@@ -64,8 +64,8 @@ impl ThreadContext {
     pub(super) fn attend(&self) -> Option<RestStep> {
         self.thread.heed();
         // Before it gives up its permit: so the process is in a queue when all permits sleep.
-        self.keep_for_others();
-        let Attended::StandsBy(next) = self.host.idle.attend(self.index) else { return None };
+        self.share_run_next();
+        let Attended::Spare(next) = self.host.idle.attend(self.index) else { return None };
         self.pass_on(next);
         self.host.leave_behind(self.index, self.thread);
         self.host.announce();
@@ -76,21 +76,21 @@ impl ThreadContext {
     fn pass_on(&self, next: Option<usize>) {
         next.into_iter().for_each(|next| self.host.unpark(next));
         // A thread that this wakes must not run here.
-        self.step_out(|| self.host.serve_line());
+        self.without_context(|| self.host.wake_blocked_steps());
     }
 
     /// Moves the process in the run-next slot to where other threads look.
-    pub(crate) fn keep_for_others(&self) {
+    pub(crate) fn share_run_next(&self) {
         if let Some(token) = self.thread.take_run_next() {
             self.deque.push(token);
         }
     }
 
-    /// Begins to rest. `has_lain_down`: with its permit, after sleep:S1.
-    pub(super) fn rest(&self, has_lain_down: bool, poller: bool) -> RestStep {
+    /// Begins to rest. `is_asleep`: with its permit, after sleep:S1.
+    pub(super) fn rest(&self, is_asleep: bool, poller: bool) -> RestStep {
         self.host.quiet.tell();
         self.go_on_resting(PermitRest {
-            looks_again: has_lain_down,
+            looks_again: is_asleep,
             is_poller: poller,
             expires: None,
             park: Park::Plain(None),
@@ -117,7 +117,7 @@ impl ThreadContext {
                     return RestStep::Up;
                 }
                 RestOutcome::Ended => return RestStep::Ended,
-                RestOutcome::Asleep(_) if poller => Park::Lookout(self.patience()),
+                RestOutcome::Asleep(_) if poller => Park::Poller(self.patience()),
                 RestOutcome::Asleep(has_spare) => Park::Plain(has_spare.then_some(host.config.keep_alive)),
                 RestOutcome::Spare(has_surplus) => {
                     let now = instant_now();
@@ -139,7 +139,7 @@ impl ThreadContext {
     pub(super) fn park(&self, rest: &Rest) {
         match rest {
             Rest::Inbox(pinned_thread) => pinned_thread.wait(|| self.host.is_paused()),
-            Rest::Permit(PermitRest { park: Park::Lookout(patience), .. }) => self.park_as_poller(*patience),
+            Rest::Permit(PermitRest { park: Park::Poller(patience), .. }) => self.park_as_poller(*patience),
             Rest::Permit(PermitRest { park: Park::Plain(patience), .. }) => park(*patience),
         }
         forget_now();
@@ -180,7 +180,7 @@ impl ThreadContext {
         // sleep:S3).
         let work = host.has_work() && !host.idle.is_anyone_searching();
         let any = unkept || due || work;
-        if any && !host.idle.get_up(self.index) {
+        if any && !host.idle.end_sleep(self.index) {
             if work {
                 host.announce();
             }

@@ -93,7 +93,7 @@ impl StepScratch {
         Self {
             // SAFETY: the thread permanently holds the token of these lanes, and uses no other storage than the one
             // made last.
-            input: unsafe { StepInput::new(&thread.turn, &thread.nowhere) },
+            input: unsafe { StepInput::new(&thread.slice, &thread.nowhere) },
             written: Written::default(),
             reason: ExitReason::Normal,
             result: None,
@@ -116,18 +116,18 @@ impl StepScratch {
 impl ThreadContext {
     /// Runs the process of this token.
     #[inline(always)]
-    pub(crate) fn turn(&self, scratch: &mut StepScratch, mut token: Token) {
+    pub(crate) fn run_slice(&self, scratch: &mut StepScratch, mut token: Token) {
         let slot = token.slot();
         token = token.taken_up();
         self.thread.running.begin(&token);
         if !slot.deficit.is_none() {
-            match self.stand_back(token) {
+            match self.defer_slice(token) {
                 Some(back) => token = back,
                 None => return,
             }
         }
         slot.permit.store(self.permit_index.get() as u16, Ordering::Relaxed);
-        scratch.input.begin_turn(BUDGET);
+        scratch.input.begin_slice(BUDGET);
         self.go_on(scratch, token);
     }
 
@@ -136,7 +136,7 @@ impl ThreadContext {
     /// taken since the thread last saw such a process also counts as a time slice, so that long ones of others delay it
     /// no more than short ones.
     #[cold]
-    fn stand_back(&self, token: Token) -> Option<Token> {
+    fn defer_slice(&self, token: Token) -> Option<Token> {
         let mut token = token;
         if let Deferral::Suspended { .. } = token.slot().deficit.deferral() {
             return self.stay_suspended(token);
@@ -146,7 +146,7 @@ impl ThreadContext {
             token.slot().deficit.clear();
             return Some(token);
         }
-        if !self.stands_back(&mut token) {
+        if !self.is_deferred(&mut token) {
             return Some(token);
         }
         // Wakes no thread: this one looks there again before it parks.
@@ -156,10 +156,10 @@ impl ThreadContext {
         None
     }
 
-    fn stands_back(&self, token: &mut Token) -> bool {
+    fn is_deferred(&self, token: &mut Token) -> bool {
         let slot = token.slot();
         let now = Moment::about_now();
-        let passed = now.since(self.debtor_seen.replace(now)).as_nanos() / PASS.as_nanos();
+        let passed = now.since(self.deficit_seen.replace(now)).as_nanos() / PASS.as_nanos();
         let left = match slot.deficit.deferral() {
             Deferral::Slices(slices) if !token.lanes().has_signal() => u128::from(slices).saturating_sub(1 + passed),
             _ => 0,
@@ -169,13 +169,13 @@ impl ThreadContext {
     }
 
     /// Records how far the time slice has exceeded its budget.
-    fn owe(&self, scratch: &StepScratch, slot: &'static Slot) {
+    fn record_deficit(&self, scratch: &StepScratch, slot: &'static Slot) {
         // Rounded: a time slice that ends with its step is a little over.
         let budget = u64::from(BUDGET);
-        let turns = (scratch.input.spent().saturating_sub(budget) + budget / 2) / budget;
-        if turns > 0 {
-            slot.deficit.set_slices(turns);
-            self.debtor_seen.set(Moment::about_now());
+        let slices = (scratch.input.spent().saturating_sub(budget) + budget / 2) / budget;
+        if slices > 0 {
+            slot.deficit.set_slices(slices);
+            self.deficit_seen.set(Moment::about_now());
         }
     }
 
@@ -225,7 +225,7 @@ impl ThreadContext {
             AfterStep::ParkWaiting => self.park_token(token, Token::park_waiting),
             AfterStep::ParkForYields => self.park_for_yields(token),
             AfterStep::Again => Some(token),
-            AfterStep::Suspend(press, waits) => match self.suspend_for(scratch, token, press, waits) {
+            AfterStep::Suspend(congestion, waits) => match self.suspend_for(scratch, token, congestion, waits) {
                 Some(token) if waits => self.park_for_yields(token),
                 held => held,
             },
@@ -270,10 +270,10 @@ impl ThreadContext {
 
     /// Suspends a process that has congested a mailbox. Returns the token if it is not to be suspended.
     #[cold]
-    fn suspend_for(&self, scratch: &StepScratch, token: Token, press: Congestion, waits: bool) -> Option<Token> {
+    fn suspend_for(&self, scratch: &StepScratch, token: Token, congestion: Congestion, waits: bool) -> Option<Token> {
         // Without the cost of the congestion itself.
         let sends = scratch.input.spent().saturating_sub(BUDGET.into());
-        let token = self.suspend(token, press, sends, waits);
+        let token = self.suspend(token, congestion, sends, waits);
         // Congestion caused by foreign wakers from here on is not the next process's.
         backpressure::congestion::take();
         token
@@ -306,7 +306,7 @@ impl ThreadContext {
     /// Returns whether a time slice was used up here shortly before this one.
     fn is_brief(&self) -> bool {
         let now = Moment::about_now();
-        now.since(self.turn_used.replace(now)) < BRIEF
+        now.since(self.slice_used.replace(now)) < BRIEF
     }
 
     #[cold]
@@ -371,7 +371,7 @@ impl ThreadContext {
         let slot = token.slot();
         // After the controls were taken, including a wake: it may have been for senders that wait for room.
         if slot.is_congested() {
-            backpressure::suspend::relieve(slot, false);
+            backpressure::suspend::resume_waiters(slot, false);
             // Prevents the end of the step from being treated as plain.
             scratch.input.attend();
         }
@@ -436,13 +436,13 @@ impl ThreadContext {
         let rests = matches!(after, AfterStep::ParkWaiting | AfterStep::ParkForYields);
         let slot = token.slot();
         if slot.is_congested() && (rests || scratch.input.is_data_empty()) {
-            backpressure::suspend::relieve(slot, true);
+            backpressure::suspend::resume_waiters(slot, true);
         }
         // Last, so that the next process is not blamed for sends from here.
-        let press = if scratch.input.is_spent() { backpressure::congestion::take() } else { None };
-        match press {
-            Some(press) if !matches!(after, AfterStep::End) => {
-                AfterStep::Suspend(press, matches!(after, AfterStep::ParkForYields))
+        let congestion = if scratch.input.is_spent() { backpressure::congestion::take() } else { None };
+        match congestion {
+            Some(congestion) if !matches!(after, AfterStep::End) => {
+                AfterStep::Suspend(congestion, matches!(after, AfterStep::ParkForYields))
             }
             _ => after,
         }
@@ -454,7 +454,7 @@ impl ThreadContext {
             scratch.input.completions > 0 && token.slot().metadata.outstanding.load(Ordering::Relaxed) > 0;
         if scratch.input.is_spent() {
             // Even if it is going to park: its messages must be handled before it sends more.
-            self.owe(scratch, token.slot());
+            self.record_deficit(scratch, token.slot());
         }
         if matches!(outcome, StepOutcome::Done) && scratch.is_simple() && !counts_yields {
             let simple = match &scratch.written.status {

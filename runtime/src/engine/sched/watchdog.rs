@@ -58,8 +58,8 @@ use std::ptr;
 use std::time::Duration;
 
 /// The watchdog's state between samples.
-struct Looks {
-    watch: StallDetector,
+struct WatchState {
+    detector: StallDetector,
     places: Vec<At>,
     threads: Vec<ThreadSample>,
     orders: Vec<Order>,
@@ -82,12 +82,13 @@ impl Scheduler {
     /// Runs the watchdog.
     fn look_on(&'static self) {
         crate::util::panics::contain_thread();
-        let watch = StallDetector::new(self.config.stall_limit);
-        let mut looks = Looks { watch, places: Vec::new(), threads: Vec::new(), orders: Vec::new(), open: Vec::new() };
+        let detector = StallDetector::new(self.config.stall_limit);
+        let mut state =
+            WatchState { detector, places: Vec::new(), threads: Vec::new(), orders: Vec::new(), open: Vec::new() };
         let tick = tick_of(self.config.stall_limit);
         while !self.is_stopped() {
             let now = Moment::now_by(None);
-            match self.look(&mut looks, now) {
+            match self.look(&mut state, now) {
                 RestUntil::Tick => self.stay(now.after(tick), || true),
                 RestUntil::Calm(longest) => {
                     if self.idle.rest_watchdog() {
@@ -132,36 +133,36 @@ impl Scheduler {
     }
 
     /// Makes a tick. Returns when the next is due.
-    fn look(&'static self, looks: &mut Looks, now: Moment) -> RestUntil {
-        let crew = self.idle.survey(&mut looks.places);
-        looks.threads.clear();
+    fn look(&'static self, state: &mut WatchState, now: Moment) -> RestUntil {
+        let counts = self.idle.sample(&mut state.places);
+        state.threads.clear();
         for (number, thread) in self.threads_in_use() {
-            let at = looks.places.get(number).copied().unwrap_or(At::Free);
+            let at = state.places.get(number).copied().unwrap_or(At::Free);
             // A blocked thread runs nothing.
             let step = thread.step().filter(|_| matches!(at, At::Up(_) | At::Detached));
             if step.is_some_and(StepId::is_of_a_process) {
                 // K3.
                 thread.tick();
             }
-            looks.threads.resize(number, ThreadSample::default());
+            state.threads.resize(number, ThreadSample::default());
             let begun = step.and_then(|step| thread.begun_unwatched(step.steps));
-            let has_worker = matches!(at, At::Up(_));
-            looks.threads.push(ThreadSample { step, begun, has_worker, has_run_next: thread.has_run_next() });
+            let has_permit = matches!(at, At::Up(_));
+            state.threads.push(ThreadSample { step, begun, has_permit, has_run_next: thread.has_run_next() });
         }
         let is_due = self.next_timer() <= now;
         let queued = self.count_queued() + usize::from(is_due);
-        if queued > 0 && crew.sleeping > 0 {
+        if queued > 0 && counts.sleeping > 0 {
             // K2.
             self.announce();
         }
-        let queued = queued + looks.places.iter().filter(|&&at| at == At::Waiting).count();
+        let queued = queued + state.places.iter().filter(|&&at| at == At::Waiting).count();
         let steps = self.threads.first(usize::MAX).map(|(_, thread)| thread.counters.steps.get()).sum();
-        let sight =
-            HostSample { now, threads: &looks.threads, queued, steps, idle: crew.idle, all_idle: crew.all_idle };
-        let rest = looks.watch.look(sight, &mut looks.orders);
+        let sample =
+            HostSample { now, threads: &state.threads, queued, steps, idle: counts.idle, all_idle: counts.all_idle };
+        let rest = state.detector.look(sample, &mut state.orders);
         // K4.
-        self.carry_out(&looks.orders, &mut looks.open);
-        looks.orders.clear();
+        self.carry_out(&state.orders, &mut state.open);
+        state.orders.clear();
         self.tend_reactor();
         self.watchdog.ticks.add(1);
         rest
@@ -218,7 +219,7 @@ impl Scheduler {
         let slot = record.running()?;
         let pid = slot.resident()?;
         let (process, entry) = slot.metadata.names()?;
-        let message = record.turn.message();
+        let message = record.slice.message();
         crate::sync::fence(Ordering::Acquire);
         let is_same = slot.resident() == Some(pid) && record.running().is_some_and(|now| ptr::eq(now, slot));
         let taken_over = !matches!(self.idle.at(thread), At::Up(_));

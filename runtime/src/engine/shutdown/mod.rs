@@ -93,7 +93,7 @@ impl Scheduler {
         self.unattended.store(false, Ordering::SeqCst);
         self.close();
         let alive = self.gate.inside();
-        self.tell_those_of_age(reason);
+        self.cancel_unsupervised(reason);
         if alive > 0 {
             // Processes on a paused host end like any others. Without threads everything below treats them as stuck.
             let _started = self.start();
@@ -137,7 +137,7 @@ impl Scheduler {
                 GraceStep::Wait(until, most) => _ = self.gate.wait_until_at_most(most, until),
                 GraceStep::Kill => {
                     killed = self.gate.inside();
-                    self.tell_all(|| Control::Kill);
+                    self.signal_all(|| Control::Kill);
                 }
                 GraceStep::Stop => return killed,
             }
@@ -189,10 +189,10 @@ impl Scheduler {
     pub(crate) fn begin_shut_down(&'static self, reason: &ExitReason, deadline: Duration) {
         self.leave_unattended();
         self.close();
-        self.tell_those_of_age(reason);
-        let kill = TimerAction::Run(Box::new(|| self.tell_all(|| Control::Kill)));
+        self.cancel_unsupervised(reason);
+        let kill = TimerAction::Run(Box::new(|| self.signal_all(|| Control::Kill)));
         if self.set_timer(Moment::now().after(deadline), kill).is_none() {
-            self.tell_all(|| Control::Kill);
+            self.signal_all(|| Control::Kill);
         }
         // Not from inside a process, which has not left yet.
         self.end_if_left();
@@ -221,7 +221,7 @@ impl Scheduler {
 
     /// Tells all unsupervised processes to end. A supervised one has a live supervisor: a supervisor that ends without
     /// having stopped its children kills them.
-    fn tell_those_of_age(&'static self, reason: &ExitReason) {
+    fn cancel_unsupervised(&'static self, reason: &ExitReason) {
         for slot in self.slots() {
             if let Some(generation) = slot.living()
                 && !slot.is_supervised()
@@ -231,7 +231,7 @@ impl Scheduler {
         }
     }
 
-    fn tell_all(&'static self, control: impl Fn() -> Control) {
+    fn signal_all(&'static self, control: impl Fn() -> Control) {
         for slot in self.slots() {
             if let Some(generation) = slot.living() {
                 tell(slot, generation, control());
@@ -253,7 +253,7 @@ impl Scheduler {
     /// Returns the PIDs of processes, with their types.
     pub(crate) fn named(&self, slots: Vec<&'static Slot>) -> Vec<(Pid, &'static str)> {
         let named = |slot: &'static Slot| {
-            let pid = self.home().pid(slot.index(), slot.last());
+            let pid = self.slot_owner().pid(slot.index(), slot.last());
             (pid, slot.metadata.names().map_or("?", |(process, _)| process))
         };
         slots.into_iter().map(named).collect()

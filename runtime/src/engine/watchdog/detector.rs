@@ -92,7 +92,7 @@ pub(crate) struct ThreadSample {
     pub(crate) step: Option<StepId>,
     /// When that began, if it was noted.
     pub(crate) begun: Option<Moment>,
-    pub(crate) has_worker: bool,
+    pub(crate) has_permit: bool,
     pub(crate) has_run_next: bool,
 }
 
@@ -151,7 +151,7 @@ pub(crate) struct StallDetector {
     queued: usize,
     steps: u64,
     /// Since when something was queued at each tick, with no permit idle.
-    pressed: Option<Moment>,
+    busy_since: Option<Moment>,
     /// For how many ticks all permits have been idle.
     calm: u32,
     /// The length of the last calm rest.
@@ -161,27 +161,27 @@ pub(crate) struct StallDetector {
 impl StallDetector {
     /// Makes a detector. A limit of [`Duration::MAX`] is never reached.
     pub(crate) fn new(limit: Duration) -> Self {
-        Self { limit, stages: Vec::new(), queued: 0, steps: 0, pressed: None, calm: 0, rest: tick_of(limit) }
+        Self { limit, stages: Vec::new(), queued: 0, steps: 0, busy_since: None, calm: 0, rest: tick_of(limit) }
     }
 
     /// Handles a tick: puts its orders into `orders`.
-    pub(crate) fn look(&mut self, sight: HostSample<'_>, orders: &mut Vec<Order>) -> RestUntil {
-        if self.stages.len() < sight.threads.len() {
-            self.stages.resize(sight.threads.len(), None);
+    pub(crate) fn look(&mut self, sample: HostSample<'_>, orders: &mut Vec<Order>) -> RestUntil {
+        if self.stages.len() < sample.threads.len() {
+            self.stages.resize(sample.threads.len(), None);
         }
-        let waiting = self.waiting(sight);
+        let waiting = self.waiting(sample);
         let mut stuck = Vec::new();
         for thread in 0..self.stages.len() {
-            let seen = sight.threads.get(thread).copied().unwrap_or_default();
-            self.look_at(thread, seen, sight.now, orders);
-            if seen.has_worker
+            let seen = sample.threads.get(thread).copied().unwrap_or_default();
+            self.look_at(thread, seen, sample.now, orders);
+            if seen.has_permit
                 && let Some(stage) = self.stages[thread]
-                && sight.now.since(stage.since) >= self.limit
+                && sample.now.since(stage.since) >= self.limit
             {
                 stuck.push((stage.since, thread));
             }
         }
-        if sight.idle == 0 {
+        if sample.idle == 0 {
             // Those moved count as queued from here on.
             self.queued += orders.iter().filter(|order| matches!(order, Order::Move(_))).count();
         }
@@ -189,23 +189,23 @@ impl StallDetector {
         for &(_, thread) in stuck.iter().take(waiting) {
             orders.push(Order::TakeOver(thread));
         }
-        self.report(sight.now, waiting > 0, orders);
-        self.rest(sight)
+        self.report(sample.now, waiting > 0, orders);
+        self.rest(sample)
     }
 
     /// W1 and W2: returns how many others wait.
-    fn waiting(&mut self, sight: HostSample<'_>) -> usize {
-        let queued = if sight.idle == 0 { sight.queued } else { 0 };
+    fn waiting(&mut self, sample: HostSample<'_>) -> usize {
+        let queued = if sample.idle == 0 { sample.queued } else { 0 };
         let (queued_before, steps_before) = (self.queued.min(queued), self.steps);
-        (self.queued, self.steps) = (queued, sight.steps);
+        (self.queued, self.steps) = (queued, sample.steps);
         if queued == 0 {
-            self.pressed = None;
+            self.busy_since = None;
             return 0;
         }
-        let pressed = *self.pressed.get_or_insert(sight.now);
-        let taken = usize::try_from(sight.steps.saturating_sub(steps_before)).unwrap_or(usize::MAX);
+        let busy_since = *self.busy_since.get_or_insert(sample.now);
+        let taken = usize::try_from(sample.steps.saturating_sub(steps_before)).unwrap_or(usize::MAX);
         let wait_for_a_tick = queued_before.saturating_sub(taken);
-        wait_for_a_tick.max(usize::from(sight.now.since(pressed) >= self.limit))
+        wait_for_a_tick.max(usize::from(sample.now.since(busy_since) >= self.limit))
     }
 
     /// Updates the state of a thread; J1, and the end of a reported step.
@@ -239,8 +239,8 @@ impl StallDetector {
         }
     }
 
-    fn rest(&mut self, sight: HostSample<'_>) -> RestUntil {
-        if !sight.all_idle {
+    fn rest(&mut self, sample: HostSample<'_>) -> RestUntil {
+        if !sample.all_idle {
             (self.calm, self.rest) = (0, tick_of(self.limit));
             return RestUntil::Tick;
         }

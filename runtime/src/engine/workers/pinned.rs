@@ -17,7 +17,7 @@ pub(crate) struct PinnedThread {
     host: &'static SlotOwner,
     /// What its thread runs and counts.
     pub(crate) thread: Worker,
-    home: OnceLock<&'static SlotOwner>,
+    slot_owner: OnceLock<&'static SlotOwner>,
     in_use: AtomicBool,
     inbox: Mutex<Inbox>,
     arrived: Condvar,
@@ -37,7 +37,7 @@ struct Inbox {
 
 pub(crate) enum Work {
     /// A time slice of the process.
-    Turn(Token),
+    Slice(Token),
     /// Its start has failed: close and drop it, and report a panic of that.
     Close(Body, ExitReason, Arc<Oneshot<Option<ExitReason>>>),
     /// There is not even a state.
@@ -49,7 +49,7 @@ impl Inbox {
     /// then waits.)
     fn is_ready(&self, is_paused: impl Fn() -> bool) -> bool {
         match &self.work {
-            Some(Work::Turn(_)) => !is_paused(),
+            Some(Work::Slice(_)) => !is_paused(),
             Some(_) => true,
             None => false,
         }
@@ -77,13 +77,13 @@ impl PinnedThreads {
         let pinned_thread: &'static PinnedThread = Box::leak(Box::new(PinnedThread {
             host,
             thread: Worker::new(),
-            home: OnceLock::new(),
+            slot_owner: OnceLock::new(),
             in_use: AtomicBool::new(true),
             inbox: Mutex::new(Inbox { rests: true, ..Inbox::default() }),
             arrived: Condvar::new(),
         }));
-        let home: &'static SlotOwner = Box::leak(Box::new(SlotOwner::beside(host, pinned_thread)));
-        let _first = pinned_thread.home.set(home);
+        let slot_owner: &'static SlotOwner = Box::leak(Box::new(SlotOwner::beside(host, pinned_thread)));
+        let _first = pinned_thread.slot_owner.set(slot_owner);
         lists.all.push(pinned_thread);
         pinned_thread
     }
@@ -119,8 +119,8 @@ impl PinnedThreads {
 }
 
 impl PinnedThread {
-    pub(crate) fn home(&self) -> &'static SlotOwner {
-        self.home.get().unwrap_or_else(|| unreachable!("set when the pinned_thread was made"))
+    pub(crate) fn slot_owner(&self) -> &'static SlotOwner {
+        self.slot_owner.get().unwrap_or_else(|| unreachable!("set when the pinned_thread was made"))
     }
 
     pub(crate) fn is_in_use(&self) -> bool {
@@ -129,7 +129,7 @@ impl PinnedThread {
 
     /// Returns how much came too late for its processes.
     pub(crate) fn late(&self) -> u64 {
-        self.home().late.load(Ordering::Relaxed)
+        self.slot_owner().late.load(Ordering::Relaxed)
     }
 
     pub(crate) fn give(&self, work: Work) {
@@ -201,7 +201,7 @@ impl PinnedThread {
 
 impl Schedule for PinnedThread {
     fn wake(&'static self, token: Token) {
-        self.give(Work::Turn(token));
+        self.give(Work::Slice(token));
     }
 
     fn bound(&self) -> Bound {

@@ -53,7 +53,7 @@ pub(crate) struct Worker {
     /// The process that it runs, also while that blocks.
     pub(crate) running: RunningProcess,
     /// The rest of its time slice, and its activity.
-    pub(crate) turn: TimeSlice,
+    pub(crate) slice: TimeSlice,
     /// Lanes without a process, which stay empty: the input before the first step.
     pub(crate) nowhere: Lanes,
     /// What to check between two steps: requests of `handoff` ([`CALLED`], [`LOST`]), and the clock ([`TICK`]). And
@@ -94,7 +94,7 @@ impl Worker {
         Self {
             run_next: AtomicPtr::new(ptr::null_mut()),
             running: RunningProcess::nothing(),
-            turn: TimeSlice::new(),
+            slice: TimeSlice::new(),
             nowhere: Lanes::unused(),
             attention: AtomicU8::new(0),
             begun: AtomicU64::new(NOT_NOTED),
@@ -191,7 +191,7 @@ impl Worker {
 
     /// Notes a tick during the time slice. For the watchdog.
     pub(crate) fn tick(&self) {
-        self.turn.tick();
+        self.slice.tick();
         self.attention.fetch_or(TICK, Ordering::Relaxed);
     }
 

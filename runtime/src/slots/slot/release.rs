@@ -121,7 +121,7 @@ impl Token {
             }
             // Link messages are answered by their drop.
             (NodeKind::Stop | NodeKind::Notice, _) => {}
-            (NodeKind::Ticket, _) => {
+            (NodeKind::Placeholder, _) => {
                 if let Some(envelope) = home.scheduler.redeem(self.0, envelope.generation) {
                     self.dead_letter(envelope, reason, why);
                 }

@@ -196,7 +196,7 @@ impl Slot {
     fn take_back(&'static self, mine: NonNull<MailNode>) -> Result<(), Box<SendRefusal>> {
         match Token(self).taken_up().empty_and_park(Some(mine)) {
             // The message of a ticket was in the ring when the process ended, and became a dead letter.
-            Some(envelope) if envelope.kind != NodeKind::Ticket => {
+            Some(envelope) if envelope.kind != NodeKind::Placeholder => {
                 Err(Box::new(SendRefusal(envelope, RefusalReason::Gone)))
             }
             _ => Ok(()),

@@ -6,7 +6,7 @@
 
 use crate::check::{check, keep, reach};
 use crate::engine::permits::handoff::RestOutcome;
-use crate::engine::permits::sleep::{Idle, Lain};
+use crate::engine::permits::sleep::{Idle, SleepResult};
 use crate::fault::{self, Fault};
 use crate::models::sleep::driver::Flag;
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
@@ -115,7 +115,7 @@ impl World {
             } else if !searching && self.idle.start_searching() {
                 searching = true;
             } else {
-                let Lain::Asleep(_) = self.idle.lie_down(me, searching, me == 0) else {
+                let SleepResult::Asleep(_) = self.idle.begin_sleep(me, searching, me == 0) else {
                     unreachable!("nobody waits for a worker")
                 };
                 if !self.rest(me) {
@@ -138,7 +138,7 @@ impl World {
             }
             if looks && self.has_work() && !self.idle.is_anyone_searching() {
                 reach(if me == 0 { "the poller got up" } else { "the other got up" });
-                assert!(self.idle.get_up(me), "nobody takes its worker");
+                assert!(self.idle.end_sleep(me), "nobody takes its worker");
                 continue;
             }
             looks = true;
@@ -161,7 +161,7 @@ impl World {
 /// Jobs besides that one come from outside.
 fn model(jobs: usize, is_long: bool) {
     let world = World::new(jobs, is_long);
-    assert_eq!(world.idle.lie_down(0, false, true), Lain::Asleep(true));
+    assert_eq!(world.idle.begin_sleep(0, false, true), SleepResult::Asleep(true));
     let poller = thread::spawn(move || {
         if world.rest(0) {
             world.work(0, true);

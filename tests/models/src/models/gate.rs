@@ -65,7 +65,7 @@ fn threads_from_outside() {
 /// How many are inside is asked while one comes in by one tally after the other, never by two at a time. Catches: who
 /// left is counted before who entered, as for the waiter; then two are seen.
 #[test]
-fn a_survey_never_sees_more_than_there_were() {
+fn a_snapshot_never_sees_more_than_there_were() {
     check(4, &["nobody was inside", "one was inside"], || {
         let gate = keep(Gate::new(1));
         let visitor = thread::spawn(move || {
@@ -74,11 +74,11 @@ fn a_survey_never_sees_more_than_there_were() {
                 gate.leave(lane);
             }
         });
-        let (entered, left) = gate.survey();
+        let (entered, left) = gate.snapshot();
         assert!(left <= entered && entered - left <= 1, "{entered} and {left}");
         reach(if entered == left { "nobody was inside" } else { "one was inside" });
         visitor.join().unwrap();
-        assert_eq!(gate.survey(), (3, 3));
+        assert_eq!(gate.snapshot(), (3, 3));
     });
 }
 

@@ -10,7 +10,7 @@
 use crate::check::{check, keep, reach};
 use crate::engine::permits::handoff::{Attended, HandedOff, RestOutcome};
 use crate::engine::permits::holders::Need;
-use crate::engine::permits::sleep::{Idle, Lain};
+use crate::engine::permits::sleep::{Idle, SleepResult};
 use crate::fault::{self, Fault};
 use crate::sync::{AtomicBool, AtomicU8, AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
 use loom::thread;
@@ -169,7 +169,7 @@ impl World {
         self.threads[me].attention.store(0, Ordering::SeqCst);
         match self.idle.attend(me) {
             Attended::GoesOn => self.take_near(me).or_else(|| self.search(me)),
-            Attended::StandsBy(next) => {
+            Attended::Spare(next) => {
                 reach("stood by after its step");
                 assert_eq!(next, None, "nobody waits for a worker");
                 if !fault::is(LEFT_IN_SILENCE) {
@@ -202,8 +202,8 @@ impl World {
             }
             // `Context::sleep`.
             self.threads[me].attention.store(0, Ordering::SeqCst);
-            let lain = self.idle.lie_down(me, searching, false);
-            assert!(matches!(lain, Lain::Asleep(false) | Lain::StandsBy(None)), "nobody waits for a worker");
+            let lain = self.idle.begin_sleep(me, searching, false);
+            assert!(matches!(lain, SleepResult::Asleep(false) | SleepResult::Spare(None)), "nobody waits for a worker");
             if !self.rest(me, true) {
                 return None;
             }
@@ -221,7 +221,7 @@ impl World {
                 RestOutcome::Spare(_) => false,
             };
             if std::mem::take(&mut looks_again) && self.has_work() && !self.idle.is_anyone_searching() {
-                if !self.idle.get_up(me) {
+                if !self.idle.end_sleep(me) {
                     self.announce();
                 }
                 continue;
@@ -239,7 +239,7 @@ impl World {
         }
         let is_in_step = || thread.running.load(Ordering::Relaxed) || fault::is(TAKEN_BLINDLY);
         let next = match self.idle.take_over(number, is_in_step) {
-            HandedOff::ToStandby(next) => next,
+            HandedOff::ToSpare(next) => next,
             HandedOff::HadNone => {
                 reach("came too late");
                 return false;
@@ -259,7 +259,7 @@ impl World {
     /// What the watchdog announces at each tick.
     fn announce_again(&self) {
         let mut places = Vec::new();
-        if self.has_work() && self.idle.survey(&mut places).sleeping > 0 {
+        if self.has_work() && self.idle.sample(&mut places).sleeping > 0 {
             self.announce();
         }
     }

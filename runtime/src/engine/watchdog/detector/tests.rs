@@ -21,7 +21,7 @@ fn ms(count: u64) -> Duration {
 impl Scene {
     /// Threads that do nothing, each with a permit.
     fn of(threads: usize) -> Self {
-        let seen = ThreadSample { has_worker: true, ..ThreadSample::default() };
+        let seen = ThreadSample { has_permit: true, ..ThreadSample::default() };
         Self {
             clock: Clock::manual(),
             watch: StallDetector::new(LIMIT),
@@ -40,7 +40,7 @@ impl Scene {
     fn look(&mut self) -> (Vec<Order>, RestUntil) {
         let mut orders = Vec::new();
         let Self { clock, threads, queued, steps, idle, all_idle, .. } = self;
-        let sight = HostSample {
+        let sample = HostSample {
             now: clock.moment(),
             threads,
             queued: *queued,
@@ -48,7 +48,7 @@ impl Scene {
             idle: *idle,
             all_idle: *all_idle,
         };
-        let rest = self.watch.look(sight, &mut orders);
+        let rest = self.watch.look(sample, &mut orders);
         (orders, rest)
     }
 
@@ -115,7 +115,7 @@ fn it_is_reported_once_and_once_more_at_its_end() {
     scene.queued = 1;
     scene.look();
     assert_eq!(scene.after(ms(10)), [Order::TakeOver(0), Order::Report(0, ms(10))]);
-    scene.threads[0].has_worker = false;
+    scene.threads[0].has_permit = false;
     for _ in 0..100 {
         assert_eq!(scene.tick(), []);
     }
@@ -145,7 +145,7 @@ fn a_step_that_waits_inside_is_not_stalled() {
     // It has handed its permit on, and comes back later.
     scene.threads[0] = ThreadSample::default();
     scene.after(ms(100));
-    scene.threads[0].has_worker = true;
+    scene.threads[0].has_permit = true;
     scene.enters(0, 1, 7);
     assert_eq!(scene.after(TICK), []);
     assert_eq!(scene.after(ms(9)), []);
@@ -303,7 +303,7 @@ fn the_end_of_a_stalled_step_is_looked_for_more_and_more_seldom() {
     scene.queued = 1;
     scene.look();
     scene.after(ms(10));
-    (scene.queued, scene.idle, scene.all_idle, scene.threads[0].has_worker) = (0, 1, true, false);
+    (scene.queued, scene.idle, scene.all_idle, scene.threads[0].has_permit) = (0, 1, true, false);
     let rests: Vec<RestUntil> = (0..CALM + 20).map(|_| scene.look().1).collect();
     let seldom: Vec<Duration> = rests
         .iter()

@@ -4,7 +4,7 @@ use super::super::sleep::driver::{Flag, Queue};
 use crate::check::{keep, reach};
 use crate::engine::permits::handoff::{Attended, HandedOff, RestOutcome, Resumption};
 use crate::engine::permits::holders::Need;
-use crate::engine::permits::sleep::{Idle, Lain};
+use crate::engine::permits::sleep::{Idle, SleepResult};
 use crate::fault::{self, Fault};
 use crate::sync::{AtomicBool, AtomicU8, AtomicUsize, Ordering, OwnedCell};
 use std::cell::Cell;
@@ -120,8 +120,8 @@ impl World {
 
     pub(super) fn rest_is_done(&self) {
         assert_eq!(self.left.load(Ordering::Relaxed), 0, "a job was left");
-        let census = self.idle.census();
-        assert_eq!((census.blocked, census.waiting), (0, 0));
+        let threads = self.idle.thread_counts();
+        assert_eq!((threads.blocked, threads.waiting), (0, 0));
     }
 
     /// `Host::announce`.
@@ -261,7 +261,7 @@ impl World {
     /// `Context::hand_off` and `pass`.
     fn hand_off(&self, me: &Me, need: Need) {
         match self.idle.hand_off(me.number, need, false) {
-            HandedOff::ToStandby(next) => {
+            HandedOff::ToSpare(next) => {
                 reach("handed off to a spare one");
                 self.unpark(next);
             }
@@ -327,7 +327,7 @@ impl World {
     /// What blocked in async code is over, and so is the step.
     pub(super) fn leave_step(&self, me: &Me) {
         self.come_back(me, true);
-        if let Attended::StandsBy(next) = self.idle.attend(me.number) {
+        if let Attended::Spare(next) = self.idle.attend(me.number) {
             self.pass_on(next);
         }
     }
@@ -335,14 +335,14 @@ impl World {
     /// `Host::serve_line`.
     fn serve_line(&self) {
         if !fault::is(LINE_IS_FORGOTTEN) {
-            self.idle.serve_line().into_iter().for_each(std::task::Waker::wake);
+            self.idle.reserve_threads().into_iter().for_each(std::task::Waker::wake);
         }
     }
 
     /// `Host::take_over`.
     pub(super) fn take_over(&self, number: usize) {
         match self.idle.take_over(number, || true) {
-            HandedOff::ToStandby(next) | HandedOff::ToWaiting(next) => {
+            HandedOff::ToSpare(next) | HandedOff::ToWaiting(next) => {
                 if !fault::is(LOST_UNTOLD) {
                     self.call(number, LOST);
                 }
@@ -383,7 +383,7 @@ impl World {
     fn next_when_called(&self, me: &Me) -> Option<usize> {
         self.threads[me.number].attention.store(0, Ordering::SeqCst);
         self.keep_for_others(me);
-        let Attended::StandsBy(next) = self.idle.attend(me.number) else { return self.find(me) };
+        let Attended::Spare(next) = self.idle.attend(me.number) else { return self.find(me) };
         reach("was called away");
         self.pass_on(next);
         self.announce();
@@ -454,9 +454,9 @@ impl World {
     /// `Context::sleep`.
     fn sleep(&self, me: &Me, searched: bool) -> bool {
         self.threads[me.number].attention.store(0, Ordering::SeqCst);
-        match self.idle.lie_down(me.number, searched, false) {
-            Lain::Asleep(poller) => self.rest(me, true, poller),
-            Lain::StandsBy(next) => {
+        match self.idle.begin_sleep(me.number, searched, false) {
+            SleepResult::Asleep(poller) => self.rest(me, true, poller),
+            SleepResult::Spare(next) => {
                 if next.is_some() {
                     reach("gave its permit where it wanted to sleep");
                 }
@@ -491,7 +491,7 @@ impl World {
     /// `Context::look_again`.
     fn look_again(&self, me: &Me) -> bool {
         let work = self.has_work() && !self.idle.is_anyone_searching();
-        if work && !self.idle.get_up(me.number) && !fault::is(LOSES_IN_SILENCE) {
+        if work && !self.idle.end_sleep(me.number) && !fault::is(LOSES_IN_SILENCE) {
             reach("told others");
             self.announce();
         }

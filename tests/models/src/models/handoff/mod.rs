@@ -16,7 +16,7 @@ use self::driver::*;
 use crate::check::{check, deep};
 use crate::engine::permits::handoff::{HandedOff, RestOutcome};
 use crate::engine::permits::holders::Need;
-use crate::engine::permits::sleep::Lain;
+use crate::engine::permits::sleep::SleepResult;
 use crate::fault;
 use crate::sync::Arc;
 use loom::thread;
@@ -97,8 +97,8 @@ fn two_that_block_in_turn() {
 fn a_sleeper_that_loses_its_worker_tells_others_what_it_sees() {
     check(1, &["told others", "displaced a sleeper", "woke a sleeper"], || {
         let world = World::new(2, 1, &[Job::WaitsFor(1), Job::Short]);
-        let Lain::Asleep(poller) = world.idle.lie_down(0, false, false) else { unreachable!("nobody waits") };
-        assert_eq!(world.idle.hand_off(1, Need::Blocking, false), HandedOff::ToStandby(2));
+        let SleepResult::Asleep(poller) = world.idle.begin_sleep(0, false, false) else { unreachable!("nobody waits") };
+        assert_eq!(world.idle.hand_off(1, Need::Blocking, false), HandedOff::ToSpare(2));
         let sleeper = thread::spawn(move || world.wake_up(&Me::new(0, 0), poller));
         let searcher = thread::spawn(|| world.stand_by(&Me::new(2, 1)));
         let back = thread::spawn(|| {
@@ -119,7 +119,7 @@ fn a_sleeper_that_loses_its_worker_tells_others_what_it_sees() {
 fn what_a_thread_that_blocks_leaves_behind_is_announced() {
     check(2, &["handed off to one that waited"], || {
         let world = World::new(2, 1, &[Job::Blocks(2, 1), Job::WaitsFor(2), Job::Short]);
-        assert_eq!(world.idle.hand_off(0, Need::Blocking, false), HandedOff::ToStandby(2));
+        assert_eq!(world.idle.hand_off(0, Need::Blocking, false), HandedOff::ToSpare(2));
         assert_eq!(world.idle.look(2, false), RestOutcome::Up(0, Some(0)));
         assert!(world.idle.stop_searching());
         let waits = world.idle.come_back(0, false);
@@ -145,7 +145,7 @@ fn what_a_thread_that_blocks_leaves_behind_is_announced() {
 fn a_stop_while_one_comes_back() {
     check(3, &["waited in line", "came back without a worker"], || {
         let world = World::new(1, 1, &[]);
-        assert_eq!(world.idle.hand_off(0, Need::Blocking, false), HandedOff::ToStandby(1));
+        assert_eq!(world.idle.hand_off(0, Need::Blocking, false), HandedOff::ToSpare(1));
         let back = thread::spawn(|| {
             let me = Me::new(0, 0);
             world.come_back(&me, false);
@@ -162,7 +162,7 @@ fn a_stop_while_one_comes_back() {
 fn what_waits_behind_a_stalled_step_is_taken_over() {
     check(deep(2, 3), &["took over", "moved a run-next slot", "waited in line"], || {
         let world = World::new(1, 1, &[Job::Hogs { job: 1, late: false }, Job::Short]);
-        assert_eq!(world.idle.hand_off(0, Need::Blocking, false), HandedOff::ToStandby(1));
+        assert_eq!(world.idle.hand_off(0, Need::Blocking, false), HandedOff::ToSpare(1));
         assert_eq!(world.idle.look(1, false), RestOutcome::Up(0, Some(0)));
         assert!(world.idle.stop_searching());
         let waits = world.idle.come_back(0, false);
@@ -222,13 +222,13 @@ fn a_thread_that_comes_free_is_given_to_the_line() {
         let world = World::new(1, 1, &[]);
         let flag = crate::check::keep(super::sleep::driver::Flag::new());
         // The first has blocked, and the one that stood by has its permit.
-        assert_eq!(world.idle.hand_off(0, Need::Blocking, false), HandedOff::ToStandby(1));
+        assert_eq!(world.idle.hand_off(0, Need::Blocking, false), HandedOff::ToSpare(1));
         assert!(matches!(world.idle.look(1, false), RestOutcome::Up(0, Some(0))));
         assert!(world.idle.stop_searching());
         let back = thread::spawn(|| world.leave_step(&Me::new(0, 0)));
         let mut ticket = None;
         let next = loop {
-            match world.idle.hand_off_or_line_up(1, ticket, Waker::from(Arc::new(Wakes(flag)))).0 {
+            match world.idle.hand_off_or_queue(1, ticket, Waker::from(Arc::new(Wakes(flag)))).0 {
                 Ok(handed_off) => break handed_off,
                 Err(place) => {
                     crate::check::reach("lined up");
@@ -237,7 +237,7 @@ fn a_thread_that_comes_free_is_given_to_the_line() {
                 }
             }
         };
-        assert_eq!(next, HandedOff::ToStandby(0));
+        assert_eq!(next, HandedOff::ToSpare(0));
         back.join().unwrap();
     });
 }

@@ -3,7 +3,7 @@
 
 use crate::check::{keep, reach};
 use crate::engine::permits::handoff::RestOutcome;
-use crate::engine::permits::sleep::{Idle, Lain};
+use crate::engine::permits::sleep::{Idle, SleepResult};
 use crate::fault::{self, Fault};
 use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
 use loom::thread;
@@ -395,8 +395,8 @@ impl World {
     }
 
     /// A thread lies down that has not searched; whether timers were pending. Gives whether it is the poller.
-    pub(super) fn lie_down(&self, me: usize, timers: bool) -> bool {
-        self.idle.lie_down(me, false, timers) == Lain::Asleep(true)
+    pub(super) fn begin_sleep(&self, me: usize, timers: bool) -> bool {
+        self.idle.begin_sleep(me, false, timers) == SleepResult::Asleep(true)
     }
 
     /// The same for a thread that has lain down.
@@ -491,7 +491,7 @@ impl World {
     /// `Context::sleep`.
     fn sleep(&self, me: usize, searched: bool) {
         let timers = self.timer.load(Ordering::SeqCst);
-        let Lain::Asleep(poller) = self.idle.lie_down(me, searched, timers) else {
+        let SleepResult::Asleep(poller) = self.idle.begin_sleep(me, searched, timers) else {
             unreachable!("nobody waits for a worker")
         };
         self.rest(me, poller);
@@ -525,7 +525,7 @@ impl World {
             let due = poller && pending;
             let work = looks && self.has_work(me) && !idle.is_anyone_searching();
             if unkept || due || work {
-                assert!(idle.get_up(me), "nobody takes its worker");
+                assert!(idle.end_sleep(me), "nobody takes its worker");
                 continue;
             }
             reach("parked");
@@ -538,7 +538,7 @@ impl World {
     pub(super) fn look_on(&self) {
         let mut places = Vec::new();
         while !self.stopped.load(Ordering::Acquire) {
-            let crew = self.idle.survey(&mut places);
+            let crew = self.idle.sample(&mut places);
             let has_work = !self.global.is_empty() || self.deques.iter().any(|deque| !deque.is_empty());
             if has_work && crew.sleeping > 0 && !fault::is(NO_SECOND_ANNOUNCEMENT) {
                 self.announce();
@@ -590,7 +590,7 @@ impl World {
             None => false,
         };
         let moved =
-            if fault::is(MOVED_BY_HAND) { change(None) } else { self.idle.while_none_lies_down(thread, change) };
+            if fault::is(MOVED_BY_HAND) { change(None) } else { self.idle.while_none_falls_asleep(thread, change) };
         if moved {
             reach("moved what was to run next");
             self.announce();
@@ -616,7 +616,7 @@ pub(super) enum Begin {
     /// The first has job 0 at hand, the others look for work.
     AtWork,
     /// They have lain down, and have not looked again yet.
-    LainDown,
+    Asleep,
     /// The first has lain down as the poller, for a timer that was cancelled then; the others look for work.
     KeptWatch,
 }
@@ -624,9 +624,9 @@ pub(super) enum Begin {
 /// The threads work while the main one does what `outside` says.
 pub(super) fn model(world: &'static World, begin: Begin, outside: impl FnOnce()) {
     let lain_down = |me| match begin {
-        Begin::LainDown => Some(world.lie_down(me, false)),
+        Begin::Asleep => Some(world.begin_sleep(me, false)),
         Begin::KeptWatch if me == 0 => {
-            assert!(world.lie_down(me, true), "nobody is the poller");
+            assert!(world.begin_sleep(me, true), "nobody is the poller");
             Some(true)
         }
         _ => None,

@@ -51,7 +51,7 @@ fn a_push_from_outside() {
 fn a_push_for_each_thread() {
     check(1, &["woke a sleeper", "moved a batch", "parked"], || {
         let world = World::new(2, &[Job::WaitsFor(1), Job::Short], 0, Habits::default());
-        model(world, Begin::LainDown, || {
+        model(world, Begin::Asleep, || {
             world.push_global(0);
             world.push_global(1);
         });
@@ -133,7 +133,7 @@ fn a_timer_for_one_thread() {
 fn a_timer_for_two_threads() {
     check(2, &["fired a timer", "parked"], || {
         let world = World::new(2, &[], 1, Habits::default());
-        model(world, Begin::LainDown, || world.set_timer());
+        model(world, Begin::Asleep, || world.set_timer());
     });
 }
 
@@ -166,7 +166,7 @@ fn a_job_behind_a_long_step_while_the_monitor_comes_to_rest() {
     check(1, &["moved what was to run next", "the watchdog rested", "woke the watchdog", "parked"], || {
         let world = World::new(2, &[Job::Wakes(1), Job::Short], 0, MONITOR);
         world.push_unannounced(0);
-        model(world, Begin::LainDown, || {
+        model(world, Begin::Asleep, || {
             // It has looked before.
             world.rest_watchdog();
             world.look_on();
@@ -181,7 +181,7 @@ fn a_used_turn_behind_a_long_step_while_the_monitor_comes_to_rest() {
     check(2, &["took over", "the watchdog rested", "woke the watchdog", "parked"], || {
         let world = World::new(1, &[Job::UsesItsTurn(1, Step::Long), Job::Short], 0, TAKES_OVER);
         world.push_unannounced(0);
-        model(world, Begin::LainDown, || {
+        model(world, Begin::Asleep, || {
             world.rest_watchdog();
             world.look_on();
         });
@@ -194,7 +194,7 @@ fn a_used_turn_behind_a_long_step_while_the_monitor_comes_to_rest() {
 fn a_push_behind_a_long_step_while_the_monitor_comes_to_rest() {
     check(2, &["took over", "the watchdog rested", "woke the watchdog", "woke a sleeper", "parked"], || {
         let world = World::new(1, &[Job::WaitsFor(1), Job::Short], 0, TAKES_OVER);
-        model(world, Begin::LainDown, || {
+        model(world, Begin::Asleep, || {
             let outside = thread::spawn(|| {
                 world.push_global(0);
                 world.push_global(1);
@@ -212,7 +212,7 @@ fn a_job_behind_two_long_steps_while_the_monitor_comes_to_rest() {
     check(1, &["took over", "the watchdog rested", "woke the watchdog", "parked"], || {
         let world = World::new(2, &[Job::WaitsFor(1), Job::Short, Job::WaitsFor(0)], 0, TAKES_OVER);
         (0..3).for_each(|job| world.push_unannounced(job));
-        model(world, Begin::LainDown, || {
+        model(world, Begin::Asleep, || {
             world.rest_watchdog();
             world.look_on();
         });
@@ -226,7 +226,7 @@ fn a_timer_behind_a_long_step_while_the_monitor_comes_to_rest() {
     check(2, &["took over", "the watchdog rested", "woke the watchdog", "parked"], || {
         let world = World::new(1, &[Job::WaitsFor(1)], 1, TAKES_OVER);
         world.push_unannounced(0);
-        model(world, Begin::LainDown, || {
+        model(world, Begin::Asleep, || {
             let outside = thread::spawn(|| world.set_timer());
             world.rest_watchdog();
             world.look_on();
