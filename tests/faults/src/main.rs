@@ -26,6 +26,8 @@ const PATIENCE: u32 = 8;
 const SHORTEST_PATIENCE: Duration = Duration::from_secs(60);
 /// How long a build may take.
 const BUILD: Duration = Duration::from_secs(1800);
+/// The root of the runtime.
+const ROOT: &str = "runtime/src/lib.rs";
 /// What `timeout` exits with when it ended its command.
 const TIMED_OUT: [i32; 2] = [124, 137];
 
@@ -34,6 +36,8 @@ struct Place {
     root: PathBuf,
     copy: PathBuf,
     target: PathBuf,
+    /// The files with faults as they were at the start: the checkout may change meanwhile.
+    originals: BTreeMap<String, String>,
 }
 
 /// What became of a fault.
@@ -57,15 +61,17 @@ fn main() -> ExitCode {
     let words = &arguments[usize::from(only_list)..];
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the checkout is there");
     let home = root.join("target/faults");
-    let place = Place { copy: home.join("copy"), target: home.join("target"), root };
-
-    let faults = match list::read(&place.root.join("tests/faults/list")) {
+    let faults = match list::read(&root.join("tests/faults/list")) {
         Ok(faults) => faults,
         Err(error) => {
             println!("{error}");
             return ExitCode::FAILURE;
         }
     };
+    let files = faults.iter().map(|fault| fault.file.as_str()).chain([ROOT]);
+    let originals = files.filter_map(|file| Some((file.to_string(), fs::read_to_string(root.join(file)).ok()?)));
+    let originals = originals.collect();
+    let place = Place { copy: home.join("copy"), target: home.join("target"), root, originals };
     let wanted = |fault: &Fault| words.is_empty() || words.iter().any(|word| fault.name.contains(word));
     let (faults, stale): (Vec<_>, Vec<_>) =
         faults.into_iter().filter(wanted).partition(|fault| place.line_of(fault).is_ok());
@@ -82,8 +88,8 @@ fn main() -> ExitCode {
     place.refresh();
     let switched = place.switch_on(&faults);
     place.run_switched(&faults, &switched, jobs, &mut tally);
-    for (index, fault) in faults.iter().enumerate().filter(|(index, _)| !switched.contains(index)) {
-        tally.note(fault, &place.run_alone(index, fault, &faults, &switched));
+    for (_, fault) in faults.iter().enumerate().filter(|(index, _)| !switched.contains(index)) {
+        tally.note(fault, &place.run_alone(fault, &faults, &switched));
     }
     tally.end()
 }
@@ -132,7 +138,7 @@ impl Tally {
 impl Place {
     /// The number of the fault's line in its file, from zero; or what is wrong with the record.
     fn line_of(&self, fault: &Fault) -> Result<usize, String> {
-        let text = fs::read_to_string(self.root.join(&fault.file)).map_err(|error| format!("{}: {error}", fault.file))?;
+        let text = self.originals.get(&fault.file).ok_or_else(|| format!("there is no file {}", fault.file))?;
         let mut found = text.lines().enumerate().filter(|(_, line)| line.trim_start() == fault.before);
         match (found.next(), found.count()) {
             (Some((number, _)), 0) => Ok(number),
@@ -167,16 +173,17 @@ impl Place {
 
     /// Plants the faults that can be switched on, builds, and takes out what does not compile. Returns their indices.
     fn switch_on(&self, faults: &[Fault]) -> BTreeSet<usize> {
-        let can_be = |fault: &Fault| {
-            fault.file.starts_with("runtime/src/") && fault.tests.iter().all(Tests::is_of_the_runtime)
-        };
+        let can_be =
+            |fault: &Fault| fault.file.starts_with("runtime/src/") && fault.tests.iter().all(Tests::is_of_the_runtime);
         let mut switched: BTreeSet<usize> = (0..faults.len()).filter(|&index| can_be(&faults[index])).collect();
         loop {
             let places = self.write_switched(faults, &mut switched);
-            let targets: BTreeSet<_> = switched.iter().flat_map(|&index| faults[index].tests.iter().map(Tests::target)).collect();
+            let targets: BTreeSet<_> =
+                switched.iter().flat_map(|&index| faults[index].tests.iter().map(Tests::target)).collect();
             let failed = targets.iter().find_map(|target| self.build(target).err());
             let Some(log) = failed else { return switched };
-            let wrong: BTreeSet<usize> = errors(&log).iter().filter_map(|place| places.get(place)).flatten().copied().collect();
+            let wrong: BTreeSet<usize> =
+                errors(&log).iter().filter_map(|place| places.get(place)).flatten().copied().collect();
             if wrong.is_empty() {
                 println!("the copy with all faults does not build:\n{log}");
                 std::process::exit(1);
@@ -196,16 +203,18 @@ impl Place {
             let line = self.line_of(fault).expect("stale records are sorted out");
             places.entry((fault.file.clone(), line)).or_default().push(index);
         }
-        let files: BTreeSet<&str> = faults.iter().map(|fault| fault.file.as_str()).chain(["runtime/src/lib.rs"]).collect();
+        let files: BTreeSet<&str> = faults.iter().map(|fault| fault.file.as_str()).chain([ROOT]).collect();
         for file in files {
-            let text = fs::read_to_string(self.root.join(file)).expect("the file is readable");
+            let text = &self.originals[file];
             let mut lines: Vec<String> = text.lines().map(str::to_string).collect();
             for ((_, number), here) in places.iter().filter(|((name, _), _)| name == file) {
-                here.iter().filter(|index| switched.contains(index)).copied().collect::<Vec<_>>().iter().for_each(|&index| {
-                    if switch::line(&lines[*number], &[(index + 1, &faults[index].after)]).is_none() {
-                        switched.remove(&index);
-                    }
-                });
+                here.iter().filter(|index| switched.contains(index)).copied().collect::<Vec<_>>().iter().for_each(
+                    |&index| {
+                        if switch::line(&lines[*number], &[(index + 1, &faults[index].after)]).is_none() {
+                            switched.remove(&index);
+                        }
+                    },
+                );
                 let planted: Vec<_> = here
                     .iter()
                     .filter(|index| switched.contains(index))
@@ -216,7 +225,7 @@ impl Place {
                 }
             }
             let mut text = lines.join("\n") + "\n";
-            if file == "runtime/src/lib.rs" {
+            if file == ROOT {
                 text += switch::MODULE;
             }
             self.write(file, text.as_bytes());
@@ -229,7 +238,9 @@ impl Place {
         let mut cargo = self.command(BUILD, Path::new("cargo"));
         let output = cargo.args(["test", "--no-run"]).args(target).output().expect("cargo starts");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        let program = said.lines().find_map(|line| line.trim().strip_prefix("Executable ")?.rsplit_once('(')?.1.strip_suffix(')'));
+        let program = said
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("Executable ")?.rsplit_once('(')?.1.strip_suffix(')'));
         match program {
             Some(program) if output.status.success() => Ok(self.copy.join(program)),
             _ => Err(said),
@@ -287,11 +298,10 @@ impl Place {
     }
 
     /// Plants a fault that cannot be switched on, builds, runs, and takes it out.
-    fn run_alone(&self, index: usize, fault: &Fault, faults: &[Fault], switched: &BTreeSet<usize>) -> Verdict {
+    fn run_alone(&self, fault: &Fault, faults: &[Fault], switched: &BTreeSet<usize>) -> Verdict {
         let path = self.copy.join(&fault.file);
         let number = self.line_of(fault).expect("stale records are sorted out");
-        let original = fs::read_to_string(self.root.join(&fault.file)).expect("the file is readable");
-        let mut lines: Vec<&str> = original.lines().collect();
+        let mut lines: Vec<&str> = self.originals[&fault.file].lines().collect();
         lines[number] = &fault.after;
         fs::write(&path, lines.join("\n") + "\n").expect("the copy can be written");
         let verdict = fault.tests.iter().find_map(|tests| match self.build(&tests.target()) {
@@ -311,7 +321,6 @@ impl Place {
                 judge(tests, &output).map(Verdict::Caught)
             }
         });
-        let _ = index;
         // As it was, with the faults in it that are switched on.
         let mut still = switched.clone();
         self.write_switched(faults, &mut still);
@@ -322,7 +331,8 @@ impl Place {
 /// Where the compiler found errors: files and lines, from zero.
 fn errors(log: &str) -> BTreeSet<(String, usize)> {
     let places = log.split("\nerror").skip(1).flat_map(|error| error.lines().take_while(|line| !line.is_empty()));
-    let places = places.filter_map(|line| line.trim().strip_prefix("--> ").or_else(|| line.trim().strip_prefix("::: ")));
+    let places =
+        places.filter_map(|line| line.trim().strip_prefix("--> ").or_else(|| line.trim().strip_prefix("::: ")));
     let parsed = places.filter_map(|place| {
         let mut parts = place.split(':');
         Some((parts.next()?.to_string(), parts.next()?.parse::<usize>().ok()? - 1))
@@ -345,7 +355,8 @@ fn passed(output: &Output) -> Result<(), String> {
         let ran = said.lines().any(|line| line.starts_with("test result: ok.") && !line.contains(" ok. 0 passed"));
         return if ran { Ok(()) } else { Err("no test runs".to_string()) };
     }
-    let failed: BTreeSet<&str> = said.lines().filter_map(|line| line.strip_prefix("    ")).filter(|line| !line.contains(' ')).collect();
+    let failed: BTreeSet<&str> =
+        said.lines().filter_map(|line| line.strip_prefix("    ")).filter(|line| !line.contains(' ')).collect();
     let names: Vec<&str> = failed.into_iter().take(2).collect();
     Err(if names.is_empty() { "aborts".to_string() } else { names.join(" ") })
 }

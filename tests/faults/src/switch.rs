@@ -60,7 +60,8 @@ fn behind<'a>(text: &'a str, mark: &str) -> Option<(&'a str, &'a str)> {
 /// `if CONDITION {`, `while CONDITION {`
 fn condition(line: &str) -> Option<(&str, &str, &str)> {
     let rest = line.strip_suffix('{')?;
-    let (start, rest) = ["if ", "while ", "} else if "].iter().find_map(|word| Some((*word, rest.strip_prefix(word)?)))?;
+    let (start, rest) =
+        ["if ", "while ", "} else if "].iter().find_map(|word| Some((*word, rest.strip_prefix(word)?)))?;
     (!rest.starts_with("let ") && !rest.contains(" && let ")).then_some((start, rest.trim_end(), " {"))
 }
 
@@ -122,7 +123,11 @@ mod tests {
         let cases = [
             ("if a > b {", "if a >= b {", "if (if crate::planted::on(1) { a >= b } else { a > b }) {"),
             ("let x = a;", "let x = b;", "let x = (if crate::planted::on(1) { b } else { a });"),
-            ("A(x) if x > 0 => y,", "A(x) if x > 1 => y,", "A(x) if (if crate::planted::on(1) { x > 1 } else { x > 0 }) => y,"),
+            (
+                "A(x) if x > 0 => y,",
+                "A(x) if x > 1 => y,",
+                "A(x) if (if crate::planted::on(1) { x > 1 } else { x > 0 }) => y,",
+            ),
             ("self.n -= 1;", "", "if crate::planted::on(1) {  } else { self.n -= 1; }"),
             ("live: a - b,", "live: a,", "live: (if crate::planted::on(1) { a } else { a - b }),"),
         ];
