@@ -1,6 +1,6 @@
 //! Errors of names, groups and lookups.
 
-use crate::Pid;
+use crate::pid::Pid;
 
 /// An invalid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

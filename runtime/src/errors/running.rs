@@ -1,6 +1,6 @@
 //! Errors of building a runtime and of shutting it down.
 
-use crate::Bound;
+use crate::mailbox::bound::Bound;
 use crate::mailbox::bound::WrongBound;
 
 /// The reason why a runtime could not be built.

@@ -3,7 +3,8 @@
 use super::delivery::Delivery;
 use super::starting::EntryError;
 use super::words::{did_you_mean, list};
-use crate::{ExitReason, Pid};
+use crate::exit::ExitReason;
+use crate::pid::Pid;
 use std::{convert::Infallible, fmt};
 
 /// A refused message. It is returned whole, and was not delivered.

@@ -2,8 +2,10 @@
 
 use super::naming::{BadName, NameError};
 use super::words::{are, count, did_you_mean, list};
+use crate::exit::ExitReason;
+use crate::mailbox::bound::Bound;
 use crate::mailbox::bound::WrongBound;
-use crate::{Bound, ExitReason, Pid};
+use crate::pid::Pid;
 use std::convert::Infallible;
 
 /// The reason why a process could not be spawned. Everything it had acquired was released.

@@ -2,7 +2,7 @@
 
 use super::delivery::Delivery;
 use super::sending::CallError;
-use crate::ExitReason;
+use crate::exit::ExitReason;
 use std::{fmt, time::Duration};
 
 /// The error with which a process ends itself in a step: any error, or a text.

@@ -1,6 +1,6 @@
 //! Wording of errors: values, types and suggestions.
 
-use crate::Payload;
+use crate::mailbox::payload::Payload;
 
 /// Describes a payload: by its value if that can be shown, else by its type.
 pub(crate) fn describe(payload: &mut Payload) -> String {
