@@ -168,7 +168,7 @@ fn no_pid_is_given_out_twice() {
 /// 50,000 processes, never more than a few at once: slots come back, from whichever thread ended their process. (Each
 /// thread keeps some at hand, so a few hundred for each thread are in use.)
 ///
-/// Mutation: in `slot/lay.rs`, `release`, do not give the index back.
+/// Mutation: in `slot/release.rs`, `release`, do not give the index back.
 #[test]
 fn slots_are_used_again() {
     within(Duration::from_secs(60), || {

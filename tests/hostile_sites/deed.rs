@@ -34,8 +34,9 @@ pub(crate) struct Hostile {
     is_over: AtomicBool,
     runtime: Mutex<Option<Runtime>>,
     host: OnceLock<Host>,
-    /// Lives as long as the runtime.
+    /// These live as long as the runtime.
     target: OnceLock<Pid>,
+    answers: OnceLock<Address<Sleeper>>,
 }
 
 impl Hostile {
@@ -48,6 +49,7 @@ impl Hostile {
             runtime: Mutex::default(),
             host: OnceLock::new(),
             target: OnceLock::new(),
+            answers: OnceLock::new(),
         })
     }
 
@@ -58,6 +60,7 @@ impl Hostile {
         let runtime = build(builder).build().expect("two workers are no unusual wish");
         let host = *self.host.get_or_init(|| runtime.host());
         self.target.get_or_init(|| runtime.spawn_process(idle_for_ever()).start().expect("it starts"));
+        self.answers.get_or_init(|| runtime.spawn(Sleeper).serve().expect("it starts"));
         *self.runtime.lock().expect("no panic") = Some(runtime);
         self.is_armed.store(armed, SeqCst);
         host
@@ -120,15 +123,17 @@ impl Hostile {
     }
 
     fn re_enter(&self) {
-        let (Some(&host), Some(&target)) = (self.host.get(), self.target.get()) else { return };
+        let (Some(&host), Some(&target), Some(answers)) = (self.host.get(), self.target.get(), self.answers.get())
+        else {
+            return;
+        };
         let _bound = target.link().and_then(|()| target.unlink());
         let _watched = target.monitor().map(|monitor| monitor.demonitor());
         let _sent = host.send(target, 7_u8);
         let _tried = host.try_send(target, 7_u8);
         let call: Call<u8, (), Infallible> = Call::new(target, "none", 7);
         let _later = call.send_after(Duration::from_nanos(1));
-        let call: Call<u8, (), Infallible> = Call::new(target, "none", 7);
-        let _called = call.send();
+        slept(answers.sleep().timeout(PATIENCE).wait());
         for end in [Pid::kill, Pid::stop] {
             if let Ok(pid) = host.spawn_process(idle_for_ever()).start() {
                 let _waits = pid.join();
@@ -170,11 +175,18 @@ impl Drop for Over<'_> {
     }
 }
 
+/// A call is answered, unless the runtime goes down.
+fn slept(answer: Result<(), CallError>) {
+    assert!(
+        matches!(answer, Ok(()) | Err(CallError::Gone(_) | CallError::Died(_) | CallError::Shutdown)),
+        "{answer:?}"
+    );
+}
+
 /// A process that is spawned, called, sleeps and is joined; nothing of the kind if the runtime goes down.
 fn others_go_on(host: Host) {
     let Ok(sleeper) = host.spawn(Sleeper).serve() else { return };
-    let slept = sleeper.sleep().timeout(PATIENCE).wait();
-    assert!(matches!(slept, Ok(()) | Err(CallError::Gone(_) | CallError::Died(_) | CallError::Shutdown)), "{slept:?}");
+    slept(sleeper.sleep().timeout(PATIENCE).wait());
     let over = sleeper.pid().join();
     sleeper.pid().stop();
     assert!(over.wait_timeout(PATIENCE).is_some());

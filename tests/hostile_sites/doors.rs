@@ -1,9 +1,9 @@
 //! By which functions and traits code of users comes into the runtime, and which guard is around it then.
 //!
-//! The list is checked against the source: a public function that takes a closure, a future, a hook or an object, and a
-//! public trait, that are not in it, fail. So whoever opens a new door says here where its code is called, and the
-//! sites have a case each. (What this does not see: code that comes in as a type parameter of a function that is no
-//! closure, such as the `Drop` of a message. That is what `ValueDrop` and `ReasonDrop` are about.)
+//! The list is checked against the source: a public function that takes a closure, a future, a stream, a hook or an
+//! object, and a public trait, that are not in it, fail. So whoever opens a new door says here where its code is
+//! called, and the sites have a case each. (What this does not see: code that comes in as a type parameter of a
+//! function that is no closure, such as the `Drop` of a message. That is what `ValueDrop` and `ReasonDrop` are about.)
 
 use postroom::__private::caught;
 use std::collections::BTreeSet;
@@ -19,6 +19,7 @@ const GENERATED: &str = "generated";
 const DOORS: &[(&str, &[&str])] = &[
     // A process, and what runs in its steps.
     ("process/mod.rs trait Process", &["Start", "Turn", "Close", "StateDrop", "HandlesCancel", "TrapsExits", "AskedToUpgrade"]),
+    ("actor/machine/attach.rs attach", &["Turn"]),
     ("actor/machine/attach.rs attach_with", &["Turn"]),
     ("actor/machine/attach.rs then", &["Turn"]),
     ("actor/machine/blocking.rs blocking", &["Turn"]),
@@ -169,7 +170,18 @@ fn door_at(lines: &[&str]) -> Option<String> {
     // What it returns may be a future of its own.
     let (taken, rest_of_it) = signature.split_once("->").unwrap_or((&signature, ""));
     let bounds = rest_of_it.split_once(" where ").map_or("", |(_, bounds)| bounds);
-    let comes_in = ["Fn(", "FnOnce(", "FnMut(", ": Future", "impl Future", "impl Hook", "dyn ", "trait "];
+    let comes_in = [
+        "Fn(",
+        "FnOnce(",
+        "FnMut(",
+        ": Future",
+        "impl Future",
+        ": Stream<",
+        "impl Stream",
+        "impl Hook",
+        "dyn ",
+        "trait ",
+    ];
     let is_door = comes_in.iter().any(|word| taken.contains(word) || bounds.contains(word));
     is_door.then(|| name_of(rest)).flatten()
 }

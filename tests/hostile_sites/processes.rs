@@ -2,6 +2,7 @@
 
 use super::Case;
 use super::deed::{Fuse, Hostile};
+use futures_util::stream;
 use postroom::manual::{Event, Events, InitContext, Process, StepOutput};
 use postroom::prelude::*;
 use postroom::{Cancel, Host, ProcessError, Signal};
@@ -9,6 +10,7 @@ use postroom_tests::bomb::{Listener, PATIENCE, ended};
 use postroom_tests::face::Log;
 use postroom_tests::{act, eventually, idle_for_ever};
 use std::sync::Arc;
+use std::task::Poll;
 
 pub(crate) const CASES: &[Case] = &[
     ("its making on a thread of its own", "Make", |hostile| {
@@ -55,6 +57,13 @@ pub(crate) const CASES: &[Case] = &[
         } else if !hostile.shuts_down() {
             assert_eq!(answer, Ok(7));
         }
+        settle(hostile, wild.pid(), end);
+    }),
+    ("a stream that is attached to it", "Turn", |hostile| {
+        let host = hostile.plain();
+        let Ok(wild) = host.spawn(Async { hostile: hostile.clone() }).serve() else { return };
+        let end = wild.pid().join();
+        let _sent = wild.attach().send();
         settle(hostile, wild.pid(), end);
     }),
     ("whether it handles a cancel", "HandlesCancel", |hostile| {
@@ -225,7 +234,21 @@ impl Async {
         self.hostile.strike();
         7
     }
+
+    #[message]
+    fn attach(&mut self, ctx: &mut Context<Self>) {
+        let hostile = self.hostile.clone();
+        ctx.attach(stream::poll_fn(move |_| {
+            hostile.strike();
+            Poll::Ready(None::<Item>)
+        }));
+    }
+
+    #[message(Item)]
+    fn item(&mut self, _item: Item) {}
 }
+
+struct Item;
 
 /// A start that panics is an error of the spawner's, and leaves nothing.
 fn started(hostile: &Hostile, host: Host, outcome: Result<Pid, SpawnError>) {

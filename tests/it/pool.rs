@@ -81,6 +81,14 @@ impl Worker {
         panic!("over the edge")
     }
 
+    /// Its last: it ends when this is over.
+    #[message]
+    fn leave(&mut self, ctx: &mut Context<Self>, here: Gate, gate: Gate) {
+        ctx.stop();
+        here.open();
+        gate.pass();
+    }
+
     /// What is to be seen by all.
     #[message]
     #[derive(Clone)]

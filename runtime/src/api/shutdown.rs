@@ -53,7 +53,7 @@ impl Runtime {
     ///
     /// # Errors
     /// [`ShutdownError::FromInside`] from inside one of its own processes, which would have to end first: the shutdown
-    /// begins but is not waited for.
+    /// begins but is not waited for, and what it discards is logged when the last process has ended.
     pub fn shutdown(self) -> Result<ShutdownReport, ShutdownError> {
         let deadline = self.deadline;
         self.shutdown_within(deadline)
@@ -177,7 +177,8 @@ impl fmt::Debug for ShuttingDown {
     }
 }
 
-/// Ends the runtime of that host, waits for it, and logs what was lost. From inside, only begins it.
+/// Ends the runtime of that host, waits for it, and logs what was lost. From inside, only begins it: what was lost is
+/// logged when it is over.
 fn finish(host: Host, end: ShutdownMode) -> Result<ShutdownReport, ShutdownError> {
     let is_inside = Host::current() == Some(host) || host.scheduler().has_this_thread();
     if is_inside || host.scheduler().is_reactor_here() {
@@ -190,7 +191,7 @@ fn finish(host: Host, end: ShutdownMode) -> Result<ShutdownReport, ShutdownError
         ShutdownMode::Drain(deadline) => host.scheduler().drain(&ExitReason::Shutdown, deadline),
     });
     host.forget_all();
-    log(host, &report);
+    report.log(host.name());
     host.retire();
     Ok(report)
 }
@@ -214,25 +215,6 @@ fn begin(host: Host, end: ShutdownMode) {
     };
     host.scheduler().begin_shut_down(&ExitReason::Shutdown, deadline);
     host.retire();
-}
-
-/// Logs a warning if messages or processes were lost.
-fn log(host: Host, report: &ShutdownReport) {
-    if report.is_clean() {
-        return;
-    }
-    let (runtime, thrown_away) = (host.name(), report.thrown_away);
-    if thrown_away > 0 && report.drained.is_none() {
-        crate::util::log::warn!(
-            runtime,
-            thrown_away,
-            %report,
-            "a runtime was shut down before its processes had handled their messages; `Runtime::drain` handles them \
-                first"
-        );
-    } else {
-        crate::util::log::warn!(runtime, thrown_away, %report, "a runtime was shut down, and work was lost");
-    }
 }
 
 impl Drop for Runtime {

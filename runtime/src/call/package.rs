@@ -2,7 +2,7 @@
 
 use super::caller::{self, Caller};
 use super::dead_letter::{DeadLetter, DeadLetterReason, bring};
-use crate::errors::{CallError, SendFailure};
+use crate::errors::{CallError, Delivery, SendFailure};
 use crate::mailbox::payload::Payload;
 use crate::pid::Pid;
 use std::fmt;
@@ -118,6 +118,13 @@ pub struct Undeliverable {
     pub package: Package,
     /// The reason.
     pub reason: SendFailure,
+}
+
+impl Undeliverable {
+    /// Returns whether the message was delivered: never.
+    pub fn delivery(&self) -> Delivery {
+        self.reason.delivery()
+    }
 }
 
 impl Drop for Package {

@@ -142,6 +142,11 @@ pub enum MessageError {
 }
 
 impl MessageError {
+    /// Returns whether the message was delivered: never.
+    pub fn delivery(&self) -> Delivery {
+        Delivery::NotDelivered
+    }
+
     /// Returns whether the same message may be accepted later.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Refused(reason) if reason.is_retryable())

@@ -244,7 +244,7 @@ impl World {
         true
     }
 
-    /// `Feed::hear`, and `end.rs::hear` of one that is on its way out.
+    /// `Feed::hear`, and `exit.rs::hear` of one that is on its way out.
     pub(crate) fn hears(&mut self, from: Who, who: Who, place: usize) {
         let Some(control) = self.control[from][who].remove(place) else { return };
         let Control::Said(said) = control else {
@@ -305,7 +305,7 @@ impl World {
         }
     }
 
-    /// `end.rs::tell_bound`.
+    /// `exit.rs::tell_bound`.
     pub(crate) fn tells(&mut self, who: Who) {
         let life = std::mem::replace(&mut self.lives[who], Life::Dead);
         let Life::Leaving(links, why) = life else { unreachable!("it is on its way out") };

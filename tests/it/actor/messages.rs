@@ -498,6 +498,12 @@ impl Patient {
         self.0 = text.len() as u32;
     }
 
+    /// Its place among the entries depends on which of those above are there.
+    #[entry]
+    fn open_twice(&mut self, number: u32, again: u32) {
+        self.0 = number + again;
+    }
+
     #[message]
     fn fail(&mut self) -> Result<(), String> {
         Err("it could not be done".to_string())
@@ -520,7 +526,7 @@ fn a_process_that_reports_its_errors_lives_on() {
 }
 
 /// Catches: an entry whose condition holds is left out of what can be started by name, or one whose condition does not
-/// is kept.
+/// is kept; those below are taken for others.
 #[test]
 fn an_entry_is_there_if_its_condition_holds() {
     let runtime = Runtime::new().unwrap();
@@ -528,4 +534,6 @@ fn an_entry_is_there_if_its_condition_holds() {
     let started = runtime.start("Patient", "open", payloads![5_u32]).unwrap();
     assert_eq!(runtime.address::<Patient>(started).unwrap().number().wait(), Ok(5));
     assert!(runtime.start("Patient", "open", payloads!["text".to_string()]).is_err());
+    let started = runtime.start("Patient", "open_twice", payloads![5_u32, 6_u32]).unwrap();
+    assert_eq!(runtime.address::<Patient>(started).unwrap().number().wait(), Ok(11));
 }

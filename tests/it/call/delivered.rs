@@ -2,7 +2,8 @@
 
 use super::*;
 use postroom::Overflow;
-use postroom::error::{Cycle, SendFailure};
+use postroom::error::{Cycle, MessageError, SendFailure};
+use postroom::routing::Undeliverable;
 use postroom::supervision::{Backoff, Child};
 use std::future::Future;
 use std::task::Poll;
@@ -421,6 +422,7 @@ fn a_call_to_a_full_mailbox_has_not_been_delivered_and_may_be_made_again() {
 fn what_may_be_made_again_was_not_delivered() {
     let reason = || ExitReason::Killed;
     let cycle = || Cycle { calls: Vec::new() };
+    let pid: Pid = "<1.0.0.0>".parse().unwrap();
     let all: [(CallError<u8>, Delivery, bool); 10] = [
         (CallError::Failed(1), Delivery::Handled, false),
         (CallError::Gone(reason()), Delivery::NotDelivered, false),
@@ -446,6 +448,18 @@ fn what_may_be_made_again_was_not_delivered() {
     for (error, delivery) in commands {
         assert_eq!(error.delivery(), delivery, "{error:?}");
     }
+    let messages = [
+        MessageError::Untyped(pid),
+        MessageError::Json(String::new()),
+        MessageError::Unregistered { pid, process: "Till" },
+        MessageError::Unknown { process: "Till", message: "count".to_string(), has: Vec::new() },
+        MessageError::Refused(SendFailure::Full(pid)),
+    ];
+    for error in messages {
+        assert_eq!(error.delivery(), Delivery::NotDelivered, "{error:?}");
+    }
+    let refused = Undeliverable { package: Package::new(pid, TillCount), reason: SendFailure::Full(pid) };
+    assert_eq!(refused.delivery(), Delivery::NotDelivered);
     let said = [Delivery::NotDelivered, Delivery::Unknown, Delivery::Handled].map(|delivery| delivery.to_string());
     assert_eq!(said, ["not delivered", "perhaps handled", "handled"]);
 }

@@ -28,7 +28,7 @@ fn writes(log: &Log, number: u64) -> Act {
     })
 }
 
-/// Mutation: in `end.rs`, give the place back before the complete hooks are called.
+/// Mutation: in `exit.rs`, give the place back before the complete hooks are called.
 #[test]
 fn with_a_limit_of_two_and_64_threads_spawning_there_are_never_three() {
     /// Holds up whoever counts a process out, so that a place given back too early is taken meanwhile.
@@ -110,7 +110,7 @@ fn places_under_the_limit_come_back_whatever_happened() {
 /// The busy step wakes a thousand and returns when all have run: it would wait for ever for one that stays behind it,
 /// in its worker's deque or run-next slot.
 ///
-/// Mutation: in `stall.rs`, `look_at`, order no move: the last one woken stays in the run-next slot.
+/// Mutation: in `detector.rs`, `look_at`, order no move: the last one woken stays in the run-next slot.
 #[test]
 fn a_thousand_woken_by_a_busy_step_are_taken_by_others_at_once() {
     soon(|| {
@@ -271,7 +271,7 @@ fn parks(statistics: &Statistics) -> u64 {
 
 /// Each worker has parked once at the start; from there on each wake is one park more, of whoever was woken.
 ///
-/// Mutation: in `idle.rs`, `announce`, rouse two.
+/// Mutation: in `permits/sleep.rs`, `announce`, rouse two.
 #[test]
 fn one_process_woken_while_all_sleep_wakes_exactly_one_worker() {
     soon(|| {

@@ -201,7 +201,7 @@ fn with_a_close_that_never_returns_a_shutdown_returns_at_the_deadline_and_says_w
 
 /// The window: the spawn has been let in and is not in the table yet when all that are in the table are told.
 ///
-/// Mutation: in `birth.rs`, go through the gate before the slot is opened. (Widened by a sleep between the two it fails
+/// Mutation: in `spawn.rs`, go through the gate before the slot is opened. (Widened by a sleep between the two it fails
 /// at once.)
 #[test]
 fn a_spawn_that_races_with_the_shutdown_is_refused_or_told() {

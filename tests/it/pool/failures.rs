@@ -183,3 +183,31 @@ fn a_key_whose_process_fails_backs_off_by_itself() {
         assert_eq!(waits.join().unwrap(), Ok(7));
     });
 }
+
+/// Nothing is tried twice: what is in the mailbox of a member as it ends is lost, and the next member does not get it.
+///
+/// Catches: it vanishes without being counted; its caller waits for ever.
+#[test]
+fn what_a_member_is_given_while_it_ends_is_a_dead_letter() {
+    watched(|| {
+        let (builder, dead) = with_dead_letters();
+        let (runtime, seen) = (builder.build().unwrap(), Log::new());
+        let log = seen.clone();
+        let workers = Pool::fixed(1)
+            .concurrency(3)
+            .spawn(&runtime, move |spawn| spawn.of(Worker { seen: log.clone(), ..Worker::default() }).serve())
+            .unwrap();
+        let (address, here, gate) = (workers.address(), Gate::new(), Gate::new());
+        address.leave(here.clone(), gate.clone()).send().unwrap();
+        here.pass();
+        address.echo(1).send().unwrap();
+        let asks = thread::spawn(move || address.echo(2).timeout(LONG).wait());
+        when(&workers, |now| (now.in_hand, now.waiting) == (3, 0));
+        gate.open();
+        let error = asks.join().unwrap().unwrap_err();
+        assert_eq!((error.delivery(), error), (Delivery::NotDelivered, CallError::Gone(ExitReason::Normal)));
+        assert_eq!(address.echo(3).wait(), Ok(3));
+        assert_eq!(dead.all(), [(std::any::type_name::<WorkerEcho>(), DeadLetterReason::Ended); 2]);
+        assert_eq!((seen.all(), runtime.statistics().dead_letters.ended), (vec![3], 2));
+    });
+}

@@ -341,7 +341,7 @@ fn cancel_without_a_handler_ends_with_what_was_said() {
 /// Whoever was told before the end began, and whoever asks while `close` is running: both are answered after the state
 /// has been dropped.
 ///
-/// Mutation: in `end.rs`, tell before `close`; or in `slot/control.rs`, `post_control`, let in signals for the living
+/// Mutation: in `exit.rs`, tell before `close`; or in `slot/control.rs`, `post_control`, let in signals for the living
 /// only.
 #[test]
 fn a_join_is_answered_when_the_state_is_dropped_the_name_free_and_the_pid_unroutable() {

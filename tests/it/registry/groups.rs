@@ -335,7 +335,7 @@ fn what_wakes_a_subscriber_may_use_the_group() {
 /// What this cannot see: two changes that were told in another order than they happened, if they are of different
 /// members.
 ///
-/// Mutation: in `rooms.rs`, `watch`, make the list before `come`, outside of the lock.
+/// Mutation: in `group_table.rs`, `watch`, make the list before `come`, outside of the lock.
 #[test]
 fn a_list_and_the_events_after_it_have_no_gap_and_no_double() {
     watched(|| {

@@ -220,7 +220,7 @@ fn events_come_whole_and_in_order_while_others_subscribe_and_die() {
 }
 
 /// Catches: a list of subscribers that is kept from one publication to the next although one has come, or gone, in
-/// between. (Mutation: in `rooms.rs`, `join_once` or `leave` leaves the room's list as it is.)
+/// between. (Mutation: in `group_table.rs`, `join_once` or `leave` leaves the room's list as it is.)
 #[test]
 fn who_subscribes_or_leaves_between_two_publications_counts_for_the_second() {
     with_runtime(|runtime| {

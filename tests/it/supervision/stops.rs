@@ -239,7 +239,7 @@ fn a_transient_child_that_was_stopped_stays_down_when_its_group_is_restarted() {
 }
 
 /// Catches: that a child was stopped once is remembered when it has been started again, and has finished by itself.
-/// (Mutation: in `wishes.rs`, `restart_child` leaves `stopped` as it is.)
+/// (Mutation: in `plan/requests.rs`, `restart_child` leaves `stopped` as it is.)
 #[test]
 fn a_transient_child_that_has_finished_comes_back_with_its_group_also_if_it_was_stopped_before() {
     soon(|| {

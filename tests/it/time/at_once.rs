@@ -51,7 +51,7 @@ impl Hearer {
     }
 }
 
-/// Mutation: in `host.rs`, `fire_timers`, leave out that `left` goes down.
+/// Mutation: in `engine/host/mod.rs`, `fire_timers`, leave out that `left` goes down.
 #[test]
 fn the_only_worker_runs_processes_before_it_has_fired_all_that_is_due() {
     soon(|| {

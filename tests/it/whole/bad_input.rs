@@ -583,7 +583,7 @@ impl Copies {
     fn take(&mut self, _what: Twice) {}
 }
 
-/// Mutation: in `host.rs`, `fire_timers`, leave out `contain`: the only worker is lost.
+/// Mutation: in `engine/host/mod.rs`, `fire`, leave out `contain`: the only worker is lost.
 #[test]
 fn a_message_whose_clone_panics_ends_its_own_timer_only() {
     soon(|| {

@@ -39,7 +39,7 @@ use idle_waiters::Quiet;
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ptr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The configuration of a host. A record is reused for a host with the same one.
 #[derive(PartialEq)]
@@ -147,8 +147,9 @@ pub(crate) struct Scheduler {
     pub(crate) names: Names,
     /// Held by a thread that starts another one.
     pub(crate) growing: Mutex<()>,
-    /// Held while the host ends unattended, and while the record is reused.
-    pub(crate) ending: Mutex<()>,
+    /// Held while the host ends unattended, and while the record is reused. The shutdown that nobody waits for, until
+    /// it is over.
+    pub(crate) ending: Mutex<Option<UnattendedShutdown>>,
     /// The threads that have been started.
     pub(crate) running: Mutex<Vec<StartedThread>>,
     /// How many permits have got their first thread.
@@ -160,6 +161,16 @@ pub(crate) struct Scheduler {
     /// How often a thread was started beyond the limit, because a process waited for another one and no permit was
     /// left.
     pub(crate) threads_beyond_limit: Counter,
+}
+
+/// A shutdown that was begun from inside: what its report is made of when the last process has left.
+pub(crate) struct UnattendedShutdown {
+    pub(crate) began: Instant,
+    /// How many processes were inside, and how many messages had been discarded by exits, when it began.
+    pub(crate) alive: u64,
+    pub(crate) dead: u64,
+    /// How many were killed at the deadline.
+    pub(crate) killed: u64,
 }
 
 impl Scheduler {

@@ -48,8 +48,8 @@ pub use report::ShutdownReport;
 
 use super::backpressure;
 
-use super::host::Scheduler;
 use super::host::gate::TallyLane;
+use super::host::{Scheduler, UnattendedShutdown};
 use super::watchdog::detector::StepId;
 use super::workers::threads::StartedThread;
 use crate::env::clock::{Moment, instant_now};
@@ -185,17 +185,26 @@ impl Scheduler {
     }
 
     /// Shuts down without waiting, for a runtime that is dropped inside one of its own processes. The last process to
-    /// leave ends the threads; the caller's own has not left yet.
+    /// leave ends the threads and logs what was lost; the caller's own has not left yet.
     pub(crate) fn begin_shut_down(&'static self, reason: &ExitReason, deadline: Duration) {
+        let (began, dead) = (instant_now(), self.dead_ended.get());
         self.leave_unattended();
         self.close();
+        *lock(&self.ending) = Some(UnattendedShutdown { began, alive: self.gate.inside(), dead, killed: 0 });
         self.cancel_unsupervised(reason);
-        let kill = TimerAction::Run(Box::new(|| self.signal_all(|| Control::Kill)));
+        let kill = TimerAction::Run(Box::new(|| self.kill_unattended()));
         if self.set_timer(Moment::now().after(deadline), kill).is_none() {
-            self.signal_all(|| Control::Kill);
+            self.kill_unattended();
         }
         // Not from inside a process, which has not left yet.
         self.end_if_left();
+    }
+
+    fn kill_unattended(&'static self) {
+        if let Some(shutdown) = &mut *lock(&self.ending) {
+            shutdown.killed = self.gate.inside();
+        }
+        self.signal_all(|| Control::Kill);
     }
 
     /// Counts a process out; if it was the last and no thread waits for the shutdown, ends the threads.
@@ -211,12 +220,25 @@ impl Scheduler {
             return;
         }
         // Checked again under the lock, which prevents the record's reuse (`reuse`).
-        let _ending = lock(&self.ending);
-        if is_left() {
-            self.timers.clear();
-            self.stop_threads();
-            self.drop_user();
+        let mut ending = lock(&self.ending);
+        if !is_left() {
+            return;
         }
+        self.timers.clear();
+        self.stop_threads();
+        self.drop_user();
+        let report = ending.take().map(|shutdown| self.report_of(&shutdown));
+        // A subscriber is user code. The name is that of each host which the record becomes.
+        drop(ending);
+        if let Some(report) = report {
+            report.log(&self.config.name);
+        }
+    }
+
+    fn report_of(&self, shutdown: &UnattendedShutdown) -> ShutdownReport {
+        let UnattendedShutdown { began, alive, dead, killed } = *shutdown;
+        let (ended, thrown_away) = (alive.saturating_sub(killed), self.dead_ended.get() - dead);
+        ShutdownReport { alive, ended, killed, thrown_away, took: began.elapsed(), ..ShutdownReport::default() }
     }
 
     /// Tells all unsupervised processes to end. A supervised one has a live supervisor: a supervisor that ends without

@@ -38,6 +38,25 @@ impl ShutdownReport {
     pub fn was_forced(&self) -> bool {
         self.killed > 0 || !self.stuck.is_empty()
     }
+
+    /// Logs a warning if messages or processes of that runtime were lost.
+    pub(crate) fn log(&self, runtime: &str) {
+        if self.is_clean() {
+            return;
+        }
+        let (report, thrown_away) = (self, self.thrown_away);
+        if thrown_away > 0 && report.drained.is_none() {
+            crate::util::log::warn!(
+                runtime,
+                thrown_away,
+                %report,
+                "a runtime was shut down before its processes had handled their messages; `Runtime::drain` handles them \
+                    first"
+            );
+        } else {
+            crate::util::log::warn!(runtime, thrown_away, %report, "a runtime was shut down, and work was lost");
+        }
+    }
 }
 
 /// How many processes the printed report names; the report holds all of them.

@@ -87,8 +87,8 @@ fn is_held(source: Address<Source>) -> bool {
 }
 
 /// Catches: a process stays held while its own mailbox fills up, so that those who fill it wait for whoever it waits
-/// for. And that it is let go before its mailbox is over its bound, or takes others along. (Mutation: in `watch.rs`,
-/// `crowded` does not lift the hold.)
+/// for. And that it is let go before its mailbox is over its bound, or takes others along. (Mutation: in
+/// `entry_points.rs`, `check_length` does not end the suspension.)
 #[test]
 fn who_is_held_is_let_go_once_its_own_mailbox_is_over_its_bound_and_nobody_else_is() {
     soon(|| {
@@ -121,7 +121,7 @@ fn who_is_held_is_let_go_once_its_own_mailbox_is_over_its_bound_and_nobody_else_
 }
 
 /// Catches: a process stays held while its ring is full, so that those who have no room wait for whoever it waits for;
-/// or is let go while there is room. (Mutation: in `tickets.rs`, `admit` does not lift the hold.)
+/// or is let go while there is room. (Mutation: in `placeholders.rs`, `admit` does not end the suspension.)
 #[test]
 fn who_is_held_is_let_go_once_a_message_finds_its_ring_full() {
     for overflow in [Overflow::Refuse, Overflow::Wait, Overflow::DropOldest, Overflow::DropNewest] {

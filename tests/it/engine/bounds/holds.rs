@@ -2,10 +2,11 @@
 
 use super::{Sink, Source};
 use postroom::inspect::ProcessState;
+use postroom::manual::Event;
 use postroom::prelude::*;
 use postroom::testing::Clock;
 use postroom::{Bound, Host};
-use postroom_tests::{Latch, eventually, soon};
+use postroom_tests::{Act, Latch, act, eventually, soon};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
@@ -150,6 +151,76 @@ fn are_let_go_together() -> bool {
     assert!(looks < 40 * 128, "{looks} looks");
     assert_eq!(runtime.statistics().backpressure.forced_releases, 0);
     held == 400
+}
+
+/// Takes one message in each step, and notes how many are suspended then. Waits at its gate in the first step.
+fn takes_one_a_step(host: Host, gate: Latch, told: Sender<usize>) -> Act {
+    act(move |events, out| {
+        gate.wait();
+        if events.next().is_some() {
+            let _over = told.send(host.statistics().backpressure.suspended);
+            out.go_on();
+        } else {
+            out.idle();
+        }
+        Ok(())
+    })
+}
+
+/// Three that have each sent more than there is room for at half of the bound are let go by a receiver that does not
+/// rest, one in each of its steps.
+///
+/// Mutation: in `suspend.rs`, `relieve`, let all go once the mailbox is half empty.
+#[test]
+fn those_that_send_much_are_let_go_one_a_step() {
+    soon(|| while !are_let_go_one_a_step() {});
+}
+
+/// Returns whether all were held, as in [`are_let_go_together`].
+fn are_let_go_one_a_step() -> bool {
+    const SENT: u64 = 600;
+    let runtime = Runtime::builder().workers(2).clock(Clock::manual()).build().unwrap();
+    let (gate, (told, suspended)) = (Latch::new(), channel());
+    let receiver = takes_one_a_step(*runtime, gate.clone(), told);
+    let receiver = runtime.spawn_process(receiver).mailbox(Bound::Soft(1_000)).start().unwrap();
+    let mut sent = 0;
+    // Until one comes back.
+    while runtime.send(receiver, 0).is_ok() {
+        sent += 1;
+    }
+    let senders = (0..3).map(|_| {
+        let sender = act(move |events, out| {
+            while let Some(event) = events.next() {
+                if let Event::Message(_) = event {
+                    let host = Host::current().unwrap();
+                    (0..SENT).for_each(|_| host.send(receiver, 0).unwrap());
+                }
+            }
+            out.idle();
+            Ok(())
+        });
+        runtime.spawn_process(sender).start().unwrap()
+    });
+    let senders: Vec<_> = senders.collect();
+    senders.iter().for_each(|&sender| runtime.send(sender, ()).unwrap());
+    let has_sent = |sender: Pid| {
+        let info = sender.info().unwrap();
+        info.messages == 1 && matches!(info.state, ProcessState::Suspended { .. } | ProcessState::Idle)
+    };
+    eventually(|| senders.iter().all(|&sender| has_sent(sender)));
+    let held = runtime.statistics().backpressure.suspended;
+    gate.open();
+    let counts: Vec<usize> = (0..sent + 3 * SENT).map(|_| suspended.recv().unwrap()).collect();
+    if held < 3 {
+        return false;
+    }
+    assert_eq!(runtime.statistics().backpressure.forced_releases, 0);
+    let steps = |with: usize| counts.iter().filter(|&&count| count == with).count();
+    assert!(counts.is_sorted_by(|one, next| one >= next), "{counts:?}");
+    assert_eq!((steps(2), steps(1)), (1, 1));
+    // The first is let go at half of the bound, before that message is taken.
+    assert_eq!(steps(1) + steps(0) + 1, 500);
+    true
 }
 
 #[test]

@@ -159,7 +159,7 @@ fn what_it_wakes_is_run_though_all_workers_sleep() {
     });
 }
 
-/// Mutation: in `aside.rs`, leave out the case of a pinned process.
+/// Mutation: in `block_in_place.rs`, leave out the case of a pinned process.
 #[test]
 fn what_blocks_in_it_blocks_its_thread_alone() {
     soon(|| {

@@ -208,8 +208,8 @@ const SPAWNS: [Spawned; 3] = [
 
 const WORKS: [Works; 2] = [|worker| worker.pass(1).send().unwrap(), |worker| worker.run_beside(1).send().unwrap()];
 
-/// Mutation: in `machine.rs`, `step_with_table`, do not note that a method waits; in `serve.rs`, `finish_method`, the
-/// same; in `waits.rs`, `note_work`, leave out what runs beside, or do not say when it is over.
+/// Mutation: in `state_machine.rs`, `step_with_table`, do not note that a method waits; in `serve.rs`, `finish_method`,
+/// the same; in `pending.rs`, `note_work`, leave out what runs beside, or do not say when it is over.
 #[test]
 fn a_drain_waits_for_a_method_that_awaits_and_for_what_runs_beside() {
     soon(|| {
@@ -302,7 +302,8 @@ fn a_drain_waits_for_the_yields_of_a_process_written_by_hand() {
 
 /// A drain that waits for one of these hangs.
 ///
-/// Mutation: in `waits.rs`, `note_work`, count all that runs beside; in `machine.rs`, take an entry for a method.
+/// Mutation: in `pending.rs`, `note_work`, count all that runs beside; in `state_machine.rs`, take an entry for a
+/// method.
 #[test]
 fn a_drain_does_not_wait_for_what_merely_waits() {
     soon(|| {
@@ -372,7 +373,7 @@ fn children_that_fail_while_a_runtime_drains_are_started_again_and_finish() {
     });
 }
 
-/// Mutation: in `front.rs`, `new`, do not enter it among the backlogs.
+/// Mutation: in `pool/router.rs`, `new`, do not enter it among the backlogs.
 #[test]
 fn what_waits_in_the_line_of_a_pool_is_finished() {
     soon(|| {
@@ -400,7 +401,7 @@ fn what_waits_in_the_line_of_a_pool_is_finished() {
     });
 }
 
-/// Mutation: in `waits.rs`, `note_work`, leave out what was set aside.
+/// Mutation: in `pending.rs`, `note_work`, leave out what was set aside.
 #[test]
 fn what_was_set_aside_is_waited_for() {
     soon(|| {

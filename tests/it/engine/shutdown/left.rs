@@ -138,7 +138,7 @@ fn what_waits_behind_a_step_that_does_not_return_is_ended_too() {
 
 /// The host is down, its threads are gone, and then the start returns.
 ///
-/// Mutation: in `host.rs`, `announce`, do not look whether the host has been stopped.
+/// Mutation: in `engine/host/mod.rs`, `announce`, do not look whether the host has been stopped.
 #[test]
 fn a_process_whose_start_outlasts_the_shutdown_ends_and_its_spawner_is_not_left_waiting() {
     soon(|| {

@@ -82,6 +82,100 @@ fn a_runtime_that_ends_with_messages_warns_with_their_number_and_says_what_to_do
     });
 }
 
+/// Owns its runtime, and drops it in a step.
+#[process]
+struct Owner {
+    runtime: Option<Runtime>,
+    here: Latch,
+    gate: Latch,
+}
+
+#[process]
+impl Owner {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn own(&mut self, runtime: Runtime) {
+        self.runtime = Some(runtime);
+    }
+
+    #[message]
+    fn end(&mut self) {
+        self.here.open();
+        self.gate.wait();
+        drop(self.runtime.take());
+    }
+
+    #[message]
+    fn note(&mut self) {}
+}
+
+/// Nobody gets a report then.
+///
+/// Catches: no line; one that counts what was thrown away before; one for a shutdown that has lost nothing.
+#[test]
+fn a_runtime_that_is_dropped_by_its_own_process_says_in_the_log_what_it_has_thrown_away() {
+    soon(|| {
+        logged("");
+        let said = |name: &str, behind: usize| {
+            let runtime = Runtime::builder().name(name).workers(1).build().unwrap();
+            let (here, gate) = (Latch::new(), Latch::new());
+            let owner = Owner { runtime: None, here: here.clone(), gate: gate.clone() };
+            let owner = runtime.spawn(owner).serve().unwrap();
+            let own = || {
+                owner.end().send().unwrap();
+                here.wait();
+                (0..behind).for_each(|_| owner.note().send().unwrap());
+            };
+            // One that has ended before has thrown something away, too.
+            let state = Worker::default();
+            let worker = spawn(&runtime, &state);
+            worker.pass(1).send().unwrap();
+            state.gate.wait_for_arrival();
+            (0..7).for_each(|number| worker.note(number).send().unwrap());
+            let end = worker.pid().join();
+            worker.pid().kill();
+            end.wait();
+            owner.own(runtime).wait().unwrap();
+            own();
+            let end = owner.pid().join();
+            gate.open();
+            end.wait();
+            logged(&format!("runtime={name:?}"))
+        };
+        let lines = said("lost-inside", 5);
+        let [line] = lines.as_slice() else { panic!("one line, not {lines:?}") };
+        let parts = ["WARN", "thrown_away=5", "1 of 1 processes ended, 0 were killed; 5 messages were thrown away"];
+        assert!(parts.iter().all(|part| line.contains(part)) && line.contains("`Runtime::drain`"), "{line}");
+        assert_eq!(said("lost-none-inside", 0), Vec::<String>::new());
+    });
+}
+
+/// Catches: a line that leaves out those that were killed at the deadline.
+#[test]
+fn a_shutdown_from_inside_that_kills_says_so_in_the_log() {
+    soon(|| {
+        logged("");
+        let builder = Runtime::builder().name("lost-killed-inside").workers(1).shutdown_deadline(SHORT);
+        let runtime = builder.build().unwrap();
+        let deaf = runtime.spawn_process(idle_for_ever().handles_cancel()).start().unwrap();
+        let gate = Latch::new();
+        let owner = Owner { runtime: None, here: Latch::new(), gate: gate.clone() };
+        let owner = runtime.spawn(owner).serve().unwrap();
+        let end = deaf.join();
+        owner.own(runtime).wait().unwrap();
+        owner.end().send().unwrap();
+        gate.open();
+        assert_eq!(end.wait(), ExitReason::Killed);
+        // The deadline may be over before the owner has come to its end.
+        eventually(|| !logged("lost-killed-inside").is_empty());
+        let line = &logged("lost-killed-inside")[0];
+        let killed = ["1 of 2 processes ended, 1 were killed", "0 of 2 processes ended, 2 were killed"];
+        assert!(line.contains("work was lost") && killed.iter().any(|killed| line.contains(killed)), "{line}");
+    });
+}
+
 /// Where no thread can be started the caller's does it all; the test runs itself, with stacks that no system has room
 /// for.
 ///

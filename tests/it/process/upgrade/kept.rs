@@ -129,8 +129,8 @@ impl Plainer {
     fn ping(&mut self) {}
 }
 
-/// Catches: an upgrade takes back that the process has said itself that it traps exits. (Mutation: in `succeed.rs`,
-/// trap as the new definition does also if both are alike.)
+/// Catches: an upgrade takes back that the process has said itself that it traps exits. (Mutation: in
+/// `engine/lifecycle/upgrade.rs`, trap as the new definition does also if both are alike.)
 #[test]
 fn that_a_process_traps_exits_by_its_own_word_outlasts_an_upgrade_between_definitions_that_are_alike() {
     soon(|| {

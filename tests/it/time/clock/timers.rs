@@ -231,7 +231,7 @@ fn sleeps_of_nothing_and_of_ever_and_until_a_time_that_is_over() {
     });
 }
 
-/// Mutation: in `manual.rs`, let the time come to `Moment::NEVER`.
+/// Mutation: in `virtual_clock.rs`, let the time come to `Moment::NEVER`.
 #[test]
 fn at_the_end_of_all_time_processes_run_and_nothing_is_due_any_more() {
     #[process]

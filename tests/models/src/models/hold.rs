@@ -3,8 +3,8 @@
 //! on.
 //!
 //! The lanes of both processes are the production ones. What is above them is a driver, which takes the steps of
-//! `hold.rs` and those of `step.rs` that look at CONGESTED and SUSPENDED: the sides (a lock each), the two flags, the
-//! list, the life. A change there must be repeated here. "Full" is a mailbox with an envelope in it.
+//! `suspend.rs` and those of `step.rs` that look at CONGESTED and SUSPENDED: the sides (a lock each), the two flags,
+//! the list, the life. A change there must be repeated here. "Full" is a mailbox with an envelope in it.
 //!
 //! Not covered: several on one list, rings, the edges in the wait graph (see `wait_graph.rs` for these), steps that
 //! wait within themselves (`told.rs` has how these end).

@@ -1,4 +1,4 @@
-//! The re-use of slots (`table/slot` over `mailbox/lanes.rs`): a process ends, late senders come, another one begins.
+//! The re-use of slots (`slots/slot` over `mailbox/lanes.rs`): a process ends, late senders come, another one begins.
 //!
 //! Every envelope is accounted for once: handled by the life that it was sent to, refused to its sender, or a dead
 //! letter; every control is handled by its life or counted as late. Nothing reaches another life, and one thread at a

@@ -1,4 +1,4 @@
-//! What is said about links on its way to a slot (`slots/link_endpoint.rs` and `links/message.rs` over `table/slot`).
+//! What is said about links on its way to a slot (`slots/link_endpoint.rs` and `links/message.rs` over `slots/slot`).
 //!
 //! A question to a process that is on its way out is answered once: by the process, which hears it before it tells
 //! everyone of its end, or by whoever finds that nobody will hear it any more. Nothing of it reaches the next life. And

@@ -1,13 +1,13 @@
-//! What ends with a process (`registrations.rs`, over `table/slot` for the life): a registrant takes a member in while
+//! What ends with a process (`registrations.rs`, over `slots/slot` for the life): a registrant takes a member in while
 //! that process ends, and its slot goes to another.
 //!
 //! When all is over, no membership of an ended process is left, neither in the table, nor in its cell, nor with the
 //! registrant; and that of the next process in the slot is untouched.
 //!
-//! The registrant is a stand-in for `names.rs`, with one name: it keeps the rule that a registrant changes its members
-//! under its own lock. The driver takes the steps of `engine/lifecycle/exit.rs`.
+//! The registrant is a stand-in for `names/table.rs`, with one name: it keeps the rule that a registrant changes its
+//! members under its own lock. The driver takes the steps of `engine/lifecycle/exit.rs`.
 //!
-//! Not covered: rooms (they keep the same rule), more than one cell and one shard, the envelopes of an ended process.
+//! Not covered: groups (they keep the same rule), more than one cell and one shard, the envelopes of an ended process.
 
 use crate::call::dead_letter::{DeadLetter, Sink};
 use crate::check::{check, keep, reach};

@@ -1,4 +1,4 @@
-//! Who counts as stuck in a ring of calls (`table/slot`, `is_stuck`, over `wait_graph.rs` and `ticket.rs`): not one
+//! Who counts as stuck in a ring of calls (`slots/slot`, `is_stuck`, over `wait_graph.rs` and `call_id.rs`): not one
 //! that has something in its control lane, unless it blocks, and not one that has ended, whoever is in its slot now.
 //!
 //! The slots, the edges and the tickets are production code. The driver takes the steps of `engine/sched/step.rs`,

@@ -1,9 +1,9 @@
-//! A permit is taken from a thread that is stuck in a step (`scheduler/{handoff,permits,idle}.rs`, handoff:M1 to M4):
-//! what it has queued runs, no matter what it does meanwhile, and no thread is left that counts as what it is not.
+//! A permit is taken from a thread that is stuck in a step (`engine/permits/{handoff,holders,sleep}.rs`, handoff:M1 to
+//! M4): what it has queued runs, no matter what it does meanwhile, and no thread is left that counts as what it is not.
 //!
 //! One permit, one thread that has it and a spare one. The driver takes the steps of `find.rs`, `spare.rs`,
-//! `aside.rs` and `watchdog.rs`, without run-next slots (`sleep` has these) and timers. The main thread plays the
-//! watchdog: what it has seen of a thread and what it does then are apart.
+//! `block_in_place.rs` and `watchdog.rs`, without run-next slots (`sleep` has these) and timers. The main thread plays
+//! the watchdog: what it has seen of a thread and what it does then are apart.
 //!
 //! Not covered: threads that block or wait in line meanwhile, growth, more than one permit.
 

@@ -1,4 +1,4 @@
-//! The wait graph (`wait_graph.rs`) and the tickets of calls (`ticket.rs`): of those that close a ring at the same
+//! The wait graph (`wait_graph.rs`) and the tickets of calls (`call_id.rs`): of those that close a ring at the same
 //! moment exactly one is told, and nobody is told of a ring that was open.
 //!
 //! Not covered: the side table (stress tests), a walk through stale edges of many, wakers that are lent.

@@ -1,4 +1,4 @@
-//! Threads that hand their permits on: the steps of `scheduler/{aside,spare,find}.rs`, named beside each.
+//! Threads that hand their permits on: the steps of `block_in_place.rs`, `spare.rs` and `find.rs`, named beside each.
 
 use super::super::sleep::driver::{Flag, Queue};
 use crate::check::{keep, reach};

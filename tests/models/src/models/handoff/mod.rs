@@ -1,14 +1,14 @@
-//! The hand-off of permits (`scheduler/{handoff,permits,line}.rs`, with `idle.rs`): no two threads have a permit at a
-//! time, nobody waits for ever for one, and no work is left.
+//! The hand-off of permits (`engine/permits/{handoff,holders,blocking_queue}.rs`, with `sleep.rs`): no two threads have
+//! a permit at a time, nobody waits for ever for one, and no work is left.
 //!
-//! The driver takes the steps of `scheduler/{aside,spare,find}.rs`. Whoever has a permit touches a cell of that
-//! permit: two that have it at a time, or one after the other without order, are a race. Work that is left, and a
+//! The driver takes the steps of `block_in_place.rs`, `spare.rs` and `find.rs`. Whoever has a permit touches a cell of
+//! that permit: two that have it at a time, or one after the other without order, are a race. Work that is left, and a
 //! thread that is left waiting, show as a deadlock: jobs wait for each other, and threads end only when all jobs have
 //! run. Threads sleep until they are woken: there is no watching poller here, and no watchdog that looks again, but
 //! where a model says so.
 //!
 //! Not covered: how long one that waits in line has to wait while others run, threads that are started and that end
-//! (`permits` and `line` have unit tests), more than three threads and two permits.
+//! (`holders` and `blocking_queue` have unit tests), more than three threads and two permits.
 
 mod driver;
 
