@@ -3,62 +3,140 @@
 //!
 //! The tests below see to it that no page, and no block, gets around that.
 
-#[doc = include_str!("src/why.md")]
-pub mod why {}
+#[doc = include_str!("src/introduction.md")]
+pub mod introduction {}
+#[doc = include_str!("src/quick-start.md")]
+pub mod quick_start {}
 #[doc = include_str!("src/install.md")]
 pub mod install {}
-#[doc = include_str!("src/first.md")]
-pub mod first {}
+#[doc = include_str!("src/first-process.md")]
+pub mod first_process {}
 #[doc = include_str!("src/entries.md")]
 pub mod entries {}
+#[doc = include_str!("src/pids.md")]
+pub mod pids {}
 #[doc = include_str!("src/messages.md")]
 pub mod messages {}
 #[doc = include_str!("src/calls.md")]
 pub mod calls {}
-#[doc = include_str!("src/mailboxes.md")]
-pub mod mailboxes {}
+#[doc = include_str!("src/tokio.md")]
+pub mod tokio {}
+#[doc = include_str!("src/async.md")]
+pub mod async_processes {}
+#[doc = include_str!("src/io.md")]
+pub mod io {}
+#[doc = include_str!("src/blocking.md")]
+pub mod blocking {}
+#[doc = include_str!("src/timers.md")]
+pub mod timers {}
+#[doc = include_str!("src/back-pressure.md")]
+pub mod back_pressure {}
+#[doc = include_str!("src/discovery.md")]
+pub mod discovery {}
 #[doc = include_str!("src/protocols.md")]
 pub mod protocols {}
-#[doc = include_str!("src/deadlock.md")]
-pub mod deadlock {}
-#[doc = include_str!("src/names.md")]
-pub mod names {}
-#[doc = include_str!("src/naming.md")]
-pub mod naming {}
-#[doc = include_str!("src/ending.md")]
-pub mod ending {}
+#[doc = include_str!("src/pools.md")]
+pub mod pools {}
+#[doc = include_str!("src/delivery.md")]
+pub mod delivery {}
+#[doc = include_str!("src/lifecycle.md")]
+pub mod lifecycle {}
+#[doc = include_str!("src/shutdown.md")]
+pub mod shutdown {}
 #[doc = include_str!("src/links.md")]
 pub mod links {}
 #[doc = include_str!("src/supervision.md")]
 pub mod supervision {}
-#[doc = include_str!("src/pools.md")]
-pub mod pools {}
-#[doc = include_str!("src/async.md")]
-pub mod async_entries {}
-#[doc = include_str!("src/blocking.md")]
-pub mod blocking {}
-#[doc = include_str!("src/io.md")]
-pub mod io {}
+#[doc = include_str!("src/deadlock.md")]
+pub mod deadlock {}
+#[doc = include_str!("src/design.md")]
+pub mod design {}
+#[doc = include_str!("src/design-process.md")]
+pub mod design_process {}
+#[doc = include_str!("src/design-pressure.md")]
+pub mod design_pressure {}
+#[doc = include_str!("src/design-failure.md")]
+pub mod design_failure {}
+#[doc = include_str!("src/design-supervision.md")]
+pub mod design_supervision {}
+#[doc = include_str!("src/design-tests.md")]
+pub mod design_tests {}
+#[doc = include_str!("src/recipe-rate-limit.md")]
+pub mod recipe_rate_limit {}
+#[doc = include_str!("src/recipe-retry.md")]
+pub mod recipe_retry {}
+#[doc = include_str!("src/recipe-circuit-breaker.md")]
+pub mod recipe_circuit_breaker {}
+#[doc = include_str!("src/recipe-scatter-gather.md")]
+pub mod recipe_scatter_gather {}
+#[doc = include_str!("src/recipe-state-machine.md")]
+pub mod recipe_state_machine {}
+#[doc = include_str!("src/recipe-worker-pool.md")]
+pub mod recipe_worker_pool {}
+#[doc = include_str!("src/recipe-cache.md")]
+pub mod recipe_cache {}
+#[doc = include_str!("src/recipe-siblings.md")]
+pub mod recipe_siblings {}
+#[doc = include_str!("src/recipe-plugin-host.md")]
+pub mod recipe_plugin_host {}
+#[doc = include_str!("src/testing.md")]
+pub mod testing {}
+#[doc = include_str!("src/observability.md")]
+pub mod observability {}
 #[doc = include_str!("src/fairness.md")]
 pub mod fairness {}
-#[doc = include_str!("src/time.md")]
-pub mod time {}
+#[doc = include_str!("src/performance.md")]
+pub mod performance {}
+#[doc = include_str!("src/cluster.md")]
+pub mod cluster {}
 #[doc = include_str!("src/by-name.md")]
 pub mod by_name {}
 #[doc = include_str!("src/upgrade.md")]
 pub mod upgrade {}
-#[doc = include_str!("src/watching.md")]
-pub mod watching {}
 #[doc = include_str!("src/by-hand.md")]
 pub mod by_hand {}
 #[doc = include_str!("src/commands.md")]
 pub mod commands {}
 #[doc = include_str!("src/scheduler.md")]
 pub mod scheduler {}
+#[doc = include_str!("src/inside-mailbox.md")]
+pub mod inside_mailbox {}
+#[doc = include_str!("src/sleep-protocol.md")]
+pub mod sleep_protocol {}
 #[doc = include_str!("src/memory.md")]
 pub mod memory {}
-#[doc = include_str!("src/performance.md")]
-pub mod performance {}
+#[doc = include_str!("src/memory-ordering.md")]
+pub mod memory_ordering {}
+#[doc = include_str!("src/how-it-is-tested.md")]
+pub mod how_it_is_tested {}
+#[doc = include_str!("src/from-actix.md")]
+pub mod from_actix {}
+#[doc = include_str!("src/from-kameo.md")]
+pub mod from_kameo {}
+#[doc = include_str!("src/from-ractor.md")]
+pub mod from_ractor {}
+#[doc = include_str!("src/from-tokio.md")]
+pub mod from_tokio {}
+#[doc = include_str!("src/from-erlang.md")]
+pub mod from_erlang {}
+#[doc = include_str!("src/from-go.md")]
+pub mod from_go {}
+#[doc = include_str!("src/cheat-sheet.md")]
+pub mod cheat_sheet {}
+#[doc = include_str!("src/attributes.md")]
+pub mod attributes {}
+#[doc = include_str!("src/options.md")]
+pub mod options {}
+#[doc = include_str!("src/errors.md")]
+pub mod errors {}
+#[doc = include_str!("src/compile-errors.md")]
+pub mod compile_errors {}
+#[doc = include_str!("src/log-events.md")]
+pub mod log_events {}
+#[doc = include_str!("src/glossary.md")]
+pub mod glossary {}
+#[doc = include_str!("src/faq.md")]
+pub mod faq {}
 
 /// The program of the README.
 #[doc = include_str!("../README.md")]
