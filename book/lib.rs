@@ -258,4 +258,187 @@ mod tests {
             }
         }
     }
+
+    /// Words that make a text read as translated. A bound only falls: lower it when the guide gets better.
+    const TICS: &[&str] = &["nobody", "somebody", "whoever", "what is", "is no", "all the same"];
+    const MOST_TICS_PER_THOUSAND_WORDS: f64 = 1.0;
+    const QUESTIONS: &[&str] = &["what", "who", "whom", "whose", "which", "where", "when", "why", "how"];
+    const MOST_QUESTIONS_PER_HUNDRED_HEADINGS: usize = 10;
+
+    /// The prose of a page: no code, neither in blocks nor in lines.
+    fn prose(text: &str) -> String {
+        let outside = text.split("```").step_by(2);
+        outside.flat_map(|part| part.split('`').step_by(2)).collect::<Vec<_>>().join(" ").to_lowercase()
+    }
+
+    #[test]
+    fn the_guide_reads_as_english() {
+        let pages = pages();
+        let (mut words, mut tics, mut found) = (0, 0, Vec::new());
+        for (name, text) in &pages {
+            let text: Vec<String> = prose(text).split_whitespace().map(str::to_string).collect();
+            let joined = format!(" {} ", text.join(" ").replace(|c: char| !c.is_alphanumeric() && c != '\'', " "));
+            let here: usize = TICS.iter().map(|tic| joined.matches(&format!(" {tic} ")).count()).sum();
+            words += text.len();
+            tics += here;
+            if here > 0 {
+                found.push(format!("{name}: {here}"));
+            }
+        }
+        let rate = 1000.0 * tics as f64 / words as f64;
+        assert!(rate <= MOST_TICS_PER_THOUSAND_WORDS, "{tics} of {TICS:?} in {words} words ({rate:.2}): {found:?}");
+
+        let headings = pages.iter().flat_map(|(name, text)| {
+            let outside = text.split("```").step_by(2).flat_map(str::lines).filter(|line| line.starts_with('#'));
+            outside.map(move |line| (name, line.trim_start_matches('#').trim()))
+        });
+        let (asking, all): (Vec<_>, Vec<_>) = {
+            let headings: Vec<_> = headings.collect();
+            let asks = |(_, heading): &&(&String, &str)| {
+                let first = heading.split_whitespace().next().unwrap_or_default().to_lowercase();
+                QUESTIONS.contains(&first.as_str())
+            };
+            (headings.iter().filter(asks).copied().collect(), headings)
+        };
+        assert!(
+            100 * asking.len() <= MOST_QUESTIONS_PER_HUNDRED_HEADINGS * all.len(),
+            "{} of {} headings begin with a question word: {asking:?}",
+            asking.len(),
+            all.len()
+        );
+    }
+
+    /// Compares what stands below the marker of a page with `made`; with `POSTROOM_WRITE=1` writes it there.
+    fn is_generated(page: &str, made: &str) {
+        const MARKER: &str =
+            "<!-- Below here, this page is generated: POSTROOM_WRITE=1 cargo test -p postroom-book -->";
+        let path = folder().join(page);
+        let text = fs::read_to_string(&path).expect("the page is readable");
+        let (by_hand, below) = text.split_once(MARKER).unwrap_or_else(|| panic!("{page} has no line `{MARKER}`"));
+        let expected = format!("\n\n{made}");
+        if std::env::var_os("POSTROOM_WRITE").is_some() {
+            fs::write(&path, format!("{by_hand}{MARKER}{expected}")).expect("the page can be written");
+        } else {
+            assert_eq!(below, expected, "{page} is not up to date: POSTROOM_WRITE=1 cargo test -p postroom-book");
+        }
+    }
+
+    /// All files below a folder of the repository with an extension, sorted.
+    fn files(below: &str, extension: &str) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        let mut folders = vec![PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..").join(below)];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).expect("the folder can be read") {
+                let path = entry.expect("the folder can be read").path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|other| other == extension) {
+                    found.push(path);
+                }
+            }
+        }
+        found.sort();
+        assert!(!found.is_empty());
+        found
+    }
+
+    /// A line of a table may not hold its separator.
+    fn cell(text: &str) -> String {
+        text.replace('|', "\\|").replace('\n', " ")
+    }
+
+    /// The errors of the macros' own words, and the lines that they mark, from the cases that test them.
+    #[test]
+    fn every_compile_error_is_in_the_reference() {
+        /// Errors, and the beginnings of help and notes, that are the compiler's own.
+        const OTHERS: &[&str] = &["trait bound", "cannot be sent between", "expected non-macro attribute"];
+        const THEIRS: &[&str] = &["required", "see issue", "the trait", "the following", "this error originates", "`"];
+        let (mut seen, mut rows) = (BTreeSet::new(), BTreeSet::new());
+        for path in files("tests/ui/cases", "stderr") {
+            let text = fs::read_to_string(path).expect("the case is readable");
+            for error in text.split("\n\n") {
+                let Some(head) = error.lines().next().and_then(|line| line.strip_prefix("error")) else { continue };
+                let Some((code, head)) = head.split_once(": ") else { continue };
+                let head = head.trim_start_matches("evaluation panicked: ");
+                // Of the compiler's errors, those with words of ours.
+                let ours = code.is_empty() || ["[E0080]", "[E0277]"].contains(&code);
+                if !ours || OTHERS.iter().any(|part| head.contains(part)) || !seen.insert(head.to_string()) {
+                    continue;
+                }
+                let lines = || error.lines().map(|line| line.trim().trim_start_matches("= "));
+                let ours = |line: &&str| !THEIRS.iter().any(|start| line.starts_with(start));
+                let found = |kind| lines().filter_map(|line| line.strip_prefix(kind)).find(ours);
+                let help = found("help: ").or_else(|| found("note: "));
+                rows.insert(format!("| {} | {} |\n", cell(head), cell(help.unwrap_or_default())));
+            }
+        }
+        let made = format!("| error | help |\n|---|---|\n{}", Vec::from_iter(rows).concat());
+        is_generated("compile-errors.md", &made);
+    }
+
+    /// Every event that the runtime logs, from its source: the level, the text and the fields.
+    #[test]
+    fn every_log_event_is_in_the_reference() {
+        let mut rows = BTreeSet::new();
+        for path in files("runtime/src", "rs") {
+            let text = fs::read_to_string(path).expect("the source is readable");
+            for (level, order) in [("error", 0), ("warn", 1), ("debug", 2)] {
+                for event in text.split(&format!("log::{level}!(")).skip(1) {
+                    let (fields, rest) = event.split_once('"').expect("an event has a text");
+                    let mut said = String::new();
+                    let mut rest = rest.chars();
+                    while let Some(c) = rest.next() {
+                        match c {
+                            '"' => break,
+                            '\\' => {
+                                while rest.as_str().starts_with(char::is_whitespace) {
+                                    rest.next();
+                                }
+                            }
+                            c => said.push(c),
+                        }
+                    }
+                    let names = fields.split(',').map(|field| field.split('=').next().unwrap_or_default().trim());
+                    let names: Vec<String> = names
+                        .map(|name| name.trim_start_matches(['%', '?']))
+                        .filter(|name| !name.is_empty())
+                        .map(|name| format!("`{name}`"))
+                        .collect();
+                    rows.insert((order, level.to_uppercase(), cell(&said), names.join(", ")));
+                }
+            }
+        }
+        let rows: String =
+            rows.iter().map(|(_, level, said, names)| format!("| {level} | {said} | {names} |\n")).collect();
+        is_generated("log-events.md", &format!("| level | text | fields |\n|---|---|---|\n{rows}"));
+    }
+
+    /// Every variant of every error that users can meet.
+    #[test]
+    fn every_error_is_in_the_reference() {
+        let page = fs::read_to_string(folder().join("errors.md")).expect("the page is readable");
+        let mut missing = Vec::new();
+        for path in files("runtime/src", "rs") {
+            let text = fs::read_to_string(path).expect("the source is readable");
+            for declared in text.split("\npub enum ").skip(1) {
+                let (head, body) = declared.split_once('{').expect("an enum has a body");
+                let name = head.split(['<', ' ']).next().unwrap_or_default();
+                let body = body.split_once("\n}").map_or(body, |(body, _)| body);
+                if !body.contains("#[error(") {
+                    continue;
+                }
+                let variants = body
+                    .lines()
+                    .filter_map(|line| line.strip_prefix("    "))
+                    .filter(|line| line.starts_with(|c: char| c.is_ascii_uppercase()));
+                for variant in variants {
+                    let variant = variant.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+                    if !page.contains(&format!("`{name}::{variant}")) {
+                        missing.push(format!("{name}::{variant}"));
+                    }
+                }
+            }
+        }
+        assert!(missing.is_empty(), "errors.md does not mention {missing:?}");
+    }
 }
