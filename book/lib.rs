@@ -3,62 +3,140 @@
 //!
 //! The tests below see to it that no page, and no block, gets around that.
 
-#[doc = include_str!("src/why.md")]
-pub mod why {}
+#[doc = include_str!("src/introduction.md")]
+pub mod introduction {}
+#[doc = include_str!("src/quick-start.md")]
+pub mod quick_start {}
 #[doc = include_str!("src/install.md")]
 pub mod install {}
-#[doc = include_str!("src/first.md")]
-pub mod first {}
+#[doc = include_str!("src/first-process.md")]
+pub mod first_process {}
 #[doc = include_str!("src/entries.md")]
 pub mod entries {}
+#[doc = include_str!("src/pids.md")]
+pub mod pids {}
 #[doc = include_str!("src/messages.md")]
 pub mod messages {}
 #[doc = include_str!("src/calls.md")]
 pub mod calls {}
-#[doc = include_str!("src/mailboxes.md")]
-pub mod mailboxes {}
+#[doc = include_str!("src/tokio.md")]
+pub mod tokio {}
+#[doc = include_str!("src/async.md")]
+pub mod async_processes {}
+#[doc = include_str!("src/io.md")]
+pub mod io {}
+#[doc = include_str!("src/blocking.md")]
+pub mod blocking {}
+#[doc = include_str!("src/timers.md")]
+pub mod timers {}
+#[doc = include_str!("src/back-pressure.md")]
+pub mod back_pressure {}
+#[doc = include_str!("src/discovery.md")]
+pub mod discovery {}
 #[doc = include_str!("src/protocols.md")]
 pub mod protocols {}
-#[doc = include_str!("src/deadlock.md")]
-pub mod deadlock {}
-#[doc = include_str!("src/names.md")]
-pub mod names {}
-#[doc = include_str!("src/naming.md")]
-pub mod naming {}
-#[doc = include_str!("src/ending.md")]
-pub mod ending {}
+#[doc = include_str!("src/pools.md")]
+pub mod pools {}
+#[doc = include_str!("src/delivery.md")]
+pub mod delivery {}
+#[doc = include_str!("src/lifecycle.md")]
+pub mod lifecycle {}
+#[doc = include_str!("src/shutdown.md")]
+pub mod shutdown {}
 #[doc = include_str!("src/links.md")]
 pub mod links {}
 #[doc = include_str!("src/supervision.md")]
 pub mod supervision {}
-#[doc = include_str!("src/pools.md")]
-pub mod pools {}
-#[doc = include_str!("src/async.md")]
-pub mod async_entries {}
-#[doc = include_str!("src/blocking.md")]
-pub mod blocking {}
-#[doc = include_str!("src/io.md")]
-pub mod io {}
+#[doc = include_str!("src/deadlock.md")]
+pub mod deadlock {}
+#[doc = include_str!("src/design.md")]
+pub mod design {}
+#[doc = include_str!("src/design-process.md")]
+pub mod design_process {}
+#[doc = include_str!("src/design-pressure.md")]
+pub mod design_pressure {}
+#[doc = include_str!("src/design-failure.md")]
+pub mod design_failure {}
+#[doc = include_str!("src/design-supervision.md")]
+pub mod design_supervision {}
+#[doc = include_str!("src/design-tests.md")]
+pub mod design_tests {}
+#[doc = include_str!("src/recipe-rate-limit.md")]
+pub mod recipe_rate_limit {}
+#[doc = include_str!("src/recipe-retry.md")]
+pub mod recipe_retry {}
+#[doc = include_str!("src/recipe-circuit-breaker.md")]
+pub mod recipe_circuit_breaker {}
+#[doc = include_str!("src/recipe-scatter-gather.md")]
+pub mod recipe_scatter_gather {}
+#[doc = include_str!("src/recipe-state-machine.md")]
+pub mod recipe_state_machine {}
+#[doc = include_str!("src/recipe-worker-pool.md")]
+pub mod recipe_worker_pool {}
+#[doc = include_str!("src/recipe-cache.md")]
+pub mod recipe_cache {}
+#[doc = include_str!("src/recipe-siblings.md")]
+pub mod recipe_siblings {}
+#[doc = include_str!("src/recipe-plugin-host.md")]
+pub mod recipe_plugin_host {}
+#[doc = include_str!("src/testing.md")]
+pub mod testing {}
+#[doc = include_str!("src/observability.md")]
+pub mod observability {}
 #[doc = include_str!("src/fairness.md")]
 pub mod fairness {}
-#[doc = include_str!("src/time.md")]
-pub mod time {}
+#[doc = include_str!("src/performance.md")]
+pub mod performance {}
+#[doc = include_str!("src/cluster.md")]
+pub mod cluster {}
 #[doc = include_str!("src/by-name.md")]
 pub mod by_name {}
 #[doc = include_str!("src/upgrade.md")]
 pub mod upgrade {}
-#[doc = include_str!("src/watching.md")]
-pub mod watching {}
 #[doc = include_str!("src/by-hand.md")]
 pub mod by_hand {}
 #[doc = include_str!("src/commands.md")]
 pub mod commands {}
 #[doc = include_str!("src/scheduler.md")]
 pub mod scheduler {}
+#[doc = include_str!("src/inside-mailbox.md")]
+pub mod inside_mailbox {}
+#[doc = include_str!("src/sleep-protocol.md")]
+pub mod sleep_protocol {}
 #[doc = include_str!("src/memory.md")]
 pub mod memory {}
-#[doc = include_str!("src/performance.md")]
-pub mod performance {}
+#[doc = include_str!("src/memory-ordering.md")]
+pub mod memory_ordering {}
+#[doc = include_str!("src/how-it-is-tested.md")]
+pub mod how_it_is_tested {}
+#[doc = include_str!("src/from-actix.md")]
+pub mod from_actix {}
+#[doc = include_str!("src/from-kameo.md")]
+pub mod from_kameo {}
+#[doc = include_str!("src/from-ractor.md")]
+pub mod from_ractor {}
+#[doc = include_str!("src/from-tokio.md")]
+pub mod from_tokio {}
+#[doc = include_str!("src/from-erlang.md")]
+pub mod from_erlang {}
+#[doc = include_str!("src/from-go.md")]
+pub mod from_go {}
+#[doc = include_str!("src/cheat-sheet.md")]
+pub mod cheat_sheet {}
+#[doc = include_str!("src/attributes.md")]
+pub mod attributes {}
+#[doc = include_str!("src/options.md")]
+pub mod options {}
+#[doc = include_str!("src/errors.md")]
+pub mod errors {}
+#[doc = include_str!("src/compile-errors.md")]
+pub mod compile_errors {}
+#[doc = include_str!("src/log-events.md")]
+pub mod log_events {}
+#[doc = include_str!("src/glossary.md")]
+pub mod glossary {}
+#[doc = include_str!("src/faq.md")]
+pub mod faq {}
 
 /// The program of the README.
 #[doc = include_str!("../README.md")]
@@ -179,5 +257,188 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// Words that make a text read as translated. A bound only falls: lower it when the guide gets better.
+    const TICS: &[&str] = &["nobody", "somebody", "whoever", "what is", "is no", "all the same"];
+    const MOST_TICS_PER_THOUSAND_WORDS: f64 = 1.0;
+    const QUESTIONS: &[&str] = &["what", "who", "whom", "whose", "which", "where", "when", "why", "how"];
+    const MOST_QUESTIONS_PER_HUNDRED_HEADINGS: usize = 10;
+
+    /// The prose of a page: no code, neither in blocks nor in lines.
+    fn prose(text: &str) -> String {
+        let outside = text.split("```").step_by(2);
+        outside.flat_map(|part| part.split('`').step_by(2)).collect::<Vec<_>>().join(" ").to_lowercase()
+    }
+
+    #[test]
+    fn the_guide_reads_as_english() {
+        let pages = pages();
+        let (mut words, mut tics, mut found) = (0, 0, Vec::new());
+        for (name, text) in &pages {
+            let text: Vec<String> = prose(text).split_whitespace().map(str::to_string).collect();
+            let joined = format!(" {} ", text.join(" ").replace(|c: char| !c.is_alphanumeric() && c != '\'', " "));
+            let here: usize = TICS.iter().map(|tic| joined.matches(&format!(" {tic} ")).count()).sum();
+            words += text.len();
+            tics += here;
+            if here > 0 {
+                found.push(format!("{name}: {here}"));
+            }
+        }
+        let rate = 1000.0 * tics as f64 / words as f64;
+        assert!(rate <= MOST_TICS_PER_THOUSAND_WORDS, "{tics} of {TICS:?} in {words} words ({rate:.2}): {found:?}");
+
+        let headings = pages.iter().flat_map(|(name, text)| {
+            let outside = text.split("```").step_by(2).flat_map(str::lines).filter(|line| line.starts_with('#'));
+            outside.map(move |line| (name, line.trim_start_matches('#').trim()))
+        });
+        let (asking, all): (Vec<_>, Vec<_>) = {
+            let headings: Vec<_> = headings.collect();
+            let asks = |(_, heading): &&(&String, &str)| {
+                let first = heading.split_whitespace().next().unwrap_or_default().to_lowercase();
+                QUESTIONS.contains(&first.as_str())
+            };
+            (headings.iter().filter(asks).copied().collect(), headings)
+        };
+        assert!(
+            100 * asking.len() <= MOST_QUESTIONS_PER_HUNDRED_HEADINGS * all.len(),
+            "{} of {} headings begin with a question word: {asking:?}",
+            asking.len(),
+            all.len()
+        );
+    }
+
+    /// Compares what stands below the marker of a page with `made`; with `POSTROOM_WRITE=1` writes it there.
+    fn is_generated(page: &str, made: &str) {
+        const MARKER: &str =
+            "<!-- Below here, this page is generated: POSTROOM_WRITE=1 cargo test -p postroom-book -->";
+        let path = folder().join(page);
+        let text = fs::read_to_string(&path).expect("the page is readable");
+        let (by_hand, below) = text.split_once(MARKER).unwrap_or_else(|| panic!("{page} has no line `{MARKER}`"));
+        let expected = format!("\n\n{made}");
+        if std::env::var_os("POSTROOM_WRITE").is_some() {
+            fs::write(&path, format!("{by_hand}{MARKER}{expected}")).expect("the page can be written");
+        } else {
+            assert_eq!(below, expected, "{page} is not up to date: POSTROOM_WRITE=1 cargo test -p postroom-book");
+        }
+    }
+
+    /// All files below a folder of the repository with an extension, sorted.
+    fn files(below: &str, extension: &str) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        let mut folders = vec![PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..").join(below)];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).expect("the folder can be read") {
+                let path = entry.expect("the folder can be read").path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|other| other == extension) {
+                    found.push(path);
+                }
+            }
+        }
+        found.sort();
+        assert!(!found.is_empty());
+        found
+    }
+
+    /// A line of a table may not hold its separator.
+    fn cell(text: &str) -> String {
+        text.replace('|', "\\|").replace('\n', " ")
+    }
+
+    /// The errors of the macros' own words, and the lines that they mark, from the cases that test them.
+    #[test]
+    fn every_compile_error_is_in_the_reference() {
+        /// Errors, and the beginnings of help and notes, that are the compiler's own.
+        const OTHERS: &[&str] = &["trait bound", "cannot be sent between", "expected non-macro attribute"];
+        const THEIRS: &[&str] = &["required", "see issue", "the trait", "the following", "this error originates", "`"];
+        let (mut seen, mut rows) = (BTreeSet::new(), BTreeSet::new());
+        for path in files("tests/ui/cases", "stderr") {
+            let text = fs::read_to_string(path).expect("the case is readable");
+            for error in text.split("\n\n") {
+                let Some(head) = error.lines().next().and_then(|line| line.strip_prefix("error")) else { continue };
+                let Some((code, head)) = head.split_once(": ") else { continue };
+                let head = head.trim_start_matches("evaluation panicked: ");
+                // Of the compiler's errors, those with words of ours.
+                let ours = code.is_empty() || ["[E0080]", "[E0277]"].contains(&code);
+                if !ours || OTHERS.iter().any(|part| head.contains(part)) || !seen.insert(head.to_string()) {
+                    continue;
+                }
+                let lines = || error.lines().map(|line| line.trim().trim_start_matches("= "));
+                let ours = |line: &&str| !THEIRS.iter().any(|start| line.starts_with(start));
+                let found = |kind| lines().filter_map(|line| line.strip_prefix(kind)).find(ours);
+                let help = found("help: ").or_else(|| found("note: "));
+                rows.insert(format!("| {} | {} |\n", cell(head), cell(help.unwrap_or_default())));
+            }
+        }
+        let made = format!("| error | help |\n|---|---|\n{}", Vec::from_iter(rows).concat());
+        is_generated("compile-errors.md", &made);
+    }
+
+    /// Every event that the runtime logs, from its source: the level, the text and the fields.
+    #[test]
+    fn every_log_event_is_in_the_reference() {
+        let mut rows = BTreeSet::new();
+        for path in files("runtime/src", "rs") {
+            let text = fs::read_to_string(path).expect("the source is readable");
+            for (level, order) in [("error", 0), ("warn", 1), ("debug", 2)] {
+                for event in text.split(&format!("log::{level}!(")).skip(1) {
+                    let (fields, rest) = event.split_once('"').expect("an event has a text");
+                    let mut said = String::new();
+                    let mut rest = rest.chars();
+                    while let Some(c) = rest.next() {
+                        match c {
+                            '"' => break,
+                            '\\' => {
+                                while rest.as_str().starts_with(char::is_whitespace) {
+                                    rest.next();
+                                }
+                            }
+                            c => said.push(c),
+                        }
+                    }
+                    let names = fields.split(',').map(|field| field.split('=').next().unwrap_or_default().trim());
+                    let names: Vec<String> = names
+                        .map(|name| name.trim_start_matches(['%', '?']))
+                        .filter(|name| !name.is_empty())
+                        .map(|name| format!("`{name}`"))
+                        .collect();
+                    rows.insert((order, level.to_uppercase(), cell(&said), names.join(", ")));
+                }
+            }
+        }
+        let rows: String =
+            rows.iter().map(|(_, level, said, names)| format!("| {level} | {said} | {names} |\n")).collect();
+        is_generated("log-events.md", &format!("| level | text | fields |\n|---|---|---|\n{rows}"));
+    }
+
+    /// Every variant of every error that users can meet.
+    #[test]
+    fn every_error_is_in_the_reference() {
+        let page = fs::read_to_string(folder().join("errors.md")).expect("the page is readable");
+        let mut missing = Vec::new();
+        for path in files("runtime/src", "rs") {
+            let text = fs::read_to_string(path).expect("the source is readable");
+            for declared in text.split("\npub enum ").skip(1) {
+                let (head, body) = declared.split_once('{').expect("an enum has a body");
+                let name = head.split(['<', ' ']).next().unwrap_or_default();
+                let body = body.split_once("\n}").map_or(body, |(body, _)| body);
+                if !body.contains("#[error(") {
+                    continue;
+                }
+                let variants = body
+                    .lines()
+                    .filter_map(|line| line.strip_prefix("    "))
+                    .filter(|line| line.starts_with(|c: char| c.is_ascii_uppercase()));
+                for variant in variants {
+                    let variant = variant.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+                    if !page.contains(&format!("`{name}::{variant}")) {
+                        missing.push(format!("{name}::{variant}"));
+                    }
+                }
+            }
+        }
+        assert!(missing.is_empty(), "errors.md does not mention {missing:?}");
     }
 }

@@ -1,63 +1,110 @@
-//! Postroom is an actor runtime: annotate a struct with `#[process]`, give it entries and messages, spawn as many as
-//! you like, and send to them by address or by PID.
+//! An actor runtime: processes with mailboxes on a work-stealing scheduler.
+//!
+//! A **process** is a struct that handles messages, one at a time. Mark the struct and its `impl` block with
+//! `#[process]`, and methods with [`entry`] or [`message`]:
 //!
 //! ```
 //! use postroom::prelude::*;
 //!
 //! #[process]
-//! struct Account { balance: i64 }
+//! struct Account { balance: u64 }
 //!
 //! #[process]
 //! impl Account {
-//!     /// An entry: spawn with it, and the process serves messages until it is stopped.
 //!     #[entry]
-//!     fn serve(&mut self, opening: i64) { self.balance = opening; }
+//!     fn serve(&mut self) {}
 //!
-//!     /// A message with its reply.
 //!     #[message]
-//!     fn deposit(&mut self, amount: i64) -> i64 { self.balance += amount; self.balance }
+//!     fn deposit(&mut self, amount: u64) -> u64 { self.balance += amount; self.balance }
 //! }
 //!
 //! let runtime = Runtime::new()?;
-//! let account = runtime.spawn(Account { balance: 0 }).serve(100)?;
-//! account.deposit(20).send()?; // fire and forget
-//! assert_eq!(account.deposit(5).wait()?, 125); // a call
-//! runtime.send(account.pid(), AccountDeposit { amount: 5 })?; // by PID, any message type
+//! let account = runtime.spawn(Account { balance: 100 }).serve()?;
+//! account.deposit(20).send()?; // a message: does not wait
+//! assert_eq!(account.deposit(5).wait()?, 125); // a call; `.await` in async code
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A work-stealing scheduler runs each process as a state machine, one step at a time, never two at once. The guide in
-//! the repository's `book` folder explains both.
+//! The guide in the repository's folder `book` explains each feature with programs. This page goes through the
+//! parts of the program above, and names the types that belong to each.
 //!
-//! # Overview
-//! * Start: [`Runtime`], [`Builder`], [`Spawn`]; [`Context`] is a process's view of its runtime.
-//! * Send and call: [`Address`], [`Recipient`], [`Pid`], [`protocol`] traits; [`Call`] offers the variants (`send`,
-//!   `wait`, `.await`, `send_after`, …), [`Reply`] and [`Replies`] answer later or repeatedly, [`Bound`] limits a
-//!   mailbox.
-//! * Fail: [`Pid::link`] and [`Pid::monitor`] notify others ([`Exit`], [`Down`]); a
-//!   [`Supervisor`](supervision::Supervisor) restarts failed processes, and their addresses stay valid.
-//! * Find: names ([`Host::whereis`], [`Host::named_address`]), [`Group`], [`Topic`]; a [`Pool`] is many processes behind one
-//!   address.
-//! * Wait and block: any future can be awaited; blocking code goes into [`Context::blocking`] or [`block_in_place`];
-//!   [`Host::spawn_pinned`] gives a process its own thread, and its state need not be `Send`; [`Context::attach`]
-//!   delivers a stream's items as messages.
-//! * Time: [`Timer`], [`Interval`].
-//! * Upgrade: [`Pid::upgrade`] replaces a process's definition under the same PID.
+//! # Runtime
+//! A [`Runtime`] owns the worker threads and its processes; [`Builder`] has its settings. It dereferences to a
+//! [`Host`], which is `Copy`, and which code inside processes uses too. A runtime that is dropped shuts down and
+//! discards queued messages. [`Runtime::drain`] handles them first.
 //!
-//! The rest is sorted by theme:
+//! # Processes
+//! [`Spawn`] has the options of a spawn, such as a name or a [`Bound`] for the mailbox. A sync entry initializes a
+//! process that then serves messages. An async entry is the body of the process, and its spawn returns a
+//! [`Running`], a future of the result. A method that takes a [`Context`] can spawn, send, wait and stop.
+//!
+//! # Messages and calls
+//! A spawn returns an [`Address`], with a method for each message. The method builds a [`Call`]: finish it with
+//! [`send`](Call::send), [`wait`](Call::wait), `.await` or [`send_after`](Call::send_after). The macro also
+//! generates a type for each message, such as `AccountDeposit`, which [`Host::send`] sends to any [`Pid`]. A
+//! [`Recipient`] is the address of any process that handles one type of message; a [`protocol`] is a set of
+//! messages that several types of process handle. Delivery is at-most-once, and in order between one sender and one
+//! receiver.
+//!
+//! A method answers by returning, later with a [`Reply`], or repeatedly with [`Replies`]. [`Context::call`] and
+//! [`Context::run`] handle a result between two messages.
+//!
+//! # Errors
+//! A message that cannot be queued returns to its sender in a [`SendError`]. A call fails with a [`CallError`],
+//! whose [`delivery`](CallError::delivery) tells whether the message was handled. Calls have a deadline, and a
+//! cycle of calls fails immediately.
+//!
+//! A panic ends one process. [`Pid::join`] waits for the end and returns the [`ExitReason`]; [`Pid::link`] and
+//! [`Pid::monitor`] notify other processes ([`Exit`], [`Down`]). A [`Supervisor`](supervision::Supervisor) restarts
+//! failed children, whose addresses stay valid:
+//!
+//! ```
+//! # use postroom::prelude::*;
+//! # #[process] struct Account { balance: u64 }
+//! # #[process]
+//! # impl Account {
+//! #     #[entry] fn serve(&mut self) {}
+//! #     #[message] fn deposit(&mut self, amount: u64) -> u64 { self.balance += amount; self.balance }
+//! #     #[message] fn split(&self, people: u64) -> u64 { self.balance / people }
+//! # }
+//! # let runtime = Runtime::new()?;
+//! let account = Child::new("account", |spawn| spawn.of(Account { balance: 100 }).serve()).keep_messages();
+//! let tree = Supervisor::one_for_one().add(account).spawn(&runtime)?;
+//! let account: Address<Account> = tree.child("account")?;
+//!
+//! assert!(matches!(account.split(0).wait(), Err(CallError::Died(ExitReason::Panic(_)))));
+//! assert_eq!(account.deposit(5).wait()?, 105); // handled by a new process
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Discovery
+//! Processes find each other by name ([`Host::whereis`], [`Host::named_address`]), in a [`Group`], or as subscribers of a
+//! [`Topic`]. A [`Pool`] is many processes behind one address.
+//!
+//! # Waiting, blocking and time
+//! Async entries and methods can await any future. Blocking code belongs in [`Context::blocking`] or
+//! [`block_in_place`], and [`Host::spawn_pinned`] gives a process its own thread. [`Context::attach`] receives the
+//! items of a stream as messages. [`Context::sleep`], [`Interval`] and [`Timer`] use the clock of the runtime.
+//!
+//! # Modules
+//! * [`prelude`]: the items that most programs use;
 //! * [`supervision`]: supervisors and their trees;
-//! * [`manual`]: processes written by hand, without `#[process]`;
-//! * [`inspect`]: [`Host::statistics`], [`Pid::info`], hooks, stalls, dead letters;
 //! * [`testing`]: a virtual clock, and probes;
-//! * [`error`](mod@error), [`future`], [`generic`]: errors, return types, and the traits for bounds of generic code;
+//! * [`inspect`]: [`Host::statistics`], [`Pid::info`], hooks, stalls and dead letters;
+//! * [`error`](mod@error), [`future`], [`generic`]: further errors, return types, and traits for the bounds of
+//!   generic code;
+//! * [`manual`]: processes written by hand, without `#[process]`;
 //! * [`routing`]: messages to other nodes.
 //!
+//! [`Pid::upgrade`] replaces the definition of a running process.
+//!
 //! # Features
+//! All are off by default.
 //! * `serde`: text and binary forms of [`Pid`], and starting and sending by name with JSON inputs.
 //! * `futures`: sending as a `Sink` (`Recipient::sink`). Sources are `Stream`s without it.
 //! * `ctrl-c`: `Runtime::run_until_ctrl_c`, `Runtime::drain_at_ctrl_c`, and `Interrupt`.
-//! * `tokio`: Tokio's sockets, timers, files and tasks inside processes (`Builder::tokio`, `Builder::tokio_handle`);
-//!   the runtime of `#[postroom::main]` includes it.
+//! * `tokio`: Tokio's sockets, timers, files and tasks inside processes (`Builder::tokio`,
+//!   `Builder::tokio_handle`); the runtime of `#[postroom::main]` includes it.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -7,7 +7,7 @@ use crate::system::System;
 use crate::table::number;
 use std::fmt::Write;
 
-const TITLE: &str = "What others take for what takes Postroom 1 (logarithmic; further right is slower)";
+const TITLE: &str = "Cost relative to Postroom (logarithmic scale; further right is slower)";
 
 /// In pixels: names at the left, Postroom's own figure at the right, the scale between.
 const WIDTH: f64 = 900.0;

@@ -28,11 +28,12 @@ impl ProbeTable<'_> {
         self.systems.iter().copied().filter(takes_part).collect()
     }
 
-    fn texts(&self, best: impl Fn(String) -> String) -> Vec<Vec<String>> {
+    /// The rows; with Postroom's internal goals if `goals`.
+    fn texts(&self, goals: bool, best: impl Fn(String) -> String) -> Vec<Vec<String>> {
         let columns = self.columns();
-        let mut header = vec!["while".to_string(), String::new()];
+        let mut header = vec!["load".to_string(), String::new()];
         header.extend(columns.iter().map(System::to_string));
-        header.push("goal".to_string());
+        header.extend(goals.then(|| "goal".to_string()));
         let mut texts = vec![header];
         for row in self.rows {
             for (index, (name, value)) in PERCENTILES.into_iter().enumerate() {
@@ -44,32 +45,34 @@ impl ProbeTable<'_> {
                     Some(value) if Some(value) == least => best(duration(value)),
                     Some(value) => duration(value),
                 }));
-                let goal = target(&format!("{} {name}", row.case.name), row.workers);
-                line.push(goal.map_or_else(String::new, |goal| format!("≤ {}", duration(goal))));
+                if goals {
+                    let goal = target(&format!("{} {name}", row.case.name), row.workers);
+                    line.push(goal.map_or_else(String::new, |goal| format!("≤ {}", duration(goal))));
+                }
                 texts.push(line);
             }
             if let Some(done) = done(row.case.workload) {
                 let mut line = vec![String::new(), format!("{done} per second")];
                 let values = columns.iter().map(|&system| figure(row, system, |figures| figures.load_per_second));
                 line.extend(values.map(|value| value.map_or_else(|| DASH.to_string(), number)));
-                line.push(String::new());
+                line.extend(goals.then(String::new));
                 texts.push(line);
             }
         }
         texts
     }
 
-    /// With columns of equal width.
+    /// With columns of equal width, and with goals.
     pub fn to_text(&self) -> String {
-        aligned(&self.texts(|text| text))
+        aligned(&self.texts(true, |text| text))
     }
 
-    /// With the least of each line in bold.
+    /// With the least of each line in bold, for users: without goals.
     pub fn to_markdown(&self) -> String {
-        marked_down(&self.texts(|text| format!("**{text}**")))
+        marked_down(&self.texts(false, |text| format!("**{text}**")))
     }
 
-    /// Whether Postroom has reached its goals, a line for each.
+    /// Whether Postroom has reached its goals, a line for each. For the terminal only.
     pub fn verdicts(&self) -> Vec<String> {
         let verdict = |row: &Row| {
             let goal = target(&format!("{} p99", row.case.name), row.workers)?;
@@ -102,9 +105,9 @@ fn load(row: &Row, scale: Scale) -> String {
     match workload {
         Workload::ProbeIdle => "nothing else runs".to_string(),
         Workload::ProbeFlood => format!("{width} processes flood each other"),
-        Workload::ProbeBlocking => format!("a process for each worker blocks for {work}, over and over"),
-        Workload::ProbeTold => format!("they block for {work}, in the way that their system has for it"),
-        Workload::ProbeLooping => format!("a process for each worker loops for {work}, over and over"),
+        Workload::ProbeBlocking => format!("one process per worker blocks for {work}, repeatedly"),
+        Workload::ProbeTold => format!("the same, declared as blocking ({work})"),
+        Workload::ProbeLooping => format!("one process per worker loops for {work}, repeatedly"),
         Workload::ProbeTimers => format!("{width} timers fire at the same moment, every {work}"),
         _ => row.case.name.clone(),
     }
@@ -132,11 +135,11 @@ pub fn duration(nanoseconds: f64) -> String {
 
 /// What the columns mean.
 pub fn legend(runs: usize, scale: &str) -> String {
-    let of = if runs == 1 { "of one run".to_string() } else { format!("medians of {runs} runs") };
+    let of = if runs == 1 { "one run".to_string() } else { format!("medians of {runs} runs") };
     format!(
-        "How late a message comes to a process that waits for it, from its sending by a thread outside to its handling, \
-         {of} with {scale}, about a message a millisecond, each run in a fresh process, the systems interleaved; less is \
-         better. The last line of each load says how much of it was done meanwhile."
+        "Latency of a message from a thread outside to a waiting process, from the send to its method: {of} with \
+         {scale}, about one message per millisecond. Each run is a fresh process, and the systems take turns. Lower is \
+         better. The last row of each load says how much of the load was done meanwhile."
     )
 }
 
@@ -168,15 +171,15 @@ mod tests {
         let systems = [System::Postroom, System::Tokio, System::Actix];
         let table = ProbeTable { rows: &[row()], systems: &systems, scale: Scale::Full };
         let expected = "\
-| while |  | postroom | tokio | actix | goal |
-|---|---|--:|--:|--:|--:|
-| 10,000 processes flood each other | p50 | **950 ns** | **950 ns** | – |  |
-|  | p99 | **650 µs** | 2.50 ms | – | ≤ 1.00 ms |
-|  | p99.9 | **1.30 ms** | 5.00 ms | – |  |
-|  | messages per second | 1,000,000 | 2,000,000 | – |  |
+| load |  | postroom | tokio | actix |
+|---|---|--:|--:|--:|
+| 10,000 processes flood each other | p50 | **950 ns** | **950 ns** | – |
+|  | p99 | **650 µs** | 2.50 ms | – |
+|  | p99.9 | **1.30 ms** | 5.00 ms | – |
+|  | messages per second | 1,000,000 | 2,000,000 | – |
 ";
         assert_eq!(table.to_markdown(), expected);
-        assert!(table.to_text().contains("  650 µs    2.50 ms"), "{}", table.to_text());
+        assert!(table.to_text().contains("  650 µs    2.50 ms      –  ≤ 1.00 ms"), "{}", table.to_text());
     }
 
     #[test]

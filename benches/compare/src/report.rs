@@ -43,11 +43,11 @@ pub fn run(options: &Options) -> Result<bool, String> {
 
 fn report(options: &Options, rows: &[Row], notes: &[String]) -> Result<(), String> {
     let lines = lines(rows);
-    let Shown { legend, text, markdown, summary } = show(options, rows, &lines);
+    let Shown { legend, text, markdown, summary, verdicts } = show(options, rows, &lines);
     let failures: Vec<String> = rows.iter().flat_map(Row::failures).map(|(_, failure)| failure).collect();
     let absences = absences(rows);
     println!("\n{legend}\n\n{text}");
-    for line in &summary {
+    for line in summary.iter().chain(&verdicts) {
         println!("{line}");
     }
     for absence in &absences {
@@ -83,6 +83,8 @@ struct Shown {
     text: String,
     markdown: String,
     summary: Vec<String>,
+    /// What was said of internal goals: for the terminal only.
+    verdicts: Vec<String>,
 }
 
 fn show(options: &Options, rows: &[Row], lines: &[Line]) -> Shown {
@@ -90,11 +92,23 @@ fn show(options: &Options, rows: &[Row], lines: &[Line]) -> Shown {
     if options.probes {
         let table = ProbeTable { rows, systems: &options.systems, scale: options.scale };
         let legend = probe_table::legend(options.runs, scale);
-        return Shown { legend, text: table.to_text(), markdown: table.to_markdown(), summary: table.verdicts() };
+        return Shown {
+            legend,
+            text: table.to_text(),
+            markdown: table.to_markdown(),
+            summary: Vec::new(),
+            verdicts: table.verdicts(),
+        };
     }
     let table = Table { lines, systems: &options.systems };
     let legend = legend(options.runs, scale);
-    Shown { legend, text: table.to_text(), markdown: table.to_markdown(), summary: summary(&means(lines)) }
+    Shown {
+        legend,
+        text: table.to_text(),
+        markdown: table.to_markdown(),
+        summary: summary(&means(lines)),
+        verdicts: Vec::new(),
+    }
 }
 
 /// Fails if `file` cannot be written; keeps what is in it.
