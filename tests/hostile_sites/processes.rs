@@ -35,11 +35,11 @@ pub(crate) const CASES: &[Case] = &[
         let host = hostile.plain();
         started(hostile, host, host.spawn_process(Wild::at(At::TrapsExits, hostile)).named("it").start());
     }),
-    ("its step", "Turn", |hostile| {
+    ("its step", "Slice", |hostile| {
         let host = hostile.plain();
         fails(hostile, host, Wild::at(At::Step, hostile), |pid| _ = host.send(pid, ()));
     }),
-    ("its step on a thread of its own", "Turn", |hostile| {
+    ("its step on a thread of its own", "Slice", |hostile| {
         let host = hostile.plain();
         let wild = Wild::at(At::Step, hostile);
         let Ok(pid) = host.spawn_process_pinned(move || wild).start() else { return };
@@ -47,7 +47,7 @@ pub(crate) const CASES: &[Case] = &[
         let _sent = host.send(pid, ());
         settle(hostile, pid, end);
     }),
-    ("its async method", "Turn", |hostile| {
+    ("its async method", "Slice", |hostile| {
         let host = hostile.plain();
         let Ok(wild) = host.spawn(Async { hostile: hostile.clone() }).serve() else { return };
         let end = wild.pid().join();
@@ -59,7 +59,7 @@ pub(crate) const CASES: &[Case] = &[
         }
         settle(hostile, wild.pid(), end);
     }),
-    ("a stream that is attached to it", "Turn", |hostile| {
+    ("a stream that is attached to it", "Slice", |hostile| {
         let host = hostile.plain();
         let Ok(wild) = host.spawn(Async { hostile: hostile.clone() }).serve() else { return };
         let end = wild.pid().join();

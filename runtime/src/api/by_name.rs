@@ -65,7 +65,7 @@ impl Host {
     }
 
     /// Sends a message by the name of its method, with a value for each argument, to a process whose type is
-    /// [registered](Self::register). The method may belong to a protocol that the process implements; the process's own
+    /// [registered](Self::register_type). The method may belong to a protocol that the process implements; the process's own
     /// take precedence. The answer is dropped, as with any message that is sent and not called.
     ///
     /// Inputs are converted as in [`Host::start`]. Costs a lookup in the registry and two allocations more than a
