@@ -346,7 +346,8 @@ mod tests {
     fn cell(text: &str) -> String {
         let text = text.replace('|', "\\|").replace('\n', " ");
         let parts = text.split('`').enumerate();
-        let parts = parts.map(|(place, part)| if place % 2 == 0 { part.replace('<', "&lt;") } else { part.to_string() });
+        let parts =
+            parts.map(|(place, part)| if place % 2 == 0 { part.replace('<', "&lt;") } else { part.to_string() });
         parts.collect::<Vec<_>>().join("`")
     }
 
