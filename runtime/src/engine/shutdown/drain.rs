@@ -150,7 +150,7 @@ mod tests {
         }
     }
 
-    /// Takes a thousand steps for a message.
+    /// Takes a hundred thousand steps for a message, some tenths of a second.
     struct Slow {
         left: u32,
         done: Arc<AtomicBool>,
@@ -160,7 +160,7 @@ mod tests {
         fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
             while let Some(event) = events.next() {
                 if let Event::Message(_) = event {
-                    self.left = 1_000;
+                    self.left = 100_000;
                 }
             }
             if self.left == 1 {
