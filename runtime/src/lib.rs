@@ -131,6 +131,8 @@ mod pool;
 mod process;
 mod registry;
 pub mod routing;
+#[cfg(feature = "test")]
+mod simulation;
 mod slots;
 pub mod supervision;
 mod sync;
@@ -196,6 +198,17 @@ pub mod inspect {
 pub mod testing {
     pub use crate::api::probe::{Probe, ProbeError};
     pub use crate::time::virtual_clock::{Clock, ClockError, IdleError};
+}
+
+/// Tests under chance and time: see [`postroom::test`](macro@test) and [`Simulation`](test::Simulation).
+#[cfg(feature = "test")]
+pub mod test {
+    pub use crate::simulation::campaign::{Simulation, TestResult};
+    pub use crate::simulation::report::{Coverage, FailedRun, SimulationError};
+    pub use crate::simulation::sim::Sim;
+    #[doc(hidden)]
+    pub use crate::simulation::sim::{is_buggified, note_sometimes};
+    pub use crate::simulation::strategy::Schedules;
 }
 
 /// Further errors; those of sends, calls, spawns and processes are in the crate's root.

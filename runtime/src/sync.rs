@@ -11,7 +11,7 @@ pub(crate) use std::sync::atomic::{
 pub(crate) use std::sync::mpsc::{SyncSender, sync_channel};
 pub(crate) use std::sync::{
     Arc, Condvar, Mutex, MutexGuard, Once, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-    TryLockError,
+    TryLockError, Weak,
 };
 pub(crate) use std::thread::{JoinHandle, Thread as ThreadHandle, current as current_thread, yield_now};
 
@@ -64,6 +64,10 @@ pub(crate) fn spawn_thread_with(
     stack: Option<usize>,
     body: impl FnOnce() + Send + 'static,
 ) -> std::io::Result<JoinHandle<()>> {
+    #[cfg(feature = "test")]
+    if simulated::is_here() {
+        return Err(std::io::Error::other(simulated::NO_THREADS));
+    }
     let thread = std::thread::Builder::new().name(name.replace('\0', " "));
     match stack {
         Some(bytes) => thread.stack_size(bytes).spawn(body),
@@ -79,6 +83,10 @@ pub(crate) fn cores() -> usize {
 /// Parks the calling thread until [`unpark`], a time-out, or spuriously.
 #[inline]
 pub(crate) fn park(timeout: Option<std::time::Duration>) {
+    #[cfg(feature = "test")]
+    if let Some(simulator) = simulated::here() {
+        return simulator.park(timeout);
+    }
     match timeout {
         Some(timeout) => std::thread::park_timeout(timeout),
         None => std::thread::park(),
@@ -88,6 +96,10 @@ pub(crate) fn park(timeout: Option<std::time::Duration>) {
 /// Unparks `thread` from [`park`], or makes its next one return at once.
 #[inline]
 pub(crate) fn unpark(thread: &ThreadHandle) {
+    #[cfg(feature = "test")]
+    if let Some(simulator) = simulated::here() {
+        return simulator.unpark(thread);
+    }
     thread.unpark();
 }
 
@@ -113,4 +125,65 @@ pub(crate) fn wait_for<'a, T>(
     timeout: std::time::Duration,
 ) -> MutexGuard<'a, T> {
     condition.wait_timeout(guard, timeout).unwrap_or_else(PoisonError::into_inner).0
+}
+
+/// What stands in for the machine on the threads of a simulation (see `simulation`).
+#[cfg(feature = "test")]
+pub(crate) mod simulated {
+    use super::{Arc, ThreadHandle};
+    use std::cell::RefCell;
+    use std::time::{Duration, Instant};
+
+    /// Why no thread is started.
+    pub(super) const NO_THREADS: &str = "a simulation has no threads of the system: run this part outside of it, or put \
+        it behind a process that the test replaces";
+
+    /// Decides when the threads of a simulation go on, and what time it is there.
+    pub(crate) trait Simulator: Send + Sync {
+        /// Lets others run until the calling thread is unparked, or `timeout` has passed.
+        fn park(&self, timeout: Option<Duration>);
+
+        /// Unparks a thread of the simulation, or any other.
+        fn unpark(&self, thread: &ThreadHandle);
+
+        /// Lets others run until nothing can without time passing.
+        fn wait_until_idle(&self);
+
+        /// Returns the simulation's time.
+        fn now(&self) -> Instant;
+
+        /// Returns whether the calling thread is the test's, rather than one that runs processes.
+        fn is_test(&self) -> bool;
+
+        /// Takes the index of a free slot, in an order that is the same in each run.
+        fn take_slot(&self) -> Option<u32>;
+
+        /// Takes the index of a slot that has become free.
+        fn return_slot(&self, index: u32);
+
+        /// Notes that a message of that type is delivered to the running process.
+        fn delivered(&self, message: &'static str);
+
+        /// Notes that something is sent to the process in that slot.
+        fn sent(&self, slot: u32);
+    }
+
+    thread_local! {
+        static HERE: RefCell<Option<Arc<dyn Simulator>>> = const { RefCell::new(None) };
+    }
+
+    /// Returns the simulator that the calling thread belongs to.
+    pub(crate) fn here() -> Option<Arc<dyn Simulator>> {
+        HERE.try_with(|here| here.borrow().clone()).ok().flatten()
+    }
+
+    /// Returns whether the calling thread belongs to a simulation.
+    pub(crate) fn is_here() -> bool {
+        HERE.try_with(|here| here.borrow().is_some()).unwrap_or(false)
+    }
+
+    /// Makes the calling thread belong to that simulation, or to none. Returns the previous one.
+    pub(crate) fn enter(simulator: Option<Arc<dyn Simulator>>) -> Option<Arc<dyn Simulator>> {
+        HERE.replace(simulator)
+    }
 }

@@ -167,6 +167,12 @@ impl Host {
         unused.look();
     }
 
+    /// Leaves a host behind whose simulation has not ended.
+    #[cfg(feature = "test")]
+    pub(crate) fn leave_behind(runtime: Runtime) {
+        std::mem::forget(runtime);
+    }
+
     fn has_ended(self) -> bool {
         self.record.scheduler.life() != self.life
     }

@@ -21,6 +21,15 @@ impl Moment {
     /// The last moment that a clock reaches: at [`NEVER`](Self::NEVER) timers that are never due would fire.
     pub(crate) const LAST: Self = Self(NonZeroU64::new(u64::MAX - 1).expect("not zero"));
 
+    /// Returns the moment that many days after the origin.
+    #[cfg(feature = "test")]
+    pub(crate) const fn of_days(days: u64) -> Self {
+        match NonZeroU64::new(days * 24 * 3600 * 1_000_000_000) {
+            Some(nanoseconds) => Self(nanoseconds),
+            None => Self(NonZeroU64::MIN),
+        }
+    }
+
     /// Returns the nanoseconds since the origin.
     pub(crate) fn nanoseconds(self) -> u64 {
         self.0.get()
@@ -160,9 +169,13 @@ pub(crate) fn forget_now() {
     READ.set(Read { pace: READ.get().pace, ..Read::NOTHING });
 }
 
-/// Returns the system's time.
+/// Returns the system's time; in a simulation, the simulation's.
 #[inline]
 pub(crate) fn instant_now() -> Instant {
+    #[cfg(feature = "test")]
+    if let Some(simulator) = crate::sync::simulated::here() {
+        return simulator.now();
+    }
     Instant::now()
 }
 

@@ -231,6 +231,13 @@ impl StepInput {
         self.turn.begin(self.began, budget);
     }
 
+    /// Begins a time slice of exactly that budget, for a simulation.
+    #[cfg(feature = "test")]
+    pub(crate) fn begin_slice_of(&mut self, budget: u32) {
+        self.began = node_pool::begin_slice();
+        self.turn.begin_exactly(self.began, budget);
+    }
+
     /// Begins a step of the process of that generation.
     ///
     /// # Safety

@@ -45,6 +45,13 @@ impl TimeSlice {
         self.message.clear();
     }
 
+    /// Begins a time slice that a simulation has chosen: of exactly `budget`. There is no watchdog to mark it.
+    #[cfg(feature = "test")]
+    pub(crate) fn begin_exactly(&self, spent: u64, budget: u32) {
+        self.end.store(spent + u64::from(budget), Ordering::Relaxed);
+        self.message.clear();
+    }
+
     /// Ends the time slice after the current event.
     pub(crate) fn end(&self) {
         self.end.store(0, Ordering::Relaxed);
@@ -58,12 +65,20 @@ impl TimeSlice {
 
     /// Notes the message that is delivered to the process.
     pub(crate) fn note_message(&self, message: &Payload) {
+        #[cfg(feature = "test")]
+        if let Some(simulator) = crate::sync::simulated::here() {
+            simulator.delivered(message.type_name());
+        }
         self.message.set(message);
     }
 
     /// Notes that an `M` is delivered to the process.
     #[inline(always)]
     pub(crate) fn note_message_of<M: Send + 'static>(&self) {
+        #[cfg(feature = "test")]
+        if let Some(simulator) = crate::sync::simulated::here() {
+            simulator.delivered(std::any::type_name::<M>());
+        }
         self.message.set_to::<M>();
     }
 

@@ -56,6 +56,16 @@ impl Drop for LocalIndices {
 }
 
 impl SlotTable {
+    /// Takes `count` slots that were never used, in ascending order; fewer if there are no more.
+    #[cfg(feature = "test")]
+    pub(crate) fn lease(&self, count: u32) -> Vec<u32> {
+        let more = |used: u32| (used < 1 << SLOT_BITS).then(|| used.saturating_add(count).min(1 << SLOT_BITS));
+        let first = self.used.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more);
+        let indices = first.map_or(0..0, |first| first..more(first).unwrap_or(first));
+        indices.clone().for_each(|index| self.grow(index));
+        indices.collect()
+    }
+
     const fn new() -> Self {
         Self {
             chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS],
@@ -120,6 +130,10 @@ impl SlotTable {
     }
 
     fn take_index(&self) -> Option<u32> {
+        #[cfg(feature = "test")]
+        if let Some(simulator) = crate::sync::simulated::here() {
+            return simulator.take_slot();
+        }
         HAND.try_with(|hand| {
             let hand = &mut hand.borrow_mut().0;
             if hand.is_empty() {
@@ -181,6 +195,10 @@ impl SlotTable {
 
     /// Returns a vacant slot, whose token is parked, to the list.
     pub(crate) fn free(&self, index: u32) {
+        #[cfg(feature = "test")]
+        if let Some(simulator) = crate::sync::simulated::here() {
+            return simulator.return_slot(index);
+        }
         let kept = HAND.try_with(|hand| {
             let hand = &mut hand.borrow_mut().0;
             if hand.len() >= 2 * BATCH {

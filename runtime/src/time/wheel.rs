@@ -304,7 +304,7 @@ impl<T> Wheel<T> {
     pub(crate) fn clear(&mut self) -> Vec<T> {
         let old = std::mem::replace(self, Self::new());
         // Keys of those that are gone name none of those to come.
-        (self.serial, self.present) = (old.serial, old.present);
+        self.serial = old.serial;
         old.entries.into_iter().filter_map(|entry| entry.value).collect()
     }
 

@@ -108,6 +108,30 @@ thread_local! {
     static PLACE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
+#[cfg(feature = "test")]
+thread_local! {
+    /// Whether panics of this thread are not reported: the simulation shows them.
+    static SILENT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Sets whether panics of this thread are reported by the panic hook. Returns whether they were not.
+#[cfg(feature = "test")]
+pub(crate) fn silence(silent: bool) -> bool {
+    SILENT.replace(silent)
+}
+
+/// Runs the body of a simulated test. Returns its panic, with the payload.
+#[cfg(feature = "test")]
+pub(crate) fn catch<R>(body: impl FnOnce() -> R) -> Result<R, (Box<dyn Any + Send>, Panic)> {
+    let outer = CONTAINED.replace(true);
+    let result = catch_unwind(AssertUnwindSafe(body));
+    CONTAINED.set(outer);
+    result.map_err(|payload| {
+        let panic = Panic { message: message(&*payload), place: PLACE.take() };
+        (payload, panic)
+    })
+}
+
 /// Installs the runtime's hook in front of the program's, once.
 pub(crate) fn install_hook() {
     static ONCE: Once = Once::new();
@@ -118,6 +142,10 @@ pub(crate) fn install_hook() {
             if contained {
                 let place = info.location().map(ToString::to_string).unwrap_or_default();
                 let _ = PLACE.try_with(|slot| slot.replace(place));
+            }
+            #[cfg(feature = "test")]
+            if SILENT.try_with(Cell::get).unwrap_or(false) {
+                return;
             }
             before(info);
         }));

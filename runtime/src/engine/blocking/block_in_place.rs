@@ -23,6 +23,10 @@ thread_local! {
 
 /// Runs `block`, which waits for another process; inside a process another thread runs the others meanwhile.
 pub(crate) fn while_blocked<R>(block: impl FnOnce() -> R) -> R {
+    #[cfg(feature = "test")]
+    if crate::sync::simulated::is_here() {
+        return simulated(block);
+    }
     let context = BLOCKING_CONTEXT.try_with(Cell::get).unwrap_or(ptr::null());
     // SAFETY: not null only inside `ThreadContext::run_blocking`, which borrows the context.
     match unsafe { context.as_ref() } {
@@ -68,6 +72,10 @@ pub fn block_in_place<R>(block: impl FnOnce() -> R) -> R {
 
 /// Runs `block` in a process while another thread runs the others; returns `None` if there is no thread for that.
 pub(crate) fn while_handed_off<R>(block: impl FnOnce() -> R) -> Option<R> {
+    #[cfg(feature = "test")]
+    if crate::sync::simulated::is_here() {
+        return Some(simulated(block));
+    }
     with_current(|context| {
         let context = context.filter(|context| context.thread.running().is_some())?;
         if context.pinned_thread.is_some() {
@@ -77,7 +85,20 @@ pub(crate) fn while_handed_off<R>(block: impl FnOnce() -> R) -> Option<R> {
     })
 }
 
+/// Blocks a thread of a simulation: what waits in `block` lets others run.
+#[cfg(feature = "test")]
+pub(super) fn simulated<R>(block: impl FnOnce() -> R) -> R {
+    with_current(|context| match context {
+        Some(context) => context.block_pinned(block),
+        None => block(),
+    })
+}
+
 fn in_step<R>(need: Need, block: impl FnOnce() -> R) -> R {
+    #[cfg(feature = "test")]
+    if crate::sync::simulated::is_here() {
+        return simulated(block);
+    }
     with_current(|context| match context.filter(|context| context.thread.running().is_some()) {
         None => block(),
         Some(context) if context.pinned_thread.is_some() => context.block_pinned(block),
@@ -143,7 +164,7 @@ impl ThreadContext {
         })
     }
 
-    /// Blocks the thread of a pinned process, which has no permit.
+    /// Blocks a thread without handing its permit on: that of a pinned process, which has none.
     pub(crate) fn block_pinned<R>(&self, block: impl FnOnce() -> R) -> R {
         self.without_context(|| {
             let output = block();

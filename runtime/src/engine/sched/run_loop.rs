@@ -39,7 +39,7 @@ impl ThreadContext {
     }
 
     /// Ends the process whose step panicked, and those whose steps panic in the rest of the time slice.
-    fn panicked_anew(&self, scratch: &mut StepScratch, panic: Panic) -> Result<(), Panic> {
+    pub(super) fn panicked_anew(&self, scratch: &mut StepScratch, panic: Panic) -> Result<(), Panic> {
         let mut panic = panic;
         loop {
             match contain(Site::Backstop, || self.panicked(scratch, panic)) {

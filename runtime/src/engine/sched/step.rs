@@ -131,6 +131,42 @@ impl ThreadContext {
         self.go_on(scratch, token);
     }
 
+    /// Runs a time slice of that budget, for a simulation; or, with `crash`, ends the process as if its step had panicked
+    /// before it took anything.
+    #[cfg(feature = "test")]
+    pub(crate) fn run_simulated_slice(&self, scratch: &mut StepScratch, token: Token, budget: u32, crash: Option<Panic>) {
+        let token = token.taken_up();
+        let slot = token.slot();
+        self.thread.running.begin(&token);
+        slot.permit.store(self.permit_index.get() as u16, Ordering::Relaxed);
+        scratch.input.begin_slice_of(budget);
+        let token = match slot.deficit.deferral() {
+            _ if slot.deficit.is_none() => token,
+            Deferral::Suspended { .. } => match self.stay_suspended(token) {
+                Some(token) => token,
+                None => return,
+            },
+            // The simulation decides who comes first.
+            Deferral::Slices(_) => {
+                slot.deficit.clear();
+                token
+            }
+        };
+        let panic = match crash {
+            Some(panic) => {
+                // SAFETY: this is the token, and only the input uses the lanes until the step is over.
+                unsafe { scratch.input.begin(&slot.lanes, slot, token.generation()) };
+                Some(panic)
+            }
+            None => contain(Site::Slice, || self.go_on(scratch, token)).err(),
+        };
+        if let Some(panic) = panic
+            && let Err(panic) = self.panicked_anew(scratch, panic)
+        {
+            crate::util::log::error!(%panic, "a panic came from between the turns of processes");
+        }
+    }
+
     /// Returns whether a process with a deficit lets this time slice pass. A signal for it does not wait; an answer
     /// does, or a process that sends a thousand messages and then calls would never pay. Each [`PASS`] that others have
     /// taken since the thread last saw such a process also counts as a time slice, so that long ones of others delay it

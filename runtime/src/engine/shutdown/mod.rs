@@ -253,6 +253,13 @@ impl Scheduler {
         }
     }
 
+    /// Refuses new processes, and kills all there are: the end of a simulation.
+    #[cfg(feature = "test")]
+    pub(crate) fn kill_all(&'static self) {
+        self.close();
+        self.signal_all(|| Control::Kill);
+    }
+
     fn signal_all(&'static self, control: impl Fn() -> Control) {
         for slot in self.slots() {
             if let Some(generation) = slot.living() {

@@ -71,6 +71,10 @@ impl RestWatcher for Scheduler {
 
 impl ClockUser for Scheduler {
     fn at_rest(&self) -> Option<u64> {
+        #[cfg(feature = "test")]
+        if crate::sync::simulated::is_here() {
+            return Some(0);
+        }
         if self.is_stopped() {
             return Some(u64::MAX);
         }
@@ -92,6 +96,11 @@ impl ClockUser for Scheduler {
             fn drop(&mut self) {
                 self.0.waiting.fetch_sub(1, Ordering::SeqCst);
             }
+        }
+        #[cfg(feature = "test")]
+        if let Some(simulator) = crate::sync::simulated::here() {
+            simulator.wait_until_idle();
+            return Ok(());
         }
         self.quiet.waiting.fetch_add(1, Ordering::SeqCst);
         let _waiting = IdleWaiter(&self.quiet);

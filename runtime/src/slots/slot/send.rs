@@ -138,6 +138,10 @@ impl Slot {
     /// Queues a node, however full the mailbox is.
     #[inline(always)]
     fn queue_anyway(&'static self, node: NodeBox) -> Result<(), Box<SendRefusal>> {
+        #[cfg(feature = "test")]
+        if let Some(simulator) = crate::sync::simulated::here() {
+            simulator.sent(self.index());
+        }
         let mine = node.as_ptr();
         match self.lanes.push_data(node, || self.known(), || self.check_length()) {
             Claim::Nothing => Ok(()),

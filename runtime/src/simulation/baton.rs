@@ -1,0 +1,107 @@
+//! The threads of a simulation, of which one runs at a time: the one that was passed the baton.
+//!
+//! The thread of the test runs its body. Processes run on another, the driver, so that the body can go on while a step
+//! of a process waits on its stack (`.wait()`): that step keeps its thread, and another driver goes on.
+
+use super::run::Run;
+use crate::sync::{Arc, Condvar, Mutex, ThreadHandle, current_thread, lock, spawn_thread, wait};
+use std::thread::ThreadId;
+
+/// What a thread that has waited does.
+pub(crate) enum Order {
+    /// Go on: the thread has the baton.
+    Go,
+    /// Drive this run, beginning with the baton.
+    Drive(Arc<Run>),
+    /// Leave the run, or end if the thread is in none.
+    Leave,
+}
+
+/// The place at which a thread waits for the baton.
+pub(crate) struct Seat {
+    order: Mutex<Option<Order>>,
+    given: Condvar,
+}
+
+impl Seat {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { order: Mutex::new(None), given: Condvar::new() })
+    }
+
+    /// Passes the baton to the thread that waits here, or is about to.
+    pub(crate) fn give(&self, order: Order) {
+        *lock(&self.order) = Some(order);
+        self.given.notify_one();
+    }
+
+    /// Waits for the baton.
+    pub(crate) fn wait(&self) -> Order {
+        let mut order = lock(&self.order);
+        loop {
+            match order.take() {
+                Some(order) => return order,
+                None => order = wait(&self.given, order),
+            }
+        }
+    }
+}
+
+/// Threads that drive runs, one after the other. They end when this is dropped.
+#[derive(Default)]
+pub(crate) struct Drivers {
+    idle: Mutex<Vec<Arc<Seat>>>,
+}
+
+impl Drivers {
+    /// Returns a thread that is in no run.
+    pub(crate) fn take(self: &Arc<Self>) -> std::io::Result<Arc<Seat>> {
+        if let Some(seat) = lock(&self.idle).pop() {
+            return Ok(seat);
+        }
+        let seat = Seat::new();
+        let its = seat.clone();
+        // From a thread that belongs to no simulation as far as this is concerned.
+        let simulator = crate::sync::simulated::enter(None);
+        let started = spawn_thread("postroom-simulation".to_string(), move || drive_runs(&its));
+        crate::sync::simulated::enter(simulator);
+        started.map(|_| seat)
+    }
+
+    /// Takes back a thread that has left its run.
+    pub(crate) fn give_back(&self, seat: Arc<Seat>) {
+        lock(&self.idle).push(seat);
+    }
+}
+
+impl Drop for Drivers {
+    fn drop(&mut self) {
+        lock(&self.idle).drain(..).for_each(|seat| seat.give(Order::Leave));
+    }
+}
+
+fn drive_runs(seat: &Arc<Seat>) {
+    while let Order::Drive(run) = seat.wait() {
+        run.drive(seat);
+    }
+}
+
+/// A thread of a run.
+pub(crate) struct Member {
+    pub(crate) id: ThreadId,
+    pub(crate) seat: Arc<Seat>,
+    /// Whether it was unparked while it ran.
+    pub(crate) unparked: bool,
+    /// The process whose step it runs; zero for the test itself.
+    pub(crate) actor: u32,
+}
+
+impl Member {
+    pub(crate) fn of_this_thread(seat: Arc<Seat>) -> Self {
+        Self { id: current_thread().id(), seat, unparked: false, actor: 0 }
+    }
+}
+
+/// Returns whether that is the calling thread.
+pub(crate) fn is_this(thread: &ThreadHandle) -> bool {
+    thread.id() == current_thread().id()
+}

@@ -1,0 +1,497 @@
+//! The runs of a simulated test: one for each seed, on all cores.
+
+use super::baton::Drivers;
+use super::choices::Choices;
+use super::report::{Coverage, FailedRun, SimulationError};
+use super::run::{Aborted, Bounds, Remembered, Run};
+use super::shrink::shrink;
+use super::sim::Sim;
+use super::strategy::{Schedules, Strategy};
+use super::trace::{Listed, Trace};
+use crate::api::builder::Builder;
+use crate::api::runtime::Host;
+use crate::env::clock::Moment;
+use crate::exit::Panic;
+use crate::sync::{Arc, AtomicU64, Mutex, Ordering, cores, lock, spawn_thread};
+use crate::time::virtual_clock::Clock;
+use crate::util::oneshot::block_on;
+use crate::util::panics::{catch, install_hook, silence};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+/// How many seeds a test runs with, unless it says so.
+const SEEDS: u64 = 100;
+
+/// The most schedules of an exhaustive test.
+const MOST_SCHEDULES: u64 = 1_000_000;
+
+/// Runs a test under many seeded schedules: what [`postroom::test`](macro@crate::test) expands to, for tests that need
+/// a runtime with other options, and for loops of one's own.
+///
+/// ```
+/// use postroom::prelude::*;
+/// use postroom::test::Simulation;
+///
+/// #[process]
+/// struct Counter { count: u32 }
+///
+/// #[process]
+/// impl Counter {
+///     #[entry]
+///     fn serve(&mut self) {}
+///     #[message]
+///     fn add(&mut self) { self.count += 1; }
+///     #[message]
+///     fn count(&mut self) -> u32 { self.count }
+/// }
+///
+/// let covered = Simulation::new("adds").seeds(10).check(|sim| {
+///     let counter = sim.spawn(Counter { count: 0 }).serve().unwrap();
+///     counter.add().send().unwrap();
+///     assert_eq!(counter.count().wait(), Ok(1));
+/// })?;
+/// assert_eq!(covered.runs, 10);
+/// # Ok::<(), postroom::test::SimulationError>(())
+/// ```
+#[must_use = "nothing runs until `run` or `check`"]
+pub struct Simulation {
+    name: String,
+    seeds: u64,
+    only: Option<u64>,
+    schedules: Schedules,
+    bounds: Bounds,
+    build: Arc<dyn Fn(Builder) -> Builder + Send + Sync>,
+}
+
+/// The result of the body of a test: nothing, or a `Result` whose error fails the test.
+pub trait TestResult {
+    /// Panics if the test has failed.
+    fn expect_passed(self);
+}
+
+impl TestResult for () {
+    fn expect_passed(self) {}
+}
+
+impl<E: fmt::Debug> TestResult for Result<(), E> {
+    #[track_caller]
+    fn expect_passed(self) {
+        if let Err(error) = self {
+            panic!("the test returned the error {error:?}");
+        }
+    }
+}
+
+impl Simulation {
+    /// Prepares 100 runs of a test with that name, with seeds from zero; or as many as `POSTROOM_SEEDS` says, or one
+    /// with the seed in `POSTROOM_SEED`.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            seeds: SEEDS,
+            only: None,
+            schedules: Schedules::default(),
+            bounds: Bounds { turns: 1_000_000, time: Duration::from_secs(24 * 3600) },
+            build: Arc::new(|builder| builder),
+        }
+    }
+
+    /// Sets how many runs there are, each with a seed of its own.
+    pub fn seeds(mut self, seeds: u64) -> Self {
+        self.seeds = seeds;
+        self
+    }
+
+    /// Runs with this seed only.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.only = Some(seed);
+        self
+    }
+
+    /// Sets how schedules are chosen.
+    pub fn schedules(mut self, schedules: Schedules) -> Self {
+        self.schedules = schedules;
+        self
+    }
+
+    /// Sets how many turns a run may take. The default is a million.
+    pub fn max_turns(mut self, turns: u64) -> Self {
+        self.bounds.turns = turns;
+        self
+    }
+
+    /// Sets how much of its own time a run may take. The default is a day.
+    pub fn max_time(mut self, time: Duration) -> Self {
+        self.bounds.time = time;
+        self
+    }
+
+    /// Sets options of the runtime: handlers, hooks, mailboxes, limits. Its clock, seed and workers are the simulation's.
+    pub fn builder(mut self, build: impl Fn(Builder) -> Builder + Send + Sync + 'static) -> Self {
+        self.build = Arc::new(build);
+        self
+    }
+
+    /// Runs the test.
+    ///
+    /// # Panics
+    /// With the text of the [`SimulationError`], if there is one.
+    #[track_caller]
+    pub fn run<R: TestResult>(self, body: impl Fn(Sim) -> R + Send + Sync + 'static) {
+        if let Err(error) = self.check(body) {
+            panic!("{error}");
+        }
+    }
+
+    /// Runs an async test, like [`run`](Self::run).
+    ///
+    /// # Panics
+    /// As [`run`](Self::run).
+    #[track_caller]
+    pub fn run_async<F: Future<Output: TestResult>>(self, body: impl Fn(Sim) -> F + Send + Sync + 'static) {
+        self.run(move |sim| block_on(body(sim)));
+    }
+
+    /// Runs the test. Returns what it has covered.
+    ///
+    /// # Errors
+    /// [`SimulationError`]: the first seed that fails, with the smallest failing schedule that was found; a test that
+    /// is not the same twice; a condition of `sometimes!` that never held.
+    pub fn check<R: TestResult>(
+        mut self,
+        body: impl Fn(Sim) -> R + Send + Sync + 'static,
+    ) -> Result<Coverage, SimulationError> {
+        install_hook();
+        self.read_environment()?;
+        let body: Body = Arc::new(move |sim| body(sim).expect_passed());
+        if self.schedules == Schedules::Exhaustive {
+            return self.check_all(&body);
+        }
+        let first = self.only.unwrap_or(0);
+        let seeds = if self.only.is_some() { 1 } else { self.seeds };
+        let mut runner = Runner::new(&self, body.clone());
+        self.check_determinism(&mut runner, first)?;
+        let campaign = Arc::new(Campaign {
+            next: AtomicU64::new(0),
+            failed: AtomicU64::new(u64::MAX),
+            seeds,
+            first,
+            covered: Mutex::default(),
+            broken: Mutex::new(None),
+        });
+        let helpers = (cores() as u64).min(seeds).saturating_sub(1);
+        let helpers: Vec<_> = (0..helpers)
+            .filter_map(|_| {
+                let (campaign, mut runner) = (campaign.clone(), Runner::new(&self, body.clone()));
+                spawn_thread("postroom-test".to_string(), move || campaign.work(&mut runner)).ok()
+            })
+            .collect();
+        campaign.work(&mut runner);
+        for helper in helpers {
+            if let Err(panic) = helper.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+        if let Some(error) = lock(&campaign.broken).take() {
+            return Err(error);
+        }
+        match campaign.failed.load(Ordering::SeqCst) {
+            u64::MAX => self.covered(std::mem::take(&mut *lock(&campaign.covered))),
+            failed => Err(self.explain(&mut runner, first + failed, (failed + 1, seeds))),
+        }
+    }
+
+    fn covered(&self, covered: Covered) -> Result<Coverage, SimulationError> {
+        let Covered { runs, turns, hashes, sometimes, .. } = covered;
+        let never: Vec<_> = sometimes.iter().filter(|(_, held)| **held == 0).map(|(what, _)| *what).collect();
+        if !never.is_empty() && self.only.is_none() {
+            return Err(SimulationError::Never { test: self.name.clone(), runs, what: never });
+        }
+        let schedules = hashes.len() as u64;
+        Ok(Coverage { runs, turns, schedules, is_exhaustive: covered.is_exhaustive, sometimes })
+    }
+
+    fn read_environment(&mut self) -> Result<(), SimulationError> {
+        let number = |variable: &'static str| match std::env::var(variable) {
+            Ok(text) => match text.trim().parse::<u64>() {
+                Ok(number) => Ok(Some(number)),
+                Err(_) => Err(SimulationError::Variable { variable, came: text, expected: "a number" }),
+            },
+            Err(_) => Ok(None),
+        };
+        if let Some(seeds) = number("POSTROOM_SEEDS")? {
+            self.seeds = seeds;
+        }
+        if let Some(seed) = number("POSTROOM_SEED")? {
+            self.only = Some(seed);
+        }
+        if let Ok(text) = std::env::var("POSTROOM_STRATEGY") {
+            self.schedules = match text.as_str() {
+                "portfolio" => Schedules::Portfolio,
+                "random" => Schedules::Random,
+                "pct" => Schedules::Pct,
+                "exhaustive" => Schedules::Exhaustive,
+                _ => {
+                    let expected = "`portfolio`, `random`, `pct` or `exhaustive`";
+                    return Err(SimulationError::Variable { variable: "POSTROOM_STRATEGY", came: text, expected });
+                }
+            };
+        }
+        Ok(())
+    }
+
+    /// Runs the first seed twice.
+    fn check_determinism(&self, runner: &mut Runner, seed: u64) -> Result<(), SimulationError> {
+        let (one, two) = (runner.run(runner.drawn(seed), seed, false)?, runner.run(runner.drawn(seed), seed, false)?);
+        if one.hash == two.hash {
+            return Ok(());
+        }
+        let (one, two) = (runner.run(runner.drawn(seed), seed, true)?, runner.run(runner.drawn(seed), seed, true)?);
+        let (turn, first, second) =
+            one.listed.difference(&two.listed).unwrap_or((0, "the same this time".into(), "the same this time".into()));
+        Err(SimulationError::Differs { test: self.name.clone(), seed, turn, first, second })
+    }
+
+    /// Runs all schedules, one after the other.
+    fn check_all(&self, body: &Body) -> Result<Coverage, SimulationError> {
+        let seed = self.only.unwrap_or(0);
+        let mut runner = Runner::new(self, body.clone());
+        let (mut covered, mut given) = (Covered::default(), Vec::new());
+        loop {
+            let ran = runner.run(Choices::exhaustive(given.clone()), seed, false)?;
+            covered.add(&ran);
+            if ran.failure.is_some() {
+                let (run, made) = (covered.runs, ran.made);
+                return Err(self.report(&mut runner, seed, (run, run), Choices::exhaustive, made));
+            }
+            let last = (0..ran.made.len()).rev().find(|&at| ran.made[at] + 1 < ran.alternatives[at]);
+            let Some(last) = last else {
+                covered.is_exhaustive = true;
+                return self.covered(covered);
+            };
+            given = ran.made[..last].to_vec();
+            given.push(ran.made[last] + 1);
+            if covered.runs == MOST_SCHEDULES {
+                let reason = format!(
+                    "it has more than {MOST_SCHEDULES} schedules: make it smaller, or let a seed choose some of them \
+                     (`schedules`)"
+                );
+                return Err(SimulationError::Unsupported { test: self.name.clone(), reason });
+            }
+        }
+    }
+
+    /// Runs a failing seed again, and makes its schedule small.
+    fn explain(&self, runner: &mut Runner, seed: u64, run: (u64, u64)) -> SimulationError {
+        match runner.run(runner.drawn(seed), seed, false) {
+            Ok(ran) => self.report(runner, seed, run, Choices::replayed, ran.made),
+            Err(error) => error,
+        }
+    }
+
+    fn report(
+        &self,
+        runner: &mut Runner,
+        seed: u64,
+        run: (u64, u64),
+        replay: impl Fn(Vec<u16>) -> Choices,
+        made: Vec<u16>,
+    ) -> SimulationError {
+        let mut again = |list: &[u16], recorded| runner.run(replay(list.to_vec()), seed, recorded);
+        let original = match again(&made, true) {
+            Ok(ran) => ran,
+            Err(error) => return error,
+        };
+        let Some(failure) = original.failure else {
+            let second = "which did not fail when it was run again".to_string();
+            let (test, first) = (self.name.clone(), "a failure".to_string());
+            return SimulationError::Differs { test, seed, turn: original.listed.len(), first, second };
+        };
+        let length = made.len();
+        let shrunk = shrink(made, |list| {
+            again(list, false).is_ok_and(|ran| ran.failure.as_ref().is_some_and(|other| other.is_like(&failure)))
+        });
+        let needed = shrunk.choices.iter().filter(|choice| **choice > 0).count();
+        let smallest = again(&shrunk.choices, true).map_or_else(|_| original.listed, |ran| ran.listed);
+        let test = self.name.rsplit_once("::").map_or(&*self.name, |(_, test)| test);
+        let exhaustive = if self.schedules == Schedules::Exhaustive { "POSTROOM_STRATEGY=exhaustive " } else { "" };
+        SimulationError::Failed(Box::new(FailedRun {
+            test: self.name.clone(),
+            seed,
+            run,
+            message: failure.message,
+            place: failure.place,
+            time: original.time,
+            turns: original.turns,
+            choices: (length, needed, shrunk.tries),
+            smallest,
+            replay: format!("{exhaustive}POSTROOM_SEED={seed} cargo test {test}"),
+        }))
+    }
+}
+
+impl fmt::Debug for Simulation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Simulation").field("name", &self.name).field("seeds", &self.seeds).finish_non_exhaustive()
+    }
+}
+
+type Body = Arc<dyn Fn(Sim) + Send + Sync>;
+
+/// The runs that several threads share out.
+struct Campaign {
+    next: AtomicU64,
+    /// The number of the first run that failed.
+    failed: AtomicU64,
+    seeds: u64,
+    first: u64,
+    covered: Mutex<Covered>,
+    broken: Mutex<Option<SimulationError>>,
+}
+
+impl Campaign {
+    fn work(&self, runner: &mut Runner) {
+        loop {
+            let number = self.next.fetch_add(1, Ordering::SeqCst);
+            if number >= self.seeds || number > self.failed.load(Ordering::SeqCst) {
+                return;
+            }
+            let seed = self.first + number;
+            match runner.run(runner.drawn(seed), seed, false) {
+                Ok(ran) => {
+                    lock(&self.covered).add(&ran);
+                    if ran.failure.is_some() {
+                        self.failed.fetch_min(number, Ordering::SeqCst);
+                    }
+                }
+                Err(error) => {
+                    *lock(&self.broken) = Some(error);
+                    self.failed.store(0, Ordering::SeqCst);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct Covered {
+    runs: u64,
+    turns: u64,
+    hashes: BTreeSet<u64>,
+    sometimes: BTreeMap<&'static str, u64>,
+    is_exhaustive: bool,
+}
+
+impl Covered {
+    fn add(&mut self, ran: &Ran) {
+        self.runs += 1;
+        self.turns += ran.turns;
+        self.hashes.insert(ran.hash);
+        for (what, held) in &ran.sometimes {
+            *self.sometimes.entry(what).or_insert(0) += u64::from(*held > 0);
+        }
+    }
+}
+
+/// Runs a body, one seed after the other, on one thread and its drivers.
+struct Runner {
+    body: Body,
+    build: Arc<dyn Fn(Builder) -> Builder + Send + Sync>,
+    bounds: Bounds,
+    schedules: Schedules,
+    test: String,
+    drivers: Arc<Drivers>,
+    slots: Vec<u32>,
+}
+
+/// The outcome of a run.
+struct Ran {
+    failure: Option<Panic>,
+    made: Vec<u16>,
+    alternatives: Vec<u16>,
+    hash: u64,
+    turns: u64,
+    time: Duration,
+    listed: Listed,
+    sometimes: BTreeMap<&'static str, u64>,
+}
+
+trait Alike {
+    /// Returns whether they are the same failure: the values in the message may differ.
+    fn is_like(&self, other: &Self) -> bool;
+}
+
+impl Alike for Panic {
+    fn is_like(&self, other: &Self) -> bool {
+        let kind = |panic: &Self| panic.message.split([':', '\n']).next().map(str::to_string);
+        self.place == other.place && kind(self) == kind(other)
+    }
+}
+
+/// When each run begins: the same moment, since a program may show its times.
+const BEGINNING: Moment = Moment::of_days(36_500);
+
+impl Runner {
+    fn new(simulation: &Simulation, body: Body) -> Self {
+        Self {
+            body,
+            build: simulation.build.clone(),
+            bounds: simulation.bounds,
+            schedules: simulation.schedules,
+            test: simulation.name.clone(),
+            drivers: Arc::default(),
+            slots: Vec::new(),
+        }
+    }
+
+    fn drawn(&self, seed: u64) -> Choices {
+        Choices::drawn(Strategy::of(self.schedules, seed), seed)
+    }
+
+    fn run(&mut self, choices: Choices, seed: u64, recorded: bool) -> Result<Ran, SimulationError> {
+        let unsupported = |reason: String| SimulationError::Unsupported { test: self.test.clone(), reason };
+        let clock = Clock::starting_at(BEGINNING);
+        let builder = (self.build)(Builder::new().name("simulation"));
+        let builder = builder.workers(1).seed(seed).clock(clock.clone()).paused();
+        let runtime = builder.build().map_err(|error| unsupported(error.to_string()))?;
+        let scheduler = runtime.host().scheduler();
+        if scheduler.has_reactor {
+            let reason = "it has sockets and timers of Tokio, whose time and order are the system's; test the part \
+                          behind them, with a probe or a process in their place";
+            return Err(unsupported(reason.to_string()));
+        }
+        let slots = std::mem::take(&mut self.slots);
+        let settings = (seed, self.bounds, recorded);
+        let run = Run::new((scheduler, clock), self.drivers.clone(), slots, choices, settings);
+        let loud = silence(true);
+        let body = || (self.body)(Sim::new(run.clone(), runtime.host()));
+        let outcome = run.within(|| catch(body));
+        let time = run.elapsed();
+        let abort = run.abort();
+        let is_clean = run.within(|| run.end());
+        silence(loud);
+        let failure = match (abort, outcome) {
+            (Some(abort), _) => Some(Panic { message: abort.to_string(), place: String::new() }),
+            (None, Err((payload, _))) if payload.is::<Aborted>() => {
+                Some(Panic { message: "the run was cut short".into(), place: String::new() })
+            }
+            (None, Err((_payload, panic))) => Some(panic),
+            (None, Ok(())) => None,
+        };
+        self.slots = run.take_slots();
+        if is_clean {
+            drop(runtime);
+        } else {
+            // A step waits for something that no process can give: its thread and its host are left behind.
+            self.slots.clear();
+            Host::leave_behind(runtime);
+        }
+        let Remembered { choices, trace, sometimes, turns } = run.remembered();
+        let (made, alternatives) = choices.into_made();
+        let (hash, listed) = (Trace::hash(&trace), trace.listed());
+        Ok(Ran { failure, made, alternatives, hash, turns, time, listed, sometimes })
+    }
+}

@@ -1,0 +1,100 @@
+//! The choices of a run: which of several things happens next.
+//!
+//! A run is determined by its choices, each a number below the count of alternatives, and zero is always the dullest:
+//! go on in the order in which things became ready, inject no fault. They are drawn from a seed by a
+//! [strategy](super::strategy), and recorded; a recorded list replays the run. So a schedule is made smaller by setting
+//! choices to zero and cutting the list's end, whatever they decide (as Hypothesis does with its choice sequence,
+//! MacIver and Donaldson, 2020).
+
+use super::strategy::Strategy;
+use crate::env::chance::Random;
+
+/// The source of a run's choices.
+pub(crate) enum Source {
+    /// Drawn by a strategy.
+    Drawn(Strategy),
+    /// Those of another run, as long as they last; zero after that.
+    Replayed,
+    /// The same, and each time slice takes one event, which is no choice.
+    Exhaustive,
+}
+
+/// The choices of one run.
+pub(crate) struct Choices {
+    source: Source,
+    random: Random,
+    made: Vec<u16>,
+    /// What is replayed.
+    given: Vec<u16>,
+    /// How many alternatives each of the choices made had.
+    alternatives: Vec<u16>,
+}
+
+impl Choices {
+    pub(crate) fn drawn(strategy: Strategy, seed: u64) -> Self {
+        let random = Random::new(seed, CHOICES);
+        Self { source: Source::Drawn(strategy), random, made: Vec::new(), given: Vec::new(), alternatives: Vec::new() }
+    }
+
+    pub(crate) fn replayed(given: Vec<u16>) -> Self {
+        Self::given(Source::Replayed, given)
+    }
+
+    pub(crate) fn exhaustive(given: Vec<u16>) -> Self {
+        Self::given(Source::Exhaustive, given)
+    }
+
+    fn given(source: Source, given: Vec<u16>) -> Self {
+        Self { source, random: Random::new(0, CHOICES), made: Vec::new(), given, alternatives: Vec::new() }
+    }
+
+    /// Chooses one of `actors`, which are ready in this order; `turn` is the number of the turn.
+    pub(crate) fn actor(&mut self, actors: &[u32], turn: u64) -> usize {
+        self.choose(actors.len(), |strategy, random| strategy.choose(actors, turn, random))
+    }
+
+    /// Chooses how many events a time slice may take.
+    pub(crate) fn budget(&mut self) -> u32 {
+        if let Source::Exhaustive = self.source {
+            return 1;
+        }
+        let chosen = self.choose(BUDGETS.len(), |strategy, random| strategy.budget(BUDGETS.len(), random));
+        BUDGETS[chosen]
+    }
+
+    /// Chooses whether a fault happens, which has that probability.
+    pub(crate) fn fault(&mut self, probability: f64) -> bool {
+        self.choose(2, |_, random| usize::from(random.unit() < probability)) == 1
+    }
+
+    /// Chooses a part of something, in 256ths.
+    pub(crate) fn part(&mut self) -> u32 {
+        self.choose(256, |_, random| random.below(256)) as u32
+    }
+
+    fn choose(&mut self, count: usize, draw: impl FnOnce(&mut Strategy, &mut Random) -> usize) -> usize {
+        if count < 2 {
+            return 0;
+        }
+        let chosen = match &mut self.source {
+            Source::Drawn(strategy) => draw(strategy, &mut self.random).min(count - 1),
+            Source::Replayed | Source::Exhaustive => self.given.get(self.made.len()).map_or(0, |&given| usize::from(given) % count),
+        };
+        // More than that are never ready at once in a test that ends; the last of them is chosen less often, then.
+        let chosen = u16::try_from(chosen).unwrap_or(u16::MAX);
+        self.made.push(chosen);
+        self.alternatives.push(u16::try_from(count).unwrap_or(u16::MAX));
+        chosen.into()
+    }
+
+    /// Returns the choices made, and how many alternatives each had.
+    pub(crate) fn into_made(self) -> (Vec<u16>, Vec<u16>) {
+        (self.made, self.alternatives)
+    }
+}
+
+/// The stream of a seed's numbers that choices are drawn from.
+const CHOICES: u64 = 1 << 40;
+
+/// The events that a time slice may take; the first is as in production.
+const BUDGETS: [u32; 4] = [crate::process::slice::BUDGET, 1, 2, 8];

@@ -1,0 +1,144 @@
+//! What a simulation says in the end.
+
+use super::run::Abort;
+use super::trace::Listed;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// What the runs of a simulation have covered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Coverage {
+    /// How many runs there were.
+    pub runs: u64,
+    /// How many turns they took in all.
+    pub turns: u64,
+    /// How many different schedules they were.
+    pub schedules: u64,
+    /// Whether these are all there are: the test is proved for every order of its processes' turns.
+    pub is_exhaustive: bool,
+    /// In how many runs each condition of [`sometimes!`](crate::test::sometimes) held.
+    pub sometimes: BTreeMap<&'static str, u64>,
+}
+
+/// Why a simulated test failed. Its text is the report.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SimulationError {
+    /// A run failed.
+    #[error("{0}")]
+    Failed(Box<FailedRun>),
+    /// Two runs of one seed differed.
+    #[error(
+        "`{test}` is not deterministic: with seed {seed}, turn {turn} of its first run was\n    {first}\nand of its second \
+         run\n    {second}\nThe usual reasons: a `HashMap` that is iterated, `Instant::now()` or `SystemTime` (use \
+         `ctx.now()`), `rand` (use `sim.random()`), a thread, a static that a run leaves changed"
+    )]
+    Differs {
+        /// The name of the test.
+        test: String,
+        /// The seed.
+        seed: u64,
+        /// The first turn that differed, from 1.
+        turn: usize,
+        /// What it was first.
+        first: String,
+        /// What it was then.
+        second: String,
+    },
+    /// A condition of [`sometimes!`](crate::test::sometimes) never held.
+    #[error("`{test}`: in {runs} runs it never happened that {}. Use more seeds, or faults that lead there", list(.what))]
+    Never {
+        /// The name of the test.
+        test: String,
+        /// How many runs there were.
+        runs: u64,
+        /// What never happened.
+        what: Vec<&'static str>,
+    },
+    /// The runtime cannot be simulated.
+    #[error("`{test}` cannot be simulated: {reason}")]
+    Unsupported {
+        /// The name of the test.
+        test: String,
+        /// Why, and what to do instead.
+        reason: String,
+    },
+    /// An environment variable is not understood.
+    #[error("{variable} is `{came}`; expected {expected}")]
+    Variable {
+        /// Its name.
+        variable: &'static str,
+        /// Its value.
+        came: String,
+        /// What it may be.
+        expected: &'static str,
+    },
+}
+
+fn list(what: &[&str]) -> String {
+    what.iter().map(|what| format!("\"{what}\"")).collect::<Vec<_>>().join(", nor that ")
+}
+
+/// A run that failed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct FailedRun {
+    /// The name of the test.
+    pub test: String,
+    /// The seed; with the same build it fails again.
+    pub seed: u64,
+    /// The number of the run, from 1, and how many there were to be.
+    pub run: (u64, u64),
+    /// The message of the panic, or why the run was cut short.
+    pub message: String,
+    /// The place of the panic: file, line and column.
+    pub place: String,
+    /// How much of the simulation's time had passed.
+    pub time: Duration,
+    /// How many turns the run had taken.
+    pub turns: u64,
+    /// How many choices the run made, how many of them the smallest failing schedule needs, and how many runs it took
+    /// to find that.
+    pub(crate) choices: (usize, usize, usize),
+    pub(crate) smallest: Listed,
+    pub(crate) replay: String,
+}
+
+impl FailedRun {
+    /// Returns the smallest failing schedule that was found, a turn each line.
+    pub fn schedule(&self) -> String {
+        self.smallest.to_string()
+    }
+}
+
+impl fmt::Display for FailedRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { test, seed, run: (run, of), message, place, time, turns, .. } = self;
+        writeln!(f, "`{test}` failed with seed {seed} (run {run} of {of}), after {time:?} and {turns} turns")?;
+        writeln!(f, "  {}", message.replace('\n', "\n  "))?;
+        if !place.is_empty() {
+            writeln!(f, "  at {place}")?;
+        }
+        let (made, needed, tries) = self.choices;
+        writeln!(f, "  smallest schedule found: {needed} choices of {made} ({tries} tries), {} turns", self.smallest.len())?;
+        write!(f, "{}", self.smallest)?;
+        write!(f, "  again:  {}", self.replay)
+    }
+}
+
+impl fmt::Display for Abort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stuck(waits) => {
+                write!(f, "stuck: nothing can go on, and no timer is set")?;
+                waits.iter().try_for_each(|line| write!(f, "\n  {line}"))
+            }
+            Self::Endless { turns, time, busiest } => {
+                write!(f, "endless: {turns} turns and {time:?} were not enough (`max_turns`, `max_time`); most turns took")?;
+                busiest.iter().try_for_each(|(process, turns)| write!(f, "\n  {process}: {turns}"))
+            }
+        }
+    }
+}

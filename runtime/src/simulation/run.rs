@@ -1,0 +1,602 @@
+//! One run of a test: who goes next, on which thread, and what time it is.
+//!
+//! The host is an ordinary one without threads. After each turn everything that production code has queued for its
+//! workers is taken out of their queues (*swept*) into one list of what is ready, and a [choice](super::choices) decides
+//! what comes next: a process, for a time slice, or a thread that has waited. If nothing is ready, the clock leaps to
+//! the next timer. If there is none either, the test is stuck.
+//!
+//! Who has the baton, and only that thread, is in the code of the test, of a process or of [`Run::drive`], so nothing
+//! here waits for a lock.
+
+use super::baton::{Drivers, Member, Order, Seat, is_this};
+use super::choices::Choices;
+use super::faults::{Fault, Faults};
+use super::trace::{TEST, Trace, TurnKind};
+use crate::engine::host::Scheduler;
+use crate::engine::sched::launch::simulated_thread;
+use crate::engine::sched::step::StepScratch;
+use crate::env::chance::Random;
+use crate::env::clock::{ClockOverride, Moment, go_by};
+use crate::exit::Panic;
+use crate::slots::{Slot, TABLE, Token};
+use crate::sync::simulated::{self, Simulator};
+use crate::sync::{Arc, Mutex, MutexGuard, Steal, ThreadHandle, Weak, current_thread, lock};
+use crate::time::virtual_clock::Clock;
+use std::any::TypeId;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::thread::ThreadId;
+use std::time::{Duration, Instant};
+
+/// The bounds of a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) turns: u64,
+    pub(crate) time: Duration,
+}
+
+/// Why a run was cut short.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Abort {
+    /// Nothing can go on.
+    Stuck(Vec<String>),
+    /// It took more turns or time than it may.
+    Endless { turns: u64, time: Duration, busiest: Vec<(String, u64)> },
+}
+
+/// The payload with which the stack of a test or a step is unwound when its run is cut short.
+pub(crate) struct Aborted;
+
+/// What a thread waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Until {
+    /// To be unparked, or that moment.
+    Unparked(Moment),
+    /// That nothing can go on without time passing.
+    Idle,
+    /// That no process is left.
+    Ended,
+}
+
+struct Waiting {
+    id: ThreadId,
+    until: Until,
+}
+
+/// What is ready to go on.
+enum Ready {
+    Process(Token),
+    Thread(ThreadId),
+}
+
+/// What a driver does next.
+enum Next {
+    Slice(Token, u32, Option<Panic>),
+    Thread(Arc<Seat>),
+    Leap(Moment, Duration),
+}
+
+/// What is known of a run that has ended.
+pub(crate) struct Remembered {
+    pub(crate) choices: Choices,
+    pub(crate) trace: Trace,
+    pub(crate) sometimes: BTreeMap<&'static str, u64>,
+    pub(crate) turns: u64,
+}
+
+pub(crate) struct State {
+    ready: Vec<Ready>,
+    /// Processes that are not run until then.
+    slowed: Vec<(Moment, Token)>,
+    waiting: Vec<Waiting>,
+    members: Vec<Member>,
+    /// Drivers that wait for the baton.
+    idle: Vec<Arc<Seat>>,
+    /// How many drivers have entered the run.
+    drivers: usize,
+    pub(crate) choices: Choices,
+    pub(crate) trace: Trace,
+    pub(crate) faults: Faults,
+    turns: u64,
+    turns_of_body: u64,
+    /// The numbers that the test draws.
+    pub(crate) random: Random,
+    /// Which places of `buggify` are active.
+    pub(crate) buggified: BTreeMap<(&'static str, u32), bool>,
+    /// How often what `sometimes` asks for has happened.
+    pub(crate) sometimes: BTreeMap<&'static str, u64>,
+    /// Whether the body of the test is over, and processes are ended.
+    is_ending: bool,
+    /// Whether steps that wait on their stacks are unwound: nothing else would end them.
+    gives_up: bool,
+    abort: Option<Abort>,
+}
+
+/// One run.
+pub(crate) struct Run {
+    pub(crate) scheduler: &'static Scheduler,
+    pub(crate) clock: Clock,
+    began: Moment,
+    bounds: Bounds,
+    drivers: Arc<Drivers>,
+    /// The free slots of the simulation.
+    slots: Mutex<Vec<u32>>,
+    state: Mutex<State>,
+    main: Arc<Seat>,
+    this: Weak<Run>,
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Arc<Run>>> = const { RefCell::new(None) };
+}
+
+/// Calls `body` with the run that the calling thread belongs to.
+pub(crate) fn with_current<R>(body: impl FnOnce(Option<&Arc<Run>>) -> R) -> R {
+    let current = CURRENT.try_with(|current| current.borrow().clone()).ok().flatten();
+    body(current.as_ref())
+}
+
+/// How long the processes of a run may take to end, in the time of the simulation: their calls and sleeps time out.
+const ENDING: Duration = Duration::from_secs(24 * 3600);
+
+/// How many turns they may take for it.
+const ENDING_TURNS: u64 = 100_000;
+
+/// How many slots a simulation takes at a time.
+const LEASE: u32 = 64;
+
+impl Run {
+    /// Prepares a run on a host without threads; `main` is the calling thread's seat.
+    pub(crate) fn new(
+        (scheduler, clock): (&'static Scheduler, Clock),
+        drivers: Arc<Drivers>,
+        slots: Vec<u32>,
+        choices: Choices,
+        (seed, bounds, recorded): (u64, Bounds, bool),
+    ) -> Arc<Self> {
+        let main = Seat::new();
+        let state = State {
+            ready: Vec::new(),
+            slowed: Vec::new(),
+            waiting: Vec::new(),
+            members: vec![Member::of_this_thread(main.clone())],
+            idle: Vec::new(),
+            drivers: 0,
+            choices,
+            trace: Trace::new(recorded),
+            faults: Faults::default(),
+            turns: 0,
+            turns_of_body: 0,
+            random: Random::new(seed, TESTS),
+            buggified: BTreeMap::new(),
+            sometimes: BTreeMap::new(),
+            is_ending: false,
+            gives_up: false,
+            abort: None,
+        };
+        let (began, slots, state) = (clock.moment(), Mutex::new(slots), Mutex::new(state));
+        Arc::new_cyclic(|this| {
+            let this = this.clone();
+            Self { scheduler, clock, began, bounds, drivers, slots, state, main, this }
+        })
+    }
+
+    fn this(&self) -> Arc<Self> {
+        self.this.upgrade().unwrap_or_else(|| unreachable!("runs are behind an `Arc`"))
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// Returns how much time has passed in the run.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.clock.moment().since(self.began)
+    }
+
+    /// Makes the calling thread one of the run while `body` runs.
+    pub(crate) fn within<R>(self: &Arc<Self>, body: impl FnOnce() -> R) -> R {
+        let _left = self.enter();
+        body()
+    }
+
+    fn enter(self: &Arc<Self>) -> impl Drop + use<> {
+        struct Left(Option<Arc<dyn Simulator>>, Option<Arc<Run>>, ClockOverride);
+        impl Drop for Left {
+            fn drop(&mut self) {
+                go_by(self.2);
+                CURRENT.set(self.1.take());
+                simulated::enter(self.0.take());
+            }
+        }
+        let before = simulated::enter(Some(self.clone()));
+        let current = CURRENT.replace(Some(self.clone()));
+        Left(before, current, go_by(self.clock.told()))
+    }
+
+    /// Ends all processes, and has all drivers leave; called by the test's thread. Returns whether nothing is left.
+    pub(crate) fn end(self: &Arc<Self>) -> bool {
+        {
+            let mut state = self.state();
+            state.is_ending = true;
+            state.turns_of_body = std::mem::take(&mut state.turns);
+            let slowed = std::mem::take(&mut state.slowed);
+            state.ready.extend(slowed.into_iter().map(|(_, token)| Ready::Process(token)));
+        }
+        self.scheduler.kill_all();
+        let is_left = self.scheduler.gate.inside() > 0 || !self.state().waiting.is_empty();
+        if is_left {
+            self.wait(Until::Ended);
+        }
+        let is_clean = self.scheduler.gate.inside() == 0 && self.state().waiting.is_empty();
+        loop {
+            let Some(seat) = self.state().idle.pop() else { break };
+            seat.give(Order::Leave);
+            self.main.wait();
+        }
+        is_clean
+    }
+
+    /// Takes what the run is remembered by, when it has ended.
+    pub(crate) fn remembered(&self) -> Remembered {
+        let state = &mut *self.state();
+        let choices = std::mem::replace(&mut state.choices, Choices::replayed(Vec::new()));
+        let trace = std::mem::replace(&mut state.trace, Trace::new(false));
+        let sometimes = std::mem::take(&mut state.sometimes);
+        Remembered { choices, trace, sometimes, turns: state.turns_of_body }
+    }
+
+    /// Returns why the run was cut short.
+    pub(crate) fn abort(&self) -> Option<Abort> {
+        self.state().abort.clone()
+    }
+
+    /// Returns the free slots of the simulation, in order.
+    pub(crate) fn take_slots(&self) -> Vec<u32> {
+        let mut slots = std::mem::take(&mut *lock(&self.slots));
+        slots.sort_unstable_by(|one, other| other.cmp(one));
+        slots
+    }
+
+    /// Adds a fault that a test asks for.
+    pub(crate) fn add_fault(&self, process: TypeId, probability: f64, slow: Option<Duration>) {
+        let state = &mut *self.state();
+        state.faults.add(&mut state.choices, process, probability, slow);
+    }
+
+    /// Makes timers late by up to that much.
+    pub(crate) fn set_late(&self, late: Duration) {
+        let state = &mut *self.state();
+        state.faults.set_late(&mut state.choices, late);
+    }
+
+    /// Drives the run on the calling thread, which has been passed the baton, until it is told to leave.
+    pub(crate) fn drive(self: &Arc<Self>, seat: &Arc<Seat>) {
+        let index = {
+            let mut state = self.state();
+            state.members.push(Member::of_this_thread(seat.clone()));
+            state.drivers += 1;
+            state.drivers - 1
+        };
+        let _left = self.enter();
+        simulated_thread(self.scheduler, index, |context| {
+            let mut scratch = StepScratch::new(context.thread);
+            loop {
+                match self.next() {
+                    Next::Slice(token, budget, crash) => {
+                        context.enter(|context| context.run_simulated_slice(&mut scratch, token, budget, crash));
+                    }
+                    Next::Leap(limit, late) => _ = self.clock.leap(limit, late),
+                    Next::Thread(other) => {
+                        self.state().idle.push(seat.clone());
+                        other.give(Order::Go);
+                        if let Order::Leave = seat.wait() {
+                            break;
+                        }
+                    }
+                }
+            }
+        });
+        let id = current_thread().id();
+        self.state().members.retain(|member| member.id != id);
+        self.drivers.give_back(seat.clone());
+        self.main.give(Order::Go);
+    }
+
+    /// Decides what comes next.
+    fn next(&self) -> Next {
+        let state = &mut *self.state();
+        loop {
+            self.sweep(state);
+            let now = self.clock.moment();
+            state.wake(now);
+            if !state.ready.is_empty() {
+                match self.choose(state, now) {
+                    Some(next) => return next,
+                    None => continue,
+                }
+            }
+            if state.is_ending && self.scheduler.gate.inside() == 0 && state.waiting.len() == 1 {
+                return state.resume_waiting(|until| until == Until::Ended, now, self.began);
+            }
+            if state.waiting.iter().any(|waiting| waiting.until == Until::Idle) {
+                return state.resume_waiting(|until| until == Until::Idle, now, self.began);
+            }
+            let deadlines = state.waiting.iter().filter_map(|waiting| match waiting.until {
+                Until::Unparked(deadline) => Some(deadline),
+                Until::Idle | Until::Ended => None,
+            });
+            let limit = deadlines.chain(state.slowed.iter().map(|slowed| slowed.0)).min().unwrap_or(Moment::NEVER);
+            let next = self.scheduler.timers.next().min(limit);
+            if next < Moment::NEVER && !self.is_over(state, next) {
+                let late = state.faults.lateness(&mut state.choices);
+                return Next::Leap(limit, late);
+            }
+            if !state.is_ending && next == Moment::NEVER && state.abort.is_none() {
+                let stuck = self.describe_stuck(state);
+                state.abort = Some(Abort::Stuck(stuck));
+            }
+            // The test's thread is unwound first, and when its processes have been killed, the steps that still wait.
+            state.gives_up = state.is_ending;
+            let is_ending = state.is_ending;
+            return state.resume_waiting(|until| !is_ending || until != Until::Ended, now, self.began);
+        }
+    }
+
+    /// Returns whether the run has taken too long, and notes it.
+    fn is_over(&self, state: &mut State, now: Moment) -> bool {
+        let (turns, time) = match state.is_ending {
+            true => (ENDING_TURNS, self.bounds.time.saturating_add(ENDING)),
+            false => (self.bounds.turns, self.bounds.time),
+        };
+        let took = now.since(self.began);
+        if state.turns < turns && took <= time {
+            return false;
+        }
+        if state.abort.is_none() {
+            let busiest = state.trace.busiest(10);
+            state.abort = Some(Abort::Endless { turns: state.turns, time: took, busiest });
+        }
+        true
+    }
+
+    /// Takes everything out of the queues of the host's workers.
+    fn sweep(&self, state: &mut State) {
+        let ready = &mut state.ready;
+        for index in 0..state.drivers {
+            let Some(thread) = self.scheduler.threads.get(index) else { continue };
+            while let Steal::Success(token) = thread.stealer.steal() {
+                ready.push(Ready::Process(token));
+            }
+            ready.extend(thread.take_run_next().map(Ready::Process));
+        }
+        for permit in &self.scheduler.permits {
+            ready.extend(std::iter::from_fn(|| permit.inject.pop()).map(Ready::Process));
+        }
+        ready.extend(std::iter::from_fn(|| self.scheduler.global.pop()).map(Ready::Process));
+    }
+
+    /// Chooses one of those that are ready. `None` if it is not run after all.
+    fn choose(&self, state: &mut State, now: Moment) -> Option<Next> {
+        if self.is_over(state, now) {
+            // What is ready stays so.
+            return Some(state.resume_waiting(|_| true, now, self.began));
+        }
+        let actors: smallvec::SmallVec<[u32; 16]> =
+            (0..state.ready.len()).map(|at| state.actor_of(at)).collect();
+        let at = state.choices.actor(&actors, state.turns);
+        let actor = actors[at];
+        let at_time = now.since(self.began);
+        state.turns += 1;
+        match state.ready.remove(at) {
+            Ready::Thread(id) => {
+                state.trace.add(at_time, actor, TurnKind::Resumed);
+                Some(Next::Thread(state.seat(id)))
+            }
+            Ready::Process(token) => {
+                let fault = match state.is_ending {
+                    true => None,
+                    false => state.faults.before_slice(&mut state.choices, token.slot()),
+                };
+                let crash = match fault {
+                    Some(Fault::Slow(time)) => {
+                        state.trace.add(at_time, actor, TurnKind::Slowed(time));
+                        state.slowed.push((now.after(time), token));
+                        return None;
+                    }
+                    Some(Fault::Crash) => {
+                        state.trace.add(at_time, actor, TurnKind::Crashed);
+                        Some(Panic { message: "a crash that the test has asked for".into(), place: String::new() })
+                    }
+                    None => {
+                        state.trace.add(at_time, actor, TurnKind::Slice);
+                        None
+                    }
+                };
+                let budget = state.choices.budget();
+                let id = current_thread().id();
+                if let Some(member) = state.members.iter_mut().find(|member| member.id == id) {
+                    member.actor = actor;
+                }
+                Some(Next::Slice(token, budget, crash))
+            }
+        }
+    }
+
+    /// Describes what waits for what.
+    fn describe_stuck(&self, state: &State) -> Vec<String> {
+        let mut lines = Vec::new();
+        for waiting in &state.waiting {
+            let member = state.members.iter().find(|member| member.id == waiting.id);
+            if let Some(member) = member {
+                lines.push(format!("{} waits for an answer or an end", state.trace.label(member.actor)));
+            }
+        }
+        for slot in self.scheduler.slots() {
+            let names = slot.metadata.names().map_or("?", |(process, _)| process);
+            let pid = slot.living().map(|generation| self.scheduler.slot_owner().pid(slot.index(), generation));
+            let (messages, waits) = (slot.lanes.depth(), pid.and_then(crate::deadlock::edges::waits_for));
+            if let Some((on, method)) = waits {
+                let whom = TABLE.living(on).and_then(|slot| Some(slot.metadata.names()?.0)).unwrap_or("another process");
+                lines.push(match method {
+                    Some(method) => format!("{names} waits for {whom}, which it has called in {method}"),
+                    None => format!("{names} waits for room in the mailbox of {whom}"),
+                });
+            } else if messages > 0 {
+                lines.push(format!("{names} has {messages} messages that it does not take"));
+            }
+        }
+        lines
+    }
+
+    /// Lets others run until the calling thread may go on.
+    fn wait(&self, until: Until) {
+        let id = current_thread().id();
+        let (seat, next) = {
+            let mut state = self.state();
+            let Some(member) = state.members.iter_mut().find(|member| member.id == id) else { return };
+            if std::mem::take(&mut member.unparked) && matches!(until, Until::Unparked(_)) {
+                return;
+            }
+            let seat = member.seat.clone();
+            state.waiting.push(Waiting { id, until });
+            (seat, state.idle.pop())
+        };
+        match next {
+            Some(next) => next.give(Order::Go),
+            None => match self.drivers.take() {
+                Ok(next) => next.give(Order::Drive(self.this())),
+                Err(error) => panic!("no thread could be started for the simulation: {error}"),
+            },
+        }
+        seat.wait();
+        let mut state = self.state();
+        state.waiting.retain(|waiting| waiting.id != id);
+        if let Some(member) = state.members.iter_mut().find(|member| member.id == id) {
+            member.unparked = false;
+        }
+        let is_cut_short = (state.abort.is_some() || state.gives_up) && until != Until::Ended;
+        drop(state);
+        if is_cut_short {
+            std::panic::resume_unwind(Box::new(Aborted));
+        }
+    }
+}
+
+impl State {
+    fn seat(&self, id: ThreadId) -> Arc<Seat> {
+        let member = self.members.iter().find(|member| member.id == id);
+        member.map(|member| member.seat.clone()).unwrap_or_else(|| unreachable!("it waits in this run"))
+    }
+
+    fn actor_of(&mut self, at: usize) -> u32 {
+        match &self.ready[at] {
+            Ready::Process(token) => {
+                let (slot, generation): (&'static Slot, u64) = (token.slot(), token.generation());
+                self.trace.actor(slot, generation)
+            }
+            Ready::Thread(id) => self.members.iter().find(|member| member.id == *id).map_or(TEST, |member| member.actor),
+        }
+    }
+
+    /// Makes ready what waits for a moment that has come.
+    fn wake(&mut self, now: Moment) {
+        for waiting in &mut self.waiting {
+            if matches!(waiting.until, Until::Unparked(deadline) if deadline <= now) {
+                self.ready.push(Ready::Thread(waiting.id));
+                waiting.until = Until::Unparked(Moment::NEVER);
+            }
+        }
+        let mut at = 0;
+        while at < self.slowed.len() {
+            if self.slowed[at].0 <= now {
+                self.ready.push(Ready::Process(self.slowed.remove(at).1));
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// Passes the baton to the first thread that waits in that way; the test's comes first.
+    fn resume_waiting(&mut self, which: impl Fn(Until) -> bool, now: Moment, began: Moment) -> Next {
+        let mut those = self.waiting.iter().filter(|waiting| which(waiting.until));
+        let main = self.members.first().map(|member| member.id);
+        let first = those.clone().find(|waiting| Some(waiting.id) == main).or_else(|| those.next());
+        let id = first.map(|waiting| waiting.id).or(main).unwrap_or_else(|| unreachable!("the test is a member"));
+        let at = self.ready.iter().position(|ready| matches!(ready, Ready::Thread(other) if *other == id));
+        if let Some(at) = at {
+            self.ready.remove(at);
+        }
+        let actor = self.members.iter().find(|member| member.id == id).map_or(TEST, |member| member.actor);
+        self.trace.add(now.since(began), actor, TurnKind::Resumed);
+        Next::Thread(self.seat(id))
+    }
+}
+
+
+impl Simulator for Run {
+    fn park(&self, timeout: Option<Duration>) {
+        let deadline = timeout.map_or(Moment::NEVER, |timeout| self.clock.moment().after(timeout));
+        self.wait(Until::Unparked(deadline));
+    }
+
+    fn unpark(&self, thread: &ThreadHandle) {
+        let mut state = self.state();
+        let id = thread.id();
+        let Some(member) = state.members.iter_mut().find(|member| member.id == id) else {
+            drop(state);
+            return thread.unpark();
+        };
+        if is_this(thread) {
+            member.unparked = true;
+            return;
+        }
+        let is_ready = state.ready.iter().any(|ready| matches!(ready, Ready::Thread(other) if *other == id));
+        match state.waiting.iter().find(|waiting| waiting.id == id) {
+            Some(Waiting { until: Until::Unparked(_), .. }) if !is_ready => state.ready.push(Ready::Thread(id)),
+            Some(_) => {}
+            None => {
+                if let Some(member) = state.members.iter_mut().find(|member| member.id == id) {
+                    member.unparked = true;
+                }
+            }
+        }
+    }
+
+    fn wait_until_idle(&self) {
+        self.wait(Until::Idle);
+    }
+
+    fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    fn is_test(&self) -> bool {
+        self.state().members.first().is_some_and(|main| main.id == current_thread().id())
+    }
+
+    fn take_slot(&self) -> Option<u32> {
+        let mut slots = lock(&self.slots);
+        if slots.is_empty() {
+            slots.extend(TABLE.lease(LEASE).into_iter().rev());
+        }
+        slots.pop()
+    }
+
+    fn return_slot(&self, index: u32) {
+        lock(&self.slots).push(index);
+    }
+
+    fn delivered(&self, message: &'static str) {
+        self.state().trace.delivered(message);
+    }
+
+    fn sent(&self, slot: u32) {
+        if let Some(slot) = TABLE.slot(slot) {
+            self.state().trace.sent(slot);
+        }
+    }
+}
+
+/// The stream of a seed's numbers that tests draw from.
+const TESTS: u64 = (1 << 40) + 2;

@@ -1,0 +1,73 @@
+//! Makes a failing schedule small: fewer choices that are not the dullest.
+//!
+//! First the end of the list is cut, then blocks of choices are set to zero, in halves, quarters and so on (delta
+//! debugging: Zeller and Hildebrandt, 2002), as long as the same failure remains.
+
+/// The most runs that it may take.
+const MOST: usize = 2_000;
+
+/// A schedule made small.
+pub(crate) struct Shrunk {
+    pub(crate) choices: Vec<u16>,
+    /// How many runs it took.
+    pub(crate) tries: usize,
+}
+
+/// Makes `choices` small; `fails` runs a list, and returns whether it fails in the same way.
+pub(crate) fn shrink(choices: Vec<u16>, mut fails: impl FnMut(&[u16]) -> bool) -> Shrunk {
+    let (mut best, mut tries) = (choices, 0);
+    let mut attempt = |candidate: Vec<u16>, best: &mut Vec<u16>, tries: &mut usize| {
+        if *tries >= MOST || candidate == *best {
+            return false;
+        }
+        *tries += 1;
+        let is_smaller = fails(&candidate);
+        if is_smaller {
+            *best = candidate;
+        }
+        is_smaller
+    };
+    let mut cut = best.len() / 2;
+    while cut > 0 {
+        let kept = best.len().saturating_sub(cut);
+        if !attempt(best[..kept].to_vec(), &mut best, &mut tries) {
+            cut /= 2;
+        }
+        cut = cut.min(best.len());
+    }
+    let mut block = best.len().div_ceil(2).max(1);
+    loop {
+        let mut at = 0;
+        while at < best.len() {
+            let end = (at + block).min(best.len());
+            if best[at..end].iter().any(|&choice| choice > 0) {
+                let mut candidate = best.clone();
+                candidate[at..end].fill(0);
+                attempt(candidate, &mut best, &mut tries);
+            }
+            at = end;
+        }
+        if block == 1 {
+            break;
+        }
+        block = block.div_ceil(2);
+    }
+    while best.last() == Some(&0) {
+        best.pop();
+    }
+    Shrunk { choices: best, tries }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_failure_does_not_need_is_gone() {
+        let choices: Vec<u16> = (0..1_000).map(|at| at % 7).collect();
+        let shrunk = shrink(choices, |list| list.get(123) == Some(&4) && list.get(700).is_none_or(|&choice| choice < 3));
+        let left: Vec<_> = shrunk.choices.iter().enumerate().filter(|(_, choice)| **choice > 0).collect();
+        assert_eq!(left, [(123, &4)]);
+        assert!(shrunk.choices.len() == 124 && shrunk.tries < 100, "{} tries", shrunk.tries);
+    }
+}

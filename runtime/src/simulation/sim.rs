@@ -1,0 +1,124 @@
+//! What a simulated test holds.
+
+use super::run::{Run, with_current};
+use crate::api::probe::Probe;
+use crate::api::runtime::Host;
+use crate::sync::Arc;
+use crate::time::virtual_clock::ClockError;
+use std::any::TypeId;
+use std::fmt;
+use std::ops::Deref;
+use std::time::Duration;
+
+/// The simulated host of a test, to which it dereferences: spawn, send and wait as on any other. Given to the body of a
+/// [`postroom::test`](macro@crate::test) and of [`Simulation::run`](super::campaign::Simulation::run).
+///
+/// Nothing runs while the body runs. When it waits (`.wait()`, `.await`, `until_idle`, `advance`, a probe), processes
+/// take their turns, in an order that is chosen by the seed, and if none can go on, time leaps to the next timer.
+pub struct Sim {
+    run: Arc<Run>,
+    host: Host,
+}
+
+impl Sim {
+    pub(crate) fn new(run: Arc<Run>, host: Host) -> Self {
+        Self { run, host }
+    }
+
+    /// Returns the host, which is `Copy`.
+    pub fn host(&self) -> Host {
+        self.host
+    }
+
+    /// Returns how much of the simulation's time has passed.
+    pub fn elapsed(&self) -> Duration {
+        self.run.elapsed()
+    }
+
+    /// Advances the time by `duration`, timer by timer; all processes become idle before each step, and in the end.
+    ///
+    /// # Panics
+    /// Inside a process.
+    #[track_caller]
+    pub fn advance(&self, duration: Duration) {
+        if let Err(error) = self.run.clock.advance(duration) {
+            match error {
+                ClockError::System => unreachable!("a simulation's clock is a virtual one"),
+                ClockError::Idle(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    /// Makes a probe: see [`Probe`].
+    ///
+    /// # Panics
+    /// If all slots for processes are in use.
+    #[track_caller]
+    pub fn probe<M: Send + 'static>(&self) -> Probe<M> {
+        match Probe::new(self.host) {
+            Ok(probe) => probe,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Returns a random number, which follows from the seed.
+    pub fn random(&self) -> u64 {
+        self.run.state().random.next()
+    }
+
+    /// Makes processes of type `P` panic now and then, between two messages: in a quarter of the runs, before a turn
+    /// with that probability. Links, supervisors and callers see what they would see of any other panic.
+    pub fn crash<P: 'static>(&self, probability: f64) {
+        self.run.add_fault(TypeId::of::<P>(), probability, None);
+    }
+
+    /// Makes processes of type `P` slow now and then: in a quarter of the runs, with that probability, one that is
+    /// ready is not run for up to `most`.
+    pub fn slow<P: 'static>(&self, probability: f64, most: Duration) {
+        self.run.add_fault(TypeId::of::<P>(), probability, Some(most));
+    }
+
+    /// Makes timers up to `most` late, in a quarter of the runs. They are never early.
+    pub fn late_timers(&self, most: Duration) {
+        self.run.set_late(most);
+    }
+}
+
+impl Deref for Sim {
+    type Target = Host;
+
+    fn deref(&self) -> &Host {
+        &self.host
+    }
+}
+
+impl fmt::Debug for Sim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sim").field("elapsed", &self.elapsed()).finish_non_exhaustive()
+    }
+}
+
+/// The probability that a place of `buggify` is active in a run, and that an active one then says yes.
+const BUGGIFIED: f64 = 0.25;
+
+/// For [`buggify!`](crate::test::buggify): whether that place misbehaves now.
+#[doc(hidden)]
+pub fn is_buggified(file: &'static str, line: u32) -> bool {
+    with_current(|run| {
+        let Some(run) = run else { return false };
+        let state = &mut *run.state();
+        let choices = &mut state.choices;
+        let is_active = *state.buggified.entry((file, line)).or_insert_with(|| choices.fault(BUGGIFIED));
+        is_active && choices.fault(BUGGIFIED)
+    })
+}
+
+/// For [`sometimes!`](crate::test::sometimes): notes whether it happened.
+#[doc(hidden)]
+pub fn note_sometimes(happened: bool, what: &'static str) {
+    with_current(|run| {
+        if let Some(run) = run {
+            *run.state().sometimes.entry(what).or_insert(0) += u64::from(happened);
+        }
+    });
+}

@@ -1,0 +1,111 @@
+//! Strategies: who goes next.
+
+use crate::env::chance::Random;
+use std::collections::BTreeMap;
+
+/// How the schedules of a test are chosen. With [`Portfolio`](Schedules::Portfolio), the default, each seed draws its
+/// strategy, so that none has to be guessed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Schedules {
+    /// A third of the seeds each: [`Random`](Self::Random), [`Pct`](Self::Pct), and random with rare preemption.
+    #[default]
+    Portfolio,
+    /// Each process that is ready is equally likely to go next.
+    Random,
+    /// Random priorities, changed at a few random moments: probabilistic concurrency testing (Burckhardt et al., 2010).
+    /// Finds what needs few, exact preemptions. The number of changes cycles with the seed from 1 to 4.
+    Pct,
+    /// All schedules, one after the other: for small tests. Each time slice takes one event.
+    Exhaustive,
+}
+
+/// The strategy of one run.
+pub(crate) enum Strategy {
+    /// Each is equally likely.
+    Uniform,
+    /// The last one goes on while it can, but for one turn in [`RARE`].
+    Rare { last: u32 },
+    Pct(Priorities),
+}
+
+/// One in how many turns preempts the process that could go on.
+const RARE: usize = 16;
+
+/// The lengths of runs that [`Schedules::Pct`] is made for, as powers of two: nobody knows how long a run will be.
+const LENGTHS: std::ops::Range<usize> = 4..13;
+
+/// After how many turns the strategy becomes fair, lest a process that waits for one of lower priority waits for ever.
+const FAIR: u64 = 20_000;
+
+/// The state of [`Schedules::Pct`].
+pub(crate) struct Priorities {
+    of: BTreeMap<u32, u64>,
+    /// The turns at which the process that would run is put last.
+    changes: Vec<u64>,
+    lowest: u64,
+}
+
+impl Strategy {
+    /// Returns the strategy of that seed.
+    pub(crate) fn of(schedules: Schedules, seed: u64) -> Self {
+        let mut random = Random::new(seed, STRATEGY);
+        let kind = match schedules {
+            Schedules::Portfolio => seed % 3,
+            Schedules::Random | Schedules::Exhaustive => 0,
+            Schedules::Pct => 1,
+        };
+        match kind {
+            0 => Self::Uniform,
+            1 => {
+                let length = 1 << (LENGTHS.start + random.below(LENGTHS.len()));
+                let changes = 1 + (seed / 3) % 4;
+                let changes = (0..changes).map(|_| random.below(length) as u64).collect();
+                Self::Pct(Priorities { of: BTreeMap::new(), changes, lowest: 1 << 32 })
+            }
+            _ => Self::Rare { last: u32::MAX },
+        }
+    }
+
+    /// Chooses one of `actors`, of which there are at least two.
+    pub(crate) fn choose(&mut self, actors: &[u32], turn: u64, random: &mut Random) -> usize {
+        match self {
+            Self::Pct(priorities) if turn < FAIR => priorities.choose(actors, turn, random),
+            Self::Uniform | Self::Pct(_) => random.below(actors.len()),
+            Self::Rare { last } => {
+                let again = actors.iter().position(|actor| actor == last).filter(|_| random.below(RARE) > 0);
+                let chosen = again.unwrap_or_else(|| random.below(actors.len()));
+                *last = actors[chosen];
+                chosen
+            }
+        }
+    }
+
+    /// Chooses one of `count` budgets, of which the first is the usual one and the second a single event.
+    pub(crate) fn budget(&mut self, count: usize, random: &mut Random) -> usize {
+        match random.below(8) {
+            0 => random.below(count),
+            _ => 1,
+        }
+    }
+}
+
+impl Priorities {
+    fn choose(&mut self, actors: &[u32], turn: u64, random: &mut Random) -> usize {
+        for &actor in actors {
+            // Above all that were put last.
+            self.of.entry(actor).or_insert_with(|| (1 << 33) + random.next() % (1 << 32));
+        }
+        let highest = |this: &Self| (0..actors.len()).max_by_key(|&at| this.of[&actors[at]]).unwrap_or(0);
+        if let Some(due) = self.changes.iter().position(|&change| change <= turn) {
+            self.changes.swap_remove(due);
+            let at = highest(self);
+            self.lowest -= 1;
+            self.of.insert(actors[at], self.lowest);
+        }
+        highest(self)
+    }
+}
+
+/// The stream of a seed's numbers that strategies are drawn from.
+const STRATEGY: u64 = (1 << 40) + 1;

@@ -1,0 +1,203 @@
+//! What happened in a run: a hash of it, by which two runs are compared, and if wanted a list of its turns.
+//!
+//! Processes are named by their types and the order in which they first ran, never by PID or address, so that the same
+//! run reads the same each time.
+
+use crate::slots::Slot;
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+use std::time::Duration;
+
+/// The test itself, among the actors.
+pub(crate) const TEST: u32 = 0;
+
+/// One turn, or one event between turns.
+#[derive(Clone, Debug)]
+pub(crate) struct Turn {
+    /// The simulation's time since it began.
+    pub(crate) at: Duration,
+    pub(crate) actor: u32,
+    pub(crate) kind: TurnKind,
+    /// The types of the messages that were delivered.
+    pub(crate) got: Vec<&'static str>,
+    /// To whom messages were sent.
+    pub(crate) sent: Vec<u32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TurnKind {
+    /// A process ran for a time slice.
+    Slice,
+    /// A thread went on that had waited: the test's, or that of a step.
+    Resumed,
+    /// A process was made to panic.
+    Crashed,
+    /// A process was not run for a while.
+    Slowed(Duration),
+}
+
+/// The trace of a run.
+pub(crate) struct Trace {
+    actors: BTreeMap<(u32, u64), u32>,
+    labels: Vec<String>,
+    counts: BTreeMap<&'static str, usize>,
+    /// How many turns each actor had.
+    turns_of: Vec<u64>,
+    hash: u64,
+    /// The turns, if they are recorded.
+    turns: Option<Vec<Turn>>,
+}
+
+impl Trace {
+    pub(crate) fn new(recorded: bool) -> Self {
+        Self {
+            actors: BTreeMap::new(),
+            labels: vec!["the test".to_string()],
+            counts: BTreeMap::new(),
+            turns_of: vec![0],
+            hash: 0xcbf2_9ce4_8422_2325,
+            turns: recorded.then(Vec::new),
+        }
+    }
+
+    /// Returns the number of the process in that slot.
+    pub(crate) fn actor(&mut self, slot: &Slot, generation: u64) -> u32 {
+        let next = self.labels.len() as u32;
+        let actor = *self.actors.entry((slot.index(), generation)).or_insert(next);
+        if actor == next {
+            let path = slot.metadata.names().map_or("process", |(process, _)| process);
+            let name = path.rsplit("::").next().unwrap_or(path);
+            let count = self.counts.entry(name).or_insert(0);
+            *count += 1;
+            self.labels.push(format!("{name}#{count}"));
+            self.turns_of.push(0);
+        }
+        actor
+    }
+
+    /// Adds a turn.
+    pub(crate) fn add(&mut self, at: Duration, actor: u32, kind: TurnKind) {
+        let what = match &kind {
+            TurnKind::Slice => 0,
+            TurnKind::Resumed => 1,
+            TurnKind::Crashed => 2,
+            TurnKind::Slowed(_) => 3,
+        };
+        for part in [u64::from(actor), what, at.as_nanos() as u64] {
+            // FNV-1a (Fowler, Noll, Vo), by words.
+            self.hash = (self.hash ^ part).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+        self.turns_of[actor as usize] += 1;
+        if let Some(turns) = &mut self.turns {
+            turns.push(Turn { at, actor, kind, got: Vec::new(), sent: Vec::new() });
+        }
+    }
+
+    /// Adds to the last turn that a message was delivered.
+    pub(crate) fn delivered(&mut self, message: &'static str) {
+        if let Some(turn) = self.turns.as_mut().and_then(|turns| turns.last_mut()) {
+            turn.got.push(message);
+        }
+    }
+
+    /// Adds to the last turn that something was sent to the process in that slot.
+    pub(crate) fn sent(&mut self, slot: &Slot) {
+        let Some(generation) = slot.living().filter(|_| self.turns.is_some()) else { return };
+        let to = self.actor(slot, generation);
+        if let Some(turn) = self.turns.as_mut().and_then(|turns| turns.last_mut()) {
+            turn.sent.push(to);
+        }
+    }
+
+    pub(crate) fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// Returns the processes that had most turns.
+    pub(crate) fn busiest(&self, most: usize) -> Vec<(String, u64)> {
+        let mut all: Vec<_> = self.labels.iter().cloned().zip(self.turns_of.iter().copied()).skip(1).collect();
+        all.sort_by_key(|&(_, turns)| std::cmp::Reverse(turns));
+        all.truncate(most);
+        all
+    }
+
+    pub(crate) fn label(&self, actor: u32) -> &str {
+        &self.labels[actor as usize]
+    }
+
+    /// Returns the recorded turns.
+    pub(crate) fn listed(&self) -> Listed {
+        let turns = self.turns.clone().unwrap_or_default();
+        Listed { turns, labels: self.labels.clone() }
+    }
+}
+
+/// A list of turns that can be read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Listed {
+    turns: Vec<Turn>,
+    labels: Vec<String>,
+}
+
+/// How many turns a report shows; of longer runs the last ones.
+const SHOWN: usize = 60;
+
+impl Listed {
+    pub(crate) fn len(&self) -> usize {
+        self.turns.len()
+    }
+
+    /// Returns the first turn in which two runs differ.
+    pub(crate) fn difference(&self, other: &Self) -> Option<(usize, String, String)> {
+        let line = |listed: &Self, at: usize| listed.turns.get(at).map_or("nothing".to_string(), |turn| listed.line(turn));
+        let longest = self.turns.len().max(other.turns.len());
+        (0..longest).find_map(|at| {
+            let (one, two) = (line(self, at), line(other, at));
+            (one != two).then_some((at + 1, one, two))
+        })
+    }
+
+    fn line(&self, turn: &Turn) -> String {
+        let label = |actor: u32| self.labels.get(actor as usize).map_or("?", String::as_str);
+        let mut line = format!("{:>12}  {:<20}", format!("{:?}", turn.at), label(turn.actor));
+        match &turn.kind {
+            TurnKind::Slice if turn.got.is_empty() => line.push_str(" runs"),
+            TurnKind::Slice => {
+                let short = |name: &&'static str| short(name);
+                let got: Vec<_> = turn.got.iter().map(short).collect();
+                let _infallible = write!(line, " gets {}", got.join(", "));
+            }
+            TurnKind::Resumed => line.push_str(" goes on"),
+            TurnKind::Crashed => line.push_str(" CRASHES (injected)"),
+            TurnKind::Slowed(time) => {
+                let _infallible = write!(line, " is not run for {time:?} (injected)");
+            }
+        }
+        if !turn.sent.is_empty() {
+            let mut to: Vec<_> = turn.sent.iter().map(|&to| label(to)).collect();
+            to.dedup();
+            let _infallible = write!(line, "; sends to {}", to.join(", "));
+        }
+        line
+    }
+}
+
+/// Returns a type's name without its path.
+fn short(name: &str) -> &str {
+    let end = name.find('<').unwrap_or(name.len());
+    let start = name[..end].rfind("::").map_or(0, |at| at + 2);
+    &name[start..]
+}
+
+impl fmt::Display for Listed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let skipped = self.turns.len().saturating_sub(SHOWN);
+        if skipped > 0 {
+            writeln!(f, "    … {skipped} turns before")?;
+        }
+        for (number, turn) in self.turns.iter().enumerate().skip(skipped) {
+            writeln!(f, "{:>5} {}", number + 1, self.line(turn))?;
+        }
+        Ok(())
+    }
+}
