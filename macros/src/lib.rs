@@ -118,3 +118,23 @@ pub fn main(options: TokenStream, item: TokenStream) -> TokenStream {
         }
     }
 }
+
+/// Makes a test that runs under many seeded schedules, in virtual time: `#[postroom::test]` on `fn name(sim: Sim)` or
+/// `async fn name(sim: Sim)`, which may return a `Result`. Needs the feature `test`.
+///
+/// Options: `seeds = 1000` (100 runs by default), `seed = 7` for one run, `strategy` (`"portfolio"`, `"random"`, `"pct"`
+/// or `"exhaustive"`), `max_time = "1h"` of the simulation's time, `max_turns`, `faults = "none"` to leave out all that
+/// the test asks for, and `crate = path`. The environment variables `POSTROOM_SEEDS`, `POSTROOM_SEED` and
+/// `POSTROOM_STRATEGY` take precedence.
+#[proc_macro_attribute]
+pub fn test(options: TokenStream, item: TokenStream) -> TokenStream {
+    match syn::parse(item.clone()) {
+        Ok(item) => crate::expand::test_fn::expand(options.into(), item).into(),
+        Err(_) => {
+            let mut diagnostics = Diagnostics::default();
+            diagnostics.at(Span::call_site(), "`#[postroom::test]` goes on a function", "remove it");
+            let (item, diagnostics) = (TokenStream2::from(item), diagnostics.to_tokens());
+            quote!(#item #diagnostics).into()
+        }
+    }
+}

@@ -203,11 +203,11 @@ pub mod testing {
 /// Tests under chance and time: see [`postroom::test`](macro@test) and [`Simulation`](test::Simulation).
 #[cfg(feature = "test")]
 pub mod test {
+    #[doc(inline)]
+    pub use crate::{__buggify as buggify, __sometimes as sometimes};
     pub use crate::simulation::campaign::{Simulation, TestResult};
     pub use crate::simulation::report::{Coverage, FailedRun, SimulationError};
     pub use crate::simulation::sim::Sim;
-    #[doc(hidden)]
-    pub use crate::simulation::sim::{is_buggified, note_sometimes};
     pub use crate::simulation::strategy::Schedules;
 }
 
@@ -253,7 +253,7 @@ pub mod generic {
     pub use crate::exit::SignalKind;
 }
 
-pub use postroom_macros::{entry, main, message, process, protocol, signal};
+pub use postroom_macros::{entry, main, message, process, protocol, signal, test};
 
 /// Everything that most programs use.
 pub mod prelude {
@@ -290,8 +290,22 @@ pub mod __private {
     pub use crate::actor::send::addressed::{Addressed, End, Link, ProtocolInfo};
     pub use crate::errors::EntryError;
     pub use crate::process::mail::Mail;
+    #[cfg(feature = "test")]
+    pub use crate::simulation::sim::{is_buggified, note_sometimes};
     // For the tests of hostile users.
     pub use crate::util::panics::caught;
+
+    /// Without the feature `test` nothing misbehaves.
+    #[cfg(not(feature = "test"))]
+    #[inline]
+    pub fn is_buggified(_file: &str, _line: u32) -> bool {
+        false
+    }
+
+    /// Without the feature `test` nothing is demanded.
+    #[cfg(not(feature = "test"))]
+    #[inline]
+    pub fn note_sometimes(_holds: bool, _what: &str) {}
 
     /// Without the feature `serde` there are no JSON inputs.
     #[cfg(not(feature = "serde"))]
@@ -311,4 +325,25 @@ pub mod __private {
             std::process::exit(2)
         })
     }
+}
+
+/// Says whether to misbehave here: `if buggify!() { … }` in the code of a program, for its simulated tests. A place is
+/// active in a quarter of the runs, and then says yes a quarter of the times (as FoundationDB's `BUGGIFY`). Outside of
+/// a simulation, and without the feature `test`, it is `false`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __buggify {
+    () => {
+        $crate::__private::is_buggified(::core::file!(), ::core::line!())
+    };
+}
+
+/// Demands of the runs of a simulated test that this holds in one of them at least: a rare path that no seed leads to
+/// proves nothing. `sometimes!(retries > 0, "a transfer is retried")`, in the test or in its processes.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sometimes {
+    ($holds:expr, $what:literal) => {
+        $crate::__private::note_sometimes($holds, $what)
+    };
 }

@@ -19,3 +19,4 @@ pub(crate) mod handles;
 pub(crate) mod main_fn;
 pub(crate) mod process;
 pub(crate) mod protocol;
+pub(crate) mod test_fn;

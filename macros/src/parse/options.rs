@@ -1,4 +1,4 @@
-//! The options in `#[process(…)]` and `#[postroom::main(…)]`: `key = value`, separated by commas.
+//! The options in `#[process(…)]`, `#[postroom::main(…)]` and `#[postroom::test(…)]`: `key = value`, separated by commas.
 
 use crate::check::diagnostics::Diagnostics;
 use crate::check::suggest;
@@ -248,6 +248,104 @@ impl MainOptions {
         }
         out
     }
+}
+
+/// Options of `#[postroom::test]`.
+pub(crate) struct TestOptions {
+    pub(crate) krate: Path,
+    /// Calls of the builder's methods.
+    pub(crate) settings: Vec<TokenStream>,
+}
+
+impl TestOptions {
+    pub(crate) fn read(tokens: TokenStream, diagnostics: &mut Diagnostics) -> Self {
+        const KNOWN: &[&str] = &["crate", "faults", "max_time", "max_turns", "seed", "seeds", "strategy"];
+        let (mut krate, mut found) = (default_crate(), Vec::new());
+        for setting in settings(tokens, diagnostics) {
+            let key = setting.key.to_string();
+            match key.as_str() {
+                "crate" => krate = path(&setting, krate, diagnostics),
+                "seeds" | "seed" | "max_turns" => found.extend(number(setting, diagnostics)),
+                "max_time" | "strategy" | "faults" => found.push(setting),
+                _ => unknown(&setting, "`#[postroom::test]`", KNOWN, diagnostics),
+            }
+        }
+        let settings = found.into_iter().filter_map(|setting| test_setting(&krate, &setting, diagnostics)).collect();
+        Self { krate, settings }
+    }
+}
+
+/// A setting whose value is a number, or an expression for one.
+fn number(setting: Setting, diagnostics: &mut Diagnostics) -> Option<Setting> {
+    let key = &setting.key;
+    match &setting.value {
+        Some(Expr::Lit(literal)) if !matches!(literal.lit, Lit::Int(_)) => {
+            diagnostics.on(&literal.lit, format!("`{key}` is a number"), "write `100`");
+            None
+        }
+        Some(_) => Some(setting),
+        None => {
+            missing(&setting, &format!("`{key}` needs a number"), &format!("{key} = 100"), "100", diagnostics);
+            None
+        }
+    }
+}
+
+/// The call of the simulation's method for a setting.
+fn test_setting(krate: &Path, setting: &Setting, diagnostics: &mut Diagnostics) -> Option<TokenStream> {
+    const STRATEGIES: [(&str, &str); 4] =
+        [("exhaustive", "Exhaustive"), ("pct", "Pct"), ("portfolio", "Portfolio"), ("random", "Random")];
+    let (key, value) = (&setting.key, &setting.value);
+    match key.to_string().as_str() {
+        "strategy" => {
+            let known: Vec<_> = STRATEGIES.iter().map(|(name, _)| *name).collect();
+            let text = text_of(setting);
+            let variant = text.and_then(|text| STRATEGIES.iter().find(|(name, _)| *name == text.value()));
+            let Some((_, variant)) = variant else {
+                let what = format!("`strategy` is one of {}", suggest::list(&known));
+                let meant = text.and_then(|text| suggest::nearest(&text.value(), &known)).unwrap_or("portfolio");
+                missing(setting, &what, &format!("strategy = {meant:?}"), &format!("{meant:?}"), diagnostics);
+                return None;
+            };
+            let variant = Ident::new(variant, Span::call_site());
+            Some(quote!(.schedules(#krate::test::Schedules::#variant)))
+        }
+        "faults" => match text_of(setting).map(LitStr::value).as_deref() {
+            Some("none") => Some(quote!(.without_faults())),
+            _ => {
+                let what = "`faults` can only be `\"none\"`; faults are asked for with methods of `Sim`";
+                missing(setting, what, "faults = \"none\"", "\"none\"", diagnostics);
+                None
+            }
+        },
+        "max_time" => match (text_of(setting).map(|text| duration(&text.value())), value) {
+            (Some(Some(nanoseconds)), _) => {
+                Some(quote!(.max_time(::core::time::Duration::from_nanos(#nanoseconds))))
+            }
+            (None, Some(value)) if !matches!(value, Expr::Lit(_)) => Some(quote!(.max_time(#value))),
+            _ => {
+                let what = "`max_time` is a time, such as `\"90s\"`, `\"5m\"`, `\"1h\"` or a `Duration`";
+                missing(setting, what, "max_time = \"1h\"", "\"1h\"", diagnostics);
+                None
+            }
+        },
+        _ => Some(quote!(.#key(#value))),
+    }
+}
+
+/// The nanoseconds in a text such as `90s`.
+fn duration(text: &str) -> Option<u64> {
+    let digits = text.find(|letter: char| !letter.is_ascii_digit())?;
+    let number: u64 = text[..digits].parse().ok()?;
+    let unit: u64 = match &text[digits..] {
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        "m" => 60_000_000_000,
+        "h" => 3_600_000_000_000,
+        "d" => 86_400_000_000_000,
+        _ => return None,
+    };
+    number.checked_mul(unit)
 }
 
 fn workers(setting: Setting, diagnostics: &mut Diagnostics) -> Option<Expr> {

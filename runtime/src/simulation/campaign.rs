@@ -3,7 +3,7 @@
 use super::baton::Drivers;
 use super::choices::Choices;
 use super::report::{Coverage, FailedRun, SimulationError};
-use super::run::{Aborted, Bounds, Remembered, Run};
+use super::run::{Aborted, Bounds, Remembered, Run, Settings};
 use super::shrink::shrink;
 use super::sim::Sim;
 use super::strategy::{Schedules, Strategy};
@@ -62,6 +62,7 @@ pub struct Simulation {
     only: Option<u64>,
     schedules: Schedules,
     bounds: Bounds,
+    has_faults: bool,
     build: Arc<dyn Fn(Builder) -> Builder + Send + Sync>,
 }
 
@@ -94,6 +95,7 @@ impl Simulation {
             only: None,
             schedules: Schedules::default(),
             bounds: Bounds { turns: 1_000_000, time: Duration::from_secs(24 * 3600) },
+            has_faults: true,
             build: Arc::new(|builder| builder),
         }
     }
@@ -125,6 +127,12 @@ impl Simulation {
     /// Sets how much of its own time a run may take. The default is a day.
     pub fn max_time(mut self, time: Duration) -> Self {
         self.bounds.time = time;
+        self
+    }
+
+    /// Leaves out all faults that the test asks for.
+    pub fn without_faults(mut self) -> Self {
+        self.has_faults = false;
         self
     }
 
@@ -401,6 +409,7 @@ struct Runner {
     body: Body,
     build: Arc<dyn Fn(Builder) -> Builder + Send + Sync>,
     bounds: Bounds,
+    has_faults: bool,
     schedules: Schedules,
     test: String,
     drivers: Arc<Drivers>,
@@ -440,6 +449,7 @@ impl Runner {
             body,
             build: simulation.build.clone(),
             bounds: simulation.bounds,
+            has_faults: simulation.has_faults,
             schedules: simulation.schedules,
             test: simulation.name.clone(),
             drivers: Arc::default(),
@@ -464,7 +474,7 @@ impl Runner {
             return Err(unsupported(reason.to_string()));
         }
         let slots = std::mem::take(&mut self.slots);
-        let settings = (seed, self.bounds, recorded);
+        let settings = Settings { seed, bounds: self.bounds, has_faults: self.has_faults, recorded };
         let run = Run::new((scheduler, clock), self.drivers.clone(), slots, choices, settings);
         let loud = silence(true);
         let body = || (self.body)(Sim::new(run.clone(), runtime.host()));

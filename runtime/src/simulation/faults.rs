@@ -26,22 +26,27 @@ struct Rule {
 }
 
 /// The faults of one run.
-#[derive(Default)]
 pub(crate) struct Faults {
+    /// Whether there are any.
+    are_wanted: bool,
     rules: Vec<Rule>,
     /// How late timers are at most.
     late: Duration,
 }
 
 impl Faults {
+    pub(crate) fn new(are_wanted: bool) -> Self {
+        Self { are_wanted, rules: Vec::new(), late: Duration::ZERO }
+    }
+
     /// Adds that processes of that type panic, or are not run for up to `slow`.
     pub(crate) fn add(&mut self, choices: &mut Choices, process: TypeId, probability: f64, slow: Option<Duration>) {
-        let is_active = choices.fault(ACTIVE);
+        let is_active = self.are_wanted && choices.fault(ACTIVE);
         self.rules.push(Rule { process, probability, slow, is_active });
     }
 
     pub(crate) fn set_late(&mut self, choices: &mut Choices, late: Duration) {
-        self.late = if choices.fault(ACTIVE) { late } else { Duration::ZERO };
+        self.late = if self.are_wanted && choices.fault(ACTIVE) { late } else { Duration::ZERO };
     }
 
     /// Returns what goes wrong with the process in that slot now.

@@ -35,6 +35,15 @@ pub(crate) struct Bounds {
     pub(crate) time: Duration,
 }
 
+/// What is settled before a run.
+pub(crate) struct Settings {
+    pub(crate) seed: u64,
+    pub(crate) bounds: Bounds,
+    pub(crate) has_faults: bool,
+    /// Whether its turns are listed.
+    pub(crate) recorded: bool,
+}
+
 /// Why a run was cut short.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Abort {
@@ -152,7 +161,7 @@ impl Run {
         drivers: Arc<Drivers>,
         slots: Vec<u32>,
         choices: Choices,
-        (seed, bounds, recorded): (u64, Bounds, bool),
+        Settings { seed, bounds, has_faults, recorded }: Settings,
     ) -> Arc<Self> {
         let main = Seat::new();
         let state = State {
@@ -164,7 +173,7 @@ impl Run {
             drivers: 0,
             choices,
             trace: Trace::new(recorded),
-            faults: Faults::default(),
+            faults: Faults::new(has_faults),
             turns: 0,
             turns_of_body: 0,
             random: Random::new(seed, TESTS),
@@ -220,6 +229,7 @@ impl Run {
             let mut state = self.state();
             state.is_ending = true;
             state.turns_of_body = std::mem::take(&mut state.turns);
+            state.trace.close();
             let slowed = std::mem::take(&mut state.slowed);
             state.ready.extend(slowed.into_iter().map(|(_, token)| Ready::Process(token)));
         }

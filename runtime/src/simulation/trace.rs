@@ -46,6 +46,8 @@ pub(crate) struct Trace {
     hash: u64,
     /// The turns, if they are recorded.
     turns: Option<Vec<Turn>>,
+    /// Whether the body of the test is over, after which nothing is added.
+    is_closed: bool,
 }
 
 impl Trace {
@@ -57,6 +59,7 @@ impl Trace {
             turns_of: vec![0],
             hash: 0xcbf2_9ce4_8422_2325,
             turns: recorded.then(Vec::new),
+            is_closed: false,
         }
     }
 
@@ -75,8 +78,16 @@ impl Trace {
         actor
     }
 
+    /// Adds nothing from here on.
+    pub(crate) fn close(&mut self) {
+        self.is_closed = true;
+    }
+
     /// Adds a turn.
     pub(crate) fn add(&mut self, at: Duration, actor: u32, kind: TurnKind) {
+        if self.is_closed {
+            return;
+        }
         let what = match &kind {
             TurnKind::Slice => 0,
             TurnKind::Resumed => 1,
@@ -95,6 +106,9 @@ impl Trace {
 
     /// Adds to the last turn that a message was delivered.
     pub(crate) fn delivered(&mut self, message: &'static str) {
+        if self.is_closed {
+            return;
+        }
         if let Some(turn) = self.turns.as_mut().and_then(|turns| turns.last_mut()) {
             turn.got.push(message);
         }
@@ -102,7 +116,7 @@ impl Trace {
 
     /// Adds to the last turn that something was sent to the process in that slot.
     pub(crate) fn sent(&mut self, slot: &Slot) {
-        let Some(generation) = slot.living().filter(|_| self.turns.is_some()) else { return };
+        let Some(generation) = slot.living().filter(|_| self.turns.is_some() && !self.is_closed) else { return };
         let to = self.actor(slot, generation);
         if let Some(turn) = self.turns.as_mut().and_then(|turns| turns.last_mut()) {
             turn.sent.push(to);
