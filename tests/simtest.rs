@@ -138,3 +138,29 @@ mod macros {
         test::sometimes!(false, "the moon");
     }
 }
+
+fn count(clients: u32, cells: usize, schedules: Schedules) -> postroom::test::Coverage {
+    Simulation::new("count").schedules(schedules).check(move |sim| {
+        let all: Vec<_> = (0..cells).map(|_| sim.spawn(Cell { value: 0 }).serve().unwrap()).collect();
+        for cell in &all {
+            for n in 0..clients {
+                sim.spawn(Setter { cell: *cell, n }).go().unwrap();
+            }
+        }
+        sim.until_idle().unwrap();
+    }).unwrap()
+}
+#[process]
+struct Setter { cell: Address<Cell>, n: u32 }
+#[process]
+impl Setter {
+    #[entry] async fn go(&mut self) { self.cell.set(self.n).send().unwrap(); std::future::pending::<()>().await }
+}
+
+#[test]
+fn counts() {
+    for (clients, cells) in [(1, 1), (2, 1), (3, 1), (4, 1), (1, 2), (1, 3), (2, 2), (1, 4), (2, 3)] {
+        let covered = count(clients, cells, Schedules::Exhaustive);
+        eprintln!("{clients} clients, {cells} cells: {} schedules in {} runs", covered.schedules, covered.runs);
+    }
+}

@@ -155,6 +155,9 @@ pub(crate) mod simulated {
         /// Returns whether the calling thread is the test's, rather than one that runs processes.
         fn is_test(&self) -> bool;
 
+        /// Notes that the turn has changed something that others may look at: names, groups.
+        fn touch_everything(&self);
+
         /// Takes the index of a free slot, in an order that is the same in each run.
         fn take_slot(&self) -> Option<u32>;
 
@@ -180,6 +183,13 @@ pub(crate) mod simulated {
     /// Returns whether the calling thread belongs to a simulation.
     pub(crate) fn is_here() -> bool {
         HERE.try_with(|here| here.borrow().is_some()).unwrap_or(false)
+    }
+
+    /// Tells the simulator, if there is one, that the turn changes what any other may look at.
+    pub(crate) fn touch_everything() {
+        if let Some(simulator) = here() {
+            simulator.touch_everything();
+        }
     }
 
     /// Makes the calling thread belong to that simulation, or to none. Returns the previous one.

@@ -109,6 +109,8 @@ impl Registrations {
         registrant: Arc<dyn Registrant>,
         lives: impl FnOnce(Pid) -> bool,
     ) -> Option<Registration> {
+        #[cfg(feature = "test")]
+        crate::sync::simulated::touch_everything();
         self.cell(pid).fetch_add(1, Ordering::SeqCst);
         let registration = Registration(lock(self.shard(pid)).entry(pid).or_default().insert(registrant));
         fence_for_models();
@@ -136,6 +138,8 @@ impl Registrations {
     /// E2 to E4, for a process whose E1 was a sequentially consistent store.
     #[inline]
     pub(crate) fn end(&self, pid: Pid, reason: &ExitReason) {
+        #[cfg(feature = "test")]
+        crate::sync::simulated::touch_everything();
         fence_for_models();
         if self.cell(pid).load(Ordering::SeqCst) != 0 {
             self.end_all(pid, reason);

@@ -158,6 +158,8 @@ impl Names {
 
     /// Registers `pid` as the holder of `name`, unless another live process holds it.
     pub(crate) fn register(&'static self, name: &Name, pid: Pid) -> Result<(), NameError> {
+        #[cfg(feature = "test")]
+        crate::sync::simulated::touch_everything();
         let gone = || NameError::Gone { name: name.text().to_string(), pid };
         let mut shard = self.write(name.text());
         match shard.get(name).and_then(NameEntry::holder) {
@@ -179,6 +181,8 @@ impl Names {
 
     /// Removes the holder of `name`, and returns it.
     pub(crate) fn unregister(&self, name: &str) -> Option<Pid> {
+        #[cfg(feature = "test")]
+        crate::sync::simulated::touch_everything();
         let mut shard = self.write(name);
         let (key, _) = shard.get_key_value(name)?;
         let key = key.clone();
@@ -192,6 +196,8 @@ impl Names {
 
     /// Returns the holder of `name`, if it is alive.
     pub(crate) fn whereis(&self, name: &str) -> Option<Pid> {
+        #[cfg(feature = "test")]
+        crate::sync::simulated::touch_everything();
         let holder = self.read(name).get(name)?.holder()?;
         lives(holder).then_some(holder)
     }

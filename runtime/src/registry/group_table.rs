@@ -172,6 +172,8 @@ impl GroupTable {
 
     /// Removes a membership of `pid`. Returns whether it was a member.
     pub(crate) fn leave(&self, key: &GroupKey, pid: Pid) -> bool {
+        #[cfg(feature = "test")]
+        crate::sync::simulated::touch_everything();
         let left = self.change(key, |group, notices| {
             let Some(member) = group.members.get_mut(&pid).filter(|member| member.joins > 0) else { return false };
             member.joins -= 1;
@@ -189,6 +191,8 @@ impl GroupTable {
 
     /// Sends `watcher` each later change. Returns the members.
     pub(crate) fn watch(&'static self, key: &GroupKey, watcher: Pid) -> Result<Arc<[Pid]>, GroupError> {
+        #[cfg(feature = "test")]
+        crate::sync::simulated::touch_everything();
         self.enter(key, watcher, |group, _| {
             group.watchers.insert(watcher);
             group.members()
@@ -197,6 +201,8 @@ impl GroupTable {
 
     /// Stops sending changes to `watcher`. Returns whether it was a watcher.
     pub(crate) fn unwatch(&self, key: &GroupKey, watcher: Pid) -> bool {
+        #[cfg(feature = "test")]
+        crate::sync::simulated::touch_everything();
         let watched = self.change(key, |group, _| {
             let watched = group.watchers.remove(&watcher);
             group.remove_unused(watcher);
@@ -221,11 +227,15 @@ impl GroupTable {
 
     /// Returns the members, in the order of their PIDs.
     pub(crate) fn members(&self, key: &GroupKey) -> Arc<[Pid]> {
+        #[cfg(feature = "test")]
+        crate::sync::simulated::touch_everything();
         self.shard(key).get_mut(key).map(GroupState::members).unwrap_or_default()
     }
 
     /// Returns whether `pid` is a member.
     pub(crate) fn contains(&self, key: &GroupKey, pid: Pid) -> bool {
+        #[cfg(feature = "test")]
+        crate::sync::simulated::touch_everything();
         self.shard(key).get(key).and_then(|group| group.members.get(&pid)).is_some_and(|member| member.joins > 0)
     }
 

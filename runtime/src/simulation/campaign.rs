@@ -2,8 +2,9 @@
 
 use super::baton::Drivers;
 use super::choices::Choices;
+use super::explore::Explorer;
 use super::report::{Coverage, FailedRun, SimulationError};
-use super::run::{Aborted, Bounds, Remembered, Run, Settings};
+use super::run::{Abort, Aborted, Bounds, Remembered, Run, Settings};
 use super::shrink::shrink;
 use super::sim::Sim;
 use super::strategy::{Schedules, Strategy};
@@ -266,25 +267,25 @@ impl Simulation {
     fn check_all(&self, body: &Body) -> Result<Coverage, SimulationError> {
         let seed = self.only.unwrap_or(0);
         let mut runner = Runner::new(self, body.clone());
-        let (mut covered, mut given) = (Covered::default(), Vec::new());
+        let (mut covered, mut explorer) = (Covered::default(), Explorer::default());
         loop {
-            let ran = runner.run(Choices::exhaustive(given.clone()), seed, false)?;
+            let mut ran = runner.run(Choices::explored(explorer), seed, false)?;
             covered.add(&ran);
             if ran.failure.is_some() {
                 let (run, made) = (covered.runs, ran.made);
                 return Err(self.report(&mut runner, seed, (run, run), Choices::exhaustive, made));
             }
-            let last = (0..ran.made.len()).rev().find(|&at| ran.made[at] + 1 < ran.alternatives[at]);
-            let Some(last) = last else {
-                covered.is_exhaustive = true;
-                return self.covered(covered);
-            };
-            given = ran.made[..last].to_vec();
-            given.push(ran.made[last] + 1);
+            match ran.explorer.take() {
+                Some(next) => explorer = next,
+                None => {
+                    covered.is_exhaustive = true;
+                    return self.covered(covered);
+                }
+            }
             if covered.runs == MOST_SCHEDULES {
                 let reason = format!(
-                    "it has more than {MOST_SCHEDULES} schedules: make it smaller, or let a seed choose some of them \
-                     (`schedules`)"
+                    "it has more than {MOST_SCHEDULES} schedules: make it smaller, or let seeds choose some of them \
+                     (`strategy`)"
                 );
                 return Err(SimulationError::Unsupported { test: self.name.clone(), reason });
             }
@@ -397,7 +398,9 @@ impl Covered {
     fn add(&mut self, ran: &Ran) {
         self.runs += 1;
         self.turns += ran.turns;
-        self.hashes.insert(ran.hash);
+        if !ran.is_redundant {
+            self.hashes.insert(ran.hash);
+        }
         for (what, held) in &ran.sometimes {
             *self.sometimes.entry(what).or_insert(0) += u64::from(*held > 0);
         }
@@ -420,7 +423,10 @@ struct Runner {
 struct Ran {
     failure: Option<Panic>,
     made: Vec<u16>,
-    alternatives: Vec<u16>,
+    /// The rest of the search, if it is one and there is more.
+    explorer: Option<Explorer>,
+    /// Whether it was cut short, since what followed had been explored.
+    is_redundant: bool,
     hash: u64,
     turns: u64,
     time: Duration,
@@ -483,7 +489,9 @@ impl Runner {
         let abort = run.abort();
         let is_clean = run.within(|| run.end());
         silence(loud);
+        let is_redundant = abort == Some(Abort::Explored);
         let failure = match (abort, outcome) {
+            (Some(Abort::Explored), _) => None,
             (Some(abort), _) => Some(Panic { message: abort.to_string(), place: String::new() }),
             (None, Err((payload, _))) if payload.is::<Aborted>() => {
                 Some(Panic { message: "the run was cut short".into(), place: String::new() })
@@ -499,9 +507,9 @@ impl Runner {
             self.slots.clear();
             Host::leave_behind(runtime);
         }
-        let Remembered { choices, trace, sometimes, turns } = run.remembered();
-        let (made, alternatives) = choices.into_made();
-        let (hash, listed) = (Trace::hash(&trace), trace.listed());
-        Ok(Ran { failure, made, alternatives, hash, turns, time, listed, sometimes })
+        let Remembered { choices, touched, trace, sometimes, turns } = run.remembered();
+        let (made, hash, listed) = (choices.made().to_vec(), Trace::hash(&trace), trace.listed());
+        let explorer = choices.into_explorer().and_then(|mut explorer| explorer.advance(touched).then_some(explorer));
+        Ok(Ran { failure, made, explorer, is_redundant, hash, turns, time, listed, sometimes })
     }
 }

@@ -6,6 +6,7 @@
 //! choices to zero and cutting the list's end, whatever they decide (as Hypothesis does with its choice sequence,
 //! MacIver and Donaldson, 2020).
 
+use super::explore::{Explorer, Touched};
 use super::strategy::Strategy;
 use crate::env::chance::Random;
 
@@ -17,6 +18,8 @@ pub(crate) enum Source {
     Replayed,
     /// The same, and each time slice takes one event, which is no choice.
     Exhaustive,
+    /// Those of the next path of a search; each time slice takes one event.
+    Explored(Explorer),
 }
 
 /// The choices of one run.
@@ -26,14 +29,12 @@ pub(crate) struct Choices {
     made: Vec<u16>,
     /// What is replayed.
     given: Vec<u16>,
-    /// How many alternatives each of the choices made had.
-    alternatives: Vec<u16>,
 }
 
 impl Choices {
     pub(crate) fn drawn(strategy: Strategy, seed: u64) -> Self {
         let random = Random::new(seed, CHOICES);
-        Self { source: Source::Drawn(strategy), random, made: Vec::new(), given: Vec::new(), alternatives: Vec::new() }
+        Self { source: Source::Drawn(strategy), random, made: Vec::new(), given: Vec::new() }
     }
 
     pub(crate) fn replayed(given: Vec<u16>) -> Self {
@@ -44,18 +45,31 @@ impl Choices {
         Self::given(Source::Exhaustive, given)
     }
 
-    fn given(source: Source, given: Vec<u16>) -> Self {
-        Self { source, random: Random::new(0, CHOICES), made: Vec::new(), given, alternatives: Vec::new() }
+    pub(crate) fn explored(mut explorer: Explorer) -> Self {
+        explorer.begin();
+        Self::given(Source::Explored(explorer), Vec::new())
     }
 
-    /// Chooses one of `actors`, which are ready in this order; `turn` is the number of the turn.
-    pub(crate) fn actor(&mut self, actors: &[u32], turn: u64) -> usize {
-        self.choose(actors.len(), |strategy, random| strategy.choose(actors, turn, random))
+    fn given(source: Source, given: Vec<u16>) -> Self {
+        Self { source, random: Random::new(0, CHOICES), made: Vec::new(), given }
+    }
+
+    /// Chooses one of `actors`, which are ready in this order; `turn` is the number of the turn, and `touched` what the
+    /// one before has touched. `None`: what follows has been explored.
+    pub(crate) fn actor(&mut self, actors: &[u32], turn: u64, touched: Touched) -> Option<usize> {
+        if let Source::Explored(explorer) = &mut self.source {
+            let chosen = explorer.turn(actors, touched)?;
+            if actors.len() > 1 {
+                self.record(chosen);
+            }
+            return Some(chosen);
+        }
+        Some(self.choose(actors.len(), |strategy, random| strategy.choose(actors, turn, random)))
     }
 
     /// Chooses how many events a time slice may take.
     pub(crate) fn budget(&mut self) -> u32 {
-        if let Source::Exhaustive = self.source {
+        if let Source::Exhaustive | Source::Explored(_) = self.source {
             return 1;
         }
         let chosen = self.choose(BUDGETS.len(), |strategy, random| strategy.budget(BUDGETS.len(), random));
@@ -78,18 +92,31 @@ impl Choices {
         }
         let chosen = match &mut self.source {
             Source::Drawn(strategy) => draw(strategy, &mut self.random).min(count - 1),
-            Source::Replayed | Source::Exhaustive => self.given.get(self.made.len()).map_or(0, |&given| usize::from(given) % count),
+            Source::Replayed | Source::Exhaustive => {
+                self.given.get(self.made.len()).map_or(0, |&given| usize::from(given) % count)
+            }
+            Source::Explored(explorer) => explorer.other(count),
         };
-        // More than that are never ready at once in a test that ends; the last of them is chosen less often, then.
-        let chosen = u16::try_from(chosen).unwrap_or(u16::MAX);
-        self.made.push(chosen);
-        self.alternatives.push(u16::try_from(count).unwrap_or(u16::MAX));
-        chosen.into()
+        self.record(chosen);
+        chosen
     }
 
-    /// Returns the choices made, and how many alternatives each had.
-    pub(crate) fn into_made(self) -> (Vec<u16>, Vec<u16>) {
-        (self.made, self.alternatives)
+    /// More than 65,536 are never ready at once in a test that ends: a list that has such a choice replays another run.
+    fn record(&mut self, chosen: usize) {
+        self.made.push(u16::try_from(chosen).unwrap_or(u16::MAX));
+    }
+
+    /// Returns the choices made.
+    pub(crate) fn made(&self) -> &[u16] {
+        &self.made
+    }
+
+    /// Returns the search, for the next run.
+    pub(crate) fn into_explorer(self) -> Option<Explorer> {
+        match self.source {
+            Source::Explored(explorer) => Some(explorer),
+            _ => None,
+        }
     }
 }
 

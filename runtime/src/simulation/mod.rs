@@ -13,6 +13,7 @@
 pub(crate) mod baton;
 pub(crate) mod campaign;
 pub(crate) mod choices;
+pub(crate) mod explore;
 pub(crate) mod faults;
 pub(crate) mod report;
 pub(crate) mod run;

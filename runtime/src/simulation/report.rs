@@ -16,7 +16,8 @@ pub struct Coverage {
     pub turns: u64,
     /// How many different schedules they were.
     pub schedules: u64,
-    /// Whether these are all there are: the test is proved for every order of its processes' turns.
+    /// Whether these stand for all there are: the test is proved for every order of its processes' turns. (Orders that
+    /// differ only in turns that commute are one schedule. Runs that turned out to be such are among `runs`.)
     pub is_exhaustive: bool,
     /// In how many runs each condition of [`sometimes!`](crate::test::sometimes) held.
     pub sometimes: BTreeMap<&'static str, u64>,
@@ -135,6 +136,7 @@ impl fmt::Display for Abort {
                 write!(f, "stuck: nothing can go on, and no timer is set")?;
                 waits.iter().try_for_each(|line| write!(f, "\n  {line}"))
             }
+            Self::Explored => write!(f, "explored"),
             Self::Endless { turns, time, busiest } => {
                 write!(f, "endless: {turns} turns and {time:?} were not enough (`max_turns`, `max_time`); most turns took")?;
                 busiest.iter().try_for_each(|(process, turns)| write!(f, "\n  {process}: {turns}"))

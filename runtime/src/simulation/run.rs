@@ -10,6 +10,7 @@
 
 use super::baton::{Drivers, Member, Order, Seat, is_this};
 use super::choices::Choices;
+use super::explore::Touched;
 use super::faults::{Fault, Faults};
 use super::trace::{TEST, Trace, TurnKind};
 use crate::engine::host::Scheduler;
@@ -18,10 +19,11 @@ use crate::engine::sched::step::StepScratch;
 use crate::env::chance::Random;
 use crate::env::clock::{ClockOverride, Moment, go_by};
 use crate::exit::Panic;
-use crate::slots::{Slot, TABLE, Token};
+use crate::slots::{TABLE, Token};
 use crate::sync::simulated::{self, Simulator};
 use crate::sync::{Arc, Mutex, MutexGuard, Steal, ThreadHandle, Weak, current_thread, lock};
 use crate::time::virtual_clock::Clock;
+use crate::util::panics::silence;
 use std::any::TypeId;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -49,6 +51,8 @@ pub(crate) struct Settings {
 pub(crate) enum Abort {
     /// Nothing can go on.
     Stuck(Vec<String>),
+    /// All that could follow has been explored.
+    Explored,
     /// It took more turns or time than it may.
     Endless { turns: u64, time: Duration, busiest: Vec<(String, u64)> },
 }
@@ -88,6 +92,7 @@ enum Next {
 /// What is known of a run that has ended.
 pub(crate) struct Remembered {
     pub(crate) choices: Choices,
+    pub(crate) touched: Touched,
     pub(crate) trace: Trace,
     pub(crate) sometimes: BTreeMap<&'static str, u64>,
     pub(crate) turns: u64,
@@ -114,6 +119,9 @@ pub(crate) struct State {
     pub(crate) buggified: BTreeMap<(&'static str, u32), bool>,
     /// How often what `sometimes` asks for has happened.
     pub(crate) sometimes: BTreeMap<&'static str, u64>,
+    /// What the current turn has touched, and what the last one of the body has.
+    touched: Touched,
+    touched_by_body: Touched,
     /// Whether the body of the test is over, and processes are ended.
     is_ending: bool,
     /// Whether steps that wait on their stacks are unwound: nothing else would end them.
@@ -179,6 +187,8 @@ impl Run {
             random: Random::new(seed, TESTS),
             buggified: BTreeMap::new(),
             sometimes: BTreeMap::new(),
+            touched: Touched::default(),
+            touched_by_body: Touched::default(),
             is_ending: false,
             gives_up: false,
             abort: None,
@@ -229,6 +239,7 @@ impl Run {
             let mut state = self.state();
             state.is_ending = true;
             state.turns_of_body = std::mem::take(&mut state.turns);
+            state.touched_by_body = std::mem::take(&mut state.touched);
             state.trace.close();
             let slowed = std::mem::take(&mut state.slowed);
             state.ready.extend(slowed.into_iter().map(|(_, token)| Ready::Process(token)));
@@ -253,7 +264,8 @@ impl Run {
         let choices = std::mem::replace(&mut state.choices, Choices::replayed(Vec::new()));
         let trace = std::mem::replace(&mut state.trace, Trace::new(false));
         let sometimes = std::mem::take(&mut state.sometimes);
-        Remembered { choices, trace, sometimes, turns: state.turns_of_body }
+        let touched = std::mem::take(&mut state.touched_by_body);
+        Remembered { choices, touched, trace, sometimes, turns: state.turns_of_body }
     }
 
     /// Returns why the run was cut short.
@@ -289,6 +301,8 @@ impl Run {
             state.drivers - 1
         };
         let _left = self.enter();
+        // The report of a run that fails says what has panicked.
+        silence(true);
         simulated_thread(self.scheduler, index, |context| {
             let mut scratch = StepScratch::new(context.thread);
             loop {
@@ -392,9 +406,17 @@ impl Run {
             // What is ready stays so.
             return Some(state.resume_waiting(|_| true, now, self.began));
         }
+        state.trace.name_spawned(|index| TABLE.slot(index));
         let actors: smallvec::SmallVec<[u32; 16]> =
             (0..state.ready.len()).map(|at| state.actor_of(at)).collect();
-        let at = state.choices.actor(&actors, state.turns);
+        let touched = std::mem::take(&mut state.touched);
+        if state.is_ending {
+            return Some(state.go_first(actors[0]));
+        }
+        let Some(at) = state.choices.actor(&actors, state.turns, touched) else {
+            state.abort = Some(Abort::Explored);
+            return Some(state.resume_waiting(|_| true, now, self.began));
+        };
         let actor = actors[at];
         let at_time = now.since(self.began);
         state.turns += 1;
@@ -404,10 +426,7 @@ impl Run {
                 Some(Next::Thread(state.seat(id)))
             }
             Ready::Process(token) => {
-                let fault = match state.is_ending {
-                    true => None,
-                    false => state.faults.before_slice(&mut state.choices, token.slot()),
-                };
+                let fault = state.faults.before_slice(&mut state.choices, token.slot());
                 let crash = match fault {
                     Some(Fault::Slow(time)) => {
                         state.trace.add(at_time, actor, TurnKind::Slowed(time));
@@ -424,10 +443,7 @@ impl Run {
                     }
                 };
                 let budget = state.choices.budget();
-                let id = current_thread().id();
-                if let Some(member) = state.members.iter_mut().find(|member| member.id == id) {
-                    member.actor = actor;
-                }
+                state.note_running(actor);
                 Some(Next::Slice(token, budget, crash))
             }
         }
@@ -494,17 +510,34 @@ impl Run {
 }
 
 impl State {
+    /// Runs the first of those that are ready, whose number is `actor`: the order in which processes end is no choice.
+    fn go_first(&mut self, actor: u32) -> Next {
+        self.turns += 1;
+        match self.ready.remove(0) {
+            Ready::Thread(id) => Next::Thread(self.seat(id)),
+            Ready::Process(token) => {
+                self.note_running(actor);
+                Next::Slice(token, crate::process::slice::BUDGET, None)
+            }
+        }
+    }
+
+    /// Notes the process that the calling thread runs.
+    fn note_running(&mut self, actor: u32) {
+        let id = current_thread().id();
+        if let Some(member) = self.members.iter_mut().find(|member| member.id == id) {
+            member.actor = actor;
+        }
+    }
+
     fn seat(&self, id: ThreadId) -> Arc<Seat> {
         let member = self.members.iter().find(|member| member.id == id);
         member.map(|member| member.seat.clone()).unwrap_or_else(|| unreachable!("it waits in this run"))
     }
 
-    fn actor_of(&mut self, at: usize) -> u32 {
+    fn actor_of(&self, at: usize) -> u32 {
         match &self.ready[at] {
-            Ready::Process(token) => {
-                let (slot, generation): (&'static Slot, u64) = (token.slot(), token.generation());
-                self.trace.actor(slot, generation)
-            }
+            Ready::Process(token) => self.trace.actor(token.slot()),
             Ready::Thread(id) => self.members.iter().find(|member| member.id == *id).map_or(TEST, |member| member.actor),
         }
     }
@@ -553,10 +586,13 @@ impl Simulator for Run {
     fn unpark(&self, thread: &ThreadHandle) {
         let mut state = self.state();
         let id = thread.id();
-        let Some(member) = state.members.iter_mut().find(|member| member.id == id) else {
+        let Some(at) = state.members.iter().position(|member| member.id == id) else {
             drop(state);
             return thread.unpark();
         };
+        let actor = state.members[at].actor;
+        state.touched.actors.push(actor);
+        let member = &mut state.members[at];
         if is_this(thread) {
             member.unparked = true;
             return;
@@ -585,15 +621,23 @@ impl Simulator for Run {
         self.state().members.first().is_some_and(|main| main.id == current_thread().id())
     }
 
+    fn touch_everything(&self) {
+        self.state().touched.everything = true;
+    }
+
     fn take_slot(&self) -> Option<u32> {
+        self.touch_everything();
         let mut slots = lock(&self.slots);
         if slots.is_empty() {
             slots.extend(TABLE.lease(LEASE).into_iter().rev());
         }
-        slots.pop()
+        let slot = slots.pop()?;
+        self.state().trace.spawned(slot);
+        Some(slot)
     }
 
     fn return_slot(&self, index: u32) {
+        self.touch_everything();
         lock(&self.slots).push(index);
     }
 
@@ -602,8 +646,12 @@ impl Simulator for Run {
     }
 
     fn sent(&self, slot: u32) {
-        if let Some(slot) = TABLE.slot(slot) {
-            self.state().trace.sent(slot);
+        let Some(slot) = TABLE.slot(slot) else { return };
+        let state = &mut *self.state();
+        if slot.living().is_some() {
+            let actor = state.trace.actor(slot);
+            state.touched.actors.push(actor);
+            state.trace.sent(actor);
         }
     }
 }

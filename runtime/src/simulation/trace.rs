@@ -1,6 +1,6 @@
 //! What happened in a run: a hash of it, by which two runs are compared, and if wanted a list of its turns.
 //!
-//! Processes are named by their types and the order in which they first ran, never by PID or address, so that the same
+//! Processes are named by their types and the order in which they were spawned, never by PID or address, so that the same
 //! run reads the same each time.
 
 use crate::slots::Slot;
@@ -38,8 +38,12 @@ pub(crate) enum TurnKind {
 
 /// The trace of a run.
 pub(crate) struct Trace {
-    actors: BTreeMap<(u32, u64), u32>,
-    labels: Vec<String>,
+    /// The numbers of the processes in slots.
+    actors: BTreeMap<u32, u32>,
+    /// The slots of all processes that there have been.
+    slots: Vec<u32>,
+    /// The type of each, and which of that type it is. The first is the test.
+    labels: Vec<(&'static str, usize)>,
     counts: BTreeMap<&'static str, usize>,
     /// How many turns each actor had.
     turns_of: Vec<u64>,
@@ -54,7 +58,8 @@ impl Trace {
     pub(crate) fn new(recorded: bool) -> Self {
         Self {
             actors: BTreeMap::new(),
-            labels: vec!["the test".to_string()],
+            slots: Vec::new(),
+            labels: vec![("the test", 0)],
             counts: BTreeMap::new(),
             turns_of: vec![0],
             hash: 0xcbf2_9ce4_8422_2325,
@@ -63,19 +68,27 @@ impl Trace {
         }
     }
 
+    /// Numbers the process that is spawned in that slot.
+    pub(crate) fn spawned(&mut self, slot: u32) {
+        self.actors.insert(slot, self.turns_of.len() as u32);
+        self.slots.push(slot);
+        self.turns_of.push(0);
+    }
+
     /// Returns the number of the process in that slot.
-    pub(crate) fn actor(&mut self, slot: &Slot, generation: u64) -> u32 {
-        let next = self.labels.len() as u32;
-        let actor = *self.actors.entry((slot.index(), generation)).or_insert(next);
-        if actor == next {
-            let path = slot.metadata.names().map_or("process", |(process, _)| process);
+    pub(crate) fn actor(&self, slot: &Slot) -> u32 {
+        self.actors.get(&slot.index()).copied().unwrap_or(TEST)
+    }
+
+    /// Names the processes that have been spawned since the last call.
+    pub(crate) fn name_spawned(&mut self, slot: impl Fn(u32) -> Option<&'static Slot>) {
+        while let Some(index) = self.slots.get(self.labels.len() - 1) {
+            let path = slot(*index).and_then(|slot| slot.metadata.names()).map_or("process", |(process, _)| process);
             let name = path.rsplit("::").next().unwrap_or(path);
             let count = self.counts.entry(name).or_insert(0);
             *count += 1;
-            self.labels.push(format!("{name}#{count}"));
-            self.turns_of.push(0);
+            self.labels.push((name, *count));
         }
-        actor
     }
 
     /// Adds nothing from here on.
@@ -114,11 +127,9 @@ impl Trace {
         }
     }
 
-    /// Adds to the last turn that something was sent to the process in that slot.
-    pub(crate) fn sent(&mut self, slot: &Slot) {
-        let Some(generation) = slot.living().filter(|_| self.turns.is_some() && !self.is_closed) else { return };
-        let to = self.actor(slot, generation);
-        if let Some(turn) = self.turns.as_mut().and_then(|turns| turns.last_mut()) {
+    /// Adds to the last turn that something was sent to that process.
+    pub(crate) fn sent(&mut self, to: u32) {
+        if let Some(turn) = self.turns.as_mut().filter(|_| !self.is_closed).and_then(|turns| turns.last_mut()) {
             turn.sent.push(to);
         }
     }
@@ -129,20 +140,25 @@ impl Trace {
 
     /// Returns the processes that had most turns.
     pub(crate) fn busiest(&self, most: usize) -> Vec<(String, u64)> {
-        let mut all: Vec<_> = self.labels.iter().cloned().zip(self.turns_of.iter().copied()).skip(1).collect();
+        let labels = (0..self.labels.len() as u32).map(|actor| self.label(actor));
+        let mut all: Vec<_> = labels.zip(self.turns_of.iter().copied()).skip(1).collect();
         all.sort_by_key(|&(_, turns)| std::cmp::Reverse(turns));
         all.truncate(most);
         all
     }
 
-    pub(crate) fn label(&self, actor: u32) -> &str {
-        &self.labels[actor as usize]
+    pub(crate) fn label(&self, actor: u32) -> String {
+        match self.labels.get(actor as usize) {
+            Some((name, 0)) => (*name).to_string(),
+            Some((name, number)) => format!("{name}#{number}"),
+            None => "process".to_string(),
+        }
     }
 
     /// Returns the recorded turns.
     pub(crate) fn listed(&self) -> Listed {
         let turns = self.turns.clone().unwrap_or_default();
-        Listed { turns, labels: self.labels.clone() }
+        Listed { turns, labels: (0..self.labels.len() as u32).map(|actor| self.label(actor)).collect() }
     }
 }
 

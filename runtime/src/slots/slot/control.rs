@@ -18,6 +18,10 @@ impl Slot {
         word: *mut MailNode,
         payload: Option<Payload>,
     ) {
+        #[cfg(feature = "test")]
+        if let Some(simulator) = crate::sync::simulated::here() {
+            simulator.sent(self.index());
+        }
         let envelope = Envelope { kind, generation, word, payload };
         // A signal is accepted while its process is exiting: it may be a request to be notified of the end.
         let told = kind == NodeKind::Signal && self.is_last(generation);

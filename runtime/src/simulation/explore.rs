@@ -1,0 +1,136 @@
+//! All schedules of a small test, each once.
+//!
+//! Turns of two processes commute unless both touch the same process: they share nothing else. So of the orders that
+//! differ only in turns that commute one is enough. A depth-first search with *sleep sets* (Godefroid, 1996) takes one:
+//! when a turn has been explored from a state, the other branches of that state do not begin with it, until a turn that
+//! it does not commute with. "Touches the same receiver" is transitive, which is what makes the reduction good for
+//! actors (TransDPOR: Tasharofi et al., 2012).
+//!
+//! What a turn touches: its process, those that it sends to, answers or signals, and *everything* if it spawns, ends, or
+//! changes names or groups. Memory that processes share behind the runtime's back is not seen.
+
+use smallvec::SmallVec;
+
+/// What a turn has touched.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Touched {
+    pub(crate) actors: SmallVec<[u32; 4]>,
+    pub(crate) everything: bool,
+}
+
+impl Touched {
+    fn commutes_with(&self, other: &Self) -> bool {
+        let shares = |actor: &u32| other.actors.contains(actor);
+        !self.everything && !other.everything && !self.actors.iter().any(shares)
+    }
+}
+
+/// A state in which there was a choice.
+enum Node {
+    /// Who goes next.
+    Turn {
+        actors: SmallVec<[u32; 8]>,
+        chosen: usize,
+        /// The turns that need not come next, with what they touch.
+        asleep: Vec<(u32, Touched)>,
+    },
+    /// Anything else, such as whether a fault happens.
+    Other { count: usize, chosen: usize },
+}
+
+/// The search, from run to run.
+#[derive(Default)]
+pub(crate) struct Explorer {
+    path: Vec<Node>,
+    /// How many of its nodes the run has passed.
+    depth: usize,
+    /// The node of the last turn, in this run.
+    last: Option<usize>,
+    /// What was asleep after the turns that left no choice.
+    asleep: Vec<(u32, Touched)>,
+    /// Who made the last turn.
+    actor: Option<u32>,
+}
+
+impl Explorer {
+    /// Begins a run, along the path that the last one has left.
+    pub(crate) fn begin(&mut self) {
+        (self.depth, self.last, self.actor) = (0, None, None);
+        self.asleep.clear();
+    }
+
+    /// Chooses who goes next; `touched` is what the turn before has. `None` if all that can go next has been explored.
+    pub(crate) fn turn(&mut self, actors: &[u32], touched: Touched) -> Option<usize> {
+        self.turn_ended(touched);
+        let node = self.depth;
+        if node == self.path.len() {
+            let chosen = actors.iter().position(|actor| !self.is_asleep(*actor))?;
+            let asleep = std::mem::take(&mut self.asleep);
+            self.path.push(Node::Turn { actors: actors.into(), chosen, asleep });
+        }
+        self.depth += 1;
+        let Node::Turn { chosen, actors: before, asleep } = &self.path[node] else { return None };
+        if before.as_slice() != actors {
+            // The program is not deterministic.
+            return None;
+        }
+        self.asleep.clone_from(asleep);
+        (self.last, self.actor) = (Some(node), Some(actors[*chosen]));
+        Some(*chosen)
+    }
+
+    /// Chooses one of `count`.
+    pub(crate) fn other(&mut self, count: usize) -> usize {
+        if self.depth == self.path.len() {
+            self.path.push(Node::Other { count, chosen: 0 });
+        }
+        self.depth += 1;
+        match self.path[self.depth - 1] {
+            Node::Other { chosen, .. } => chosen,
+            Node::Turn { .. } => 0,
+        }
+    }
+
+    fn is_asleep(&self, actor: u32) -> bool {
+        self.asleep.iter().any(|(other, _)| *other == actor)
+    }
+
+    /// Wakes what does not commute with the turn that has ended, and remembers what it touches for the other branches of
+    /// its node.
+    fn turn_ended(&mut self, mut touched: Touched) {
+        let Some(actor) = self.actor.take() else { return };
+        touched.actors.push(actor);
+        self.asleep.retain(|(_, other)| other.commutes_with(&touched));
+        if let Some(last) = self.last.take()
+            && last + 1 == self.path.len()
+            && let Node::Turn { asleep, .. } = &mut self.path[last]
+            && !asleep.iter().any(|(other, _)| *other == actor)
+        {
+            asleep.push((actor, touched));
+        }
+    }
+
+    /// Goes on to the next path, when a run has ended; `touched` is what its last turn has. Returns false if there is
+    /// none.
+    pub(crate) fn advance(&mut self, touched: Touched) -> bool {
+        self.turn_ended(touched);
+        while let Some(node) = self.path.last_mut() {
+            match node {
+                Node::Turn { actors, chosen, asleep } => {
+                    let left = |at: &usize| !asleep.iter().any(|(other, _)| *other == actors[*at]);
+                    if let Some(next) = (*chosen + 1..actors.len()).find(left) {
+                        *chosen = next;
+                        return true;
+                    }
+                }
+                Node::Other { count, chosen } if *chosen + 1 < *count => {
+                    *chosen += 1;
+                    return true;
+                }
+                Node::Other { .. } => {}
+            }
+            self.path.pop();
+        }
+        false
+    }
+}
