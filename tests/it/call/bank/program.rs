@@ -1,4 +1,4 @@
-/// What a transfer consists of. Each part is known by the number of its transfer.
+/// A part of a transfer, identified by the number of the transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Part { Debit(u64), Credit(u64), Refund(u64) }
 
@@ -17,7 +17,7 @@ impl Account {
     #[message]
     fn balance(&self) -> i64 { self.balance }
 
-    /// Idempotent: the same part a second time changes nothing, and has the same outcome.
+    /// Idempotent: booking the same part again changes nothing and returns the same outcome.
     #[message]
     #[derive(Clone)]
     fn book(&mut self, part: Part, amount: i64) -> Result<i64, Refused> {
@@ -30,7 +30,7 @@ impl Account {
     }
 }
 
-/// Whatever takes bookings.
+/// Anything that accepts bookings.
 type Books = Recipient<AccountBook, i64, Refused>;
 
 #[process]
@@ -38,33 +38,33 @@ struct Transfer { from: Books, to: Books }
 
 #[process]
 impl Transfer {
-    /// Moves the money, or gives it back. Spawn one of these for each transfer.
+    /// Moves the money, or returns it. Spawn one such process for each transfer.
     #[entry]
     async fn run(&mut self, ctx: &mut Context<Self>, id: u64, amount: i64) -> Result<(), Refused> {
         settle(ctx, self.from, AccountBook { part: Part::Debit(id), amount: -amount }).await?;
         let credited = settle(ctx, self.to, AccountBook { part: Part::Credit(id), amount }).await;
         let Err(refused) = credited else { return Ok(()) };
-        // It is certain that the money has not arrived, and never will. Only now may it go back.
+        // The credit was certainly not booked, and never will be: a refund is safe.
         let refund = AccountBook { part: Part::Refund(id), amount };
         while settle(ctx, self.from, refund.clone()).await.is_err() { ctx.sleep(PAUSE).await }
         Err(refused)
     }
 }
 
-/// How long to wait before a call is made again.
+/// The delay before a call is repeated.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Asks until it is certain what has become of the booking. It is idempotent, so asking again does no harm.
+/// Repeats the call until the outcome of the booking is certain. It is idempotent, so repeating it is harmless.
 async fn settle(ctx: &Context<Transfer>, books: Books, booking: AccountBook) -> Result<(), Refused> {
     let mut in_doubt = false;
     loop {
         match books.call(booking.clone()).await {
             Ok(_) => return Ok(()),
-            // Handled, and this is the outcome.
+            // Handled: this is the outcome.
             Err(CallError::Failed(refused)) => return Err(refused),
             Err(error) => {
                 in_doubt |= error.delivery() != Delivery::NotDelivered;
-                // None of the calls was delivered, and the next one would not be either.
+                // No attempt was delivered, and the next one would not be either.
                 if !in_doubt && !error.is_retryable() { return Err(Refused::Unreachable) }
             }
         }
