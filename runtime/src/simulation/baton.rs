@@ -3,23 +3,23 @@
 //! The thread of the test runs its body. Processes run on another, the driver, so that the body can go on while a step
 //! of a process waits on its stack (`.wait()`): that step keeps its thread, and another driver goes on.
 
-use super::run::Run;
+use super::run::SimRun;
 use crate::sync::{Arc, Condvar, Mutex, ThreadHandle, current_thread, lock, spawn_thread, wait};
 use std::thread::ThreadId;
 
 /// What a thread that has waited does.
-pub(crate) enum Order {
+pub(crate) enum Instruction {
     /// Go on: the thread has the baton.
     Go,
     /// Drive this run, beginning with the baton.
-    Drive(Arc<Run>),
+    Drive(Arc<SimRun>),
     /// Leave the run, or end if the thread is in none.
     Leave,
 }
 
 /// The place at which a thread waits for the baton.
 pub(crate) struct Seat {
-    order: Mutex<Option<Order>>,
+    order: Mutex<Option<Instruction>>,
     given: Condvar,
 }
 
@@ -29,13 +29,13 @@ impl Seat {
     }
 
     /// Passes the baton to the thread that waits here, or is about to.
-    pub(crate) fn give(&self, order: Order) {
+    pub(crate) fn give(&self, order: Instruction) {
         *lock(&self.order) = Some(order);
         self.given.notify_one();
     }
 
     /// Waits for the baton.
-    pub(crate) fn wait(&self) -> Order {
+    pub(crate) fn wait(&self) -> Instruction {
         let mut order = lock(&self.order);
         loop {
             match order.take() {
@@ -75,18 +75,18 @@ impl Drivers {
 
 impl Drop for Drivers {
     fn drop(&mut self) {
-        lock(&self.idle).drain(..).for_each(|seat| seat.give(Order::Leave));
+        lock(&self.idle).drain(..).for_each(|seat| seat.give(Instruction::Leave));
     }
 }
 
 fn drive_runs(seat: &Arc<Seat>) {
-    while let Order::Drive(run) = seat.wait() {
+    while let Instruction::Drive(run) = seat.wait() {
         run.drive(seat);
     }
 }
 
 /// A thread of a run.
-pub(crate) struct Member {
+pub(crate) struct SimThread {
     pub(crate) id: ThreadId,
     pub(crate) seat: Arc<Seat>,
     /// Whether it was unparked while it ran.
@@ -95,7 +95,7 @@ pub(crate) struct Member {
     pub(crate) actor: u32,
 }
 
-impl Member {
+impl SimThread {
     pub(crate) fn of_this_thread(seat: Arc<Seat>) -> Self {
         Self { id: current_thread().id(), seat, unparked: false, actor: 0 }
     }

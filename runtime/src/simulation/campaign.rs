@@ -4,10 +4,10 @@ use super::baton::Drivers;
 use super::choices::Choices;
 use super::explore::Explorer;
 use super::report::{Coverage, FailedRun, SimulationError};
-use super::run::{Abort, Aborted, Bounds, Remembered, Run, Settings};
+use super::run::{Abort, Aborted, Bounds, Remembered, SimRun, Settings};
 use super::shrink::shrink;
 use super::sim::Sim;
-use super::strategy::{Schedules, Strategy};
+use super::strategy::{Schedules, TurnOrder};
 use super::trace::{Listed, Trace};
 use crate::api::builder::Builder;
 use crate::api::runtime::Host;
@@ -174,7 +174,7 @@ impl Simulation {
     ) -> Result<Coverage, SimulationError> {
         install_hook();
         self.read_environment()?;
-        let body: Body = Arc::new(move |sim| body(sim).expect_passed());
+        let body: TestBody = Arc::new(move |sim| body(sim).expect_passed());
         if self.schedules == Schedules::Exhaustive {
             return self.check_all(&body);
         }
@@ -264,7 +264,7 @@ impl Simulation {
     }
 
     /// Runs all schedules, one after the other.
-    fn check_all(&self, body: &Body) -> Result<Coverage, SimulationError> {
+    fn check_all(&self, body: &TestBody) -> Result<Coverage, SimulationError> {
         let seed = self.only.unwrap_or(0);
         let mut runner = Runner::new(self, body.clone());
         let (mut covered, mut explorer) = (Covered::default(), Explorer::default());
@@ -347,7 +347,7 @@ impl fmt::Debug for Simulation {
     }
 }
 
-type Body = Arc<dyn Fn(Sim) + Send + Sync>;
+type TestBody = Arc<dyn Fn(Sim) + Send + Sync>;
 
 /// The runs that several threads share out.
 struct Campaign {
@@ -409,7 +409,7 @@ impl Covered {
 
 /// Runs a body, one seed after the other, on one thread and its drivers.
 struct Runner {
-    body: Body,
+    body: TestBody,
     build: Arc<dyn Fn(Builder) -> Builder + Send + Sync>,
     bounds: Bounds,
     has_faults: bool,
@@ -450,7 +450,7 @@ impl Alike for Panic {
 const BEGINNING: Moment = Moment::of_days(36_500);
 
 impl Runner {
-    fn new(simulation: &Simulation, body: Body) -> Self {
+    fn new(simulation: &Simulation, body: TestBody) -> Self {
         Self {
             body,
             build: simulation.build.clone(),
@@ -464,7 +464,7 @@ impl Runner {
     }
 
     fn drawn(&self, seed: u64) -> Choices {
-        Choices::drawn(Strategy::of(self.schedules, seed), seed)
+        Choices::drawn(TurnOrder::of(self.schedules, seed), seed)
     }
 
     fn run(&mut self, choices: Choices, seed: u64, recorded: bool) -> Result<Ran, SimulationError> {
@@ -481,7 +481,7 @@ impl Runner {
         }
         let slots = std::mem::take(&mut self.slots);
         let settings = Settings { seed, bounds: self.bounds, has_faults: self.has_faults, recorded };
-        let run = Run::new((scheduler, clock), self.drivers.clone(), slots, choices, settings);
+        let run = SimRun::new((scheduler, clock), self.drivers.clone(), slots, choices, settings);
         let loud = silence(true);
         let body = || (self.body)(Sim::new(run.clone(), runtime.host()));
         let outcome = run.within(|| catch(body));

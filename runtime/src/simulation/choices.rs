@@ -7,13 +7,13 @@
 //! MacIver and Donaldson, 2020).
 
 use super::explore::{Explorer, Touched};
-use super::strategy::Strategy;
+use super::strategy::TurnOrder;
 use crate::env::chance::Random;
 
 /// The source of a run's choices.
-pub(crate) enum Source {
+pub(crate) enum ChoiceSource {
     /// Drawn by a strategy.
-    Drawn(Strategy),
+    Drawn(TurnOrder),
     /// Those of another run, as long as they last; zero after that.
     Replayed,
     /// The same, and each time slice takes one event, which is no choice.
@@ -24,7 +24,7 @@ pub(crate) enum Source {
 
 /// The choices of one run.
 pub(crate) struct Choices {
-    source: Source,
+    source: ChoiceSource,
     random: Random,
     made: Vec<u16>,
     /// What is replayed.
@@ -32,32 +32,32 @@ pub(crate) struct Choices {
 }
 
 impl Choices {
-    pub(crate) fn drawn(strategy: Strategy, seed: u64) -> Self {
+    pub(crate) fn drawn(strategy: TurnOrder, seed: u64) -> Self {
         let random = Random::new(seed, CHOICES);
-        Self { source: Source::Drawn(strategy), random, made: Vec::new(), given: Vec::new() }
+        Self { source: ChoiceSource::Drawn(strategy), random, made: Vec::new(), given: Vec::new() }
     }
 
     pub(crate) fn replayed(given: Vec<u16>) -> Self {
-        Self::given(Source::Replayed, given)
+        Self::given(ChoiceSource::Replayed, given)
     }
 
     pub(crate) fn exhaustive(given: Vec<u16>) -> Self {
-        Self::given(Source::Exhaustive, given)
+        Self::given(ChoiceSource::Exhaustive, given)
     }
 
     pub(crate) fn explored(mut explorer: Explorer) -> Self {
         explorer.begin();
-        Self::given(Source::Explored(explorer), Vec::new())
+        Self::given(ChoiceSource::Explored(explorer), Vec::new())
     }
 
-    fn given(source: Source, given: Vec<u16>) -> Self {
+    fn given(source: ChoiceSource, given: Vec<u16>) -> Self {
         Self { source, random: Random::new(0, CHOICES), made: Vec::new(), given }
     }
 
     /// Chooses one of `actors`, which are ready in this order; `turn` is the number of the turn, and `touched` what the
     /// one before has touched. `None`: what follows has been explored.
     pub(crate) fn actor(&mut self, actors: &[u32], turn: u64, touched: Touched) -> Option<usize> {
-        if let Source::Explored(explorer) = &mut self.source {
+        if let ChoiceSource::Explored(explorer) = &mut self.source {
             let chosen = explorer.turn(actors, touched)?;
             if actors.len() > 1 {
                 self.record(chosen);
@@ -69,7 +69,7 @@ impl Choices {
 
     /// Chooses how many events a time slice may take.
     pub(crate) fn budget(&mut self) -> u32 {
-        if let Source::Exhaustive | Source::Explored(_) = self.source {
+        if let ChoiceSource::Exhaustive | ChoiceSource::Explored(_) = self.source {
             return 1;
         }
         let chosen = self.choose(BUDGETS.len(), |strategy, random| strategy.budget(BUDGETS.len(), random));
@@ -86,16 +86,16 @@ impl Choices {
         self.choose(256, |_, random| random.below(256)) as u32
     }
 
-    fn choose(&mut self, count: usize, draw: impl FnOnce(&mut Strategy, &mut Random) -> usize) -> usize {
+    fn choose(&mut self, count: usize, draw: impl FnOnce(&mut TurnOrder, &mut Random) -> usize) -> usize {
         if count < 2 {
             return 0;
         }
         let chosen = match &mut self.source {
-            Source::Drawn(strategy) => draw(strategy, &mut self.random).min(count - 1),
-            Source::Replayed | Source::Exhaustive => {
+            ChoiceSource::Drawn(strategy) => draw(strategy, &mut self.random).min(count - 1),
+            ChoiceSource::Replayed | ChoiceSource::Exhaustive => {
                 self.given.get(self.made.len()).map_or(0, |&given| usize::from(given) % count)
             }
-            Source::Explored(explorer) => explorer.other(count),
+            ChoiceSource::Explored(explorer) => explorer.other(count),
         };
         self.record(chosen);
         chosen
@@ -114,7 +114,7 @@ impl Choices {
     /// Returns the search, for the next run.
     pub(crate) fn into_explorer(self) -> Option<Explorer> {
         match self.source {
-            Source::Explored(explorer) => Some(explorer),
+            ChoiceSource::Explored(explorer) => Some(explorer),
             _ => None,
         }
     }

@@ -26,7 +26,7 @@ impl Touched {
 }
 
 /// A state in which there was a choice.
-enum Node {
+enum Branch {
     /// Who goes next.
     Turn {
         actors: SmallVec<[u32; 8]>,
@@ -41,7 +41,7 @@ enum Node {
 /// The search, from run to run.
 #[derive(Default)]
 pub(crate) struct Explorer {
-    path: Vec<Node>,
+    path: Vec<Branch>,
     /// How many of its nodes the run has passed.
     depth: usize,
     /// The node of the last turn, in this run.
@@ -66,10 +66,10 @@ impl Explorer {
         if node == self.path.len() {
             let chosen = actors.iter().position(|actor| !self.is_asleep(*actor))?;
             let asleep = std::mem::take(&mut self.asleep);
-            self.path.push(Node::Turn { actors: actors.into(), chosen, asleep });
+            self.path.push(Branch::Turn { actors: actors.into(), chosen, asleep });
         }
         self.depth += 1;
-        let Node::Turn { chosen, actors: before, asleep } = &self.path[node] else { return None };
+        let Branch::Turn { chosen, actors: before, asleep } = &self.path[node] else { return None };
         if before.as_slice() != actors {
             // The program is not deterministic.
             return None;
@@ -82,12 +82,12 @@ impl Explorer {
     /// Chooses one of `count`.
     pub(crate) fn other(&mut self, count: usize) -> usize {
         if self.depth == self.path.len() {
-            self.path.push(Node::Other { count, chosen: 0 });
+            self.path.push(Branch::Other { count, chosen: 0 });
         }
         self.depth += 1;
         match self.path[self.depth - 1] {
-            Node::Other { chosen, .. } => chosen,
-            Node::Turn { .. } => 0,
+            Branch::Other { chosen, .. } => chosen,
+            Branch::Turn { .. } => 0,
         }
     }
 
@@ -103,7 +103,7 @@ impl Explorer {
         self.asleep.retain(|(_, other)| other.commutes_with(&touched));
         if let Some(last) = self.last.take()
             && last + 1 == self.path.len()
-            && let Node::Turn { asleep, .. } = &mut self.path[last]
+            && let Branch::Turn { asleep, .. } = &mut self.path[last]
             && !asleep.iter().any(|(other, _)| *other == actor)
         {
             asleep.push((actor, touched));
@@ -116,18 +116,18 @@ impl Explorer {
         self.turn_ended(touched);
         while let Some(node) = self.path.last_mut() {
             match node {
-                Node::Turn { actors, chosen, asleep } => {
+                Branch::Turn { actors, chosen, asleep } => {
                     let left = |at: &usize| !asleep.iter().any(|(other, _)| *other == actors[*at]);
                     if let Some(next) = (*chosen + 1..actors.len()).find(left) {
                         *chosen = next;
                         return true;
                     }
                 }
-                Node::Other { count, chosen } if *chosen + 1 < *count => {
+                Branch::Other { count, chosen } if *chosen + 1 < *count => {
                     *chosen += 1;
                     return true;
                 }
-                Node::Other { .. } => {}
+                Branch::Other { .. } => {}
             }
             self.path.pop();
         }

@@ -5,10 +5,10 @@
 //! what comes next: a process, for a time slice, or a thread that has waited. If nothing is ready, the clock leaps to
 //! the next timer. If there is none either, the test is stuck.
 //!
-//! Who has the baton, and only that thread, is in the code of the test, of a process or of [`Run::drive`], so nothing
+//! Who has the baton, and only that thread, is in the code of the test, of a process or of [`SimRun::drive`], so nothing
 //! here waits for a lock.
 
-use super::baton::{Drivers, Member, Order, Seat, is_this};
+use super::baton::{Drivers, SimThread, Instruction, Seat, is_this};
 use super::choices::Choices;
 use super::explore::Touched;
 use super::faults::{Fault, Faults};
@@ -83,7 +83,7 @@ enum Ready {
 }
 
 /// What a driver does next.
-enum Next {
+enum NextTurn {
     Slice(Token, u32, Option<Panic>),
     Thread(Arc<Seat>),
     Leap(Moment, Duration),
@@ -103,7 +103,7 @@ pub(crate) struct State {
     /// Processes that are not run until then.
     slowed: Vec<(Moment, Token)>,
     waiting: Vec<Waiting>,
-    members: Vec<Member>,
+    members: Vec<SimThread>,
     /// Drivers that wait for the baton.
     idle: Vec<Arc<Seat>>,
     /// How many drivers have entered the run.
@@ -130,7 +130,7 @@ pub(crate) struct State {
 }
 
 /// One run.
-pub(crate) struct Run {
+pub(crate) struct SimRun {
     pub(crate) scheduler: &'static Scheduler,
     pub(crate) clock: Clock,
     began: Moment,
@@ -140,15 +140,15 @@ pub(crate) struct Run {
     slots: Mutex<Vec<u32>>,
     state: Mutex<State>,
     main: Arc<Seat>,
-    this: Weak<Run>,
+    this: Weak<SimRun>,
 }
 
 thread_local! {
-    static CURRENT: RefCell<Option<Arc<Run>>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<Arc<SimRun>>> = const { RefCell::new(None) };
 }
 
 /// Calls `body` with the run that the calling thread belongs to.
-pub(crate) fn with_current<R>(body: impl FnOnce(Option<&Arc<Run>>) -> R) -> R {
+pub(crate) fn with_current<R>(body: impl FnOnce(Option<&Arc<SimRun>>) -> R) -> R {
     let current = CURRENT.try_with(|current| current.borrow().clone()).ok().flatten();
     body(current.as_ref())
 }
@@ -162,7 +162,7 @@ const ENDING_TURNS: u64 = 100_000;
 /// How many slots a simulation takes at a time.
 const LEASE: u32 = 64;
 
-impl Run {
+impl SimRun {
     /// Prepares a run on a host without threads; `main` is the calling thread's seat.
     pub(crate) fn new(
         (scheduler, clock): (&'static Scheduler, Clock),
@@ -176,7 +176,7 @@ impl Run {
             ready: Vec::new(),
             slowed: Vec::new(),
             waiting: Vec::new(),
-            members: vec![Member::of_this_thread(main.clone())],
+            members: vec![SimThread::of_this_thread(main.clone())],
             idle: Vec::new(),
             drivers: 0,
             choices,
@@ -220,7 +220,7 @@ impl Run {
     }
 
     fn enter(self: &Arc<Self>) -> impl Drop + use<> {
-        struct Left(Option<Arc<dyn Simulator>>, Option<Arc<Run>>, ClockOverride);
+        struct Left(Option<Arc<dyn Simulator>>, Option<Arc<SimRun>>, ClockOverride);
         impl Drop for Left {
             fn drop(&mut self) {
                 go_by(self.2);
@@ -252,7 +252,7 @@ impl Run {
         let is_clean = self.scheduler.gate.inside() == 0 && self.state().waiting.is_empty();
         loop {
             let Some(seat) = self.state().idle.pop() else { break };
-            seat.give(Order::Leave);
+            seat.give(Instruction::Leave);
             self.main.wait();
         }
         is_clean
@@ -296,7 +296,7 @@ impl Run {
     pub(crate) fn drive(self: &Arc<Self>, seat: &Arc<Seat>) {
         let index = {
             let mut state = self.state();
-            state.members.push(Member::of_this_thread(seat.clone()));
+            state.members.push(SimThread::of_this_thread(seat.clone()));
             state.drivers += 1;
             state.drivers - 1
         };
@@ -307,14 +307,14 @@ impl Run {
             let mut scratch = StepScratch::new(context.thread);
             loop {
                 match self.next() {
-                    Next::Slice(token, budget, crash) => {
+                    NextTurn::Slice(token, budget, crash) => {
                         context.enter(|context| context.run_simulated_slice(&mut scratch, token, budget, crash));
                     }
-                    Next::Leap(limit, late) => _ = self.clock.leap(limit, late),
-                    Next::Thread(other) => {
+                    NextTurn::Leap(limit, late) => _ = self.clock.leap(limit, late),
+                    NextTurn::Thread(other) => {
                         self.state().idle.push(seat.clone());
-                        other.give(Order::Go);
-                        if let Order::Leave = seat.wait() {
+                        other.give(Instruction::Go);
+                        if let Instruction::Leave = seat.wait() {
                             break;
                         }
                     }
@@ -324,11 +324,11 @@ impl Run {
         let id = current_thread().id();
         self.state().members.retain(|member| member.id != id);
         self.drivers.give_back(seat.clone());
-        self.main.give(Order::Go);
+        self.main.give(Instruction::Go);
     }
 
     /// Decides what comes next.
-    fn next(&self) -> Next {
+    fn next(&self) -> NextTurn {
         let state = &mut *self.state();
         loop {
             self.sweep(state);
@@ -354,7 +354,7 @@ impl Run {
             let next = self.scheduler.timers.next().min(limit);
             if next < Moment::NEVER && !self.is_over(state, next) {
                 let late = state.faults.lateness(&mut state.choices);
-                return Next::Leap(limit, late);
+                return NextTurn::Leap(limit, late);
             }
             if !state.is_ending && next == Moment::NEVER && state.abort.is_none() {
                 let stuck = self.describe_stuck(state);
@@ -401,7 +401,7 @@ impl Run {
     }
 
     /// Chooses one of those that are ready. `None` if it is not run after all.
-    fn choose(&self, state: &mut State, now: Moment) -> Option<Next> {
+    fn choose(&self, state: &mut State, now: Moment) -> Option<NextTurn> {
         if self.is_over(state, now) {
             // What is ready stays so.
             return Some(state.resume_waiting(|_| true, now, self.began));
@@ -423,7 +423,7 @@ impl Run {
         match state.ready.remove(at) {
             Ready::Thread(id) => {
                 state.trace.add(at_time, actor, TurnKind::Resumed);
-                Some(Next::Thread(state.seat(id)))
+                Some(NextTurn::Thread(state.seat(id)))
             }
             Ready::Process(token) => {
                 let fault = state.faults.before_slice(&mut state.choices, token.slot());
@@ -444,7 +444,7 @@ impl Run {
                 };
                 let budget = state.choices.budget();
                 state.note_running(actor);
-                Some(Next::Slice(token, budget, crash))
+                Some(NextTurn::Slice(token, budget, crash))
             }
         }
     }
@@ -489,9 +489,9 @@ impl Run {
             (seat, state.idle.pop())
         };
         match next {
-            Some(next) => next.give(Order::Go),
+            Some(next) => next.give(Instruction::Go),
             None => match self.drivers.take() {
-                Ok(next) => next.give(Order::Drive(self.this())),
+                Ok(next) => next.give(Instruction::Drive(self.this())),
                 Err(error) => panic!("no thread could be started for the simulation: {error}"),
             },
         }
@@ -511,13 +511,13 @@ impl Run {
 
 impl State {
     /// Runs the first of those that are ready, whose number is `actor`: the order in which processes end is no choice.
-    fn go_first(&mut self, actor: u32) -> Next {
+    fn go_first(&mut self, actor: u32) -> NextTurn {
         self.turns += 1;
         match self.ready.remove(0) {
-            Ready::Thread(id) => Next::Thread(self.seat(id)),
+            Ready::Thread(id) => NextTurn::Thread(self.seat(id)),
             Ready::Process(token) => {
                 self.note_running(actor);
-                Next::Slice(token, crate::process::slice::BUDGET, None)
+                NextTurn::Slice(token, crate::process::slice::BUDGET, None)
             }
         }
     }
@@ -561,7 +561,7 @@ impl State {
     }
 
     /// Passes the baton to the first thread that waits in that way; the test's comes first.
-    fn resume_waiting(&mut self, which: impl Fn(Until) -> bool, now: Moment, began: Moment) -> Next {
+    fn resume_waiting(&mut self, which: impl Fn(Until) -> bool, now: Moment, began: Moment) -> NextTurn {
         let mut those = self.waiting.iter().filter(|waiting| which(waiting.until));
         let main = self.members.first().map(|member| member.id);
         let first = those.clone().find(|waiting| Some(waiting.id) == main).or_else(|| those.next());
@@ -572,12 +572,12 @@ impl State {
         }
         let actor = self.members.iter().find(|member| member.id == id).map_or(TEST, |member| member.actor);
         self.trace.add(now.since(began), actor, TurnKind::Resumed);
-        Next::Thread(self.seat(id))
+        NextTurn::Thread(self.seat(id))
     }
 }
 
 
-impl Simulator for Run {
+impl Simulator for SimRun {
     fn park(&self, timeout: Option<Duration>) {
         let deadline = timeout.map_or(Moment::NEVER, |timeout| self.clock.moment().after(timeout));
         self.wait(Until::Unparked(deadline));

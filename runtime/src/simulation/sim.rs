@@ -1,6 +1,6 @@
 //! What a simulated test holds.
 
-use super::run::{Run, with_current};
+use super::run::{SimRun, with_current};
 use crate::api::probe::Probe;
 use crate::api::runtime::Host;
 use crate::sync::Arc;
@@ -16,12 +16,12 @@ use std::time::Duration;
 /// Nothing runs while the body runs. When it waits (`.wait()`, `.await`, `until_idle`, `advance`, a probe), processes
 /// take their turns, in an order that is chosen by the seed, and if none can go on, time leaps to the next timer.
 pub struct Sim {
-    run: Arc<Run>,
+    run: Arc<SimRun>,
     host: Host,
 }
 
 impl Sim {
-    pub(crate) fn new(run: Arc<Run>, host: Host) -> Self {
+    pub(crate) fn new(run: Arc<SimRun>, host: Host) -> Self {
         Self { run, host }
     }
 

@@ -21,7 +21,7 @@ pub enum Schedules {
 }
 
 /// The strategy of one run.
-pub(crate) enum Strategy {
+pub(crate) enum TurnOrder {
     /// Each is equally likely.
     Uniform,
     /// The last one goes on while it can, but for one turn in [`RARE`].
@@ -46,7 +46,7 @@ pub(crate) struct Priorities {
     lowest: u64,
 }
 
-impl Strategy {
+impl TurnOrder {
     /// Returns the strategy of that seed.
     pub(crate) fn of(schedules: Schedules, seed: u64) -> Self {
         let mut random = Random::new(seed, STRATEGY);
