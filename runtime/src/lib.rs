@@ -203,12 +203,12 @@ pub mod testing {
 /// Tests under chance and time: see [`postroom::test`](macro@test) and [`Simulation`](test::Simulation).
 #[cfg(feature = "test")]
 pub mod test {
-    #[doc(inline)]
-    pub use crate::{__buggify as buggify, __sometimes as sometimes};
     pub use crate::simulation::campaign::{Simulation, TestResult};
     pub use crate::simulation::report::{Coverage, FailedRun, SimulationError};
     pub use crate::simulation::sim::Sim;
     pub use crate::simulation::strategy::Schedules;
+    #[doc(inline)]
+    pub use crate::{__buggify as buggify, __sometimes as sometimes};
 }
 
 /// Further errors; those of sends, calls, spawns and processes are in the crate's root.

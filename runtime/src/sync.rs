@@ -131,12 +131,24 @@ pub(crate) fn wait_for<'a, T>(
 #[cfg(feature = "test")]
 pub(crate) mod simulated {
     use super::{Arc, ThreadHandle};
-    use std::cell::RefCell;
+    use std::any::TypeId;
+    use std::cell::{Cell, RefCell};
     use std::time::{Duration, Instant};
 
     /// Why no thread is started.
     pub(super) const NO_THREADS: &str = "a simulation has no threads of the system: run this part outside of it, or put \
         it behind a process that the test replaces";
+
+    /// What a test may ask to go wrong, besides crashes.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Mishap {
+        /// The mailbox of a process seems to be full.
+        Full,
+        /// A process does not start.
+        Start,
+        /// A command fails, or is handled late.
+        Command,
+    }
 
     /// Decides when the threads of a simulation go on, and what time it is there.
     pub(crate) trait Simulator: Send + Sync {
@@ -154,6 +166,9 @@ pub(crate) mod simulated {
 
         /// Returns whether the calling thread is the test's, rather than one that runs processes.
         fn is_test(&self) -> bool;
+
+        /// Returns whether that goes wrong now with that type of process or command, and how late it is.
+        fn mishap(&self, mishap: Mishap, of: TypeId) -> Option<Duration>;
 
         /// Notes that the turn has changed something that others may look at: names, groups.
         fn touch_everything(&self);
@@ -173,6 +188,7 @@ pub(crate) mod simulated {
 
     thread_local! {
         static HERE: RefCell<Option<Arc<dyn Simulator>>> = const { RefCell::new(None) };
+        static FULL: Cell<bool> = const { Cell::new(false) };
     }
 
     /// Returns the simulator that the calling thread belongs to.
@@ -183,6 +199,24 @@ pub(crate) mod simulated {
     /// Returns whether the calling thread belongs to a simulation.
     pub(crate) fn is_here() -> bool {
         HERE.try_with(|here| here.borrow().is_some()).unwrap_or(false)
+    }
+
+    /// Returns whether that goes wrong now, if there is a simulator.
+    pub(crate) fn mishap(mishap: Mishap, of: TypeId) -> Option<Duration> {
+        here()?.mishap(mishap, of)
+    }
+
+    /// Runs `send` to a mailbox that seems to be full.
+    pub(crate) fn while_full<R>(send: impl FnOnce() -> R) -> R {
+        FULL.set(true);
+        let sent = send();
+        FULL.set(false);
+        sent
+    }
+
+    /// Returns whether the mailbox that the calling thread sends to seems to be full.
+    pub(crate) fn is_full() -> bool {
+        FULL.get()
     }
 
     /// Tells the simulator, if there is one, that the turn changes what any other may look at.

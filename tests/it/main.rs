@@ -14,6 +14,7 @@ mod pool;
 mod process;
 mod registry;
 mod routing;
+mod simulation;
 mod supervision;
 mod time;
 mod whole;

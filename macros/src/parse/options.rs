@@ -319,9 +319,7 @@ fn test_setting(krate: &Path, setting: &Setting, diagnostics: &mut Diagnostics) 
             }
         },
         "max_time" => match (text_of(setting).map(|text| duration(&text.value())), value) {
-            (Some(Some(nanoseconds)), _) => {
-                Some(quote!(.max_time(::core::time::Duration::from_nanos(#nanoseconds))))
-            }
+            (Some(Some(nanoseconds)), _) => Some(quote!(.max_time(::core::time::Duration::from_nanos(#nanoseconds)))),
             (None, Some(value)) if !matches!(value, Expr::Lit(_)) => Some(quote!(.max_time(#value))),
             _ => {
                 let what = "`max_time` is a time, such as `\"90s\"`, `\"5m\"`, `\"1h\"` or a `Duration`";

@@ -311,6 +311,28 @@ impl Lanes {
         unsafe { bare(self.tail.load(Ordering::Acquire)).as_ref() }.map_or(0, MailNode::sequence)
     }
 
+    /// Returns the types of the queued messages for that generation, in order.
+    ///
+    /// # Safety
+    /// No other thread uses the lanes meanwhile.
+    #[cfg(feature = "test")]
+    pub(crate) unsafe fn queued_types(&self, generation: u64) -> Vec<&'static str> {
+        let head = self.head.load(Ordering::Acquire);
+        // SAFETY: what is in `head` is not recycled while the caller's promise holds; so are those that follow.
+        let mut next = match marks(head) == FRESH {
+            true => bare(head),
+            false => unsafe { head.as_ref() }.map_or(ptr::null_mut(), |head| head.next.load(Ordering::Acquire)),
+        };
+        let mut types = Vec::new();
+        // SAFETY: as above.
+        while let Some(node) = unsafe { next.as_ref() } {
+            // SAFETY: as above: a queued node has its content, and nothing else accesses it.
+            types.extend(unsafe { node.type_for(generation) });
+            next = node.next.load(Ordering::Acquire);
+        }
+        types
+    }
+
     /// Returns whether the process is idle, and whether it waits for control only. From any thread, stale at once.
     pub(crate) fn glance(&self) -> (bool, bool) {
         let idle = marks(self.tail.load(Ordering::Relaxed)) & IDLE != 0;

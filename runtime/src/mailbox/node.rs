@@ -114,6 +114,21 @@ impl MailNode {
         }
     }
 
+    /// Returns the type of its message, if it has one for that generation.
+    ///
+    /// # Safety
+    /// The node is queued, and no other thread uses it meanwhile.
+    #[cfg(feature = "test")]
+    pub(crate) unsafe fn type_for(&self, generation: u64) -> Option<&'static str> {
+        let mark = self.mark.load(Ordering::Relaxed);
+        let is_for = mark & ((1 << KIND_SHIFT) - 1) == generation & ((1 << KIND_SHIFT) - 1);
+        // SAFETY: the caller's promise.
+        self.content
+            .with_mut(|content| unsafe { (*content).payload.as_ref() })
+            .filter(|_| is_for)
+            .map(Payload::type_name)
+    }
+
     /// Returns the node's number in its queue; zero if its sender has not numbered it yet.
     #[inline]
     pub(crate) fn sequence(&self) -> u64 {

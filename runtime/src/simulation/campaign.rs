@@ -4,7 +4,7 @@ use super::baton::Drivers;
 use super::choices::Choices;
 use super::explore::Explorer;
 use super::report::{Coverage, FailedRun, SimulationError};
-use super::run::{Abort, Aborted, Bounds, Remembered, SimRun, Settings};
+use super::run::{Abort, Aborted, Bounds, Remembered, Settings, SimRun};
 use super::shrink::shrink;
 use super::sim::Sim;
 use super::strategy::{Schedules, TurnOrder};

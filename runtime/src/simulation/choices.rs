@@ -9,6 +9,7 @@
 use super::explore::{Explorer, Touched};
 use super::strategy::TurnOrder;
 use crate::env::chance::Random;
+use std::time::Duration;
 
 /// The source of a run's choices.
 pub(crate) enum ChoiceSource {
@@ -81,8 +82,11 @@ impl Choices {
         self.choose(2, |_, random| usize::from(random.unit() < probability)) == 1
     }
 
-    /// Chooses a part of something, in 256ths.
-    pub(crate) fn part(&mut self) -> u32 {
+    /// Chooses a part of a time, in 256ths.
+    pub(crate) fn part_of(&mut self, time: Duration) -> u32 {
+        if time.is_zero() {
+            return 0;
+        }
         self.choose(256, |_, random| random.below(256)) as u32
     }
 

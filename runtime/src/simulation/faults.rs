@@ -5,6 +5,7 @@
 
 use super::choices::Choices;
 use crate::slots::Slot;
+use crate::sync::simulated::Mishap;
 use std::any::TypeId;
 use std::time::Duration;
 
@@ -17,11 +18,21 @@ pub(crate) enum Fault {
     Slow(Duration),
 }
 
+/// What a test asks to go wrong.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wish {
+    Crash,
+    /// Not to be run for up to that long.
+    Slow(Duration),
+    /// What is not about turns; for a command, to be handled late by up to that much, or to fail.
+    Other(Mishap, Duration),
+}
+
 struct Rule {
-    process: TypeId,
+    /// The type of process, or of command.
+    of: TypeId,
+    wish: Wish,
     probability: f64,
-    /// How long the process is not run; `None`: it panics.
-    slow: Option<Duration>,
     is_active: bool,
 }
 
@@ -39,10 +50,23 @@ impl Faults {
         Self { are_wanted, rules: Vec::new(), late: Duration::ZERO }
     }
 
-    /// Adds that processes of that type panic, or are not run for up to `slow`.
-    pub(crate) fn add(&mut self, choices: &mut Choices, process: TypeId, probability: f64, slow: Option<Duration>) {
+    /// Adds what a test asks to go wrong with that type.
+    pub(crate) fn add(&mut self, choices: &mut Choices, of: TypeId, wish: Wish, probability: f64) {
         let is_active = self.are_wanted && choices.fault(ACTIVE);
-        self.rules.push(Rule { process, probability, slow, is_active });
+        self.rules.push(Rule { of, wish, probability, is_active });
+    }
+
+    /// Returns whether that goes wrong now, and how late it is.
+    pub(crate) fn mishap(&self, choices: &mut Choices, mishap: Mishap, of: TypeId) -> Option<Duration> {
+        for rule in self.rules.iter().filter(|rule| rule.is_active && rule.of == of) {
+            if let Wish::Other(other, most) = rule.wish
+                && other == mishap
+                && choices.fault(rule.probability)
+            {
+                return Some(most.mul_f64(f64::from(choices.part_of(most)) / 256.0));
+            }
+        }
+        None
     }
 
     pub(crate) fn set_late(&mut self, choices: &mut Choices, late: Duration) {
@@ -55,12 +79,16 @@ impl Faults {
             return None;
         }
         let kind = slot.metadata.kind()?.type_id;
-        for rule in self.rules.iter().filter(|rule| rule.is_active && rule.process == kind) {
-            if choices.fault(rule.probability) {
-                return Some(match rule.slow {
-                    None => Fault::Crash,
-                    Some(most) => Fault::Slow(most.mul_f64(f64::from(choices.part() + 1) / 256.0)),
-                });
+        for rule in self.rules.iter().filter(|rule| rule.is_active && rule.of == kind) {
+            let fault = match rule.wish {
+                Wish::Crash => choices.fault(rule.probability).then_some(Fault::Crash),
+                Wish::Slow(most) => choices
+                    .fault(rule.probability)
+                    .then(|| Fault::Slow(most.mul_f64(f64::from(choices.part_of(most) + 1) / 256.0))),
+                Wish::Other(..) => None,
+            };
+            if fault.is_some() {
+                return fault;
             }
         }
         None
@@ -68,6 +96,10 @@ impl Faults {
 
     /// Returns how late the next timers are.
     pub(crate) fn lateness(&self, choices: &mut Choices) -> Duration {
-        if self.late.is_zero() { Duration::ZERO } else { self.late.mul_f64(f64::from(choices.part()) / 256.0) }
+        if self.late.is_zero() {
+            Duration::ZERO
+        } else {
+            self.late.mul_f64(f64::from(choices.part_of(self.late)) / 256.0)
+        }
     }
 }

@@ -123,7 +123,11 @@ impl fmt::Display for FailedRun {
             writeln!(f, "  at {place}")?;
         }
         let (made, needed, tries) = self.choices;
-        writeln!(f, "  smallest schedule found: {needed} choices of {made} ({tries} tries), {} turns", self.smallest.len())?;
+        writeln!(
+            f,
+            "  smallest schedule found: {needed} choices of {made} ({tries} tries), {} turns",
+            self.smallest.len()
+        )?;
         write!(f, "{}", self.smallest)?;
         write!(f, "  again:  {}", self.replay)
     }
@@ -138,7 +142,10 @@ impl fmt::Display for Abort {
             }
             Self::Explored => write!(f, "explored"),
             Self::Endless { turns, time, busiest } => {
-                write!(f, "endless: {turns} turns and {time:?} were not enough (`max_turns`, `max_time`); most turns took")?;
+                write!(
+                    f,
+                    "endless: {turns} turns and {time:?} were not enough (`max_turns`, `max_time`); most turns took"
+                )?;
                 busiest.iter().try_for_each(|(process, turns)| write!(f, "\n  {process}: {turns}"))
             }
         }

@@ -8,10 +8,10 @@
 //! Who has the baton, and only that thread, is in the code of the test, of a process or of [`SimRun::drive`], so nothing
 //! here waits for a lock.
 
-use super::baton::{Drivers, SimThread, Instruction, Seat, is_this};
+use super::baton::{Drivers, Instruction, Seat, SimThread, is_this};
 use super::choices::Choices;
 use super::explore::Touched;
-use super::faults::{Fault, Faults};
+use super::faults::{Fault, Faults, Wish};
 use super::trace::{TEST, Trace, TurnKind};
 use crate::engine::host::Scheduler;
 use crate::engine::sched::launch::simulated_thread;
@@ -19,8 +19,9 @@ use crate::engine::sched::step::StepScratch;
 use crate::env::chance::Random;
 use crate::env::clock::{ClockOverride, Moment, go_by};
 use crate::exit::Panic;
+use crate::pid::Pid;
 use crate::slots::{TABLE, Token};
-use crate::sync::simulated::{self, Simulator};
+use crate::sync::simulated::{self, Mishap, Simulator};
 use crate::sync::{Arc, Mutex, MutexGuard, Steal, ThreadHandle, Weak, current_thread, lock};
 use crate::time::virtual_clock::Clock;
 use crate::util::panics::silence;
@@ -281,15 +282,22 @@ impl SimRun {
     }
 
     /// Adds a fault that a test asks for.
-    pub(crate) fn add_fault(&self, process: TypeId, probability: f64, slow: Option<Duration>) {
+    pub(crate) fn add_fault(&self, of: TypeId, wish: Wish, probability: f64) {
         let state = &mut *self.state();
-        state.faults.add(&mut state.choices, process, probability, slow);
+        state.faults.add(&mut state.choices, of, wish, probability);
     }
 
     /// Makes timers late by up to that much.
     pub(crate) fn set_late(&self, late: Duration) {
         let state = &mut *self.state();
         state.faults.set_late(&mut state.choices, late);
+    }
+
+    /// Returns the types of the messages in the mailbox of a process, in order.
+    pub(crate) fn mailbox(&self, pid: Pid) -> Vec<&'static str> {
+        let slot = pid.resolve().and_then(|pid| TABLE.living(pid));
+        // SAFETY: no other thread of the simulation runs, and none outside of it knows the process.
+        slot.map_or(Vec::new(), |slot| unsafe { slot.lanes.queued_types(slot.last()) })
     }
 
     /// Drives the run on the calling thread, which has been passed the baton, until it is told to leave.
@@ -407,8 +415,7 @@ impl SimRun {
             return Some(state.resume_waiting(|_| true, now, self.began));
         }
         state.trace.name_spawned(|index| TABLE.slot(index));
-        let actors: smallvec::SmallVec<[u32; 16]> =
-            (0..state.ready.len()).map(|at| state.actor_of(at)).collect();
+        let actors: smallvec::SmallVec<[u32; 16]> = (0..state.ready.len()).map(|at| state.actor_of(at)).collect();
         let touched = std::mem::take(&mut state.touched);
         if state.is_ending {
             return Some(state.go_first(actors[0]));
@@ -463,7 +470,8 @@ impl SimRun {
             let pid = slot.living().map(|generation| self.scheduler.slot_owner().pid(slot.index(), generation));
             let (messages, waits) = (slot.lanes.depth(), pid.and_then(crate::deadlock::edges::waits_for));
             if let Some((on, method)) = waits {
-                let whom = TABLE.living(on).and_then(|slot| Some(slot.metadata.names()?.0)).unwrap_or("another process");
+                let whom =
+                    TABLE.living(on).and_then(|slot| Some(slot.metadata.names()?.0)).unwrap_or("another process");
                 lines.push(match method {
                     Some(method) => format!("{names} waits for {whom}, which it has called in {method}"),
                     None => format!("{names} waits for room in the mailbox of {whom}"),
@@ -538,7 +546,9 @@ impl State {
     fn actor_of(&self, at: usize) -> u32 {
         match &self.ready[at] {
             Ready::Process(token) => self.trace.actor(token.slot()),
-            Ready::Thread(id) => self.members.iter().find(|member| member.id == *id).map_or(TEST, |member| member.actor),
+            Ready::Thread(id) => {
+                self.members.iter().find(|member| member.id == *id).map_or(TEST, |member| member.actor)
+            }
         }
     }
 
@@ -575,7 +585,6 @@ impl State {
         NextTurn::Thread(self.seat(id))
     }
 }
-
 
 impl Simulator for SimRun {
     fn park(&self, timeout: Option<Duration>) {
@@ -619,6 +628,11 @@ impl Simulator for SimRun {
 
     fn is_test(&self) -> bool {
         self.state().members.first().is_some_and(|main| main.id == current_thread().id())
+    }
+
+    fn mishap(&self, mishap: Mishap, of: TypeId) -> Option<Duration> {
+        let state = &mut *self.state();
+        if state.is_ending { None } else { state.faults.mishap(&mut state.choices, mishap, of) }
     }
 
     fn touch_everything(&self) {

@@ -65,7 +65,8 @@ mod tests {
     #[test]
     fn what_the_failure_does_not_need_is_gone() {
         let choices: Vec<u16> = (0..1_000).map(|at| at % 7).collect();
-        let shrunk = shrink(choices, |list| list.get(123) == Some(&4) && list.get(700).is_none_or(|&choice| choice < 3));
+        let shrunk =
+            shrink(choices, |list| list.get(123) == Some(&4) && list.get(700).is_none_or(|&choice| choice < 3));
         let left: Vec<_> = shrunk.choices.iter().enumerate().filter(|(_, choice)| **choice > 0).collect();
         assert_eq!(left, [(123, &4)]);
         assert!(shrunk.choices.len() == 124 && shrunk.tries < 100, "{} tries", shrunk.tries);

@@ -1,9 +1,12 @@
 //! What a simulated test holds.
 
+use super::faults::Wish;
 use super::run::{SimRun, with_current};
+use crate::Pid;
 use crate::api::probe::Probe;
 use crate::api::runtime::Host;
 use crate::sync::Arc;
+use crate::sync::simulated::Mishap;
 use crate::time::virtual_clock::ClockError;
 use std::any::TypeId;
 use std::fmt;
@@ -66,16 +69,45 @@ impl Sim {
         self.run.state().random.next()
     }
 
+    /// Returns the types of the messages in a process's mailbox, in order.
+    pub fn mailbox(&self, pid: impl Into<Pid>) -> Vec<&'static str> {
+        self.run.mailbox(pid.into())
+    }
+
     /// Makes processes of type `P` panic now and then, between two messages: in a quarter of the runs, before a turn
     /// with that probability. Links, supervisors and callers see what they would see of any other panic.
     pub fn crash<P: 'static>(&self, probability: f64) {
-        self.run.add_fault(TypeId::of::<P>(), probability, None);
+        self.run.add_fault(TypeId::of::<P>(), Wish::Crash, probability);
     }
 
     /// Makes processes of type `P` slow now and then: in a quarter of the runs, with that probability, one that is
     /// ready is not run for up to `most`.
     pub fn slow<P: 'static>(&self, probability: f64, most: Duration) {
-        self.run.add_fault(TypeId::of::<P>(), probability, Some(most));
+        self.run.add_fault(TypeId::of::<P>(), Wish::Slow(most), probability);
+    }
+
+    /// Makes the start of a process of type `P` fail now and then, as if its entry had panicked: in a quarter of the
+    /// runs, with that probability.
+    pub fn fail_start<P: 'static>(&self, probability: f64) {
+        self.run.add_fault(TypeId::of::<P>(), Wish::Other(Mishap::Start, Duration::ZERO), probability);
+    }
+
+    /// Makes mailboxes of processes of type `P` seem full now and then to those that are refused then, `try_send` and
+    /// senders outside: in a quarter of the runs, with that probability for each message.
+    pub fn fill<P: 'static>(&self, probability: f64) {
+        self.run.add_fault(TypeId::of::<P>(), Wish::Other(Mishap::Full, Duration::ZERO), probability);
+    }
+
+    /// Makes commands of type `C` fail now and then, as if their handler had dropped them: in a quarter of the runs,
+    /// with that probability.
+    pub fn fail_command<C: 'static>(&self, probability: f64) {
+        self.run.add_fault(TypeId::of::<C>(), Wish::Other(Mishap::Command, Duration::ZERO), probability);
+    }
+
+    /// Makes commands of type `C` late now and then: in a quarter of the runs, with that probability, one is handled up
+    /// to `most` later.
+    pub fn delay_command<C: 'static>(&self, probability: f64, most: Duration) {
+        self.run.add_fault(TypeId::of::<C>(), Wish::Other(Mishap::Command, most), probability);
     }
 
     /// Makes timers up to `most` late, in a quarter of the runs. They are never early.

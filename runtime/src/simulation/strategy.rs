@@ -25,7 +25,9 @@ pub(crate) enum TurnOrder {
     /// Each is equally likely.
     Uniform,
     /// The last one goes on while it can, but for one turn in [`RARE`].
-    Rare { last: u32 },
+    Rare {
+        last: u32,
+    },
     Pct(Priorities),
 }
 

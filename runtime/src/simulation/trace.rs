@@ -179,7 +179,8 @@ impl Listed {
 
     /// Returns the first turn in which two runs differ.
     pub(crate) fn difference(&self, other: &Self) -> Option<(usize, String, String)> {
-        let line = |listed: &Self, at: usize| listed.turns.get(at).map_or("nothing".to_string(), |turn| listed.line(turn));
+        let line =
+            |listed: &Self, at: usize| listed.turns.get(at).map_or("nothing".to_string(), |turn| listed.line(turn));
         let longest = self.turns.len().max(other.turns.len());
         (0..longest).find_map(|at| {
             let (one, two) = (line(self, at), line(other, at));

@@ -20,6 +20,8 @@ use crate::time::timers::TimerAction;
 use crate::util::defer::defer;
 use std::cell::{Cell, RefCell};
 use std::ptr;
+#[cfg(feature = "test")]
+use std::time::Duration;
 
 /// A thread's own state.
 pub(crate) struct ThreadContext {
@@ -161,7 +163,18 @@ impl Scheduler {
     }
 
     /// Passes a command to its handler. Errors are answers too.
-    pub(crate) fn dispatch(&self, command: Payload, caller: Caller) {
+    pub(crate) fn dispatch(&'static self, command: Payload, caller: Caller) {
+        #[cfg(feature = "test")]
+        match crate::sync::simulated::mishap(crate::sync::simulated::Mishap::Command, command.type_id()) {
+            None => {}
+            // Both are dropped, which answers.
+            Some(Duration::ZERO) => return,
+            Some(late) => {
+                let action = Box::new(move || _ = self.with_user(|user| user.dispatcher.dispatch(command, caller)));
+                self.set_timer(Moment::now().after(late), TimerAction::Run(action));
+                return;
+            }
+        }
         // Without the user code both are dropped, which answers.
         self.with_user(|user| user.dispatcher.dispatch(command, caller));
     }

@@ -8,6 +8,8 @@ use crate::engine::host::hooks::Started;
 use crate::env::clock::{ClockOverride, go_by};
 use crate::errors::{InitError, SpawnError};
 use crate::exit::ExitReason;
+#[cfg(feature = "test")]
+use crate::exit::Panic;
 use crate::links::registrations::REGISTRATIONS;
 use crate::mailbox::bound::Bound;
 use crate::mailbox::node_pool;
@@ -193,6 +195,19 @@ where
     }
 }
 
+/// Fails if a simulated test wants the start of such a process to.
+#[cfg(feature = "test")]
+fn simulated_start(kind: &ProcessKind) -> Result<(), Box<SpawnError>> {
+    use crate::sync::simulated::{Mishap, mishap};
+    match mishap(Mishap::Start, kind.type_id) {
+        None => Ok(()),
+        Some(_) => {
+            let panic = Panic { message: "a failed start that the test has asked for".into(), place: String::new() };
+            Err(Box::new(SpawnError::Init(InitError::Panicked(panic))))
+        }
+    }
+}
+
 impl Scheduler {
     /// Spawns `process`, started by `start`.
     #[inline]
@@ -251,6 +266,8 @@ impl Scheduler {
         let env = Environment { host: self, pid, parent, values, depth: depth + 1 };
         let inside = Inside::enter(&env);
         let begun = self.admit(&token, pid, name).map_err(Box::new).and_then(|()| {
+            #[cfg(feature = "test")]
+            simulated_start(pending.kind)?;
             let outcome = contain(Site::Start, || spawned.start(&env));
             let outcome = outcome.unwrap_or_else(|panic| Err(Box::new(SpawnError::Init(InitError::Panicked(panic)))));
             outcome.inspect_err(|_| {

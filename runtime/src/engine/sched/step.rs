@@ -134,7 +134,13 @@ impl ThreadContext {
     /// Runs a time slice of that budget, for a simulation; or, with `crash`, ends the process as if its step had panicked
     /// before it took anything.
     #[cfg(feature = "test")]
-    pub(crate) fn run_simulated_slice(&self, scratch: &mut StepScratch, token: Token, budget: u32, crash: Option<Panic>) {
+    pub(crate) fn run_simulated_slice(
+        &self,
+        scratch: &mut StepScratch,
+        token: Token,
+        budget: u32,
+        crash: Option<Panic>,
+    ) {
         let token = token.taken_up();
         let slot = token.slot();
         self.thread.running.begin(&token);

@@ -9,6 +9,8 @@ use crate::mailbox::node::{Envelope, MailNode, NodeBox, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::pid::Pid;
+#[cfg(feature = "test")]
+use crate::sync::simulated;
 use std::ptr::{self, NonNull};
 
 impl Slot {
@@ -112,6 +114,12 @@ impl Slot {
     /// The envelope, if the process has ended since it was looked up.
     #[inline(always)]
     fn queue(&'static self, node: NodeBox) -> Result<(), Box<SendRefusal>> {
+        #[cfg(feature = "test")]
+        if let Some(kind) = self.metadata.kind().filter(|_| simulated::is_here())
+            && simulated::mishap(simulated::Mishap::Full, kind.type_id).is_some()
+        {
+            return simulated::while_full(|| self.queue_if_admitted(node));
+        }
         if self.flags.any(CONGESTED | HARD_BOUND) && self.must_ask() {
             return self.queue_if_admitted(node);
         }
@@ -139,7 +147,7 @@ impl Slot {
     #[inline(always)]
     fn queue_anyway(&'static self, node: NodeBox) -> Result<(), Box<SendRefusal>> {
         #[cfg(feature = "test")]
-        if let Some(simulator) = crate::sync::simulated::here() {
+        if let Some(simulator) = simulated::here() {
             simulator.sent(self.index());
         }
         let mine = node.as_ptr();

@@ -1,0 +1,52 @@
+//! Simulated tests: seeded schedules, virtual time, faults.
+
+mod all;
+mod faults;
+mod report;
+mod time;
+
+use postroom::prelude::*;
+
+/// A number that two can change at once.
+#[process]
+struct Cell {
+    value: u32,
+}
+
+#[process]
+impl Cell {
+    #[entry]
+    fn serve(&mut self) {}
+    #[message]
+    fn get(&mut self) -> u32 {
+        self.value
+    }
+    #[message]
+    fn set(&mut self, value: u32) {
+        self.value = value;
+    }
+}
+
+/// Adds one to a cell in two calls: the classic lost update.
+#[process]
+struct Adder {
+    cell: Address<Cell>,
+}
+
+#[process]
+impl Adder {
+    /// By awaited calls.
+    #[entry]
+    async fn add(&mut self) {
+        let value = self.cell.get().await.expect("it lives");
+        self.cell.set(value + 1).await.expect("it lives");
+    }
+    #[entry]
+    fn serve(&mut self) {}
+    /// By calls that wait on the stack of the step.
+    #[message]
+    fn add_waiting(&mut self) -> Result<(), CallError> {
+        let value = self.cell.get().wait()?;
+        self.cell.set(value + 1).wait()
+    }
+}

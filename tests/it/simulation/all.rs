@@ -1,0 +1,86 @@
+//! All schedules of small tests.
+
+use super::{Adder, Cell};
+use postroom::prelude::*;
+use postroom::test::{Coverage, Schedules, Simulation, SimulationError};
+
+/// Sends one message.
+#[process]
+struct Setter {
+    cell: Address<Cell>,
+    value: u32,
+}
+
+#[process]
+impl Setter {
+    #[entry]
+    async fn set(&mut self, ctx: &mut Context<Self>) {
+        self.cell.set(self.value).send().expect("it lives");
+        ctx.serve(self).await;
+    }
+}
+
+fn explore(setters: u32, cells: usize) -> Coverage {
+    let test = Simulation::new("explore").schedules(Schedules::Exhaustive).check(move |sim| {
+        let cells: Vec<_> = (0..cells).map(|_| sim.spawn(Cell { value: 0 }).serve().expect("it starts")).collect();
+        for cell in cells {
+            for value in 0..setters {
+                sim.spawn(Setter { cell, value }).set().expect("it starts");
+            }
+        }
+        sim.until_idle().expect("outside");
+    });
+    test.expect("nothing fails")
+}
+
+/// Counted by hand: the orders of `n` messages to one cell, and how many of them have come when each is handled, are
+/// n! times the n-th Catalan number. (1, 4, 30, 336.) Cells are independent of each other, so their numbers multiply by
+/// one: one order of turns of different cells stands for all, and a schedule is a tuple of those of each cell.
+#[test]
+fn schedules_are_as_many_as_orders_of_turns_that_do_not_commute() {
+    for (setters, cells, schedules) in
+        [(1, 1, 1), (2, 1, 4), (3, 1, 30), (4, 1, 336), (1, 3, 1), (2, 2, 16), (2, 3, 64)]
+    {
+        let covered = explore(setters, cells);
+        assert!(covered.is_exhaustive);
+        assert_eq!(covered.schedules, schedules, "{setters} setters for each of {cells} cells: {covered:?}");
+    }
+}
+
+/// The outcomes that are possible are all met: 1 and 2 for two adders.
+#[test]
+fn each_outcome_is_met() {
+    use std::collections::BTreeSet;
+    use std::sync::{Arc, Mutex};
+    let outcomes = Arc::new(Mutex::new(BTreeSet::new()));
+    let met = outcomes.clone();
+    let test = Simulation::new("outcomes").schedules(Schedules::Exhaustive).check(move |sim| {
+        let cell = sim.spawn(Cell { value: 0 }).serve().expect("it starts");
+        let adders: Vec<_> = (0..2).map(|_| sim.spawn(Adder { cell }).add().expect("it starts")).collect();
+        for adder in adders {
+            adder.wait().expect("it ends");
+        }
+        met.lock().expect("one thread").insert(cell.get().wait().expect("it lives"));
+    });
+    assert!(test.expect("nothing is asserted").is_exhaustive);
+    assert_eq!(*outcomes.lock().expect("one thread"), BTreeSet::from([1, 2]));
+}
+
+#[test]
+fn a_failing_schedule_is_reported_with_how_to_see_it_again() {
+    let test = Simulation::new("bank::all").schedules(Schedules::Exhaustive).check(|sim| {
+        let cell = sim.spawn(Cell { value: 0 }).serve().expect("it starts");
+        let adders: Vec<_> = (0..2).map(|_| sim.spawn(Adder { cell }).add().expect("it starts")).collect();
+        for adder in adders {
+            adder.wait().expect("it ends");
+        }
+        assert_eq!(cell.get().wait(), Ok(2));
+    });
+    match test.expect_err("an update is lost") {
+        SimulationError::Failed(failed) => {
+            let text = failed.to_string();
+            assert!(text.ends_with("POSTROOM_STRATEGY=exhaustive POSTROOM_SEED=0 cargo test all"), "{text}");
+        }
+        other => panic!("{other}"),
+    }
+}
