@@ -52,7 +52,7 @@ pub struct Pid {
     /// Node and host; never zero, so that `Option<Pid>` is sixteen bytes too.
     place: NonZeroU64,
     /// Slot and generation.
-    life: u64,
+    slot_and_generation: u64,
 }
 
 const _: () = assert!(size_of::<Pid>() == 16 && size_of::<Option<Pid>>() == 16);
@@ -63,7 +63,7 @@ impl Pid {
     pub(crate) fn new(node: NodeId, host: u16, slot: u32, generation: u64) -> Self {
         debug_assert!(slot < 1 << SLOT_BITS && generation <= GENERATION_MASK);
         let place = NonZeroU64::new(node.0.get() << HOST_BITS | u64::from(host)).expect("a node id is not zero");
-        Self { place, life: u64::from(slot) << GENERATION_BITS | (generation & GENERATION_MASK) }
+        Self { place, slot_and_generation: u64::from(slot) << GENERATION_BITS | (generation & GENERATION_MASK) }
     }
 
     /// Composes an alias: the `number`th that entry `slot` of the aliases' table has held.
@@ -75,13 +75,13 @@ impl Pid {
     /// Composes a PID from its two words; `place` is that of any PID of the same host.
     #[inline]
     pub(crate) fn of_words(place: NonZeroU64, slot: u32, generation: u64) -> Self {
-        Self { place, life: u64::from(slot) << GENERATION_BITS | generation }
+        Self { place, slot_and_generation: u64::from(slot) << GENERATION_BITS | generation }
     }
 
     /// Returns slot and generation in one word.
     #[inline]
-    pub(crate) fn life(self) -> u64 {
-        self.life
+    pub(crate) fn incarnation(self) -> u64 {
+        self.slot_and_generation
     }
 
     /// Returns node and host in one word.
@@ -104,13 +104,13 @@ impl Pid {
     /// Returns the index of its slot.
     #[inline]
     pub fn slot(self) -> u32 {
-        (self.life >> GENERATION_BITS) as u32
+        (self.slot_and_generation >> GENERATION_BITS) as u32
     }
 
     /// Returns its generation among the processes of that slot.
     #[inline]
     pub fn generation(self) -> u64 {
-        self.life & GENERATION_MASK
+        self.slot_and_generation & GENERATION_MASK
     }
 
     /// Returns whether the PID is an alias of the process that serves now: a restarted child, a member of a pool.
@@ -119,12 +119,12 @@ impl Pid {
     /// the child itself or, for a pool, to its keeper. Costs a test of the PID.
     #[inline]
     pub fn is_alias(self) -> bool {
-        self.life & POINTING != 0
+        self.slot_and_generation & POINTING != 0
     }
 
     /// Returns the number of an alias in its entry.
     pub(crate) fn number(self) -> u64 {
-        self.life & LAST_GENERATION
+        self.slot_and_generation & LAST_GENERATION
     }
 }
 
@@ -237,7 +237,7 @@ mod serde_forms {
             if serializer.is_human_readable() {
                 serializer.collect_str(self)
             } else {
-                (self.place.get(), self.life).serialize(serializer)
+                (self.place.get(), self.slot_and_generation).serialize(serializer)
             }
         }
     }
@@ -247,10 +247,10 @@ mod serde_forms {
             if deserializer.is_human_readable() {
                 String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
             } else {
-                let (place, life) = <(u64, u64)>::deserialize(deserializer)?;
+                let (place, slot_and_generation) = <(u64, u64)>::deserialize(deserializer)?;
                 NodeId::new(place >> HOST_BITS).ok_or_else(|| D::Error::custom("a PID without a node"))?;
                 let place = std::num::NonZeroU64::new(place).ok_or_else(|| D::Error::custom("a PID without a node"))?;
-                Ok(Self { place, life })
+                Ok(Self { place, slot_and_generation })
             }
         }
     }

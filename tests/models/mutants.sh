@@ -89,8 +89,8 @@ mutant queue-does-not-vacate         $send life 's/Claim::Vacant => self\.take_b
 mutant control-does-not-vacate       $control life 's/Claim::Vacant => drop\(Token\(self\)\.taken_up\(\)\.empty_and_park\(None\)\)/Claim::Vacant => {}/'
 mutant refusal-of-another-letter   $lay life 's/mine == self\.first\(\)/mine != self.first()/'
 mutant a-second-letter-is-kept     $lay life 's/^ *mine = None;//'
-mutant life-is-not-closed          slots/slot/life.rs life 's/self\.0\.store\(life\.0 \& !1/self.0.store(life.0/'
-mutant post-does-not-schedule      $slot life 's/home\.scheduler\.wake\(Token\(self\)\)/let _ = home/'
+mutant life-is-not-closed          slots/slot/generation.rs life 's/self\.0\.store\(word\.0 \& !1/self.0.store(word.0/'
+mutant post-does-not-schedule      $slot life 's/owner\.scheduler\.wake\(Token\(self\)\)/let _ = owner/'
 
 mutant announce-without-fence      $idle sleep '/fn announce/,/^    \}/ s/fence\(Ordering::SeqCst\);//'
 mutant lie-down-without-fence      $idle sleep '/fn begin_sleep/,/^    \}/ s/fence\(Ordering::SeqCst\);//'
@@ -177,7 +177,7 @@ mutant name-retired-if-free        $names names 's/pointed\.free == Some\(number
 mutant name-held-keeps-its-number  $names names 's/pointed\.free\.take\(\)/pointed.free/'
 mutant name-falls-free-twice       $names names 's/Some\(entry\) if entry\.holder\(\) == Some\(pid\)/Some(entry) if entry.holder().is_some() || pid.is_alias()/'
 
-mutant stuck-whatever-it-is-told   $slot stuck '/fn is_stuck/,/^    \}/ s/blocks \|\| self\.lanes\.is_quiet\(\)/blocks || self.home().is_some()/'
+mutant stuck-whatever-it-is-told   $slot stuck '/fn is_stuck/,/^    \}/ s/blocks \|\| self\.lanes\.is_quiet\(\)/blocks || self.owner().is_some()/'
 mutant stuck-in-any-life           $slot stuck '/fn is_stuck/,/^    \}/ s/self\.is_living\(generation\)/generation != 0/'
 mutant stuck-though-woken          $lanes stuck '/fn is_quiet/,/^    \}/ s/ \&\& marks\(control\) \& WOKEN == 0//'
 mutant stuck-not-though-it-blocks  $slot stuck '/fn is_stuck/,/^    \}/ s/blocks \|\| self\.lanes/!(blocks \&\& false) \&\& self.lanes/'

@@ -48,7 +48,7 @@ impl Host {
     /// [`StartError`], which lists the alternatives, for an unknown type or entry and for inputs that do not fit.
     #[track_caller]
     pub fn start(self, process: &str, entry: &str, inputs: Payloads) -> Result<Pid, StartError> {
-        self.registry().start(self.life(), Location::caller(), process, entry, Inputs::values(inputs))
+        self.registry().start(self.reference(), Location::caller(), process, entry, Inputs::values(inputs))
     }
 
     /// Like [`start`](Self::start) with JSON inputs: an array in order, such as `[100, "text"]`, or an object by name,
@@ -61,7 +61,7 @@ impl Host {
     #[track_caller]
     pub fn start_json(self, process: &str, entry: &str, inputs: impl Into<JsonInputs>) -> Result<Pid, StartError> {
         let inputs = inputs.into().read().map_err(StartError::Json)?;
-        self.registry().start(self.life(), Location::caller(), process, entry, inputs)
+        self.registry().start(self.reference(), Location::caller(), process, entry, inputs)
     }
 
     /// Sends a message by the name of its method, with a value for each argument, to a process whose type is

@@ -32,39 +32,39 @@ impl Places for LocalProcesses {
     }
 
     #[inline]
-    fn edge(&self, life: Incarnation) -> Option<&Edge> {
-        EDGES.get(index_of(life))
+    fn edge(&self, incarnation: Incarnation) -> Option<&Edge> {
+        EDGES.get(index_of(incarnation))
     }
 
-    fn is_stuck(&self, life: Incarnation, blocks: bool) -> bool {
-        TABLE.slot(index_of(life)).is_some_and(|slot| slot.is_stuck(life & LAST_GENERATION, blocks))
+    fn is_stuck(&self, incarnation: Incarnation, blocks: bool) -> bool {
+        TABLE.slot(index_of(incarnation)).is_some_and(|slot| slot.is_stuck(incarnation & LAST_GENERATION, blocks))
     }
 }
 
 #[inline]
-fn index_of(life: Incarnation) -> u32 {
-    (life >> GENERATION_BITS) as u32
+fn index_of(incarnation: Incarnation) -> u32 {
+    (incarnation >> GENERATION_BITS) as u32
 }
 
 /// Packs a process of this program in a word.
 #[inline]
-pub(crate) fn life(index: u32, generation: u64) -> Incarnation {
+pub(crate) fn incarnation(index: u32, generation: u64) -> Incarnation {
     u64::from(index) << GENERATION_BITS | generation
 }
 
 /// Returns the PID of the process, if its slot has not been reused.
-fn pid_of(life: Incarnation) -> Option<Pid> {
-    TABLE.slot(index_of(life)).and_then(Slot::resident).filter(|pid| pid.life() == life)
+fn pid_of(incarnation: Incarnation) -> Option<Pid> {
+    TABLE.slot(index_of(incarnation)).and_then(Slot::resident).filter(|pid| pid.incarnation() == incarnation)
 }
 
 /// Returns the edge of a process that the calling thread runs.
 #[inline]
-fn own_edge(life: Incarnation) -> Option<&'static Edge> {
+fn own_edge(incarnation: Incarnation) -> Option<&'static Edge> {
     if cfg!(debug_assertions) {
         // Tests of this file use processes beyond the table.
-        TABLE.slot(index_of(life)).inspect(|slot| slot.owner.check());
+        TABLE.slot(index_of(incarnation)).inspect(|slot| slot.debug_owner.check());
     }
-    EDGES.make(index_of(life))
+    EDGES.make(index_of(incarnation))
 }
 
 /// The published wait for the answer to a call; ends on drop.
@@ -104,7 +104,7 @@ pub(crate) fn wait(
 #[cold]
 fn closed_by_a_call(closed: Closed<Asker>) -> Result<(), Cycle> {
     let named = |cycle: Vec<(Incarnation, &'static str)>| Cycle {
-        calls: cycle.into_iter().filter_map(|(life, method)| Some((pid_of(life)?, method))).collect(),
+        calls: cycle.into_iter().filter_map(|(incarnation, method)| Some((pid_of(incarnation)?, method))).collect(),
     };
     match closed {
         Closed::Calls(cycle) => Err(named(cycle)),
@@ -113,11 +113,12 @@ fn closed_by_a_call(closed: Closed<Asker>) -> Result<(), Cycle> {
             Ok(())
         }
         Closed::Suspended(held) => {
-            for life in held {
-                if let Some(slot) = TABLE.slot(index_of(life)).filter(|slot| slot.is_living(life & LAST_GENERATION))
-                    && let Some(home) = slot.home()
+            for incarnation in held {
+                if let Some(slot) =
+                    TABLE.slot(index_of(incarnation)).filter(|slot| slot.is_living(incarnation & LAST_GENERATION))
+                    && let Some(owner) = slot.owner()
                 {
-                    home.scheduler.release_suspended(slot);
+                    owner.host.release_suspended(slot);
                 }
             }
             Ok(())
@@ -130,7 +131,7 @@ fn closed_by_a_call(closed: Closed<Asker>) -> Result<(), Cycle> {
 /// suspended: until [`withdraw`], or until a call closes a cycle and the suspension is lifted. `blocks`: it blocks its
 /// thread.
 pub(crate) fn publish_suspension(from: Pid, to: Pid, blocks: bool) -> bool {
-    let (from, on) = (from.life(), to.life());
+    let (from, on) = (from.incarnation(), to.incarnation());
     let Some(edge) = own_edge(from) else { return false };
     publish(&LocalProcesses, &SECOND_LOOK, from, edge, Wait { on, what: What::Suspension(number()), blocks }).is_none()
 }
@@ -152,7 +153,7 @@ pub(crate) fn is_suspended(from: Pid) -> bool {
 /// Returns whether `to` waits for `from`, directly or through others. Stale at once.
 #[cfg(test)]
 pub(crate) fn would_close(from: Pid, to: Pid) -> bool {
-    leads_back(&LocalProcesses, from.life(), to.life())
+    leads_back(&LocalProcesses, from.incarnation(), to.incarnation())
 }
 
 /// Returns the process waited for, and the called method, `None` for a suspension. Stale at once.
@@ -199,11 +200,11 @@ mod tests {
         let holds = |from: Pid, to: Incarnation| {
             let edge = EDGES.make(from.slot()).expect("there is room");
             let wait = Wait { on: to, what: What::Suspension(number()), blocks: true };
-            publish(&LocalProcesses, &SECOND_LOOK, from.life(), edge, wait).is_none()
+            publish(&LocalProcesses, &SECOND_LOOK, from.incarnation(), edge, wait).is_none()
         };
-        assert!(holds(to, from.life()));
-        assert!(!holds(from, to.life()), "a cycle");
-        assert!(holds(from, life(to.slot(), to.generation() + 1)), "no cycle: that one does not live");
+        assert!(holds(to, from.incarnation()));
+        assert!(!holds(from, to.incarnation()), "a cycle");
+        assert!(holds(from, incarnation(to.slot(), to.generation() + 1)), "no cycle: that one does not live");
         withdraw(from);
         withdraw(to);
     }

@@ -117,7 +117,7 @@ pub(crate) struct Scheduler {
     pub(crate) quiet: Quiet,
     pub(crate) watchdog: WatchdogCounts,
     /// Counts the hosts that this record has been.
-    life: AtomicU32,
+    generation: AtomicU32,
     number: AtomicU16,
     seed: AtomicU64,
     clock: Mutex<Clock>,
@@ -196,10 +196,10 @@ impl Scheduler {
             timers: Timers::new(timers),
             quiet: Quiet::default(),
             watchdog: WatchdogCounts::default(),
-            life: AtomicU32::new(0),
+            generation: AtomicU32::new(0),
             number: AtomicU16::new(number),
             seed: AtomicU64::new(seed),
-            clock_override: AtomicPtr::new(address_of(clock.told())),
+            clock_override: AtomicPtr::new(address_of(clock.clock_override())),
             clock: Mutex::new(clock),
             gate: Gate::new(count),
             places: AtomicUsize::new(0),
@@ -228,7 +228,7 @@ impl Scheduler {
         }));
         let slot_owner = SlotOwner::new(host, host.config.node, number);
         let _first = host.slot_owner.set(Box::leak(Box::new(slot_owner)));
-        host.clock().drive(host);
+        host.clock().add_user(host);
         host
     }
 
@@ -463,9 +463,9 @@ impl Scheduler {
     /// Returns the slots of the live processes of this host.
     pub(crate) fn slots(&'static self) -> impl Iterator<Item = &'static Slot> {
         let slot_owner = self.slot_owner();
-        crate::slots::TABLE
-            .slots()
-            .filter(move |slot| slot.living().is_some() && slot.home().is_some_and(|other| other.is_beside(slot_owner)))
+        crate::slots::TABLE.slots().filter(move |slot| {
+            slot.living().is_some() && slot.owner().is_some_and(|other| other.is_beside(slot_owner))
+        })
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -482,13 +482,13 @@ impl Scheduler {
             }
         }
         self.wake_watchdog();
-        self.clock().let_go(self);
+        self.clock().remove_user(self);
         self.quiet.tell();
     }
 }
 
-fn address_of(told: ClockOverride) -> *mut SharedMoment {
-    told.map_or(ptr::null_mut(), |told| ptr::from_ref(told).cast_mut())
+fn address_of(time: ClockOverride) -> *mut SharedMoment {
+    time.map_or(ptr::null_mut(), |time| ptr::from_ref(time).cast_mut())
 }
 
 #[cfg(test)]

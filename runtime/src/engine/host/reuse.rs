@@ -29,25 +29,25 @@ use std::time::Duration;
 
 /// A host, while its record has this life.
 #[derive(Clone, Copy)]
-pub(crate) struct HostLife {
+pub(crate) struct HostRef {
     pub(crate) scheduler: &'static Scheduler,
-    pub(crate) life: u32,
+    pub(crate) generation: u32,
 }
 
 impl Scheduler {
     /// Returns the current life of the record.
     #[inline]
-    pub(crate) fn life(&self) -> u32 {
-        self.life.load(Ordering::SeqCst)
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation.load(Ordering::SeqCst)
     }
 
     /// Enters the gate, on behalf of that life of the record. Must leave if it returns true.
     #[must_use = "who came in must leave"]
-    pub(crate) fn enter(&'static self, life: u32, lane: TallyLane) -> bool {
+    pub(crate) fn enter(&'static self, generation: u32, lane: TallyLane) -> bool {
         if !self.gate.enter(lane) {
             return false;
         }
-        let is_same = self.life() == life;
+        let is_same = self.generation() == generation;
         if !is_same {
             self.leave(lane);
         }
@@ -63,7 +63,7 @@ impl Scheduler {
         if !self.idle.is_empty() || self.pinned_threads.count() > 0 {
             return false;
         }
-        self.life.fetch_add(1, Ordering::SeqCst);
+        self.generation.fetch_add(1, Ordering::SeqCst);
         // A virtual clock may be reused, too.
         drop(std::mem::take(&mut *lock(&self.clock)));
         true
@@ -109,7 +109,7 @@ impl Scheduler {
         let Some((Identity { number, seed, clock }, user)) = next.take() else { return false };
         self.number.store(number, Ordering::Relaxed);
         self.seed.store(seed, Ordering::Relaxed);
-        self.clock_override.store(address_of(clock.told()), Ordering::Release);
+        self.clock_override.store(address_of(clock.clock_override()), Ordering::Release);
         *lock(&self.clock) = clock;
         self.names.renumber(number);
         self.slot_owner().renumber(self.config.node, number);
@@ -136,7 +136,7 @@ impl Scheduler {
             .for_each(Counter::reset);
         [ticks, stalls, taken_over, moved].into_iter().for_each(Counter::reset);
         *self.user.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(user));
-        self.clock().drive(self);
+        self.clock().add_user(self);
         self.unattended.store(false, Ordering::SeqCst);
         self.stopped.store(false, Ordering::SeqCst);
         self.gate.reopen();

@@ -29,6 +29,7 @@
 use crate::call::caller::Caller;
 use crate::call::dead_letter::DeadLetterReason;
 use crate::call::package::Package;
+use crate::engine::backpressure::suspend;
 use crate::engine::context::own::say;
 use crate::engine::host::Scheduler;
 use crate::engine::host::hooks::Started;
@@ -47,6 +48,7 @@ use crate::process::handling;
 use crate::slots::{ColdState, Slot, TABLE, Token};
 use crate::sync::{Ordering, lock, yield_now};
 use crate::util::panics::{Shown, Site, contain, dispose};
+use std::collections::VecDeque;
 use std::ptr;
 use std::sync::Arc;
 
@@ -232,7 +234,7 @@ impl ExitingProcess {
 /// Resumes processes suspended at one that has ended, and drops the contents of its queue.
 pub(crate) fn release_mailbox(token: &Token, reason: &ExitReason) {
     if token.slot().has_mailbox_state() {
-        for envelope in crate::engine::backpressure::entry_points::ended(token.slot()) {
+        for envelope in suspend::end(token.slot()) {
             token.dead_letter(envelope, DeadLetterReason::Ended, reason);
         }
     }
@@ -272,11 +274,7 @@ pub(crate) fn close(mut body: Body, reason: &ExitReason) -> Option<ExitReason> {
 fn hand_on(token: &mut Token, guardian: &dyn Guardian, pid: Pid, reason: &ExitReason) {
     guardian.ending();
     // Waiting senders are resumed first: they are among those that are waited for next.
-    let queue = if token.slot().has_mailbox_state() {
-        crate::engine::backpressure::entry_points::ended(token.slot())
-    } else {
-        Vec::new()
-    };
+    let queue = if token.slot().has_mailbox_state() { suspend::end(token.slot()) } else { VecDeque::new() };
     let mut queue = queue.into_iter();
     guardian.quiesce();
     loop {
@@ -284,10 +282,8 @@ fn hand_on(token: &mut Token, guardian: &dyn Guardian, pid: Pid, reason: &ExitRe
             // A message in the queue is ordered by its ticket; messages handed over by the predecessor have none, and
             // came first.
             Some(Envelope { kind: NodeKind::Placeholder, .. }) => {
-                queue
-                    .next()
-                    .into_iter()
-                    .for_each(|envelope| transfer_unhandled(token, guardian, pid, envelope, reason));
+                let envelope = queue.next();
+                envelope.into_iter().for_each(|envelope| transfer_unhandled(token, guardian, pid, envelope, reason));
             }
             Some(envelope) => transfer_unhandled(token, guardian, pid, envelope, reason),
             None if token.lanes().is_data_empty() => break,
@@ -346,8 +342,8 @@ fn empty(token: &mut Token, cold_state: &mut Option<Box<ColdState>>, pid: Pid, r
                     other => dispose(Site::EventDrop, other),
                 }
             } else if envelope.kind != NodeKind::Signal {
-                token.slot().home().inspect(|home| {
-                    home.late.fetch_add(1, Ordering::Relaxed);
+                token.slot().owner().inspect(|owner| {
+                    owner.late.fetch_add(1, Ordering::Relaxed);
                 });
             }
         }

@@ -5,7 +5,7 @@ use crate::engine::context::starting::{STARTING, Starting, starting};
 use crate::engine::context::values::{HAS_VALUES, replace_values, set_values, with_inherited};
 use crate::engine::host::Scheduler;
 use crate::engine::host::hooks::Started;
-use crate::env::clock::{ClockOverride, go_by};
+use crate::env::clock::{ClockOverride, use_clock};
 use crate::errors::{InitError, SpawnError};
 use crate::exit::ExitReason;
 use crate::links::registrations::REGISTRATIONS;
@@ -92,7 +92,7 @@ impl SpawnerTie {
 /// The facts about a process before it exists.
 pub(crate) struct PendingSpawn {
     /// The life of the host's record when the spawn was requested.
-    pub(crate) life: u32,
+    pub(crate) generation: u32,
     pub(crate) kind: &'static ProcessKind,
     pub(crate) entry: &'static &'static str,
     pub(crate) place: &'static Location<'static>,
@@ -232,7 +232,7 @@ impl Scheduler {
         self.write_metadata(&mut token, pending, parent);
         let pid = token.open(spawned.slot_owner());
         if let Some(mailbox) = mailbox {
-            crate::engine::backpressure::entry_points::limit(token.slot(), pid.generation(), mailbox);
+            crate::engine::backpressure::state::set_bound(token.slot(), pid.generation(), mailbox);
         }
         if let Some(Options { guardian, told_to_stop, .. }) = pending.options.as_deref() {
             // Before the gate: the thread that closes it does not tell supervised processes.
@@ -240,7 +240,7 @@ impl Scheduler {
         }
         // First into the table, then through the gate: a thread that closes the gate and then visits all processes, to
         // tell them, finds each one that was let in. (The fences of the gate order the two.)
-        if !self.enter(pending.life, self.lane()) {
+        if !self.enter(pending.generation, self.lane()) {
             token.close();
             TABLE.take_back(token);
             self.give_place_back();
@@ -394,7 +394,7 @@ pub(crate) struct Inside {
     /// The thread's previous values, if they or the new ones exist.
     values: Option<Option<Values>>,
     /// The thread's previous clock.
-    told: ClockOverride,
+    clock_override: ClockOverride,
 }
 
 impl Inside {
@@ -402,14 +402,14 @@ impl Inside {
     pub(crate) fn enter(env: &Environment) -> Self {
         let outer = STARTING.replace(Starting { depth: env.depth, process: Some((env.host, env.pid)) });
         let values = (env.values.is_some() || HAS_VALUES.get()).then(|| replace_values(env.values.clone()));
-        Self { outer, values, told: go_by(env.host.clock_override()) }
+        Self { outer, values, clock_override: use_clock(env.host.clock_override()) }
     }
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
         STARTING.set(self.outer);
-        go_by(self.told);
+        use_clock(self.clock_override);
         if let Some(values) = self.values.take() {
             set_values(values);
         }

@@ -353,7 +353,7 @@ impl Idle {
         self.watchdog_rests.load(Ordering::Relaxed)
     }
 
-    /// watchdog:G1 to G5: ends the watchdog's rest. Returns whether it rested, in which case it must be woken.
+    /// watchdog:G1 to watchdog:G5: ends the watchdog's rest. Returns whether it rested, in which case it must be woken.
     #[must_use = "the watchdog must be woken"]
     pub(crate) fn end_watchdog_rest(&self) -> bool {
         self.watchdog_rests.swap(false, Ordering::SeqCst)

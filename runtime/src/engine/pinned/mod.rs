@@ -251,9 +251,9 @@ impl Scheduler {
 /// N3: runs `begin` on the process's own thread, while the spawner has its token.
 fn in_place_of_the_spawner<R>(pid: Pid, begin: impl FnOnce() -> R) -> R {
     let Some(slot) = TABLE.living(pid) else { return begin() };
-    let spawner = slot.owner.take_over();
+    let spawner = slot.debug_owner.take_over();
     let begun = begin();
-    slot.owner.give_back(spawner);
+    slot.debug_owner.give_back(spawner);
     begun
 }
 

@@ -7,7 +7,7 @@
 //!   something is queued, the poller does sleep:S3, with the fence before it; it finds the work, gets up and runs it,
 //!   and calls other threads if there is more than one can do (sleep:F3).
 //! * D4 A thread that runs processes polls the reactor every so many steps, without waiting; D5 if that has queued any,
-//!   it announces them (sleep:P2 to P5), once for all.
+//!   it announces them (sleep:P2 to sleep:P5), once for all.
 //! * D6 Tasks of the reactor are foreign code, which may take long. So they run in such visits only, where the thread
 //!   has a permit, does not search, and can be taken over as in a step (`visiting`). While there are tasks, a thread
 //!   that has found nothing visits before it parks, and a poller that the reactor releases gets up.
@@ -15,7 +15,7 @@
 //!   or, as the poller, parks on its own for [`RETRY`]. If all threads are in long steps, one of the reactor's own
 //!   drives, called by the watchdog.
 //!
-//! *No work is missed* (see `sleep`): D2 omits sleep:P2 to P5. The poller does sleep:S3 after it, so the work counts as
+//! *No work is missed* (see `sleep`): D2 omits sleep:P2 to sleep:P5. The poller does sleep:S3 after it, so the work counts as
 //! queued before the thread parked: it gets up for it, or another thread searches, and looks after that. If a thread
 //! has taken the poller off the list meanwhile, the poller searches.
 //!

@@ -114,7 +114,7 @@ impl Scheduler {
     /// Runs `body` on a thread of the host, as that thread's life.
     pub(crate) fn inhabit(&'static self, context: &ThreadContext, body: impl FnOnce(&ThreadContext)) {
         OF_HOST.set(self);
-        crate::env::clock::go_by(self.clock_override());
+        crate::env::clock::use_clock(self.clock_override());
         crate::call::caller::collect_orphans();
         crate::util::panics::contain_thread();
         crate::call::dead_letter::set_sink(Some(self));

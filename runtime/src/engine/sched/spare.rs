@@ -145,7 +145,7 @@ impl ThreadContext {
         forget_now();
     }
 
-    /// watchdog:U1 and watchdog:G5: the thread has got a permit.
+    /// watchdog:R3 and watchdog:G5: the thread has got a permit.
     pub(crate) fn see_to_watch(&self) {
         if self.host.has_driver {
             self.host.rouse_watchdog();

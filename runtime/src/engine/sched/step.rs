@@ -321,7 +321,7 @@ impl ThreadContext {
     #[inline(always)]
     fn step(&self, scratch: &mut StepScratch, token: &mut Token) -> AfterStep {
         let slot = token.slot();
-        slot.owner.check();
+        slot.debug_owner.check();
         // SAFETY: this is the token, and only the input uses the lanes until the step is over.
         unsafe { scratch.input.begin(&slot.lanes, slot, token.generation()) };
         if (slot.lanes.has_control() || token.is_special())

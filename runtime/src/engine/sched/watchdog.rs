@@ -21,18 +21,18 @@
 //!
 //! * R1 the watchdog has found all permits idle at some ticks: under the lock of `sleep` it checks whether they all
 //!   are; if so, it notes that it rests. R2 it parks until the note is gone.
-//! * U1 a thread that has got a permit checks, under the lock, whether the watchdog rests. If so the thread is
+//! * R3 a thread that has got a permit checks, under the lock, whether the watchdog rests. If so the thread is
 //!   *unwatched*: it notes that, and when its time slice began, so that its time can be measured later.
 //! * G1 an unwatched thread that queues something without announcing it (in its run-next slot, in its deque, in the
 //!   global queue), G2 a thread that announces something and finds no thread that sleeps or searches (sleep:P3 of
 //!   `sleep`), G3 a thread that sets a timer and finds no thread to keep it, G4 a thread that queues for a permit:
-//!   checks whether the watchdog rests, and if so removes the note and unparks it. G5 where there is a reactor, U1 does
+//!   checks whether the watchdog rests, and if so removes the note and unparks it. G5 where there is a reactor, R3 does
 //!   so.
 //!
 //! *Nothing waits unwatched.* What waits is in a queue, or is a timer that no thread keeps, or queues for a permit.
 //! When R1 sets the note all permits are on the list of sleepers, so all queues are empty except for work that a
 //! sleeper is about to find (sleep:S3), or that is announced after it. From there on steps are run only by threads that
-//! have done U1 after R1, by the order of the lock. Their work is reported by G1, or announced. Of announced work,
+//! have done R3 after R1, by the order of the lock. Their work is reported by G1, or announced. Of announced work,
 //! sleep:P3 finds a sleeper, which is called and searches; or a searcher, which comes to it or to sleep:F3 or sleep:S3,
 //! and announces it again if it is still there (including timers without a poller); or neither: G2. So while the note
 //! is set, queued work is about to be looked at by a searcher. A step that has lost its permit may continue while the

@@ -18,10 +18,10 @@
 //!
 //! On a busy host there is nearly always something queued, which is taken at once. *Others wait* if no permit is idle
 //! and
-//! * W1 more processes were queued at the tick before than steps have been made since: so one of them has waited for a
+//! * J4 more processes were queued at the tick before than steps have been made since: so one of them has waited for a
 //!   tick; or
-//! * W2 something was queued, with no permit idle, at each tick for the limit: the stuck permit's share of the work is
-//!   missing. (W1 alone would fail where time slices have many steps. One process is assumed to wait.)
+//! * J5 something was queued, with no permit idle, at each tick for the limit: the stuck permit's share of the work is
+//!   missing. (J4 alone would fail where time slices have many steps. One process is assumed to wait.)
 //!
 //! A step is first seen at the tick after it began, so its run time is known to reach the limit between one limit and
 //! five quarters of it after it began, plus the delay in scheduling the watchdog's thread. A step that ends within a
@@ -193,7 +193,7 @@ impl StallDetector {
         self.rest(sample)
     }
 
-    /// W1 and W2: returns how many others wait.
+    /// J4 and J5: returns how many others wait.
     fn waiting(&mut self, sample: HostSample<'_>) -> usize {
         let queued = if sample.idle == 0 { sample.queued } else { 0 };
         let (queued_before, steps_before) = (self.queued.min(queued), self.steps);

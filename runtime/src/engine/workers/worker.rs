@@ -40,7 +40,7 @@ pub(crate) const CALLED: u8 = 1;
 pub(crate) const LOST: u8 = 2;
 /// A tick has passed during the time slice.
 const TICK: u8 = 4;
-/// The watchdog rests (watchdog:U1).
+/// The watchdog rests (watchdog:R3).
 pub(crate) const UNWATCHED: u8 = 8;
 
 /// In place of the nanoseconds of a moment.
@@ -205,7 +205,7 @@ impl Worker {
         self.attention.fetch_and(UNWATCHED, Ordering::SeqCst);
     }
 
-    /// watchdog:U1, while the watchdog rests: called by the thread itself when it has got a permit and between two time
+    /// watchdog:R3, while the watchdog rests: called by the thread itself when it has got a permit and between two time
     /// slices.
     #[inline]
     pub(crate) fn begins_unwatched(&self) {
