@@ -6,8 +6,8 @@
 
 use crate::engine::context::local::{ThreadContext, with_current};
 use crate::engine::host::Scheduler;
-use crate::engine::permits::handoff::{HandedOff, Resumption};
-use crate::engine::permits::holders::Need;
+use crate::engine::permits::handoff::Resumption;
+use crate::engine::permits::holders::{HandedOff, Need};
 use crate::engine::workers::worker::{CALLED, LOST};
 use crate::env::clock::forget_now;
 use crate::sync::{Ordering, fence, lock, park, yield_now};

@@ -28,7 +28,7 @@ impl Scheduler {
         let mut launched = lock(&self.launched);
         while *launched < self.permits.len() {
             let permit = *launched;
-            let thread = self.idle.begin(permit);
+            let thread = self.idle.begin(Some(permit));
             // If a thread cannot be started, the host keeps the others: the caller shuts it down.
             self.start_thread(thread, Some(permit))?;
             *launched += 1;
@@ -59,7 +59,7 @@ impl Scheduler {
 
     /// Starts one more thread, without a permit, on a host that was stopped: it runs the remaining work and ends.
     pub(crate) fn start_last_thread(&'static self) {
-        let thread = self.idle.begin_last();
+        let thread = self.idle.begin(None);
         match self.start_thread(thread, None) {
             Ok(()) => self.idle.started(thread),
             Err(error) => {

@@ -164,7 +164,7 @@ mod tests {
             (0..8).map(|_| runtime.spawn_process(Counts(handled.clone())).start().expect("it starts")).collect();
         let contexts: Vec<_> = (0..2)
             .map(|permit| {
-                let index = host.idle.begin(permit);
+                let index = host.idle.begin(Some(permit));
                 *lock(&host.launched) += 1;
                 let worker = host.threads.get(index).expect("made with the host");
                 let deque = worker.occupy(host).expect("no thread has it");

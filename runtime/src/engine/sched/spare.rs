@@ -5,8 +5,8 @@
 //! threads than permits a thread with a permit parks no longer than that either.
 
 use crate::engine::context::local::ThreadContext;
-use crate::engine::permits::handoff::{Attended, RestOutcome};
-use crate::engine::permits::sleep::SleepResult;
+use crate::engine::permits::handoff::RestOutcome;
+use crate::engine::permits::sleep::BecameSpare;
 use crate::engine::workers::pinned::PinnedThread;
 use crate::env::clock::{Moment, forget_now, instant_now};
 use crate::sync::park;
@@ -51,13 +51,11 @@ impl ThreadContext {
         let timers = self.host.has_driver || self.host.next_timer() < Moment::NEVER;
         let result = self.host.idle.begin_sleep(self.index, searched, timers);
         self.thread.counters.parks.add(1);
-        match result {
-            SleepResult::Asleep(poller) => self.rest(true, poller),
-            SleepResult::Spare(next) => {
-                self.pass_on(next);
-                self.rest(true, false)
-            }
-        }
+        let is_poller = result.unwrap_or_else(|spare| {
+            self.pass_on(spare);
+            false
+        });
+        self.rest(true, is_poller)
     }
 
     /// handoff:A1 to handoff:A4: the thread has been called. Returns how it rests if it gives its permit away.
@@ -65,15 +63,15 @@ impl ThreadContext {
         self.thread.heed();
         // Before it gives up its permit: so the process is in a queue when all permits sleep.
         self.share_run_next();
-        let Attended::Spare(next) = self.host.idle.attend(self.index) else { return None };
-        self.pass_on(next);
+        let spare = self.host.idle.attend(self.index)?;
+        self.pass_on(spare);
         self.host.leave_behind(self.index, self.thread);
         self.host.announce();
         Some(self.rest(false, false))
     }
 
-    /// Hands on the permit to `next`, if there is one; then one more thread may block.
-    fn pass_on(&self, next: Option<usize>) {
+    /// Wakes the thread that got the permit of this one; then one more thread may block.
+    fn pass_on(&self, BecameSpare(next): BecameSpare) {
         next.into_iter().for_each(|next| self.host.unpark(next));
         // A thread that this wakes must not run here.
         self.without_context(|| self.host.wake_blocked_steps());
