@@ -51,7 +51,6 @@ pub(crate) const LAST_GENERATION: u64 = POINTING - 1;
 pub struct Pid {
     /// Node and host; never zero, so that `Option<Pid>` is sixteen bytes too.
     place: NonZeroU64,
-    /// Slot and generation.
     slot_and_generation: u64,
 }
 
@@ -72,7 +71,6 @@ impl Pid {
         Self::new(node, host, slot, POINTING | number)
     }
 
-    /// Composes a PID from its two words; `place` is that of any PID of the same host.
     #[inline]
     pub(crate) fn of_words(place: NonZeroU64, slot: u32, generation: u64) -> Self {
         Self { place, slot_and_generation: u64::from(slot) << GENERATION_BITS | generation }

@@ -50,7 +50,6 @@ fn index_of(incarnation: Incarnation) -> u32 {
     (incarnation >> GENERATION_BITS) as u32
 }
 
-/// Returns whether the word counts any of that incarnation.
 #[inline]
 fn counts(word: u64, incarnation: Incarnation) -> bool {
     word >> COUNT_BITS == incarnation & GENERATION_MASK && word & MOST != 0

@@ -83,7 +83,6 @@ pub(crate) struct Edge {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Edge>() == 32);
 
-/// The content of an edge.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
     /// The process that this one waits for.
@@ -93,7 +92,6 @@ pub(crate) struct Wait {
     pub(crate) blocks: bool,
 }
 
-/// The purpose of a wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum What {
     /// The answer to a call of that method.
@@ -111,7 +109,6 @@ impl What {
     }
 }
 
-/// Access to the edges and processes.
 pub(crate) trait Places {
     /// The value needed to fail the call of a process.
     type Caller;
@@ -143,7 +140,6 @@ pub(crate) enum Closed<C> {
 }
 
 impl Edge {
-    /// An empty edge.
     pub(crate) fn unused() -> Self {
         Self {
             number: AtomicU64::new(0),

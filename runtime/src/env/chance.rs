@@ -16,7 +16,6 @@ impl Random {
         Self((mixed ^ (mixed >> 31)) | 1)
     }
 
-    /// Returns the next number.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;

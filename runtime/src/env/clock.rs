@@ -21,12 +21,10 @@ impl Moment {
     /// The last moment that a clock reaches: at [`NEVER`](Self::NEVER) timers that are never due would fire.
     pub(crate) const LAST: Self = Self(NonZeroU64::new(u64::MAX - 1).expect("not zero"));
 
-    /// Returns the nanoseconds since the origin.
     pub(crate) fn nanoseconds(self) -> u64 {
         self.0.get()
     }
 
-    /// Makes a moment from nanoseconds since the origin.
     pub(crate) fn of_nanoseconds(nanoseconds: u64) -> Self {
         Self::from_nanoseconds(nanoseconds.into())
     }
@@ -51,7 +49,6 @@ impl Moment {
         }
     }
 
-    /// Converts to the standard type.
     pub(crate) fn instant(self) -> Instant {
         let since = Duration::from_nanos(self.0.get());
         // No system's clock has a smaller range.
@@ -160,7 +157,6 @@ pub(crate) fn forget_now() {
     READ.set(Read { pace: READ.get().pace, ..Read::NOTHING });
 }
 
-/// Returns the system's time.
 #[inline]
 pub(crate) fn instant_now() -> Instant {
     Instant::now()
@@ -184,12 +180,10 @@ pub(crate) fn use_clock(clock_override: ClockOverride) -> ClockOverride {
     before
 }
 
-/// Returns whether the calling thread uses a virtual clock.
 pub(crate) fn has_virtual_clock() -> bool {
     CLOCK.get().is_some()
 }
 
-/// Runs `body` with that clock.
 pub(crate) fn with_clock<R>(clock_override: ClockOverride, body: impl FnOnce() -> R) -> R {
     struct RestoreClock(ClockOverride);
     impl Drop for RestoreClock {

@@ -78,7 +78,6 @@ impl SentLinkMessage {
         Self { from, to, back, said: Some(said) }
     }
 
-    /// Returns the sender.
     pub(crate) fn from(&self) -> Pid {
         self.from
     }

@@ -40,7 +40,6 @@ const CELLS: usize = if cfg!(loom) { 1 } else { 1 << 14 };
 /// The number of shards. A guess: more than threads that exit members at the same time.
 const SHARDS: usize = if cfg!(loom) { 1 } else { 64 };
 
-/// Something that has members.
 pub(crate) trait Registrant: Send + Sync {
     /// A member has ended, or one that was just refused.
     fn ended(&self, pid: Pid, reason: &ExitReason);
@@ -60,7 +59,6 @@ pub(crate) struct Registration(usize);
 
 type Registered = Slab<Arc<dyn Registrant>>;
 
-/// The registrations of a program.
 pub(crate) struct Registrations {
     cells: [AtomicU32; CELLS],
     shards: [CachePadded<Mutex<BTreeMap<Pid, Registered>>>; SHARDS],

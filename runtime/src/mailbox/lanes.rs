@@ -104,7 +104,6 @@ pub(crate) enum Pop {
     Busy,
 }
 
-/// The result of advancing to the oldest envelope.
 pub(crate) enum Advance {
     /// A node, whose content is the holder's; and the one before it, now free, if any.
     To(NonNull<MailNode>, Option<NodeBox>),
@@ -114,7 +113,6 @@ pub(crate) enum Advance {
     Busy,
 }
 
-/// The result of parking the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the token may still be held"]
 pub(crate) enum ParkResult {
@@ -134,7 +132,6 @@ pub(crate) struct Controls {
     last: *mut MailNode,
 }
 
-/// The lanes of a mailbox.
 #[derive(Debug)]
 pub(crate) struct Lanes {
     tail: AtomicPtr<MailNode>,
@@ -203,7 +200,6 @@ impl Lanes {
         }
     }
 
-    /// Pushes `node` to the control lane.
     pub(crate) fn push_control(&self, node: NodeBox) -> Claim {
         let pointer = node.as_ptr().as_ptr();
         let mut current = self.control.load(Ordering::Relaxed);
@@ -459,12 +455,10 @@ impl Lanes {
 }
 
 impl Controls {
-    /// No controls.
     pub(crate) const fn none() -> Self {
         Self { first: ptr::null_mut(), last: ptr::null_mut() }
     }
 
-    /// Takes the oldest node.
     pub(crate) fn pop(&mut self) -> Option<NodeBox> {
         let node = NonNull::new(self.first)?;
         // SAFETY: the whole list was taken from its lane, and owns its nodes.
@@ -486,7 +480,6 @@ impl Controls {
         true
     }
 
-    /// Returns whether there is a signal among them.
     pub(crate) fn has_signal(&self) -> bool {
         let mut next = self.first;
         // SAFETY: null, or a node of this list.
@@ -596,7 +589,6 @@ impl<'a> Holder<'a> {
         false
     }
 
-    /// Takes everything from the control lane.
     #[inline]
     pub(crate) fn take_control(&mut self) -> Controls {
         if !self.0.has_control() {

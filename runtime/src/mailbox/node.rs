@@ -28,7 +28,6 @@ pub(crate) enum NodeKind {
     Completed = 2,
     /// The failure of a yield; `word` is its tag.
     Failed = 3,
-    /// A signal of the runtime.
     Signal = 4,
     /// A call waiting for its answer; the node is in no lane.
     Call = 5,
@@ -59,7 +58,6 @@ pub(crate) struct EnvelopeContent {
 }
 
 impl EnvelopeContent {
-    /// No content.
     pub(crate) const fn empty() -> Self {
         Self { word: ptr::null_mut(), payload: None }
     }
@@ -105,7 +103,6 @@ const LAST_SEQUENCE: u64 = (1 << (64 - SEQUENCE_SHIFT)) - 1;
 const PATIENCE: u32 = if cfg!(loom) { 0 } else { 256 };
 
 impl MailNode {
-    /// A node without content.
     pub(crate) fn empty() -> Self {
         Self {
             next: AtomicPtr::new(ptr::null_mut()),
@@ -338,7 +335,6 @@ impl NodeBox {
         unsafe { &*self.0.as_ptr() }
     }
 
-    /// Stores `envelope` in a node without content.
     #[inline]
     pub(crate) fn put(&mut self, envelope: Envelope) {
         // SAFETY: this is the node's only owner; an owned node is emptied by `take` before it is filled again.
@@ -366,7 +362,6 @@ impl NodeBox {
         }
     }
 
-    /// Takes the content.
     #[inline]
     pub(crate) fn take(&mut self) -> Envelope {
         // SAFETY: this is the node's only owner.

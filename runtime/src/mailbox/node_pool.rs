@@ -19,7 +19,6 @@ const MAGAZINE: usize = 256;
 
 static DEPOT: Depot = Depot::new(MAGAZINE, slab, || FLUSH.try_with(|_| ()).is_ok());
 
-/// The nodes of a thread.
 struct NodeCache {
     cache: ThreadCache,
     /// How many nodes this thread has taken, plus other costs: measures the budget of a time slice.
@@ -67,7 +66,6 @@ pub(crate) fn message<M: Send + 'static>(generation: u64, message: M, word: *mut
     node
 }
 
-/// Takes a node without content.
 pub(crate) fn empty() -> NodeBox {
     with_cache(NodeCache::take)
 }
@@ -98,7 +96,6 @@ pub(crate) fn begin_slice() -> u64 {
     })
 }
 
-/// Adds the cost of that many sends.
 #[inline]
 pub(crate) fn spend(count: u32) {
     with_cache(|own| own.spent += u64::from(count));
@@ -126,7 +123,6 @@ impl NodeCache {
     }
 }
 
-/// Allocates a new magazine.
 fn slab(count: usize) -> NonNull<FreeLink> {
     const { assert!(std::mem::offset_of!(MailNode, next) == 0) };
     let memory = permanent(count * size_of::<MailNode>());

@@ -40,9 +40,7 @@ unsafe impl Send for Magazine {}
 /// The program's magazines of one size.
 pub(crate) struct Depot {
     magazines: SegQueue<Magazine>,
-    /// The number of pieces in a magazine.
     length: usize,
-    /// Allocates a new magazine.
     slab: fn(usize) -> NonNull<FreeLink>,
     /// Arranges that [`ThreadCache::leave`] is called when the calling thread ends; returns false if that is too late.
     register: fn() -> bool,
@@ -68,7 +66,6 @@ impl ThreadCache {
     pub(crate) const EMPTY: Self =
         Self { loaded: ptr::null_mut(), count: 0, spares: [ptr::null_mut(); SPARES], spare: 0 };
 
-    /// Takes a piece.
     #[inline]
     pub(crate) fn take(&mut self, depot: &Depot) -> NonNull<FreeLink> {
         let piece = NonNull::new(self.loaded).unwrap_or_else(|| self.refill(depot));
@@ -115,7 +112,6 @@ impl ThreadCache {
         self.count = 1;
     }
 
-    /// Takes the last of the spare magazines.
     fn take_spare(&mut self) -> Option<NonNull<FreeLink>> {
         self.spare = self.spare.checked_sub(1)?;
         NonNull::new(self.spares[self.spare])

@@ -51,7 +51,6 @@ fn with_cache<R>(class: usize, body: impl FnOnce(&mut ThreadCache) -> R) -> R {
     CACHES.with(|caches| body(unsafe { &mut (*caches.get())[class] }))
 }
 
-/// Returns the size class of this layout.
 #[inline]
 const fn class_of(layout: Layout) -> Option<usize> {
     match layout.size() {
@@ -65,7 +64,6 @@ const fn class_of(layout: Layout) -> Option<usize> {
     }
 }
 
-/// Allocates memory of that layout.
 #[inline]
 pub(crate) fn take(layout: Layout) -> NonNull<u8> {
     match class_of(layout) {

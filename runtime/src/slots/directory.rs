@@ -63,7 +63,6 @@ impl SlotTable {
         }
     }
 
-    /// Returns the slot with that index, if it exists.
     #[inline]
     pub(crate) fn slot(&self, index: u32) -> Option<&'static Slot> {
         let chunk = self.chunks.get(index as usize >> CHUNK_BITS)?.load(Ordering::Acquire);
@@ -72,7 +71,6 @@ impl SlotTable {
         Some(&chunk[index as usize & (CHUNK - 1)])
     }
 
-    /// Returns the slot of `pid`, if its process is alive.
     #[inline]
     pub(crate) fn living(&self, pid: Pid) -> Option<&'static Slot> {
         let slot = self.slot(pid.slot())?;
@@ -91,7 +89,6 @@ impl SlotTable {
         slot.is_some_and(|slot| slot.is_living_in_order(pid.generation()) && slot.resident() == Some(pid))
     }
 
-    /// Returns all slots that were ever used.
     pub(crate) fn slots(&self) -> impl Iterator<Item = &'static Slot> + '_ {
         let used = self.used.load(Ordering::Acquire);
         (0..used).filter_map(|index| self.slot(index))

@@ -57,22 +57,22 @@ pub(crate) enum Due {
     Sought,
     /// There may be some, where another thread is.
     Taken,
-    /// None.
     Nothing,
 }
 
-/// What happens when a timer is due.
 pub(crate) enum TimerAction {
     /// The yield `tag` of the process of that generation is answered.
-    Complete { slot: &'static Slot, generation: u64, tag: u64 },
-    /// Anything else.
+    Complete {
+        slot: &'static Slot,
+        generation: u64,
+        tag: u64,
+    },
     Run(Box<dyn FnOnce() + Send>),
 }
 
 const _: () = assert!(size_of::<TimerAction>() == 24);
 
 impl TimerAction {
-    /// Does it.
     pub(crate) fn perform(self) {
         match self {
             Self::Complete { slot, generation, tag } => complete(slot, generation, tag),
@@ -81,13 +81,11 @@ impl TimerAction {
     }
 }
 
-/// Answers a timer's yield.
 pub(crate) fn complete(slot: &'static Slot, generation: u64, tag: u64) {
     let word = ptr::without_provenance_mut(tag as usize);
     slot.post_control(node_pool::empty(), NodeKind::Completed, generation, word, Some(Payload::new(())));
 }
 
-/// The timers of a host.
 pub(crate) struct Timers {
     wheels: Box<[CachePadded<SharedWheel>]>,
     next: NextDue,
@@ -219,7 +217,6 @@ impl Timers {
         self.wheels.iter().map(|shared| lock(&shared.wheel).len()).sum()
     }
 
-    /// Drops all timers.
     pub(crate) fn clear(&self) {
         for shared in &self.wheels {
             let mut wheel = lock(&shared.wheel);

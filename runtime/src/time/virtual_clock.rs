@@ -73,10 +73,8 @@ pub(crate) trait ClockUser: Sync {
     /// Waits until it is idle, or has been shut down.
     fn wait_until_at_rest(&'static self, until: Instant) -> Result<(), IdleError>;
 
-    /// Returns when its next timer is due.
     fn next_due(&self) -> Moment;
 
-    /// Fires its due timers.
     fn fire(&'static self, now: Moment);
 }
 
@@ -226,14 +224,12 @@ impl Clock {
         clock.settle().map(|()| true)
     }
 
-    /// Adds a user of this clock.
     pub(crate) fn add_user(&self, user: &'static dyn ClockUser) {
         if let Some(clock) = self.virtual_clock() {
             lock(&clock.users).push(user);
         }
     }
 
-    /// Removes a user.
     pub(crate) fn remove_user(&self, user: &'static dyn ClockUser) {
         if let Some(clock) = self.virtual_clock() {
             lock(&clock.users).retain(|other| !ptr::addr_eq(ptr::from_ref(*other), ptr::from_ref(user)));

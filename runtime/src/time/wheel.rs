@@ -33,7 +33,6 @@ use std::{iter, vec};
 
 /// The bits of a moment within a tick.
 const TICK: u32 = 20;
-/// The bits of a digit.
 const DIGIT: u32 = 6;
 const SLOTS: usize = 1 << DIGIT;
 /// Enough levels for all ticks.
@@ -128,7 +127,6 @@ pub(crate) struct WheelKey {
     pub(crate) serial: u64,
 }
 
-/// The timer wheel.
 pub(crate) struct Wheel<T> {
     entries: Vec<WheelEntry<T>>,
     free: u32,
@@ -203,7 +201,6 @@ impl<T> Wheel<T> {
         Ok(WheelKey { index, serial })
     }
 
-    /// Takes an entry out, if it is still there.
     pub(crate) fn cancel(&mut self, key: WheelKey) -> Option<T> {
         self.find(key)?;
         self.take_off(key.index);
@@ -221,7 +218,6 @@ impl<T> Wheel<T> {
         true
     }
 
-    /// Returns whether the entry is still there.
     pub(crate) fn contains(&self, key: WheelKey) -> bool {
         self.find(key).is_some()
     }
@@ -273,7 +269,6 @@ impl<T> Wheel<T> {
         None
     }
 
-    /// The first of those that are in order.
     fn first(&self) -> Option<Near> {
         let first = match (self.sorted.front(), self.heap.peek()) {
             (Some(&sorted), Some(&Reverse(other))) => Some(sorted.min(other)),
@@ -285,7 +280,6 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Takes the first out of those that are in order.
     fn pass(&mut self, first: Near) {
         if self.sorted.front() == Some(&first) {
             self.sorted.pop_front();
@@ -300,7 +294,6 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Takes out all there is.
     pub(crate) fn clear(&mut self) -> Vec<T> {
         let old = std::mem::replace(self, Self::new());
         // Keys of those that are gone name none of those to come.

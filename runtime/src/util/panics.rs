@@ -11,7 +11,6 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Declares [`Site`], with the name of each in logs.
 macro_rules! sites {
     ($($(#[doc = $doc:literal])* $name:ident => $text:literal,)*) => {
         /// A place where the runtime calls user code, under guard. The hostile-user tests have a case for each.
@@ -21,7 +20,6 @@ macro_rules! sites {
         }
 
         impl Site {
-            /// All sites.
             const ALL: &[Self] = &[$(Self::$name,)*];
 
             /// Names the code that panicked.
@@ -83,7 +81,6 @@ sites! {
 }
 
 impl Site {
-    /// Counts a panic that was caught.
     #[cold]
     fn caught(self) {
         CAUGHT[self as usize].fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -191,7 +188,6 @@ impl<T: fmt::Display + ?Sized> fmt::Display for Shown<'_, T> {
     }
 }
 
-/// Returns the text of a panic.
 fn message(payload: &(dyn Any + Send)) -> String {
     match payload.downcast_ref::<&str>() {
         Some(text) => (*text).to_string(),

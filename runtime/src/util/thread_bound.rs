@@ -40,7 +40,6 @@ pub(crate) struct Anchored<T> {
 unsafe impl<T> Send for Anchored<T> {}
 
 impl<T> Anchored<T> {
-    /// Anchors `value` to the calling thread.
     pub(crate) fn new(value: T) -> Self {
         Self { thread: this_thread(), value: ManuallyDrop::new(value) }
     }

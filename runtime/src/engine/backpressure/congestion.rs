@@ -29,7 +29,6 @@ thread_local! {
     static MODE: Cell<SendMode> = const { Cell::new(SendMode::Normal) };
 }
 
-/// Runs `send` in that mode.
 pub(crate) fn with_mode<R>(mode: SendMode, send: impl FnOnce() -> R) -> R {
     // Otherwise a mailbox that this thread is known to congest is not checked again.
     let (outer, known_congested) = (MODE.replace(mode), node_pool::set_known_congested(0));
@@ -40,7 +39,6 @@ pub(crate) fn with_mode<R>(mode: SendMode, send: impl FnOnce() -> R) -> R {
     send()
 }
 
-/// Returns the mode of this thread's sends.
 pub(crate) fn mode() -> SendMode {
     MODE.get()
 }

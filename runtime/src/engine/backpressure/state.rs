@@ -69,8 +69,12 @@ pub(crate) type RoomSignal = Arc<Oneshot<()>>;
 pub(crate) enum RoomWaiter {
     /// A suspended process; `number` identifies the suspension. `sends` is how much it is expected to send when it
     /// resumes: what its last step has spent.
-    Process { slot: &'static Slot, generation: u64, number: u64, sends: u64 },
-    /// A thread or a task.
+    Process {
+        slot: &'static Slot,
+        generation: u64,
+        number: u64,
+        sends: u64,
+    },
     Room(RoomSignal),
 }
 
@@ -93,7 +97,6 @@ impl RoomWaiter {
         }
     }
 
-    /// Returns how many messages it is expected to send.
     pub(crate) fn sends(&self) -> u64 {
         match self {
             Self::Process { sends, .. } => *sends,
@@ -130,7 +133,6 @@ pub(crate) struct MailboxState {
     /// `None`: the host's default.
     pub(crate) bound: Option<Bound>,
     pub(crate) queue: Option<BoundedQueue>,
-    /// The waiters for room in its mailbox, in order.
     pub(crate) waiting: VecDeque<RoomWaiter>,
     /// How many messages are still expected from processes that were resumed while this one had others, and the number
     /// of the newest message at that time.

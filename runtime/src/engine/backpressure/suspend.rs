@@ -25,7 +25,6 @@ const FORCED_RELEASE_AFTER: Duration = Duration::from_secs(1);
 /// The reason why a suspension ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResumeReason {
-    /// There is room.
     Room,
     /// Its own mailbox is over its bound.
     Overfull,
@@ -279,7 +278,6 @@ pub(crate) fn end_suspension(slot: &'static Slot, why: ResumeReason) {
     end_that_suspension(slot, None, why);
 }
 
-/// Ends the suspension with that number, if it still exists.
 fn end_that_suspension(slot: &'static Slot, number: Option<u64>, why: ResumeReason) {
     let Some(suspension) = take_suspension(slot, number) else { return };
     let (at, number) = (suspension.at, suspension.number);
@@ -300,7 +298,6 @@ fn end_that_suspension(slot: &'static Slot, number: Option<u64>, why: ResumeReas
     release(slot, slot.last(), suspension);
 }
 
-/// Takes the suspension of a process, if it has that number.
 fn take_suspension(slot: &'static Slot, number: Option<u64>) -> Option<SuspendedAt> {
     let mut state = SIDES.get(slot.index())?.lock();
     let is_it = |suspension: &mut SuspendedAt| number.is_none_or(|number| suspension.number == number);
@@ -336,7 +333,6 @@ pub(crate) fn end(slot: &'static Slot) -> VecDeque<Envelope> {
 }
 
 impl Scheduler {
-    /// Returns how many processes are suspended.
     pub(crate) fn suspended(&self) -> usize {
         self.suspensions.get().saturating_sub(self.resumptions.get()) as usize
     }

@@ -86,10 +86,8 @@ fn in_step<R>(need: Need, block: impl FnOnce() -> R) -> R {
     })
 }
 
-/// The result of a hand-off.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Passed {
-    /// Another thread has the permit.
     Gone,
     /// The step keeps its permit while it blocks.
     Stays,
@@ -152,7 +150,6 @@ impl ThreadContext {
         })
     }
 
-    /// Blocks while keeping the permit.
     pub(crate) fn block_with_permit<R>(&self, block: impl FnOnce() -> R) -> R {
         self.host.blocked_in_place.add_shared(1);
         self.log_in_place();
@@ -162,7 +159,6 @@ impl ThreadContext {
         })
     }
 
-    /// Runs blocking code outside of the context.
     fn run_blocking<R>(&self, block: impl FnOnce() -> R) -> R {
         self.without_context(|| {
             // Threads that blocked earlier wait for processes now.
@@ -252,7 +248,6 @@ impl ThreadContext {
         }
     }
 
-    /// Sets the permit that the thread has got.
     pub(crate) fn take_up(&self, permit: usize) {
         self.permit_index.set(permit);
         self.permit.set(&self.host.permits[permit]);
@@ -260,7 +255,6 @@ impl ThreadContext {
 }
 
 impl Scheduler {
-    /// Starts a thread that can take the permit of a step.
     fn try_to_grow(&'static self, need: Need) -> Passed {
         match self.grow(need) {
             Ok(true) => Passed::Grown,

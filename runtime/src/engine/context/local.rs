@@ -21,12 +21,9 @@ use crate::util::defer::defer;
 use std::cell::{Cell, RefCell};
 use std::ptr;
 
-/// A thread's own state.
 pub(crate) struct ThreadContext {
     pub(crate) host: &'static Scheduler,
-    /// The user code of its host.
     pub(crate) user: Arc<UserCode>,
-    /// Its index among the host's threads.
     pub(crate) index: usize,
     /// The part that other threads may read.
     pub(crate) thread: &'static Worker,
@@ -99,7 +96,6 @@ impl ThreadContext {
         }
     }
 
-    /// Calls `body` with this as the calling thread's context.
     pub(crate) fn enter<R>(&self, body: impl FnOnce(&Self) -> R) -> R {
         struct Leave;
         impl Drop for Leave {
@@ -119,7 +115,6 @@ impl ThreadContext {
         body()
     }
 
-    /// Returns the process whose step this is.
     pub(crate) fn pid(&self) -> Option<Pid> {
         self.thread.running()?.resident()
     }
@@ -166,7 +161,6 @@ impl Scheduler {
         self.with_user(|user| user.dispatcher.dispatch(command, caller));
     }
 
-    /// Sets a timer, and tells the poller if it is due first. `None` if there are too many.
     pub(crate) fn set_timer(&self, due: Moment, action: TimerAction) -> Option<TimerKey> {
         let (key, first) = self.timers.set(self.current_worker(), due, action)?;
         if first {

@@ -22,14 +22,12 @@ pub(crate) fn with_own<R>(look: impl FnOnce(&'static Slot, Pid, &mut ColdState) 
     Some(look(slot, pid, unsafe { slot.own_cold_state() }))
 }
 
-/// Returns whether the calling thread runs the process of that generation in `slot`.
 #[inline]
 pub(crate) fn runs(slot: &'static Slot, generation: u64) -> bool {
     let running = with_current(|context| context?.thread.running());
     running.is_some_and(|running| ptr::eq(running, slot)) && slot.is_living(generation)
 }
 
-/// Returns whether the current time slice has used its budget.
 pub(crate) fn is_slice_over() -> bool {
     with_current(|context| context.is_some_and(|context| context.thread.slice.is_over(node_pool::spent())))
 }
@@ -44,7 +42,6 @@ fn own() -> Option<(&'static Slot, Pid)> {
 }
 
 impl ColdState {
-    /// Returns the process's links.
     pub(crate) fn links(&mut self) -> &mut Links<Pid> {
         self.links.get_or_insert_default()
     }

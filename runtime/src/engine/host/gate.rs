@@ -31,7 +31,6 @@ use std::time::{Duration, Instant};
 /// How often the tallies are read, at most, for an exact count. A guess: one reading costs as much as a spawn.
 const LOOKS: usize = if cfg!(loom) { 2 } else { 32 };
 
-/// The admission of a host.
 pub(crate) struct Gate {
     closed: AtomicBool,
     /// How many had entered, and left, when it was opened.

@@ -3,7 +3,6 @@
 
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, fence, lock};
 
-/// The threads that wait until a host is idle.
 #[derive(Default)]
 pub(crate) struct Quiet {
     pub(crate) waiting: AtomicUsize,

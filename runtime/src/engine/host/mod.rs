@@ -48,9 +48,7 @@ pub(crate) struct Config {
     pub(crate) node: NodeId,
     pub(crate) permits: usize,
     pub(crate) limit: Option<usize>,
-    /// The default timeout of its processes' calls.
     pub(crate) call_timeout: Duration,
-    /// The default bound of its mailboxes.
     pub(crate) mailbox: Bound,
     /// How long a step may run while others wait.
     pub(crate) stall_limit: Duration,
@@ -66,7 +64,6 @@ pub(crate) struct Config {
 pub(crate) struct Identity {
     pub(crate) number: u16,
     pub(crate) seed: u64,
-    /// The clock of its processes.
     pub(crate) clock: Clock,
 }
 
@@ -93,12 +90,10 @@ pub(crate) struct UserCode {
     pub(crate) reactor: Option<Box<dyn Reactor>>,
 }
 
-/// The scheduler of a host.
 pub(crate) struct Scheduler {
     pub(crate) config: Config,
     user: RwLock<Option<Arc<UserCode>>>,
     pub(crate) has_hooks: bool,
-    /// Whether its processes run within a reactor.
     pub(crate) has_reactor: bool,
     pub(crate) has_driver: bool,
     slot_owner: OnceLock<&'static SlotOwner>,
@@ -130,7 +125,6 @@ pub(crate) struct Scheduler {
     generators: AtomicUsize,
     /// Whether the threads are not joined: after a shutdown, or during one that is not waited for.
     pub(crate) unattended: AtomicBool,
-    /// Whether the threads must end.
     pub(crate) stopped: AtomicBool,
     pub(crate) dead_ended: Counter,
     pub(crate) dead_unhandled: Counter,
@@ -140,7 +134,6 @@ pub(crate) struct Scheduler {
     pub(crate) resumptions: Counter,
     pub(crate) forced_releases: Counter,
     pub(crate) dead_expired: Counter,
-    /// Queues of messages for its processes outside of mailboxes.
     pub(crate) backlogs: Backlogs,
     pub(crate) dead_withdrawn: Counter,
     pub(crate) labels: Mutex<BTreeMap<Pid, Arc<str>>>,
@@ -150,7 +143,6 @@ pub(crate) struct Scheduler {
     /// Held while the host ends unattended, and while the record is reused. The shutdown that nobody waits for, until
     /// it is over.
     pub(crate) ending: Mutex<Option<UnattendedShutdown>>,
-    /// The threads that have been started.
     pub(crate) running: Mutex<Vec<StartedThread>>,
     /// How many permits have got their first thread.
     pub(crate) launched: Mutex<usize>,
@@ -169,7 +161,6 @@ pub(crate) struct UnattendedShutdown {
     /// How many processes were inside, and how many messages had been discarded by exits, when it began.
     pub(crate) alive: u64,
     pub(crate) dead: u64,
-    /// How many were killed at the deadline.
     pub(crate) killed: u64,
 }
 
@@ -232,7 +223,6 @@ impl Scheduler {
         host
     }
 
-    /// Returns the host's number in its node.
     pub(crate) fn number(&self) -> u16 {
         self.number.load(Ordering::Relaxed)
     }
@@ -241,12 +231,10 @@ impl Scheduler {
         self.seed.load(Ordering::Relaxed)
     }
 
-    /// Returns the clock of its processes.
     pub(crate) fn clock(&self) -> Clock {
         lock(&self.clock).clone()
     }
 
-    /// Returns the time of its virtual clock, if it has one.
     #[inline]
     pub(crate) fn clock_override(&self) -> ClockOverride {
         // SAFETY: only addresses of `&'static SharedMoment` are stored.
@@ -285,7 +273,6 @@ impl Scheduler {
         }
     }
 
-    /// Puts a process at the end of the global queue.
     pub(crate) fn push_global(&'static self, token: Token) {
         self.global.push(token);
         self.announce();
@@ -337,7 +324,6 @@ impl Scheduler {
         lock(&self.running).clear();
     }
 
-    /// Unparks that thread.
     pub(crate) fn unpark(&self, thread: usize) {
         if let Some(thread) = self.threads.get(thread) {
             thread.unpark();
@@ -391,7 +377,6 @@ impl Scheduler {
         if self.clock_override().is_some() { Moment::NEVER } else { self.timers.next() }
     }
 
-    /// Counts a process against the limit, if there is room.
     pub(crate) fn take_place(&self) -> bool {
         let Some(limit) = self.config.limit else { return true };
         self.places
@@ -460,7 +445,6 @@ impl Scheduler {
         }
     }
 
-    /// Returns the slots of the live processes of this host.
     pub(crate) fn slots(&'static self) -> impl Iterator<Item = &'static Slot> {
         let slot_owner = self.slot_owner();
         crate::slots::TABLE.slots().filter(move |slot| {

@@ -35,7 +35,6 @@ pub(crate) struct HostRef {
 }
 
 impl Scheduler {
-    /// Returns the current life of the record.
     #[inline]
     pub(crate) fn generation(&self) -> u32 {
         self.generation.load(Ordering::SeqCst)
@@ -69,7 +68,6 @@ impl Scheduler {
         true
     }
 
-    /// Returns whether this record fits such a host.
     pub(crate) fn fits(&self, config: &Config, identity: &Identity, user: &UserCode) -> bool {
         self.config == *config
             && self.timers.fits(identity.threads_with_timers(config.permits))

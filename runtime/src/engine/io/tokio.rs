@@ -30,7 +30,6 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::Sleep;
 
-/// The Tokio runtime of a host's processes.
 #[derive(Default)]
 pub(crate) enum TokioChoice {
     #[default]
@@ -43,7 +42,6 @@ pub(crate) enum TokioChoice {
 const PATIENCE: Duration = Duration::from_millis(100);
 
 impl TokioChoice {
-    /// Starts the reactor of a host with that name.
     pub(crate) fn start(self, name: &str) -> io::Result<Option<Box<dyn Reactor>>> {
         Ok(match self {
             Self::None => None,
@@ -53,7 +51,6 @@ impl TokioChoice {
     }
 }
 
-/// The program's Tokio runtime.
 struct BorrowedTokio(Handle);
 
 impl Reactor for BorrowedTokio {
@@ -69,7 +66,6 @@ impl Reactor for BorrowedTokio {
     fn end(&self, _: Duration) {}
 }
 
-/// The host's own Tokio runtime.
 struct Own {
     handle: Handle,
     shared: Arc<TokioShared>,
@@ -79,12 +75,10 @@ struct Own {
     ended: Arc<Oneshot<()>>,
 }
 
-/// The state shared by the threads that drive it.
 struct TokioShared {
     /// Locked by the thread that drives it. `None` when it has ended.
     core: Mutex<Option<Core>>,
     block_on: Arc<BlockOn>,
-    /// How often it has been driven.
     driven: AtomicU64,
     /// The value of `driven` at the last call of `tend`.
     tended: AtomicU64,
@@ -98,7 +92,6 @@ struct Core {
     timer: Option<(Pin<Box<Sleep>>, Instant)>,
 }
 
-/// A request to the fallback thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FallbackRequest {
     Rest,
@@ -282,7 +275,6 @@ impl TokioShared {
         Some(core)
     }
 
-    /// Returns whether no thread drives it.
     fn is_free(&self) -> bool {
         !matches!(self.core.try_lock(), Err(TryLockError::WouldBlock))
     }
@@ -298,7 +290,6 @@ impl TokioShared {
         self.wished.notify_all();
     }
 
-    /// Runs the fallback thread.
     fn fall_back(&self) {
         loop {
             let mut wish = lock(&self.wish);

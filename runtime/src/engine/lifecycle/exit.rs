@@ -76,7 +76,6 @@ pub(crate) fn end(
     }
 }
 
-/// A process that is exiting.
 struct ExitingProcess {
     host: &'static Scheduler,
     slot: &'static Slot,
@@ -240,7 +239,6 @@ pub(crate) fn release_mailbox(token: &Token, reason: &ExitReason) {
     }
 }
 
-/// Notifies linked and monitoring processes of the end.
 pub(crate) fn tell_bound(slot: &'static Slot, pid: Pid, links: Links<Pid>, reason: &ExitReason) {
     let (owned, said) = links.end(reason);
     for other in owned {
@@ -360,14 +358,12 @@ fn hear(slot: &'static Slot, pid: Pid, cold_state: &mut ColdState, bond: SentLin
     }
 }
 
-/// Disposes of the mailbox of a process that did not start.
 pub(crate) fn empty_unstarted(token: &mut Token, reason: &ExitReason) {
     while let Some(envelope) = token.lanes().pop_data() {
         token.dead_letter(envelope, DeadLetterReason::Ended, reason);
     }
 }
 
-/// Logs the reason of an exit that is not normal.
 fn report(process: &Started, label: Option<Arc<str>>, reason: &ExitReason, message_type: Option<&str>) {
     let Started { pid, process, entry, .. } = process;
     let label = label.as_deref();

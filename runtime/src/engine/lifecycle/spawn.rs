@@ -35,7 +35,6 @@ const DEPTH: usize = 64;
 /// spawns in a loop stays ahead of its children for ever, and their memory is always cold.
 const COST: u32 = 8;
 
-/// The options of a spawn.
 #[derive(Clone, Default)]
 pub(crate) struct Options {
     pub(crate) name: Option<Arc<str>>,
@@ -46,14 +45,12 @@ pub(crate) struct Options {
     pub(crate) bound: SpawnerTie,
     /// `None`: the host's.
     pub(crate) mailbox: Option<Bound>,
-    /// The supervisor of the process.
     pub(crate) guardian: Option<Arc<dyn Guardian>>,
     /// Whether a request to stop is delivered as a cancel with reason `Normal`.
     pub(crate) told_to_stop: bool,
 }
 
 impl Options {
-    /// Returns how the process is tied to its spawner.
     fn bound(&self) -> Result<SpawnerTie, SpawnError> {
         match self.bound.asked() {
             Some(option) if crate::engine::context::own::with_own(|_, _, _| ()).is_none() => {
@@ -63,7 +60,6 @@ impl Options {
         }
     }
 
-    /// Returns the bound of its mailbox, if it has its own.
     fn mailbox(&self) -> Result<Option<Bound>, SpawnError> {
         Ok(self.mailbox.map(Bound::check).transpose()?)
     }
@@ -89,7 +85,6 @@ impl SpawnerTie {
     }
 }
 
-/// The facts about a process before it exists.
 pub(crate) struct PendingSpawn {
     /// The life of the host's record when the spawn was requested.
     pub(crate) generation: u32,
@@ -105,7 +100,6 @@ pub(crate) struct PendingSpawn {
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum First {
-    /// A step.
     Step,
     /// Waits for input.
     Rest,
@@ -118,17 +112,14 @@ pub(crate) trait Spawnable {
     /// Runs its start, and asks whether it traps exits. (The error is boxed, one word: returning a wider result stalls
     /// on the cache at each call.)
     fn start(&mut self, env: &Environment) -> Result<First, Box<SpawnError>>;
-    /// Returns whether it traps exits.
     fn traps_exits(&self) -> bool;
     /// Closes and drops a process that was refused. Returns its panic.
     fn close(self, reason: &ExitReason) -> Option<ExitReason>;
-    /// Returns the process to run.
     fn into_body(self) -> Body;
     /// Queues it for its first step.
     fn queue(host: &'static Scheduler, token: Token);
 }
 
-/// The environment of a start.
 #[derive(Clone)]
 pub(crate) struct Environment {
     pub(crate) host: &'static Scheduler,
@@ -136,7 +127,6 @@ pub(crate) struct Environment {
     pub(crate) parent: Option<Pid>,
     /// The values that it passes on to the processes that it spawns.
     pub(crate) values: Option<Values>,
-    /// The depth of nested starts.
     pub(crate) depth: usize,
 }
 
@@ -194,7 +184,6 @@ where
 }
 
 impl Scheduler {
-    /// Spawns `process`, started by `start`.
     #[inline]
     pub(crate) fn spawn<P: Process + Send>(
         &'static self,
@@ -358,13 +347,11 @@ impl Scheduler {
         self.give_place_back();
     }
 
-    /// Returns the label of the process, if it has one.
     #[cold]
     pub(crate) fn label(&self, pid: Pid) -> Option<Arc<str>> {
         lock(&self.labels).get(&pid).cloned()
     }
 
-    /// Returns the description for hooks and logs.
     pub(crate) fn describe(&self, slot: &Slot, pid: Pid) -> Started {
         let metadata = &slot.metadata;
         let (process, entry) = metadata.names().unwrap_or(("?", "?"));
@@ -393,7 +380,6 @@ pub(crate) struct Inside {
     outer: Starting,
     /// The thread's previous values, if they or the new ones exist.
     values: Option<Option<Values>>,
-    /// The thread's previous clock.
     clock_override: ClockOverride,
 }
 

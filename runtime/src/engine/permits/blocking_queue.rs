@@ -18,11 +18,9 @@ pub(crate) struct BlockingQueue {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Reservation {
-    /// A thread is reserved for it.
     Reserved,
     /// It waits, and its waker is stored.
     Waits,
-    /// It is not in the queue any more.
     Nothing,
 }
 

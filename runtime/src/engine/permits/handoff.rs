@@ -83,11 +83,9 @@ pub(crate) enum Resumption {
     With(usize, Option<usize>),
     /// It waits in the queue; call these threads.
     Waits(Vec<usize>),
-    /// Without a permit.
     Detached,
 }
 
-/// The state of a resting thread.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RestOutcome {
     /// It has that permit, and counts as searching; the other thread, if any, may have left work behind.
@@ -177,7 +175,6 @@ impl Idle {
         lock(&self.sleepers).permits.is_in_place(thread)
     }
 
-    /// Notes that blocking code begins, or ends, a wait for another process.
     pub(crate) fn note_waits(&self, thread: usize, waits: bool) {
         lock(&self.sleepers).permits.note_waits(thread, waits);
     }

@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 /// The state of a thread. The head of the [folder](super) has a table of the transitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {
-    /// The record is free.
     Free,
     /// Not running yet; spare next.
     Starting,
@@ -21,7 +20,6 @@ pub(crate) enum At {
     Blocked,
     /// Back from blocking, waiting for a permit to continue its step.
     Waiting,
-    /// Idle, without a permit.
     Spare,
     Ending,
 }
@@ -79,7 +77,6 @@ pub(crate) struct ThreadCounts {
     pub(crate) threads: usize,
 }
 
-/// The table of permits and threads.
 #[derive(Debug)]
 pub(crate) struct Permits {
     places: Vec<ThreadRecord>,
@@ -319,7 +316,6 @@ impl Permits {
         self.places[thread].timed = timed;
     }
 
-    /// Takes the thread that it got its permit from.
     #[inline]
     pub(crate) fn take_behind(&mut self, thread: usize) -> Option<usize> {
         self.places[thread].behind.take()

@@ -95,14 +95,11 @@ pub(crate) struct Idle {
     watchdog_rests: AtomicBool,
 }
 
-/// The idle permits of a host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IdleCounts {
-    /// Those whose thread sleeps.
     pub(crate) sleeping: usize,
     /// Those whose thread sleeps or searches.
     pub(crate) idle: usize,
-    /// Whether all of them sleep.
     pub(crate) all_idle: bool,
 }
 

@@ -49,10 +49,8 @@ use crate::util::panics::{Site, contain};
 use crate::util::thread_bound::Anchored;
 use std::ptr;
 
-/// Makes the state and starts it.
 type StartPinned = dyn FnOnce(&mut InitContext<'_>) -> StartedPinned + Send;
 
-/// The result of the start.
 struct StartedPinned {
     /// The state, if it was made.
     body: Option<Body>,
@@ -82,7 +80,6 @@ fn begin<P: Process>(
     }
 }
 
-/// A pinned process to be spawned.
 struct PinnedSpawn {
     host: &'static Scheduler,
     pinned_thread: Option<&'static PinnedThread>,
@@ -183,7 +180,6 @@ impl ThreadContext {
 }
 
 impl Scheduler {
-    /// Runs the thread of a pinned process.
     fn run_pinned(
         &'static self,
         pinned_thread: &'static PinnedThread,

@@ -123,7 +123,6 @@ impl ThreadContext {
             .or_else(|| self.thread.take_run_next())
     }
 
-    /// Visits a far end, every [`FAIR`] steps.
     #[inline(never)]
     fn be_fair(&self) -> Option<Token> {
         let visit = self.visits.get().wrapping_add(1);

@@ -14,9 +14,7 @@ use crate::slots::Token;
 use crate::sync::{Ordering, fence};
 use crate::util::panics::{Site, contain};
 
-/// The next action of a thread.
 pub(crate) enum Next {
-    /// Run a time slice of this process.
     Run(Token),
     /// Park in this way, then continue with [`ThreadContext::resume`].
     Park(Rest),
@@ -25,7 +23,6 @@ pub(crate) enum Next {
 }
 
 impl ThreadContext {
-    /// Runs processes until the thread must exit.
     pub(crate) fn run(&self) {
         let mut scratch = StepScratch::new(self.thread);
         while let Err(panic) = contain(Site::Slice, || self.run_with(&mut scratch)) {
@@ -89,7 +86,6 @@ impl ThreadContext {
         }
     }
 
-    /// Returns what to do after a park.
     pub(crate) fn resume(&self, rest: Rest) -> Next {
         match rest {
             Rest::Inbox(pinned_thread) => self.next_of_pinned(pinned_thread),

@@ -35,12 +35,10 @@ enum Park {
     Poller(Option<Duration>),
 }
 
-/// The result of a step of resting.
 pub(crate) enum RestStep {
     /// The thread has a permit, and counts as searching.
     Up,
     Park(PermitRest),
-    /// The thread must end.
     Ended,
 }
 
@@ -189,7 +187,6 @@ impl ThreadContext {
         any
     }
 
-    /// Returns how long the poller may park.
     fn patience(&self) -> Option<Duration> {
         let next = self.host.next_timer();
         (next < Moment::NEVER).then(|| next.since(Moment::now()))

@@ -57,7 +57,6 @@ use crate::util::panics::{Site, dispose};
 use std::ptr;
 use std::time::Duration;
 
-/// The watchdog's state between samples.
 struct WatchState {
     detector: StallDetector,
     places: Vec<At>,
@@ -68,7 +67,6 @@ struct WatchState {
 }
 
 impl Scheduler {
-    /// Starts the watchdog.
     pub(crate) fn start_watchdog(&'static self) -> std::io::Result<()> {
         let mut watchdog = lock(&self.watchdog.thread);
         if watchdog.is_none() {
@@ -79,7 +77,6 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Runs the watchdog.
     fn look_on(&'static self) {
         crate::util::panics::contain_thread();
         let detector = StallDetector::new(self.config.stall_limit);
@@ -247,7 +244,6 @@ impl Scheduler {
 /// How many stalls may be queued behind a hook that blocks. A guess.
 const REPORTS: usize = 256;
 
-/// Reports a stall to users.
 fn tell(user: Option<Arc<UserCode>>, label: Option<Arc<str>>, stall: &Stall) {
     crate::util::panics::contain_thread();
     log(label.as_deref(), stall);

@@ -62,7 +62,6 @@ use crate::sync::{Ordering, fence, lock, wait_for};
 use crate::time::virtual_clock::ClockUser;
 use std::time::{Duration, Instant};
 
-/// The interval of checks without a signal.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// How many unfinished processes are named.

@@ -272,7 +272,6 @@ impl Scheduler {
         slots.into_values().collect()
     }
 
-    /// Returns the PIDs of processes, with their types.
     pub(crate) fn named(&self, slots: Vec<&'static Slot>) -> Vec<(Pid, &'static str)> {
         let named = |slot: &'static Slot| {
             let pid = self.slot_owner().pid(slot.index(), slot.last());

@@ -52,7 +52,6 @@ impl Scheduler {
         if self.is_stopped() { Err(IdleError::Shutdown(name())) } else { Ok(()) }
     }
 
-    /// Describes some of the processes that are not at rest.
     fn busy(&'static self) -> String {
         let named =
             |slot: &crate::slots::Slot| slot.metadata.names().map(|(process, entry)| format!("{process}::{entry}"));

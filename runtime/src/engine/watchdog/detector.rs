@@ -56,7 +56,6 @@ const CALM: u32 = 8;
 /// The longest interval of checks for the end of a stalled step while all permits are idle.
 const SELDOM: Duration = Duration::from_secs(1);
 
-/// Returns the tick for that limit.
 pub(crate) fn tick_of(limit: Duration) -> Duration {
     (limit / 4).clamp(SHORTEST_TICK, LONGEST_TICK)
 }
@@ -85,7 +84,6 @@ impl StepId {
     }
 }
 
-/// A sample of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ThreadSample {
     /// Its step, unless it waits inside of it.
@@ -96,7 +94,6 @@ pub(crate) struct ThreadSample {
     pub(crate) has_run_next: bool,
 }
 
-/// A sample of a host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostSample<'a> {
     pub(crate) now: Moment,
@@ -106,7 +103,6 @@ pub(crate) struct HostSample<'a> {
     pub(crate) steps: u64,
     /// How many permits are idle or searching.
     pub(crate) idle: usize,
-    /// Whether all of them sleep.
     pub(crate) all_idle: bool,
 }
 
@@ -126,7 +122,6 @@ pub(crate) enum Order {
 /// When the watchdog looks again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RestUntil {
-    /// At the next tick.
     Tick,
     /// When a process waits, or after so long.
     Calm(Option<Duration>),
@@ -142,7 +137,6 @@ struct StepHistory {
     is_reported: bool,
 }
 
-/// The state of the detector.
 #[derive(Debug)]
 pub(crate) struct StallDetector {
     limit: Duration,

@@ -18,7 +18,6 @@ pub(crate) struct PinnedThread {
     arrived: Condvar,
 }
 
-/// Work for the thread.
 #[derive(Default)]
 struct Inbox {
     work: Option<Work>,
@@ -31,7 +30,6 @@ struct Inbox {
 }
 
 pub(crate) enum Work {
-    /// A time slice of the process.
     Slice(Token),
     /// Its start has failed: close and drop it, and report a panic of that.
     Close(Body, ExitReason, Arc<Oneshot<Option<ExitReason>>>),
@@ -50,7 +48,6 @@ impl Inbox {
     }
 }
 
-/// The pinned threads of a host.
 #[derive(Default)]
 pub(crate) struct PinnedThreads(Mutex<PinnedLists>);
 
@@ -175,7 +172,6 @@ impl PinnedThread {
         lock(&self.inbox).runs.is_some_and(|pid| TABLE.living(pid).is_none())
     }
 
-    /// Notes that the process has a time slice.
     pub(crate) fn runs(&self, pid: Option<Pid>) {
         lock(&self.inbox).runs = pid;
     }

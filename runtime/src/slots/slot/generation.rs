@@ -10,7 +10,6 @@
 use crate::pid::LAST_GENERATION;
 use crate::sync::{AtomicU64, Ordering};
 
-/// The word.
 pub(super) struct Generation(AtomicU64);
 
 /// The value of the word: a generation, and in bit 0 whether its process is alive.
@@ -23,7 +22,6 @@ impl GenerationWord {
         Self(generation << 1 | 1)
     }
 
-    /// Returns the generation of the live process, or of the last one.
     #[inline]
     pub(super) fn generation(self) -> u64 {
         self.0 >> 1
@@ -36,7 +34,6 @@ impl GenerationWord {
 }
 
 impl Generation {
-    /// The word of a slot that was never used.
     pub(super) fn unused() -> Self {
         Self(AtomicU64::new(0))
     }

@@ -71,12 +71,10 @@ pub(crate) trait Schedule: Sync {
 
 /// Serves the slots of a host, or of a stand-alone mailbox.
 pub(crate) trait SlotHost: Sink {
-    /// Returns the timekeeper of its processes, if there is one.
     fn time_keeper(&'static self) -> Option<&'static dyn TimeKeeper> {
         None
     }
 
-    /// Returns the default bound of its mailboxes.
     fn bound(&self) -> Bound {
         Bound::Unbounded
     }
@@ -136,7 +134,6 @@ impl SlotOwner {
         NonZeroU64::new(self.place.load(Ordering::Relaxed)).expect("a PID is made from a node id")
     }
 
-    /// Returns the PID of a slot and generation.
     #[inline]
     pub(crate) fn pid(&self, slot: u32, generation: u64) -> Pid {
         Pid::of_words(self.place(), slot, generation)
@@ -147,7 +144,6 @@ impl SlotOwner {
     }
 }
 
-/// The slot of a process.
 #[repr(C, align(64))]
 pub(crate) struct Slot {
     pub(crate) lanes: Lanes,
@@ -193,7 +189,6 @@ impl Slot {
         self.metadata.index
     }
 
-    /// Identifies the slot in the program.
     #[inline]
     pub(crate) fn address(&self) -> usize {
         ptr::from_ref(self).addr()
@@ -207,7 +202,6 @@ impl Slot {
         self.metadata.messages.store(0, Ordering::Relaxed);
     }
 
-    /// Returns the generation of the live process, if there is one.
     #[inline]
     pub(crate) fn living(&self) -> Option<u64> {
         let word = self.generation.load(Ordering::Acquire);

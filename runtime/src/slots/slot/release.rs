@@ -98,7 +98,6 @@ impl Token {
         }
     }
 
-    /// Returns the address of the lane's first node.
     fn first(&self) -> Option<NonNull<MailNode>> {
         // SAFETY: this is the token.
         NonNull::new(unsafe { self.0.lanes.first() })

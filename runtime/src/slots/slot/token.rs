@@ -54,12 +54,10 @@ impl Token {
         self
     }
 
-    /// Wakes the process of this token.
     pub(crate) fn wake(self) {
         self.0.schedule();
     }
 
-    /// Returns the PID of the process.
     #[inline]
     pub(crate) fn pid(&self) -> Option<Pid> {
         let owner = self.0.owner()?;
@@ -94,7 +92,6 @@ impl Token {
         self.0.generation.has_next()
     }
 
-    /// The process.
     #[inline]
     pub(crate) fn body(&mut self) -> &mut Option<Body> {
         self.0.debug_owner.check();
@@ -102,20 +99,17 @@ impl Token {
         self.0.body.with_mut(|body| unsafe { &mut *body })
     }
 
-    /// Returns the cold state, if there is one.
     pub(crate) fn cold_state(&mut self) -> Option<&mut ColdState> {
         self.0.debug_owner.check();
         // SAFETY: as for the body.
         self.0.metadata.cold_state.with_mut(|cold_state| unsafe { &mut *cold_state }).as_deref_mut()
     }
 
-    /// Returns the cold state, allocating it if needed.
     pub(crate) fn make_cold_state(&mut self) -> &mut ColdState {
         // SAFETY: this is the token, and borrowed.
         unsafe { self.0.own_cold_state() }
     }
 
-    /// Takes the cold state.
     pub(crate) fn take_cold_state(&mut self) -> Option<Box<ColdState>> {
         self.0.debug_owner.check();
         if !self.0.flags.any(COLD_STATE) {
@@ -126,7 +120,6 @@ impl Token {
         self.0.metadata.cold_state.with_mut(|cold_state| unsafe { &mut *cold_state }).take()
     }
 
-    /// Returns the taking end of the lanes.
     #[inline]
     pub(crate) fn lanes(&mut self) -> Holder<'_> {
         self.0.debug_owner.check();
