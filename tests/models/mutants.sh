@@ -98,11 +98,11 @@ mutant stop-searching-not-fenced   $idle sleep '/fn stop_searching/,/^    \}/ s/
 mutant rouse-does-not-say-so       $idle sleep '/fn rouse\(/,/^    \}/ s/sleepers\.permits\.end_sleep\(thread\);//'
 mutant monitor-rests-blindly        $idle sleep 's/let rests = sleepers\.list\.len\(\) == self\.permits;/let rests = true;/'
 mutant taken-over-blindly           $handoff takeover 's/if !is_in_step\(\)/if is_in_step() \&\& false/'
-mutant rouse-keeps-the-poller     $handoff sleep '/fn take_sleeper/,/^    \}/ s/sleepers\.poller = None;//'
+mutant rouse-keeps-the-poller     $handoff sleep '/fn take_off/,/^    \}/ s/sleepers\.poller = None;//'
 mutant nobody-is-the-poller       $idle sleep 's/let poller = sleepers\.poller\.is_none\(\).*$/let poller = false;/'
 mutant timer-wakes-nobody          $idle sleep '/fn timer_set/,/^    \}/ s/self\.rouse\(false\)/None/'
 mutant timer-forgets-the-poller   $idle sleep '/fn timer_set/,/^    \}/ s/return Some\(poller\)/return None.filter(|_: \&usize| poller == 0)/'
-mutant searcher-not-counted        $idle sleep '/fn end_sleep/,/^    \}/ s/SEARCHING\.wrapping_sub\(SLEEPING\)/0_u32.wrapping_sub(SLEEPING)/'
+mutant searcher-not-counted        $idle sleep '/fn end_sleep/,/^    \}/ s/place, SEARCHING/place, 0/'
 
 mutant count-is-not-in-order       $gate gate '/fn count/,/^    \}/ s/fence_for_models\(\);//'
 # The fence of the sums orders the close as well: without its own alone, no execution is another one.
@@ -120,7 +120,7 @@ mutant given-worker-is-kept        $permits handoff '/fn pass_to_waiting/,/^    
 mutant handed-off-worker-is-kept   $permits handoff '/fn pass_to_spare/,/^    \}/ s/self\.set\(from, then\);//'
 mutant nobody-is-behind            $permits handoff 's/self\.places\[next\]\.behind = Some\(from\);//'
 mutant sleeper-is-not-displaced    $permits handoff '/fn displace/,/^    \}/ s/self\.set\(sleeper, At::Spare\);//'
-mutant sleeper-stays-on-the-list   $handoff handoff '/fn take_sleeper/,/^    \}/ s/sleepers\.list\.pop\(\)/sleepers.list.last().copied()/'
+mutant sleeper-stays-on-the-list   $handoff handoff '/fn take_off/,/^    \}/ s/sleepers\.list\.remove\(place\)/sleepers.list[place]/'
 mutant displaced-gets-up           $idle handoff 's/return sleepers\.permits\.permit\(thread\)\.is_some\(\);/return true;/'
 mutant stop-forgets-the-line       $handoff handoff '/fn stop\(/,/^    \}/ s/sleepers\.permits\.detach_waiting\(\);//'
 mutant stop-is-not-seen            $handoff handoff '/fn come_back/,/^    \}/ s/if !sleepers\.permits\.stopped/if true/'

@@ -42,7 +42,7 @@ impl Places for LocalProcesses {
 }
 
 #[inline]
-fn index_of(incarnation: Incarnation) -> u32 {
+pub(super) fn index_of(incarnation: Incarnation) -> u32 {
     (incarnation >> GENERATION_BITS) as u32
 }
 
@@ -84,7 +84,6 @@ impl Drop for CallWait {
 /// # Errors
 /// The cycle, if the call closes one: its message is withdrawn and will never be handled. If the message is being
 /// handled already, another call of the cycle fails instead.
-/// handled already, another call of the cycle is failed instead.
 #[inline]
 pub(crate) fn wait(
     from: Incarnation,

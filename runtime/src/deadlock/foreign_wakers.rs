@@ -9,9 +9,10 @@
 //! finds the wake, and before the process runs for it, so that the process counts none. A waker that is dropped without
 //! a wake while its process waits leaves that wait as it was: unpublished.
 
+use super::edges::index_of;
 use super::wait_graph::Incarnation;
 use crate::env::world::World;
-use crate::pid::{GENERATION_BITS, GENERATION_MASK, SLOT_BITS};
+use crate::pid::{GENERATION_MASK, SLOT_BITS};
 use crate::slots::side_table::SideTable;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -46,11 +47,6 @@ pub(crate) fn is_lent(incarnation: Incarnation) -> bool {
 }
 
 #[inline]
-fn index_of(incarnation: Incarnation) -> u32 {
-    (incarnation >> GENERATION_BITS) as u32
-}
-
-#[inline]
 fn counts(word: u64, incarnation: Incarnation) -> bool {
     word >> COUNT_BITS == incarnation & GENERATION_MASK && word & MOST != 0
 }
@@ -73,6 +69,7 @@ fn lent_once_less(word: u64, incarnation: Incarnation) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pid::GENERATION_BITS;
 
     const SLOT: Incarnation = 7 << GENERATION_BITS;
 

@@ -52,6 +52,7 @@ pub(crate) struct Envelope {
 unsafe impl Send for Envelope {}
 
 /// The content of a node: where a message is stored from its send until its method takes it.
+#[derive(Debug)]
 pub(crate) struct EnvelopeContent {
     pub(crate) word: *mut MailNode,
     pub(crate) payload: Option<Payload>,
@@ -63,7 +64,8 @@ impl EnvelopeContent {
     }
 }
 
-/// See the head of this module.
+/// The head of this module says who may access what.
+#[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct MailNode {
     pub(crate) next: AtomicPtr<MailNode>,
@@ -78,12 +80,6 @@ const _: () = assert!(size_of::<MailNode>() == 64);
 impl MailNode {
     /// The first bytes, which any thread may read, even when the node is free or reused: the link and the mark.
     pub(crate) const ALWAYS_READABLE: usize = std::mem::offset_of!(Self, mark) + size_of::<AtomicU64>();
-}
-
-impl std::fmt::Debug for MailNode {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Node")
-    }
 }
 
 // SAFETY: `content` is accessed only through `NodeBox` and the lanes, whose rules (see the module) give it one owner at

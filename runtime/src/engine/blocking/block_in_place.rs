@@ -174,24 +174,20 @@ impl ThreadContext {
 
     /// Runs `block`, which waits for another process, from within blocking code.
     fn wait_in_blocking<R>(&self, block: impl FnOnce() -> R) -> R {
-        struct Waited<'a>(&'a ThreadContext, bool);
-        impl Drop for Waited<'_> {
-            fn drop(&mut self) {
-                let Self(context, was_in_place) = *self;
-                if was_in_place {
-                    context.come_back(false);
-                    context.host.idle.stay(context.index, true);
-                } else {
-                    context.host.idle.note_waits(context.index, false);
-                }
-            }
-        }
-        let was_in_place = self.host.idle.is_in_place(self.index);
+        let idle = &self.host.idle;
+        let was_in_place = idle.is_in_place(self.index);
         let has_handed_off = was_in_place && self.hand_off(Need::Process);
         if !was_in_place {
-            self.host.idle.note_waits(self.index, true);
+            idle.note_waits(self.index, true);
         }
-        let _waited = (has_handed_off || !was_in_place).then(|| Waited(self, was_in_place));
+        let _waited = defer(|| {
+            if has_handed_off {
+                self.come_back(false);
+                idle.stay(self.index, true);
+            } else if !was_in_place {
+                idle.note_waits(self.index, false);
+            }
+        });
         self.host.wake_blocked_steps();
         block()
     }

@@ -7,7 +7,7 @@
 use crate::call::caller::Caller;
 use crate::engine::host::gate::TallyLane;
 use crate::engine::host::{Scheduler, UserCode};
-use crate::engine::workers::permit::Permit;
+use crate::engine::workers::Permit;
 use crate::engine::workers::pinned::PinnedThread;
 use crate::engine::workers::worker::{LOST, UNWATCHED, Worker};
 use crate::env::chance::Random;
@@ -97,14 +97,8 @@ impl ThreadContext {
     }
 
     pub(crate) fn enter<R>(&self, body: impl FnOnce(&Self) -> R) -> R {
-        struct Leave;
-        impl Drop for Leave {
-            fn drop(&mut self) {
-                CURRENT.set(ptr::null());
-            }
-        }
         CURRENT.set(ptr::from_ref(self));
-        let _leave = Leave;
+        let _leave = defer(|| CURRENT.set(ptr::null()));
         body(self)
     }
 

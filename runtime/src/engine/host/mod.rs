@@ -7,13 +7,12 @@ pub(crate) mod backlog;
 pub(crate) mod commands;
 pub(crate) mod gate;
 pub(crate) mod hooks;
-pub(crate) mod idle_waiters;
 pub(crate) mod reuse;
 
 use super::io::reactor::Reactor;
 use super::permits::sleep::Idle;
 use super::watchdog::report::WatchdogCounts;
-use super::workers::permit::Permit;
+use super::workers::Permit;
 use super::workers::pinned::PinnedThreads;
 use super::workers::threads::{StartedThread, Workers};
 use super::workers::worker::{CALLED, Worker};
@@ -25,8 +24,8 @@ use crate::observe::counters::Counter;
 use crate::pid::{NodeId, Pid};
 use crate::slots::{Slot, SlotOwner, Token};
 use crate::sync::{
-    Arc, AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, CachePadded, Mutex, OnceLock, Ordering,
-    PoisonError, RwLock, SegQueue, lock,
+    Arc, AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, CachePadded, Condvar, Mutex, OnceLock,
+    Ordering, PoisonError, RwLock, SegQueue, fence, lock,
 };
 use crate::time::timers::{Due, FIRED, SOUGHT, TimerAction, Timers, complete};
 use crate::time::virtual_clock::Clock;
@@ -35,7 +34,6 @@ use backlog::Backlogs;
 use commands::Dispatcher;
 use gate::Gate;
 use hooks::Hooks;
-use idle_waiters::Quiet;
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ptr;
@@ -155,6 +153,25 @@ pub(crate) struct Scheduler {
     pub(crate) threads_beyond_limit: Counter,
 }
 
+/// Threads that wait until nothing of a host runs or can run: see [`quiescence`](crate::engine::shutdown::quiescence).
+#[derive(Default)]
+pub(crate) struct Quiet {
+    pub(crate) waiting: AtomicUsize,
+    pub(crate) lock: Mutex<()>,
+    pub(crate) changed: Condvar,
+}
+
+impl Quiet {
+    /// rest:T2 and rest:T3: a thread has parked, or the host has been shut down.
+    pub(crate) fn tell(&self) {
+        fence(Ordering::SeqCst);
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            let _waiting = lock(&self.lock);
+            self.changed.notify_all();
+        }
+    }
+}
+
 /// A shutdown that was begun from inside: what its report is made of when the last process has left.
 pub(crate) struct UnattendedShutdown {
     pub(crate) began: Instant,
@@ -179,7 +196,7 @@ impl Scheduler {
             slot_owner: OnceLock::new(),
             handle: OnceLock::new(),
             global: SegQueue::new(),
-            permits: (0..count).map(|_| CachePadded::new(Permit::new())).collect(),
+            permits: (0..count).map(|_| CachePadded::new(Permit::default())).collect(),
             threads,
             left: SegQueue::new(),
             pinned_threads: PinnedThreads::default(),

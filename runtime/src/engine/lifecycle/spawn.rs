@@ -1,7 +1,7 @@
 //! Spawning a process: everything that can refuse it comes first, and a refusal undoes everything before it.
 
 use crate::engine::context::local::{current_pid, with_current};
-use crate::engine::context::starting::{STARTING, Starting, starting};
+use crate::engine::context::own::{STARTING, Starting, starting};
 use crate::engine::context::values::{HAS_VALUES, replace_values, set_values, with_inherited};
 use crate::engine::host::Scheduler;
 use crate::engine::host::hooks::Started;

@@ -267,7 +267,13 @@ impl Idle {
 
     /// Takes the last sleeper off the list; it counts as searching if `as_searcher` says so.
     pub(crate) fn take_sleeper(&self, sleepers: &mut Sleepers, as_searcher: u32) -> Option<usize> {
-        let sleeper = sleepers.list.pop()?;
+        let last = sleepers.list.len().checked_sub(1)?;
+        Some(self.take_off(sleepers, last, as_searcher))
+    }
+
+    /// Takes the sleeper at that place of the list off it.
+    pub(crate) fn take_off(&self, sleepers: &mut Sleepers, place: usize, as_searcher: u32) -> usize {
+        let sleeper = sleepers.list.remove(place);
         sleepers.rises += 1;
         let mut change = as_searcher.wrapping_sub(SLEEPING);
         if sleepers.poller == Some(sleeper) {
@@ -275,7 +281,7 @@ impl Idle {
             change = change.wrapping_sub(POLLER);
         }
         self.counts.fetch_add(change, Ordering::SeqCst);
-        Some(sleeper)
+        sleeper
     }
 
     /// A3: a thread has been called. `None`: it continues.

@@ -186,11 +186,7 @@ impl Idle {
     #[must_use = "the thread must be woken"]
     pub(crate) fn announce(&self) -> Option<usize> {
         fence(Ordering::SeqCst);
-        let counts = self.count(Ordering::SeqCst);
-        if counts.sleeping() == 0 || counts.searching() > 0 {
-            return None;
-        }
-        self.rouse(true)
+        self.rouse_for(self.count(Ordering::SeqCst))
     }
 
     /// P3 and P4 for work that the calling thread has pushed to its own deque, without the fence: it looks there again
@@ -199,11 +195,12 @@ impl Idle {
     #[inline]
     #[must_use = "the thread must be woken"]
     pub(crate) fn announce_own(&self) -> Option<usize> {
-        let counts = self.count(Ordering::Relaxed);
-        if counts.sleeping() == 0 || counts.searching() > 0 {
-            return None;
-        }
-        self.rouse(true)
+        self.rouse_for(self.count(Ordering::Relaxed))
+    }
+
+    #[inline(always)]
+    fn rouse_for(&self, seen: SleepWord) -> Option<usize> {
+        if seen.sleeping() == 0 || seen.searching() > 0 { None } else { self.rouse(true) }
     }
 
     /// Takes the last sleeper off the list; with `alone`, only if no thread searches.
@@ -297,14 +294,7 @@ impl Idle {
         let Some(place) = sleepers.list.iter().position(|&sleeper| sleeper == thread) else {
             return sleepers.permits.permit(thread).is_some();
         };
-        sleepers.list.remove(place);
-        sleepers.rises += 1;
-        let mut change = SEARCHING.wrapping_sub(SLEEPING);
-        if sleepers.poller == Some(thread) {
-            sleepers.poller = None;
-            change = change.wrapping_sub(POLLER);
-        }
-        self.counts.fetch_add(change, Ordering::SeqCst);
+        self.take_off(&mut sleepers, place, SEARCHING);
         sleepers.permits.end_sleep(thread);
         true
     }

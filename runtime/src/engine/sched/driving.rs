@@ -33,6 +33,7 @@ use crate::engine::host::Scheduler;
 use crate::engine::io::reactor::Driver;
 use crate::engine::workers::worker::Worker;
 use crate::sync::{Ordering, fence, park};
+use crate::util::defer::defer;
 use std::cell::{Cell, RefCell};
 use std::ptr;
 use std::task::Waker;
@@ -55,7 +56,6 @@ thread_local! {
 }
 
 /// D2: a process of `host` was queued. Returns whether this thread drives that host's reactor and so takes care of it.
-/// it sees to that.
 #[inline]
 pub(crate) fn is_seen_to(host: &Scheduler) -> bool {
     let drives = ptr::eq(DRIVES.get(), host);
@@ -126,17 +126,10 @@ impl ThreadContext {
     }
 
     /// Runs `body`, which drives the reactor, as outside code. Returns whether it has queued processes of the host.
-    /// host.
     fn drive(&self, body: impl FnOnce()) -> bool {
-        struct Outside;
-        impl Drop for Outside {
-            fn drop(&mut self) {
-                DRIVES.set(ptr::null());
-            }
-        }
         self.without_context(|| {
             DRIVES.set(self.host);
-            let _outside = Outside;
+            let _outside = defer(|| DRIVES.set(ptr::null()));
             body();
         });
         crate::env::clock::forget_now();

@@ -39,7 +39,7 @@
 use super::run_loop::Next;
 use super::spare::RestStep;
 use crate::engine::context::local::ThreadContext;
-use crate::engine::workers::permit::Permit;
+use crate::engine::workers::Permit;
 use crate::engine::workers::worker::Worker;
 use crate::env::clock::Moment;
 use crate::slots::Token;

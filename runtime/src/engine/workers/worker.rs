@@ -30,6 +30,7 @@ use crate::sync::{
     Arc, AtomicBool, AtomicPtr, AtomicU8, AtomicU64, CachePadded, Deque, Mutex, OnceLock, Ordering, Stealer,
     ThreadHandle, current_thread, lock, unpark,
 };
+use crate::util::defer::defer;
 use crate::util::oneshot::{RestWatcher, Waiter};
 use std::ptr::{self, NonNull};
 use std::task::Waker;
@@ -172,14 +173,8 @@ impl Worker {
 
     /// Runs user code outside of a step.
     pub(crate) fn visit<R>(&self, body: impl FnOnce() -> R) -> R {
-        struct Over<'a>(&'a Worker);
-        impl Drop for Over<'_> {
-            fn drop(&mut self) {
-                self.0.visiting.store(false, Ordering::Relaxed);
-            }
-        }
         self.visiting.store(true, Ordering::Relaxed);
-        let _over = Over(self);
+        let _over = defer(|| self.visiting.store(false, Ordering::Relaxed));
         body()
     }
 

@@ -276,15 +276,8 @@ impl Slot {
 /// of the marks of [`Lanes`].
 ///
 /// A dropped token would make the slot unusable for ever: it must be parked, queued or used.
-#[derive(Debug)]
 #[must_use = "the slot's only token"]
 pub(crate) struct Token(&'static Slot);
-
-impl std::fmt::Debug for Slot {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Slot({})", self.metadata.index)
-    }
-}
 
 impl Resident for Slot {
     fn resident(&self) -> Option<Pid> {

@@ -5,7 +5,7 @@ use crate::call::caller::Caller;
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason};
 use crate::errors::CallError;
 use crate::exit::ExitReason;
-use crate::mailbox::lanes::{Claim, ParkResult, Pop};
+use crate::mailbox::lanes::{Advance, Claim, ParkResult};
 use crate::mailbox::node::{Envelope, MailNode, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
@@ -65,7 +65,7 @@ impl Token {
         loop {
             // SAFETY: this is the token.
             match unsafe { self.0.lanes.pop_data() } {
-                Pop::Envelope(envelope, free) => {
+                Advance::To(envelope, free) => {
                     free.into_iter().for_each(node_pool::recycle);
                     // The envelope was in the node that is now the lane's first; `mine` is only compared as an address.
                     if mine.is_some() && mine == self.first() {
@@ -79,11 +79,11 @@ impl Token {
                 }
                 // The next sender was preempted before it linked its node. It considers its message accepted, and there
                 // is no process to requeue, so this waits for it.
-                Pop::Busy => {
+                Advance::Busy => {
                     yield_now();
                     continue;
                 }
-                Pop::Empty => {}
+                Advance::Empty => {}
             }
             let mut controls = self.lanes().take_control();
             while let Some(mut node) = controls.pop() {
