@@ -139,21 +139,6 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    /// Mutation: a cache with one spare magazine, so that the others go through the program's queue.
-    #[test]
-    fn of_a_burst_that_a_thread_has_given_back_it_takes_the_last_first() {
-        std::thread::spawn(|| {
-            let taken: Vec<NodeBox> = (0..5 * MAGAZINE).map(|_| empty()).collect();
-            let given: Vec<_> = taken.iter().map(NodeBox::as_ptr).collect();
-            taken.into_iter().for_each(recycle);
-            let again: Vec<NodeBox> = given.iter().map(|_| empty()).collect();
-            assert!(again.iter().map(NodeBox::as_ptr).eq(given.iter().rev().copied()));
-            again.into_iter().for_each(recycle);
-        })
-        .join()
-        .unwrap();
-    }
-
     #[test]
     fn nodes_are_distinct_while_taken_and_come_back() {
         std::thread::spawn(|| {

@@ -160,3 +160,25 @@ pub(crate) unsafe fn link(memory: NonNull<u8>, count: usize, size: usize) -> Non
     }
     memory.cast()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mem::arena::permanent;
+
+    const LENGTH: usize = 8;
+
+    /// Mutation: a cache with one spare magazine, so that the others go through the depot.
+    #[test]
+    fn of_a_burst_that_a_thread_has_given_back_it_takes_the_last_first() {
+        // SAFETY: the memory was just taken, and is aligned to a cache line.
+        let slab = |count| unsafe { link(permanent(count * size_of::<FreeLink>()), count, size_of::<FreeLink>()) };
+        // A depot of its own: in a shared one, threads that have ended leave shorter magazines. The burst fills the loaded
+        // magazine and four spare ones.
+        let (depot, mut cache) = (Depot::new(LENGTH, slab, || true), ThreadCache::EMPTY);
+        let taken: Vec<_> = (0..5 * LENGTH).map(|_| cache.take(&depot)).collect();
+        // SAFETY: each was taken from this cache, and is not used any more.
+        taken.iter().for_each(|&piece| unsafe { cache.add(&depot, piece) });
+        assert!(taken.iter().rev().all(|&piece| cache.take(&depot) == piece));
+    }
+}
