@@ -3,8 +3,6 @@
 //! A process has at most one edge. A suspension replaces the edge of a call; the step after it publishes the call
 //! again, if the process still waits for it.
 
-#[cfg(test)]
-use super::wait_graph::leads_back;
 use super::wait_graph::{Closed, Edge, Incarnation, Places, Wait, What, publish};
 use crate::call::call_id::CallId;
 use crate::call::caller::{self, Asker, number};
@@ -142,19 +140,6 @@ pub(crate) fn withdraw(from: Pid) {
     }
 }
 
-/// Returns whether the process is suspended, and no call has closed a cycle with that.
-#[cfg(test)]
-pub(crate) fn is_suspended(from: Pid) -> bool {
-    let wait = EDGES.get(from.slot()).and_then(Edge::read);
-    wait.is_some_and(|wait| matches!(wait.what, What::Suspension(_)))
-}
-
-/// Returns whether `to` waits for `from`, directly or through others. Stale at once.
-#[cfg(test)]
-pub(crate) fn would_close(from: Pid, to: Pid) -> bool {
-    leads_back(&LocalProcesses, from.incarnation(), to.incarnation())
-}
-
 /// Returns the process waited for, and the called method, `None` for a suspension. Stale at once.
 pub(crate) fn waits_for(pid: Pid) -> Option<(Pid, Option<&'static str>)> {
     let wait = EDGES.get(pid.slot()).and_then(Edge::read)?;
@@ -174,7 +159,19 @@ pub(crate) fn count() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::deadlock::wait_graph::leads_back;
     use crate::routing::router::this_node;
+
+    /// Returns whether the process is suspended, and no call has closed a cycle with that.
+    fn is_suspended(from: Pid) -> bool {
+        let wait = EDGES.get(from.slot()).and_then(Edge::read);
+        wait.is_some_and(|wait| matches!(wait.what, What::Suspension(_)))
+    }
+
+    /// Returns whether `to` waits for `from`, directly or through others. Stale at once.
+    fn would_close(from: Pid, to: Pid) -> bool {
+        leads_back(&LocalProcesses, from.incarnation(), to.incarnation())
+    }
 
     /// PIDs in slots that no other test comes to.
     fn pid(number: u32) -> Pid {

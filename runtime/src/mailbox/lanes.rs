@@ -33,9 +33,9 @@
 //!
 //! | `head` | means | written by |
 //! |---|---|---|
-//! | null | nothing is queued, or the first sender has not come to link its node | the holder, *before* it puts a mark there |
-//! | an address with FRESH | that node is the first, and has not been consumed | the sender whose exchange found null in `tail` |
-//! | an address | that node has been consumed; what follows hangs on its `next` | the holder |
+//! | null | nothing is queued, or the first sender has not linked its node | the holder, *before* it sets a mark |
+//! | an address with FRESH | that node is the first, not consumed | the sender whose exchange found null in `tail` |
+//! | an address | that node has been consumed; its `next` leads to what follows | the holder |
 //!
 //! Between two marks at most one sender finds null in `tail`, and while it is there the holder does not write `head`:
 //! it replaces null in `head` only by consuming the sender's node, and stores null there only while `tail` has a node,

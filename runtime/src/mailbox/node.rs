@@ -33,7 +33,7 @@ pub(crate) enum NodeKind {
     Call = 5,
     /// The notice of an end, in the data lane.
     Notice = 6,
-    /// Represents a message in the ring of a mailbox with a hard bound, in the data lane.
+    /// Stands for a message in the queue of a mailbox with a hard bound, in the data lane.
     Placeholder = 7,
 }
 

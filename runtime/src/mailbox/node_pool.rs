@@ -29,7 +29,8 @@ struct NodeCache {
 }
 
 thread_local! {
-    static CACHE: UnsafeCell<NodeCache> = const { UnsafeCell::new(NodeCache { cache: ThreadCache::EMPTY, spent: 0, known_congested: 0 }) };
+    static CACHE: UnsafeCell<NodeCache> =
+        const { UnsafeCell::new(NodeCache { cache: ThreadCache::EMPTY, spent: 0, known_congested: 0 }) };
     /// Returns the thread's nodes to the program when it ends. Separate from the cache, so that the cache needs no
     /// destructor and can be used in other destructors.
     static FLUSH: FlushNodes = const { FlushNodes };

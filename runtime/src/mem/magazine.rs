@@ -173,8 +173,8 @@ mod tests {
     fn of_a_burst_that_a_thread_has_given_back_it_takes_the_last_first() {
         // SAFETY: the memory was just taken, and is aligned to a cache line.
         let slab = |count| unsafe { link(permanent(count * size_of::<FreeLink>()), count, size_of::<FreeLink>()) };
-        // A depot of its own: in a shared one, threads that have ended leave shorter magazines. The burst fills the loaded
-        // magazine and four spare ones.
+        // A depot of its own: in a shared one, threads that have ended leave shorter magazines. The burst fills the
+        // loaded magazine and four spare ones.
         let (depot, mut cache) = (Depot::new(LENGTH, slab, || true), ThreadCache::EMPTY);
         let taken: Vec<_> = (0..5 * LENGTH).map(|_| cache.take(&depot)).collect();
         // SAFETY: each was taken from this cache, and is not used any more.

@@ -16,9 +16,8 @@
 use crate::env::clock::{ClockOverride, Moment, SharedMoment, has_virtual_clock, instant_now, with_clock};
 use crate::env::world::World;
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
-use std::fmt;
-use std::ptr;
 use std::time::{Duration, Instant};
+use std::{fmt, ptr};
 
 /// How long, by the system's time, to wait for processes to become idle. A guess, long enough for a busy machine:
 /// processes that run longer most likely never do.
@@ -39,8 +38,8 @@ pub enum IdleError {
     Shutdown(String),
     /// Its processes have not become idle.
     #[error(
-        "processes of the runtime `{runtime}` have not come to rest in {waited:?}, among them: {processes}; one that goes \
-         on without end, or waits in a step for something else than messages and time, is never idle"
+        "processes of the runtime `{runtime}` are still not idle after {waited:?}, among them: {processes}; one that \
+         never stops running, or waits in a step for something other than messages and time, is never idle"
     )]
     Busy {
         /// The name of the runtime.

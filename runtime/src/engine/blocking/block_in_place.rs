@@ -203,7 +203,7 @@ impl ThreadContext {
                 process,
                 entry,
                 bound,
-                "a step blocks its worker: there are as many threads as there may be; see `Builder::blocking_threads`"
+                "a step blocks its worker: the limit of threads is reached; see `Builder::blocking_threads`"
             );
         }
     }
@@ -260,8 +260,8 @@ impl Scheduler {
                 Passed::Again
             }
             Err(error) => {
-                crate::util::log::error!(%error, host = %self.config.name, "no thread for a step that blocks \
-                    could be started");
+                crate::util::log::error!(%error, host = %self.config.name, "no thread could be started for a step \
+                    that blocks");
                 Passed::Stays
             }
         }
@@ -273,7 +273,7 @@ impl Scheduler {
         for waker in self.idle.reserve_threads() {
             // A waker may be foreign code.
             if let Err(panic) = contain(Site::BlockedWaker, || waker.wake()) {
-                crate::util::log::error!(%panic, "the waker of something that blocks panicked");
+                crate::util::log::error!(%panic, "the waker of a step that waits to block panicked");
             }
         }
     }

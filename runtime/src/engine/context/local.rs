@@ -57,8 +57,8 @@ thread_local! {
 #[inline]
 pub(crate) fn with_current<R>(body: impl FnOnce(Option<&ThreadContext>) -> R) -> R {
     let current = CURRENT.try_with(Cell::get).unwrap_or(ptr::null());
-    // SAFETY: not null only inside `ThreadContext::enter` and outside of `ThreadContext::without_context`, during which the
-    // context is borrowed and this thread is its only user.
+    // SAFETY: not null only inside `ThreadContext::enter` and outside of `ThreadContext::without_context`, during which
+    // the context is borrowed and this thread is its only user.
     body(unsafe { current.as_ref() })
 }
 

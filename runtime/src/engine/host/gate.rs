@@ -94,8 +94,8 @@ impl Gate {
         }
     }
 
-    /// Opens it again, after all have left. Threads that are about to turn back may find it open: they compare lives
-    /// (`reuse`).
+    /// Opens it again, after all have left. Threads that are about to turn back may find it open: they compare the
+    /// generation of the host (`reuse`).
     pub(crate) fn reopen(&self) {
         self.before.store(self.totals().1, Ordering::SeqCst);
         self.closed.store(false, Ordering::SeqCst);

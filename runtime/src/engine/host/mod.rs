@@ -138,8 +138,8 @@ pub(crate) struct Scheduler {
     pub(crate) names: Names,
     /// Held by a thread that starts another one.
     pub(crate) growing: Mutex<()>,
-    /// Held while the host ends unattended, and while the record is reused. The shutdown that nobody waits for, until
-    /// it is over.
+    /// Held while the host ends unattended, and while the record is reused. The shutdown that no thread waits for,
+    /// until it is over.
     pub(crate) ending: Mutex<Option<UnattendedShutdown>>,
     pub(crate) running: Mutex<Vec<StartedThread>>,
     /// How many permits have got their first thread.
@@ -434,7 +434,7 @@ impl Scheduler {
             Due::Fire(action) => {
                 // It may clone or drop a user's message, or wake a task of another executor.
                 if let Err(panic) = contain(Site::TimerAction, || self.while_visiting(|| action.perform())) {
-                    crate::util::log::error!(%panic, "what a timer did panicked");
+                    crate::util::log::error!(%panic, "the action of a timer panicked");
                 }
                 1
             }

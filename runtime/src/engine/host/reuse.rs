@@ -5,9 +5,9 @@
 //! host, which finds nothing and parks again. Everything that must not reach the next host is kept out individually:
 //!
 //! * *messages and signals*: a PID names a slot's generation, and no process of the ended host is alive;
-//! * *spawns*: each is for one life of the record, which is compared after passing the gate ([`Scheduler::enter`]):
-//!   from there on the record cannot be reused;
-//! * *calls by a handle* (`Host`): the handle stores its life too, and refuses after it;
+//! * *spawns*: the record has a generation, which each spawn compares once it has passed the gate
+//!   ([`Scheduler::enter`]): from there on the record cannot be reused;
+//! * *calls by a handle* (`Host`): the handle stores the generation too, and refuses if it has passed;
 //! * *the end of an unattended host*, decided by a thread that was preempted meanwhile: it decides under a lock that
 //!   [`Scheduler::renew`] takes as well;
 //! * *timers*: their keys are never reused;
@@ -27,7 +27,7 @@ use crate::sync::{Arc, Ordering, PoisonError, lock, try_lock};
 use crate::time::virtual_clock::Clock;
 use std::time::Duration;
 
-/// A host, while its record has this life.
+/// A host: a record, in one of its generations.
 #[derive(Clone, Copy)]
 pub(crate) struct HostRef {
     pub(crate) scheduler: &'static Scheduler,
@@ -40,7 +40,7 @@ impl Scheduler {
         self.generation.load(Ordering::SeqCst)
     }
 
-    /// Enters the gate, on behalf of that life of the record. Must leave if it returns true.
+    /// Enters the gate, for that generation of the record. The caller must leave later if this returns true.
     #[must_use = "who came in must leave"]
     pub(crate) fn enter(&'static self, generation: u32, lane: TallyLane) -> bool {
         if !self.gate.enter(lane) {
@@ -53,7 +53,7 @@ impl Scheduler {
         is_same
     }
 
-    /// Ends the life of a host that is shut down, if nothing is left of it. Returns whether the record is free now.
+    /// Frees the record of a host that is shut down, if nothing is left of the host. Returns whether it did.
     pub(crate) fn retire(&'static self) -> bool {
         let Some(_ending) = try_lock(&self.ending) else { return false };
         if !self.is_stopped() || self.gate.inside() > 0 || self.has_work() || !lock(&self.running).is_empty() {
@@ -98,7 +98,7 @@ impl Scheduler {
         host
     }
 
-    /// Begins the life of the next host, consuming it, unless a late thread is still inside. Returns whether it has.
+    /// Turns the record into the next host, consuming it, unless a late thread is still inside. Returns whether it did.
     pub(crate) fn renew(&'static self, next: &mut Option<(Identity, UserCode)>) -> bool {
         let _ending = lock(&self.ending);
         if !self.idle.renew() {
@@ -123,16 +123,13 @@ impl Scheduler {
         lock(&self.in_place_logged).clear();
         *lock(&self.launched) = 0;
         *lock(&self.watchdog.thread) = None;
-        let Self { dead_ended, dead_unhandled, dead_overflow, dead_expired, dead_withdrawn, .. } = self;
-        let Self {
-            suspensions, resumptions, forced_releases, blocked_in_place, threads_beyond_limit, watchdog, ..
-        } = self;
+        let Self { dead_ended, dead_unhandled, dead_overflow, dead_expired, dead_withdrawn, watchdog, .. } = self;
+        let Self { suspensions, resumptions, forced_releases, blocked_in_place, threads_beyond_limit, .. } = self;
         let WatchdogCounts { ticks, stalls, taken_over, moved, .. } = watchdog;
-        [dead_ended, dead_unhandled, dead_overflow, dead_expired, dead_withdrawn].into_iter().for_each(Counter::reset);
-        [suspensions, resumptions, forced_releases, blocked_in_place, threads_beyond_limit]
-            .into_iter()
-            .for_each(Counter::reset);
-        [ticks, stalls, taken_over, moved].into_iter().for_each(Counter::reset);
+        let dead = [dead_ended, dead_unhandled, dead_overflow, dead_expired, dead_withdrawn];
+        let blocked = [suspensions, resumptions, forced_releases, blocked_in_place, threads_beyond_limit];
+        let watched = [ticks, stalls, taken_over, moved];
+        dead.into_iter().chain(blocked).chain(watched).for_each(Counter::reset);
         *self.user.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(user));
         self.clock().add_user(self);
         self.unattended.store(false, Ordering::SeqCst);

@@ -68,7 +68,7 @@ pub(crate) fn end(
         ExitingProcess { host, slot, pid, begun: 0, token, body, reason, result, handling: None, cold_state: None };
     let mut gone = ending.go();
     while let Err(panic) = gone {
-        crate::util::log::error!(%pid, %panic, "a panic came from the end of a process");
+        crate::util::log::error!(%pid, %panic, "a panic interrupted the exit of a process, which continues");
         gone = ending.go_on(ending.begun);
     }
     if is_reusable {
@@ -252,7 +252,7 @@ pub(crate) fn tell_bound(slot: &'static Slot, pid: Pid, links: Links<Pid>, reaso
 /// Runs foreign code after the end of a process; its panic has no consequence.
 fn guarded(body: impl FnOnce()) {
     if let Err(panic) = contain(Site::Backstop, body) {
-        crate::util::log::error!(%panic, "one that waits for the end of a process panicked");
+        crate::util::log::error!(%panic, "a waiter for the end of a process panicked");
         crate::call::caller::blame(&ExitReason::NoProcess);
     }
 }
@@ -277,8 +277,8 @@ fn hand_on(token: &mut Token, guardian: &dyn Guardian, pid: Pid, reason: &ExitRe
     guardian.quiesce();
     loop {
         match token.lanes().pop_data() {
-            // A message in the queue is ordered by its ticket; messages handed over by the predecessor have none, and
-            // came first.
+            // A placeholder gives a message of the queue its place; messages inherited from the predecessor have none,
+            // and came first.
             Some(Envelope { kind: NodeKind::Placeholder, .. }) => {
                 let envelope = queue.next();
                 envelope.into_iter().for_each(|envelope| transfer_unhandled(token, guardian, pid, envelope, reason));
@@ -358,26 +358,19 @@ fn hear(slot: &'static Slot, pid: Pid, cold_state: &mut ColdState, bond: SentLin
     }
 }
 
-pub(crate) fn empty_unstarted(token: &mut Token, reason: &ExitReason) {
-    while let Some(envelope) = token.lanes().pop_data() {
-        token.dead_letter(envelope, DeadLetterReason::Ended, reason);
-    }
-}
-
 fn report(process: &Started, label: Option<Arc<str>>, reason: &ExitReason, message_type: Option<&str>) {
+    use crate::util::log;
     let Started { pid, process, entry, .. } = process;
     let label = label.as_deref();
     match reason {
         ExitReason::Panic(panic) => {
             let Panic { message, place } = &**panic;
-            crate::util::log::error!(%pid, process, entry, label, panic = %message, %place, message_type, "process panicked");
+            log::error!(%pid, process, entry, label, panic = %message, %place, message_type, "process panicked");
         }
         // The first exit in a chain of links was logged already.
         ExitReason::Killed | ExitReason::Cancelled(_) | ExitReason::Linked { .. } => {
-            crate::util::log::debug!(%pid, process, entry, label, reason = %Shown(reason), "process ended")
+            log::debug!(%pid, process, entry, label, reason = %Shown(reason), "process ended")
         }
-        reason => {
-            crate::util::log::warn!(%pid, process, entry, label, reason = %Shown(reason), message_type, "process failed");
-        }
+        reason => log::warn!(%pid, process, entry, label, reason = %Shown(reason), message_type, "process failed"),
     }
 }

@@ -1,5 +1,7 @@
 //! Spawning a process: everything that can refuse it comes first, and a refusal undoes everything before it.
 
+use super::exit::{close, release_mailbox, tell_bound};
+use crate::call::dead_letter::DeadLetterReason;
 use crate::engine::context::local::{current_pid, with_current};
 use crate::engine::context::own::{STARTING, Starting, starting};
 use crate::engine::context::values::{HAS_VALUES, replace_values, set_values, with_inherited};
@@ -22,8 +24,7 @@ use crate::slots::{ProcessKind, Slot, SlotOwner, TABLE, Token};
 use crate::sync::{Arc, Ordering, lock};
 use crate::util::defer::defer;
 use crate::util::panics::{Site, contain};
-use std::any::Any;
-use std::any::TypeId;
+use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::panic::Location;
 use std::ptr;
@@ -86,7 +87,7 @@ impl SpawnerTie {
 }
 
 pub(crate) struct PendingSpawn {
-    /// The life of the host's record when the spawn was requested.
+    /// That of the host's record when the spawn was requested.
     pub(crate) generation: u32,
     pub(crate) kind: &'static ProcessKind,
     pub(crate) entry: &'static &'static str,
@@ -166,7 +167,7 @@ where
     }
 
     fn close(self, reason: &ExitReason) -> Option<ExitReason> {
-        crate::engine::lifecycle::exit::close(Body::new(self.process), reason)
+        close(Body::new(self.process), reason)
     }
 
     #[inline]
@@ -333,16 +334,14 @@ impl Scheduler {
             crate::util::log::error!(%panic, "the close of a process that did not start panicked");
         }
         REGISTRATIONS.end(pid, &reason);
-        crate::engine::lifecycle::exit::empty_unstarted(&mut token, &reason);
-        crate::engine::lifecycle::exit::release_mailbox(&token, &reason);
+        while let Some(envelope) = token.lanes().pop_data() {
+            token.dead_letter(envelope, DeadLetterReason::Ended, &reason);
+        }
+        release_mailbox(&token, &reason);
         if let Some(links) = token.take_cold_state().and_then(|cold_state| cold_state.links) {
-            crate::engine::lifecycle::exit::tell_bound(token.slot(), pid, *links, &reason);
+            tell_bound(token.slot(), pid, *links, &reason);
         }
         TABLE.take_back(token);
-        self.go_back();
-    }
-
-    fn go_back(&'static self) {
         self.leave(self.lane());
         self.give_place_back();
     }

@@ -4,10 +4,11 @@
 //!
 //! A thread that is about to block in a step *hands off* its permit, and *comes back* for one; its queues stay with it,
 //! and every thread may empty them. A *spare* thread has neither permit nor work. A thread that has come back in the
-//! middle of a step, which must continue on its stack, *waits* in a queue for a permit. A *detached* thread is in a step
-//! without a permit: its permit was *taken over*, or it has come back from blocking in async code, where its process is
-//! in a run queue and the thread only has to leave the step. To *call* a thread is to set a flag that it checks between
-//! two steps. All this is decided under the lock of `sleep`; the head of the [folder](super) has a table of the states.
+//! middle of a step, which must continue on its stack, *waits* in a queue for a permit. A *detached* thread is in a
+//! step without a permit: its permit was *taken over*, or it has come back from blocking in async code, where its
+//! process is in a run queue and the thread only has to leave the step. To *call* a thread is to set a flag that it
+//! checks between two steps. All this is decided under the lock of `sleep`; the head of the [folder](super) has a table
+//! of the states.
 //!
 //! # Steps
 //!
@@ -49,11 +50,11 @@
 //! it has no permit any more, it announces what it sees. So does one that gives its permit away at sleep:S1. If no
 //! thread sleeps at B1, all permits run, and each does sleep:S1 after sleep:P3. What T leaves in its deque was its own
 //! work, announced without a fence: so H2 has the fence for a thread that waited, since another may go to sleep between
-//! H1 and H2; and so has A4, for a detached thread, which may have queued something before it knew. (A thread that gives
-//! its permit to one that waits has moved its work to where others look before it took the lock, under which they go to
-//! sleep after it.) A thread that knows that it is detached puts what it wakes into the global queue; one that does not
-//! know yet (M2 is not seen at once) may leave something in its deque that the searcher of M4 has not seen: the watchdog
-//! finds it, since it keeps looking while there are detached threads.
+//! H1 and H2; and so has A4, for a detached thread, which may have queued something before it knew. (A thread that
+//! gives its permit to one that waits has moved its work to where others look before it took the lock, under which they
+//! go to sleep after it.) A thread that knows that it is detached puts what it wakes into the global queue; one that
+//! does not know yet (M2 is not seen at once) may leave something in its deque that the searcher of M4 has not seen:
+//! the watchdog finds it, since it keeps looking while there are detached threads.
 //!
 //! *What a thread leaves behind is visited*: each thread without a permit whose deque is not empty is in a queue of the
 //! host, which is one of the far ends (`find`).

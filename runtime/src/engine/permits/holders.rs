@@ -256,7 +256,7 @@ impl Permits {
         self.places[thread].in_place = blocks;
     }
 
-    /// Gives the permit of `from` to the thread that waits first, and moves `from` to the state `then`.
+    /// Passes the permit of `from` to the thread that waits first, and moves `from` to the state `then`.
     pub(crate) fn pass_to_waiting(&mut self, from: usize, then: At) -> Option<usize> {
         let At::Up(permit) = self.at(from) else { return None };
         let next = self.waiting.pop_front()?;
@@ -265,7 +265,7 @@ impl Permits {
         Some(next)
     }
 
-    /// Gives the permit of `from` to a spare thread, and moves `from` to the state `then`.
+    /// Passes the permit of `from` to a spare thread, and moves `from` to the state `then`.
     pub(crate) fn pass_to_spare(&mut self, from: usize, then: At) -> Option<usize> {
         let At::Up(permit) = self.at(from) else { return None };
         let next = self.spare.pop()?;
@@ -275,8 +275,8 @@ impl Permits {
         Some(next)
     }
 
-    /// Gives `back` the permit of `sleeper`, which becomes spare. Returns the permit, and whether the sleeper must be
-    /// woken: because it sleeps for longer than it may live, or is one too many.
+    /// Passes the permit of `sleeper`, which becomes spare, to `back`. Returns the permit, and whether the sleeper must
+    /// be woken: because it sleeps for longer than it may live, or is one too many.
     pub(crate) fn displace(&mut self, sleeper: usize, back: usize) -> Option<(usize, bool)> {
         let At::Asleep(permit) = self.at(sleeper) else { return None };
         self.set(back, At::Up(permit));

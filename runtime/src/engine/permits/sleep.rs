@@ -49,9 +49,9 @@
 //! Nor does it announce a process that has used up its time slice, if it will run that process next itself, or right
 //! after the one in its run-next slot: because there is no other permit, or because its deque and the global queue hold
 //! nothing else and time slices are used up here every [few microseconds](crate::engine::sched::step). A thread that is
-//! woken for it would come too late to help, and would then move the receiver away from its senders. The same guarantees
-//! hold: the pusher looks at the global queue before it sleeps (S3) or becomes spare (handoff:A3, which announces), and
-//! the watchdog announces what is queued there behind a step that does not end.
+//! woken for it would come too late to help, and would then move the receiver away from its senders. The same
+//! guarantees hold: the pusher looks at the global queue before it sleeps (S3) or becomes spare (handoff:A3, which
+//! announces), and the watchdog announces what is queued there behind a step that does not end.
 //!
 //! A push to a run-next slot wakes no thread: the process runs on the same core in less time than a thread takes to
 //! wake. Behind a step that does not end, the watchdog moves it. All three guarantees need a watchdog that is awake: a
@@ -60,11 +60,11 @@
 //! # The poller
 //!
 //! While timers are pending, one sleeper, the *poller*, parks only until the next one is due. There is at most one, and
-//! it is the last to be woken for work. A thread that goes to sleep while timers are pending becomes the poller if there
-//! is none. A thread that sets an earlier timer wakes the poller, or a sleeper if there is no poller. A thread that has
-//! entered the list and then finds timers pending and no poller leaves it again (with the same two fences as for work).
-//! When the poller leaves the list, the others have none; so the last searcher to end its search looks for pending
-//! timers without a poller as it looks for work (F3), and wakes a sleeper for either.
+//! it is the last to be woken for work. A thread that goes to sleep while timers are pending becomes the poller if
+//! there is none. A thread that sets an earlier timer wakes the poller, or a sleeper if there is no poller. A thread
+//! that has entered the list and then finds timers pending and no poller leaves it again (with the same two fences as
+//! for work). When the poller leaves the list, the others have none; so the last searcher to end its search looks for
+//! pending timers without a poller as it looks for work (F3), and wakes a sleeper for either.
 //!
 //! Source: Go's `proc.go` (who wakes whom), rayon-core's sleep README (the form of the argument). Rejected: waking a
 //! thread for each push (a wake costs 30 to 40 µs of a thread's time); handing the work to the sleeper itself (Go
@@ -256,7 +256,8 @@ impl Idle {
         self.count(Ordering::SeqCst).sleeping() + 1 < self.permits
     }
 
-    /// S1 and S2; unless a thread waits for a permit, or this thread has lost its own. Returns whether it is the poller.
+    /// S1 and S2; unless a thread waits for a permit, or this thread has lost its own. Returns whether it is the
+    /// poller.
     pub(crate) fn begin_sleep(&self, thread: usize, searched: bool, timers: bool) -> Result<bool, BecameSpare> {
         let searching = if searched { SEARCHING } else { 0 };
         let mut sleepers = lock(&self.sleepers);

@@ -7,8 +7,7 @@ use crate::engine::workers::threads::StartedThread;
 use crate::engine::workers::worker::CALLED;
 use crate::sync::{lock, spawn_thread_with};
 use std::cell::Cell;
-use std::io;
-use std::ptr;
+use std::{io, ptr};
 
 thread_local! {
     /// The host that this thread belongs to, whatever it is doing.
@@ -43,8 +42,8 @@ impl Scheduler {
         *lock(&self.launched) < self.permits.len()
     }
 
-    /// Starts a thread without a permit, if there is still none that could get one from a step with that need. Gives
-    /// whether it has.
+    /// Starts a thread without a permit, if there is still none that could get one from a step with that need. Returns
+    /// whether it did.
     pub(crate) fn grow(&'static self, need: Need) -> io::Result<bool> {
         // One at a time: so there are never more threads on their way than may be.
         let _growing = lock(&self.growing);
@@ -64,8 +63,8 @@ impl Scheduler {
             Ok(()) => self.idle.started(thread),
             Err(error) => {
                 let host = &self.config.name;
-                crate::util::log::error!(%error, %host, "no thread could be started to end what is left: a step \
-                    that returns will");
+                crate::util::log::error!(%error, %host, "no thread could be started to run what is left: it runs when \
+                    a stuck step returns");
             }
         }
     }
@@ -111,7 +110,7 @@ impl Scheduler {
         OF_HOST.try_with(Cell::get).is_ok_and(|host| ptr::eq(host, self))
     }
 
-    /// Runs `body` on a thread of the host, as that thread's life.
+    /// Runs `body` as all that a thread of the host does.
     pub(crate) fn inhabit(&'static self, context: &ThreadContext, body: impl FnOnce(&ThreadContext)) {
         OF_HOST.set(self);
         crate::env::clock::use_clock(self.clock_override());

@@ -28,7 +28,7 @@ impl ThreadContext {
         while let Err(panic) = contain(Site::Slice, || self.run_with(&mut scratch)) {
             if let Err(panic) = self.panicked_anew(&mut scratch, panic) {
                 // All user code is under guard; a panic from elsewhere must not cost the permit either.
-                crate::util::log::error!(%panic, "a panic came from between the turns of processes");
+                crate::util::log::error!(%panic, "a panic came from the runtime, between two steps");
                 let _panic = contain(Site::Backstop, || scratch = StepScratch::new(self.thread));
                 crate::engine::context::values::forget_values();
             }

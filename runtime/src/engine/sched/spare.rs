@@ -43,7 +43,7 @@ pub(crate) enum RestStep {
 }
 
 impl ThreadContext {
-    /// sleep:S1 to sleep:S3 of the sleep protocol.
+    /// sleep:S1 to sleep:S3.
     pub(super) fn sleep(&self, searched: bool) -> RestStep {
         self.thread.heed();
         let timers = self.host.has_driver || self.host.next_timer() < Moment::NEVER;
@@ -166,14 +166,13 @@ impl ThreadContext {
         self.host.rouse_watchdog();
     }
 
-    /// sleep:S3: gets up for work that came before the thread parked; if it has no permit any more, tells other
-    /// threads. Returns whether there was work.
+    /// sleep:S3: leaves the list if work came before the thread parked, or tells other threads if it has no permit any
+    /// more. Returns whether there was work.
     fn look_again(&self, poller: bool) -> bool {
         let host = self.host;
         let unkept = !poller && host.has_unkept_timers();
         let due = poller && host.next_timer() <= Moment::now();
-        // Work that another thread searches for is no reason to get up: that thread takes care of it (sleep:F3 or
-        // sleep:S3).
+        // Not if another thread searches: that one finds it (sleep:F3 or sleep:S3).
         let work = host.has_work() && !host.idle.is_anyone_searching();
         let any = unkept || due || work;
         if any && !host.idle.end_sleep(self.index) {

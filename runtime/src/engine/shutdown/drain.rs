@@ -48,11 +48,11 @@
 //!
 //! # Waiting
 //!
-//! By rest:Q1, rest:Q2 and rest:T1 to rest:T3, except that E2 runs without the lock under which threads park. If it finds
-//! work, a thread of the host has to unpark and park again before that changes, which signals the condition; unless it
-//! has changed already, which the check under the lock sees by the number. Threads outside change things that no thread
-//! of the host signals, such as a backlog or the timers of a virtual clock, so it checks again after [`AGAIN`] in any
-//! case.
+//! By rest:Q1, rest:Q2 and rest:T1 to rest:T3, except that E2 runs without the lock under which threads park. If it
+//! finds work, a thread of the host has to unpark and park again before that changes, which signals the condition;
+//! unless it has changed already, which the check under the lock sees by the number. Threads outside change things that
+//! no thread of the host signals, such as a backlog or the timers of a virtual clock, so it checks again after
+//! [`AGAIN`] in any case.
 
 use crate::engine::host::Scheduler;
 use crate::env::clock::{Moment, instant_now};

@@ -1,4 +1,4 @@
-//! Why a process does not run at once when its turn comes: it has exceeded its time slice, or it is suspended at a
+//! Why a process that is taken from a queue does not run: it has exceeded its time slice, or it is suspended at a
 //! congested mailbox.
 //!
 //! One byte for both, so that the start of a time slice reads one. Only the token's holder writes it. Both are needed:

@@ -12,7 +12,7 @@ pub(super) const ATTEND: u8 = 4;
 const SUSPENDED: u8 = 8;
 /// The mailbox has its own bound. Set before the process begins.
 const OWN_BOUND: u8 = 16;
-/// The bound is hard: messages are in a ring, and tickets for them in the lane. Set before the process begins.
+/// The bound is hard: messages are in a queue, and placeholders for them in the lane. Set before the process begins.
 pub(super) const HARD_BOUND: u8 = 32;
 /// The process has a supervisor, which stops it when its host is shut down.
 const SUPERVISED: u8 = 64;
@@ -75,7 +75,7 @@ impl Slot {
         self.flags.any_in_order(SUSPENDED)
     }
 
-    /// Notes that the mailbox has its own bound, and a ring if that is hard.
+    /// Notes that the mailbox has its own bound, and a queue if that is hard.
     pub(crate) fn note_own_bound(&self, is_hard: bool) {
         self.flags.set(if is_hard { OWN_BOUND | HARD_BOUND } else { OWN_BOUND }, true);
     }

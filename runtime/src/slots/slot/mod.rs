@@ -2,9 +2,9 @@
 //!
 //! The first line has what the fast path of a message touches; the second describes the process.
 //!
-//! Access: any thread reads `lanes`, `generation`, `home` and the description; all but the lanes are written by the token's
-//! holder alone. `body` and `cold_state` belong to the token's holder, who reaches them through [`Token`]. A reader of
-//! the description compares `generation` before and after, so that it never mixes two processes.
+//! Access: any thread reads `lanes`, `generation`, `home` and the description; all but the lanes are written by the
+//! token's holder alone. `body` and `cold_state` belong to the token's holder, who reaches them through [`Token`]. A
+//! reader of the description compares `generation` before and after, so that it never mixes two processes.
 //!
 //! # The state of a process
 //!
@@ -26,8 +26,8 @@
 //!
 //! This file has the four types that refer to each other: a slot has an owner, which has a scheduler, which is given
 //! tokens, and a token belongs to a slot. Their operations:
-//! * [`generation`], [`flags`], [`deficit`] and [`counts`]: the slot's words; [`metadata`]: its second line; [`cold_state`]:
-//!   data of few processes;
+//! * [`generation`], [`flags`], [`deficit`] and [`counts`]: the slot's words; [`metadata`]: its second line;
+//!   [`cold_state`]: data of few processes;
 //! * [`send`]: the path of a message, whose outcome is an [`admission`]; [`control`]: all other input;
 //! * [`token`]: operations of the token's holder; [`release`]: parking the token and vacating the slot;
 //! * [`debug_owner`]: the assertion that one thread at a time holds it.
@@ -95,7 +95,7 @@ pub(crate) trait SlotHost: Sink {
     /// Resumes a suspended process that is needed elsewhere.
     fn release_suspended(&self, _slot: &'static Slot) {}
 
-    /// Takes the message that a ticket of the process of `generation` stands for.
+    /// Takes the message that a placeholder of the process of `generation` stands for.
     fn redeem(&self, _slot: &'static Slot, _generation: u64) -> Option<Envelope> {
         None
     }
@@ -232,7 +232,7 @@ impl Slot {
     /// Returns whether `pid` is alive here, with its node and host: a PID parsed from text may name others. Every PID
     /// from outside is checked by this; slot and generation that have passed identify one process for ever.
     ///
-    /// The life is read first. The owner read then is that of this incarnation or, if that has just ended, of a later
+    /// The generation is read first. The owner read then is that of this process or, if it has just ended, of a later
     /// one: either way no live process is reached by the PID of another.
     #[inline]
     pub(crate) fn carries(&self, pid: Pid) -> bool {

@@ -195,7 +195,7 @@ impl Slot {
     #[cold]
     fn take_back(&'static self, mine: NonNull<MailNode>) -> Result<(), Box<SendRefusal>> {
         match Token(self).taken_up().empty_and_park(Some(mine)) {
-            // The message of a ticket was in the ring when the process ended, and became a dead letter.
+            // The message of a placeholder was in the queue when the process ended, and became a dead letter.
             Some(envelope) if envelope.kind != NodeKind::Placeholder => {
                 Err(Box::new(SendRefusal(envelope, RefusalReason::Gone)))
             }
