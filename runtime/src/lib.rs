@@ -78,8 +78,8 @@
 //! ```
 //!
 //! # Discovery
-//! Processes find each other by name ([`Host::whereis`], [`Host::named_address`]), in a [`Group`], or as subscribers of a
-//! [`Topic`]. A [`Pool`] is many processes behind one address.
+//! Processes find each other by name ([`Host::whereis`], [`Host::named_address`]), in a [`Group`], or as subscribers of
+//! a [`Topic`]. A [`Pool`] is many processes behind one address.
 //!
 //! # Waiting, blocking and time
 //! Async entries and methods can await any future. Blocking code belongs in [`Context::blocking`] or

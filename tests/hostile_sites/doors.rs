@@ -18,7 +18,8 @@ const GENERATED: &str = "generated";
 #[rustfmt::skip]
 const DOORS: &[(&str, &[&str])] = &[
     // A process, and what runs in its steps.
-    ("process/mod.rs trait Process", &["Start", "Slice", "Close", "StateDrop", "HandlesCancel", "TrapsExits", "AskedToUpgrade"]),
+    ("process/mod.rs trait Process",
+        &["Start", "Slice", "Close", "StateDrop", "HandlesCancel", "TrapsExits", "AskedToUpgrade"]),
     ("actor/machine/attach.rs attach", &["Slice"]),
     ("actor/machine/attach.rs attach_with", &["Slice"]),
     ("actor/machine/attach.rs then", &["Slice"]),

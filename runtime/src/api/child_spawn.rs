@@ -59,7 +59,7 @@ impl ChildSpawn {
     where
         P: Migratable,
     {
-        let spawn = Spawn::new(self.host.life(), Location::caller(), process).guarded(self.guardian);
+        let spawn = Spawn::new(self.host.reference(), Location::caller(), process).guarded(self.guardian);
         if self.bound { spawn.monitored().owned() } else { spawn }
     }
 
@@ -67,21 +67,21 @@ impl ChildSpawn {
     /// [`Host::spawn_pinned`].
     #[track_caller]
     pub fn of_pinned<P: Actor>(self, make: impl FnOnce() -> P + Send + 'static) -> Spawn<P> {
-        let spawn = Spawn::pinned(self.host.life(), Location::caller(), make).guarded(self.guardian);
+        let spawn = Spawn::pinned(self.host.reference(), Location::caller(), make).guarded(self.guardian);
         if self.bound { spawn.monitored().owned() } else { spawn }
     }
 
     /// Spawns a hand-written [`Process`]. See [`SpawnProcess`].
     #[track_caller]
     pub fn process<P: Process + Send>(self, process: P) -> SpawnProcess<P> {
-        let spawn = SpawnProcess::new(self.host.life(), Location::caller(), process).guarded(self.guardian);
+        let spawn = SpawnProcess::new(self.host.reference(), Location::caller(), process).guarded(self.guardian);
         if self.bound { spawn.monitored().owned() } else { spawn }
     }
 
     /// Spawns a hand-written [`Process`] with a thread of its own. See [`Host::spawn_process_pinned`].
     #[track_caller]
     pub fn process_pinned<P: Process>(self, make: impl FnOnce() -> P + Send + 'static) -> SpawnProcess<P> {
-        let spawn = SpawnProcess::pinned(self.host.life(), Location::caller(), make).guarded(self.guardian);
+        let spawn = SpawnProcess::pinned(self.host.reference(), Location::caller(), make).guarded(self.guardian);
         if self.bound { spawn.monitored().owned() } else { spawn }
     }
 

@@ -13,7 +13,7 @@ use crate::mailbox::node::NodeKind;
 use crate::mailbox::node_pool;
 use crate::process::control::{Control, Join};
 use crate::routing::router::{Receiver, route};
-use crate::slots::{Schedule, SlotOwner, TABLE, Token};
+use crate::slots::{Schedule, SlotHost, SlotOwner, TABLE, Token};
 use crate::sync::{Mutex, OnceLock, lock, yield_now};
 use crate::util::oneshot::{block_on, block_on_until};
 use crate::util::panics::{Site, dispose, ignore};
@@ -100,7 +100,9 @@ impl Schedule for MailboxOwner {
             ignore(Site::MailboxWaker, || waker.wake());
         }
     }
+}
 
+impl SlotHost for MailboxOwner {
     fn time_keeper(&'static self) -> Option<&'static dyn TimeKeeper> {
         *lock(&self.time_keeper)
     }

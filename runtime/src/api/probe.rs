@@ -65,8 +65,8 @@ pub enum ProbeError {
     },
     /// Nothing came, and nothing can come before the clock is advanced.
     #[error(
-        "expected a `{expected}`, and nothing came; the runtime is idle, so nothing will before its clock is moved with \
-         `advance` or `expect_within`"
+        "expected a `{expected}`, and nothing came; the runtime is idle, so nothing will before its clock is moved \
+         with `advance` or `expect_within`"
     )]
     Idle {
         /// The expected type.

@@ -8,7 +8,7 @@ use crate::actor::spawn::SpawnProcess;
 use crate::actor::tasks::current::outside;
 use crate::call::package::Undeliverable;
 use crate::engine::blocking::block_in_place::while_blocked;
-use crate::engine::host::reuse::HostLife;
+use crate::engine::host::reuse::HostRef;
 use crate::engine::host::{Config, Identity, Scheduler, UserCode};
 use crate::engine::lifecycle::spawn::current_host;
 use crate::env::world::World;
@@ -31,7 +31,7 @@ use std::{any::TypeId, collections::BTreeMap, fmt, future::Future, ops::Deref, p
 pub struct Host {
     record: &'static HostRecord,
     /// Which life of the record this host is.
-    life: u32,
+    generation: u32,
     number: u16,
 }
 
@@ -141,7 +141,7 @@ impl Host {
 
     fn now(record: &'static HostRecord) -> Self {
         let scheduler = record.scheduler;
-        Self { record, life: scheduler.life(), number: scheduler.number() }
+        Self { record, generation: scheduler.generation(), number: scheduler.number() }
     }
 
     /// Returns the host of the process that the calling thread runs or starts.
@@ -168,7 +168,7 @@ impl Host {
     }
 
     fn has_ended(self) -> bool {
-        self.record.scheduler.life() != self.life
+        self.record.scheduler.generation() != self.generation
     }
 
     /// Returns its record, or that of all ended hosts.
@@ -180,8 +180,8 @@ impl Host {
         self.record().scheduler
     }
 
-    pub(crate) fn life(self) -> HostLife {
-        HostLife { scheduler: self.record.scheduler, life: self.life }
+    pub(crate) fn reference(self) -> HostRef {
+        HostRef { scheduler: self.record.scheduler, generation: self.generation }
     }
 
     pub(crate) fn registry(self) -> &'static Registry {
@@ -222,7 +222,7 @@ impl Host {
     where
         P: Migratable,
     {
-        Spawn::new(self.life(), Location::caller(), process)
+        Spawn::new(self.reference(), Location::caller(), process)
     }
 
     /// Spawns a process with its own thread, on which `make` makes its state. All its steps, its `close` and its drop
@@ -259,19 +259,19 @@ impl Host {
     /// ```
     #[track_caller]
     pub fn spawn_pinned<P: Actor>(self, make: impl FnOnce() -> P + Send + 'static) -> Spawn<P> {
-        Spawn::pinned(self.life(), Location::caller(), make)
+        Spawn::pinned(self.reference(), Location::caller(), make)
     }
 
     /// Spawns a hand-written [`Process`]. See [`SpawnProcess`].
     #[track_caller]
     pub fn spawn_process<P: Process + Send>(self, process: P) -> SpawnProcess<P> {
-        SpawnProcess::new(self.life(), Location::caller(), process)
+        SpawnProcess::new(self.reference(), Location::caller(), process)
     }
 
     /// Spawns a hand-written [`Process`] with its own thread, like [`Host::spawn_pinned`].
     #[track_caller]
     pub fn spawn_process_pinned<P: Process>(self, make: impl FnOnce() -> P + Send + 'static) -> SpawnProcess<P> {
-        SpawnProcess::pinned(self.life(), Location::caller(), make)
+        SpawnProcess::pinned(self.reference(), Location::caller(), make)
     }
 
     /// Sends a message: of any type to a PID, checked at delivery; of a type with a method to an address, checked by
@@ -383,7 +383,7 @@ impl fmt::Debug for Host {
 
 impl PartialEq for Host {
     fn eq(&self, other: &Self) -> bool {
-        ptr::eq(self.record, other.record) && self.life == other.life
+        ptr::eq(self.record, other.record) && self.generation == other.generation
     }
 }
 

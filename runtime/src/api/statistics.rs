@@ -475,8 +475,8 @@ fn pinned_statistics(pinned_thread: &PinnedThread) -> ThreadStatistics {
 }
 
 fn pid_of(slot: &'static Slot) -> Option<Pid> {
-    let home = slot.home()?;
-    Some(home.pid(slot.index(), slot.living()?))
+    let owner = slot.owner()?;
+    Some(owner.pid(slot.index(), slot.living()?))
 }
 
 /// Takes a snapshot of the process in `slot`, reading the PID before and after so that two processes are never mixed.
@@ -489,7 +489,7 @@ fn info(slot: &'static Slot) -> Option<ProcessInfo> {
     let mut threads = host.threads_in_use();
     let runs = threads.find(|(_, thread)| thread.running().is_some_and(is_it));
     let blocks = runs.is_some_and(|(number, _)| matches!(host.idle.at(number), At::Blocked | At::Waiting));
-    let is_pinned = slot.home().is_some_and(|home| !ptr::eq(home, host.slot_owner()));
+    let is_pinned = slot.owner().is_some_and(|owner| !ptr::eq(owner, host.slot_owner()));
     let runs = runs.is_some() || is_pinned && host.at_work().any(is_it);
     let held = crate::engine::backpressure::suspend::suspended_at(slot);
     let state = match (held, runs, idle, waits) {

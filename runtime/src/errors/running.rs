@@ -25,8 +25,8 @@ pub enum BuildError {
     Mailbox,
     /// The soft bound of mailboxes is greater than the lengths that can be measured.
     #[error(
-        "mailboxes with a soft bound of {came} messages were asked for, and {most} is the most that can be measured; give a \
-         smaller bound, `Bound::Hard`, which is counted exactly, or `Bound::Unbounded`"
+        "mailboxes with a soft bound of {came} messages were asked for, and {most} is the most that can be measured; \
+         give a smaller bound, `Bound::Hard`, which is counted exactly, or `Bound::Unbounded`"
     )]
     SoftBound {
         /// The bound that was given.
@@ -42,8 +42,8 @@ pub enum BuildError {
     StallLimit,
     /// The limit of blocking threads is invalid.
     #[error(
-        "{came} threads for steps that block were asked for; give `blocking_threads` a number from 1 to {most}: without any, \
-         a process that blocks could stop all others"
+        "{came} threads for steps that block were asked for; give `blocking_threads` a number from 1 to {most}: \
+         without any, a process that blocks could stop all others"
     )]
     BlockingThreads {
         /// The number that was given.
@@ -86,8 +86,8 @@ pub enum ShutdownError {
     /// Called inside one of the processes that it would wait for, or by a Tokio task on a thread that they may need in
     /// order to end: such a task can await [`Runtime::shutdown_async`](crate::Runtime::shutdown_async) instead.
     #[error(
-        "neither a process nor a task on the runtime's own Tokio thread can wait for its shutdown, which has begun without \
-         being waited for"
+        "neither a process nor a task on the runtime's own Tokio thread can wait for its shutdown, which has begun \
+         without being waited for"
     )]
     FromInside,
     /// The system refused a handler for ctrl-c.

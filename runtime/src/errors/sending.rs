@@ -25,8 +25,8 @@ pub enum SendFailure {
     Gone(Pid),
     /// The process is a child that has ended and is being restarted.
     #[error(
-        "{0} is being restarted; try again later, wait for its successor with `send_wait` or `wait_for_restart`, or have \
-         its supervisor keep what is sent meanwhile with `keep_messages`"
+        "{0} is being restarted; try again later, wait for its successor with `send_wait` or `wait_for_restart`, or \
+         have its supervisor keep what is sent meanwhile with `keep_messages`"
     )]
     Restarting(Pid),
     /// The runtime of the process is being shut down, or was shut down.
@@ -105,8 +105,8 @@ impl<M> std::error::Error for SendError<M> {}
 pub enum MessageError {
     /// The type of the process is not registered with this host.
     #[error(
-        "{pid} is a `{process}`, a type that is not registered here, so that its messages have no names; register it with \
-         `runtime.register_type::<{process}>()`, or send the message as a value with `send`"
+        "{pid} is a `{process}`, a type that is not registered here, so that its messages have no names; register it \
+         with `runtime.register_type::<{process}>()`, or send the message as a value with `send`"
     )]
     Unregistered {
         /// The process.
@@ -116,8 +116,8 @@ pub enum MessageError {
     },
     /// The process has no type in which messages could be looked up.
     #[error(
-        "the type of {0} is not known here: it is a mailbox, a process of another node, or an address behind which no process \
-         has been yet; send the message as a value with `send`"
+        "the type of {0} is not known here: it is a mailbox, a process of another node, or an address behind which no \
+         process has been yet; send the message as a value with `send`"
     )]
     Untyped(Pid),
     /// The process has no such message.
@@ -177,7 +177,8 @@ pub enum CallError<E = Infallible> {
     Died(ExitReason),
     /// The deadline passed. The message may have been handled, or may be handled later; a late answer is dropped.
     #[error(
-        "no answer before the deadline; give the call more time with `.timeout(…)`, or find out what the process waits for"
+        "no answer before the deadline; give the call more time with `.timeout(…)`, or find out what the process waits \
+         for"
     )]
     Timeout,
     /// The mailbox was full. Not delivered.
@@ -186,8 +187,8 @@ pub enum CallError<E = Infallible> {
     /// The called process is a child that has ended and is being restarted. Not delivered.
     /// [`Call::wait_for_restart`](crate::Call::wait_for_restart) waits for its successor.
     #[error(
-        "the called process is being restarted; try again later, wait for its successor with `wait_for_restart`, or have its \
-         supervisor keep what is sent meanwhile with `keep_messages`"
+        "the called process is being restarted; try again later, wait for its successor with `wait_for_restart`, or \
+         have its supervisor keep what is sent meanwhile with `keep_messages`"
     )]
     Restarting,
     /// The call would have waited for itself. Not delivered: a message that had been sent was withdrawn.

@@ -46,8 +46,8 @@ pub enum SpawnError {
     Mailbox,
     /// The soft bound of its mailbox is greater than the lengths that can be measured.
     #[error(
-        "a mailbox with a soft bound of {came} messages was asked for, and {most} is the most that can be measured; give a \
-         smaller bound, `Bound::Hard`, which is counted exactly, or `Bound::Unbounded`"
+        "a mailbox with a soft bound of {came} messages was asked for, and {most} is the most that can be measured; \
+         give a smaller bound, `Bound::Hard`, which is counted exactly, or `Bound::Unbounded`"
     )]
     SoftBound {
         /// The bound that was given.

@@ -11,10 +11,10 @@ use super::plan::{MemberId, PoolAction, PoolPlan, PoolRefusal, QueuedMessage};
 use super::route::{Route, Routes};
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Internal, Sink};
 use crate::call::package::Undeliverable;
-use crate::engine::backpressure::congestion::{Manner, in_manner};
+use crate::engine::backpressure::congestion::{SendMode, with_mode};
 use crate::engine::host::Scheduler;
 use crate::engine::host::backlog::Backlog;
-use crate::env::clock::{Moment, TimeKeeper, TimerKey, is_told};
+use crate::env::clock::{Moment, TimeKeeper, TimerKey, has_virtual_clock};
 use crate::errors::SendFailure;
 use crate::routing::alias::AliasTarget;
 use crate::routing::router::{deliver, send};
@@ -140,9 +140,9 @@ impl<K: LaneKey> PoolRouter<K> {
     }
 
     fn now(&self) -> Moment {
-        match self.host.told() {
+        match self.host.clock_override() {
             // Called often, and need not be exact; but not by the virtual clock of this thread's host.
-            None if !is_told() => Moment::about_now(),
+            None if !has_virtual_clock() => Moment::about_now(),
             told => Moment::now_by(told),
         }
     }
@@ -185,7 +185,7 @@ impl<K: LaneKey> PoolRouter<K> {
             PoolAction::Give(member, waiting) => self.give(member, waiting),
             PoolAction::Copy(member, package) => {
                 let (to, payload, caller) = package.into_parts();
-                if let Err(refused) = in_manner(Manner::Try, || deliver(member, payload, caller)) {
+                if let Err(refused) = with_mode(SendMode::Try, || deliver(member, payload, caller)) {
                     let (_, payload, caller) = refused.package.into_parts();
                     let reason = match refused.reason {
                         SendFailure::Full(_) => DeadLetterReason::Overflow,
@@ -226,7 +226,7 @@ impl<K: LaneKey> PoolRouter<K> {
         let (to, payload, caller) = package.into_parts();
         let (handed, caller) = MemberCaller::new(itself, member.number, caller);
         // A process that sends to the pool, or answers, must not be suspended at a member's mailbox.
-        let Err(refused) = in_manner(Manner::Try, || deliver(member.pid, payload, Some(caller))) else { return };
+        let Err(refused) = with_mode(SendMode::Try, || deliver(member.pid, payload, Some(caller))) else { return };
         // The member has ended, which will be reported, or others filled its mailbox; the message waits for another
         // member.
         let (_, payload, _unheard) = refused.package.into_parts();

@@ -10,7 +10,7 @@
 
 use super::group::GroupEvent;
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, bring};
-use crate::engine::backpressure::congestion::{Manner, in_manner};
+use crate::engine::backpressure::congestion::{SendMode, with_mode};
 use crate::env::chance::HashKeys;
 use crate::errors::{BadName, GroupError, SendFailure};
 use crate::links::registrations::{REGISTRATIONS, Registrant, Registration};
@@ -300,8 +300,8 @@ impl GroupState {
     }
 }
 
-/// Sends a copy of `message` to each member that is alive and has group for it, or makes group. Never waits. Returns how
-/// many got it.
+/// Sends a copy of `message` to each member that is alive and has group for it, or makes group. Never waits. Returns
+/// how many got it.
 pub(crate) fn spread<M: Clone + Send + 'static>(members: &[Pid], message: M) -> usize {
     let Some((last, others)) = members.split_last() else { return 0 };
     let sent = others.iter().filter(|pid| send_copy(**pid, message.clone())).count();
@@ -309,13 +309,13 @@ pub(crate) fn spread<M: Clone + Send + 'static>(members: &[Pid], message: M) -> 
 }
 
 fn send_copy<M: Send + 'static>(pid: Pid, message: M) -> bool {
-    match in_manner(Manner::Late, || crate::routing::router::send(pid, message)) {
+    match with_mode(SendMode::Delayed, || crate::routing::router::send(pid, message)) {
         Ok(()) => true,
         Err((message, SendFailure::Full(_))) => {
             let dead_letter =
                 DeadLetter { to: pid, message: Payload::new(message), reason: DeadLetterReason::Overflow };
-            match TABLE.living(pid).and_then(Slot::home) {
-                Some(home) => home.scheduler.dead_letter(dead_letter),
+            match TABLE.living(pid).and_then(Slot::owner) {
+                Some(owner) => owner.host.dead_letter(dead_letter),
                 None => bring(dead_letter),
             }
             false

@@ -2,14 +2,14 @@
 
 use crate::actor::definition::named_message::message_of;
 use crate::actor::definition::{Actor, Inputs, NamedMessage};
-use crate::engine::host::reuse::HostLife;
+use crate::engine::host::reuse::HostRef;
 use crate::errors::{MessageError, StartError};
 use crate::sync::{Arc, PoisonError, RwLock};
 use crate::util::panics::{Site, contain};
 use crate::{Pid, SpawnError};
 use std::{any::TypeId, collections::BTreeMap, panic::Location};
 
-type TypeFactory = dyn Fn(HostLife, &'static Location<'static>, &str, Inputs) -> Result<Pid, SpawnError> + Send + Sync;
+type TypeFactory = dyn Fn(HostRef, &'static Location<'static>, &str, Inputs) -> Result<Pid, SpawnError> + Send + Sync;
 
 type MessageMaker = fn(&str, Inputs) -> Result<NamedMessage, MessageError>;
 
@@ -26,7 +26,7 @@ impl Registry {
     pub(crate) fn add<P: Actor>(
         &self,
         name: String,
-        factory: impl Fn(HostLife, &'static Location<'static>, &str, Inputs) -> Result<Pid, SpawnError>
+        factory: impl Fn(HostRef, &'static Location<'static>, &str, Inputs) -> Result<Pid, SpawnError>
         + Send
         + Sync
         + 'static,
@@ -43,7 +43,7 @@ impl Registry {
 
     pub(crate) fn start(
         &self,
-        host: HostLife,
+        host: HostRef,
         place: &'static Location<'static>,
         name: &str,
         entry: &str,

@@ -105,7 +105,7 @@ pub(crate) fn retire(pid: Pid, reason: &ExitReason) {
     }
     let (Some(behind), reusable) = (entry.behind.take(), entry.number < LAST_GENERATION) else { return };
     drop(entry);
-    // members:E2 to members:E4 of `registrations`: a sender that found this PID alive did so under the lock, earlier,
+    // members:Y6 to members:Y8 of `registrations`: a sender that found this PID alive did so under the lock, earlier,
     // and had counted itself.
     REGISTRATIONS.end(pid, reason);
     if reusable {

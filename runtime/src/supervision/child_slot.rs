@@ -14,7 +14,7 @@ use super::status::ChildStatus;
 use crate::call::caller::Caller;
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::call::package::Undeliverable;
-use crate::engine::backpressure::congestion::{Manner, in_manner};
+use crate::engine::backpressure::congestion::{SendMode, with_mode};
 use crate::engine::blocking::block_in_place::while_blocked;
 use crate::engine::host::Scheduler;
 use crate::engine::host::backlog::Backlog;
@@ -145,7 +145,7 @@ impl ChildSlot {
         // Counted like other senders: if it ends meanwhile, its end waits for this hand-over.
         self.inside.fetch_add(1, Ordering::SeqCst);
         // The supervisor, whose step this is, must not be suspended at a full mailbox.
-        in_manner(Manner::Try, || self.hand_over(pid));
+        with_mode(SendMode::Try, || self.hand_over(pid));
         self.inside.fetch_sub(1, Ordering::SeqCst);
     }
 

@@ -227,9 +227,8 @@ fn a_method_that_returns_a_result_gives_its_caller_both_sides() {
     with_runtime(|runtime| {
         let desk = runtime.spawn(Desk::default()).serve().unwrap();
         assert_eq!(desk.parse("7".into()).wait(), Ok(7));
-        assert!(
-            matches!(desk.parse("x".into()).wait(), Err(CallError::Failed(error)) if error.to_string().contains("invalid"))
-        );
+        let failed = desk.parse("x".into()).wait();
+        assert!(matches!(failed, Err(CallError::Failed(error)) if error.to_string().contains("invalid")));
         assert_eq!(desk.read(true).wait().unwrap(), 1);
         match desk.read(false).wait() {
             Err(CallError::Failed(error)) => assert_eq!(error.to_string(), "not fine"),

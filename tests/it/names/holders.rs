@@ -430,7 +430,7 @@ fn a_name_can_be_taken_from_a_holder_that_is_being_taken_apart() {
 }
 
 /// Threads give names to processes that are killed meanwhile, from inside and from outside. Mutation: in `exit.rs`, do
-/// not call `REGISTRATIONS.end`; in `registrations.rs`, `add`, leave out R3: names are left behind.
+/// not call `REGISTRATIONS.end`; in `registrations.rs`, `add`, leave out Y3: names are left behind.
 #[test]
 fn names_given_while_their_holders_die_are_never_left_behind() {
     watched(|| {

@@ -82,8 +82,8 @@ pub trait Actor: Declared + Sized + 'static {
 #[diagnostic::on_unimplemented(
     message = "the workers cannot run `{Self}`: its state is not `Send`",
     label = "not `Send`, so it has to stay on one thread",
-    note = "write `#[process(pinned)]` before `struct {Self}` and spawn it with `spawn_pinned(|| …)` (a supervisor's child: \
-            `of_pinned(|| …)`): it gets a thread of its own",
+    note = "write `#[process(pinned)]` before `struct {Self}` and spawn it with `spawn_pinned(|| …)` (a supervisor's \
+            child: `of_pinned(|| …)`): it gets a thread of its own",
     note = "or make all of its fields `Send`, for instance with `Arc` in place of `Rc`; `fn send<T: Send>() {{}} \
             send::<{Self}>()` has the compiler name the field that is not"
 )]

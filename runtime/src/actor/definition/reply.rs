@@ -130,7 +130,8 @@ impl Asked {
         let error = describe(&error);
         let pid = current_pid();
         let pid = pid.map(tracing::field::display);
-        crate::util::log::warn!(pid, process = P::NAME, message_type = message(), %error, "a message that was sent failed");
+        let (process, message_type) = (P::NAME, message());
+        crate::util::log::warn!(pid, process, message_type, %error, "a message that was sent failed");
         if P::ENDS_ON_ERROR {
             note(message);
             Dispatched::Failed(ProcessError::new(error))

@@ -3,7 +3,7 @@
 use super::context::Context;
 use super::entry::Pending;
 use crate::engine::host::Scheduler;
-use crate::engine::host::reuse::HostLife;
+use crate::engine::host::reuse::HostRef;
 use crate::engine::lifecycle::spawn::{Options, PendingSpawn};
 use crate::{InitError, Pid, SpawnError};
 use std::cell::{Cell, RefCell};
@@ -11,7 +11,7 @@ use std::panic::Location;
 
 /// The state and options of a spawn, inside the entries that the macro generates.
 pub struct SpawnCore<P> {
-    pub(crate) host: HostLife,
+    pub(crate) host: HostRef,
     pub(crate) place: &'static Location<'static>,
     pub(crate) source: Cell<Option<Source<P>>>,
     /// Allocated when the first option is set.

@@ -118,7 +118,8 @@ impl<P> Context<P> {
     ///
     /// let runtime = Runtime::new()?;
     /// let files = runtime.spawn(Files { root: "/no/such/place".into(), reads: 0 }).serve()?;
-    /// assert!(matches!(files.read("a".into()).wait(), Err(CallError::Failed(error)) if error.kind() == io::ErrorKind::NotFound));
+    /// let Err(CallError::Failed(error)) = files.read("a".into()).wait() else { panic!("there is no such file") };
+    /// assert_eq!(error.kind(), io::ErrorKind::NotFound);
     /// assert!(files.length("a".into()).wait().is_err());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -188,8 +188,8 @@ fn successor<P: Actor, N: Migratable, E: Send + 'static>(
         waits.continuations = Some(carry_over::<P, N>(continuations));
     }
     let pid = waker::owner_of(table.incarnation).and_then(|(slot, generation)| {
-        let home = slot.home()?;
-        Some(home.pid(slot.index(), generation))
+        let owner = slot.owner()?;
+        Some(owner.pid(slot.index(), generation))
     });
     let body = Body::new(Machine::taking_over(new, pid, table));
     let done: Box<dyn FnOnce() + Send> = Box::new(move || {

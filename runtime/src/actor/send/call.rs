@@ -9,7 +9,7 @@ use crate::engine::blocking::block_in_place::while_blocked;
 use crate::engine::context::local::with_current;
 use crate::engine::lifecycle::spawn::current_host;
 use crate::engine::sched::launch::is_of_a_host;
-use crate::env::clock::{Moment, TimeKeeper, TimerKey, instant_now, is_told};
+use crate::env::clock::{Moment, TimeKeeper, TimerKey, has_virtual_clock, instant_now};
 use crate::errors::Cycle;
 use crate::sync::Arc;
 use crate::time::timekeeper::timekeeper;
@@ -124,7 +124,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
             }
         };
         // Waits by the system's time, except in a process with a virtual clock: there a timer ends the wait.
-        let limiter = deadline.filter(|_| is_told() && is_of_a_host()).zip(current_host());
+        let limiter = deadline.filter(|_| has_virtual_clock() && is_of_a_host()).zip(current_host());
         let limiter = limiter.and_then(|(deadline, host)| Limiter::set(deadline, &call, host));
         let until = deadline.filter(|&deadline| limiter.is_none() && deadline != Moment::NEVER);
         let until = until.map(|deadline| instant_now() + deadline.since(now_for(self.pid)));
@@ -179,7 +179,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
 /// The cycle that the call would close.
 fn block(called: Called) -> Result<Option<CallWait>, Cycle> {
     let running = with_current(|context| context.and_then(|context| context.thread.running()));
-    match running.and_then(|slot| Some(edges::life(slot.index(), slot.living()?))) {
+    match running.and_then(|slot| Some(edges::incarnation(slot.index(), slot.living()?))) {
         Some(incarnation) => edges::wait(incarnation, called.on, called.method, called.ticket, true),
         None => Ok(None),
     }
@@ -203,7 +203,7 @@ pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), SendEr
 #[inline]
 fn serving(pid: Pid) -> Option<Incarnation> {
     let pid = if pid.is_alias() { pid.serving()? } else { pid };
-    (pid.node() == this_node()).then(|| pid.life())
+    (pid.node() == this_node()).then(|| pid.incarnation())
 }
 
 /// Returns the called process if it is still the one from before the send; an alias may have changed its target in
@@ -355,7 +355,7 @@ fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
     send_with_caller(call.pid, call.message, caller)?;
     // The program's timekeeper, not that of the called host, which may end before the call; except for a host with a
     // virtual clock.
-    let told = keeper(call.pid).filter(|keeper| keeper.told().is_some());
+    let told = keeper(call.pid).filter(|keeper| keeper.clock_override().is_some());
     let keeper = told.unwrap_or_else(|| timekeeper());
     let limiter = deadline.and_then(|deadline| Limiter::set(deadline, &outside, keeper));
     Ok((CallStage::Outside(outside, limiter), false))

@@ -3,7 +3,7 @@
 use super::call::{Call, send};
 use crate::actor::tasks::time_source::keeper;
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, bring};
-use crate::engine::backpressure::congestion::{Manner, in_manner};
+use crate::engine::backpressure::congestion::{SendMode, with_mode};
 use crate::env::clock::{Moment, TimeKeeper, TimerKey};
 use crate::errors::SendFailure;
 use crate::routing::router::gone;
@@ -59,7 +59,7 @@ impl Timer {
     pub fn reset(&self, delay: Duration) -> bool {
         match &self.0 {
             Repetition::Over => false,
-            Repetition::Once(keeper, key) => keeper.reset(*key, Moment::now_by(keeper.told()).after(delay)),
+            Repetition::Once(keeper, key) => keeper.reset(*key, Moment::now_by(keeper.clock_override()).after(delay)),
             Repetition::Again(again) => again.reset(delay),
         }
     }
@@ -95,14 +95,14 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         let Some(keeper) = keeper(pid) else {
             return Err(SendError { message, reason: gone(pid) });
         };
-        let due = Moment::now_by(keeper.told()).after(delay);
+        let due = Moment::now_by(keeper.clock_override()).after(delay);
         // In a cell, to get it back if no timer can be set.
         let cell = Arc::new(Mutex::new(Some(message)));
         let inside = cell.clone();
         let send_now = move || {
             let message = lock(&inside).take();
             // It cannot be returned to the caller.
-            if let Some(Err(refused)) = message.map(|message| in_manner(Manner::Late, || send(pid, message))) {
+            if let Some(Err(refused)) = message.map(|message| with_mode(SendMode::Delayed, || send(pid, message))) {
                 bury(pid, refused);
             }
         };
@@ -130,7 +130,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
             return Err(SendError { message, reason: gone(pid) });
         };
         let period = period.max(SHORTEST);
-        let due = Moment::now_by(keeper.told()).after(period);
+        let due = Moment::now_by(keeper.clock_override()).after(period);
         let state = Mutex::new(RepetitionState::Sending(current_thread().id()));
         let every = Arc::new(Every { pid, period, keeper, state });
         let copy = message.clone();
@@ -207,7 +207,7 @@ impl Every {
             due
         };
         // A copy without room is a dead letter, and the next one follows; a copy without a process is the last.
-        let is_sent = match in_manner(Manner::Late, || send(self.pid, message)) {
+        let is_sent = match with_mode(SendMode::Delayed, || send(self.pid, message)) {
             Ok(()) => true,
             Err(refused) if matches!(refused.reason, SendFailure::Full(_)) => {
                 bury(self.pid, refused);
@@ -217,7 +217,7 @@ impl Every {
         };
         // Counted from when it was due, to keep the rate.
         let regular = due.after(self.period);
-        let now = Moment::now_by(self.keeper.told());
+        let now = Moment::now_by(self.keeper.clock_override());
         let due = if regular >= now { regular } else { now.next_of(due, self.period) };
         goes_on.1 = is_sent && self.arm(due, next);
     }
@@ -253,7 +253,7 @@ impl Again for Every {
     }
 
     fn reset(&self, delay: Duration) -> bool {
-        let due = Moment::now_by(self.keeper.told()).after(delay);
+        let due = Moment::now_by(self.keeper.clock_override()).after(delay);
         match &mut *self.settled() {
             RepetitionState::Armed(key, at) if self.keeper.reset(*key, due) => {
                 *at = due;
@@ -304,7 +304,7 @@ mod tests {
             true
         }
 
-        fn told(&self) -> ClockOverride {
+        fn clock_override(&self) -> ClockOverride {
             Some(self.now)
         }
     }

@@ -2,7 +2,7 @@
 
 use super::call::{Call, send};
 use crate::actor::tasks::time_source::now_for;
-use crate::engine::backpressure::congestion::{Manner, in_manner};
+use crate::engine::backpressure::congestion::{SendMode, with_mode};
 use crate::engine::backpressure::waiters::{self, RoomRequest, RoomSignal};
 use crate::env::clock::{Moment, TimeKeeper, instant_now};
 use crate::routing::alias::{DEPTH, behind, points_on_here};
@@ -20,7 +20,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// The message and the reason if the process has ended or its mailbox is full.
     pub fn try_send(self) -> Result<(), SendError<M>> {
         let (pid, message) = (self.pid(), self.into_message());
-        in_manner(Manner::Try, || send(pid, message))
+        with_mode(SendMode::Try, || send(pid, message))
     }
 
     /// Sends the message and expects no answer. Blocks the thread while the mailbox is full, or while the process is a
@@ -34,7 +34,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         let until = until.map(|limit| instant_now() + limit.since(now_for(self.pid())));
         let (pid, mut message) = (self.pid(), self.into_message());
         loop {
-            match in_manner(Manner::Try, || send(pid, message)) {
+            match with_mode(SendMode::Try, || send(pid, message)) {
                 Err(SendError { message: back, reason }) if reason.is_retryable() && !is_over(until) => message = back,
                 outcome => return outcome,
             }
@@ -52,7 +52,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     pub async fn send_async(self) -> Result<(), SendError<M>> {
         let (pid, mut message) = (self.pid(), self.into_message());
         loop {
-            match in_manner(Manner::Try, || send(pid, message)) {
+            match with_mode(SendMode::Try, || send(pid, message)) {
                 Err(SendError { message: back, reason }) if reason.is_retryable() => message = back,
                 outcome => return outcome,
             }

@@ -9,7 +9,7 @@ use crate::actor::machine::state_machine::Machine;
 use crate::actor::tasks::ExitWaiter;
 use crate::engine::blocking::block_in_place::while_blocked;
 use crate::engine::host::Scheduler;
-use crate::engine::host::reuse::HostLife;
+use crate::engine::host::reuse::HostRef;
 use crate::engine::lifecycle::spawn::{Options, PendingSpawn};
 use crate::env::clock::instant_now;
 use crate::process::control::EndWaiter;
@@ -34,7 +34,7 @@ pub struct Spawn<P: Actor> {
 
 impl<P: Actor> Spawn<P> {
     /// A spawn whose state is at hand.
-    pub(crate) fn new(host: HostLife, place: &'static Location<'static>, process: P) -> Self
+    pub(crate) fn new(host: HostRef, place: &'static Location<'static>, process: P) -> Self
     where
         P: Migratable,
     {
@@ -43,14 +43,14 @@ impl<P: Actor> Spawn<P> {
 
     /// A spawn whose state is made on its own thread.
     pub(crate) fn pinned(
-        host: HostLife,
+        host: HostRef,
         place: &'static Location<'static>,
         make: impl FnOnce() -> P + Send + 'static,
     ) -> Self {
         Self::of(host, place, Source::Pinned(Box::new(make)))
     }
 
-    fn of(host: HostLife, place: &'static Location<'static>, source: Source<P>) -> Self {
+    fn of(host: HostRef, place: &'static Location<'static>, source: Source<P>) -> Self {
         let (source, options) = (Cell::new(Some(source)), RefCell::default());
         Self { entries: P::entries(SpawnCore { host, place, source, options }) }
     }
@@ -150,8 +150,8 @@ impl<P: Actor> Deref for Spawn<P> {
 impl<P: Actor> SpawnCore<P> {
     fn pending(&self, entry: usize, result: Option<Arc<dyn EndWaiter>>) -> PendingSpawn {
         let options = self.options.take();
-        let (life, entry) = (self.host.life, &P::ENTRIES[entry].name);
-        PendingSpawn { life, kind: KindOf::<P>::KIND, entry, place: self.place, options, result }
+        let (generation, entry) = (self.host.generation, &P::ENTRIES[entry].name);
+        PendingSpawn { generation, kind: KindOf::<P>::KIND, entry, place: self.place, options, result }
     }
 
     fn take(&self) -> Result<Source<P>, SpawnError> {

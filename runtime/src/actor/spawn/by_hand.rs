@@ -4,7 +4,7 @@ use super::builder::Running;
 use super::get_or_spawn::Wanted;
 use crate::actor::tasks::ExitWaiter;
 use crate::engine::host::Scheduler;
-use crate::engine::host::reuse::HostLife;
+use crate::engine::host::reuse::HostRef;
 use crate::engine::lifecycle::spawn::{First, Options, PendingSpawn};
 use crate::engine::pinned::note_entry;
 use crate::process::Process;
@@ -19,7 +19,7 @@ use std::{any::TypeId, fmt, panic::Location};
 /// A hand-written [`Process`] that is about to be spawned.
 #[must_use = "nothing is spawned until `.start(…)`"]
 pub struct SpawnProcess<P: Process> {
-    host: HostLife,
+    host: HostRef,
     place: &'static Location<'static>,
     source: SourceByHand<P>,
     options: Option<Box<Options>>,
@@ -38,7 +38,7 @@ type BeginByHand<P> = fn(&'static Scheduler, &mut PendingSpawn, P, &str, Payload
 
 impl<P: Process> SpawnProcess<P> {
     /// A spawn whose state is at hand.
-    pub(crate) fn new(host: HostLife, place: &'static Location<'static>, process: P) -> Self
+    pub(crate) fn new(host: HostRef, place: &'static Location<'static>, process: P) -> Self
     where
         P: Send,
     {
@@ -50,7 +50,7 @@ impl<P: Process> SpawnProcess<P> {
 
     /// A spawn whose state is made on its own thread.
     pub(crate) fn pinned(
-        host: HostLife,
+        host: HostRef,
         place: &'static Location<'static>,
         make: impl FnOnce() -> P + Send + 'static,
     ) -> Self {
@@ -174,8 +174,9 @@ impl<P: Process> SpawnProcess<P> {
         input: Payloads,
         result: Option<Arc<dyn EndWaiter>>,
     ) -> Result<Pid, SpawnError> {
-        let Self { host: HostLife { scheduler: host, life }, place, source, options } = self;
-        let pending = |entry| PendingSpawn { life, kind: KindOfProcess::<P>::KIND, entry, place, options, result };
+        let Self { host: HostRef { scheduler: host, generation }, place, source, options } = self;
+        let pending =
+            |entry| PendingSpawn { generation, kind: KindOfProcess::<P>::KIND, entry, place, options, result };
         match source {
             SourceByHand::Here(process, begin) => {
                 let (name, known) = entry_of(&process, entry);

@@ -5,7 +5,7 @@ use super::pending::{CancelWait, CommandResult, WaitKey, Waits};
 use super::waker::{self, TableOwner, foreign_waker};
 use crate::engine::context::local::with_current;
 use crate::engine::lifecycle::spawn::current_host;
-use crate::env::clock::{Moment, TimeKeeper, TimerKey, is_told};
+use crate::env::clock::{Moment, TimeKeeper, TimerKey, has_virtual_clock};
 use crate::errors::Elapsed;
 use crate::sync::Arc;
 use crate::time::timekeeper::timekeeper;
@@ -117,7 +117,7 @@ struct Elsewhere {
 impl Elsewhere {
     fn new(due: Moment) -> Self {
         // By the system's time, except on a thread with a virtual clock.
-        let told = current_host().filter(|_| is_told());
+        let told = current_host().filter(|_| has_virtual_clock());
         let keeper = told.map_or(timekeeper() as &'static dyn TimeKeeper, |host| host);
         let fired = Arc::new(Oneshot::new());
         let fire = fired.clone();

@@ -26,10 +26,10 @@
 //! or the count came after T2, and the look of Q2 sees the list as T1 left it.
 
 use crate::engine::host::Scheduler;
-use crate::engine::host::idle_waiters::Quiet;
 use crate::env::clock::{Moment, instant_now};
 use crate::sync::{Ordering, fence, lock, wait_for};
 use crate::time::virtual_clock::{ClockUser, IdleError, PATIENCE};
+use crate::util::defer::defer;
 use crate::util::oneshot::RestWatcher;
 use std::time::Instant;
 
@@ -52,7 +52,6 @@ impl Scheduler {
         if self.is_stopped() { Err(IdleError::Shutdown(name())) } else { Ok(()) }
     }
 
-    /// Describes some of the processes that are not at rest.
     fn busy(&'static self) -> String {
         let named =
             |slot: &crate::slots::Slot| slot.metadata.names().map(|(process, entry)| format!("{process}::{entry}"));
@@ -87,14 +86,8 @@ impl ClockUser for Scheduler {
     }
 
     fn wait_until_at_rest(&'static self, until: Instant) -> Result<(), IdleError> {
-        struct IdleWaiter<'a>(&'a Quiet);
-        impl Drop for IdleWaiter<'_> {
-            fn drop(&mut self) {
-                self.0.waiting.fetch_sub(1, Ordering::SeqCst);
-            }
-        }
         self.quiet.waiting.fetch_add(1, Ordering::SeqCst);
-        let _waiting = IdleWaiter(&self.quiet);
+        let _waiting = defer(|| _ = self.quiet.waiting.fetch_sub(1, Ordering::SeqCst));
         fence(Ordering::SeqCst);
         let mut guard = lock(&self.quiet.lock);
         loop {

@@ -152,7 +152,7 @@ pub(super) fn waits_for(runtime: Runtime, pid: Pid) -> ShutdownReport {
     let report = runtime.drain(SHORT).unwrap();
     let unfinished: Vec<Pid> = report.unfinished.iter().map(|(pid, _)| *pid).collect();
     assert_eq!((report.drained, unfinished, report.is_clean()), (Some(false), vec![pid], false), "{report}");
-    assert!(report.to_string().contains("the drain did not come to its end"), "{report}");
+    assert!(report.to_string().contains("the drain was not completed"), "{report}");
     report
 }
 
