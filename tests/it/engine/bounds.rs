@@ -6,6 +6,7 @@ mod flood;
 mod hard;
 mod held;
 mod holds;
+mod listed;
 mod outside;
 mod room;
 

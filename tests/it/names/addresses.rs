@@ -119,6 +119,34 @@ fn addresses_of_names_that_nobody_holds_do_not_pile_up() {
     });
 }
 
+/// Catches: a name that is held again still takes the place of a free one, whose address is retired too early.
+#[test]
+fn a_name_that_is_held_again_takes_no_place_among_the_free_ones() {
+    with_runtime(|runtime| {
+        let oldest = runtime.named_address::<Account>("oldest").unwrap();
+        runtime.named_address::<Account>("held again").unwrap();
+        account(runtime, "held again", 1);
+        for number in 0..KEPT - 1 {
+            runtime.named_address::<Account>(format!("free {number}")).unwrap();
+        }
+        assert_eq!(runtime.statistics().directory.named_addresses, KEPT + 1);
+        account(runtime, "oldest", 2);
+        assert_eq!(oldest.number().wait(), Ok(2));
+    });
+}
+
+/// Catches: the free names of a runtime that is gone stay in its record.
+#[test]
+fn a_runtime_that_is_gone_keeps_no_name() {
+    let name: Arc<str> = "free".into();
+    let asked = name.clone();
+    with_runtime(move |runtime| {
+        runtime.named_address::<Account>(asked.clone()).unwrap();
+        assert!(Arc::strong_count(&asked) > 2);
+    });
+    assert_eq!(Arc::strong_count(&name), 1);
+}
+
 #[test]
 fn what_points_on_can_be_a_member_and_have_names_until_it_is_retired() {
     with_runtime(|runtime| {

@@ -83,6 +83,21 @@ fn who_has_joined_twice_and_left_once_is_a_member_once() {
     });
 }
 
+/// Catches: a process that only hears of changes is counted as a member.
+#[test]
+fn one_that_only_watches_is_no_member() {
+    with_runtime(|runtime| {
+        let (room, one, mailbox) = (runtime.group("room"), member(runtime), Mailbox::new().unwrap());
+        assert!(room.subscribe(mailbox.pid()).unwrap().is_empty());
+        room.join(one).unwrap();
+        let directory = runtime.statistics().directory;
+        assert_eq!((directory.groups, directory.members, directory.watchers), (1, 1, 1));
+        assert!(room.leave(one));
+        let directory = runtime.statistics().directory;
+        assert_eq!((directory.groups, directory.members, directory.watchers), (1, 0, 1));
+    });
+}
+
 #[test]
 fn a_member_that_ends_leaves_however_often_it_has_joined() {
     with_runtime(|runtime| {

@@ -80,7 +80,7 @@ impl ThreadContext {
                 resume_waiters(slot, true);
             }
             if slot.is_suspended() {
-                // Anew, since others took the process for running while its control lane suspension something.
+                // Anew, since others took the process for running while its control lane held something.
                 if !publish(slot, false) {
                     end_suspension(slot, ResumeReason::Called);
                     continue;
@@ -235,7 +235,6 @@ pub(crate) fn wait_at(at: &'static Slot, generation: u64, waiting: RoomWaiter) -
 /// there is [room](has_room) for. (By the first rule alone, a thousand with one message each were resumed one per time
 /// slice. And a process that hands out work and is told in the same mailbox what is done handed out a bound of work for
 /// each half of a bound of results: the work grew without end.)
-/// out a bound of work for each half of a bound that it was told of: without end, the work grew.)
 pub(crate) fn resume_waiters(slot: &'static Slot, rests: bool) {
     let (Some(bound), Some(side)) = (bound_of(slot), SIDES.get(slot.index())) else {
         return slot.note_congested(false);
@@ -306,11 +305,7 @@ fn end_that_suspension(slot: &'static Slot, number: Option<u64>, why: ResumeReas
     if why == ResumeReason::ForcedRelease {
         suspension.host.forced_releases.add_shared(1);
         let (pid, mailbox) = (slot.resident().map(display), at.resident().map(display));
-        crate::util::log::warn!(
-            pid,
-            mailbox,
-            "a process was suspension at a full mailbox for {FORCED_RELEASE_AFTER:?}"
-        );
+        crate::util::log::warn!(pid, mailbox, "a process was suspended at a full mailbox for {FORCED_RELEASE_AFTER:?}");
     }
     release(slot, slot.last(), suspension);
 }

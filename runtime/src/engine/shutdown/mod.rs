@@ -150,7 +150,6 @@ impl Scheduler {
     }
 
     /// L2; waits for the threads, except those in steps that do not return. Returns the processes that have not ended.
-    /// have not ended.
     fn end_threads(&'static self, grace: &mut Grace) -> Vec<&'static Slot> {
         if self.gate.inside() > 0 {
             self.start_last_thread();
@@ -295,6 +294,16 @@ pub(crate) fn tell(slot: &'static Slot, generation: u64, control: Control) {
 mod tests {
     use super::*;
     use crate::Runtime;
+
+    /// Catches: a thread that is started to end what is left although nothing is.
+    #[test]
+    fn a_shutdown_that_leaves_no_process_starts_no_thread() {
+        let runtime = Runtime::builder().workers(1).paused().build().expect("one worker");
+        let host = runtime.host().scheduler();
+        let before = host.threads_in_use().count();
+        runtime.shutdown().expect("asked from outside");
+        assert_eq!((before, host.threads_in_use().count()), (0, 0));
+    }
 
     /// Catches: the handle of a thread that is started when a stuck step returns, long after the shutdown, is kept for
     /// ever, and with it the thread's stack.

@@ -209,6 +209,42 @@ fn waits_for_other_processes_go_past_the_bound_rather_than_block_the_last_worker
     });
 }
 
+/// Does what blocks its thread, in async code.
+#[process]
+struct Reader;
+
+#[process]
+impl Reader {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    async fn read(&mut self, ctx: &mut Context<Self>) -> u32 {
+        ctx.blocking(|| 7).await
+    }
+}
+
+/// What blocks the only thread that may block is a call to a process that has to block for its answer.
+///
+/// Catches: a wait within what blocks that is not noted as one for a process.
+#[test]
+fn a_call_within_what_blocks_goes_past_the_bound_for_its_answer() {
+    soon(|| {
+        let runtime = Runtime::builder().workers(1).blocking_threads(1).stall_limit(Duration::MAX).build().unwrap();
+        let reader = runtime.spawn(Reader).serve().unwrap();
+        let (answered, answers) = std::sync::mpsc::channel();
+        let asks = act(move |_, out| {
+            // The system may take its time to start a thread.
+            let answer = block_in_place(|| reader.read().timeout(Duration::from_secs(25)).wait());
+            answered.send(answer).unwrap();
+            out.done();
+            Ok(())
+        });
+        runtime.spawn_process(asks).start().unwrap();
+        assert_eq!(answers.recv().unwrap(), Ok(7));
+    });
+}
+
 /// At the bound a sync one blocks its worker; the other worker goes on.
 #[test]
 fn at_the_bound_a_sync_one_blocks_its_worker_and_is_counted() {
