@@ -198,18 +198,18 @@ impl FromStr for Pid {
         let inner = text
             .strip_prefix('<')
             .and_then(|rest| rest.strip_suffix('>'))
-            .ok_or_else(|| fail("it does not stand between `<` and `>`"))?;
+            .ok_or_else(|| fail("it is not enclosed in `<` and `>`"))?;
         let mut parts = inner.split('.');
         let mut part = |what| parts.next().filter(|part| is_plain_number(part)).ok_or_else(|| fail(what));
         let node = part("the node is missing")?;
-        let host = part("the host is missing or no number")?;
-        let slot = part("the slot is missing or no number")?;
-        let generation = part("the generation is missing or no number")?;
+        let host = part("the host is missing or not a number")?;
+        let slot = part("the slot is missing or not a number")?;
+        let generation = part("the generation is missing or not a number")?;
         if parts.next().is_some() {
             return Err(fail("it has more than four parts"));
         }
         let node = u64::from_str_radix(node, 16).ok().and_then(NodeId::new).ok_or_else(|| fail("no such node"))?;
-        let host = host.parse().map_err(|_| fail("the host is no number below 65536"))?;
+        let host = host.parse().map_err(|_| fail("the host is not a number below 65536"))?;
         let slot =
             slot.parse().ok().filter(|&slot| slot < 1 << SLOT_BITS).ok_or_else(|| fail("the slot is out of range"))?;
         let generation = generation

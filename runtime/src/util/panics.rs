@@ -195,6 +195,6 @@ impl<T: fmt::Display + ?Sized> fmt::Display for Shown<'_, T> {
 fn message(payload: &(dyn Any + Send)) -> String {
     match payload.downcast_ref::<&str>() {
         Some(text) => (*text).to_string(),
-        None => payload.downcast_ref::<String>().cloned().unwrap_or_else(|| "a value that is no text".to_string()),
+        None => payload.downcast_ref::<String>().cloned().unwrap_or_else(|| "a value that is not text".to_string()),
     }
 }
