@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 mod bank;
 mod delivered;
 mod later;
+mod moving;
 mod unanswered;
 
 const LONG: Duration = Duration::from_secs(3600);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 mod beside;
+mod values;
 
 const LONG: Duration = Duration::from_secs(3600);
 
