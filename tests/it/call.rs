@@ -1,4 +1,4 @@
-//! Calls: how they are made, how long they wait, and how each way of getting no answer is told.
+//! Calls: how they are made, how long they wait, and the error of each call that gets no answer.
 
 use futures_util::future::{Either, join, join_all, select};
 use postroom::Package;

@@ -1,5 +1,5 @@
-//! Starting by text: type and entry by their names, inputs as values or as JSON, and every mistake told before anything
-//! runs. And sending by text.
+//! Starting by name: type and entry by their names, inputs as values or as JSON, and every mistake reported before
+//! anything runs. Sending by name is in `sends`.
 
 mod sends;
 

@@ -1,4 +1,4 @@
-//! Who runs when and where: the order of the queues, theft, sleep, fairness, and how many steps there are at once.
+//! Scheduling: the order of the queues, stealing, sleep, fairness, and how many steps run at once.
 //!
 //! What these tests cannot see: the order in which two idle workers find the same work, and anything that needs more
 //! cores than the machine has.
@@ -13,7 +13,7 @@ use std::sync::{Arc, Barrier, Mutex};
 
 type Log = Arc<Mutex<Vec<u64>>>;
 
-/// Nobody takes a worker away from a step that a test holds up: `stalls` has the tests of that.
+/// No thread takes a worker over from a step that a test blocks: `stalls` has the tests of that.
 fn with_workers(workers: usize) -> Runtime {
     Runtime::builder().workers(workers).stall_limit(std::time::Duration::MAX).build().unwrap()
 }
@@ -28,11 +28,10 @@ fn writes(log: &Log, number: u64) -> Act {
     })
 }
 
-/// Mutations: in `exit.rs`, give the place back before the complete hooks are called; in `gate.rs`, `look`, read those
-/// that have left first.
+/// Mutation: in `exit.rs`, give the place back before the complete hooks are called.
 #[test]
 fn with_a_limit_of_two_and_64_threads_spawning_there_are_never_three() {
-    /// Holds up whoever counts a process out, so that a place given back too early is taken meanwhile.
+    /// Delays the thread that counts a process out, so that a place given back too early is taken meanwhile.
     struct Slow;
     impl postroom::inspect::Hook for Slow {
         fn complete(&self, _: &postroom::inspect::Started, _: &ExitReason) {
@@ -84,8 +83,8 @@ fn with_a_limit_of_two_and_64_threads_spawning_there_are_never_three() {
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         eventually(|| runtime.statistics().processes.live == 0);
         assert!(most.load(SeqCst) <= 2, "{} were alive at once", most.load(SeqCst));
-        assert!(witness.told().most <= 2, "the hooks were told of {} at once", witness.told().most);
         assert!(most_counted.load(SeqCst) <= 2, "the statistics counted {}", most_counted.load(SeqCst));
+        assert!(witness.told().most <= 2, "the hooks were told of {} at once", witness.told().most);
         assert!(spawned.load(SeqCst) >= 2);
         // The places came back.
         let two: Vec<Pid> = (0..2).map(|_| runtime.spawn_process(idle_for_ever()).start().unwrap()).collect();

@@ -1,4 +1,4 @@
-//! Addresses that go by a name: they serve whoever holds it, outlive holders, and do not pile up.
+//! Addresses by name: they follow the holder of the name, outlive holders, and do not pile up.
 
 use postroom::Mailbox;
 use postroom::error::{BadName, GroupError, NameError, SendFailure};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-/// How many addresses of names that nobody holds are kept.
+/// How many addresses of free names are kept.
 const KEPT: usize = 1024;
 
 #[process]
@@ -169,7 +169,7 @@ fn what_points_on_can_be_a_member_and_have_names_until_it_is_retired() {
             assert_eq!(seen.load(Ordering::Relaxed), 1);
             end(holder.pid());
         }
-        // Nobody has the name, so there is nobody who could hear of changes.
+        // The name is free, so no process could be told of changes.
         assert_eq!(room.subscribe(by_name.pid()), Err(GroupError::Gone(by_name.pid())));
         assert!(mailbox.try_receive().is_none());
         for number in 0..KEPT {
@@ -187,7 +187,7 @@ fn what_points_on_can_be_a_member_and_have_names_until_it_is_retired() {
     });
 }
 
-/// Names that lead to each other in a ring are nobody's.
+/// Names that refer to each other in a cycle have no holder.
 #[test]
 fn a_ring_of_names_is_no_process_and_hangs_nobody() {
     with_runtime(|runtime| {

@@ -1,4 +1,4 @@
-//! Groups: who is a member, who hears of it, and that nothing is left of a group that nobody is in.
+//! Groups: members, watchers, and that nothing is left of an empty group.
 
 use postroom::Mailbox;
 use postroom::error::{BadName, GroupError};
@@ -215,7 +215,7 @@ fn subscribers_are_told_who_joins_who_leaves_and_why() {
         assert_eq!(event(&mut mailbox), joined(other.pid()));
         assert_eq!(event(&mut mailbox), left(one.pid(), None));
         assert_eq!(event(&mut mailbox), left(other.pid(), Some(ExitReason::Cancelled("enough".into()))));
-        // There is nobody in it but who listens.
+        // It has watchers only.
         assert_eq!((runtime.statistics().directory.groups, runtime.statistics().directory.watchers), (1, 1));
         assert!(room.unsubscribe(mailbox.pid()) && !room.unsubscribe(mailbox.pid()));
         room.join(member(runtime)).unwrap();

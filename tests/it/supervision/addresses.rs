@@ -1,4 +1,4 @@
-//! The address of a child, whichever life it is in.
+//! The address of a child, across its incarnations.
 
 use super::*;
 use postroom::error::SendFailure;

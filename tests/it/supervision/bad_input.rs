@@ -1,4 +1,4 @@
-//! What a supervisor answers to what makes no sense, and to extremes.
+//! Senseless and extreme input to supervisors.
 
 use super::*;
 use postroom::supervision::{Child, SupervisorError};

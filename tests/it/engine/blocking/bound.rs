@@ -1,4 +1,4 @@
-//! As many threads as there may be, and no more.
+//! The limit on the threads of steps that block.
 
 use super::threads_named;
 use postroom::block_in_place;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Two workers, whose steps are taken over by nobody, and so many threads that may block.
+/// Two workers, whose steps no thread takes over, and `threads` threads that may block.
 fn bounded(name: &str, threads: usize) -> Runtime {
     let builder = Runtime::builder().name(name).workers(2).stall_limit(Duration::MAX);
     builder.blocking_threads(threads).build().unwrap()
@@ -113,7 +113,7 @@ fn in_async_code_ten_thousand_block_in_turn_and_no_worker_is_blocked() {
     });
 }
 
-/// Whoever goes away while it waits for its turn never runs what it was to run, and holds nobody up.
+/// A process that ends while it waits in the queue never runs its closure, and delays no other.
 #[test]
 fn one_that_ends_in_the_line_is_passed_over() {
     soon(|| {

@@ -1,4 +1,4 @@
-//! Upgrades that do not come about, and how one is found by name.
+//! Upgrades that are refused or fail, and upgrades by name.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What a probe sees.
+//! Probes.
 
 use super::{SECOND, probe, still};
 use postroom::MissedTicks;
