@@ -7,10 +7,10 @@ use postroom_tests::face::{builder, watched};
 /// Where a [`Fragile`] panics.
 #[derive(Clone, Copy, PartialEq)]
 enum Panics {
-    InItsEntry,
-    InAMethod,
-    InItsDrop,
-    InTheDropOfItsValue,
+    Entry,
+    Method,
+    OwnDrop,
+    ValueDrop,
 }
 
 /// Has a value that others must not inherit, and panics.
@@ -21,19 +21,19 @@ struct Fragile(Panics);
 impl Fragile {
     #[entry]
     fn serve(&mut self) {
-        assert!(self.0 != Panics::InItsEntry, "as it was told");
+        assert!(self.0 != Panics::Entry, "as it was told");
     }
 
     #[message]
     fn end(&mut self, ctx: &mut Context<Self>) {
-        assert!(self.0 != Panics::InAMethod, "as it was told");
+        assert!(self.0 != Panics::Method, "as it was told");
         ctx.stop();
     }
 }
 
 impl Drop for Fragile {
     fn drop(&mut self) {
-        assert!(self.0 != Panics::InItsDrop, "as it was told");
+        assert!(self.0 != Panics::OwnDrop, "as it was told");
     }
 }
 
@@ -57,7 +57,7 @@ impl Starter {
 
     #[message]
     fn start(&mut self, ctx: &mut Context<Self>, panics: Panics) -> Option<Address<Fragile>> {
-        let value = Value(panics == Panics::InTheDropOfItsValue);
+        let value = Value(panics == Panics::ValueDrop);
         ctx.spawn(Fragile(panics)).value(Tenant("fragile")).value(value).serve().ok()
     }
 }
@@ -70,13 +70,13 @@ fn values_do_not_outlive_a_panic_on_their_thread() {
         let runtime = builder().workers(1).build().unwrap();
         let starter = runtime.spawn(Starter).serve().unwrap();
         let next = runtime.spawn(Node::default()).serve().unwrap();
-        for panics in [Panics::InItsEntry, Panics::InAMethod, Panics::InItsDrop, Panics::InTheDropOfItsValue] {
+        for panics in [Panics::Entry, Panics::Method, Panics::OwnDrop, Panics::ValueDrop] {
             let fragile = starter.start(panics).wait().unwrap();
-            assert_eq!(fragile.is_some(), panics != Panics::InItsEntry);
+            assert_eq!(fragile.is_some(), panics != Panics::Entry);
             if let Some(fragile) = fragile {
                 let ended = fragile.pid().join();
                 fragile.end().send().unwrap();
-                assert_eq!(matches!(ended.wait(), ExitReason::Panic(_)), panics != Panics::InTheDropOfItsValue);
+                assert_eq!(matches!(ended.wait(), ExitReason::Panic(_)), panics != Panics::ValueDrop);
             }
             let child = next.spawn(None).wait().unwrap();
             assert_eq!(child.born().wait().unwrap().unwrap().tenant, None);
