@@ -206,10 +206,7 @@ impl FromStr for Pid {
         if parts.next().is_some() {
             return Err(fail("it has more than four parts"));
         }
-        let node = u64::from_str_radix(node, 16)
-            .ok()
-            .and_then(NodeId::new)
-            .ok_or_else(|| fail("the node is not a number of 48 bits"))?;
+        let node = u64::from_str_radix(node, 16).ok().and_then(NodeId::new).ok_or_else(|| fail("no such node"))?;
         let host = host.parse().map_err(|_| fail("the host is not a number below 65536"))?;
         let slot =
             slot.parse().ok().filter(|&slot| slot < 1 << SLOT_BITS).ok_or_else(|| fail("the slot is out of range"))?;

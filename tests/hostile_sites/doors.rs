@@ -1,9 +1,9 @@
-//! By which functions and traits code of users comes into the runtime, and which guard is around it then.
+//! The functions and traits through which user code enters the runtime, and the guard around each.
 //!
 //! The list is checked against the source: a public function that takes a closure, a future, a stream, a hook or an
-//! object, and a public trait, that are not in it, fail. So whoever opens a new door says here where its code is
-//! called, and the sites have a case each. (What this does not see: code that comes in as a type parameter of a
-//! function that is no closure, such as the `Drop` of a message. That is what `ValueDrop` and `ReasonDrop` are about.)
+//! object, and a public trait, fail if they are missing here. So a new way in has to say here where its code is called,
+//! and each site has a case. (What this does not see: code that enters as a type parameter other than a closure, such
+//! as the `Drop` of a message. `ValueDrop` and `ReasonDrop` cover that.)
 
 use postroom::__private::caught;
 use std::collections::BTreeSet;

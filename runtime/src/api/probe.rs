@@ -56,7 +56,7 @@ pub struct Probe<M> {
 #[non_exhaustive]
 pub enum ProbeError {
     /// Nothing came in time.
-    #[error("expected a `{expected}`, and nothing came in {waited:?}")]
+    #[error("expected `{expected}`, and nothing came in {waited:?}")]
     Nothing {
         /// The expected type.
         expected: &'static str,
@@ -65,15 +65,15 @@ pub enum ProbeError {
     },
     /// Nothing came, and nothing can come before the clock is advanced.
     #[error(
-        "expected a `{expected}`, and nothing came; the runtime is idle, so nothing will before its clock is moved \
-         with `advance` or `expect_within`"
+        "expected `{expected}`, and nothing came; the runtime is idle, so nothing will before its clock is moved with \
+         `advance` or `expect_within`"
     )]
     Idle {
         /// The expected type.
         expected: &'static str,
     },
     /// A message of another type came, and was dropped.
-    #[error("expected a `{expected}`, and a `{found}` came")]
+    #[error("expected `{expected}`, and `{found}` came")]
     Other {
         /// The expected type.
         expected: &'static str,

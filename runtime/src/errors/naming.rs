@@ -32,7 +32,7 @@ pub enum NameError {
         holder: Pid,
     },
     /// The process to register has ended, or its PID was never given out in this program.
-    #[error("{pid} is no living process of this program, and cannot be given the name `{name}`")]
+    #[error("{pid} is not a living process of this program, and cannot be given the name `{name}`")]
     Gone {
         /// The name.
         name: String,
@@ -49,7 +49,7 @@ pub enum NameError {
 #[non_exhaustive]
 pub enum GroupError {
     /// The process has ended, or its PID was never given out in this program.
-    #[error("{0} is no living process of this program")]
+    #[error("{0} is not a living process of this program")]
     Gone(Pid),
     /// The name of the group or topic is invalid.
     #[error(transparent)]
@@ -76,10 +76,10 @@ pub enum WhereisError {
 #[non_exhaustive]
 pub enum AddressError {
     /// No such process is alive.
-    #[error("{0} is no living process")]
+    #[error("{0} is not a living process")]
     Gone(Pid),
     /// The process is of another type.
-    #[error("{pid} is a `{found}`, not a `{expected}`")]
+    #[error("{pid} has type `{found}`, not `{expected}`")]
     Type {
         /// The PID.
         pid: Pid,
@@ -89,7 +89,7 @@ pub enum AddressError {
         found: &'static str,
     },
     /// The process does not implement the protocol.
-    #[error("{pid} is a `{found}`, which does not answer the protocol `{protocol}`")]
+    #[error("{pid} has type `{found}`, which does not answer the protocol `{protocol}`")]
     Protocol {
         /// The PID.
         pid: Pid,

@@ -21,7 +21,7 @@ pub struct SendError<M> {
 #[non_exhaustive]
 pub enum SendFailure {
     /// The process has ended, or its PID was never given out.
-    #[error("{0} is no living process; find the present one by name, or monitor it to learn of its end")]
+    #[error("{0} is not a living process; find the current one by name, or monitor it to learn of its end")]
     Gone(Pid),
     /// The process is a child that has ended and is being restarted.
     #[error(
@@ -105,8 +105,8 @@ impl<M> std::error::Error for SendError<M> {}
 pub enum MessageError {
     /// The type of the process is not registered with this host.
     #[error(
-        "{pid} is a `{process}`, a type that is not registered here, so that its messages have no names; register it \
-         with `runtime.register_type::<{process}>()`, or send the message as a value with `send`"
+        "{pid} has type `{process}`, which is not registered here, so its messages have no names; register it with \
+         `runtime.register_type::<{process}>()`, or send the message as a value with `send`"
     )]
     Unregistered {
         /// The process.

@@ -68,7 +68,7 @@ pub enum SpawnError {
     #[error(transparent)]
     BadName(#[from] BadName),
     /// The holder of the name has another type.
-    #[error("the name `{name}` belongs to {pid}, which is a `{found}`, not a `{expected}`; choose another name")]
+    #[error("the name `{name}` belongs to {pid}, which has type `{found}`, not `{expected}`; choose another name")]
     NameType {
         /// The name.
         name: String,
@@ -164,7 +164,7 @@ pub enum EntryError {
         inputs: Vec<String>,
     },
     /// A JSON object lacks a required input.
-    #[error("input `{input}` of `{process}::{entry}`, of type `{expected}`, is not there; give it a value")]
+    #[error("input `{input}` of `{process}::{entry}`, of type `{expected}`, is missing; give it a value")]
     Missing {
         /// The process type.
         process: String,

@@ -52,7 +52,7 @@ pub enum ChildError {
         count: usize,
     },
     /// The child has another type.
-    #[error("the child `{name}` is a `{found}`, not a `{expected}`")]
+    #[error("the child `{name}` has type `{found}`, not `{expected}`")]
     Type {
         /// The name of the child.
         name: String,
@@ -62,7 +62,7 @@ pub enum ChildError {
         found: String,
     },
     /// The child is not a supervisor.
-    #[error("the child `{name}` is no supervisor, but a `{found}`; ask for its address with `child`")]
+    #[error("the child `{name}` has type `{found}`, which is not a supervisor; ask for its address with `child`")]
     NoTree {
         /// The name of the child.
         name: String,
@@ -79,7 +79,7 @@ pub enum ChildError {
         name: String,
     },
     /// Another child has the name.
-    #[error("there is a child `{name}` already; stop that one and wait for its end, or choose another name")]
+    #[error("a child `{name}` already exists; stop it and wait for its end, or choose another name")]
     Duplicate {
         /// That name.
         name: String,

@@ -1,5 +1,5 @@
-//! Starting by text: type and entry by their names, inputs as values or as JSON, and every mistake told before anything
-//! runs. And sending by text.
+//! Starting by name: type and entry by their names, inputs as values or as JSON, and every mistake reported before
+//! anything runs. Sending by name is in `sends`.
 
 mod sends;
 
@@ -352,7 +352,7 @@ fn a_json_object_with_a_name_too_few_or_too_many_is_refused_with_those_there_are
         assert!(matches!(&missing, EntryError::Missing { input, .. } if input == "opening"));
         assert_eq!(
             missing.to_string(),
-            "input `opening` of `Account::serve`, of type `i64`, is not there; give it a value"
+            "input `opening` of `Account::serve`, of type `i64`, is missing; give it a value"
         );
         assert!(matches!(error("with_token", "{}"), EntryError::Missing { .. }));
         let unknown = error("texts", r#"{"name": "Ada", "letter": "x", "flak": true, "list": []}"#);

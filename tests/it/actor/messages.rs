@@ -1,4 +1,4 @@
-//! Messages: every shape of them, their order, and what becomes of those that nobody handles.
+//! Messages: their shapes, their order, and the fate of those that no process handles.
 
 use postroom::error::SendFailure;
 use postroom::future::ReplyStream;

@@ -1,4 +1,4 @@
-//! Names: one holder each, at any time and whoever races, and nothing left behind when a holder ends.
+//! Names: each has one holder at any time, whichever threads race, and nothing is left behind when a holder ends.
 //!
 //! What these tests cannot see: an end between the count and the look of a registration, at every place where one can
 //! be. The model in `tests/models` goes through them; here the window is met by chance, often.

@@ -1,4 +1,4 @@
-//! What a supervisor answers to what makes no sense, and to extremes.
+//! Senseless and extreme input to supervisors.
 
 use super::*;
 use postroom::supervision::{Child, SupervisorError};
@@ -117,7 +117,10 @@ fn a_tree_is_no_process_with_messages_and_a_process_is_no_tree() {
         let wrong = tree.child::<Worker>("sub").unwrap_err().to_string();
         assert_eq!(wrong, "the child `sub` is a `one_for_all supervisor`, not a `Worker`");
         let wrong = tree.tree("a").unwrap_err().to_string();
-        assert_eq!(wrong, "the child `a` is no supervisor, but a `Worker`; ask for its address with `child`");
+        assert_eq!(
+            wrong,
+            "the child `a` has type `Worker`, which is not a supervisor; ask for its address with `child`"
+        );
     });
 }
 

@@ -1,4 +1,4 @@
-//! Which ends lead to which starts.
+//! Which exits lead to which restarts.
 
 use super::*;
 use postroom::supervision::{Child, GaveUp, Restart};

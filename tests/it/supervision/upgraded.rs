@@ -1,4 +1,4 @@
-//! Children that are upgraded: what the tree tells of them, and what they are restarted as.
+//! Children that are upgraded: what the tree shows of them, and as what they are restarted.
 
 use super::*;
 use postroom::supervision::{Child, ChildError, ChildState};

@@ -1,4 +1,4 @@
-//! What no program should do and some program will: each has a defined answer, and none harms anyone else.
+//! What no program should do and some program will: each has a defined result, and none harms another process.
 
 use postroom::error::{BuildError, SendFailure};
 use postroom::manual::{Event, Events, Process, StepOutput};

@@ -46,7 +46,7 @@ pub enum UpgradeError<E = Infallible> {
     #[error("{0} ended before it was upgraded; start the new definition as a process of its own")]
     Gone(Pid),
     /// It has another type. It continues unchanged.
-    #[error("{pid} is a `{found}`, not a `{expected}`, and goes on as what it is")]
+    #[error("{pid} has type `{found}`, not `{expected}`, and continues unchanged")]
     Type {
         /// The process.
         pid: Pid,

@@ -24,7 +24,7 @@ pub enum TopologyError {
     )]
     NoProcess(Pid),
     /// The process named itself.
-    #[error("{0} is the process itself, whose end it would not live to hear of")]
+    #[error("{0} is the calling process itself, which would not live to hear of its own end")]
     Itself(Pid),
 }
 

@@ -306,6 +306,14 @@ mod tests {
     use super::*;
     use crate::Runtime;
 
+    /// Catches: a thread that is started to end what is left although nothing is.
+    #[test]
+    fn a_shutdown_that_leaves_no_process_starts_no_thread() {
+        let runtime = Runtime::builder().workers(1).paused().build().expect("one worker");
+        runtime.host().scheduler().shut_down(&ExitReason::Shutdown, Duration::MAX);
+        assert!(runtime.statistics().threads.is_empty());
+    }
+
     /// Catches: the handle of a thread that is started when a stuck step returns, long after the shutdown, is kept for
     /// ever, and with it the thread's stack.
     #[test]

@@ -116,3 +116,21 @@ impl ClockUser for Scheduler {
         crate::call::dead_letter::while_sinking_into(self, || self.fire_all_timers(now));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Runtime;
+
+    /// Catches: a host whose threads signal, each time they park, a thread that has stopped waiting.
+    #[test]
+    fn no_thread_is_counted_as_waiting_after_its_wait() {
+        for is_paused in [false, true] {
+            let builder = Runtime::builder().workers(1);
+            let runtime = if is_paused { builder.paused() } else { builder }.build().expect("one worker");
+            let host = runtime.host().scheduler();
+            assert_eq!(host.wait_until_idle().is_err(), is_paused);
+            assert_eq!(host.quiet.waiting.load(Ordering::SeqCst), 0);
+        }
+    }
+}

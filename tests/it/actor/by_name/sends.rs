@@ -1,4 +1,4 @@
-//! Sending by text: the message by the name of its method, its arguments as values or as JSON.
+//! Sending by name: the message by the name of its method, its arguments as values or as JSON.
 
 use postroom::error::{EntryError, MessageError, SendFailure};
 use postroom::prelude::*;

@@ -339,7 +339,7 @@ fn a_drain_overlooks_no_message_on_its_way() {
     });
 }
 
-/// Mutation: in `supervisor.rs`, `post`, do not enter it among the backlogs.
+/// Mutation: in `supervisor.rs`, `slot`, do not add it to the backlogs.
 #[test]
 fn children_that_fail_while_a_runtime_drains_are_started_again_and_finish() {
     soon(|| {

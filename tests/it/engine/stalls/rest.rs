@@ -1,4 +1,4 @@
-//! When there is nothing to look for.
+//! The watchdog rests while there is nothing to look for.
 
 use super::{Loop, Other, Stuck, Wait, one_worker, stick};
 use postroom::block_in_place;
