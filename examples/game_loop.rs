@@ -44,8 +44,6 @@ const TOP_SPEED: i64 = 500;
 /// How much a car gains or loses per step, in millimetres per step.
 const ACCELERATION: i64 = 5;
 
-type Name = &'static str;
-
 #[derive(Clone, Copy)]
 enum Input {
     Accelerate,
@@ -77,14 +75,14 @@ impl Car {
 #[derive(Clone)]
 struct Snapshot {
     tick: u32,
-    cars: Arc<BTreeMap<Name, Car>>,
+    cars: Arc<BTreeMap<&'static str, Car>>,
 }
 
 #[process]
 struct Game {
     subscribers: Group,
-    cars: BTreeMap<Name, Car>,
-    players: BTreeMap<Pid, Name>,
+    cars: BTreeMap<&'static str, Car>,
+    players: BTreeMap<Pid, &'static str>,
     tick: u32,
 }
 
@@ -139,7 +137,7 @@ impl Game {
 
 #[process]
 struct Player {
-    name: Name,
+    name: &'static str,
     game: Address<Game>,
     /// What the player does when it sees a snapshot.
     drive: fn(&Snapshot) -> Input,

@@ -17,20 +17,21 @@
 //! connection reads only what it has handled, so TCP slows down a client that writes too fast.
 
 use std::convert::Infallible;
+use std::env;
 use std::error::Error;
-use std::io::{self, BufRead, Write};
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
-use std::{env, net, thread};
 
 use postroom::Interrupt;
 use postroom::error::GroupError;
-use postroom::inspect::ShutdownReport;
 use postroom::prelude::*;
 use postroom::supervision::{ChildError, Tree};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+
+mod script;
 
 const LOBBY: &str = "lobby";
 
@@ -207,88 +208,17 @@ fn start(runtime: &Runtime) -> Result<SocketAddr, Box<dyn Error>> {
     Ok(address)
 }
 
-/// A scripted client. It prints each line that it reads.
-struct Client {
-    name: &'static str,
-    socket: io::BufReader<net::TcpStream>,
-}
-
-impl Client {
-    fn connect(address: SocketAddr, name: &'static str) -> io::Result<Self> {
-        let socket = net::TcpStream::connect(address)?;
-        socket.set_read_timeout(Some(PATIENCE))?;
-        let mut client = Self { name, socket: io::BufReader::new(socket) };
-        client.read()?; // the welcome
-        client.write(name)?;
-        Ok(client)
-    }
-
-    fn write(&mut self, line: &str) -> io::Result<()> {
-        self.socket.get_mut().write_all(format!("{line}\n").as_bytes())
-    }
-
-    fn read(&mut self) -> io::Result<String> {
-        let mut line = String::new();
-        self.socket.read_line(&mut line)?;
-        Ok(line.trim_end().to_string())
-    }
-
-    fn hear(&mut self) -> io::Result<()> {
-        let line = self.read()?;
-        println!("{:>4} | {line}", self.name);
-        Ok(())
-    }
-}
-
-/// Each client speaks only when the others have heard what was said before, so the transcript is always the same.
-fn script(runtime: Runtime) -> Result<ShutdownReport, Box<dyn Error>> {
-    let address = start(&runtime)?;
-    let mut ada = Client::connect(address, "ada")?;
-    ada.hear()?;
-    let mut bob = Client::connect(address, "bob")?;
-    [&mut ada, &mut bob].into_iter().try_for_each(Client::hear)?;
-    ada.write("hello")?;
-    [&mut ada, &mut bob].into_iter().try_for_each(Client::hear)?;
-    drop(bob);
-    ada.hear()?;
-
-    let mut sam = Client::connect(address, "sam")?;
-    [&mut ada, &mut sam].into_iter().try_for_each(Client::hear)?;
-    let long = "so much to tell! ".repeat(500);
-    let mut said = 1;
-    while runtime.statistics().dead_letters.overflow == 0 {
-        ada.write(&long)?;
-        ada.read()?; // her own line comes back at once, whatever Sam does
-        said += 1;
-    }
-    ada.write("the end")?;
-    ada.hear()?;
-    let mut read = 1;
-    while sam.read()? != "ada: the end" {
-        read += 1;
-    }
-    println!(" sam | missed lines: {}, read the last one: true", read < said);
-
-    ada.write("/join garden")?;
-    ada.hear()?;
-    sam.hear()?;
-    let drain = thread::spawn(|| runtime.drain(SHUTDOWN));
-    [&mut ada, &mut sam].into_iter().try_for_each(Client::hear)?;
-    drop((ada, sam));
-    Ok(drain.join().map_err(|_| "the drain panicked")??)
-}
-
-fn serve(runtime: Runtime) -> Result<ShutdownReport, Box<dyn Error>> {
-    let interrupt = Interrupt::catch()?;
-    println!("listening on {}", start(&runtime)?);
-    interrupt.wait();
-    Ok(runtime.drain(SHUTDOWN)?)
-}
-
 fn main() -> Result<(), Box<dyn Error>> {
     let runtime = Runtime::builder().tokio().build()?;
-    let serves = env::args().any(|argument| argument == "--serve");
-    let report = if serves { serve(runtime)? } else { script(runtime)? };
+    let address = start(&runtime)?;
+    let report = if env::args().any(|argument| argument == "--serve") {
+        let interrupt = Interrupt::catch()?;
+        println!("listening on {address}");
+        interrupt.wait();
+        runtime.drain(SHUTDOWN)?
+    } else {
+        script::talk(runtime, address)?
+    };
     println!("clean shutdown: {}", report.is_clean());
     Ok(())
 }
