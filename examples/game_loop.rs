@@ -96,7 +96,7 @@ impl Game {
             ctx.serve_until(self, ticks.tick()).await;
             self.tick += 1;
             self.cars.values_mut().for_each(Car::step);
-            if self.tick % TICKS_PER_SNAPSHOT == 0 {
+            if self.tick.is_multiple_of(TICKS_PER_SNAPSHOT) {
                 // A snapshot never waits for a subscriber: see the bounds of their mailboxes.
                 self.subscribers.broadcast(self.snapshot());
             }

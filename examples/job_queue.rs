@@ -5,17 +5,17 @@
 //! ```
 //!
 //! ```text
-//! client ──submit──▶ queue ──call──▶ workers (a pool) ──call──▶ mail server
+//! client ──submit──▶ queue ──spawns──▶ jobs ──run──▶ workers (a pool) ──deliver──▶ mail server
 //! ```
 //!
 //! Each job sends a mail. The mail server is as bad as those on the Internet, and a worker has a bug. Things to look
 //! for in the output:
 //!
 //! * The mail to Grace takes three attempts, because the server is busy twice.
-//! * The server accepts the mail to Heidi, but answers too late, so the worker can't know. The queue repeats the job.
-//!   Heidi still gets one mail, since the server recognizes the key of the job.
+//! * The server accepts the mail to Heidi, but answers too late, so the worker can't know. The job makes another
+//!   attempt, and Heidi still gets one mail: the server recognizes the key of the job.
 //! * The mail without an `@` is a poison message: it crashes each worker that gets it. The pool replaces the worker,
-//!   and the queue gives up after four attempts.
+//!   and the job gives up after four attempts.
 //! * The mail to Nobody is refused for good. It is not repeated.
 //! * The client submits Ada's mail twice. The queue recognizes the key, and does it once.
 

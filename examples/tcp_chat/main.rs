@@ -25,7 +25,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postroom::Interrupt;
-use postroom::error::GroupError;
 use postroom::prelude::*;
 use postroom::supervision::{ChildError, Tree};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -65,7 +64,7 @@ struct Connection {
 #[process]
 impl Connection {
     #[entry]
-    async fn talk(&mut self, ctx: &mut Context<Self>, mut stream: TcpStream) -> Result<(), GroupError> {
+    async fn talk(&mut self, ctx: &mut Context<Self>, mut stream: TcpStream) {
         let mut received = Vec::new();
         self.tell("welcome, what is your name?");
         while !self.is_over {
@@ -73,13 +72,12 @@ impl Connection {
             self.unsent.clear();
             match ctx.serve_next_or(self, stream.read_buf(&mut received)).await {
                 None => _ = ctx.serve_ready(self).await, // one write for all messages that have arrived
-                Some(Ok(1..)) => self.take_lines(ctx, &mut received)?,
+                Some(Ok(1..)) => self.take_lines(ctx, &mut received),
                 Some(Ok(_) | Err(_)) => break,
             }
         }
         self.leave(ctx);
         let _slow = ctx.timeout(PARTING, part(&mut stream, &self.unsent)).await;
-        Ok(())
     }
 
     #[message(Said)]
@@ -101,43 +99,42 @@ impl Connection {
     }
 
     /// Handles the complete lines among the bytes, and keeps the rest.
-    fn take_lines(&mut self, ctx: &Context<Self>, received: &mut Vec<u8>) -> Result<(), GroupError> {
+    fn take_lines(&mut self, ctx: &Context<Self>, received: &mut Vec<u8>) {
         while let Some(end) = received.iter().position(|byte| *byte == b'\n')
             && end <= LONGEST
             && !self.is_over
         {
             let line: Vec<u8> = received.drain(..=end).collect();
-            self.take_line(ctx, String::from_utf8_lossy(&line).trim())?;
+            self.take_line(ctx, String::from_utf8_lossy(&line).trim());
         }
         if received.len() > LONGEST {
             self.tell("* this line is too long, goodbye");
             self.is_over = true;
         }
-        Ok(())
     }
 
-    fn take_line(&mut self, ctx: &Context<Self>, line: &str) -> Result<(), GroupError> {
+    fn take_line(&mut self, ctx: &Context<Self>, line: &str) {
         match line.split_once(' ') {
             _ if line.is_empty() => {}
             _ if self.name.is_empty() => {
                 self.name = line.to_string();
-                self.enter(ctx, LOBBY)?;
+                self.enter(ctx, LOBBY);
             }
             _ if line == "/quit" => self.is_over = true,
             Some(("/join", room)) => {
                 self.leave(ctx);
-                self.enter(ctx, room)?;
+                self.enter(ctx, room);
             }
             _ => self.say(&format!("{}: {line}", self.name)),
         }
-        Ok(())
     }
 
-    fn enter(&mut self, ctx: &Context<Self>, room: &str) -> Result<(), GroupError> {
+    fn enter(&mut self, ctx: &Context<Self>, room: &str) {
         self.room = ctx.group(format!("room {room}"));
-        self.room.join(ctx.pid())?;
-        self.say(&format!("* {} joined {room}", self.name));
-        Ok(())
+        match self.room.join(ctx.pid()) {
+            Ok(_) => self.say(&format!("* {} joined {room}", self.name)),
+            Err(error) => self.tell(&format!("* {error}")),
+        }
     }
 
     fn leave(&mut self, ctx: &Context<Self>) {
