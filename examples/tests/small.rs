@@ -49,7 +49,7 @@ fn by_name() -> Result<(), Box<dyn Error>> {
         ["`server`", "`serve`"],
         ["2 inputs", "not 1"],
         ["`times`", "`u8`"],
-        ["`times`", "not there"],
+        ["`times`", "missing"],
     ];
     assert_eq!(lines.len(), 2 + named.len(), "{printed}");
     for (line, names) in lines[2..].iter().zip(named) {
