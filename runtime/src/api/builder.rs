@@ -16,7 +16,7 @@ use crate::routing::hosts::new_host;
 use crate::sync::{Arc, cores};
 use crate::time::virtual_clock::Clock;
 use crate::{Bound, Command, Completion, DEFAULT_TIMEOUT, this_node};
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 /// The environment variable for the number of workers; the builder takes precedence.
 const WORKERS: &str = "POSTROOM_WORKERS";
@@ -392,8 +392,4 @@ impl Runtime {
     }
 }
 
-impl fmt::Debug for Builder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder").field("name", &self.name).field("workers", &self.workers).finish_non_exhaustive()
-    }
-}
+crate::util::debug::impl_debug!([] Builder, self => "Builder" { name: self.name, workers: self.workers, .. });

@@ -7,7 +7,7 @@ use crate::process::Process;
 use crate::process::guardian::Guardian;
 use crate::slots::ProcessKind;
 use crate::{Address, Pid, Running, Spawn};
-use std::{any::Any, fmt, panic::Location, sync::Arc};
+use std::{any::Any, panic::Location, sync::Arc};
 
 /// The messages and options that a child leaves to its successor.
 pub(crate) type Inheritance = Arc<dyn Any + Send + Sync>;
@@ -96,11 +96,7 @@ impl ChildSpawn {
     }
 }
 
-impl fmt::Debug for ChildSpawn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChildSpawn").field("host", &self.host).finish_non_exhaustive()
-    }
-}
+crate::util::debug::impl_debug!([] ChildSpawn, self => "ChildSpawn" { host: self.host, .. });
 
 /// A process spawned by a [`ChildSpawn`], as its entry returns it: an [`Address`], a [`Running`] (which is dropped; the
 /// process runs on), or a [`Pid`].

@@ -21,7 +21,7 @@ use crate::{ExitReason, Package, Payload, Pid, SpawnError, this_node};
 use futures_core::Stream;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
-use std::{fmt, future::poll_fn, time::Duration};
+use std::{future::poll_fn, time::Duration};
 
 /// A mailbox with its own PID, owned by a thread or a task.
 ///
@@ -299,8 +299,4 @@ impl Receiver for Mailbox {
     }
 }
 
-impl fmt::Debug for Mailbox {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Mailbox{}", self.pid)
-    }
-}
+crate::util::debug::impl_debug!([] Mailbox, self => "Mailbox{}", self.pid);

@@ -5,7 +5,7 @@ use super::runtime::Host;
 use crate::actor::send::SendTo;
 use crate::time::virtual_clock::ClockError;
 use crate::{Package, Pid, Recipient, SpawnError};
-use std::{any::type_name, fmt, marker::PhantomData, time::Duration};
+use std::{any::type_name, marker::PhantomData, time::Duration};
 
 /// The limit of an expectation, by the system's time, where the runtime uses it. A guess: far more than a test takes.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -220,8 +220,4 @@ impl<M: Send + 'static> From<&Probe<M>> for Recipient<M> {
     }
 }
 
-impl<M> fmt::Debug for Probe<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Probe<{}>{}", type_name::<M>(), self.mailbox.pid())
-    }
-}
+crate::util::debug::impl_debug!([M] Probe<M>, self => "Probe<{}>{}", type_name::<M>(), self.mailbox.pid());

@@ -21,9 +21,10 @@ use crate::routing::alias;
 use crate::routing::router::{Receiver, deliver};
 use crate::sync::{Mutex, OnceLock, PoisonError, RwLock, lock};
 use crate::time::virtual_clock::{Clock, IdleError};
+use crate::util::debug::impl_debug;
 use crate::util::oneshot::block_on;
 use crate::{Address, Package, Pid, Recipient, SendError, Spawn};
-use std::{any::TypeId, collections::BTreeMap, fmt, future::Future, ops::Deref, panic::Location, ptr, time::Duration};
+use std::{any::TypeId, collections::BTreeMap, future::Future, ops::Deref, panic::Location, ptr, time::Duration};
 
 /// A scheduler with its own workers and limits, on which processes are spawned. `Copy`, and valid for ever: a host that
 /// was shut down refuses all requests, and its statistics are zero.
@@ -375,11 +376,7 @@ impl Receiver for Host {
     }
 }
 
-impl fmt::Debug for Host {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Host").field("name", &self.name()).field("workers", &self.workers()).finish_non_exhaustive()
-    }
-}
+impl_debug!([] Host, self => "Host" { name: self.name(), workers: self.workers(), .. });
 
 impl PartialEq for Host {
     fn eq(&self, other: &Self) -> bool {
@@ -452,8 +449,4 @@ impl Deref for Runtime {
     }
 }
 
-impl fmt::Debug for Runtime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Runtime").field("host", &self.host).finish_non_exhaustive()
-    }
-}
+impl_debug!([] Runtime, self => "Runtime" { host: self.host, .. });

@@ -11,10 +11,11 @@ use crate::routing::alias::Alias;
 use crate::supervision::plan::intensity::{self, Intensity};
 use crate::supervision::{Backoff, SpawnPlace};
 use crate::sync::{Arc, Mutex, lock};
+use crate::util::debug::impl_debug;
 use crate::util::panics::{Site, dispose};
 use crate::{Address, Bound, ChildSpawn, Host, Pid, SpawnError};
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash};
-use std::{fmt, marker::PhantomData, ops::RangeInclusive, time::Duration};
+use std::{marker::PhantomData, ops::RangeInclusive, time::Duration};
 
 /// The default limit of waiting messages.
 const QUEUE: usize = 1_024;
@@ -432,20 +433,6 @@ impl<P: KnownType> Spawned for RunningPool<P> {
     }
 }
 
-impl<P> fmt::Debug for RunningPool<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RunningPool<{}>{}", std::any::type_name::<P>(), self.pid)
-    }
-}
-
-impl fmt::Debug for Pool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pool").field("rules", &self.rules).finish_non_exhaustive()
-    }
-}
-
-impl<K> fmt::Debug for KeyedPool<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyedPool").field("rules", &self.rules).finish_non_exhaustive()
-    }
-}
+impl_debug!([P] RunningPool<P>, self => "RunningPool<{}>{}", std::any::type_name::<P>(), self.pid);
+impl_debug!([] Pool, self => "Pool" { rules: self.rules, .. });
+impl_debug!([K] KeyedPool<K>, self => "KeyedPool" { rules: self.rules, .. });

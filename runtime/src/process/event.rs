@@ -13,9 +13,9 @@ use crate::mailbox::lanes::{Controls, Holder, Lanes};
 use crate::mailbox::node::{Envelope, EnvelopeContent, MessageInPlace, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
+use crate::util::debug::impl_debug;
 use crate::util::panics::{Site, dispose};
 use std::collections::VecDeque;
-use std::fmt;
 
 /// An event for a process.
 #[derive(Debug)]
@@ -604,14 +604,7 @@ impl Drop for StepInput {
     }
 }
 
-impl fmt::Debug for StepInput {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Feed")
-            .field("generation", &self.generation)
-            .field("messages", &self.messages)
-            .finish_non_exhaustive()
-    }
-}
+impl_debug!([] StepInput, self => "Feed" { generation: self.generation, messages: self.messages, .. });
 
 #[cfg(test)]
 mod tests;

@@ -17,7 +17,6 @@ use crate::pid::{LAST_GENERATION, Pid, SLOT_BITS};
 use crate::slots::{ProcessKind, TABLE};
 use crate::sync::{Arc, AtomicU32, OnceLock, Ordering, PoisonError, RwLock, SegQueue};
 use crate::util::oneshot::Oneshot;
-use std::fmt;
 
 /// How many aliases may lead to one another: a child that is a pool, in a tree that has a name, is three. A cycle of
 /// aliases ends here.
@@ -115,11 +114,7 @@ pub(crate) fn retire(pid: Pid, reason: &ExitReason) {
     drop(behind);
 }
 
-impl fmt::Debug for Alias {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Pointer{}", self.0)
-    }
-}
+crate::util::debug::impl_debug!([] Alias, self => "Pointer{}", self.0);
 
 /// Returns the target of an alias; `None` if it was retired, belongs to another node or was never given out.
 pub(crate) fn behind(pid: Pid) -> Option<Arc<dyn AliasTarget>> {

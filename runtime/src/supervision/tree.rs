@@ -283,8 +283,4 @@ impl fmt::Display for Tree {
     }
 }
 
-impl fmt::Debug for Tree {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Tree{}", self.pid)
-    }
-}
+crate::util::debug::impl_debug!([] Tree, self => "Tree{}", self.pid);

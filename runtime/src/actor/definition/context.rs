@@ -9,6 +9,7 @@ use crate::errors::Elapsed;
 use crate::slots::TABLE;
 use crate::slots::slot::metadata::Metadata;
 use crate::sync::Arc;
+use crate::util::debug::impl_debug;
 use crate::{Call, CallError, Command, CommandError, ExitReason, Interval, Package, Payload, Pid, SendError};
 use slab::Slab;
 use std::any::{Any, TypeId};
@@ -251,23 +252,9 @@ impl<P: 'static, F: Future<Output: Send + 'static> + Send + 'static> RunThen<'_,
     }
 }
 
-impl<P> fmt::Debug for Context<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Context").field("pid", &self.pid).field("entry", &self.entry()).finish_non_exhaustive()
-    }
-}
-
-impl<P, M, T, E> fmt::Debug for CallThen<'_, P, M, T, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CallThen").field("call", &self.call).finish()
-    }
-}
-
-impl<P, F> fmt::Debug for RunThen<'_, P, F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("RunThen")
-    }
-}
+impl_debug!([P] Context<P>, self => "Context" { pid: self.pid, entry: self.entry(), .. });
+impl_debug!([P, M, T, E] CallThen<'_, P, M, T, E>, self => "CallThen" { call: self.call });
+impl_debug!([P, F] RunThen<'_, P, F>, self => "RunThen");
 
 /// Stores a continuation in the process's table and returns its index.
 pub(crate) fn add_continuation<P: 'static>(continuation: Continuation<P>) -> usize {
@@ -317,8 +304,4 @@ pub(crate) fn carry_over<P: 'static, N: 'static>(continuations: Box<dyn Any + Se
     Box::new(new)
 }
 
-impl<M, T: fmt::Debug, E: fmt::Debug> fmt::Debug for Answered<M, T, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answered").field("result", &self.result).finish()
-    }
-}
+impl_debug!([M, T: fmt::Debug, E: fmt::Debug] Answered<M, T, E>, self => "Answered" { result: self.result });

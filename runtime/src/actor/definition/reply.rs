@@ -7,7 +7,7 @@ use crate::engine::context::local::current_pid;
 use crate::process::handling;
 use crate::process::mail::Mail;
 use crate::{Package, Payload, ProcessError};
-use std::{convert::Infallible, fmt, mem::ManuallyDrop};
+use std::{convert::Infallible, mem::ManuallyDrop};
 
 /// The caller, if any, of the message that is being handled. For generated code.
 #[derive(Debug)]
@@ -193,8 +193,4 @@ impl<T: Send + 'static> Reply<T> {
     }
 }
 
-impl<T> fmt::Debug for Reply<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reply").field("has_caller", &self.caller.is_some()).finish()
-    }
-}
+crate::util::debug::impl_debug!([T] Reply<T>, self => "Reply" { has_caller: self.caller.is_some() });

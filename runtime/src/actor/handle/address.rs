@@ -3,6 +3,7 @@
 use crate::actor::definition::{Handles, Protocol, Serves};
 use crate::actor::send::call::send;
 use crate::actor::send::{Addressed, SendTo};
+use crate::util::debug::impl_debug;
 use crate::{Call, Pid, SendError};
 use std::hash::{Hash, Hasher};
 use std::{convert::Infallible, fmt, marker::PhantomData, ops::Deref};
@@ -72,11 +73,7 @@ impl<P: Addressed + ?Sized> From<Address<P>> for Pid {
     }
 }
 
-impl<P: Addressed + ?Sized> fmt::Debug for Address<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", P::LABEL, self.pid())
-    }
-}
+impl_debug!([P: Addressed + ?Sized] Address<P>, self => "{}{}", P::LABEL, self.pid());
 
 /// Prints the PID.
 impl<P: Addressed + ?Sized> fmt::Display for Address<P> {
@@ -157,11 +154,7 @@ impl<M, T, E> Hash for Recipient<M, T, E> {
     }
 }
 
-impl<M, T, E> fmt::Debug for Recipient<M, T, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Recipient<{}>{}", std::any::type_name::<M>(), self.pid)
-    }
-}
+impl_debug!([M, T, E] Recipient<M, T, E>, self => "Recipient<{}>{}", std::any::type_name::<M>(), self.pid);
 
 impl<P: Handles<M> + ?Sized, M: Send + 'static> From<Address<P>> for Recipient<M, P::Reply, P::Error> {
     fn from(address: Address<P>) -> Self {

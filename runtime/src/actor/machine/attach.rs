@@ -11,7 +11,7 @@ use crate::actor::tasks::{Acts, Attachment, CommandResult, StashedMessage, curre
 use crate::sync::{Arc, Mutex, lock};
 use crate::{Context, Package, Payload, Pid};
 use futures_core::Stream;
-use std::{fmt, future::poll_fn, pin::pin, task::Poll};
+use std::{future::poll_fn, pin::pin, task::Poll};
 
 type AtEnd<P> = Box<dyn FnOnce(&mut P, &mut Context<P>) + Send>;
 
@@ -134,8 +134,4 @@ async fn pump<S: Stream, M: Send + 'static>(
     Payload::new(())
 }
 
-impl<P> fmt::Debug for Attached<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Attached").field("detached", &self.attachment.is_detached()).finish_non_exhaustive()
-    }
-}
+crate::util::debug::impl_debug!([P] Attached<P>, self => "Attached" { detached: self.attachment.is_detached(), .. });

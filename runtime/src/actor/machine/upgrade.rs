@@ -334,8 +334,4 @@ impl<A, E: Send + 'static> Future for Upgrading<A, E> {
     }
 }
 
-impl<A, E> fmt::Debug for Upgrading<A, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Upgrading{}", self.pid)
-    }
-}
+crate::util::debug::impl_debug!([A, E] Upgrading<A, E>, self => "Upgrading{}", self.pid);

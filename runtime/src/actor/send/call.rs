@@ -13,6 +13,7 @@ use crate::env::clock::{Moment, TimeKeeper, TimerKey, instant_now, is_told};
 use crate::errors::Cycle;
 use crate::sync::Arc;
 use crate::time::timekeeper::timekeeper;
+use crate::util::debug::impl_debug;
 use crate::util::oneshot::Oneshot;
 use crate::{CallError, CommandError, Pid, SendError, this_node};
 use std::future::{Future, IntoFuture};
@@ -400,17 +401,8 @@ impl<M, T, E> Drop for CallFuture<M, T, E> {
     }
 }
 
-impl<M, T, E> std::fmt::Debug for Call<M, T, E> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Call").field("pid", &self.pid).field("method", &self.method).finish_non_exhaustive()
-    }
-}
-
-impl<M, T, E> std::fmt::Debug for CallFuture<M, T, E> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("CallFuture")
-    }
-}
+impl_debug!([M, T, E] Call<M, T, E>, self => "Call" { pid: self.pid, method: self.method, .. });
+impl_debug!([M, T, E] CallFuture<M, T, E>, self => "CallFuture");
 
 #[cfg(test)]
 mod tests {

@@ -134,11 +134,7 @@ impl Future for Inspection {
     }
 }
 
-impl std::fmt::Debug for Inspection {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Inspection")
-    }
-}
+crate::util::debug::impl_debug!([] Inspection, self => "Inspection");
 
 impl Monitor {
     /// Removes the monitor: its [`Down`](crate::Down) will not arrive, even if it was on its way. Returns whether it

@@ -126,8 +126,4 @@ impl Future for Ended {
     }
 }
 
-impl std::fmt::Debug for Ended {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Ended")
-    }
-}
+crate::util::debug::impl_debug!([] Ended, self => "Ended");

@@ -3,12 +3,13 @@
 use super::call::send;
 use crate::engine::blocking::block_in_place::while_blocked;
 use crate::sync::{Arc, Mutex, lock};
+use crate::util::debug::impl_debug;
 use crate::util::oneshot::block_on;
 use crate::util::panics::{Site, ignore};
 use crate::{Pid, SendError};
 use futures_core::Stream;
 use std::task::{Context, Poll, Waker};
-use std::{collections::VecDeque, fmt, future::poll_fn, pin::Pin};
+use std::{collections::VecDeque, future::poll_fn, pin::Pin};
 
 /// The answering end of a stream: a message method takes it as `replies: Replies<T>`, and may keep, clone and pass it
 /// on. The stream ends when the last clone is dropped.
@@ -180,20 +181,6 @@ impl<M: Send + 'static, T: Send + 'static> Streaming<M, T> {
     }
 }
 
-impl<T> fmt::Debug for Replies<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Replies")
-    }
-}
-
-impl<T> fmt::Debug for ReplyStream<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ReplyStream")
-    }
-}
-
-impl<M, T> fmt::Debug for Streaming<M, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Streaming").field("pid", &self.pid).field("method", &self.method).finish_non_exhaustive()
-    }
-}
+impl_debug!([T] Replies<T>, self => "Replies");
+impl_debug!([T] ReplyStream<T>, self => "ReplyStream");
+impl_debug!([M, T] Streaming<M, T>, self => "Streaming" { pid: self.pid, method: self.method, .. });

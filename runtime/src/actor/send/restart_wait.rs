@@ -154,8 +154,4 @@ impl<M, T, E> fmt::Debug for PatientCall<M, T, E> {
     }
 }
 
-impl<M, T, E> fmt::Debug for PatientCallFuture<M, T, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PatientCallFuture")
-    }
-}
+crate::util::debug::impl_debug!([M, T, E] PatientCallFuture<M, T, E>, self => "PatientCallFuture");

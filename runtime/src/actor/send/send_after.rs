@@ -9,7 +9,7 @@ use crate::errors::SendFailure;
 use crate::routing::router::gone;
 use crate::sync::{Arc, Mutex, MutexGuard, current_thread, lock, yield_now};
 use crate::{Payload, Pid, SendError};
-use std::{fmt, thread::ThreadId, time::Duration};
+use std::{thread::ThreadId, time::Duration};
 
 /// The shortest period: a shorter one would keep a worker busy.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -74,11 +74,7 @@ impl Timer {
     }
 }
 
-impl fmt::Debug for Timer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Timer").field("pending", &self.is_pending()).finish_non_exhaustive()
-    }
-}
+crate::util::debug::impl_debug!([] Timer, self => "Timer" { pending: self.is_pending(), .. });
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// Sends the message after `delay`, without an answer: at once for zero, never for `Duration::MAX`. Time is that of

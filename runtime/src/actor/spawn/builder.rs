@@ -15,12 +15,13 @@ use crate::env::clock::instant_now;
 use crate::process::control::EndWaiter;
 use crate::process::guardian::Guardian;
 use crate::sync::Arc;
+use crate::util::debug::impl_debug;
 use crate::util::oneshot::Oneshot;
 use crate::{Address, Bound, Context, ExitReason, InitError, Payload, Pid, RunError, SpawnError};
 use std::cell::{Cell, RefCell};
 use std::task::{Context as TaskContext, Poll};
 use std::{
-    any::TypeId, convert::Infallible, fmt, future::Future, marker::PhantomData, ops::Deref, panic::Location, pin::Pin,
+    any::TypeId, convert::Infallible, future::Future, marker::PhantomData, ops::Deref, panic::Location, pin::Pin,
     time::Duration,
 };
 
@@ -328,14 +329,5 @@ impl<P, T: Send + 'static, E: Send + 'static> Future for Running<P, T, E> {
     }
 }
 
-impl<P: Actor> fmt::Debug for Spawn<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Spawn<{}>", P::NAME)
-    }
-}
-
-impl<P, T, E> fmt::Debug for Running<P, T, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Running<{}>{}", std::any::type_name::<P>(), self.pid)
-    }
-}
+impl_debug!([P: Actor] Spawn<P>, self => "Spawn<{}>", P::NAME);
+impl_debug!([P, T, E] Running<P, T, E>, self => "Running<{}>{}", std::any::type_name::<P>(), self.pid);

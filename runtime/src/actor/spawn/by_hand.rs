@@ -14,7 +14,7 @@ use crate::process::kind::KindOfProcess;
 use crate::sync::Arc;
 use crate::util::oneshot::Oneshot;
 use crate::{Bound, Payloads, Pid, SpawnError};
-use std::{any::TypeId, fmt, panic::Location};
+use std::{any::TypeId, panic::Location};
 
 /// A hand-written [`Process`] that is about to be spawned.
 #[must_use = "nothing is spawned until `.start(…)`"]
@@ -205,8 +205,4 @@ fn entry_of<'a, P: Process>(process: &P, asked: Option<&'a str>) -> (&'a str, &'
     (name, has.iter().find(|known| **known == name).unwrap_or(UNKNOWN))
 }
 
-impl<P: Process> fmt::Debug for SpawnProcess<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SpawnProcess<{}>", std::any::type_name::<P>())
-    }
-}
+crate::util::debug::impl_debug!([P: Process] SpawnProcess<P>, self => "SpawnProcess<{}>", std::any::type_name::<P>());

@@ -14,7 +14,7 @@ use crate::{CallError, Command, CommandError, ExitReason, Payload};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::{Context as TaskContext, Poll};
-use std::{fmt, ops::DerefMut, time::Duration};
+use std::{ops::DerefMut, time::Duration};
 
 /// Ends the process here if it was told to end while it was shielded.
 async fn end_if_cancelled() {
@@ -135,11 +135,7 @@ impl Drop for Elsewhere {
     }
 }
 
-impl fmt::Debug for TimerFuture {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Timer").field("due", &self.due).finish_non_exhaustive()
-    }
-}
+crate::util::debug::impl_debug!([] TimerFuture, self => "Timer" { due: self.due, .. });
 
 /// Limits `future` to `duration`; zero polls it once.
 pub(crate) async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Output, Elapsed> {
