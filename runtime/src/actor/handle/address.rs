@@ -45,27 +45,35 @@ impl<P: Addressed + ?Sized> Deref for Address<P> {
     }
 }
 
-impl<P: Addressed + ?Sized> Clone for Address<P> {
-    fn clone(&self) -> Self {
-        *self
-    }
+/// Implements what a derive would only for types that are `Copy` and comparable themselves: a handle is its PID.
+macro_rules! like_a_pid {
+    ([$($generics:tt)*] $handle:ty, $($pid:tt)+) => {
+        impl<$($generics)*> Clone for $handle {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        impl<$($generics)*> Copy for $handle {}
+
+        impl<$($generics)*> PartialEq for $handle {
+            fn eq(&self, other: &Self) -> bool {
+                self.$($pid)+ == other.$($pid)+
+            }
+        }
+
+        impl<$($generics)*> Eq for $handle {}
+
+        impl<$($generics)*> Hash for $handle {
+            fn hash<H: Hasher>(&self, state: &mut H) {
+                self.$($pid)+.hash(state);
+            }
+        }
+    };
 }
 
-impl<P: Addressed + ?Sized> Copy for Address<P> {}
-
-impl<P: Addressed + ?Sized> PartialEq for Address<P> {
-    fn eq(&self, other: &Self) -> bool {
-        self.pid() == other.pid()
-    }
-}
-
-impl<P: Addressed + ?Sized> Eq for Address<P> {}
-
-impl<P: Addressed + ?Sized> Hash for Address<P> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.pid().hash(state);
-    }
-}
+like_a_pid!([P: Addressed + ?Sized] Address<P>, pid());
+like_a_pid!([M, T, E] Recipient<M, T, E>, pid);
 
 impl<P: Addressed + ?Sized> From<Address<P>> for Pid {
     fn from(address: Address<P>) -> Self {
@@ -129,28 +137,6 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Recipient<M, T, E>
     /// Makes a call with `message`.
     pub fn call(&self, message: M) -> Call<M, T, E> {
         Call::new(self.pid, std::any::type_name::<M>(), message)
-    }
-}
-
-impl<M, T, E> Clone for Recipient<M, T, E> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<M, T, E> Copy for Recipient<M, T, E> {}
-
-impl<M, T, E> PartialEq for Recipient<M, T, E> {
-    fn eq(&self, other: &Self) -> bool {
-        self.pid == other.pid
-    }
-}
-
-impl<M, T, E> Eq for Recipient<M, T, E> {}
-
-impl<M, T, E> Hash for Recipient<M, T, E> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.pid.hash(state);
     }
 }
 
