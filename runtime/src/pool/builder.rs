@@ -1,10 +1,10 @@
 //! Building a pool, and the handle of a running one.
 
 use super::keys::{self, KeyRef, Keys};
-use super::plan::{Balancing, PoolPlan, PoolRules, Standing};
+use super::plan::{Balancing, PoolPlan, PoolRules, PoolStatistics};
 use super::process::{MemberFactory, PoolProcess};
 use super::route::Routes;
-use super::router::{LaneKey, PoolRouter, Totals};
+use super::router::{LaneKey, PoolRouter};
 use crate::actor::definition::Actor;
 use crate::api::child_spawn::{KnownKind, KnownType, Spawned};
 use crate::routing::alias::Alias;
@@ -364,41 +364,15 @@ impl<P> RunningPool<P> {
 
     /// Returns a snapshot of the pool's state and counters.
     pub fn statistics(&self) -> PoolStatistics {
-        let (Standing { members, starting, waiting, in_hand, failed }, totals) = self.router.standing();
-        let Totals { accepted, refused, expired, started } = totals;
-        PoolStatistics { members, starting, waiting, in_hand, accepted, refused, expired, started, failed }
+        self.router.statistics()
     }
-}
-
-/// The state and counters of a pool.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PoolStatistics {
-    /// Members that get messages.
-    pub members: usize,
-    /// Members that are being started.
-    pub starting: usize,
-    /// Messages queued for a member.
-    pub waiting: usize,
-    /// Messages that members have not finished.
-    pub in_hand: usize,
-    /// Messages accepted.
-    pub accepted: u64,
-    /// Messages refused: the queue was full, or the pool was stopped.
-    pub refused: u64,
-    /// Messages that waited too long in the queue.
-    pub expired: u64,
-    /// Members started.
-    pub started: u64,
-    /// Failures of members (see [`intensity`](Pool::intensity)) and of their starts.
-    pub failed: u64,
 }
 
 /// The part of a pool's router that does not depend on its keys.
 trait PoolView: Send + Sync {
     fn drain(&self);
     fn members(&self) -> Vec<Pid>;
-    fn standing(&self) -> (Standing, Totals);
+    fn statistics(&self) -> PoolStatistics;
 }
 
 impl<K: LaneKey> PoolView for PoolRouter<K> {
@@ -410,8 +384,8 @@ impl<K: LaneKey> PoolView for PoolRouter<K> {
         self.look(|plan, _| plan.members())
     }
 
-    fn standing(&self) -> (Standing, Totals) {
-        self.look(|plan, totals| (plan.standing(), totals))
+    fn statistics(&self) -> PoolStatistics {
+        self.look(|plan, counted| plan.statistics(counted))
     }
 }
 

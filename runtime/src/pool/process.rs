@@ -54,7 +54,7 @@ impl<K: LaneKey> PoolProcess<K> {
                 {
                     self.aliases.insert(named, pid);
                 }
-                self.router.count(|totals| totals.started += 1);
+                self.router.count(|counted| counted.started += 1);
                 self.router.saw(pid);
                 self.router.tell(|plan, now| plan.started(now, key, pid));
                 Ok(())

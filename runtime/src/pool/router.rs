@@ -7,7 +7,7 @@
 //! causes no deadlock.
 
 use super::completion::{Hears, MemberCaller};
-use super::plan::{MemberId, PoolAction, PoolPlan, PoolRefusal, QueuedMessage};
+use super::plan::{MemberId, PoolAction, PoolPlan, PoolRefusal, PoolStatistics, QueuedMessage};
 use super::route::{Route, Routes};
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Internal, Sink};
 use crate::call::package::Undeliverable;
@@ -58,7 +58,8 @@ struct RouterState<K> {
     acting: bool,
     /// The pending timer.
     alarm: Option<(Moment, TimerKey)>,
-    totals: Totals,
+    /// What the plan does not count: messages, and members started.
+    counted: PoolStatistics,
     /// The latest time that the plan was given. Threads' approximate times differ, and a plan for which time ran
     /// backwards would wait for a moment that has passed.
     latest: Option<Moment>,
@@ -73,22 +74,13 @@ impl<K> RouterState<K> {
     }
 }
 
-/// The counters of a pool.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Totals {
-    pub(crate) accepted: u64,
-    pub(crate) refused: u64,
-    pub(crate) expired: u64,
-    pub(crate) started: u64,
-}
-
 impl<K: LaneKey> PoolRouter<K> {
     pub(crate) fn new(plan: PoolPlan<K, Package>, routes: Routes<K>, host: &'static Scheduler) -> Arc<Self> {
         let state = RouterState {
             plan,
             acting: false,
             alarm: None,
-            totals: Totals::default(),
+            counted: PoolStatistics::default(),
             latest: None,
             rooms: Vec::new(),
         };
@@ -129,14 +121,14 @@ impl<K: LaneKey> PoolRouter<K> {
         (left, members)
     }
 
-    pub(crate) fn look<R>(&self, look: impl FnOnce(&mut PoolPlan<K, Package>, Totals) -> R) -> R {
+    pub(crate) fn look<R>(&self, look: impl FnOnce(&mut PoolPlan<K, Package>, PoolStatistics) -> R) -> R {
         let mut state = lock(&self.state);
-        let totals = state.totals;
-        look(&mut state.plan, totals)
+        let counted = state.counted;
+        look(&mut state.plan, counted)
     }
 
-    pub(crate) fn count(&self, count: impl FnOnce(&mut Totals)) {
-        count(&mut lock(&self.state).totals);
+    pub(crate) fn count(&self, count: impl FnOnce(&mut PoolStatistics)) {
+        count(&mut lock(&self.state).counted);
     }
 
     fn now(&self) -> Moment {
@@ -165,7 +157,7 @@ impl<K: LaneKey> PoolRouter<K> {
         }
         while let Some(action) = state.plan.action() {
             if matches!(action, PoolAction::Expire(_)) {
-                state.totals.expired += 1;
+                state.counted.expired += 1;
             }
             drop(state);
             if let Err(panic) = contain(Site::Backstop, || self.carry_out(action)) {
@@ -280,7 +272,7 @@ impl<K: LaneKey> Backlog for PoolRouter<K> {
     fn is_empty(&self) -> bool {
         let state = lock(&self.state);
         // A thread that is executing may hold a message.
-        !state.acting && state.plan.standing().waiting == 0
+        !state.acting && state.plan.statistics(state.counted).waiting == 0
     }
 }
 
@@ -347,8 +339,8 @@ impl<K: LaneKey> PoolRouter<K> {
         let now = state.no_earlier(self.now());
         let arrived = state.plan.arrive(now, key, package);
         match arrived {
-            Ok(()) => state.totals.accepted += 1,
-            Err(_) => state.totals.refused += 1,
+            Ok(()) => state.counted.accepted += 1,
+            Err(_) => state.counted.refused += 1,
         }
         self.act(state);
         arrived
@@ -363,7 +355,7 @@ impl<K: LaneKey> PoolRouter<K> {
     ) -> Result<(), (Package, PoolRefusal)> {
         let (draining, members) = self.look(|plan, _| (plan.is_draining(), plan.members()));
         if draining {
-            self.count(|totals| totals.refused += 1);
+            self.count(|counted| counted.refused += 1);
             return Err((package, PoolRefusal::Draining));
         }
         let (to, mut payload, caller) = package.into_parts();
@@ -380,7 +372,7 @@ impl<K: LaneKey> PoolRouter<K> {
                 return Ok(());
             }
         };
-        self.count(|totals| totals.accepted += 1);
+        self.count(|counted| counted.accepted += 1);
         match members.first() {
             Some(first) => self.tell(|plan, _| {
                 plan.spread(*first, package);

@@ -50,7 +50,7 @@ pub(crate) fn route(package: Package) -> Result<(), Undeliverable> {
 pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, SendFailure)> {
     match try_send(pid, message) {
         Ok(()) => Ok(()),
-        Err((message, why)) => send_on(pid, message, why),
+        Err((message, why)) => call_on(pid, message, None, why),
     }
 }
 
@@ -62,19 +62,6 @@ fn try_send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, RefusalRe
         Some(slot) => slot.send(pid, message),
         None => Err((message, RefusalReason::Gone)),
     }
-}
-
-/// Sends to a PID that is not a live process here (`why`): to another node, or to the target of an alias; otherwise
-/// returns the message.
-#[cold]
-fn send_on<M: Send + 'static>(pid: Pid, message: M, why: RefusalReason) -> Result<(), (M, SendFailure)> {
-    if why == RefusalReason::Full {
-        return Err((message, SendFailure::Full(pid)));
-    }
-    if pid.node() != this_node() {
-        return send_abroad(pid, message);
-    }
-    follow(pid, Typed(message, None)).map_err(|(Typed(message, _), reason)| (message, reason))
 }
 
 /// Sends a message with a caller; a refusal also fails the caller.
@@ -98,7 +85,8 @@ fn try_call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(
     }
 }
 
-/// Calls a PID that is not a live process here (`why`), or returns the message.
+/// Sends to a PID that is not a live process here (`why`): to another node, or to the target of an alias; otherwise
+/// returns the message, and fails its caller.
 #[cold]
 fn call_on<M: Send + 'static>(
     pid: Pid,
@@ -106,21 +94,18 @@ fn call_on<M: Send + 'static>(
     caller: Option<Caller>,
     why: RefusalReason,
 ) -> Result<(), (M, SendFailure)> {
-    if why == RefusalReason::Full {
-        return Err(tell_refused((Typed(message, caller), SendFailure::Full(pid))));
-    }
-    if pid.node() != this_node() {
-        return Typed(message, caller).abroad(pid).map_err(tell_refused);
-    }
-    follow(pid, Typed(message, caller)).map_err(tell_refused)
-}
-
-/// Fails the caller of a message that was refused.
-fn tell_refused<M>((Typed(message, caller), reason): (Typed<M>, SendFailure)) -> (M, SendFailure) {
-    if let Some(caller) = caller {
-        caller.fail(reason.into());
-    }
-    (message, reason)
+    let message = Typed(message, caller);
+    let sent = match why {
+        RefusalReason::Full => Err((message, SendFailure::Full(pid))),
+        RefusalReason::Gone if pid.node() != this_node() => message.abroad(pid),
+        RefusalReason::Gone => follow(pid, message),
+    };
+    sent.map_err(|(Typed(message, caller), reason)| {
+        if let Some(caller) = caller {
+            caller.fail(reason.into());
+        }
+        (message, reason)
+    })
 }
 
 /// Returns the message of a package that was refused.
@@ -129,11 +114,6 @@ fn unpack<M: Send + 'static>(payload: Payload) -> M {
         Ok(message) => message,
         Err(other) => unreachable!("a receiver gave back `{}` for another message", other.type_name()),
     }
-}
-
-#[cold]
-fn send_abroad<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, SendFailure)> {
-    Typed(message, None).abroad(pid).map_err(|(Typed(message, _), reason)| (message, reason))
 }
 
 /// Delivers a message to a process of this program.

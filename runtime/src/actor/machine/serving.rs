@@ -19,15 +19,6 @@ pub(crate) enum Served {
     Away(MethodEvent),
 }
 
-impl Served {
-    pub(crate) fn then_away(self) -> Option<MethodEvent> {
-        match self {
-            Self::All => None,
-            Self::Away(event) => Some(event),
-        }
-    }
-}
-
 /// Handles messages in place while there is nothing else to do: most steps consist of this alone. Returns true if other
 /// work ended the loop, false if the mailbox is empty.
 #[inline(always)]
@@ -197,7 +188,7 @@ fn serve_waits<P: Actor>(process: &mut P, context: &mut Context<P>) -> Option<Se
             return Some(Served::All);
         }
         // Signal methods may have started some.
-        if current::peek(|waits| waits.has_new_background()) != Some(true) {
+        if current::peek(|waits| waits.new_background) != Some(true) {
             return None;
         }
     }
@@ -206,7 +197,7 @@ fn serve_waits<P: Actor>(process: &mut P, context: &mut Context<P>) -> Option<Se
 /// Stores an event where the process's future finds it.
 pub(crate) fn bring<P: Actor>(event: Event) {
     let event = match event {
-        Event::Completed { tag, result } if !pending::is_deadline(tag) => {
+        Event::Completed { tag, result } if tag != pending::DEADLINES => {
             if let Some(waker) = current::with(|waits| waits.answer(tag, result)).flatten() {
                 waker.wake();
             }
@@ -236,7 +227,7 @@ pub(crate) fn bring<P: Actor>(event: Event) {
             if P::SIGNALS.contains(&"Cancel") {
                 waits.signals.push_back(Signal::Cancel(cancel));
             } else if !waits.is_shielded() {
-                before[1] = waits.set_end(cancel.reason);
+                before[1] = waits.end.replace(cancel.reason);
             } else {
                 before[1] = waits.end_after_shield.replace(cancel.reason);
             }
@@ -252,7 +243,8 @@ pub(crate) fn bring<P: Actor>(event: Event) {
 }
 
 pub(crate) fn end(reason: ExitReason) {
-    let before = current::with(|waits| waits.set_end(reason));
+    // Dropped after the table is released: it may hold a user's error.
+    let before = current::with(|waits| waits.end.replace(reason));
     drop(before);
 }
 

@@ -5,7 +5,7 @@
 //! async entry or method moves the struct and its context into a future, which returns them at its end: dropping the
 //! future (a kill) drops the method's locals first, then the struct.
 
-use super::serving::{bring, serve, serve_mail_only};
+use super::serving::{Served, bring, serve, serve_mail_only};
 use crate::actor::definition::actor::names;
 use crate::actor::definition::kind::{async_entry, traps_exits};
 use crate::actor::definition::{Actor, Begin, FutureOutput, Inputs, MethodEvent, Pending, Start};
@@ -193,7 +193,7 @@ impl<P: Actor> Machine<P> {
                             return Ok(());
                         }
                     }
-                    if let Some(event) = serve(process, context, entered, events)?.then_away() {
+                    if let Served::Away(event) = serve(process, context, entered, events)? {
                         Self::send_away(state, event);
                         continue;
                     }
@@ -311,7 +311,7 @@ impl<P: Actor> Machine<P> {
                 if let Some(reason) = current::take_end() {
                     return Away::Ended(reason);
                 }
-                if current::peek(|waits| waits.has_new_background()) == Some(true) {
+                if current::peek(|waits| waits.new_background) == Some(true) {
                     continue;
                 }
                 pending = current::pending(true, events.is_feed());

@@ -125,9 +125,10 @@ struct UpgradeCaller<E> {
     told: Arc<Oneshot<Result<(), UpgradeError<E>>>>,
 }
 
-impl<E> UpgradeCaller<E> {
-    fn tell(&self, outcome: Result<(), UpgradeError<E>>) {
-        self.told.put(outcome);
+/// Reports the outcome of an upgrade, if a caller waits for it.
+fn tell_asker<E>(asker: Option<Arc<UpgradeCaller<E>>>, outcome: Result<(), UpgradeError<E>>) {
+    if let Some(asker) = asker {
+        asker.told.put(outcome);
     }
 }
 
@@ -146,13 +147,14 @@ fn request<P: Actor, S: IntoUpgrade>(
     let asker = asker.map(Arc::new);
     let refused = asker.clone();
     let refuse = move |refusal| {
-        if let Some(asker) = refused {
-            let pid = asker.pid;
-            asker.tell(Err(match refusal {
+        let Some(pid) = refused.as_ref().map(|asker| asker.pid) else { return };
+        tell_asker(
+            refused,
+            Err(match refusal {
                 UpgradeRefusal::Type(found) => UpgradeError::Type { pid, expected: P::NAME, found },
                 UpgradeRefusal::Entry(entry) => UpgradeError::Entry { pid, entry },
-            }));
-        }
+            }),
+        );
     };
     let make =
         move |old: P| match contain(Site::UpgradeMake, || make(old).into_result()) {
@@ -161,15 +163,11 @@ fn request<P: Actor, S: IntoUpgrade>(
             Ok(Err(error)) => {
                 let (to, error_text) = (<S::Process as Declared>::NAME, crate::util::panics::text(&error));
                 let reason = ExitReason::error(format!("could not be upgraded to `{to}`: {error_text}"));
-                if let Some(asker) = asker {
-                    asker.tell(Err(UpgradeError::Failed(error)));
-                }
+                tell_asker(asker, Err(UpgradeError::Failed(error)));
                 Err(reason)
             }
             Err(panic) => {
-                if let Some(asker) = asker {
-                    asker.tell(Err(UpgradeError::Panicked(panic.clone())));
-                }
+                tell_asker(asker, Err(UpgradeError::Panicked(panic.clone())));
                 Err(ExitReason::Panic(panic.into()))
             }
         };
@@ -192,12 +190,7 @@ fn successor<P: Actor, N: Migratable, E: Send + 'static>(
         Some(home.pid(slot.index(), generation))
     });
     let body = Body::new(Machine::taking_over(new, pid, table));
-    let done: Box<dyn FnOnce() + Send> = Box::new(move || {
-        if let Some(asker) = asker {
-            asker.tell(Ok(()));
-        }
-    });
-    Successor { body, kind: KindOf::<N>::KIND, done: Some(done) }
+    Successor { body, kind: KindOf::<N>::KIND, done: Some(Box::new(move || tell_asker(asker, Ok(())))) }
 }
 
 impl<P: Actor> Context<P> {
@@ -266,7 +259,7 @@ impl Pid {
         let asker = UpgradeCaller { pid: self, told: told.clone() };
         let process = self.resolve().filter(|pid| pid.node() == this_node());
         if process.is_some() && process == current_pid() {
-            asker.tell(Err(UpgradeError::Itself(self)));
+            asker.told.put(Err(UpgradeError::Itself(self)));
         } else {
             // Dropped if the process has ended, which tells the waiter.
             let control = Control::Upgrade(Upgrade::new(request::<Old, S>(Some(asker), make)));

@@ -1,5 +1,6 @@
 //! The calling end of a call.
 
+use crate::actor::tasks::pending::RowState;
 use crate::actor::tasks::time_source::{keeper, now_for};
 use crate::actor::tasks::{Called, CommandResult, OutsideCall, WaitKey, Waits, current, waker};
 use crate::call::caller::Caller;
@@ -139,7 +140,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     pub(crate) fn begin_then(self, continuation: usize) {
         let deadline = self.due();
         let caller = current::with(|waits| {
-            let key = waits.add_continuation(continuation);
+            let key = waits.add(RowState::Continuation(continuation));
             let caller = waits.caller(key, deadline);
             if caller.is_none() {
                 // The machine is driven by hand: no answer could arrive.
@@ -294,7 +295,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for CallFut
             CallStage::Process(key, incarnation, called) => {
                 let mut waker = waker::foreign_waker_of(context, *incarnation);
                 let poll = |waits: &mut Waits| {
-                    waits.is_of_incarnation(*incarnation).then(|| waits.poll_call(*key, &mut waker, called))
+                    (waits.incarnation == *incarnation).then(|| waits.poll_call(*key, &mut waker, called))
                 };
                 let polled = current::with(poll).flatten();
                 match polled {
@@ -327,7 +328,7 @@ fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
 ) -> Result<SentCall<M, T, E>, SendError<M>> {
     let (deadline, on) = (call.due(), serving(call.pid));
     let inside = current::with(|waits| {
-        let incarnation = waits.incarnation();
+        let incarnation = waits.incarnation;
         if !current::is_polled(incarnation, context) {
             return None;
         }
@@ -393,7 +394,7 @@ impl<M, T, E> Drop for CallFuture<M, T, E> {
     fn drop(&mut self) {
         match &self.0 {
             CallStage::Process(key, incarnation, _) => {
-                let _unseen = current::with(|waits| waits.is_of_incarnation(*incarnation).then(|| waits.forget(*key)));
+                let _unseen = current::with(|waits| (waits.incarnation == *incarnation).then(|| waits.forget(*key)));
             }
             CallStage::Outside(call, _) => _ = call.0.abandon(),
             CallStage::Ready(_) | CallStage::Over => {}

@@ -40,7 +40,7 @@ enum Repetition {
     /// Sent at once.
     Over,
     Once(&'static dyn TimeKeeper, TimerKey),
-    Again(Arc<dyn Again>),
+    Again(Arc<Every>),
 }
 
 impl Timer {
@@ -146,13 +146,7 @@ fn bury<M: Send + 'static>(to: Pid, SendError { message, reason }: SendError<M>)
     bring(DeadLetter { to, message: Payload::new(message), reason });
 }
 
-/// A periodic message with its type erased.
-trait Again: Send + Sync {
-    fn cancel(&self) -> bool;
-    fn reset(&self, delay: Duration) -> bool;
-    fn is_pending(&self) -> bool;
-}
-
+/// A periodic message. Its type is known to its timers alone.
 struct Every {
     pid: Pid,
     period: Duration,
@@ -230,9 +224,7 @@ impl Every {
             yield_now();
         }
     }
-}
 
-impl Again for Every {
     fn cancel(&self) -> bool {
         let state = std::mem::replace(&mut *self.settled(), RepetitionState::Over);
         match state {

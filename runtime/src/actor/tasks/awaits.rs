@@ -1,7 +1,7 @@
 //! Awaiting time, commands, and the request to end.
 
 use super::current;
-use super::pending::{CancelWait, CommandResult, WaitKey, Waits};
+use super::pending::{CancelWait, CommandResult, RowState, WaitKey, Waits};
 use super::waker::{self, TableOwner, foreign_waker};
 use crate::engine::context::local::with_current;
 use crate::engine::lifecycle::spawn::current_host;
@@ -49,8 +49,8 @@ impl Drop for Row {
 /// Adds a row in the table of the process that polls first; `begin` fills it in.
 fn row(begin: impl FnOnce(&mut Waits, WaitKey)) -> Row {
     let made = current::with(|waits| {
-        let owner = waits.owner();
-        let key = waits.add_future();
+        let owner = waits.owner;
+        let key = waits.add(RowState::Future(None));
         begin(waits, key);
         Row { key: Some(key), owner }
     });
@@ -94,7 +94,7 @@ impl TimerFuture {
     /// Returns whether it has fired. Not to be polled again after that.
     pub(crate) fn poll(&mut self, context: &TaskContext<'_>) -> Poll<()> {
         let set = self.set.get_or_insert_with(|| {
-            if current::with(|waits| current::is_polled(waits.incarnation(), context)) == Some(true) {
+            if current::with(|waits| current::is_polled(waits.incarnation, context)) == Some(true) {
                 Set::Row(row(|waits, key| waits.set_timer(key, self.due)))
             } else {
                 Set::Elsewhere(Elsewhere::new(self.due))
@@ -227,7 +227,7 @@ struct Shield {
 
 impl Shield {
     fn raise() -> Self {
-        let raised = current::with(|waits| (waits.shield(), waits.owner()));
+        let raised = current::with(|waits| (waits.shield(), waits.owner));
         raised.map_or(Self { held: None, owner: None }, |(held, owner)| Self { held: Some(held), owner })
     }
 }

@@ -4,9 +4,10 @@
 //! of the polling process without a lock, a reference or a lifetime.
 
 use super::attachment::StashedMessage;
-use super::pending::{Waits, host};
+use super::pending::Waits;
 use super::waker::{self, foreign_waker, is_own};
 use crate::engine::context::own::is_slice_over;
+use crate::engine::lifecycle::spawn::current_host;
 use crate::env::clock::Moment;
 use crate::process::guardian::leave as transfer_unhandled;
 use crate::process::handover::Upgrade;
@@ -196,7 +197,7 @@ pub(crate) fn is_upgrading() -> bool {
 /// Returns whether a poll needs more than answers and messages: for an end, a background future, a foreign waker, or
 /// because the process is shown as waiting while it runs.
 pub(crate) fn special() -> bool {
-    STOP.get() || peek(|waits| waits.is_special() || waits.is_seen_waiting()) == Some(true)
+    STOP.get() || peek(|waits| waits.is_special() || waits.waiting.is_some()) == Some(true)
 }
 
 /// The next action after a poll that returned pending.
@@ -236,13 +237,13 @@ pub(crate) fn pending(seen_to: bool, by_scheduler: bool) -> AfterPending {
 /// mailbox, which would limit it, but in stashed messages or items of a stream. Never for a machine that is driven by
 /// hand. Wakes the process.
 pub(crate) fn is_to_pause() -> bool {
-    peek(|waits| waits.owner().is_some() && !(waits.stash.is_empty() && waits.inbox.is_empty())) == Some(true)
+    peek(|waits| waits.owner.is_some() && !(waits.stash.is_empty() && waits.inbox.is_empty())) == Some(true)
         && is_slice_over()
 }
 
 /// Wakes the current process: it gets another turn.
 pub(crate) fn wake_self() {
-    waker::wake(peek(|waits| waits.owner()).flatten());
+    waker::wake(peek(|waits| waits.owner).flatten());
 }
 
 /// Takes the reason for which the current process is to end now, if any.
@@ -342,7 +343,7 @@ pub(crate) fn leave() {
             if let Some(ticket) = &wait.ticket {
                 ticket.abandon();
             }
-            if let (Some(timer), Some(host)) = (wait.timer, host()) {
+            if let (Some(timer), Some(host)) = (wait.timer, current_host()) {
                 host.timers.cancel(timer);
             }
         }
@@ -390,7 +391,7 @@ pub(crate) fn poll_background() {
     }
     let wanted = peek(|waits| {
         waits.new_background = false;
-        (waits.incarnation(), waits.background.as_ref().map_or(0, |background| background.wanted()))
+        (waits.incarnation, waits.background.as_ref().map_or(0, |background| background.wanted()))
     });
     let (incarnation, wanted) = wanted.unwrap_or_default();
     for _ in 0..wanted {

@@ -15,7 +15,7 @@ use crate::deadlock::edges::{self, CallWait};
 use crate::deadlock::foreign_wakers::is_lent;
 use crate::deadlock::wait_graph::Incarnation;
 use crate::engine::context::own::runs;
-use crate::engine::host::Scheduler;
+use crate::engine::lifecycle::spawn::current_host;
 use crate::env::clock::{Moment, TimerKey};
 use crate::errors::Cycle;
 use crate::mailbox::node_pool;
@@ -30,7 +30,7 @@ use std::{any::Any, collections::VecDeque, ptr, sync::Weak};
 pub(crate) type CommandResult = Result<Payload, CommandError>;
 
 /// The tag of the timer that all deadlines of a process share.
-const DEADLINES: u64 = u64::MAX;
+pub(crate) const DEADLINES: u64 = u64::MAX;
 
 /// Identifies a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ pub(crate) enum RowState {
 pub(crate) struct Waits {
     pub(crate) owner: TableOwner,
     /// The owner, packed in a word.
-    incarnation: Incarnation,
+    pub(crate) incarnation: Incarnation,
     pub(crate) rows: Slab<PendingWait>,
     pub(crate) serial: u32,
     /// The moment and the key of the shared timer.
@@ -122,27 +122,13 @@ pub(crate) struct Waits {
     /// The last polled call and its row, if it is pending and was polled with the process's own waker.
     polled: Option<(u32, Called)>,
     /// Published while the process waits for the answer to one call and nothing else.
-    waiting: Option<CallWait>,
-}
-
-/// Returns whether the tag is that of the shared deadline timer.
-pub(crate) fn is_deadline(tag: u64) -> bool {
-    tag == DEADLINES
-}
-
-/// Returns the host whose processes the calling thread runs.
-pub(crate) fn host() -> Option<&'static Scheduler> {
-    crate::engine::lifecycle::spawn::current_host()
+    pub(crate) waiting: Option<CallWait>,
 }
 
 impl Waits {
     #[cold]
     pub(crate) fn of(incarnation: u64) -> Box<Self> {
         Box::new(Self { owner: waker::owner_of(incarnation), incarnation, ..Self::default() })
-    }
-
-    pub(crate) fn owner(&self) -> TableOwner {
-        self.owner
     }
 
     /// Returns whether this table belongs to that incarnation.
@@ -156,16 +142,6 @@ impl Waits {
         }
     }
 
-    /// Returns the incarnation that owns the table.
-    pub(crate) fn incarnation(&self) -> Incarnation {
-        self.incarnation
-    }
-
-    #[inline]
-    pub(crate) fn is_of_incarnation(&self, incarnation: Incarnation) -> bool {
-        self.incarnation == incarnation
-    }
-
     #[inline]
     fn next_serial(&mut self) -> u32 {
         self.serial = self.serial.wrapping_add(1);
@@ -176,14 +152,10 @@ impl Waits {
         self.serial
     }
 
-    fn add(&mut self, state: RowState) -> WaitKey {
+    pub(crate) fn add(&mut self, state: RowState) -> WaitKey {
         let serial = self.next_serial();
         let row = self.rows.insert(PendingWait { serial, state, deadline: None, ticket: None, timer: None });
         WaitKey { row: row as u32, serial }
-    }
-
-    pub(crate) fn add_future(&mut self) -> WaitKey {
-        self.add(RowState::Future(None))
     }
 
     /// Adds a row for a call that waits until `deadline`; `None` in a machine that is driven by hand, which cannot be
@@ -206,10 +178,6 @@ impl Waits {
             self.arm(deadline);
         }
         Some((key, caller, ticket))
-    }
-
-    pub(crate) fn add_continuation(&mut self, number: usize) -> WaitKey {
-        self.add(RowState::Continuation(number))
     }
 
     fn get(&mut self, key: WaitKey) -> Option<&mut PendingWait> {
@@ -313,15 +281,9 @@ impl Waits {
         ends || self.wants_background() || self.serve_waker.is_some()
     }
 
-    /// Returns whether the process's wait is published.
-    #[inline]
-    pub(crate) fn is_seen_waiting(&self) -> bool {
-        self.waiting.is_some()
-    }
-
     /// Sets a timer that answers the row at `due`.
     pub(crate) fn set_timer(&mut self, key: WaitKey, due: Moment) {
-        let (Some((slot, generation)), Some(host)) = (self.owner, host()) else {
+        let (Some((slot, generation)), Some(host)) = (self.owner, current_host()) else {
             return;
         };
         let tag = key.tag();
@@ -333,7 +295,7 @@ impl Waits {
 
     /// Ensures that the shared timer fires at `due` or earlier.
     fn arm(&mut self, due: Moment) {
-        let Some(host) = host() else { return };
+        let Some(host) = current_host() else { return };
         match self.armed {
             Some((armed, _)) if armed <= due => return,
             Some((_, key)) => {
@@ -350,7 +312,7 @@ impl Waits {
 
     /// Cancels the shared timer of a process that ends.
     pub(crate) fn disarm(&mut self) {
-        if let (Some((_, key)), Some(host)) = (self.armed.take(), host()) {
+        if let (Some((_, key)), Some(host)) = (self.armed.take(), current_host()) {
             host.timers.cancel(key);
         }
     }
@@ -458,7 +420,7 @@ impl Waits {
         if let Some(ticket) = wait.ticket {
             ticket.abandon();
         }
-        if let (Some(timer), Some(host)) = (wait.timer, host()) {
+        if let (Some(timer), Some(host)) = (wait.timer, current_host()) {
             host.timers.cancel(timer);
         }
         Some(wait.state)
@@ -468,11 +430,6 @@ impl Waits {
     pub(crate) fn run_in_background(&mut self, future: BoxedFuture, continuation: usize, acts: Acts) {
         self.background.get_or_insert_default().add(self.owner, future, continuation, acts);
         self.new_background = true;
-    }
-
-    /// Returns whether a background future has not been polled yet.
-    pub(crate) fn has_new_background(&self) -> bool {
-        self.new_background
     }
 
     /// Adds a future that waits for the cancellation.
@@ -498,12 +455,6 @@ impl Waits {
     /// Returns whether such a guard is alive.
     pub(crate) fn is_shielded(&self) -> bool {
         self.shields.as_ref().is_some_and(|shields| Arc::strong_count(shields) > 1)
-    }
-
-    /// Sets the reason to end with. Returns the previous one, to be dropped after the table is released.
-    #[must_use = "dropped when the table is not in use"]
-    pub(crate) fn set_end(&mut self, reason: ExitReason) -> Option<ExitReason> {
-        self.end.replace(reason)
     }
 
     pub(crate) fn is_ending(&self) -> bool {

@@ -120,15 +120,28 @@ pub(crate) enum PoolRefusal {
     Draining,
 }
 
-/// The state of a pool.
+/// The state and counters of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Standing {
-    pub(crate) members: usize,
-    pub(crate) starting: usize,
-    pub(crate) waiting: usize,
-    pub(crate) in_hand: usize,
-    /// Failures of members and of starts.
-    pub(crate) failed: u64,
+#[non_exhaustive]
+pub struct PoolStatistics {
+    /// Members that get messages.
+    pub members: usize,
+    /// Members that are being started.
+    pub starting: usize,
+    /// Messages queued for a member.
+    pub waiting: usize,
+    /// Messages that members have not finished.
+    pub in_hand: usize,
+    /// Messages accepted.
+    pub accepted: u64,
+    /// Messages refused: the queue was full, or the pool was stopped.
+    pub refused: u64,
+    /// Messages that waited too long in the queue.
+    pub expired: u64,
+    /// Members started.
+    pub started: u64,
+    /// Failures of members (see [`intensity`](crate::Pool::intensity)) and of their starts.
+    pub failed: u64,
 }
 
 /// The state machine of a pool.
@@ -409,14 +422,15 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         self.members.values().filter(|record| which(record)).map(|record| record.pid).collect()
     }
 
-    pub(crate) fn standing(&self) -> Standing {
-        let present = self.members.values().filter(|record| record.is_present());
-        Standing {
-            members: present.count(),
+    /// Returns `counted` with the pool's present state.
+    pub(crate) fn statistics(&self, counted: PoolStatistics) -> PoolStatistics {
+        PoolStatistics {
+            members: self.members.values().filter(|record| record.is_present()).count(),
             starting: self.starting,
             waiting: self.waiting,
             in_hand: self.members.values().map(|record| record.in_hand).sum(),
             failed: self.failed,
+            ..counted
         }
     }
 }
