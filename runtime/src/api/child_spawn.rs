@@ -59,30 +59,26 @@ impl ChildSpawn {
     where
         P: Migratable,
     {
-        let spawn = Spawn::new(self.host.life(), Location::caller(), process).guarded(self.guardian);
-        if self.bound { spawn.monitored().owned() } else { spawn }
+        Spawn::new(self.host.life(), Location::caller(), process).as_child(self.guardian, self.bound)
     }
 
     /// Spawns a process with its own thread, on which `make` makes its state; each restart uses a new thread. See
     /// [`Host::spawn_pinned`].
     #[track_caller]
     pub fn of_pinned<P: Actor>(self, make: impl FnOnce() -> P + Send + 'static) -> Spawn<P> {
-        let spawn = Spawn::pinned(self.host.life(), Location::caller(), make).guarded(self.guardian);
-        if self.bound { spawn.monitored().owned() } else { spawn }
+        Spawn::pinned(self.host.life(), Location::caller(), make).as_child(self.guardian, self.bound)
     }
 
     /// Spawns a hand-written [`Process`]. See [`SpawnProcess`].
     #[track_caller]
     pub fn process<P: Process + Send>(self, process: P) -> SpawnProcess<P> {
-        let spawn = SpawnProcess::new(self.host.life(), Location::caller(), process).guarded(self.guardian);
-        if self.bound { spawn.monitored().owned() } else { spawn }
+        SpawnProcess::new(self.host.life(), Location::caller(), process).as_child(self.guardian, self.bound)
     }
 
     /// Spawns a hand-written [`Process`] with a thread of its own. See [`Host::spawn_process_pinned`].
     #[track_caller]
     pub fn process_pinned<P: Process>(self, make: impl FnOnce() -> P + Send + 'static) -> SpawnProcess<P> {
-        let spawn = SpawnProcess::pinned(self.host.life(), Location::caller(), make).guarded(self.guardian);
-        if self.bound { spawn.monitored().owned() } else { spawn }
+        SpawnProcess::pinned(self.host.life(), Location::caller(), make).as_child(self.guardian, self.bound)
     }
 
     /// Returns the parts, for a process that is spawned in a special way.

@@ -1,7 +1,6 @@
 //! Errors of steps, yields and timeouts.
 
-use super::delivery::Delivery;
-use super::sending::CallError;
+use super::sending::{CallError, Delivery};
 use crate::exit::ExitReason;
 use std::{fmt, time::Duration};
 

@@ -19,9 +19,9 @@ pub struct SpawnCore<P> {
 }
 
 /// Where the state of the process comes from.
-pub(crate) enum Source<P> {
+pub(crate) enum Source<P, B = Begins<P>> {
     /// The state itself, and how to start it: only code that knows that the state is `Send` can tell.
-    Here(P, Begins<P>),
+    Here(P, B),
     /// Made on the process's own thread.
     Pinned(Box<dyn FnOnce() -> P + Send>),
 }

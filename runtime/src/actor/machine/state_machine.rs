@@ -6,8 +6,7 @@
 //! future (a kill) drops the method's locals first, then the struct.
 
 use super::serving::{Served, bring, serve, serve_mail_only};
-use crate::actor::definition::actor::names;
-use crate::actor::definition::kind::{async_entry, traps_exits};
+use crate::actor::definition::actor::{async_entry, names, traps_exits};
 use crate::actor::definition::{Actor, Begin, FutureOutput, Inputs, MethodEvent, Pending, Start};
 use crate::actor::tasks::{Entered, Handover, TableCell, Waits, current, waker};
 use crate::engine::lifecycle::spawn::First;

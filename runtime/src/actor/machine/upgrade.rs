@@ -17,8 +17,8 @@
 //! [`Finished`]: crate::future::Finished
 
 use super::state_machine::Machine;
+use crate::actor::definition::actor::async_entry;
 use crate::actor::definition::context::carry_over;
-use crate::actor::definition::kind::async_entry;
 use crate::actor::definition::{Actor, Declared, KindOf, Migratable};
 use crate::actor::tasks::{Handover, TableCell, current, waker};
 use crate::engine::blocking::block_in_place::while_blocked;
