@@ -21,7 +21,6 @@ use std::time::Duration;
 /// The environment variable for the number of workers; the builder takes precedence.
 const WORKERS: &str = "POSTROOM_WORKERS";
 
-/// The default time that a shutdown waits.
 const DEADLINE: Duration = Duration::from_secs(5);
 
 /// The default number of threads beyond the workers, as in Tokio's blocking pool.

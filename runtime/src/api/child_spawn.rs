@@ -48,7 +48,6 @@ impl ChildSpawn {
         Self { host, bound: false, guardian: Some(guardian), inheritance, siblings: Some(siblings) }
     }
 
-    /// Returns the supervisor's view of the child's siblings.
     pub(crate) fn siblings(&self) -> Option<Inheritance> {
         self.siblings.clone()
     }
@@ -81,7 +80,6 @@ impl ChildSpawn {
         SpawnProcess::pinned(self.host.life(), Location::caller(), make).as_child(self.guardian, self.bound)
     }
 
-    /// Returns the parts, for a process that is spawned in a special way.
     pub(crate) fn into_parts(self) -> (Host, Option<Arc<dyn Guardian>>, Option<Inheritance>) {
         (self.host, self.guardian, self.inheritance)
     }

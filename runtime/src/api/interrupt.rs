@@ -25,7 +25,6 @@ static INTERRUPTS: (Mutex<u64>, Condvar) = (Mutex::new(0), Condvar::new());
 #[must_use = "from here on the program is not ended by an interrupt: wait for it"]
 #[derive(Debug)]
 pub struct Interrupt {
-    /// The number of interrupts before.
     before: u64,
 }
 

@@ -41,7 +41,6 @@ use std::{future::poll_fn, time::Duration};
 pub struct Mailbox {
     owner: &'static MailboxOwner,
     pid: Pid,
-    /// The waiters for the end of the mailbox.
     joined: Vec<Join>,
 }
 
@@ -122,7 +121,6 @@ impl Mailbox {
         Self::with_time(None)
     }
 
-    /// Makes a mailbox whose delayed sends are kept by `time_keeper`.
     pub(crate) fn with_time(time_keeper: Option<&'static dyn TimeKeeper>) -> Result<Self, SpawnError> {
         let mut token = TABLE.take().ok_or(SpawnError::Slots)?;
         let owner = lock(&UNUSED).pop().unwrap_or_else(MailboxOwner::new);

@@ -179,7 +179,6 @@ impl<M: Send + 'static> Probe<M> {
         self.mailbox.receive_timeout(GRACE).ok_or(ProbeError::Idle { expected: type_name::<M>() })
     }
 
-    /// Returns the next package within `duration` of the runtime's clock.
     fn package_within(&mut self, duration: Duration) -> Result<Option<Package>, ProbeError> {
         let clock = self.host.clock();
         if !clock.is_manual() {
@@ -199,7 +198,6 @@ impl<M: Send + 'static> Probe<M> {
     }
 }
 
-/// Returns the message, or panics at the caller's location.
 #[track_caller]
 fn expected<M>(result: Result<M, ProbeError>) -> M {
     match result {

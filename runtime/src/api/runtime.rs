@@ -197,7 +197,6 @@ impl Host {
         &self.record().topics
     }
 
-    /// Clears all tables of processes, which have ended.
     pub(crate) fn forget_all(self) {
         self.record().forget_all();
     }
@@ -412,7 +411,6 @@ impl Eq for Host {}
 /// ```
 pub struct Runtime {
     pub(crate) host: Host,
-    /// How long a shutdown waits for processes to end.
     pub(crate) deadline: Duration,
 }
 

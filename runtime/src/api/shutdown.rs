@@ -10,7 +10,6 @@ use crate::util::oneshot::Oneshot;
 use std::task::{Context, Poll};
 use std::{future::Future, mem::ManuallyDrop, pin::Pin, time::Duration};
 
-/// How a runtime ends, and its deadline.
 #[derive(Clone, Copy)]
 enum ShutdownMode {
     Shutdown(Duration),

@@ -434,7 +434,6 @@ fn worker_statistics(host: &'static Scheduler, worker: usize) -> WorkerStatistic
     }
 }
 
-/// Returns how many processes wait in the thread's queues.
 fn queue(thread: &Worker) -> usize {
     thread.stealer.len() + usize::from(thread.has_run_next())
 }
@@ -468,7 +467,6 @@ fn thread_statistics(at: At, thread: &Worker) -> ThreadStatistics {
     }
 }
 
-/// Returns the statistics of a pinned process's thread.
 fn pinned_statistics(pinned_thread: &PinnedThread) -> ThreadStatistics {
     let state = if pinned_thread.is_in_use() { ThreadState::Pinned } else { ThreadState::Ended };
     ThreadStatistics { state, ..thread_statistics(At::Free, &pinned_thread.thread) }

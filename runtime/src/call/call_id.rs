@@ -51,7 +51,6 @@ impl CallId {
         ticket
     }
 
-    /// Rebuilds the ID from its [`node`](Self::node) and [`number`](Self::number).
     #[inline]
     pub(crate) fn of(node: &'static MailNode, number: u64) -> Self {
         Self { node, number }

@@ -29,10 +29,8 @@ pub(crate) trait Port: Send + Sync {
 
 /// A caller that is not a process: a thread, or a task of another executor.
 pub(crate) trait OutsideCaller: Send + Sync {
-    /// Takes the answer.
     fn answer(&self, result: Result<Payload, CommandError>);
 
-    /// Returns whether the caller no longer waits.
     fn is_abandoned(&self) -> bool;
 
     /// Returns whether the message was sent, not called: this caller is only notified when it has been handled.
@@ -48,7 +46,6 @@ pub(crate) struct Asker {
 }
 
 impl Asker {
-    /// Fails the call.
     pub(crate) fn fail(self, error: CallError) {
         let result = Err(CommandError::Call(error));
         match self.asker {
@@ -173,7 +170,6 @@ impl Caller {
         (Self(ManuallyDrop::new(node)), ticket)
     }
 
-    /// Converts to the word that a message carries.
     #[inline]
     pub(crate) fn into_word(self) -> *mut MailNode {
         let this = ManuallyDrop::new(self);
@@ -188,7 +184,6 @@ impl Caller {
         NonNull::new(word).map(|node| Self(ManuallyDrop::new(unsafe { NodeBox::from_raw(node) })))
     }
 
-    /// Returns whether the answer is no longer wanted.
     pub(crate) fn is_abandoned(&self) -> bool {
         if call_id::is_unwanted(self.0.next()) {
             return true;
@@ -211,7 +206,6 @@ impl Caller {
         call_id::keep(self.0.next())
     }
 
-    /// Returns the caller's deadline.
     pub(crate) fn deadline(&self) -> Option<Moment> {
         self.look(|call| call.deadline)
     }
@@ -225,18 +219,15 @@ impl Caller {
         self.0.peek().map(look).unwrap_or_else(|| unreachable!("an unanswered caller's node holds its call"))
     }
 
-    /// Answers the call.
     #[inline]
     pub(crate) fn answer(self, value: Payload) {
         self.finish(Ok(value));
     }
 
-    /// Fails the call.
     pub(crate) fn fail(self, error: CallError) {
         self.finish(Err(CommandError::Call(error)));
     }
 
-    /// Fails a yielded command.
     pub(crate) fn fail_command(self, error: CommandError) {
         self.finish(Err(error));
     }

@@ -51,7 +51,6 @@ pub(crate) struct Internal(pub(crate) Payload);
 
 /// Receives dead letters: the hook and the counters of a host.
 pub(crate) trait Sink: Send + Sync {
-    /// Counts the dead letter and passes it to the hook.
     fn dead_letter(&self, letter: DeadLetter);
 }
 
@@ -59,12 +58,10 @@ thread_local! {
     static SINK: Cell<Option<&'static dyn Sink>> = const { Cell::new(None) };
 }
 
-/// Sets the sink of this thread.
 pub(crate) fn set_sink(sink: Option<&'static dyn Sink>) {
     SINK.set(sink);
 }
 
-/// Runs `body` with that sink for this thread.
 pub(crate) fn while_sinking_into(sink: &'static dyn Sink, body: impl FnOnce()) {
     let outer = SINK.replace(Some(sink));
     let _restore = defer(|| SINK.set(outer));

@@ -92,7 +92,6 @@ impl Package {
         self.caller.as_ref().is_none_or(Caller::take)
     }
 
-    /// Discards a package that its caller has withdrawn.
     #[cold]
     pub(crate) fn throw_away(self) {
         let (to, message, caller) = self.into_parts();

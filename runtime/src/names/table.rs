@@ -30,9 +30,7 @@ const SHARDS: usize = 16;
 /// How many aliases with free names are kept. A guess: more than a supervision tree restarts at a time.
 const FREE: usize = if cfg!(loom) { 1 } else { 1024 };
 
-/// The names of a host.
 pub(crate) struct Names {
-    /// The number of the host.
     host: AtomicU16,
     shards: [RwLock<Shard>; SHARDS],
     /// The names with an alias and no holder, the longest free first. Locked inside a shard's lock.
@@ -50,7 +48,6 @@ struct NameEntry {
     pointed: Option<Pointed>,
 }
 
-/// The holder of a name.
 struct Holding {
     holder: Pid,
     registration: Registration,
@@ -63,13 +60,11 @@ struct Pointed {
     free: Option<u64>,
 }
 
-/// A name as a registration of its holder.
 struct NameRegistration {
     names: &'static Names,
     name: Name,
 }
 
-/// A name as the target of an alias.
 struct NameAlias {
     names: &'static Names,
     name: Name,
@@ -128,13 +123,11 @@ impl NameEntry {
 }
 
 impl Names {
-    /// Makes an empty table for the host with that number.
     pub(crate) fn of(host: u16) -> Self {
         let host = AtomicU16::new(host);
         Self { host, shards: Default::default(), free: Mutex::default(), fallen: AtomicU64::new(0) }
     }
 
-    /// Assigns the empty table to the host with that number.
     pub(crate) fn renumber(&self, host: u16) {
         self.host.store(host, Ordering::Relaxed);
     }
@@ -177,7 +170,6 @@ impl Names {
         Ok(())
     }
 
-    /// Removes the holder of `name`, and returns it.
     pub(crate) fn unregister(&self, name: &str) -> Option<Pid> {
         let mut shard = self.write(name);
         let (key, _) = shard.get_key_value(name)?;
@@ -196,7 +188,6 @@ impl Names {
         lives(holder).then_some(holder)
     }
 
-    /// Returns the alias that follows `name`.
     pub(crate) fn alias(&'static self, name: &Name) -> Pid {
         let mut shard = self.write(name.text());
         let entry = shard.entry(name.clone()).or_default();

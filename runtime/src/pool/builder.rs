@@ -290,7 +290,6 @@ impl<K: Eq + Hash + Send + Sync + 'static> KeyedPool<K> {
     }
 }
 
-/// Makes the plan of a pool, if the rules are valid.
 fn plan<K: LaneKey>(
     host: Host,
     rules: PoolRules,

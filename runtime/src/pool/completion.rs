@@ -20,7 +20,6 @@ pub(crate) struct MemberCaller {
 }
 
 impl MemberCaller {
-    /// Makes one for a message that is given to `member`, with its caller.
     pub(crate) fn new(pool: Arc<dyn Hears>, member: u64, caller: Option<Caller>) -> (Arc<Self>, Caller) {
         let deadline = caller.as_ref().and_then(Caller::deadline);
         let was_sent = caller.as_ref().is_none_or(Caller::was_sent);

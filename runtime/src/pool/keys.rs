@@ -30,7 +30,6 @@ struct KeyEntry<K> {
     key: ManuallyDrop<K>,
 }
 
-/// The numbering of keys.
 pub(crate) struct Keys<K> {
     hasher: HashKeys,
     list: Mutex<List<K>>,

@@ -13,10 +13,8 @@ use crate::util::panics::{Shown, Site, contain};
 use crate::{CallError, ChildSpawn, ExitReason, Host, InitError, Pid, ProcessError, Signal, SpawnError};
 use std::collections::BTreeMap;
 
-/// The user's function that makes a member.
 pub(crate) type MemberFactory<K> = Box<dyn FnMut(ChildSpawn, &K) -> Result<Pid, SpawnError> + Send>;
 
-/// The process of a pool.
 pub(crate) struct PoolProcess<K: LaneKey> {
     router: Arc<PoolRouter<K>>,
     /// Dropped when the pool is over; its PID is unroutable from then on.
@@ -86,14 +84,12 @@ impl<K: LaneKey> PoolProcess<K> {
         self.reason = reason;
     }
 
-    /// Turns queued messages into dead letters.
     fn abandon(&self, reason: &ExitReason) {
         for package in self.router.tell(|plan, now| plan.abandon(now, reason.clone())) {
             self.router.fail(package, DeadLetterReason::Ended, CallError::Gone(reason.clone()));
         }
     }
 
-    /// The pool's PID, for logs.
     fn pool(&self) -> Option<impl tracing::Value + use<K>> {
         self.alias.as_ref().map(|alias| tracing::field::display(alias.pid()))
     }

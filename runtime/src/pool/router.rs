@@ -32,15 +32,12 @@ impl<K: Clone + Ord + Send + Sync + 'static> LaneKey for K {}
 
 /// A note to the pool's process.
 pub(crate) enum Note<K> {
-    /// Start a member for the lane.
     Start(K),
     /// Members fail too often: end with this reason.
     GaveUp(ExitReason),
-    /// The pool has ended.
     Over,
 }
 
-/// The senders' side of a pool.
 pub(crate) struct PoolRouter<K: LaneKey> {
     state: Mutex<RouterState<K>>,
     routes: Routes<K>,
@@ -56,7 +53,6 @@ struct RouterState<K> {
     plan: PoolPlan<K, Package>,
     /// Whether a thread is executing actions.
     acting: bool,
-    /// The pending timer.
     alarm: Option<(Moment, TimerKey)>,
     /// What the plan does not count: messages, and members started.
     counted: PoolStatistics,
@@ -227,7 +223,6 @@ impl<K: LaneKey> PoolRouter<K> {
         self.tell(|plan, now| plan.bounced(now, member.number, lives, waiting.with(package)));
     }
 
-    /// Sets the timer for the plan's next due moment.
     fn set_alarm(&self, state: &mut RouterState<K>) {
         let Some(due) = state.plan.due() else { return };
         if let Some((set, key)) = state.alarm {
@@ -257,7 +252,6 @@ impl<K: LaneKey> PoolRouter<K> {
         self.act(state);
     }
 
-    /// Reports a dead letter, and fails the caller.
     pub(crate) fn fail(&self, package: Package, reason: DeadLetterReason, error: CallError) {
         let (to, message, caller) = package.into_parts();
         self.host.dead_letter(DeadLetter { to, message, reason });

@@ -15,11 +15,8 @@ pub(crate) enum Control {
     Kill,
     /// Notify this waiter of the end.
     Join(Join),
-    /// A message of the link protocol.
     Bond(Box<SentLinkMessage>),
-    /// Report the process's links and monitors.
     Inspect(Inspect),
-    /// Hand over the state to another definition.
     Upgrade(Upgrade),
 }
 
@@ -49,7 +46,6 @@ impl Drop for Inspect {
     }
 }
 
-/// A waiter for the end of a process.
 pub(crate) trait EndWaiter: Send + Sync {
     /// The process has ended and its state has been dropped. `result` is what its entry returned; only the waiter that
     /// was made with the process gets it.

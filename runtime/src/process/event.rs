@@ -80,7 +80,6 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// Returns whether `next` has messages left to return.
     pub(crate) fn has_messages(&self) -> bool {
         match &self.0 {
             EventSource::Lanes(input) => !input.is_data_empty(),
@@ -140,7 +139,6 @@ impl<'a> Events<'a> {
 pub(crate) struct StepInput {
     /// The lanes of the last process that began a step.
     holder: Holder<'static>,
-    /// The process's link endpoint.
     whose: Option<&'static dyn LinkEndpoint>,
     generation: u64,
     /// Controls taken from the lane and not yet delivered.
@@ -158,11 +156,8 @@ pub(crate) struct StepInput {
     ended: bool,
     /// The number of events taken, not counting messages.
     others: u32,
-    /// How many messages were taken.
     pub(crate) messages: u32,
-    /// How many completions were taken.
     pub(crate) completions: u32,
-    /// State that few steps need.
     pub(crate) rare: Option<Box<Rare>>,
     /// The message taken with a ticket.
     redeemed: EnvelopeContent,
@@ -182,9 +177,7 @@ enum Met {
 pub(crate) struct Rare {
     /// Envelopes meant for an earlier process in the slot.
     pub(crate) strangers: Vec<Envelope>,
-    /// Waiters for the end.
     pub(crate) joins: Vec<Join>,
-    /// Requested upgrades.
     #[expect(clippy::box_collection, reason = "nearly always none, and one word then")]
     pub(crate) upgrades: Option<Box<Vec<Upgrade>>>,
     /// Controls that the step did not take.
@@ -341,7 +334,6 @@ impl StepInput {
         Some(rare)
     }
 
-    /// Returns the rare state, allocated if needed.
     #[inline]
     pub(crate) fn attend(&mut self) {
         self.controlled = true;
@@ -377,7 +369,6 @@ impl StepInput {
         node_pool::spent() - self.began
     }
 
-    /// Returns whether the budget of the time slice is used up.
     #[inline]
     pub(crate) fn is_spent(&self) -> bool {
         self.turn.is_over(node_pool::spent())
@@ -473,7 +464,6 @@ impl StepInput {
         self.rare.as_ref().is_some_and(|rare| rare.stop)
     }
 
-    /// Returns the next notice that concerns the process.
     fn next_notice(&mut self) -> Option<Event> {
         if let Some(rare) = &mut self.rare
             && std::mem::take(&mut rare.stop)
@@ -494,7 +484,6 @@ impl StepInput {
         None
     }
 
-    /// Applies a link message from another process.
     fn hear(&mut self, bond: SentLinkMessage) -> LinkEffect<ExitReason> {
         let (from, Some(whose)) = (bond.from(), self.whose) else { return LinkEffect::Nothing };
         // SAFETY: a step has begun, so its thread holds the token; neither it nor the step holds a reference to the
@@ -549,14 +538,12 @@ impl StepInput {
         }
     }
 
-    /// Takes the upgrades requested since the last step.
     #[expect(clippy::box_collection, reason = "as it is kept")]
     #[inline]
     pub(crate) fn take_upgrades(&mut self) -> Option<Box<Vec<Upgrade>>> {
         self.rare.as_mut()?.upgrades.take()
     }
 
-    /// Returns the next event of the control lane.
     fn next_control(&mut self) -> Option<Event> {
         if self.ended {
             return None;

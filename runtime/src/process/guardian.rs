@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 /// Follows a process from its start to its end: a supervisor, which also stops it when its host is shut down.
 pub(crate) trait Guardian: Send + Sync {
-    /// The process has been started.
     fn born(&self, pid: Pid);
 
     /// Its PID has become unroutable: the guardian must no longer give it out.

@@ -12,11 +12,8 @@ pub struct Upgrade(Box<dyn UpgradeRequest>);
 
 /// A request with its type erased.
 pub(crate) trait UpgradeRequest: Send {
-    /// Refuses the request.
     fn refuse(self: Box<Self>, refusal: UpgradeRefusal);
-    /// Converts it for downcasting.
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
-    /// Borrows it for downcasting.
     fn as_any(&self) -> &dyn Any;
 }
 
@@ -38,12 +35,10 @@ impl Upgrade {
         self.0.refuse(refusal);
     }
 
-    /// Returns whether it is an `R`.
     pub(crate) fn is<R: UpgradeRequest + 'static>(&self) -> bool {
         self.0.as_any().is::<R>()
     }
 
-    /// Returns the request if it is an `R`.
     pub(crate) fn open<R: UpgradeRequest + 'static>(self) -> Result<Box<R>, Self> {
         if !self.is::<R>() {
             return Err(self);

@@ -39,7 +39,6 @@ impl<'a> Mail<'a> {
         self.content.payload.as_ref().is_some_and(Payload::is::<M>)
     }
 
-    /// Takes the message and its caller, if it is an `M`.
     #[inline]
     pub(crate) fn open<M: Send + 'static>(&mut self) -> Option<(M, Option<Caller>)> {
         let message = Payload::take_from(&mut self.content.payload)?;

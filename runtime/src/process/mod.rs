@@ -132,7 +132,6 @@ impl InitContext<'_> {
     }
 }
 
-/// Makes the error for an unknown entry.
 pub(crate) fn unknown_entry(process: &str, entry: &str, has: &[&str]) -> EntryError {
     EntryError::Unknown {
         process: process.to_string(),

@@ -22,7 +22,6 @@ pub(crate) enum StepRequest {
     Timer(Duration),
 }
 
-/// The status of a process after a step.
 #[derive(Default)]
 pub(crate) enum StepStatus {
     /// Woken by any input.
@@ -37,7 +36,6 @@ pub(crate) enum StepStatus {
     Done(Option<Payload>),
     /// Ended, with its own reason; the waiters for it get the result.
     Ended(ExitReason, Option<Payload>),
-    /// Replaced by another process.
     Upgrade(Box<Successor>),
 }
 
@@ -77,7 +75,6 @@ pub(crate) struct Contradiction {
     pub(crate) ignored: &'static str,
 }
 
-/// What a step has written.
 #[derive(Default)]
 pub(crate) struct Written {
     pub(crate) yields: Vec<Yield>,
@@ -162,7 +159,6 @@ impl Default for StepOutput<'_> {
 }
 
 impl<'a> StepOutput<'a> {
-    /// Makes an output that writes there.
     #[inline]
     pub(crate) fn on(written: &'a mut Written) -> Self {
         Self(OutputStore::Kept(written))

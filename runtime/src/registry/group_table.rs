@@ -32,7 +32,6 @@ pub(crate) struct GroupKey {
     pub(crate) name: Option<Name>,
 }
 
-/// The groups of a host.
 pub(crate) struct GroupTable {
     hasher: HashKeys,
     shards: [Mutex<BTreeMap<GroupKey, GroupState>>; SHARDS],
@@ -54,7 +53,6 @@ struct Member {
     registration: Registration,
 }
 
-/// The registration of a process with a group.
 struct GroupRegistration {
     table: &'static GroupTable,
     key: GroupKey,
@@ -81,7 +79,6 @@ impl Notices {
     }
 }
 
-/// The numbers of groups, members and watchers of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) groups: usize,
@@ -224,7 +221,6 @@ impl GroupTable {
         self.shard(key).get_mut(key).map(GroupState::members).unwrap_or_default()
     }
 
-    /// Returns whether `pid` is a member.
     pub(crate) fn contains(&self, key: &GroupKey, pid: Pid) -> bool {
         self.shard(key).get(key).and_then(|group| group.members.get(&pid)).is_some_and(|member| member.joins > 0)
     }
@@ -324,7 +320,6 @@ fn send_copy<M: Send + 'static>(pid: Pid, message: M) -> bool {
     }
 }
 
-/// Makes the key for a name and a type of events.
 pub(crate) fn key(event: Option<TypeId>, name: impl Into<Arc<str>>) -> Result<GroupKey, BadName> {
     Ok(GroupKey { event, name: Some(Name::new(name)?) })
 }

@@ -13,7 +13,6 @@ type TypeFactory = dyn Fn(HostLife, &'static Location<'static>, &str, Inputs) ->
 
 type MessageMaker = fn(&str, Inputs) -> Result<NamedMessage, MessageError>;
 
-/// The registered types of a host.
 #[derive(Default)]
 pub(crate) struct Registry {
     types: RwLock<BTreeMap<String, Arc<TypeFactory>>>,
@@ -64,7 +63,6 @@ impl Registry {
         Ok(outcome.unwrap_or_else(|panic| Err(SpawnError::Init(crate::errors::InitError::Panicked(panic))))?)
     }
 
-    /// Returns the function that makes messages for processes of that type.
     pub(crate) fn messages(&self, of: TypeId) -> Option<MessageMaker> {
         self.messages.read().unwrap_or_else(PoisonError::into_inner).get(&of).copied()
     }

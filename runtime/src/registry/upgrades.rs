@@ -34,7 +34,6 @@ impl Upgrades {
         drop(before);
     }
 
-    /// Requests the upgrade to the type of that name.
     pub(crate) fn ask(&self, pid: Pid, to: &str) -> Upgrading<Pid, UpgradeFailure> {
         let process = pid.resolve();
         let Some(kind) = process.and_then(alias::kind) else {

@@ -68,7 +68,6 @@ pub(crate) trait AliasTarget: Send + Sync {
 pub(crate) struct Alias(Pid);
 
 impl Alias {
-    /// Makes an alias of `behind`.
     pub(crate) fn new(behind: Arc<dyn AliasTarget>) -> Self {
         let Some((index, place)) = take_place() else {
             // All 2^28 entries are taken: returns a PID that was never given out and is unroutable.
@@ -211,7 +210,6 @@ impl Pid {
     }
 }
 
-/// The entry of an alias.
 struct AliasEntry {
     /// How many aliases the entry has held.
     number: u64,
@@ -244,7 +242,6 @@ fn place(index: u32) -> Option<&'static AliasPlace> {
     PLACES.get(chunk)?.get()?.get(offset)
 }
 
-/// Returns the number of aliases.
 pub(crate) fn count() -> usize {
     (USED.load(Ordering::Acquire) as usize).saturating_sub(FREE.len())
 }

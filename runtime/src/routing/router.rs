@@ -76,7 +76,6 @@ pub(crate) fn call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> R
     }
 }
 
-/// Calls a process of this program, if it is alive.
 #[inline]
 fn try_call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), (M, Option<Caller>, RefusalReason)> {
     match TABLE.slot(pid.slot()) {
@@ -108,7 +107,6 @@ fn call_on<M: Send + 'static>(
     })
 }
 
-/// Returns the message of a package that was refused.
 fn unpack<M: Send + 'static>(payload: Payload) -> M {
     match payload.take() {
         Ok(message) => message,
@@ -125,7 +123,6 @@ pub(crate) fn deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Res
     }
 }
 
-/// Delivers a message to a process of this program, if it is alive.
 #[inline]
 fn try_deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(), (Package, RefusalReason)> {
     let Some(slot) = TABLE.slot(pid.slot()) else {
@@ -190,7 +187,6 @@ trait Routable: Sized {
     }
 }
 
-/// A typed message with its caller.
 struct Typed<M>(M, Option<Caller>);
 
 impl<M: Send + 'static> Routable for Typed<M> {

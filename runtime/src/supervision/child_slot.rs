@@ -55,7 +55,6 @@ pub(super) trait Subtree: Send + Sync {
 const POLLS: usize = 100;
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// The stable target of a child's address.
 pub(crate) struct ChildSlot {
     pub(crate) name: Arc<str>,
     /// The process type, if the closure that the supervisor was built with tells it.
@@ -71,9 +70,7 @@ pub(crate) struct ChildSlot {
     /// The number of senders that hold the PID; not counted if nothing is kept.
     inside: AtomicUsize,
     queue: Mutex<ChildQueue>,
-    /// The state shown to users.
     pub(super) status: Mutex<ChildStatus>,
-    /// The children, if the child is a supervisor.
     pub(super) subtree: Mutex<Option<Arc<dyn Subtree>>>,
 }
 
@@ -253,7 +250,6 @@ impl ChildSlot {
         }
     }
 
-    /// Turns the waiting messages into dead letters.
     pub(crate) fn empty(&self, reason: &ExitReason) {
         let waiting = lock(&self.queue).take_all();
         self.make_dead_letters(waiting, reason);
@@ -307,7 +303,6 @@ fn tell(mut queue: MutexGuard<'_, ChildQueue>) {
 }
 
 impl ChildQueue {
-    /// Takes all waiting messages, in order.
     fn take_all(&mut self) -> VecDeque<Package> {
         let mut all = std::mem::take(&mut self.left);
         all.append(&mut self.older);
@@ -417,7 +412,6 @@ fn hand(pid: Pid, package: Package) -> Result<(), Package> {
     deliver_anyway(pid, payload, caller).map_err(|package| addressed(package, to))
 }
 
-/// Addresses the package to this process.
 fn addressed(package: Package, to: Pid) -> Package {
     let (_, payload, caller) = package.into_parts();
     Package::from_parts(to, payload, caller)

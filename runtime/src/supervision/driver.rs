@@ -26,35 +26,29 @@ use std::sync::Arc;
 /// without delay would keep a worker for ever.
 const IN_ONE_GO: usize = 64;
 
-/// A request to add a child.
 pub(super) struct Add {
     pub(super) slot: Arc<ChildSlot>,
     pub(super) rules: ChildRules,
     pub(super) start: Box<StartChild>,
 }
 
-/// A request to replace the closure of a child.
 pub(super) struct Redefine {
     pub(super) slot: Arc<ChildSlot>,
     pub(super) kind: Option<&'static ProcessKind>,
     pub(super) start: Box<StartChild>,
 }
 
-/// A request for a child.
 pub(super) enum ChildRequest {
     Stop(Arc<ChildSlot>),
     Restart(Arc<ChildSlot>),
 }
 
-/// The supervisor's record of a child.
 struct SupervisedChild {
     slot: Arc<ChildSlot>,
     start: Box<StartChild>,
-    /// Its current process.
     pid: Option<Pid>,
 }
 
-/// The process of a supervisor.
 pub(super) struct SupervisorProcess {
     registry: Arc<ChildRegistry>,
     plan: SupervisorPlan,
@@ -248,7 +242,6 @@ impl SupervisorProcess {
         }
     }
 
-    /// Marks a child as not coming back: its waiting messages will not be handled.
     fn shut(&self, id: Id) {
         if let Some(SupervisedChild { slot, .. }) = self.members.get(&id) {
             let reason = lock(&slot.status).last.as_ref().map_or(ExitReason::Shutdown, |last| last.reason.clone());
@@ -256,7 +249,6 @@ impl SupervisorProcess {
         }
     }
 
-    /// Publishes the state of a child.
     fn show(&self, id: Id) {
         if let Some(SupervisedChild { slot, .. }) = self.members.get(&id) {
             let mut status = lock(&slot.status);
@@ -312,12 +304,10 @@ impl SupervisorProcess {
         dispose(Site::ChildDrop, start);
     }
 
-    /// Returns the ID of the child with that slot, if it is still known.
     fn id_of(&self, slot: &Arc<ChildSlot>) -> Option<Id> {
         self.names.get(&slot.name).filter(|id| Arc::ptr_eq(&self.members[id].slot, slot)).copied()
     }
 
-    /// Returns the reason that the supervisor ends with.
     fn reason(&self, end: SupervisorEnd) -> ExitReason {
         match end {
             _ if self.killed => ExitReason::Killed,

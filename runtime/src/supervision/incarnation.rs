@@ -15,7 +15,6 @@ use std::sync::{Arc, OnceLock};
 /// The tag of ends of children; timers have smaller ones.
 pub(super) const ENDED: u64 = u64::MAX;
 
-/// The end of a child.
 pub(super) struct ChildEnded {
     pub(super) id: Id,
     pub(super) pid: Pid,
@@ -38,7 +37,6 @@ impl ExitListener {
     }
 }
 
-/// One run of a child.
 pub(super) struct ChildRun {
     id: Id,
     slot: Arc<ChildSlot>,

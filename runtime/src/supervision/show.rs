@@ -97,13 +97,11 @@ impl fmt::Display for ShortText<'_> {
     }
 }
 
-/// A snapshot of the children, in their order.
 pub(super) fn children(registry: &ChildRegistry) -> Vec<ChildInfo> {
     let slots = registry.slots();
     slots.into_iter().map(|(slot, address)| ChildInfo::of(&slot, address)).collect()
 }
 
-/// Writes the tree.
 pub(super) fn write(registry: &ChildRegistry, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str(registry.strategy().name())?;
     match registry.supervisor() {

@@ -72,6 +72,5 @@ pub(crate) struct ChildStatus {
     pub(super) state: ChildState,
     pub(super) restarts: u64,
     pub(super) last: Option<LastEnd>,
-    /// The name of the process's type.
     pub(super) process: Option<&'static str>,
 }

@@ -180,7 +180,6 @@ impl Supervisor {
         }
     }
 
-    /// Validates the configuration.
     fn check(&self) -> Result<(), SupervisorError> {
         if !Intensity::counts(self.most, self.within) {
             return Err(SupervisorError::Window { most: self.most });
@@ -197,7 +196,6 @@ impl Supervisor {
 }
 
 impl Spec {
-    /// Makes a slot for the child.
     pub(super) fn slot(&self, host: &'static crate::engine::host::Scheduler) -> Arc<ChildSlot> {
         let subtree = self.is_tree.then(|| ChildRegistry::new(Strategy::OneForOne) as Arc<dyn Subtree>);
         let slot = Arc::new(ChildSlot::new(self.name.clone(), self.kind, self.keeps, host, subtree));

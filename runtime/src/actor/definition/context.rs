@@ -18,7 +18,6 @@ use std::{convert::Infallible, fmt, future::Future, marker::PhantomData, panic::
 
 type Followup<P> = Box<dyn FnOnce(&mut P, CommandResult, &mut Context<P>) + Send>;
 
-/// The closure that follows an answer.
 pub(crate) struct Continuation<P> {
     pub(crate) run: Followup<P>,
     /// Turns the answer into a message, for a process that has been upgraded since: `run` belongs to the old
@@ -256,7 +255,6 @@ impl_debug!([P] Context<P>, self => "Context" { pid: self.pid, entry: self.entry
 impl_debug!([P, M, T, E] CallThen<'_, P, M, T, E>, self => "CallThen" { call: self.call });
 impl_debug!([P, F] RunThen<'_, P, F>, self => "RunThen");
 
-/// Stores a continuation in the process's table and returns its index.
 pub(crate) fn add_continuation<P: 'static>(continuation: Continuation<P>) -> usize {
     let number = current::with(|waits| {
         let continuations = waits.continuations.get_or_insert_with(|| Box::new(Slab::<Continuation<P>>::new()));
@@ -266,7 +264,6 @@ pub(crate) fn add_continuation<P: 'static>(continuation: Continuation<P>) -> usi
     number.flatten().unwrap_or(usize::MAX)
 }
 
-/// Runs a continuation whose answer has come.
 pub(crate) fn run_continuation<P: 'static>(
     this: &mut P,
     context: &mut Context<P>,

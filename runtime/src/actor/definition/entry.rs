@@ -39,7 +39,6 @@ pub type EntryFuture<P, T, E> = MethodFuture<'static, (P, Context<P>, EntryResul
 
 /// An entry with its inputs, ready to start. For generated code.
 pub struct Start<P> {
-    /// The index of the entry.
     pub(crate) index: usize,
     pub(crate) begin: Begin<P>,
 }

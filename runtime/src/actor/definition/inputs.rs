@@ -121,7 +121,6 @@ impl CheckedInputs {
         self.inputs.next()
     }
 
-    /// The name and the type of the input that was taken last.
     fn last(&self) -> (String, String) {
         let input = self.expected.get(self.taken - 1);
         input.map_or_else(Default::default, |input| (input.name.to_string(), input.type_name.to_string()))

@@ -60,7 +60,6 @@ pub fn apart<R>(handle: impl FnOnce() -> R) -> R {
     handle()
 }
 
-/// Discards a message that its caller has withdrawn.
 #[cold]
 fn throw_away<M: Send + 'static>(message: M, caller: Option<Caller>) {
     if let Some(pid) = current_pid() {

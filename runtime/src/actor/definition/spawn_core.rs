@@ -18,25 +18,20 @@ pub struct SpawnCore<P> {
     pub(crate) options: RefCell<Option<Box<Options>>>,
 }
 
-/// Where the state of the process comes from.
 pub(crate) enum Source<P, B = Begins<P>> {
     /// The state itself, and how to start it: only code that knows that the state is `Send` can tell.
     Here(P, B),
-    /// Made on the process's own thread.
     Pinned(Box<dyn FnOnce() -> P + Send>),
 }
 
 /// Spawns a process on the workers; absent for a process that may not change threads.
 pub(crate) type Begins<P> = fn(&'static Scheduler, &mut PendingSpawn, P, Beginning<'_, P>) -> Result<Pid, SpawnError>;
 
-/// An entry, to be called once.
 pub(crate) enum Beginning<'a, P> {
     Sync(&'a mut BeginSync<'a, P>),
     Future(&'a mut BeginFuture<'a, P>),
 }
 
-/// Runs a sync entry.
 pub(crate) type BeginSync<'a, P> = dyn FnMut(&mut P, &mut Context<P>) -> Result<(), InitError> + 'a;
 
-/// Makes the future of an async entry.
 pub(crate) type BeginFuture<'a, P> = dyn FnMut(P, Context<P>) -> Pending<P> + 'a;

@@ -18,7 +18,6 @@ use std::{convert::Infallible, pin::pin, time::Duration};
 /// so nothing would slow their senders.
 const MOST_STASHED: usize = 16_384;
 
-/// The next input of a serving process.
 enum NextInput {
     Message(Package),
     Signal(Signal),
@@ -144,7 +143,6 @@ async fn wanting<R>(mut poll: impl FnMut(&Wanting, &mut TaskContext<'_>) -> Poll
     poll_fn(|context| poll(&wanting, context)).await
 }
 
-/// [`wanting`], for at most `duration`.
 async fn within<R>(duration: Duration, mut poll: impl FnMut(&Wanting, &mut TaskContext<'_>) -> Poll<R>) -> Option<R> {
     let limit = pin!(awaits::sleep(duration));
     let mut patience = Patience::new(limit);
@@ -222,7 +220,6 @@ fn open<T: Send + 'static>(package: Package) -> T {
     }
 }
 
-/// Ends the process from inside a future.
 async fn end_with(error: ProcessError) -> Dispatched<'static> {
     super::serving::end(error.into_reason());
     pending().await
@@ -251,7 +248,6 @@ fn poll_input<R>(
     found.map_or(Poll::Pending, Poll::Ready)
 }
 
-/// The next thing to do.
 fn poll_next(wanting: &Wanting, context: &mut TaskContext<'_>) -> Poll<NextInput> {
     loop {
         let stashed = match ready!(poll_input(wanting, context, look)) {

@@ -20,9 +20,7 @@ use std::fmt;
 use std::task::{Context as TaskContext, Poll};
 
 enum MachineState<P> {
-    /// Not started.
     New(P),
-    /// Handles messages one by one.
     Serving(P, Context<P>),
     /// In an async entry, with the deadline of its caller.
     Entry(Pending<P>, Option<Moment>),
@@ -38,7 +36,6 @@ enum MachineState<P> {
 }
 
 impl<P> MachineState<P> {
-    /// Takes the state and leaves `Over`.
     fn take(&mut self) -> Self {
         std::mem::replace(self, Self::Over)
     }
@@ -108,7 +105,6 @@ impl<P: Actor> Machine<P> {
         }
     }
 
-    /// Starts with a resolved entry.
     pub(crate) fn start(&mut self, ctx: &InitContext<'_>, start: Start<P>) -> Result<First, InitError> {
         match start.begin {
             Begin::Sync(begin) => self.start_sync(ctx, begin),
@@ -333,7 +329,6 @@ impl<P: Actor> Machine<P> {
     }
 }
 
-/// The outcome of polling a future.
 enum Away<P> {
     /// Waits for a message.
     Idle,

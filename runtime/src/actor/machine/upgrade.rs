@@ -125,7 +125,6 @@ struct UpgradeCaller<E> {
     told: Arc<Oneshot<Result<(), UpgradeError<E>>>>,
 }
 
-/// Reports the outcome of an upgrade, if a caller waits for it.
 fn tell_asker<E>(asker: Option<Arc<UpgradeCaller<E>>>, outcome: Result<(), UpgradeError<E>>) {
     if let Some(asker) = asker {
         asker.told.put(outcome);
@@ -139,7 +138,6 @@ impl<E> Drop for UpgradeCaller<E> {
     }
 }
 
-/// Makes the request to upgrade a process of type `P`.
 fn request<P: Actor, S: IntoUpgrade>(
     asker: Option<UpgradeCaller<S::Error>>,
     make: impl FnOnce(P) -> S + Send + 'static,
@@ -282,7 +280,6 @@ pub struct Upgrading<A, E = Infallible> {
 }
 
 impl<A, E: Send + 'static> Upgrading<A, E> {
-    /// Returns only the PID of the result.
     pub(crate) fn untyped(self) -> Upgrading<Pid, E> {
         Upgrading { pid: self.pid, told: self.told, address: |pid| pid }
     }

@@ -86,7 +86,6 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         self
     }
 
-    /// Sets the deadline, if there is one.
     pub(crate) fn until(self, deadline: Option<Moment>) -> Self {
         Self { limit: deadline.map_or(self.limit, Limit::At), ..self }
     }
@@ -215,14 +214,12 @@ fn as_sent(pid: Pid, called: Option<Called>) -> Option<Called> {
     called.filter(|called| !pid.is_alias() || serving(pid) == Some(called.on))
 }
 
-/// Sends `message` with a caller that waits for the answer.
 fn send_with_caller<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), SendError<M>> {
     #[cfg(test)]
     tests::meanwhile();
     crate::routing::router::call(pid, message, caller).map_err(|(message, reason)| SendError { message, reason })
 }
 
-/// Converts an answer to the method's return value.
 pub(crate) fn unpack<T: Send + 'static, E: Send + 'static>(answer: CommandResult) -> Result<T, CallError<E>> {
     match answer {
         Ok(payload) => match payload.take::<Result<T, E>>() {

@@ -166,7 +166,6 @@ pub(crate) fn monitor_child(pid: Pid) -> Result<Pid, TopologyError> {
     }
 }
 
-/// Sets whether failures of linked processes arrive as signals instead of ending the calling process.
 pub(crate) fn trap_exits(traps: bool) {
     // A machine that is driven by hand has no links.
     let _driven_by_hand = with_own(|_, _, cold_state| cold_state.links().trap(traps));

@@ -72,7 +72,6 @@ impl Pid {
         Ended { ending, known: None }
     }
 
-    /// Notifies `waiter` of the end of the process.
     pub(crate) fn join_with(self, waiter: Arc<dyn EndWaiter>) {
         let join = Join::new(waiter);
         // Dropped if the process has ended, which tells the waiter. A process that is exiting still accepts it.
@@ -93,7 +92,6 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// Sets the reason to report if the process had already ended.
     pub(crate) fn or_known(self, known: Option<ExitReason>) -> Self {
         Self { known, ..self }
     }

@@ -37,7 +37,6 @@ pub struct Timer(Repetition);
 
 #[derive(Clone)]
 enum Repetition {
-    /// Sent at once.
     Over,
     Once(&'static dyn TimeKeeper, TimerKey),
     Again(Arc<Every>),
@@ -155,7 +154,6 @@ struct Every {
 }
 
 enum RepetitionState {
-    /// The next copy is due at that moment.
     Armed(TimerKey, Moment),
     /// That thread is sending a copy, and sets the timer for the next one.
     Sending(ThreadId),

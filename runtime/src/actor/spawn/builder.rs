@@ -34,7 +34,6 @@ pub struct Spawn<P: Actor> {
 }
 
 impl<P: Actor> Spawn<P> {
-    /// A spawn whose state is at hand.
     pub(crate) fn new(host: HostLife, place: &'static Location<'static>, process: P) -> Self
     where
         P: Migratable,
@@ -42,7 +41,6 @@ impl<P: Actor> Spawn<P> {
         Self::of(host, place, Source::Here(process, spawn_on_workers))
     }
 
-    /// A spawn whose state is made on its own thread.
     pub(crate) fn pinned(
         host: HostLife,
         place: &'static Location<'static>,
@@ -61,7 +59,6 @@ impl<P: Actor> Spawn<P> {
         self
     }
 
-    /// Starts at an entry that was found by its name.
     pub(crate) fn start_at(mut self, start: Start<P>) -> Result<Pid, SpawnError> {
         P::spawn_core(&mut self.entries).start(start)
     }
@@ -174,7 +171,6 @@ impl<P: Actor> SpawnCore<P> {
     }
 }
 
-/// Spawns a process on the workers.
 fn spawn_on_workers<P: Migratable>(
     host: &'static Scheduler,
     pending: &mut PendingSpawn,

@@ -26,11 +26,9 @@ pub struct SpawnProcess<P: Process> {
     options: Option<Box<Options>>,
 }
 
-/// Spawns a hand-written process at an entry with inputs.
 type BeginByHand<P> = fn(&'static Scheduler, &mut PendingSpawn, P, &str, Payloads) -> Result<Pid, SpawnError>;
 
 impl<P: Process> SpawnProcess<P> {
-    /// A spawn whose state is at hand.
     pub(crate) fn new(host: HostLife, place: &'static Location<'static>, process: P) -> Self
     where
         P: Send,
@@ -41,7 +39,6 @@ impl<P: Process> SpawnProcess<P> {
         Self { host, place, source: Source::Here(process, begin), options: None }
     }
 
-    /// A spawn whose state is made on its own thread.
     pub(crate) fn pinned(
         host: HostLife,
         place: &'static Location<'static>,

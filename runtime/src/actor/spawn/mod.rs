@@ -100,7 +100,6 @@ pub(crate) mod by_hand;
 
 pub(crate) use by_hand::SpawnProcess;
 
-/// The process that may be returned instead of a new one.
 struct Wanted {
     name: Arc<str>,
     kind: &'static ProcessKind,

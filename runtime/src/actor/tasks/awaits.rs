@@ -69,7 +69,6 @@ pub(crate) async fn sleep_until(due: Moment) {
     }
 }
 
-/// Waits until a timer fires.
 async fn fired(due: Moment) {
     let mut timer = TimerFuture::new(due);
     poll_fn(|context| timer.poll(context)).await;
@@ -137,7 +136,6 @@ impl Drop for Elsewhere {
 
 crate::util::debug::impl_debug!([] TimerFuture, self => "Timer" { due: self.due, .. });
 
-/// Limits `future` to `duration`; zero polls it once.
 pub(crate) async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Output, Elapsed> {
     let (mut future, mut limit) = (pin!(future), pin!(sleep(duration)));
     poll_fn(|context| match future.as_mut().poll(context) {
@@ -151,7 +149,6 @@ pub(crate) async fn timeout<F: Future>(duration: Duration, future: F) -> Result<
 pub(crate) struct Patience<S>(Option<Pin<S>>);
 
 impl<S: DerefMut<Target: Future<Output = ()>>> Patience<S> {
-    /// Starts the limit with its timer.
     pub(crate) fn new(limit: Pin<S>) -> Self {
         Self(Some(limit))
     }

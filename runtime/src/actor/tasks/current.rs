@@ -24,7 +24,6 @@ pub(crate) struct TableCell {
     pub(crate) waits: Option<Box<Waits>>,
 }
 
-/// The process that a thread runs.
 #[derive(Clone, Copy)]
 struct Active {
     /// Null, or a pointer to the table borrowed by the innermost `enter` on this thread.
@@ -45,7 +44,6 @@ thread_local! {
 }
 
 impl TableCell {
-    /// Returns the table, allocating it if needed.
     #[inline]
     fn allocated(&mut self) -> &mut Waits {
         let incarnation = self.incarnation;
@@ -81,7 +79,6 @@ impl Active {
     const NOTHING: Self = Self { table: ptr::null_mut(), deadline: None };
 }
 
-/// Restores the previous values on drop.
 struct Restore(Active, bool, bool);
 
 impl Restore {
@@ -189,7 +186,6 @@ pub(crate) fn is_leaving() -> bool {
     STOP.get() || peek(|waits| waits.is_ending() || waits.is_upgrading()) == Some(true)
 }
 
-/// Returns whether the current process will hand over its state.
 pub(crate) fn is_upgrading() -> bool {
     peek(|waits| waits.is_upgrading()) == Some(true)
 }
@@ -206,7 +202,6 @@ pub(crate) enum AfterPending {
     Special,
     /// Deliver the next message: a future waits for it.
     Wants,
-    /// Suspend the process.
     Suspended,
     /// Poll again: an answer has arrived.
     Again,
@@ -241,7 +236,6 @@ pub(crate) fn is_to_pause() -> bool {
         && is_slice_over()
 }
 
-/// Wakes the current process: it gets another turn.
 pub(crate) fn wake_self() {
     waker::wake(peek(|waits| waits.owner).flatten());
 }
@@ -272,7 +266,6 @@ pub(crate) fn peek<R>(look: impl FnOnce(&mut Waits) -> R) -> Option<R> {
     active(|table| table.waits.as_deref_mut().map(look))
 }
 
-/// Returns the deadline of the current method's caller.
 pub(crate) fn deadline() -> Option<Moment> {
     ACTIVE.get().deadline
 }
@@ -282,7 +275,6 @@ pub(crate) fn has_deadline() -> bool {
     ACTIVE.get().deadline.is_some()
 }
 
-/// Sets the deadline, and returns the previous one.
 #[inline]
 pub(crate) fn set_deadline(deadline: Option<Moment>) -> Option<Moment> {
     let active = ACTIVE.get();
@@ -352,7 +344,6 @@ pub(crate) fn leave() {
     drop(rows);
 }
 
-/// Drops the messages outside of the mailbox that were not handled.
 #[cold]
 fn leave_unhandled() {
     let unhandled = peek(|waits| [std::mem::take(&mut waits.stash), std::mem::take(&mut waits.inbox)]);
@@ -384,7 +375,6 @@ pub(crate) fn open_stashed(stashed: StashedMessage) -> Option<Package> {
     Some(package)
 }
 
-/// Polls the background futures that were woken.
 pub(crate) fn poll_background() {
     if peek(|waits| waits.background.is_some()) != Some(true) {
         return;

@@ -6,7 +6,6 @@ use crate::process::control::EndWaiter;
 use crate::util::oneshot::Oneshot;
 use crate::{ExitReason, Payload};
 
-/// A call made outside of processes.
 pub(crate) struct OutsideCall(pub(crate) Oneshot<CommandResult>);
 
 impl OutsideCaller for OutsideCall {
@@ -19,7 +18,6 @@ impl OutsideCaller for OutsideCall {
     }
 }
 
-/// A wait for the end of a process.
 pub(crate) struct ExitWaiter(pub(crate) Oneshot<(ExitReason, Option<Payload>)>);
 
 impl EndWaiter for ExitWaiter {

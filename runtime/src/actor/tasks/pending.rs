@@ -32,7 +32,6 @@ pub(crate) type CommandResult = Result<Payload, CommandError>;
 /// The tag of the timer that all deadlines of a process share.
 pub(crate) const DEADLINES: u64 = u64::MAX;
 
-/// Identifies a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WaitKey {
     row: u32,
@@ -74,7 +73,6 @@ pub(crate) enum RowState {
     Continuation(usize),
 }
 
-/// The table of a process's waits.
 #[derive(Default)]
 pub(crate) struct Waits {
     pub(crate) owner: TableOwner,
@@ -86,7 +84,6 @@ pub(crate) struct Waits {
     pub(crate) armed: Option<(Moment, TimerKey)>,
     /// A `Slab<Continuation<P>>`, once there is one.
     pub(crate) continuations: Option<Box<dyn Any + Send>>,
-    /// Continuations whose answers have arrived.
     pub(crate) ready: VecDeque<(usize, CommandResult)>,
     /// Allocated when it is needed, as are the shields.
     pub(crate) background: Option<Box<BackgroundFutures>>,
@@ -100,15 +97,12 @@ pub(crate) struct Waits {
     pub(crate) seen_empty: bool,
     /// Whether a background future has not been polled yet.
     pub(crate) new_background: bool,
-    /// Messages stashed by selective receives.
     pub(crate) stash: VecDeque<StashedMessage>,
-    /// The stream whose item is being handled.
     pub(crate) handling: Option<Arc<Attachment>>,
     /// Whether an async entry awaits an async method in the middle of a message.
     pub(crate) in_method: bool,
     /// Whether the process is shown as working on messages: see [`note_work`](Self::note_work).
     works: bool,
-    /// The reason for which the process was cancelled.
     pub(crate) cancelled: Option<ExitReason>,
     pub(crate) cancel_waits: Vec<Weak<CancelWait>>,
     /// Cloned by each future that the cancellation must not cut short.
@@ -131,7 +125,6 @@ impl Waits {
         Box::new(Self { owner: waker::owner_of(incarnation), incarnation, ..Self::default() })
     }
 
-    /// Returns whether this table belongs to that incarnation.
     pub(crate) fn is_of(&self, owner: TableOwner) -> bool {
         match (self.owner, owner) {
             (Some((slot, generation)), Some((other, other_generation))) => {
@@ -263,7 +256,6 @@ impl Waits {
         }
     }
 
-    /// Returns whether there are background futures.
     fn has_background(&self) -> bool {
         self.background.as_ref().is_some_and(|background| !background.is_empty())
     }
@@ -317,7 +309,6 @@ impl Waits {
         }
     }
 
-    /// Stores an answer. Returns a waker that the caller must wake.
     #[must_use = "the waker must be woken"]
     pub(crate) fn answer(&mut self, tag: u64, answer: CommandResult) -> Option<Waker> {
         self.answer_row(WaitKey::of(tag), answer)
@@ -390,7 +381,6 @@ impl Waits {
         }
     }
 
-    /// Polls the row of a call.
     #[inline]
     pub(crate) fn poll_call(
         &mut self,
@@ -426,13 +416,11 @@ impl Waits {
         Some(wait.state)
     }
 
-    /// Adds a background future; its output goes to the continuation of that index.
     pub(crate) fn run_in_background(&mut self, future: BoxedFuture, continuation: usize, acts: Acts) {
         self.background.get_or_insert_default().add(self.owner, future, continuation, acts);
         self.new_background = true;
     }
 
-    /// Adds a future that waits for the cancellation.
     pub(crate) fn add_cancel_wait(&mut self, wait: &Arc<CancelWait>) {
         // Dropped waits are removed whenever the list would grow.
         if self.cancel_waits.len() == self.cancel_waits.capacity() {
@@ -452,7 +440,6 @@ impl Waits {
         self.shields.get_or_insert_default().clone()
     }
 
-    /// Returns whether such a guard is alive.
     pub(crate) fn is_shielded(&self) -> bool {
         self.shields.as_ref().is_some_and(|shields| Arc::strong_count(shields) > 1)
     }
@@ -489,13 +476,11 @@ impl Waits {
         self.upgrades.is_some()
     }
 
-    /// Queues an upgrade for the end of the current method.
     #[cold]
     pub(crate) fn ask_to_upgrade(&mut self, upgrade: Upgrade) {
         self.upgrades.get_or_insert_default().push_back(upgrade);
     }
 
-    /// Takes the next requested upgrade.
     pub(crate) fn next_upgrade(&mut self) -> Option<Upgrade> {
         let upgrades = self.upgrades.as_mut()?;
         let next = upgrades.pop_front();
@@ -537,7 +522,6 @@ impl Waits {
 pub(crate) struct CancelWait(Mutex<Option<Waker>>);
 
 impl CancelWait {
-    /// Stores the waker to wake.
     pub(crate) fn keep(&self, waker: Waker) {
         let before = lock(&self.0).replace(waker);
         drop(before);

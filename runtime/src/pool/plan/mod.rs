@@ -59,7 +59,6 @@ pub(crate) enum Balancing {
     LeastLoaded,
 }
 
-/// The configuration of a pool.
 #[derive(Clone, Debug)]
 pub(crate) struct PoolRules {
     pub(crate) choice: Balancing,
@@ -69,7 +68,6 @@ pub(crate) struct PoolRules {
     pub(crate) queue: usize,
     /// How long a message may be queued.
     pub(crate) patience: Option<Duration>,
-    /// How long a member may be idle.
     pub(crate) idle: Option<Duration>,
     /// The least and the largest number of members in a lane.
     pub(crate) least: usize,
@@ -80,7 +78,6 @@ pub(crate) struct PoolRules {
     pub(crate) intensity: (u32, Duration),
 }
 
-/// An action, to be executed in order.
 #[derive(Debug)]
 pub(crate) enum PoolAction<K, T> {
     /// Give the message to the member; then call [`PoolPlan::done`] when it has been handled, or [`PoolPlan::bounced`]
@@ -94,9 +91,7 @@ pub(crate) enum PoolAction<K, T> {
     Stop(Pid),
     /// Tell the member to end now.
     Cancel(Pid),
-    /// End the member.
     Kill(Pid),
-    /// The message has waited too long.
     Expire(T),
     /// No member will take the message, for this reason.
     Fail(T, ExitReason),
@@ -106,14 +101,12 @@ pub(crate) enum PoolAction<K, T> {
     Over,
 }
 
-/// Identifies a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemberId {
     pub(crate) number: u64,
     pub(crate) pid: Pid,
 }
 
-/// The reason why a message is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PoolRefusal {
     Full,
@@ -144,7 +137,6 @@ pub struct PoolStatistics {
     pub failed: u64,
 }
 
-/// The state machine of a pool.
 pub(crate) struct PoolPlan<K, T> {
     rules: PoolRules,
     lanes: BTreeMap<K, Lane<K, T>>,
@@ -158,7 +150,6 @@ pub(crate) struct PoolPlan<K, T> {
     /// When to look again at lanes that back off, or whose members' mailboxes were full.
     retries: Vec<(Moment, K)>,
     intensity: Intensity,
-    /// Jitter of the delays.
     random: Random,
     failed: u64,
     serial: u64,
@@ -201,7 +192,6 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         }
     }
 
-    /// Returns the next action.
     pub(crate) fn action(&mut self) -> Option<PoolAction<K, T>> {
         self.actions.pop_front()
     }
@@ -214,7 +204,6 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         }
     }
 
-    /// Handles a message for a lane.
     pub(crate) fn arrive(&mut self, now: Moment, key: K, message: T) -> Result<(), (T, PoolRefusal)> {
         if self.draining {
             return Err((message, PoolRefusal::Draining));
@@ -253,7 +242,6 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         self.actions.push_back(PoolAction::Copy(member, message));
     }
 
-    /// Handles the completion of a message by a member.
     pub(crate) fn done(&mut self, now: Moment, number: u64) {
         let Some(member) = self.members.get_mut(&number) else { return };
         member.in_hand = member.in_hand.saturating_sub(1);
@@ -291,7 +279,6 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         }
     }
 
-    /// Handles the start of a member.
     pub(crate) fn started(&mut self, now: Moment, key: &K, pid: Pid) {
         self.serial += 1;
         let number = self.serial;
@@ -320,7 +307,6 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         self.refill(now, key);
     }
 
-    /// Handles a start that gave no member.
     pub(crate) fn unstarted(&mut self, now: Moment, key: &K, why: &Unstarted) {
         self.starting -= 1;
         if let Some(lane) = self.lanes.get_mut(key) {
