@@ -9,8 +9,8 @@ use crate::slots::ProcessKind;
 use crate::{Address, Pid, Running, Spawn};
 use std::{any::Any, panic::Location, sync::Arc};
 
-/// The messages and options that a child leaves to its successor.
-pub(crate) type Inheritance = Arc<dyn Any + Send + Sync>;
+/// The registry of a supervisor's children, whose type is not known here.
+pub(crate) type AnyRegistry = Arc<dyn Any + Send + Sync>;
 
 /// Spawns one child: the argument of the closure with which a supervisor or a pool makes its processes.
 ///
@@ -19,36 +19,36 @@ pub(crate) type Inheritance = Arc<dyn Any + Send + Sync>;
 /// supervised.
 pub struct ChildSpawn {
     host: Host,
-    /// Whether the child is monitored and owned by its spawner.
-    bound: bool,
+    /// Whether the spawner monitors and owns the child.
+    is_owned: bool,
     guardian: Option<Arc<dyn Guardian>>,
-    /// What the child's previous incarnation left to it.
-    inheritance: Option<Inheritance>,
+    /// The children of a child that is a supervisor, from its previous incarnation.
+    subtree: Option<AnyRegistry>,
     /// The supervisor's view of the child and its siblings.
-    siblings: Option<Inheritance>,
+    siblings: Option<AnyRegistry>,
 }
 
 impl ChildSpawn {
     pub(crate) fn new(host: Host) -> Self {
-        Self { host, bound: false, guardian: None, inheritance: None, siblings: None }
+        Self { host, is_owned: false, guardian: None, subtree: None, siblings: None }
     }
 
-    /// The process that spawns by it monitors and owns what it spawns.
-    pub(crate) fn bound(host: Host) -> Self {
-        Self { bound: true, ..Self::new(host) }
+    /// The spawning process monitors and owns the child.
+    pub(crate) fn owned(host: Host) -> Self {
+        Self { is_owned: true, ..Self::new(host) }
     }
 
     /// For a supervised child: `guardian` is notified of its end; `siblings` are the supervisor's children.
     pub(crate) fn guarded(
         host: Host,
         guardian: Arc<dyn Guardian>,
-        inheritance: Option<Inheritance>,
-        siblings: Inheritance,
+        subtree: Option<AnyRegistry>,
+        siblings: AnyRegistry,
     ) -> Self {
-        Self { host, bound: false, guardian: Some(guardian), inheritance, siblings: Some(siblings) }
+        Self { host, is_owned: false, guardian: Some(guardian), subtree, siblings: Some(siblings) }
     }
 
-    pub(crate) fn siblings(&self) -> Option<Inheritance> {
+    pub(crate) fn siblings(&self) -> Option<AnyRegistry> {
         self.siblings.clone()
     }
 
@@ -58,30 +58,30 @@ impl ChildSpawn {
     where
         P: Migratable,
     {
-        Spawn::new(self.host.life(), Location::caller(), process).as_child(self.guardian, self.bound)
+        Spawn::new(self.host.life(), Location::caller(), process).as_child(self.guardian, self.is_owned)
     }
 
     /// Spawns a process with its own thread, on which `make` makes its state; each restart uses a new thread. See
     /// [`Host::spawn_pinned`].
     #[track_caller]
     pub fn of_pinned<P: Actor>(self, make: impl FnOnce() -> P + Send + 'static) -> Spawn<P> {
-        Spawn::pinned(self.host.life(), Location::caller(), make).as_child(self.guardian, self.bound)
+        Spawn::pinned(self.host.life(), Location::caller(), make).as_child(self.guardian, self.is_owned)
     }
 
     /// Spawns a hand-written [`Process`]. See [`SpawnProcess`].
     #[track_caller]
     pub fn process<P: Process + Send>(self, process: P) -> SpawnProcess<P> {
-        SpawnProcess::new(self.host.life(), Location::caller(), process).as_child(self.guardian, self.bound)
+        SpawnProcess::new(self.host.life(), Location::caller(), process).as_child(self.guardian, self.is_owned)
     }
 
     /// Spawns a hand-written [`Process`] with a thread of its own. See [`Host::spawn_process_pinned`].
     #[track_caller]
     pub fn process_pinned<P: Process>(self, make: impl FnOnce() -> P + Send + 'static) -> SpawnProcess<P> {
-        SpawnProcess::pinned(self.host.life(), Location::caller(), make).as_child(self.guardian, self.bound)
+        SpawnProcess::pinned(self.host.life(), Location::caller(), make).as_child(self.guardian, self.is_owned)
     }
 
-    pub(crate) fn into_parts(self) -> (Host, Option<Arc<dyn Guardian>>, Option<Inheritance>) {
-        (self.host, self.guardian, self.inheritance)
+    pub(crate) fn into_parts(self) -> (Host, Option<Arc<dyn Guardian>>, Option<AnyRegistry>) {
+        (self.host, self.guardian, self.subtree)
     }
 
     /// Returns the host of the child.
@@ -100,7 +100,7 @@ pub trait Spawned {
 
     /// Whether it is a supervisor, which has a tree besides its process.
     #[doc(hidden)]
-    const HAS_ESTATE: bool = false;
+    const IS_TREE: bool = false;
 
     /// Returns its PID.
     fn pid(&self) -> Pid;
@@ -113,7 +113,7 @@ pub trait Spawned {
 
     /// Returns the tree of a supervisor.
     #[doc(hidden)]
-    fn inheritance(&self) -> Option<Inheritance> {
+    fn subtree(&self) -> Option<AnyRegistry> {
         None
     }
 }

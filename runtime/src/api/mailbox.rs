@@ -46,7 +46,7 @@ pub struct Mailbox {
 
 /// Takes the place of a process's host. Recycled and never freed, like host records.
 struct MailboxOwner {
-    hand: Mutex<TokenCell>,
+    cell: Mutex<TokenCell>,
     home: OnceLock<&'static SlotOwner>,
     /// Keeps the timers for the mailbox; threads keep none themselves.
     time_keeper: Mutex<Option<&'static dyn TimeKeeper>>,
@@ -83,17 +83,17 @@ impl InUse {
 impl Drop for InUse {
     fn drop(&mut self) {
         if let Some(token) = self.token.take() {
-            lock(&self.owner.hand).token = Some(token.put_down());
+            lock(&self.owner.cell).token = Some(token.put_down());
         }
     }
 }
 
 impl Schedule for MailboxOwner {
     fn wake(&'static self, token: Token) {
-        let mut hand = lock(&self.hand);
-        hand.token = Some(token);
-        let waker = hand.waker.take();
-        drop(hand);
+        let mut cell = lock(&self.cell);
+        cell.token = Some(token);
+        let waker = cell.waker.take();
+        drop(cell);
         if let Some(waker) = waker {
             // The waker is code of the owner's executor; its panic must not reach the sender.
             ignore(Site::MailboxWaker, || waker.wake());
@@ -106,9 +106,8 @@ impl Schedule for MailboxOwner {
 }
 
 impl Sink for MailboxOwner {
-    fn dead_letter(&self, letter: DeadLetter) {
-        crate::engine::host::hooks::log_dead_letter(&letter);
-        drop(letter);
+    fn dead_letter(&self, dead_letter: DeadLetter) {
+        crate::engine::host::hooks::log_dead_letter(&dead_letter);
     }
 }
 
@@ -128,7 +127,7 @@ impl Mailbox {
         *lock(&owner.time_keeper) = time_keeper;
         token.slot().metadata.wipe();
         let pid = token.open(home);
-        lock(&owner.hand).token = Some(token.put_down());
+        lock(&owner.cell).token = Some(token.put_down());
         Ok(Self { owner, pid, joined: Vec::new() })
     }
 
@@ -165,13 +164,13 @@ impl Mailbox {
         loop {
             // Cloned and dropped outside the lock: a waker is code of its executor.
             let mut waker = Some(context.waker().clone());
-            let mut hand = lock(&self.owner.hand);
-            let Some(token) = hand.token.take() else {
-                std::mem::swap(&mut hand.waker, &mut waker);
-                drop(hand);
+            let mut cell = lock(&self.owner.cell);
+            let Some(token) = cell.token.take() else {
+                std::mem::swap(&mut cell.waker, &mut waker);
+                drop(cell);
                 return Poll::Pending;
             };
-            drop(hand);
+            drop(cell);
             let mut used = InUse { owner: self.owner, token: Some(token.taken_up()) };
             self.take_controls(used.token());
             let envelope = used.token().lanes().pop_data();
@@ -242,7 +241,7 @@ fn hear(token: &mut Token, bond: SentLinkMessage) {
 impl MailboxOwner {
     fn new() -> &'static Self {
         let owner: &'static Self =
-            Box::leak(Box::new(Self { hand: Mutex::default(), home: OnceLock::new(), time_keeper: Mutex::new(None) }));
+            Box::leak(Box::new(Self { cell: Mutex::default(), home: OnceLock::new(), time_keeper: Mutex::new(None) }));
         let home = SlotOwner::new(owner, this_node(), HOSTLESS);
         let _first = owner.home.set(Box::leak(Box::new(home)));
         owner
@@ -253,7 +252,7 @@ impl Drop for Mailbox {
     fn drop(&mut self) {
         // The thread that took the token to wake the mailbox is about to return it.
         let mut token = loop {
-            if let Some(token) = lock(&self.owner.hand).token.take() {
+            if let Some(token) = lock(&self.owner.cell).token.take() {
                 break token.taken_up();
             }
             match TABLE.slot(self.pid.slot()).and_then(Token::claim_own) {
@@ -272,9 +271,9 @@ impl Drop for Mailbox {
             tell_bound(slot, self.pid, *links, &ExitReason::Normal);
         }
         TABLE.take_back(token);
-        let hand = std::mem::take(&mut *lock(&self.owner.hand));
+        let cell = std::mem::take(&mut *lock(&self.owner.cell));
         // Outside the lock: a waker is code of its executor.
-        dispose(Site::MailboxWaker, hand.waker);
+        dispose(Site::MailboxWaker, cell.waker);
         lock(&UNUSED).push(self.owner);
         self.joined.drain(..).for_each(|join| join.tell(&ExitReason::Normal));
     }

@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | [`WANTED`] | the caller, with the number | the word is a number and no address |
 //! | [`UNWANTED`] | a caller that gives up, who cannot reach into the called process | the answer will be thrown away |
-//! | [`KEPT`] | the called side | the right to answer has passed into a program's own hands, as a reply or an unopened package: from then on it is not known who will answer |
+//! | [`KEPT`] | the called side | the right to answer has passed to user code, as a reply or an unopened package: from then on it is not known who will answer |
 //! | [`TAKEN`] | the called side, right before the method runs | the message is delivered |
 //! | [`WITHDRAWN`] | a process that closes a cycle of calls | the message will never be delivered: the called side throws it away when it comes to it |
 //!

@@ -98,17 +98,17 @@ pub(crate) fn withdraw(ticket: CallId) -> Option<Asker> {
     if !ticket.withdraw() {
         return None;
     }
-    let look = |content: &EnvelopeContent| {
+    let look = |envelope: &EnvelopeContent| {
         // SAFETY: as below; what is in a call is `Sync`.
-        let call = content.payload.as_ref().and_then(|payload| unsafe { payload.peek::<PendingCall>() });
-        call.map(|call| Asker { asker: call.asker.clone(), tag: content.word })
+        let call = envelope.payload.as_ref().and_then(|payload| unsafe { payload.peek::<PendingCall>() });
+        call.map(|call| Asker { asker: call.asker.clone(), tag: envelope.word })
     };
     // SAFETY: the call was waiting for its answer and no thread had taken it: so its node is attached to an envelope,
     // and only the thread that reaches that envelope and finds it withdrawn empties it, under the lock.
     unsafe { ticket.node().peek(look) }
 }
 
-/// The content of the node until the answer arrives.
+/// What the node holds until the answer arrives.
 struct PendingCall {
     asker: Who,
     deadline: Option<Moment>,

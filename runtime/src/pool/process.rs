@@ -42,7 +42,7 @@ impl<K: LaneKey> PoolProcess<K> {
 
     fn start(&mut self, key: &K) -> Result<(), SpawnError> {
         let Self { factory, host, .. } = self;
-        let started = contain(Site::MemberStart, || factory(ChildSpawn::bound(*host), key));
+        let started = contain(Site::MemberStart, || factory(ChildSpawn::owned(*host), key));
         let started = started.unwrap_or_else(|panic| Err(SpawnError::Init(InitError::Panicked(panic))));
         match started {
             Ok(pid) => {

@@ -157,7 +157,7 @@ impl<K: LaneKey> PoolRouter<K> {
             }
             drop(state);
             if let Err(panic) = contain(Site::Backstop, || self.carry_out(action)) {
-                crate::util::log::error!(%panic, "what a pool did panicked");
+                crate::util::log::error!(%panic, "an action of a pool panicked");
             }
             state = lock(&self.state);
         }
@@ -200,7 +200,6 @@ impl<K: LaneKey> PoolRouter<K> {
     }
 
     /// Sends a note to the pool's process. If that has ended, or was killed, there is nothing left to do.
-    /// told.
     fn note(&self, note: Note<K>) {
         if let Some(keeper) = self.keeper.get() {
             let _ended = send(*keeper, Internal(Payload::new(note)));
@@ -212,13 +211,13 @@ impl<K: LaneKey> PoolRouter<K> {
         let Some(itself) = self.itself.upgrade() else { return };
         let (package, waiting) = waiting.split();
         let (to, payload, caller) = package.into_parts();
-        let (handed, caller) = MemberCaller::new(itself, member.number, caller);
+        let (member_caller, caller) = MemberCaller::new(itself, member.number, caller);
         // A process that sends to the pool, or answers, must not be suspended at a member's mailbox.
         let Err(refused) = in_manner(Manner::Try, || deliver(member.pid, payload, Some(caller))) else { return };
         // The member has ended, which will be reported, or others filled its mailbox; the message waits for another
         // member.
         let (_, payload, _unheard) = refused.package.into_parts();
-        let package = Package::from_parts(to, payload, handed.take_back());
+        let package = Package::from_parts(to, payload, member_caller.take_back());
         let lives = matches!(refused.reason, SendFailure::Full(_));
         self.tell(|plan, now| plan.bounced(now, member.number, lives, waiting.with(package)));
     }

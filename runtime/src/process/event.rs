@@ -88,7 +88,7 @@ impl<'a> Events<'a> {
     }
 
     #[inline]
-    pub(crate) fn is_feed(&self) -> bool {
+    pub(crate) fn is_from_scheduler(&self) -> bool {
         matches!(self.0, EventSource::Lanes(_))
     }
 
@@ -139,14 +139,14 @@ impl<'a> Events<'a> {
 pub(crate) struct StepInput {
     /// The lanes of the last process that began a step.
     holder: Holder<'static>,
-    whose: Option<&'static dyn LinkEndpoint>,
+    endpoint: Option<&'static dyn LinkEndpoint>,
     generation: u64,
     /// Controls taken from the lane and not yet delivered.
     controls: Controls,
     /// The thread's count of spent events when the time slice began.
     began: u64,
     /// The budget: zero once the process must end, or when the time slice has taken too long.
-    turn: &'static TimeSlice,
+    slice: &'static TimeSlice,
     /// Whether the control lane had something when the step began. Controls that enter an empty lane during a step are
     /// left to the next step, which follows at once.
     controlled: bool,
@@ -176,7 +176,7 @@ enum Met {
 #[derive(Default)]
 pub(crate) struct Rare {
     /// Envelopes meant for an earlier process in the slot.
-    pub(crate) strangers: Vec<Envelope>,
+    pub(crate) stale: Vec<Envelope>,
     pub(crate) joins: Vec<Join>,
     #[expect(clippy::box_collection, reason = "nearly always none, and one word then")]
     pub(crate) upgrades: Option<Box<Vec<Upgrade>>>,
@@ -197,15 +197,15 @@ impl StepInput {
     ///
     /// # Safety
     /// The calling thread holds the token of `nowhere`, and uses it only through this input.
-    pub(crate) unsafe fn new(turn: &'static TimeSlice, nowhere: &'static Lanes) -> Self {
+    pub(crate) unsafe fn new(slice: &'static TimeSlice, nowhere: &'static Lanes) -> Self {
         Self {
             // SAFETY: as the caller promises.
             holder: unsafe { Holder::new(nowhere) },
-            whose: None,
+            endpoint: None,
             generation: 0,
             controls: Controls::none(),
             began: 0,
-            turn,
+            slice,
             controlled: false,
             cancelled: false,
             ended: false,
@@ -221,7 +221,7 @@ impl StepInput {
     #[inline]
     pub(crate) fn begin_slice(&mut self, budget: u32) {
         self.began = node_pool::begin_slice();
-        self.turn.begin(self.began, budget);
+        self.slice.begin(self.began, budget);
     }
 
     /// Begins a step of the process of that generation.
@@ -229,10 +229,10 @@ impl StepInput {
     /// # Safety
     /// The caller holds the token of `lanes`, and uses it only through this input until the step is over.
     #[inline]
-    pub(crate) unsafe fn begin(&mut self, lanes: &'static Lanes, whose: &'static dyn LinkEndpoint, generation: u64) {
+    pub(crate) unsafe fn begin(&mut self, lanes: &'static Lanes, endpoint: &'static dyn LinkEndpoint, generation: u64) {
         // SAFETY: the caller's promise.
         self.holder = unsafe { Holder::new(lanes) };
-        self.whose = Some(whose);
+        self.endpoint = Some(endpoint);
         self.generation = generation;
         self.messages = 0;
     }
@@ -337,7 +337,7 @@ impl StepInput {
     #[inline]
     pub(crate) fn attend(&mut self) {
         self.controlled = true;
-        self.turn.forget_message();
+        self.slice.forget_message();
     }
 
     /// Keeps notices that the last step took and did not deliver. They precede the data lane.
@@ -355,7 +355,7 @@ impl StepInput {
     /// Ends the process. The first of several reasons holds: a kill stays a kill.
     fn end(&mut self, reason: ExitReason) {
         self.ended = true;
-        self.turn.end();
+        self.slice.end();
         let end = &mut self.rare().end;
         match end {
             None => *end = Some(reason),
@@ -371,7 +371,7 @@ impl StepInput {
 
     #[inline]
     pub(crate) fn is_spent(&self) -> bool {
-        self.turn.is_over(node_pool::spent())
+        self.slice.is_over(node_pool::spent())
     }
 
     #[inline]
@@ -381,7 +381,7 @@ impl StepInput {
         {
             return Some(event);
         }
-        let to = self.whose.and_then(|whose| whose.resident());
+        let to = self.endpoint.and_then(|endpoint| endpoint.resident());
         if let Some(mail) = self.mail() {
             return mail.into_package(to?).map(Event::Message);
         }
@@ -392,26 +392,26 @@ impl StepInput {
     /// come.
     #[inline(always)]
     pub(crate) fn mail(&mut self) -> Option<Mail<'_>> {
-        let turn = self.turn;
+        let slice = self.slice;
         loop {
             // A wake-up alone does not end this: a future may wake itself in each poll until it has a message.
-            if self.holder.has_control_node() || turn.is_over(node_pool::spent()) {
+            if self.holder.has_control_node() || slice.is_over(node_pool::spent()) {
                 return None;
             }
             let envelope = self.holder.next_data()?;
             node_pool::spend(1);
             if envelope.is_message_for(self.generation) {
                 self.messages += 1;
-                let content: *mut EnvelopeContent = envelope.content();
-                // SAFETY: the envelope's content belongs to the holder until its next look, before which this borrow
+                let message: *mut EnvelopeContent = envelope.content();
+                // SAFETY: the message belongs to the holder until its next look, before which this borrow
                 // ends.
-                let content = unsafe { &mut *content };
-                return Some(Mail::new(content, turn));
+                let message = unsafe { &mut *message };
+                return Some(Mail::new(message, slice));
             }
             match self.meet(envelope) {
                 Met::Nothing => {}
                 Met::Something => return None,
-                Met::Message => return Some(Mail::new(&mut self.redeemed, turn)),
+                Met::Message => return Some(Mail::new(&mut self.redeemed, slice)),
             }
         }
     }
@@ -421,11 +421,11 @@ impl StepInput {
     fn meet(&mut self, envelope: MessageInPlace) -> Met {
         let envelope = envelope.take();
         if envelope.generation != self.generation {
-            self.rare().strangers.push(envelope);
+            self.rare().stale.push(envelope);
             return Met::Nothing;
         }
         if envelope.kind == NodeKind::Placeholder {
-            let redeemed = self.whose.and_then(|whose| whose.redeem(envelope.generation));
+            let redeemed = self.endpoint.and_then(|endpoint| endpoint.redeem(envelope.generation));
             let Some(Envelope { word, payload, .. }) = redeemed else { return Met::Nothing };
             self.messages += 1;
             self.redeemed = EnvelopeContent { word, payload };
@@ -485,10 +485,10 @@ impl StepInput {
     }
 
     fn hear(&mut self, bond: SentLinkMessage) -> LinkEffect<ExitReason> {
-        let (from, Some(whose)) = (bond.from(), self.whose) else { return LinkEffect::Nothing };
+        let (from, Some(endpoint)) = (bond.from(), self.endpoint) else { return LinkEffect::Nothing };
         // SAFETY: a step has begun, so its thread holds the token; neither it nor the step holds a reference to the
         // cold state.
-        let effect = unsafe { whose.hear(bond) };
+        let effect = unsafe { endpoint.hear(bond) };
         if let LinkEffect::End(reason) = effect {
             self.end(ExitReason::linked(from, reason));
             return LinkEffect::Nothing;
@@ -503,7 +503,7 @@ impl StepInput {
             let envelope = node.take();
             if envelope.generation != self.generation {
                 node_pool::recycle(node);
-                self.rare().strangers.push(envelope);
+                self.rare().stale.push(envelope);
                 continue;
             }
             let control = match envelope.payload {
@@ -526,9 +526,9 @@ impl StepInput {
                 Ok(Control::Join(join)) => self.rare().joins.push(join),
                 Ok(Control::Bond(bond)) => drop(self.hear(*bond)),
                 Ok(Control::Inspect(inspect)) => {
-                    if let Some(whose) = self.whose {
+                    if let Some(endpoint) = self.endpoint {
                         // SAFETY: as in `hear`.
-                        inspect.tell(unsafe { whose.inspect() });
+                        inspect.tell(unsafe { endpoint.inspect() });
                     }
                 }
                 Ok(Control::Upgrade(upgrade)) => self.rare().upgrades.get_or_insert_default().push(upgrade),
@@ -591,7 +591,7 @@ impl Drop for StepInput {
     }
 }
 
-impl_debug!([] StepInput, self => "Feed" { generation: self.generation, messages: self.messages, .. });
+impl_debug!([] StepInput, self => "StepInput" { generation: self.generation, messages: self.messages, .. });
 
 #[cfg(test)]
 mod tests;

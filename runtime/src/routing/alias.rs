@@ -68,16 +68,16 @@ pub(crate) trait AliasTarget: Send + Sync {
 pub(crate) struct Alias(Pid);
 
 impl Alias {
-    pub(crate) fn new(behind: Arc<dyn AliasTarget>) -> Self {
+    pub(crate) fn new(target: Arc<dyn AliasTarget>) -> Self {
         let Some((index, place)) = take_place() else {
             // All 2^28 entries are taken: returns a PID that was never given out and is unroutable.
-            return Self(Pid::pointing(this_node(), HOSTLESS, 0, 0));
+            return Self(Pid::of_alias(this_node(), HOSTLESS, 0, 0));
         };
         let mut entry = place.write().unwrap_or_else(PoisonError::into_inner);
         entry.number += 1;
-        entry.owner = behind.owner();
-        entry.behind = Some(behind);
-        Self(Pid::pointing(this_node(), HOSTLESS, index, entry.number))
+        entry.owner = target.owner();
+        entry.target = Some(target);
+        Self(Pid::of_alias(this_node(), HOSTLESS, index, entry.number))
     }
 
     pub(crate) fn pid(&self) -> Pid {
@@ -96,12 +96,12 @@ impl Drop for Alias {
 ///
 /// Not to be called under a lock: watchers of the groups are notified.
 pub(crate) fn retire(pid: Pid, reason: &ExitReason) {
-    let Some(place) = place(pid.slot()).filter(|_| points_on_here(pid)) else { return };
+    let Some(place) = place(pid.slot()).filter(|_| is_local_alias(pid)) else { return };
     let mut entry = place.write().unwrap_or_else(PoisonError::into_inner);
     if entry.number != pid.number() {
         return;
     }
-    let (Some(behind), reusable) = (entry.behind.take(), entry.number < LAST_GENERATION) else { return };
+    let (Some(target), reusable) = (entry.target.take(), entry.number < LAST_GENERATION) else { return };
     drop(entry);
     // members:E2 to members:E4 of `registrations`: a sender that found this PID alive did so under the lock, earlier,
     // and had counted itself.
@@ -110,36 +110,36 @@ pub(crate) fn retire(pid: Pid, reason: &ExitReason) {
         FREE.push(pid.slot());
     }
     // Last, and without the lock: it may own other aliases.
-    drop(behind);
+    drop(target);
 }
 
-crate::util::debug::impl_debug!([] Alias, self => "Pointer{}", self.0);
+crate::util::debug::impl_debug!([] Alias, self => "Alias{}", self.0);
 
 /// Returns the target of an alias; `None` if it was retired, belongs to another node or was never given out.
-pub(crate) fn behind(pid: Pid) -> Option<Arc<dyn AliasTarget>> {
+pub(crate) fn target_of(pid: Pid) -> Option<Arc<dyn AliasTarget>> {
     // An alias names no host: a PID parsed from text that does was never given out.
-    if !points_on_here(pid) || pid.host_number() != HOSTLESS {
+    if !is_local_alias(pid) || pid.host_number() != HOSTLESS {
         return None;
     }
     let entry = place(pid.slot())?.read().unwrap_or_else(PoisonError::into_inner);
-    if entry.number == pid.number() { entry.behind.clone() } else { None }
+    if entry.number == pid.number() { entry.target.clone() } else { None }
 }
 
 /// Returns whether `pid` is a live process of this program, or an alias that was not retired. Exact, and in one total
 /// order with the end: see `registrations`.
 pub(crate) fn lives(pid: Pid) -> bool {
-    if !points_on_here(pid) {
+    if !is_local_alias(pid) {
         return TABLE.lives(pid);
     }
     // Inspected in place: the last copy would be dropped by the caller, under its locks.
     let entry = place(pid.slot()).map(|place| place.read().unwrap_or_else(PoisonError::into_inner));
-    pid.host_number() == HOSTLESS && entry.is_some_and(|entry| entry.number == pid.number() && entry.behind.is_some())
+    pid.host_number() == HOSTLESS && entry.is_some_and(|entry| entry.number == pid.number() && entry.target.is_some())
 }
 
 /// Returns the number of the host that the PID belongs to; for an alias also after it was retired, until its entry is
 /// reused.
 pub(crate) fn owner(pid: Pid) -> u16 {
-    if !points_on_here(pid) {
+    if !is_local_alias(pid) {
         return pid.host_number();
     }
     let entry = place(pid.slot()).map(|place| place.read().unwrap_or_else(PoisonError::into_inner));
@@ -147,14 +147,14 @@ pub(crate) fn owner(pid: Pid) -> u16 {
 }
 
 /// Returns whether the alias belongs to this program.
-pub(crate) fn points_on_here(pid: Pid) -> bool {
+pub(crate) fn is_local_alias(pid: Pid) -> bool {
     pid.is_alias() && pid.node() == this_node()
 }
 
 /// Returns the type that addresses of a PID are checked against: its alias's, or that of its process.
 pub(crate) fn kind(pid: Pid) -> Option<&'static ProcessKind> {
     if pid.is_alias()
-        && let Some(kind) = behind(pid)?.kind()
+        && let Some(kind) = target_of(pid)?.kind()
     {
         return Some(kind);
     }
@@ -188,10 +188,10 @@ impl Pid {
     pub fn resolve(self) -> Option<Self> {
         let mut pid = self;
         for _ in 0..=DEPTH {
-            if !points_on_here(pid) {
+            if !is_local_alias(pid) {
                 return Some(pid);
             }
-            pid = behind(pid)?.life()?;
+            pid = target_of(pid)?.life()?;
         }
         None
     }
@@ -201,10 +201,10 @@ impl Pid {
     pub(crate) fn serving(self) -> Option<Self> {
         let mut pid = self;
         for _ in 0..=DEPTH {
-            if !points_on_here(pid) {
+            if !is_local_alias(pid) {
                 return Some(pid);
             }
-            pid = behind(pid)?.now()?;
+            pid = target_of(pid)?.now()?;
         }
         None
     }
@@ -215,7 +215,7 @@ struct AliasEntry {
     number: u64,
     /// The host of the last of them.
     owner: u16,
-    behind: Option<Arc<dyn AliasTarget>>,
+    target: Option<Arc<dyn AliasTarget>>,
 }
 
 type AliasPlace = RwLock<AliasEntry>;
@@ -256,7 +256,7 @@ fn take_place() -> Option<(u32, &'static AliasPlace)> {
     let (chunk, offset) = coordinates(index);
     let places = PLACES.get(chunk)?.get_or_init(|| {
         let count = 1_usize << (chunk as u32 + FIRST_BITS);
-        (0..count).map(|_| RwLock::new(AliasEntry { number: 0, owner: HOSTLESS, behind: None })).collect()
+        (0..count).map(|_| RwLock::new(AliasEntry { number: 0, owner: HOSTLESS, target: None })).collect()
     });
     Some((index, places.get(offset)?))
 }

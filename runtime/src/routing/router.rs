@@ -234,19 +234,19 @@ impl Routable for Package {
 
 /// A sender's use of an alias's current process.
 struct Visit<'a> {
-    behind: &'a dyn alias::AliasTarget,
-    target: Pid,
+    alias: &'a dyn alias::AliasTarget,
+    process: Pid,
 }
 
 impl<'a> Visit<'a> {
-    fn begin(behind: &'a dyn alias::AliasTarget) -> Option<Self> {
-        behind.enter().map(|target| Self { behind, target })
+    fn begin(alias: &'a dyn alias::AliasTarget) -> Option<Self> {
+        alias.enter().map(|process| Self { alias, process })
     }
 }
 
 impl Drop for Visit<'_> {
     fn drop(&mut self) {
-        self.behind.left();
+        self.alias.left();
     }
 }
 
@@ -256,41 +256,41 @@ pub(crate) fn gone(pid: Pid) -> SendFailure {
     if hosts::is_down(alias::owner(pid)) { SendFailure::Shutdown(pid) } else { SendFailure::Gone(pid) }
 }
 
-/// Delivers `cargo` to the target of the alias `pid`. A refusal names `pid`, which is what the sender knows.
-fn follow<C: Routable>(pid: Pid, cargo: C) -> Result<(), (C, SendFailure)> {
-    follow_from(pid, cargo, 0).map_err(|(cargo, reason)| match (reason, gone(pid)) {
-        (SendFailure::Gone(_), gone) => (cargo, gone),
+/// Delivers `message` to the target of the alias `pid`. A refusal names `pid`, which is what the sender knows.
+fn follow<M: Routable>(pid: Pid, message: M) -> Result<(), (M, SendFailure)> {
+    follow_from(pid, message, 0).map_err(|(message, reason)| match (reason, gone(pid)) {
+        (SendFailure::Gone(_), gone) => (message, gone),
         (SendFailure::UnknownName | SendFailure::Restarting(_), shutdown @ SendFailure::Shutdown(_)) => {
-            (cargo, shutdown)
+            (message, shutdown)
         }
-        (reason, _) => (cargo, reason.about(pid)),
+        (reason, _) => (message, reason.about(pid)),
     })
 }
 
-fn follow_from<C: Routable>(pid: Pid, mut cargo: C, depth: usize) -> Result<(), (C, SendFailure)> {
-    let Some(behind) = alias::behind(pid).filter(|_| depth < alias::DEPTH) else {
-        return Err((cargo, SendFailure::Gone(pid)));
+fn follow_from<M: Routable>(pid: Pid, mut message: M, depth: usize) -> Result<(), (M, SendFailure)> {
+    let Some(alias) = alias::target_of(pid).filter(|_| depth < alias::DEPTH) else {
+        return Err((message, SendFailure::Gone(pid)));
     };
     let mut asked = None;
     for _ in 0..TRIES {
-        let Some(visit) = Visit::begin(&*behind) else { break };
-        let target = visit.target;
-        if asked.replace(target) == Some(target) {
+        let Some(visit) = Visit::begin(&*alias) else { break };
+        let process = visit.process;
+        if asked.replace(process) == Some(process) {
             // It has ended, so there is no use in trying again.
             break;
         }
-        let brought = match alias::points_on_here(target) {
-            true => follow_from(target, cargo, depth + 1),
-            false => cargo.bring(target),
+        let brought = match alias::is_local_alias(process) {
+            true => follow_from(process, message, depth + 1),
+            false => message.bring(process),
         };
         match brought {
             Ok(()) => return Ok(()),
-            Err((back, SendFailure::Gone(_))) => cargo = back,
+            Err((back, SendFailure::Gone(_))) => message = back,
             refused => return refused,
         }
     }
-    let taken = behind.take(cargo.into_package(pid));
-    taken.map_err(|refused| (C::from_package(refused.package), refused.reason))
+    let taken = alias.take(message.into_package(pid));
+    taken.map_err(|refused| (M::from_package(refused.package), refused.reason))
 }
 
 /// The mailbox of a PID.

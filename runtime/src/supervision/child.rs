@@ -91,9 +91,9 @@ impl<S: Spawned<Process: 'static>> Child<S> {
     {
         let start = move |spawn: ChildSpawn| {
             let started = start(spawn).map_err(Into::into)?;
-            Ok(StartedChild { pid: started.pid(), subtree: started.inheritance() })
+            Ok(StartedChild { pid: started.pid(), subtree: started.subtree() })
         };
-        let is_tree = S::HAS_ESTATE;
+        let is_tree = S::IS_TREE;
         let is_known = TypeId::of::<S::Process>() != TypeId::of::<()>();
         let stop_within = if is_tree { Duration::MAX } else { STOP_WITHIN };
         let spec = Spec {

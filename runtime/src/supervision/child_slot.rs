@@ -164,7 +164,7 @@ impl ChildSlot {
             waiting.append(&mut queue.kept);
             drop(queue);
             while let Some(package) = waiting.pop_front() {
-                if let Err(package) = hand(pid, package) {
+                if let Err(package) = redeliver(pid, package) {
                     // It has ended already. Messages sent to it return as its remains, ahead of this one.
                     waiting.push_front(package);
                     let mut queue = lock(&self.queue);
@@ -199,7 +199,7 @@ impl ChildSlot {
     }
 
     /// Takes a message that the ended process has not handled.
-    pub(crate) fn inherit(&self, package: Package) -> Result<(), Package> {
+    pub(crate) fn take_unhandled(&self, package: Package) -> Result<(), Package> {
         let mut queue = lock(&self.queue);
         if self.keeps.is_none() || queue.state == SlotState::Shut {
             return Err(package);
@@ -404,9 +404,9 @@ fn word(pid: Pid) -> u64 {
     u64::from(pid.slot()) << GENERATION_BITS | pid.generation()
 }
 
-/// Hands a package, which was accepted before, to a process, however full its mailbox is. Returns it if the process has
+/// Delivers a package, which was accepted before, to a process, however full its mailbox is. Returns it if the process has
 /// ended.
-fn hand(pid: Pid, package: Package) -> Result<(), Package> {
+fn redeliver(pid: Pid, package: Package) -> Result<(), Package> {
     let to = package.to();
     let (_, payload, caller) = package.into_parts();
     deliver_anyway(pid, payload, caller).map_err(|package| addressed(package, to))

@@ -67,7 +67,7 @@ impl ChildRun {
 }
 
 impl Guardian for ChildRun {
-    fn born(&self, pid: Pid) {
+    fn started(&self, pid: Pid) {
         let _first = self.spawned.set(pid);
     }
 
@@ -83,8 +83,8 @@ impl Guardian for ChildRun {
         }
     }
 
-    fn inherit(&self, package: Package) -> Result<(), Package> {
-        if self.is_disowned() { Err(package) } else { self.slot.inherit(package) }
+    fn take_unhandled(&self, package: Package) -> Result<(), Package> {
+        if self.is_disowned() { Err(package) } else { self.slot.take_unhandled(package) }
     }
 
     fn ended(&self, pid: Pid, reason: &ExitReason, handling: Option<&'static str>) {
@@ -92,7 +92,7 @@ impl Guardian for ChildRun {
     }
 }
 
-/// Reports the end of a child that was not spawned through its `ChildSpawn`: its mailbox is not inherited, and its
+/// Reports the end of a child that was not spawned through its `ChildSpawn`: its unhandled messages are not kept, and its
 /// host's shutdown does not wait for the supervisor to stop it.
 pub(super) struct UnguardedChild {
     pub(super) id: Id,

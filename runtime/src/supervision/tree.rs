@@ -266,13 +266,13 @@ impl Tree {
 impl Spawned for Tree {
     type Process = ();
 
-    const HAS_ESTATE: bool = true;
+    const IS_TREE: bool = true;
 
     fn pid(&self) -> Pid {
         self.pid
     }
 
-    fn inheritance(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+    fn subtree(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         Some(self.registry.clone())
     }
 }

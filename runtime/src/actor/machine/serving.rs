@@ -134,8 +134,8 @@ fn serve_package<P: Actor>(
     context: &mut Context<P>,
     package: Package,
 ) -> Result<Option<Served>, ProcessError> {
-    let (to, mut content) = (package.to(), EnvelopeContent::empty());
-    let mail = Mail::of(package, &mut content);
+    let (to, mut envelope) = (package.to(), EnvelopeContent::empty());
+    let mail = Mail::of(package, &mut envelope);
     let is_async = P::ASYNC && P::is_async(&mail);
     match mail.into_package(to) {
         Some(package) if is_async => Ok(Some(Served::Away(MethodEvent(Event::Message(package))))),
@@ -261,8 +261,8 @@ pub(crate) fn deliver<'a, P: Actor>(
     package: Package,
 ) -> Dispatched<'a> {
     let to = package.to();
-    let mut content = EnvelopeContent::empty();
-    let mut mail = Mail::of(package, &mut content);
+    let mut envelope = EnvelopeContent::empty();
+    let mut mail = Mail::of(package, &mut envelope);
     let delivery = deliver_apart(process, context, &mut mail);
     if matches!(delivery, Dispatched::Unhandled) {
         drop(mail.into_package(to));

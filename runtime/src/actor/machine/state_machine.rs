@@ -301,7 +301,7 @@ impl<P: Actor> Machine<P> {
             if let Poll::Ready(finished) = future.as_mut().poll(&mut TaskContext::from_waker(&waker)) {
                 return Away::Finished(finished);
             }
-            let mut pending = current::pending(false, events.is_feed());
+            let mut pending = current::pending(false, events.is_from_scheduler());
             if matches!(pending, current::AfterPending::Special) {
                 if let Some(reason) = current::take_end() {
                     return Away::Ended(reason);
@@ -309,7 +309,7 @@ impl<P: Actor> Machine<P> {
                 if current::peek(|waits| waits.new_background) == Some(true) {
                     continue;
                 }
-                pending = current::pending(true, events.is_feed());
+                pending = current::pending(true, events.is_from_scheduler());
             }
             match pending {
                 current::AfterPending::Again => continue,

@@ -9,7 +9,7 @@ use super::waker::{self, foreign_waker, is_own};
 use crate::engine::context::own::is_slice_over;
 use crate::engine::lifecycle::spawn::current_host;
 use crate::env::clock::Moment;
-use crate::process::guardian::leave as transfer_unhandled;
+use crate::process::guardian::transfer_unhandled;
 use crate::process::handover::Upgrade;
 use crate::{ExitReason, Package};
 use std::task::{Context, Poll};

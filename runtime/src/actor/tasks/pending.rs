@@ -238,7 +238,7 @@ impl Waits {
         }
     }
 
-    /// Called at the end of a step: publishes whether the process has messages in hand or is inside one, so that a
+    /// Called at the end of a step: publishes whether the process has taken messages that it has not handled, so that a
     /// drain waits for it. Background futures of its methods count; pumps of streams, which are sources of messages,
     /// and waiting entries do not.
     #[inline]

@@ -4,7 +4,7 @@ use crate::Pid;
 use crate::engine::context::local::with_current;
 use crate::engine::lifecycle::spawn::current_host;
 use crate::env::clock::{Moment, TimeKeeper, is_told};
-use crate::routing::alias::behind;
+use crate::routing::alias::target_of;
 use crate::slots::{Slot, TABLE};
 use crate::time::timekeeper::timekeeper;
 
@@ -23,7 +23,7 @@ pub(crate) fn keeper(pid: Pid) -> Option<&'static dyn TimeKeeper> {
     let own = match pid.resolve().and_then(|pid| TABLE.living(pid)).and_then(Slot::home) {
         Some(home) => home.scheduler.time_keeper(),
         // The alias has no target now, but may have one later.
-        None if behind(pid).is_some() => None,
+        None if target_of(pid).is_some() => None,
         None => return None,
     };
     // A stand-alone mailbox keeps no timers.

@@ -65,8 +65,8 @@ impl SupervisorProcess {
 /// What the closure gave must be what was spawned through its `ChildSpawn`, if anything was.
 fn check(run: &ChildRun, begun: StartedChild) -> Result<StartedChild, ExitReason> {
     match run.spawned() {
-        Some(born) if born != begun.pid => Err(ExitReason::error(format!(
-            "the closure spawned {born} through `spawn` and gave {}; spawn what the child needs besides on \
+        Some(spawned) if spawned != begun.pid => Err(ExitReason::error(format!(
+            "the closure spawned {spawned} through `spawn` but returned {}; spawn other processes on \
                 `spawn.host()`",
             begun.pid
         ))),
