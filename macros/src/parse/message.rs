@@ -148,8 +148,8 @@ impl Message {
         }
         let (private, cfgs) = (self_type.private(), self.method.cfgs().iter().chain(&self_type.cfgs));
         let what = format!(
-            "`{}::{}` answers with a `Result` by another name ({}), so that its error would be an answer: write `Result<…>`, or \
-             name the alias `Result`",
+            "`{}::{}` answers with a `Result` by another name ({}), so that its error would be an answer: write \
+             `Result<…>`, or name the alias `Result`",
             self_type.ident.unraw(),
             self.method.ident.unraw(),
             text(ty),

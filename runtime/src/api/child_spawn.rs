@@ -2,11 +2,8 @@
 
 use super::runtime::Host;
 use crate::actor::definition::{Actor, KindOf, Migratable};
-use crate::actor::spawn::SpawnProcess;
-use crate::process::Process;
-use crate::process::guardian::Guardian;
-use crate::slots::ProcessKind;
-use crate::{Address, Pid, Running, Spawn};
+use crate::process::{Process, guardian::Guardian};
+use crate::{Address, Pid, Running, Spawn, actor::spawn::SpawnProcess, slots::ProcessKind};
 use std::{any::Any, panic::Location, sync::Arc};
 
 /// The registry of a supervisor's children, whose type is not known here.

@@ -1,23 +1,21 @@
 //! Mailboxes for code outside of processes: threads, tests, tasks of other executors.
 
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
-use crate::call::package::Undeliverable;
-use crate::engine::blocking::block_in_place::while_blocked;
-use crate::engine::lifecycle::exit::tell_bound;
+use crate::engine::{blocking::block_in_place::while_blocked, lifecycle::exit::tell_bound};
 use crate::env::clock::{TimeKeeper, instant_now};
-use crate::env::program::HOSTLESS;
-use crate::env::world::World;
+use crate::env::{program::HOSTLESS, world::World};
 use crate::links::message::{LinkEndpoint, SentLinkMessage};
-use crate::links::registrations::REGISTRATIONS;
-use crate::mailbox::node::NodeKind;
-use crate::mailbox::node_pool;
+use crate::mailbox::{node::NodeKind, node_pool};
 use crate::process::control::{Control, Join};
 use crate::routing::router::{Receiver, route};
 use crate::slots::{Schedule, SlotOwner, TABLE, Token};
 use crate::sync::{Mutex, OnceLock, lock, yield_now};
 use crate::util::oneshot::{block_on, block_on_until};
 use crate::util::panics::{Site, dispose, ignore};
-use crate::{ExitReason, Package, Payload, Pid, SpawnError, this_node};
+use crate::{
+    ExitReason, Package, Payload, Pid, SpawnError, call::package::Undeliverable, links::registrations::REGISTRATIONS,
+    this_node,
+};
 use futures_core::Stream;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};

@@ -2,28 +2,21 @@
 
 use crate::actor::definition::{Actor, Migratable};
 use crate::actor::machine::upgrade::{IntoUpgrade, Upgrading};
-use crate::actor::send::call::send;
 use crate::actor::send::{Addressed, SendTo};
-use crate::actor::spawn::SpawnProcess;
-use crate::actor::tasks::current::outside;
-use crate::call::package::Undeliverable;
-use crate::engine::blocking::block_in_place::while_blocked;
-use crate::engine::host::reuse::HostLife;
+use crate::actor::{send::call::send, spawn::SpawnProcess, tasks::current::outside};
 use crate::engine::host::{Config, Identity, Scheduler, UserCode};
-use crate::engine::lifecycle::spawn::current_host;
-use crate::env::world::World;
+use crate::engine::{blocking::block_in_place::while_blocked, host::reuse::HostLife, lifecycle::spawn::current_host};
 use crate::errors::{AddressError, BuildError, SendFailure};
-use crate::process::Process;
-use crate::registry::group_table::GroupTable;
-use crate::registry::types::Registry;
 use crate::registry::upgrades::{UpgradeFailure, Upgrades};
-use crate::routing::alias;
+use crate::registry::{group_table::GroupTable, types::Registry};
 use crate::routing::router::{Receiver, deliver};
 use crate::sync::{Mutex, OnceLock, PoisonError, RwLock, lock};
 use crate::time::virtual_clock::{Clock, IdleError};
-use crate::util::debug::impl_debug;
-use crate::util::oneshot::block_on;
-use crate::{Address, Package, Pid, Recipient, SendError, Spawn};
+use crate::util::{debug::impl_debug, oneshot::block_on};
+use crate::{
+    Address, Package, Pid, Recipient, SendError, Spawn, call::package::Undeliverable, env::world::World,
+    process::Process, routing::alias,
+};
 use std::{any::TypeId, collections::BTreeMap, future::Future, ops::Deref, panic::Location, ptr, time::Duration};
 
 /// A scheduler with its own workers and limits, on which processes are spawned. `Copy`, and valid for ever: a host that

@@ -1,12 +1,9 @@
 //! Shutting a runtime down: from a thread, from async code, and on drop.
 
 use super::runtime::{Host, Runtime};
-use crate::ExitReason;
-use crate::engine::blocking::block_in_place::while_blocked;
-use crate::engine::shutdown::ShutdownReport;
-use crate::errors::ShutdownError;
+use crate::engine::{blocking::block_in_place::while_blocked, shutdown::ShutdownReport};
 use crate::sync::{Arc, spawn_thread};
-use crate::util::oneshot::Oneshot;
+use crate::{ExitReason, errors::ShutdownError, util::oneshot::Oneshot};
 use std::task::{Context, Poll};
 use std::{future::Future, mem::ManuallyDrop, pin::Pin, time::Duration};
 

@@ -9,9 +9,9 @@
 //! |---|---|---|
 //! | [`WANTED`] | the caller, with the number | the word is a number and no address |
 //! | [`UNWANTED`] | a caller that gives up, who cannot reach into the called process | the answer will be thrown away |
-//! | [`KEPT`] | the called side | the right to answer has passed to user code, as a reply or an unopened package: from then on it is not known who will answer |
+//! | [`KEPT`] | the called side | user code has the right to answer: it is not known who will do so |
 //! | [`TAKEN`] | the called side, right before the method runs | the message is delivered |
-//! | [`WITHDRAWN`] | a process that closes a cycle of calls | the message will never be delivered: the called side throws it away when it comes to it |
+//! | [`WITHDRAWN`] | a process that closes a cycle of calls | the message is never delivered: the called side drops it |
 //!
 //! WITHDRAWN excludes TAKEN and KEPT: each is set by a compare-and-swap on the word, from a value with none of them. So
 //! a call that fails as withdrawn was never handled and never will be.

@@ -8,15 +8,12 @@
 //! [`call_id`]).
 
 use super::call_id::{self, CallId};
-use crate::env::clock::Moment;
-use crate::env::world::World;
+use crate::env::{clock::Moment, world::World};
 use crate::errors::{CallError, CommandError};
-use crate::exit::ExitReason;
 use crate::mailbox::node::{Envelope, EnvelopeContent, MailNode, NodeBox, NodeKind};
-use crate::mailbox::node_pool;
-use crate::mailbox::payload::Payload;
+use crate::mailbox::{node_pool, payload::Payload};
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering, lock};
-use crate::util::defer::defer;
+use crate::{exit::ExitReason, util::defer::defer};
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};

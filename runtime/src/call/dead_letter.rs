@@ -1,10 +1,7 @@
 //! Messages that no process will handle, and where each thread reports them.
 
-use crate::mailbox::payload::Payload;
-use crate::pid::Pid;
-use crate::util::defer::defer;
-use std::cell::Cell;
-use std::fmt;
+use crate::{mailbox::payload::Payload, pid::Pid, util::defer::defer};
+use std::{cell::Cell, fmt};
 
 /// A message that no process will handle, as passed to the dead-letter hook.
 #[derive(Debug)]
@@ -37,10 +34,10 @@ pub enum DeadLetterReason {
 impl fmt::Display for DeadLetterReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Ended => "the process ended before it came to the message",
+            Self::Ended => "the process ended before it took the message",
             Self::Overflow => "the mailbox had no room for the message",
             Self::Unhandled => "the process has no method for messages of this type",
-            Self::Expired => "no member of the pool came to the message in time",
+            Self::Expired => "no member of the pool took the message in time",
             Self::Withdrawn => "its call would have waited for itself",
         })
     }

@@ -3,9 +3,7 @@
 use super::caller::{self, Caller};
 use super::dead_letter::{DeadLetter, DeadLetterReason, bring};
 use crate::errors::{CallError, Delivery, SendFailure};
-use crate::mailbox::payload::Payload;
-use crate::pid::Pid;
-use crate::util::debug::impl_debug;
+use crate::{mailbox::payload::Payload, pid::Pid, util::debug::impl_debug};
 use std::mem::ManuallyDrop;
 
 /// A message with its destination, and its caller if it has one.

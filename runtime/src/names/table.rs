@@ -14,14 +14,12 @@
 use super::name::Name;
 use crate::call::package::{Package, Undeliverable};
 use crate::errors::{NameError, SendFailure};
-use crate::exit::ExitReason;
 use crate::links::registrations::{REGISTRATIONS, Registrant, Registration};
-use crate::pid::Pid;
 use crate::routing::alias::{Alias, AliasTarget, lives};
-use crate::slots::ProcessKind;
 use crate::sync::{
     Arc, AtomicU16, AtomicU64, Mutex, Ordering, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, lock,
 };
+use crate::{exit::ExitReason, pid::Pid, slots::ProcessKind};
 use std::collections::{BTreeMap, HashMap};
 
 /// The number of shards. A guess: more than the threads that look up names while others change some.

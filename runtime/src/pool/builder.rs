@@ -5,15 +5,15 @@ use super::plan::{Balancing, PoolPlan, PoolRules, PoolStatistics};
 use super::process::{MemberFactory, PoolProcess};
 use super::route::Routes;
 use super::router::{LaneKey, PoolRouter};
-use crate::actor::definition::Actor;
 use crate::api::child_spawn::{KnownKind, KnownType, Spawned};
-use crate::routing::alias::Alias;
 use crate::supervision::plan::intensity::{self, Intensity};
 use crate::supervision::{Backoff, SpawnPlace};
 use crate::sync::{Arc, Mutex, lock};
-use crate::util::debug::impl_debug;
 use crate::util::panics::{Site, dispose};
-use crate::{Address, Bound, ChildSpawn, Host, Pid, SpawnError};
+use crate::{
+    Address, Bound, ChildSpawn, Host, Pid, SpawnError, actor::definition::Actor, routing::alias::Alias,
+    util::debug::impl_debug,
+};
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash};
 use std::{marker::PhantomData, ops::RangeInclusive, time::Duration};
 

@@ -3,14 +3,14 @@
 
 use super::plan::{PoolAction, Unstarted};
 use super::router::{LaneKey, Note, PoolRouter};
-use crate::actor::send::links::monitor_child;
 use crate::call::dead_letter::{DeadLetterReason, Internal};
-use crate::process::output::StepStatus;
 use crate::process::{Event, Events, InitContext, Process, StepOutput};
-use crate::routing::alias::Alias;
 use crate::sync::{Arc, Mutex, lock};
 use crate::util::panics::{Shown, Site, contain};
-use crate::{CallError, ChildSpawn, ExitReason, Host, InitError, Pid, ProcessError, Signal, SpawnError};
+use crate::{
+    CallError, ChildSpawn, ExitReason, Host, InitError, Pid, ProcessError, Signal, SpawnError,
+    actor::send::links::monitor_child, process::output::StepStatus, routing::alias::Alias,
+};
 use std::collections::BTreeMap;
 
 pub(crate) type MemberFactory<K> = Box<dyn FnMut(ChildSpawn, &K) -> Result<Pid, SpawnError> + Send>;

@@ -1,9 +1,7 @@
 //! The lane of a message, as configured for its type.
 
-use crate::Payload;
-use crate::exit::Panic;
-use crate::util::log;
 use crate::util::panics::{Site, contain, dispose};
+use crate::{Payload, exit::Panic, util::log};
 use std::{any::TypeId, collections::BTreeMap};
 
 /// Extracts the key of a message, or the panic of the user's code; `None` for another type.

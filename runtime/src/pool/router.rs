@@ -10,19 +10,16 @@ use super::completion::{Hears, MemberCaller};
 use super::plan::{MemberId, PoolAction, PoolPlan, PoolRefusal, PoolStatistics, QueuedMessage};
 use super::route::{Route, Routes};
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Internal, Sink};
-use crate::call::package::Undeliverable;
 use crate::engine::backpressure::congestion::{Manner, in_manner};
-use crate::engine::host::Scheduler;
-use crate::engine::host::backlog::Backlog;
+use crate::engine::{host::Scheduler, host::backlog::Backlog};
 use crate::env::clock::{Moment, TimeKeeper, TimerKey, is_told};
-use crate::errors::SendFailure;
-use crate::routing::alias::AliasTarget;
 use crate::routing::router::{deliver, send};
-use crate::slots::ProcessKind;
 use crate::sync::{Arc, Mutex, MutexGuard, OnceLock, lock};
-use crate::util::oneshot::Oneshot;
 use crate::util::panics::{Site, contain};
-use crate::{CallError, ExitReason, Package, Payload, Pid};
+use crate::{
+    CallError, ExitReason, Package, Payload, Pid, call::package::Undeliverable, errors::SendFailure,
+    routing::alias::AliasTarget, slots::ProcessKind, util::oneshot::Oneshot,
+};
 use std::sync::Weak;
 
 /// What identifies a lane.
@@ -360,7 +357,7 @@ impl<K: LaneKey> PoolRouter<K> {
             Ok(copies) => copies,
             Err(panic) => {
                 // If one copy fails, no member gets the message.
-                crate::util::log::error!(%panic, "a pool's message panicked in being copied for its members");
+                crate::util::log::error!(%panic, "cloning a message for the members of a pool panicked");
                 self.fail(package, DeadLetterReason::Unhandled, CallError::Unhandled);
                 return Ok(());
             }

@@ -1,10 +1,8 @@
 //! Requests from the runtime to a process, sent through its control lane.
 
 use super::handover::Upgrade;
-use crate::exit::ExitReason;
 use crate::links::message::{Bindings, SentLinkMessage};
-use crate::mailbox::payload::Payload;
-use crate::util::oneshot::Oneshot;
+use crate::{exit::ExitReason, mailbox::payload::Payload, util::oneshot::Oneshot};
 use std::sync::Arc;
 
 /// A control other than a completion.

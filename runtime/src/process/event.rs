@@ -1,20 +1,15 @@
 //! The input of a step.
 
 use super::control::{Control, Join};
-use super::handover::Upgrade;
-use super::mail::Mail;
-use super::slice::TimeSlice;
-use crate::call::package::Package;
+use super::{handover::Upgrade, mail::Mail, slice::TimeSlice};
 use crate::errors::{CallError, CommandError};
 use crate::exit::{Cancel, Down, Exit, ExitReason, Signal};
 use crate::links::message::{LinkEndpoint, SentLinkMessage};
-use crate::links::protocol::LinkEffect;
 use crate::mailbox::lanes::{Controls, Holder, Lanes};
 use crate::mailbox::node::{Envelope, EnvelopeContent, MessageInPlace, NodeKind};
-use crate::mailbox::node_pool;
-use crate::mailbox::payload::Payload;
-use crate::util::debug::impl_debug;
+use crate::mailbox::{node_pool, payload::Payload};
 use crate::util::panics::{Site, dispose};
+use crate::{call::package::Package, links::protocol::LinkEffect, util::debug::impl_debug};
 use std::collections::VecDeque;
 
 /// An event for a process.

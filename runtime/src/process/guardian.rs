@@ -1,11 +1,7 @@
 //! The supervisor of a process, as the engine sees it.
 
-use crate::call::package::Package;
-use crate::exit::ExitReason;
-use crate::pid::Pid;
-use crate::util::defer::defer;
-use std::cell::RefCell;
-use std::sync::Arc;
+use crate::{call::package::Package, exit::ExitReason, pid::Pid, util::defer::defer};
+use std::{cell::RefCell, sync::Arc};
 
 /// Follows a process from its start to its end: a supervisor, which also stops it when its host is shut down.
 pub(crate) trait Guardian: Send + Sync {

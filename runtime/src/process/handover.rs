@@ -1,10 +1,8 @@
 //! Handing the state to another definition, as the scheduler sees it.
 
-use super::Process;
-use super::body::Body;
 use super::kind::{KindOfProcess, ProcessKind};
-use std::any::Any;
-use std::fmt;
+use super::{Process, body::Body};
+use std::{any::Any, fmt};
 
 /// A request to a process to hand its state to another definition. The process answers or refuses it; dropping it means
 /// that no live process got it.

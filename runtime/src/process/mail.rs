@@ -3,10 +3,8 @@
 //! The sender writes a message into its node and the method reads it from there: nothing in between moves it.
 
 use super::slice::TimeSlice;
-use crate::call::caller::Caller;
-use crate::call::package::Package;
-use crate::mailbox::node::EnvelopeContent;
-use crate::mailbox::payload::Payload;
+use crate::call::{caller::Caller, package::Package};
+use crate::mailbox::{node::EnvelopeContent, payload::Payload};
 use crate::pid::Pid;
 use std::{fmt, ptr};
 

@@ -25,9 +25,7 @@ use handover::{Successor, Upgrade, UpgradeRefusal};
 use output::StepStatus;
 
 use crate::errors::{EntryError, InitError, ProcessError};
-use crate::mailbox::payload::Payloads;
-use crate::pid::Pid;
-use crate::util::thread_bound::Anchored;
+use crate::{mailbox::payload::Payloads, pid::Pid, util::thread_bound::Anchored};
 use std::marker::PhantomData;
 
 /// A state machine that the scheduler runs, one step at a time and never two at once.

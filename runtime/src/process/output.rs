@@ -1,12 +1,8 @@
 //! The output of a step: its actions and the next status.
 
 use super::handover::Successor;
-use crate::call::command::Command;
-use crate::exit::ExitReason;
-use crate::mailbox::payload::Payload;
-use crate::pid::Pid;
-use std::fmt;
-use std::time::Duration;
+use crate::{call::command::Command, exit::ExitReason, mailbox::payload::Payload, pid::Pid};
+use std::{fmt, time::Duration};
 
 /// A command from a step, with the tag of its completion.
 #[derive(Debug)]

@@ -11,14 +11,11 @@
 use super::group::GroupEvent;
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, bring};
 use crate::engine::backpressure::congestion::{Manner, in_manner};
-use crate::env::chance::HashKeys;
 use crate::errors::{BadName, GroupError, SendFailure};
 use crate::links::registrations::{REGISTRATIONS, Registrant, Registration};
-use crate::names::name::Name;
-use crate::routing::alias::lives;
 use crate::slots::{Slot, TABLE, Token};
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
-use crate::{ExitReason, Payload, Pid};
+use crate::{ExitReason, Payload, Pid, env::chance::HashKeys, names::name::Name, routing::alias::lives};
 use std::collections::{BTreeMap, BTreeSet};
 use std::{any::TypeId, hash::BuildHasher};
 
@@ -296,8 +293,8 @@ impl GroupState {
     }
 }
 
-/// Sends a copy of `message` to each member that is alive and has group for it, or makes group. Never waits. Returns how
-/// many got it.
+/// Sends a copy of `message` to each member that is alive and has group for it, or makes group. Never waits. Returns
+/// how many got it.
 pub(crate) fn spread<M: Clone + Send + 'static>(members: &[Pid], message: M) -> usize {
     let Some((last, others)) = members.split_last() else { return 0 };
     let sent = others.iter().filter(|pid| send_copy(**pid, message.clone())).count();

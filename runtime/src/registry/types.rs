@@ -1,12 +1,10 @@
 //! Process types that can be started, and sent messages, by name.
 
-use crate::actor::definition::named_message::message_of;
 use crate::actor::definition::{Actor, Inputs, NamedMessage};
-use crate::engine::host::reuse::HostLife;
 use crate::errors::{MessageError, StartError};
 use crate::sync::{Arc, PoisonError, RwLock};
 use crate::util::panics::{Site, contain};
-use crate::{Pid, SpawnError};
+use crate::{Pid, SpawnError, actor::definition::named_message::message_of, engine::host::reuse::HostLife};
 use std::{any::TypeId, collections::BTreeMap, panic::Location};
 
 type TypeFactory = dyn Fn(HostLife, &'static Location<'static>, &str, Inputs) -> Result<Pid, SpawnError> + Send + Sync;

@@ -10,13 +10,10 @@
 
 use crate::call::package::{Package, Undeliverable};
 use crate::env::program::{HOSTLESS, this_node};
-use crate::env::world::World;
-use crate::exit::ExitReason;
-use crate::links::registrations::REGISTRATIONS;
 use crate::pid::{LAST_GENERATION, Pid, SLOT_BITS};
 use crate::slots::{ProcessKind, TABLE};
 use crate::sync::{Arc, AtomicU32, OnceLock, Ordering, PoisonError, RwLock, SegQueue};
-use crate::util::oneshot::Oneshot;
+use crate::{env::world::World, exit::ExitReason, links::registrations::REGISTRATIONS, util::oneshot::Oneshot};
 
 /// How many aliases may lead to one another: a child that is a pool, in a tree that has a name, is three. A cycle of
 /// aliases ends here.

@@ -1,7 +1,6 @@
 //! The hosts that this node has or had, by number.
 
-use crate::env::program::HOSTLESS;
-use crate::env::world::World;
+use crate::env::{program::HOSTLESS, world::World};
 use crate::sync::{AtomicU16, AtomicU64, Ordering};
 
 struct Numbers([AtomicU64; 1 << (u16::BITS - u64::BITS.ilog2())]);

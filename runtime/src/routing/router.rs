@@ -7,20 +7,16 @@
 //! Sending to an address goes straight to the slot; the receivers above are for code that has only a package and a PID,
 //! for transports that bring packages from other nodes, and for tests.
 
-use super::alias;
-use super::hosts;
+use super::{alias, hosts};
 use crate::call::caller::Caller;
 use crate::call::package::{Package, Undeliverable};
 pub(crate) use crate::env::program::this_node;
-use crate::env::world::World;
-use crate::errors::SendFailure;
-use crate::mailbox::node::NodeKind;
-use crate::mailbox::payload::Payload;
+use crate::mailbox::{node::NodeKind, payload::Payload};
 use crate::pid::{NodeId, Pid, Resident};
 use crate::slots::{RefusalReason, SendRefusal, TABLE};
 use crate::sync::{Arc, OnceLock, PoisonError, RwLock};
-use std::collections::BTreeMap;
-use std::ptr;
+use crate::{env::world::World, errors::SendFailure};
+use std::{collections::BTreeMap, ptr};
 
 /// Accepts packages.
 pub trait Receiver: Send + Sync {

@@ -11,22 +11,18 @@
 //! So the messages of one sender keep their order across the restart, and none is lost in between.
 
 use super::status::ChildStatus;
-use crate::call::caller::Caller;
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
-use crate::call::package::Undeliverable;
+use crate::call::{caller::Caller, package::Undeliverable};
 use crate::engine::backpressure::congestion::{Manner, in_manner};
-use crate::engine::blocking::block_in_place::while_blocked;
-use crate::engine::host::Scheduler;
-use crate::engine::host::backlog::Backlog;
-use crate::env::clock::instant_now;
-use crate::errors::SendFailure;
+use crate::engine::{blocking::block_in_place::while_blocked, host::Scheduler, host::backlog::Backlog};
 use crate::pid::{GENERATION_BITS, GENERATION_MASK};
 use crate::routing::alias::{self, AliasTarget};
 use crate::routing::router::{deliver, deliver_anyway};
-use crate::slots::ProcessKind;
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock, park, yield_now};
-use crate::util::oneshot::Oneshot;
-use crate::{CallError, ExitReason, Package, Pid};
+use crate::{
+    CallError, ExitReason, Package, Pid, env::clock::instant_now, errors::SendFailure, slots::ProcessKind,
+    util::oneshot::Oneshot,
+};
 use std::{any::Any, collections::VecDeque, num::NonZeroU64, sync::Arc, time::Duration};
 
 /// The default limit of messages that wait for a child that is down.
@@ -404,8 +400,8 @@ fn word(pid: Pid) -> u64 {
     u64::from(pid.slot()) << GENERATION_BITS | pid.generation()
 }
 
-/// Delivers a package, which was accepted before, to a process, however full its mailbox is. Returns it if the process has
-/// ended.
+/// Delivers a package, which was accepted before, to a process, however full its mailbox is. Returns it if the process
+/// has ended.
 fn redeliver(pid: Pid, package: Package) -> Result<(), Package> {
     let to = package.to();
     let (_, payload, caller) = package.into_parts();

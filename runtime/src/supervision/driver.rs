@@ -4,21 +4,18 @@ mod start;
 
 use super::child::{Spec, StartChild};
 use super::child_slot::{ChildSlot, Subtree};
-use super::errors::GaveUp;
 use super::incarnation::{ChildEnded, ENDED, ExitListener};
 use super::plan::{ChildRules, Id, SupervisorAction, SupervisorEnd, SupervisorEvent, SupervisorPlan, TimerOf};
-use super::registry::ChildRegistry;
 use super::status::{ChildState, LastEnd};
-use crate::env::chance::Random;
+use super::{errors::GaveUp, registry::ChildRegistry};
 use crate::env::clock::{Moment, TimerKey};
-use crate::errors::EntryError;
-use crate::process::output::StepStatus;
 use crate::process::{Event, Events, InitContext, Process, StepOutput};
 use crate::slots::{ProcessKind, TABLE};
-use crate::sync::lock;
-use crate::time::timers::TimerAction;
 use crate::util::panics::{Shown, Site, dispose};
-use crate::{Cancel, Exit, ExitReason, Host, InitError, Package, Payloads, Pid, ProcessError, Signal};
+use crate::{
+    Cancel, Exit, ExitReason, Host, InitError, Package, Payloads, Pid, ProcessError, Signal, env::chance::Random,
+    errors::EntryError, process::output::StepStatus, sync::lock, time::timers::TimerAction,
+};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -154,7 +151,7 @@ impl SupervisorProcess {
             let delay = delay.unwrap_or_default();
             crate::util::log::warn!(
                 supervisor, child, reason = %Shown(reason), message_type, restarts, ?delay,
-                "a child failed and is started again"
+                "a child failed and is restarted"
             );
         } else if self.plan.is_ending() && self.failed_child.is_none() && self.plan.gave_up_on() == Some(id) {
             crate::util::log::error!(

@@ -1,14 +1,10 @@
 //! One run of a child, which reports its end to the supervisor.
 
-use super::child_slot::ChildSlot;
-use super::plan::Id;
-use crate::mailbox::node::NodeKind;
-use crate::mailbox::node_pool;
-use crate::process::control::EndWaiter;
-use crate::process::guardian::Guardian;
-use crate::slots::Slot;
+use super::{child_slot::ChildSlot, plan::Id};
+use crate::mailbox::{node::NodeKind, node_pool};
+use crate::process::{control::EndWaiter, guardian::Guardian};
 use crate::sync::{AtomicBool, Ordering};
-use crate::{ExitReason, Package, Payload, Pid};
+use crate::{ExitReason, Package, Payload, Pid, slots::Slot};
 use std::ptr;
 use std::sync::{Arc, OnceLock};
 
@@ -92,8 +88,8 @@ impl Guardian for ChildRun {
     }
 }
 
-/// Reports the end of a child that was not spawned through its `ChildSpawn`: its unhandled messages are not kept, and its
-/// host's shutdown does not wait for the supervisor to stop it.
+/// Reports the end of a child that was not spawned through its `ChildSpawn`: its unhandled messages are not kept, and
+/// its host's shutdown does not wait for the supervisor to stop it.
 pub(super) struct UnguardedChild {
     pub(super) id: Id,
     pub(super) pid: Pid,

@@ -8,9 +8,7 @@
 //! the tree remain; it then has no names and is in no group.
 
 use super::child_slot::{ChildSlot, Subtree};
-use super::errors::ChildError;
-use super::plan::Strategy;
-use super::status::ChildState;
+use super::{errors::ChildError, plan::Strategy, status::ChildState};
 use crate::routing::alias::{self, Alias};
 use crate::sync::{Mutex, lock};
 use crate::{ExitReason, Pid};

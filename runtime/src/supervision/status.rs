@@ -1,7 +1,6 @@
 //! The state of a child as users see it.
 
-use super::errors::while_handling;
-use super::plan::Phase;
+use super::{errors::while_handling, plan::Phase};
 use crate::ExitReason;
 use std::fmt;
 

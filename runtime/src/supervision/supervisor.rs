@@ -2,17 +2,13 @@
 
 use super::child::{Child, Spec};
 use super::child_slot::{ChildSlot, Subtree};
-use super::driver::SupervisorProcess;
-use super::errors::SupervisorError;
-use super::place::SpawnPlace;
-use super::plan::backoff::Backoff;
 use super::plan::intensity::{self, Intensity};
 use super::plan::{Strategy, SupervisorPlan};
-use super::registry::ChildRegistry;
-use super::tree::Tree;
-use crate::actor::spawn::SpawnProcess;
-use crate::api::child_spawn::Spawned;
-use crate::{Bound, ChildSpawn, ExitReason};
+use super::{
+    driver::SupervisorProcess, errors::SupervisorError, place::SpawnPlace, plan::backoff::Backoff,
+    registry::ChildRegistry, tree::Tree,
+};
+use crate::{Bound, ChildSpawn, ExitReason, actor::spawn::SpawnProcess, api::child_spawn::Spawned};
 use std::sync::{Arc, Weak};
 use std::{collections::BTreeSet, error::Error, fmt, panic::Location, time::Duration};
 

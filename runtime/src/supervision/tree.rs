@@ -2,16 +2,13 @@
 
 use super::child::{Child, Spec};
 use super::driver::{Add, ChildRequest, Redefine};
-use super::errors::ChildError;
-use super::plan::Strategy;
-use super::registry::ChildRegistry;
 use super::show::{self, ChildInfo, short};
-use crate::actor::definition::Actor;
+use super::{errors::ChildError, plan::Strategy, registry::ChildRegistry};
 use crate::actor::send::{Addressed, Ended};
-use crate::api::child_spawn::Spawned;
-use crate::routing::alias;
-use crate::slots::ProcessKind;
-use crate::{Address, ChildSpawn, ExitReason, Host, Pid};
+use crate::{
+    Address, ChildSpawn, ExitReason, Host, Pid, actor::definition::Actor, api::child_spawn::Spawned, routing::alias,
+    slots::ProcessKind,
+};
 use std::any::{Any, TypeId, type_name};
 use std::{error::Error, fmt, sync::Arc};
 

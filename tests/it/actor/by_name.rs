@@ -278,7 +278,7 @@ fn an_input_of_the_wrong_type_is_refused_with_what_came() {
         let wrong = entry_error(runtime.start("Account", "texts", payloads!["Ada", 'x', 3, Vec::<u8>::new()]));
         assert_eq!(
             wrong.to_string(),
-            "input `flag` of `Account::texts` is of type `bool`, which `3` of type `i32` cannot be turned into without loss"
+            "input `flag` of `Account::texts` is of type `bool`, which cannot be made from `3` of type `i32` without loss"
         );
         assert!(started(runtime, "with_token", payloads![Token(3)]).is_ok());
         assert!(started(runtime, "with_token", payloads![3]).is_err());
@@ -351,7 +351,7 @@ fn a_json_object_with_a_name_too_few_or_too_many_is_refused_with_those_there_are
         assert!(matches!(&missing, EntryError::Missing { input, .. } if input == "opening"));
         assert_eq!(
             missing.to_string(),
-            "input `opening` of `Account::serve`, of type `i64`, is not there; give it a value"
+            "input `opening` of `Account::serve`, of type `i64`, is missing; give it a value"
         );
         assert!(matches!(error("with_token", "{}"), EntryError::Missing { .. }));
         let unknown = error("texts", r#"{"name": "Ada", "letter": "x", "flak": true, "list": []}"#);

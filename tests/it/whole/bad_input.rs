@@ -403,7 +403,7 @@ fn processes_that_spawn_each_other_from_init_end_at_a_depth() {
         let runtime = one_worker();
         let deepest = Arc::new(AtomicU64::new(0));
         let refused = runtime.spawn_process(nested(runtime.host(), deepest.clone(), 1)).start().unwrap_err();
-        assert!(refused.to_string().contains("64 processes are starting inside one another"), "{refused}");
+        assert!(refused.to_string().contains("64 processes are starting inside each other"), "{refused}");
         assert_eq!(deepest.load(SeqCst), 64);
         assert_eq!(runtime.statistics().processes.live, 0);
         works(&runtime);

@@ -1,18 +1,13 @@
-//! The traits that the macro implements for a struct: its names, its entries, its messages, and their dispatch; and what
-//! they tell of the type without an instance.
+//! The traits that the macro implements for a struct: its names, its entries, its messages, and their dispatch; and
+//! what they tell of the type without an instance.
 
-use super::context::Context;
 use super::entry::{EntryInfo, FutureOutput, Start};
 use super::inputs::{CheckedInputs, Inputs};
-use super::named_message::ByName;
 use super::placement::{Anywhere, MethodFuture, Movable};
-use super::spawn_core::SpawnCore;
+use super::{context::Context, named_message::ByName, spawn_core::SpawnCore};
 use crate::actor::send::{Addressed, ProtocolInfo};
-use crate::errors::EntryError;
-use crate::process::mail::Mail;
 use crate::process::{Event, unknown_entry};
-use crate::slots::ProcessKind;
-use crate::{Pid, ProcessError, Signal};
+use crate::{Pid, ProcessError, Signal, errors::EntryError, process::mail::Mail, slots::ProcessKind};
 use std::{any::TypeId, marker::PhantomData};
 
 /// The part of the implementation that `#[process]` on the struct generates.
@@ -84,8 +79,8 @@ pub trait Actor: Declared + Sized + 'static {
 #[diagnostic::on_unimplemented(
     message = "the workers cannot run `{Self}`: its state is not `Send`",
     label = "not `Send`, so it has to stay on one thread",
-    note = "write `#[process(pinned)]` before `struct {Self}` and spawn it with `spawn_pinned(|| …)` (a supervisor's child: \
-            `of_pinned(|| …)`): it gets a thread of its own",
+    note = "write `#[process(pinned)]` before `struct {Self}` and spawn it with `spawn_pinned(|| …)` (a supervisor's \
+            child: `of_pinned(|| …)`): it gets a thread of its own",
     note = "or make all of its fields `Send`, for instance with `Arc` in place of `Rc`; `fn send<T: Send>() {{}} \
             send::<{Self}>()` has the compiler name the field that is not"
 )]

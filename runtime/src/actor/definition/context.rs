@@ -1,16 +1,12 @@
 //! The context of a method: what it can do besides changing its struct.
 
-use crate::actor::send::SendTo;
-use crate::actor::send::call::send;
 use crate::actor::tasks::{Acts, CommandResult, StashedMessage, awaits, current};
-use crate::engine::context::values::inherited_values;
-use crate::env::clock::Moment;
-use crate::errors::Elapsed;
-use crate::slots::TABLE;
-use crate::slots::slot::metadata::Metadata;
-use crate::sync::Arc;
-use crate::util::debug::impl_debug;
-use crate::{Call, CallError, Command, CommandError, ExitReason, Interval, Package, Payload, Pid, SendError};
+use crate::actor::{send::SendTo, send::call::send};
+use crate::slots::{TABLE, slot::metadata::Metadata};
+use crate::{
+    Call, CallError, Command, CommandError, ExitReason, Interval, Package, Payload, Pid, SendError,
+    engine::context::values::inherited_values, env::clock::Moment, errors::Elapsed, sync::Arc, util::debug::impl_debug,
+};
 use slab::Slab;
 use std::any::{Any, TypeId};
 use std::time::{Duration, Instant};
@@ -68,7 +64,7 @@ impl<P> Context<P> {
     pub fn pid(&self) -> Pid {
         match self.pid {
             Some(pid) => pid,
-            None => panic!("a process that is driven by hand has no PID; ask with `try_pid`"),
+            None => panic!("a process that is driven by hand has no PID; use `try_pid`"),
         }
     }
 

@@ -1,8 +1,6 @@
 //! Entries by name, and what they return.
 
-use super::context::Context;
-use super::inputs::InputInfo;
-use super::placement::MethodFuture;
+use super::{context::Context, inputs::InputInfo, placement::MethodFuture};
 use crate::{InitError, Payload, ProcessError};
 use std::{convert::Infallible, fmt};
 

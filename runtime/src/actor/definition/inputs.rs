@@ -147,15 +147,16 @@ answers! {
     /// For a type that is not `Send`: the compiler reports it where it is sent, and need not repeat it here.
     TakeNothing<T>: [T] InputOf<T> => fn take(&self, inputs: &mut CheckedInputs) -> Result<T, EntryError> {
         let _unused = inputs.next();
-        Err(inputs.wrong("what is not `Send`".to_string()))
+        Err(inputs.wrong("a value, as it is not `Send`,".to_string()))
     }
     /// For any `Send` type: takes a value.
-    TakeValue<T>: [T: Send + 'static] &InputOf<T> => fn take(&self, inputs: &mut CheckedInputs) -> Result<T, EntryError> {
+    TakeValue<T>: [T: Send + 'static] &InputOf<T> =>
+    fn take(&self, inputs: &mut CheckedInputs) -> Result<T, EntryError> {
         match inputs.next() {
             Some(Input::Value(value)) => convert(value).map_err(|mut value| inputs.wrong(describe(&mut value))),
             #[cfg(feature = "serde")]
             Some(Input::Json(_)) => {
-                Err(inputs.wrong("JSON, from which nothing that is not `Deserialize` can be made,".to_string()))
+                Err(inputs.wrong("JSON, as it is not `Deserialize`,".to_string()))
             }
             #[cfg(feature = "serde")]
             Some(Input::Missing) => Err(inputs.missing()),
@@ -213,14 +214,16 @@ macro_rules! number_conversions {
             let float = value.get_mut::<f32>().map(|float| f64::from(*float)).or(value.get_mut::<f64>().copied());
             let is_exact = |float: &f64| float.fract() == 0.0 && float.abs() <= EXACT;
             let integer = integer.or(float.filter(is_exact).map(|float| float as i128));
-            let float = float.or(integer.filter(|number| number.unsigned_abs() <= EXACT as u128).map(|number| number as f64));
+            let exact = integer.filter(|number| number.unsigned_abs() <= EXACT as u128);
+            let float = float.or(exact.map(|number| number as f64));
             $(if let Some(number) = integer.and_then(|number| <$integer>::try_from(number).ok())
                 && let Some(number) = same::<$integer, T>(number) {
                 return Some(number);
             })*
-            let single = float.map(|float| float as f32);
-            let single = single.filter(|&single| float.is_some_and(|float| f64::from(single) == float || float.is_nan()));
-            float.and_then(same).or_else(|| single.and_then(same))
+            let float = float?;
+            let single = float as f32;
+            let is_exact = f64::from(single) == float || float.is_nan();
+            same(float).or_else(|| if is_exact { same(single) } else { None })
         }
     };
 }

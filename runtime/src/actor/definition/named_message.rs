@@ -1,10 +1,8 @@
 //! Messages by the names of their methods: built from inputs, with the type erased.
 
-use super::actor::Actor;
-use super::inputs::Inputs;
-use crate::Pid;
-use crate::actor::send::call::send;
+use super::{actor::Actor, inputs::Inputs};
 use crate::errors::{EntryError, MessageError, SendFailure};
+use crate::{Pid, actor::send::call::send};
 use std::ops::ControlFlow;
 
 /// A message, ready to be sent. For generated code.

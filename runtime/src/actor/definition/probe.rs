@@ -1,15 +1,15 @@
 //! Questions that the generated code asks about types, answered by *autoref specialization*.
 //!
-//! A macro sees tokens and not types, and stable Rust has no specialization. But a method call on `&&&probe` looks for a
-//! `&self` method of `&&Probe` first, then of `&Probe`, then of `Probe`, and takes the first whose bounds hold. So each
-//! question is a type (the *probe*) with a trait for each answer, all with one method: the more specific an answer, the
-//! more references stand before the type that its trait is implemented for. The macro imports the traits and makes the
-//! call. [`AnswerType`] uses another rule to the same end: an inherent constant takes precedence over a trait's. Bounds
-//! are judged where the macro expands: of a type parameter, only what its own bounds say counts.
+//! A macro sees tokens and not types, and stable Rust has no specialization. But a method call on `&&&probe` looks for
+//! a `&self` method of `&&Probe` first, then of `&Probe`, then of `Probe`, and takes the first whose bounds hold. So
+//! each question is a type (the *probe*) with a trait for each answer, all with one method: the more specific an
+//! answer, the more references stand before the type that its trait is implemented for. The macro imports the traits
+//! and makes the call. [`AnswerType`] uses another rule to the same end: an inherent constant takes precedence over a
+//! trait's. Bounds are judged where the macro expands: of a type parameter, only what its own bounds say counts.
 //!
 //! | probe | question | answers |
 //! |---|---|---|
-//! | [`PlacementOf`] | where may the futures of the process be polled? | [`IsPinned`], [`IsSend`], [`IsAny`], [`IsNotSend`] |
+//! | [`PlacementOf`] | where may the process's futures be polled? | [`IsPinned`], [`IsSend`], [`IsAny`], [`IsNotSend`] |
 //! | [`MessageOf`] | can the message be sent by name? | [`MessageIsSend`], [`MessageIsNotSend`] |
 //! | [`AnswerType`] | is the type a `Result`, however it is aliased? | inherent constant, [`MayBeResult`] |
 //! | [`ErrorText`] | how is the error shown? | [`ByDisplay`], [`ByDebug`], [`ByType`] |

@@ -1,10 +1,8 @@
 //! A spawn before its entry is chosen.
 
-use super::context::Context;
-use super::entry::Pending;
-use crate::engine::host::Scheduler;
-use crate::engine::host::reuse::HostLife;
+use super::{context::Context, entry::Pending};
 use crate::engine::lifecycle::spawn::{Options, PendingSpawn};
+use crate::engine::{host::Scheduler, host::reuse::HostLife};
 use crate::{InitError, Pid, SpawnError};
 use std::cell::{Cell, RefCell};
 use std::panic::Location;

@@ -1,10 +1,8 @@
 //! Typed addresses.
 
 use crate::actor::definition::{Handles, Protocol, Serves};
-use crate::actor::send::call::send;
 use crate::actor::send::{Addressed, SendTo};
-use crate::util::debug::impl_debug;
-use crate::{Call, Pid, SendError};
+use crate::{Call, Pid, SendError, actor::send::call::send, util::debug::impl_debug};
 use std::hash::{Hash, Hasher};
 use std::{convert::Infallible, fmt, marker::PhantomData, ops::Deref};
 

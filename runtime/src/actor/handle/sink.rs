@@ -1,9 +1,7 @@
 //! Recipients as sinks, with the feature `futures`.
 
 use super::address::Recipient;
-use crate::SendError;
-use crate::errors::SendFailure;
-use crate::util::debug::impl_debug;
+use crate::{SendError, errors::SendFailure, util::debug::impl_debug};
 use futures_sink::Sink;
 use std::task::{Context, Poll, ready};
 use std::{future::Future, pin::Pin};

@@ -5,11 +5,10 @@
 //! only after its last item was handled, however long that took, and items never pile up. A stream that is always ready
 //! alternates with the mailbox, because the pump is polled once for each look there.
 
-use crate::actor::definition::context::add_continuation;
 use crate::actor::definition::{Actor, Continuation, Finished, Handles};
 use crate::actor::tasks::{Acts, Attachment, CommandResult, StashedMessage, current};
 use crate::sync::{Arc, Mutex, lock};
-use crate::{Context, Package, Payload, Pid};
+use crate::{Context, Package, Payload, Pid, actor::definition::context::add_continuation};
 use futures_core::Stream;
 use std::{future::poll_fn, pin::pin, task::Poll};
 

@@ -3,13 +3,12 @@
 //! These methods alone borrow the context, because a message method needs it while it runs.
 
 use super::serving::deliver;
-use crate::actor::definition::context::run_continuation;
 use crate::actor::definition::{Actor, Dispatched, MethodFuture};
 use crate::actor::tasks::{Attachment, CommandResult, Patience, StashedMessage, Waits, Wanting, awaits, current};
-use crate::mailbox::node_pool;
-use crate::sync::Arc;
-use crate::util::defer::defer;
-use crate::{Context, ExitReason, Package, ProcessError, Signal};
+use crate::{
+    Context, ExitReason, Package, ProcessError, Signal, actor::definition::context::run_continuation,
+    mailbox::node_pool, sync::Arc, util::defer::defer,
+};
 use std::future::{Future, pending, poll_fn};
 use std::task::{Context as TaskContext, Poll, ready};
 use std::{convert::Infallible, pin::pin, time::Duration};
@@ -207,7 +206,7 @@ fn look_for<T: 'static>(waits: &mut Waits, looked: &mut usize) -> Look<StashedMe
     waits.wants_message = found.is_none();
     if *looked > MOST_STASHED {
         let full =
-            format!("more than {MOST_STASHED} messages set aside while waiting for a `{}`", std::any::type_name::<T>());
+            format!("stashed more than {MOST_STASHED} messages while waiting for a `{}`", std::any::type_name::<T>());
         waits.end = Some(ExitReason::error(full));
     }
     (found, waits.handling.take())

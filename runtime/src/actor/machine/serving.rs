@@ -1,16 +1,16 @@
 //! How a struct handles its input: messages in place, one by one, while there is nothing else to do; before the next
 //! message come answers, signals, and stashed messages.
 
-use crate::actor::definition::context::run_continuation;
 use crate::actor::definition::{
     Actor, Dispatched, FutureOutput, MethodEvent, MethodFuture, Movable, NotPinned, Pinned,
 };
 use crate::actor::tasks::{Entered, StashedMessage, current, pending};
-use crate::mailbox::node::EnvelopeContent;
-use crate::process::event::StepInput;
-use crate::process::mail::Mail;
 use crate::process::{Event, Events};
-use crate::{Cancel, Context, ExitReason, Package, ProcessError, Signal};
+use crate::process::{event::StepInput, mail::Mail};
+use crate::{
+    Cancel, Context, ExitReason, Package, ProcessError, Signal, actor::definition::context::run_continuation,
+    mailbox::node::EnvelopeContent,
+};
 
 /// Why serving stopped.
 pub(crate) enum Served {

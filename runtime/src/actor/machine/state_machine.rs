@@ -9,13 +9,12 @@ use super::serving::{Served, bring, serve, serve_mail_only};
 use crate::actor::definition::actor::{async_entry, names, traps_exits};
 use crate::actor::definition::{Actor, Begin, FutureOutput, Inputs, MethodEvent, Pending, Start};
 use crate::actor::tasks::{Entered, Handover, TableCell, Waits, current, waker};
-use crate::engine::lifecycle::spawn::First;
-use crate::env::clock::Moment;
-use crate::errors::StepError;
 use crate::process::handover::{Upgrade, UpgradeRefusal};
-use crate::process::output::StepStatus;
 use crate::process::{Events, InitContext, Process, StepOutput};
-use crate::{Context, ExitReason, InitError, Payloads, Pid, ProcessError};
+use crate::{
+    Context, ExitReason, InitError, Payloads, Pid, ProcessError, engine::lifecycle::spawn::First, env::clock::Moment,
+    errors::StepError, process::output::StepStatus,
+};
 use std::fmt;
 use std::task::{Context as TaskContext, Poll};
 

@@ -17,24 +17,17 @@
 //! [`Finished`]: crate::future::Finished
 
 use super::state_machine::Machine;
-use crate::actor::definition::actor::async_entry;
-use crate::actor::definition::context::carry_over;
 use crate::actor::definition::{Actor, Declared, KindOf, Migratable};
 use crate::actor::tasks::{Handover, TableCell, current, waker};
-use crate::engine::blocking::block_in_place::while_blocked;
-use crate::engine::context::local::current_pid;
-use crate::engine::shutdown::tell;
-use crate::env::clock::instant_now;
-use crate::exit::Panic;
-use crate::process::body::Body;
-use crate::process::control::Control;
+use crate::actor::{definition::actor::async_entry, definition::context::carry_over};
+use crate::engine::{blocking::block_in_place::while_blocked, context::local::current_pid, shutdown::tell};
 use crate::process::handover::{Successor, Upgrade, UpgradeRefusal};
-use crate::routing::router::this_node;
-use crate::slots::TABLE;
-use crate::sync::Arc;
-use crate::util::oneshot::Oneshot;
+use crate::process::{body::Body, control::Control};
 use crate::util::panics::{Site, contain};
-use crate::{Address, Context, ExitReason, Pid};
+use crate::{
+    Address, Context, ExitReason, Pid, env::clock::instant_now, exit::Panic, routing::router::this_node, slots::TABLE,
+    sync::Arc, util::oneshot::Oneshot,
+};
 use std::task::{Context as TaskContext, Poll};
 use std::{convert::Infallible, fmt, future::Future, pin::Pin, time::Duration};
 
@@ -46,7 +39,7 @@ pub enum UpgradeError<E = Infallible> {
     #[error("{0} ended before it was upgraded; start the new definition as a process of its own")]
     Gone(Pid),
     /// It has another type. It continues unchanged.
-    #[error("{pid} is a `{found}`, not a `{expected}`, and goes on as what it is")]
+    #[error("{pid} is a `{found}`, not a `{expected}`; it continues unchanged")]
     Type {
         /// The process.
         pid: Pid,
@@ -57,7 +50,8 @@ pub enum UpgradeError<E = Infallible> {
     },
     /// It runs an async entry, which owns its state. It continues unchanged.
     #[error(
-        "{pid} lives in its async entry `{entry}`, which has its state until it ends; let it serve from a sync entry"
+        "{pid} runs its async entry `{entry}`, which owns the state until it ends; start a process that is to be \
+         upgraded at a sync entry"
     )]
     Entry {
         /// The process.
@@ -66,7 +60,7 @@ pub enum UpgradeError<E = Infallible> {
         entry: &'static str,
     },
     /// A process cannot wait for its own upgrade.
-    #[error("{0} cannot wait for its own upgrade; use `ctx.upgrade(…)`, which takes place when the method is done")]
+    #[error("{0} cannot wait for its own upgrade; use `ctx.upgrade(…)`, which takes effect when the method returns")]
     Itself(Pid),
     /// No such upgrade is registered. The process continues unchanged.
     #[error("no upgrade of `{process}` to `{to}` is registered; there {}", registered(has))]
@@ -87,7 +81,7 @@ pub enum UpgradeError<E = Infallible> {
 }
 
 fn registered(has: &[&'static str]) -> String {
-    if has.is_empty() { "is none of it".to_owned() } else { format!("are those to {}", has.join(", ")) }
+    if has.is_empty() { "are none from this type".to_owned() } else { format!("are upgrades to {}", has.join(", ")) }
 }
 
 /// The result of an upgrade's closure: the new state, or a `Result` with it.

@@ -1,22 +1,18 @@
 //! The calling end of a call.
 
-use crate::actor::tasks::pending::RowState;
 use crate::actor::tasks::time_source::{keeper, now_for};
 use crate::actor::tasks::{Called, CommandResult, OutsideCall, WaitKey, Waits, current, waker};
-use crate::call::caller::Caller;
 use crate::deadlock::edges::{self, CallWait};
-use crate::deadlock::wait_graph::Incarnation;
-use crate::engine::blocking::block_in_place::while_blocked;
-use crate::engine::context::local::with_current;
-use crate::engine::lifecycle::spawn::current_host;
-use crate::engine::sched::launch::is_of_a_host;
+use crate::engine::{
+    blocking::block_in_place::while_blocked, context::local::with_current, lifecycle::spawn::current_host,
+    sched::launch::is_of_a_host,
+};
 use crate::env::clock::{Moment, TimeKeeper, TimerKey, instant_now, is_told};
-use crate::errors::Cycle;
-use crate::sync::Arc;
-use crate::time::timekeeper::timekeeper;
-use crate::util::debug::impl_debug;
-use crate::util::oneshot::Oneshot;
-use crate::{CallError, CommandError, Pid, SendError, this_node};
+use crate::util::{debug::impl_debug, oneshot::Oneshot};
+use crate::{
+    CallError, CommandError, Pid, SendError, actor::tasks::pending::RowState, call::caller::Caller,
+    deadlock::wait_graph::Incarnation, errors::Cycle, sync::Arc, this_node, time::timekeeper::timekeeper,
+};
 use std::future::{Future, IntoFuture};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};

@@ -1,15 +1,11 @@
 //! Links and monitors, from inside a process.
 
-use crate::engine::blocking::block_in_place::while_blocked;
 use crate::engine::context::own::{say, with_own};
-use crate::engine::shutdown::tell;
-use crate::links::message::Bindings;
+use crate::engine::{blocking::block_in_place::while_blocked, shutdown::tell};
 use crate::links::protocol::{LinkMessage, Links};
 use crate::process::control::{Control, Inspect};
 use crate::slots::{Slot, TABLE};
-use crate::sync::Arc;
-use crate::util::oneshot::Oneshot;
-use crate::{Monitor, Pid, Signal};
+use crate::{Monitor, Pid, Signal, links::message::Bindings, sync::Arc, util::oneshot::Oneshot};
 use std::task::{Context, Poll};
 use std::{collections::VecDeque, future::Future, pin::Pin};
 
@@ -19,12 +15,12 @@ use std::{collections::VecDeque, future::Future, pin::Pin};
 pub enum TopologyError {
     /// Requested outside of a process, or by one that is being closed: there is no process to notify.
     #[error(
-        "only the code of a living process can link with {0} or monitor it; elsewhere wait for its end with \
+        "only a live process can link to {0} or monitor it; elsewhere wait for its end with \
             `pid.join()`"
     )]
     NoProcess(Pid),
     /// The process named itself.
-    #[error("{0} is the process itself, whose end it would not live to hear of")]
+    #[error("{0} is the calling process, which can neither link to itself nor monitor itself")]
     Itself(Pid),
 }
 

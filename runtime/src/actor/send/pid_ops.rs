@@ -1,15 +1,12 @@
 //! Stopping, killing and joining processes.
 
-use crate::actor::tasks::ExitWaiter;
-use crate::engine::blocking::block_in_place::while_blocked;
-use crate::engine::shutdown::tell;
-use crate::env::clock::instant_now;
-use crate::mailbox::node::NodeKind;
+use crate::engine::{blocking::block_in_place::while_blocked, shutdown::tell};
 use crate::process::control::{Control, EndWaiter, Join};
 use crate::slots::{Slot, TABLE};
-use crate::sync::Arc;
-use crate::util::oneshot::Oneshot;
-use crate::{ExitReason, Pid};
+use crate::{
+    ExitReason, Pid, actor::tasks::ExitWaiter, env::clock::instant_now, mailbox::node::NodeKind, sync::Arc,
+    util::oneshot::Oneshot,
+};
 use std::task::{Context, Poll};
 use std::{future::Future, pin::Pin, ptr, time::Duration};
 

@@ -2,13 +2,11 @@
 
 use super::call::{Call, CallFuture};
 use super::send_modes::room_request;
-use crate::actor::tasks::TimerFuture;
-use crate::engine::backpressure::waiters::RoomRequest;
-use crate::engine::blocking::block_in_place::while_blocked;
-use crate::env::clock::Moment;
-use crate::errors::SendFailure;
-use crate::util::oneshot::block_on;
-use crate::{CallError, Pid, SendError};
+use crate::engine::{backpressure::waiters::RoomRequest, blocking::block_in_place::while_blocked};
+use crate::{
+    CallError, Pid, SendError, actor::tasks::TimerFuture, env::clock::Moment, errors::SendFailure,
+    util::oneshot::block_on,
+};
 use std::future::{Future, IntoFuture, poll_fn};
 use std::task::{Context, Poll, ready};
 use std::{convert::Infallible, fmt, pin::Pin};

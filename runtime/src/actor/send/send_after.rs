@@ -1,14 +1,11 @@
 //! Delayed and periodic sends, and the handle that cancels them.
 
 use super::call::{Call, send};
-use crate::actor::tasks::time_source::keeper;
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, bring};
 use crate::engine::backpressure::congestion::{Manner, in_manner};
 use crate::env::clock::{Moment, TimeKeeper, TimerKey};
-use crate::errors::SendFailure;
-use crate::routing::router::gone;
 use crate::sync::{Arc, Mutex, MutexGuard, current_thread, lock, yield_now};
-use crate::{Payload, Pid, SendError};
+use crate::{Payload, Pid, SendError, actor::tasks::time_source::keeper, errors::SendFailure, routing::router::gone};
 use std::{thread::ThreadId, time::Duration};
 
 /// The shortest period: a shorter one would keep a worker busy.

@@ -1,15 +1,14 @@
 //! Sends that say what happens at a full mailbox.
 
 use super::call::{Call, send};
-use crate::actor::tasks::time_source::now_for;
 use crate::engine::backpressure::congestion::{Manner, in_manner};
 use crate::engine::backpressure::waiters::{self, RoomRequest, RoomSignal};
 use crate::env::clock::{Moment, TimeKeeper, instant_now};
 use crate::routing::alias::{DEPTH, is_local_alias, target_of};
-use crate::slots::TABLE;
-use crate::time::timekeeper::timekeeper;
-use crate::util::oneshot::Oneshot;
-use crate::{Pid, SendError};
+use crate::{
+    Pid, SendError, actor::tasks::time_source::now_for, slots::TABLE, time::timekeeper::timekeeper,
+    util::oneshot::Oneshot,
+};
 use std::future::poll_fn;
 use std::time::{Duration, Instant};
 

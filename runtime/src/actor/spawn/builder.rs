@@ -1,23 +1,18 @@
 //! Spawning a `#[process]`: options, then an entry.
 
 use super::Wanted;
-use crate::actor::definition::entry::pending;
 use crate::actor::definition::{
     Actor, Begin, Beginning, EntryFuture, KindOf, Migratable, Pending, Source, SpawnCore, Start,
 };
-use crate::actor::machine::state_machine::Machine;
-use crate::actor::tasks::ExitWaiter;
-use crate::engine::blocking::block_in_place::while_blocked;
-use crate::engine::host::Scheduler;
-use crate::engine::host::reuse::HostLife;
+use crate::actor::{definition::entry::pending, machine::state_machine::Machine, tasks::ExitWaiter};
 use crate::engine::lifecycle::spawn::{Options, PendingSpawn};
-use crate::env::clock::instant_now;
-use crate::process::control::EndWaiter;
-use crate::process::guardian::Guardian;
-use crate::sync::Arc;
-use crate::util::debug::impl_debug;
-use crate::util::oneshot::Oneshot;
-use crate::{Address, Bound, Context, ExitReason, InitError, Payload, Pid, RunError, SpawnError};
+use crate::engine::{blocking::block_in_place::while_blocked, host::Scheduler, host::reuse::HostLife};
+use crate::process::{control::EndWaiter, guardian::Guardian};
+use crate::util::{debug::impl_debug, oneshot::Oneshot};
+use crate::{
+    Address, Bound, Context, ExitReason, InitError, Payload, Pid, RunError, SpawnError, env::clock::instant_now,
+    sync::Arc,
+};
 use std::cell::{Cell, RefCell};
 use std::task::{Context as TaskContext, Poll};
 use std::{

@@ -1,20 +1,11 @@
 //! Spawning a hand-written process: options, then an entry.
 
-use super::Wanted;
-use super::builder::Running;
-use crate::actor::definition::Source;
-use crate::actor::tasks::ExitWaiter;
-use crate::engine::host::Scheduler;
-use crate::engine::host::reuse::HostLife;
+use super::{Wanted, builder::Running};
+use crate::actor::{definition::Source, tasks::ExitWaiter};
 use crate::engine::lifecycle::spawn::{First, Options, PendingSpawn};
-use crate::engine::pinned::note_entry;
-use crate::process::Process;
-use crate::process::control::EndWaiter;
-use crate::process::guardian::Guardian;
-use crate::process::kind::KindOfProcess;
-use crate::sync::Arc;
-use crate::util::oneshot::Oneshot;
-use crate::{Bound, Payloads, Pid, SpawnError};
+use crate::engine::{host::Scheduler, host::reuse::HostLife, pinned::note_entry};
+use crate::process::{Process, control::EndWaiter, guardian::Guardian, kind::KindOfProcess};
+use crate::{Bound, Payloads, Pid, SpawnError, sync::Arc, util::oneshot::Oneshot};
 use std::{any::TypeId, panic::Location};
 
 /// A hand-written [`Process`] that is about to be spawned.

@@ -3,11 +3,8 @@
 //! * [`builder`]: a struct with `#[process]`; [`by_hand`]: a hand-written process;
 //! * this file: the options of both, and returning the holder of a name instead of spawning a second process.
 
-use crate::engine::host::Scheduler;
-use crate::engine::lifecycle::spawn::Options;
-use crate::slots::ProcessKind;
-use crate::sync::Arc;
-use crate::{Pid, SpawnError};
+use crate::engine::{host::Scheduler, lifecycle::spawn::Options};
+use crate::{Pid, SpawnError, slots::ProcessKind, sync::Arc};
 
 /// Implements the options of a spawn, over its method `option`.
 macro_rules! options {

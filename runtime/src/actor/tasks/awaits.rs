@@ -3,14 +3,12 @@
 use super::current;
 use super::pending::{CancelWait, CommandResult, RowState, WaitKey, Waits};
 use super::waker::{self, TableOwner, foreign_waker};
-use crate::engine::context::local::with_current;
-use crate::engine::lifecycle::spawn::current_host;
+use crate::engine::{context::local::with_current, lifecycle::spawn::current_host};
 use crate::env::clock::{Moment, TimeKeeper, TimerKey, is_told};
-use crate::errors::Elapsed;
-use crate::sync::Arc;
-use crate::time::timekeeper::timekeeper;
-use crate::util::oneshot::Oneshot;
-use crate::{CallError, Command, CommandError, ExitReason, Payload};
+use crate::{
+    CallError, Command, CommandError, ExitReason, Payload, errors::Elapsed, sync::Arc, time::timekeeper::timekeeper,
+    util::oneshot::Oneshot,
+};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::{Context as TaskContext, Poll};

@@ -4,9 +4,8 @@
 //! there are.
 
 use super::waker::{TableOwner, waker_of};
-use crate::Payload;
-use crate::env::clock::Moment;
 use crate::sync::{Arc, AtomicBool, Ordering, SegQueue};
+use crate::{Payload, env::clock::Moment};
 use slab::Slab;
 use std::task::{Wake, Waker};
 use std::{future::Future, pin::Pin};

@@ -3,15 +3,11 @@
 //! A machine installs its table for the duration of a step ([`enter`]), as a pointer, so that a future finds the table
 //! of the polling process without a lock, a reference or a lifetime.
 
-use super::attachment::StashedMessage;
-use super::pending::Waits;
 use super::waker::{self, foreign_waker, is_own};
-use crate::engine::context::own::is_slice_over;
-use crate::engine::lifecycle::spawn::current_host;
-use crate::env::clock::Moment;
-use crate::process::guardian::transfer_unhandled;
-use crate::process::handover::Upgrade;
-use crate::{ExitReason, Package};
+use super::{attachment::StashedMessage, pending::Waits};
+use crate::engine::{context::own::is_slice_over, lifecycle::spawn::current_host};
+use crate::process::{guardian::transfer_unhandled, handover::Upgrade};
+use crate::{ExitReason, Package, env::clock::Moment};
 use std::task::{Context, Poll};
 use std::{cell::Cell, marker::PhantomData, ptr};
 

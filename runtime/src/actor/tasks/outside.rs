@@ -1,10 +1,7 @@
 //! Answers to threads and to tasks of other executors.
 
 use super::pending::CommandResult;
-use crate::call::caller::OutsideCaller;
-use crate::process::control::EndWaiter;
-use crate::util::oneshot::Oneshot;
-use crate::{ExitReason, Payload};
+use crate::{ExitReason, Payload, call::caller::OutsideCaller, process::control::EndWaiter, util::oneshot::Oneshot};
 
 pub(crate) struct OutsideCall(pub(crate) Oneshot<CommandResult>);
 

@@ -9,20 +9,16 @@
 use super::attachment::{Attachment, StashedMessage};
 use super::background::{Acts, BackgroundFutures, BoxedFuture};
 use super::waker::{self, TableOwner};
-use crate::call::call_id::CallId;
-use crate::call::caller::Caller;
+use crate::call::{call_id::CallId, caller::Caller};
 use crate::deadlock::edges::{self, CallWait};
-use crate::deadlock::foreign_wakers::is_lent;
-use crate::deadlock::wait_graph::Incarnation;
-use crate::engine::context::own::runs;
-use crate::engine::lifecycle::spawn::current_host;
+use crate::deadlock::{foreign_wakers::is_lent, wait_graph::Incarnation};
+use crate::engine::{context::own::runs, lifecycle::spawn::current_host};
 use crate::env::clock::{Moment, TimerKey};
-use crate::errors::Cycle;
-use crate::mailbox::node_pool;
-use crate::process::handover::Upgrade;
 use crate::sync::{Arc, Mutex, lock};
-use crate::time::timers::TimerAction;
-use crate::{CallError, CommandError, ExitReason, Payload, Signal};
+use crate::{
+    CallError, CommandError, ExitReason, Payload, Signal, errors::Cycle, mailbox::node_pool,
+    process::handover::Upgrade, time::timers::TimerAction,
+};
 use slab::Slab;
 use std::task::{Poll, Waker};
 use std::{any::Any, collections::VecDeque, ptr, sync::Weak};

@@ -1,12 +1,9 @@
 //! The clock of a process, and the keeper of its timers.
 
-use crate::Pid;
-use crate::engine::context::local::with_current;
-use crate::engine::lifecycle::spawn::current_host;
+use crate::engine::{context::local::with_current, lifecycle::spawn::current_host};
 use crate::env::clock::{Moment, TimeKeeper, is_told};
-use crate::routing::alias::target_of;
 use crate::slots::{Slot, TABLE};
-use crate::time::timekeeper::timekeeper;
+use crate::{Pid, routing::alias::target_of, time::timekeeper::timekeeper};
 
 /// Returns the current time for a call of `pid`: that of the calling process, or outside of processes that of the
 /// called one.

@@ -12,8 +12,7 @@
 
 use super::lanes::{Lane, MemberRecord};
 use super::{PoolAction, PoolPlan};
-use crate::ExitReason;
-use crate::env::clock::Moment;
+use crate::{ExitReason, env::clock::Moment};
 use std::time::Duration;
 
 /// How long members have to end when a pool gives up: as with a supervisor.

@@ -1,8 +1,7 @@
 //! The lanes of a pool's plan: members, queued messages, and matching the two.
 
 use super::{Balancing, MemberId, PoolAction, PoolPlan, PoolRules};
-use crate::env::clock::Moment;
-use crate::{ExitReason, Pid};
+use crate::{ExitReason, Pid, env::clock::Moment};
 use std::collections::{BTreeMap, VecDeque};
 use std::{cmp::Reverse, time::Duration};
 

@@ -40,15 +40,11 @@ pub(crate) use failures::Unstarted;
 pub(crate) use lanes::QueuedMessage;
 use lanes::{CROWDED, Lane, MemberRecord};
 
-use crate::env::chance::Random;
-use crate::env::clock::Moment;
-use crate::exit::ExitReason;
-use crate::pid::Pid;
-use crate::supervision::Backoff;
-use crate::supervision::plan::intensity::Intensity;
-use std::cmp::Reverse;
+use crate::env::{chance::Random, clock::Moment};
+use crate::supervision::{Backoff, plan::intensity::Intensity};
+use crate::{exit::ExitReason, pid::Pid};
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
-use std::time::Duration;
+use std::{cmp::Reverse, time::Duration};
 
 /// Which of several members with room gets a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,14 +1,10 @@
 //! How one run of a child begins.
 
-use super::super::child::StartedChild;
-use super::super::status::LastEnd;
-use super::{Id, SupervisorEvent, SupervisorProcess};
-use crate::supervision::child_slot::Subtree;
+use super::{super::child::StartedChild, super::status::LastEnd, Id, SupervisorEvent, SupervisorProcess};
 use crate::supervision::incarnation::{ChildRun, UnguardedChild};
-use crate::supervision::registry::ChildRegistry;
-use crate::sync::lock;
+use crate::supervision::{child_slot::Subtree, registry::ChildRegistry};
 use crate::util::panics::{Site, contain};
-use crate::{ChildSpawn, ExitReason};
+use crate::{ChildSpawn, ExitReason, sync::lock};
 use std::sync::Arc;
 
 impl SupervisorProcess {

@@ -33,13 +33,11 @@ mod tests;
 
 pub(crate) use child::{ChildRules, Phase};
 
-use crate::env::clock::Moment;
-use crate::exit::ExitReason;
+use crate::{env::clock::Moment, exit::ExitReason};
 use backoff::Backoff;
 use child::{AfterExit, PlannedChild};
 use intensity::Intensity;
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// How long the others wait for a killed child: one that ends at all ends at the next look of a worker.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
