@@ -55,26 +55,26 @@ impl ChildSpawn {
     where
         P: Migratable,
     {
-        Spawn::new(self.host.life(), Location::caller(), process).as_child(self.guardian, self.is_owned)
+        Spawn::new(self.host.life(), Location::caller(), process).for_parent(self.guardian, self.is_owned)
     }
 
     /// Spawns a process with its own thread, on which `make` makes its state; each restart uses a new thread. See
     /// [`Host::spawn_pinned`].
     #[track_caller]
     pub fn of_pinned<P: Actor>(self, make: impl FnOnce() -> P + Send + 'static) -> Spawn<P> {
-        Spawn::pinned(self.host.life(), Location::caller(), make).as_child(self.guardian, self.is_owned)
+        Spawn::pinned(self.host.life(), Location::caller(), make).for_parent(self.guardian, self.is_owned)
     }
 
     /// Spawns a hand-written [`Process`]. See [`SpawnProcess`].
     #[track_caller]
     pub fn process<P: Process + Send>(self, process: P) -> SpawnProcess<P> {
-        SpawnProcess::new(self.host.life(), Location::caller(), process).as_child(self.guardian, self.is_owned)
+        SpawnProcess::new(self.host.life(), Location::caller(), process).for_parent(self.guardian, self.is_owned)
     }
 
     /// Spawns a hand-written [`Process`] with a thread of its own. See [`Host::spawn_process_pinned`].
     #[track_caller]
     pub fn process_pinned<P: Process>(self, make: impl FnOnce() -> P + Send + 'static) -> SpawnProcess<P> {
-        SpawnProcess::pinned(self.host.life(), Location::caller(), make).as_child(self.guardian, self.is_owned)
+        SpawnProcess::pinned(self.host.life(), Location::caller(), make).for_parent(self.guardian, self.is_owned)
     }
 
     pub(crate) fn into_parts(self) -> (Host, Option<Arc<dyn Guardian>>, Option<AnyRegistry>) {

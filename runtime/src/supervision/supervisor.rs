@@ -154,7 +154,7 @@ impl Supervisor {
         let children = slots.into_iter().zip(children).collect();
         let driver = SupervisorProcess::new(registry.clone(), plan, host, children, guardian.is_some());
         let is_child = guardian.is_some();
-        let process = SpawnProcess::new(host.life(), at, driver).as_child(guardian, false).told_to_stop();
+        let process = SpawnProcess::new(host.life(), at, driver).for_parent(guardian, false).told_to_stop();
         // Requests are never refused; a requester that is not a process cannot be suspended.
         let process = process.mailbox(Bound::Unbounded);
         let process = match name {

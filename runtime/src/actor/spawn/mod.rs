@@ -78,7 +78,7 @@ macro_rules! options {
             }
 
             /// Sets the supervisor of the process, and whether its spawner monitors and owns it.
-            pub(crate) fn as_child(self, guardian: Option<Arc<dyn Guardian>>, is_owned: bool) -> Self {
+            pub(crate) fn for_parent(self, guardian: Option<Arc<dyn Guardian>>, is_owned: bool) -> Self {
                 if guardian.is_none() && !is_owned {
                     return self;
                 }
