@@ -70,7 +70,7 @@ fn a_probe_says_what_it_has_waited_for_in_vain() {
         assert_eq!(text, "expected nothing for 2s, but a `u32` arrived");
         echo.later(1, SECOND, probe.pid()).send().unwrap();
         let text = panic_of(|| _ = probe.expect());
-        assert!(text.starts_with("expected a `u32`, and nothing came; the runtime is idle"), "{text}");
+        assert!(text.starts_with("expected a `u32`, but nothing arrived; the runtime is idle"), "{text}");
     });
 }
 
