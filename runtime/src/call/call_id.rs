@@ -11,7 +11,7 @@
 //! | [`UNWANTED`] | a caller that gives up, who cannot reach into the called process | the answer will be thrown away |
 //! | [`KEPT`] | the called side | user code has the right to answer: it is not known who will do so |
 //! | [`TAKEN`] | the called side, right before the method runs | the message is delivered |
-//! | [`WITHDRAWN`] | a process that closes a cycle of calls | the message is never delivered: the called side drops it |
+//! | [`WITHDRAWN`] | a process that closes a cycle of calls | it is never delivered: the called side drops it |
 //!
 //! WITHDRAWN excludes TAKEN and KEPT: each is set by a compare-and-swap on the word, from a value with none of them. So
 //! a call that fails as withdrawn was never handled and never will be.

@@ -293,8 +293,8 @@ impl GroupState {
     }
 }
 
-/// Sends a copy of `message` to each member that is alive and has group for it, or makes group. Never waits. Returns
-/// how many got it.
+/// Sends a copy of `message` to each member that is alive and has room for it. Never waits. Returns how
+/// many got it.
 pub(crate) fn spread<M: Clone + Send + 'static>(members: &[Pid], message: M) -> usize {
     let Some((last, others)) = members.split_last() else { return 0 };
     let sent = others.iter().filter(|pid| send_copy(**pid, message.clone())).count();

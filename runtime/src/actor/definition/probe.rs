@@ -9,7 +9,7 @@
 //!
 //! | probe | question | answers |
 //! |---|---|---|
-//! | [`PlacementOf`] | where may the process's futures be polled? | [`IsPinned`], [`IsSend`], [`IsAny`], [`IsNotSend`] |
+//! | [`PlacementOf`] | where may its futures be polled? | [`IsPinned`], [`IsSend`], [`IsAny`], [`IsNotSend`] |
 //! | [`MessageOf`] | can the message be sent by name? | [`MessageIsSend`], [`MessageIsNotSend`] |
 //! | [`AnswerType`] | is the type a `Result`, however it is aliased? | inherent constant, [`MayBeResult`] |
 //! | [`ErrorText`] | how is the error shown? | [`ByDisplay`], [`ByDebug`], [`ByType`] |
