@@ -189,7 +189,7 @@ pub mod inspect {
     pub use crate::engine::shutdown::ShutdownReport;
     pub use crate::engine::watchdog::report::Stall;
     pub use crate::links::message::Bindings;
-    pub use crate::pool::builder::PoolStatistics;
+    pub use crate::pool::plan::PoolStatistics;
 }
 
 /// Tests: a virtual clock, and probes in place of processes.

@@ -66,7 +66,7 @@ impl Pid {
     }
 
     /// Composes an alias: the `number`th that entry `slot` of the aliases' table has held.
-    pub(crate) fn pointing(node: NodeId, host: u16, slot: u32, number: u64) -> Self {
+    pub(crate) fn of_alias(node: NodeId, host: u16, slot: u32, number: u64) -> Self {
         debug_assert!(number <= LAST_GENERATION);
         Self::new(node, host, slot, POINTING | number)
     }
@@ -276,7 +276,7 @@ mod tests {
     fn the_upper_half_of_the_generations_points_on() {
         let node = NodeId::new(1).unwrap();
         assert!(!Pid::new(node, 0, 5, LAST_GENERATION).is_alias());
-        let pid = Pid::pointing(node, 0, 5, LAST_GENERATION);
+        let pid = Pid::of_alias(node, 0, 5, LAST_GENERATION);
         assert!(pid.is_alias());
         assert_eq!((pid.slot(), pid.number(), pid.generation()), (5, LAST_GENERATION, GENERATION_MASK));
     }

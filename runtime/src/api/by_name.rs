@@ -5,10 +5,8 @@ use super::runtime::Host;
 use crate::actor::definition::json::JsonInputs;
 use crate::actor::definition::{Actor, Inputs, Migratable};
 use crate::errors::{MessageError, StartError};
-use crate::routing::alias;
-use crate::routing::router::gone;
-use crate::sync::Arc;
-use crate::{Payloads, Pid, Spawn, this_node};
+use crate::routing::{alias, router::gone};
+use crate::{Payloads, Pid, Spawn, sync::Arc, this_node};
 use std::panic::Location;
 
 impl Host {

@@ -2,28 +2,22 @@
 
 use crate::actor::definition::{Actor, Migratable};
 use crate::actor::machine::upgrade::{IntoUpgrade, Upgrading};
-use crate::actor::send::call::send;
 use crate::actor::send::{Addressed, SendTo};
-use crate::actor::spawn::SpawnProcess;
-use crate::actor::tasks::current::outside;
-use crate::call::package::Undeliverable;
-use crate::engine::blocking::block_in_place::while_blocked;
-use crate::engine::host::reuse::HostRef;
+use crate::actor::{send::call::send, spawn::SpawnProcess, tasks::current::outside};
 use crate::engine::host::{Config, Identity, Scheduler, UserCode};
-use crate::engine::lifecycle::spawn::current_host;
-use crate::env::world::World;
+use crate::engine::{blocking::block_in_place::while_blocked, host::reuse::HostRef, lifecycle::spawn::current_host};
 use crate::errors::{AddressError, BuildError, SendFailure};
-use crate::process::Process;
-use crate::registry::group_table::GroupTable;
-use crate::registry::types::Registry;
 use crate::registry::upgrades::{UpgradeFailure, Upgrades};
-use crate::routing::alias;
+use crate::registry::{group_table::GroupTable, types::Registry};
 use crate::routing::router::{Receiver, deliver};
 use crate::sync::{Mutex, OnceLock, PoisonError, RwLock, lock};
 use crate::time::virtual_clock::{Clock, IdleError};
-use crate::util::oneshot::block_on;
-use crate::{Address, Package, Pid, Recipient, SendError, Spawn};
-use std::{any::TypeId, collections::BTreeMap, fmt, future::Future, ops::Deref, panic::Location, ptr, time::Duration};
+use crate::util::{debug::impl_debug, oneshot::block_on};
+use crate::{
+    Address, Package, Pid, Recipient, SendError, Spawn, call::package::Undeliverable, env::world::World,
+    process::Process, routing::alias,
+};
+use std::{any::TypeId, collections::BTreeMap, future::Future, ops::Deref, panic::Location, ptr, time::Duration};
 
 /// A scheduler with its own workers and limits, on which processes are spawned. `Copy`, and valid for ever: a host that
 /// was shut down refuses all requests, and its statistics are zero.
@@ -196,7 +190,6 @@ impl Host {
         &self.record().topics
     }
 
-    /// Clears all tables of processes, which have ended.
     pub(crate) fn forget_all(self) {
         self.record().forget_all();
     }
@@ -375,11 +368,7 @@ impl Receiver for Host {
     }
 }
 
-impl fmt::Debug for Host {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Host").field("name", &self.name()).field("workers", &self.workers()).finish_non_exhaustive()
-    }
-}
+impl_debug!([] Host, self => "Host" { name: self.name(), workers: self.workers(), .. });
 
 impl PartialEq for Host {
     fn eq(&self, other: &Self) -> bool {
@@ -415,7 +404,6 @@ impl Eq for Host {}
 /// ```
 pub struct Runtime {
     pub(crate) host: Host,
-    /// How long a shutdown waits for processes to end.
     pub(crate) deadline: Duration,
 }
 
@@ -452,8 +440,4 @@ impl Deref for Runtime {
     }
 }
 
-impl fmt::Debug for Runtime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Runtime").field("host", &self.host).finish_non_exhaustive()
-    }
-}
+impl_debug!([] Runtime, self => "Runtime" { host: self.host, .. });

@@ -2,15 +2,10 @@
 //! be nanoseconds apart.
 
 use super::runtime::Host;
-use crate::Pid;
-use crate::deadlock::edges::waits_for;
-use crate::engine::host::Scheduler;
-use crate::engine::permits::holders::At;
-use crate::engine::workers::pinned::PinnedThread;
-use crate::engine::workers::worker::Worker;
-use crate::links::registrations::REGISTRATIONS;
+use crate::engine::{host::Scheduler, permits::holders::At, workers::pinned::PinnedThread, workers::worker::Worker};
 use crate::slots::{Slot, TABLE};
 use crate::sync::{Arc, Ordering, lock};
+use crate::{Pid, deadlock::edges::waits_for, links::registrations::REGISTRATIONS};
 use std::{fmt, panic::Location, ptr};
 
 /// A snapshot of a host. Counters grow from the start of the host; sizes are current.
@@ -331,7 +326,7 @@ impl fmt::Display for ProcessState {
             Self::Running => f.write_str("running"),
             Self::Blocking => f.write_str("blocking its thread"),
             Self::Idle => f.write_str("idle"),
-            Self::Suspended { at } => write!(f, "held at the mailbox of {at}"),
+            Self::Suspended { at } => write!(f, "suspended at the mailbox of {at}"),
             Self::Waiting { outstanding: 0 } => f.write_str("waiting for a future"),
             Self::Waiting { outstanding } => write!(f, "waiting for {outstanding} yields"),
         }
@@ -434,7 +429,6 @@ fn worker_statistics(host: &'static Scheduler, worker: usize) -> WorkerStatistic
     }
 }
 
-/// Returns how many processes wait in the thread's queues.
 fn queue(thread: &Worker) -> usize {
     thread.stealer.len() + usize::from(thread.has_run_next())
 }
@@ -468,7 +462,6 @@ fn thread_statistics(at: At, thread: &Worker) -> ThreadStatistics {
     }
 }
 
-/// Returns the statistics of a pinned process's thread.
 fn pinned_statistics(pinned_thread: &PinnedThread) -> ThreadStatistics {
     let state = if pinned_thread.is_in_use() { ThreadState::Pinned } else { ThreadState::Ended };
     ThreadStatistics { state, ..thread_statistics(At::Free, &pinned_thread.thread) }

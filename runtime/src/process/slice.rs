@@ -33,7 +33,6 @@ pub(crate) struct TimeSlice {
 }
 
 impl TimeSlice {
-    /// Makes a time slice without budget.
     pub(crate) fn new() -> Self {
         Self { end: AtomicU64::new(0), message: TypeMark::new() }
     }
@@ -56,12 +55,10 @@ impl TimeSlice {
         spent >= self.end.load(Ordering::Relaxed)
     }
 
-    /// Notes the message that is delivered to the process.
     pub(crate) fn note_message(&self, message: &Payload) {
         self.message.set(message);
     }
 
-    /// Notes that an `M` is delivered to the process.
     #[inline(always)]
     pub(crate) fn note_message_of<M: Send + 'static>(&self) {
         self.message.set_to::<M>();

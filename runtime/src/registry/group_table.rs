@@ -11,14 +11,11 @@
 use super::group::GroupEvent;
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, bring};
 use crate::engine::backpressure::congestion::{SendMode, with_mode};
-use crate::env::chance::HashKeys;
 use crate::errors::{BadName, GroupError, SendFailure};
 use crate::links::registrations::{REGISTRATIONS, Registrant, Registration};
-use crate::names::name::Name;
-use crate::routing::alias::lives;
 use crate::slots::{Slot, TABLE, Token};
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
-use crate::{ExitReason, Payload, Pid};
+use crate::{ExitReason, Payload, Pid, env::chance::HashKeys, names::name::Name, routing::alias::lives};
 use std::collections::{BTreeMap, BTreeSet};
 use std::{any::TypeId, hash::BuildHasher};
 
@@ -32,7 +29,6 @@ pub(crate) struct GroupKey {
     pub(crate) name: Option<Name>,
 }
 
-/// The groups of a host.
 pub(crate) struct GroupTable {
     hasher: HashKeys,
     shards: [Mutex<BTreeMap<GroupKey, GroupState>>; SHARDS],
@@ -54,7 +50,6 @@ struct Member {
     registration: Registration,
 }
 
-/// The registration of a process with a group.
 struct GroupRegistration {
     table: &'static GroupTable,
     key: GroupKey,
@@ -81,7 +76,6 @@ impl Notices {
     }
 }
 
-/// The numbers of groups, members and watchers of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) groups: usize,
@@ -224,7 +218,6 @@ impl GroupTable {
         self.shard(key).get_mut(key).map(GroupState::members).unwrap_or_default()
     }
 
-    /// Returns whether `pid` is a member.
     pub(crate) fn contains(&self, key: &GroupKey, pid: Pid) -> bool {
         self.shard(key).get(key).and_then(|group| group.members.get(&pid)).is_some_and(|member| member.joins > 0)
     }
@@ -300,8 +293,8 @@ impl GroupState {
     }
 }
 
-/// Sends a copy of `message` to each member that is alive and has group for it, or makes group. Never waits. Returns
-/// how many got it.
+/// Sends a copy of `message` to each member that is alive and has room for it, or makes room. Never waits. Returns how
+/// many got it.
 pub(crate) fn spread<M: Clone + Send + 'static>(members: &[Pid], message: M) -> usize {
     let Some((last, others)) = members.split_last() else { return 0 };
     let sent = others.iter().filter(|pid| send_copy(**pid, message.clone())).count();
@@ -324,7 +317,6 @@ fn send_copy<M: Send + 'static>(pid: Pid, message: M) -> bool {
     }
 }
 
-/// Makes the key for a name and a type of events.
 pub(crate) fn key(event: Option<TypeId>, name: impl Into<Arc<str>>) -> Result<GroupKey, BadName> {
     Ok(GroupKey { event, name: Some(Name::new(name)?) })
 }

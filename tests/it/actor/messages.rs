@@ -468,9 +468,7 @@ fn a_stack_that_was_asked_for_is_there_for_messages_that_need_it() {
 fn a_stack_that_no_step_fits_on_is_refused() {
     for bytes in [0, (64 << 10) - 1, (1 << 30) + 1, usize::MAX] {
         let error = Runtime::builder().worker_stack_size(bytes).build().unwrap_err();
-        let expected = format!(
-            "a stack of {bytes} bytes was asked for; give `worker_stack_size` a number from 65536 to 1073741824"
-        );
+        let expected = format!("`worker_stack_size` cannot be {bytes}; use a number of bytes from 65536 to 1073741824");
         assert_eq!(error.to_string(), expected);
     }
     let runtime = Runtime::builder().worker_stack_size(64 << 10).build().unwrap();

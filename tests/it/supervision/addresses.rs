@@ -167,7 +167,7 @@ fn a_closure_that_gives_another_process_than_it_spawned_is_told_so() {
         });
         let tree = supervisor.spawn(&runtime).unwrap();
         let reason = tree.join().wait().to_string();
-        assert!(reason.contains("spawn what the child needs besides on `spawn.host()`"), "{reason}");
+        assert!(reason.contains("spawn other processes on `spawn.host()`"), "{reason}");
         eventually(|| lines(&log).contains(&"a ends".to_string()));
     });
 }

@@ -117,10 +117,7 @@ fn a_tree_is_no_process_with_messages_and_a_process_is_no_tree() {
         let wrong = tree.child::<Worker>("sub").unwrap_err().to_string();
         assert_eq!(wrong, "the child `sub` has type `one_for_all supervisor`, not `Worker`");
         let wrong = tree.tree("a").unwrap_err().to_string();
-        assert_eq!(
-            wrong,
-            "the child `a` has type `Worker`, which is not a supervisor; ask for its address with `child`"
-        );
+        assert_eq!(wrong, "the child `a` is not a supervisor but a `Worker`; ask for its address with `child`");
     });
 }
 

@@ -14,7 +14,6 @@ use serde_json::Value;
 pub struct JsonInputs(Result<Value, String>);
 
 impl JsonInputs {
-    /// Parses the inputs, or returns the reason for refusing them.
     pub(crate) fn read(self) -> Result<Inputs, String> {
         match self.0? {
             Value::Array(values) => Ok(Inputs::json(values)),

@@ -9,9 +9,7 @@
 //! message types.
 
 use super::actor::{Dispatched, Handles};
-use super::context::Context;
-use super::inputs::Inputs;
-use super::named_message::ByName;
+use super::{context::Context, inputs::Inputs, named_message::ByName};
 use crate::actor::send::{Addressed, Link, ProtocolInfo};
 use crate::process::mail::Mail;
 use std::{convert::Infallible, marker::PhantomData};

@@ -2,19 +2,17 @@
 
 use crate::actor::tasks::time_source::{keeper, now_for};
 use crate::actor::tasks::{Called, CommandResult, OutsideCall, WaitKey, Waits, current, waker};
-use crate::call::caller::Caller;
 use crate::deadlock::edges::{self, CallWait};
-use crate::deadlock::wait_graph::Incarnation;
-use crate::engine::blocking::block_in_place::while_blocked;
-use crate::engine::context::local::with_current;
-use crate::engine::lifecycle::spawn::current_host;
-use crate::engine::sched::launch::is_of_a_host;
+use crate::engine::{
+    blocking::block_in_place::while_blocked, context::local::with_current, lifecycle::spawn::current_host,
+    sched::launch::is_of_a_host,
+};
 use crate::env::clock::{Moment, TimeKeeper, TimerKey, has_virtual_clock, instant_now};
-use crate::errors::Cycle;
-use crate::sync::Arc;
-use crate::time::timekeeper::timekeeper;
-use crate::util::oneshot::Oneshot;
-use crate::{CallError, CommandError, Pid, SendError, this_node};
+use crate::util::{debug::impl_debug, oneshot::Oneshot};
+use crate::{
+    CallError, CommandError, Pid, SendError, actor::tasks::pending::RowState, call::caller::Caller,
+    deadlock::wait_graph::Incarnation, errors::Cycle, sync::Arc, this_node, time::timekeeper::timekeeper,
+};
 use std::future::{Future, IntoFuture};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -84,7 +82,6 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         self
     }
 
-    /// Sets the deadline, if there is one.
     pub(crate) fn until(self, deadline: Option<Moment>) -> Self {
         Self { limit: deadline.map_or(self.limit, Limit::At), ..self }
     }
@@ -138,7 +135,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     pub(crate) fn begin_then(self, continuation: usize) {
         let deadline = self.due();
         let caller = current::with(|waits| {
-            let key = waits.add_continuation(continuation);
+            let key = waits.add(RowState::Continuation(continuation));
             let caller = waits.caller(key, deadline);
             if caller.is_none() {
                 // The machine is driven by hand: no answer could arrive.
@@ -213,14 +210,12 @@ fn as_sent(pid: Pid, called: Option<Called>) -> Option<Called> {
     called.filter(|called| !pid.is_alias() || serving(pid) == Some(called.on))
 }
 
-/// Sends `message` with a caller that waits for the answer.
 fn send_with_caller<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), SendError<M>> {
     #[cfg(test)]
     tests::meanwhile();
     crate::routing::router::call(pid, message, caller).map_err(|(message, reason)| SendError { message, reason })
 }
 
-/// Converts an answer to the method's return value.
 pub(crate) fn unpack<T: Send + 'static, E: Send + 'static>(answer: CommandResult) -> Result<T, CallError<E>> {
     match answer {
         Ok(payload) => match payload.take::<Result<T, E>>() {
@@ -293,7 +288,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for CallFut
             CallStage::Process(key, incarnation, called) => {
                 let mut waker = waker::foreign_waker_of(context, *incarnation);
                 let poll = |waits: &mut Waits| {
-                    waits.is_of_incarnation(*incarnation).then(|| waits.poll_call(*key, &mut waker, called))
+                    (waits.incarnation == *incarnation).then(|| waits.poll_call(*key, &mut waker, called))
                 };
                 let polled = current::with(poll).flatten();
                 match polled {
@@ -326,7 +321,7 @@ fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
 ) -> Result<SentCall<M, T, E>, SendError<M>> {
     let (deadline, on) = (call.due(), serving(call.pid));
     let inside = current::with(|waits| {
-        let incarnation = waits.incarnation();
+        let incarnation = waits.incarnation;
         if !current::is_polled(incarnation, context) {
             return None;
         }
@@ -392,7 +387,7 @@ impl<M, T, E> Drop for CallFuture<M, T, E> {
     fn drop(&mut self) {
         match &self.0 {
             CallStage::Process(key, incarnation, _) => {
-                let _unseen = current::with(|waits| waits.is_of_incarnation(*incarnation).then(|| waits.forget(*key)));
+                let _unseen = current::with(|waits| (waits.incarnation == *incarnation).then(|| waits.forget(*key)));
             }
             CallStage::Outside(call, _) => _ = call.0.abandon(),
             CallStage::Ready(_) | CallStage::Over => {}
@@ -400,17 +395,8 @@ impl<M, T, E> Drop for CallFuture<M, T, E> {
     }
 }
 
-impl<M, T, E> std::fmt::Debug for Call<M, T, E> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Call").field("pid", &self.pid).field("method", &self.method).finish_non_exhaustive()
-    }
-}
-
-impl<M, T, E> std::fmt::Debug for CallFuture<M, T, E> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("CallFuture")
-    }
-}
+impl_debug!([M, T, E] Call<M, T, E>, self => "Call" { pid: self.pid, method: self.method, .. });
+impl_debug!([M, T, E] CallFuture<M, T, E>, self => "CallFuture");
 
 #[cfg(test)]
 mod tests {

@@ -1,15 +1,12 @@
 //! Delayed and periodic sends, and the handle that cancels them.
 
 use super::call::{Call, send};
-use crate::actor::tasks::time_source::keeper;
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, bring};
 use crate::engine::backpressure::congestion::{SendMode, with_mode};
 use crate::env::clock::{Moment, TimeKeeper, TimerKey};
-use crate::errors::SendFailure;
-use crate::routing::router::gone;
 use crate::sync::{Arc, Mutex, MutexGuard, current_thread, lock, yield_now};
-use crate::{Payload, Pid, SendError};
-use std::{fmt, thread::ThreadId, time::Duration};
+use crate::{Payload, Pid, SendError, actor::tasks::time_source::keeper, errors::SendFailure, routing::router::gone};
+use std::{thread::ThreadId, time::Duration};
 
 /// The shortest period: a shorter one would keep a worker busy.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -37,10 +34,9 @@ pub struct Timer(Repetition);
 
 #[derive(Clone)]
 enum Repetition {
-    /// Sent at once.
     Over,
     Once(&'static dyn TimeKeeper, TimerKey),
-    Again(Arc<dyn Again>),
+    Again(Arc<Every>),
 }
 
 impl Timer {
@@ -74,11 +70,7 @@ impl Timer {
     }
 }
 
-impl fmt::Debug for Timer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Timer").field("pending", &self.is_pending()).finish_non_exhaustive()
-    }
-}
+crate::util::debug::impl_debug!([] Timer, self => "Timer" { pending: self.is_pending(), .. });
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// Sends the message after `delay`, without an answer: at once for zero, never for `Duration::MAX`. Time is that of
@@ -150,13 +142,7 @@ fn bury<M: Send + 'static>(to: Pid, SendError { message, reason }: SendError<M>)
     bring(DeadLetter { to, message: Payload::new(message), reason });
 }
 
-/// A periodic message with its type erased.
-trait Again: Send + Sync {
-    fn cancel(&self) -> bool;
-    fn reset(&self, delay: Duration) -> bool;
-    fn is_pending(&self) -> bool;
-}
-
+/// A periodic message. Its type is known to its timers alone.
 struct Every {
     pid: Pid,
     period: Duration,
@@ -165,7 +151,6 @@ struct Every {
 }
 
 enum RepetitionState {
-    /// The next copy is due at that moment.
     Armed(TimerKey, Moment),
     /// That thread is sending a copy, and sets the timer for the next one.
     Sending(ThreadId),
@@ -234,9 +219,7 @@ impl Every {
             yield_now();
         }
     }
-}
 
-impl Again for Every {
     fn cancel(&self) -> bool {
         let state = std::mem::replace(&mut *self.settled(), RepetitionState::Over);
         match state {

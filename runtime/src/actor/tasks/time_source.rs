@@ -1,12 +1,9 @@
 //! The clock of a process, and the keeper of its timers.
 
-use crate::Pid;
-use crate::engine::context::local::with_current;
-use crate::engine::lifecycle::spawn::current_host;
+use crate::engine::{context::local::with_current, lifecycle::spawn::current_host};
 use crate::env::clock::{Moment, TimeKeeper, has_virtual_clock};
-use crate::routing::alias::behind;
 use crate::slots::{Slot, TABLE};
-use crate::time::timekeeper::timekeeper;
+use crate::{Pid, routing::alias::target_of, time::timekeeper::timekeeper};
 
 /// Returns the current time for a call of `pid`: that of the calling process, or outside of processes that of the
 /// called one.
@@ -23,7 +20,7 @@ pub(crate) fn keeper(pid: Pid) -> Option<&'static dyn TimeKeeper> {
     let own = match pid.resolve().and_then(|pid| TABLE.living(pid)).and_then(Slot::owner) {
         Some(owner) => owner.host.time_keeper(),
         // The alias has no target now, but may have one later.
-        None if behind(pid).is_some() => None,
+        None if target_of(pid).is_some() => None,
         None => return None,
     };
     // A stand-alone mailbox keeps no timers.

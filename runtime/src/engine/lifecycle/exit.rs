@@ -307,7 +307,7 @@ fn transfer_unhandled(token: &Token, guardian: &dyn Guardian, pid: Pid, envelope
     };
     // SAFETY: the word of a message is its caller, or null, and this envelope was its only holder.
     let caller = unsafe { Caller::from_word(word) };
-    if let Err(package) = guardian.inherit(Package::from_parts(pid, payload, caller)) {
+    if let Err(package) = guardian.take_unhandled(Package::from_parts(pid, payload, caller)) {
         let (_, payload, caller) = package.into_parts();
         let word = caller.map_or(ptr::null_mut(), Caller::into_word);
         let envelope = Envelope { kind, generation, word, payload: Some(payload) };

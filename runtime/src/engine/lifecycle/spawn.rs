@@ -307,7 +307,7 @@ impl Scheduler {
             return;
         }
         if let Some(guardian) = &guardian {
-            guardian.born(pid);
+            guardian.started(pid);
         }
         let labelled = label.is_some();
         if let Some(label) = label {

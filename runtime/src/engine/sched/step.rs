@@ -329,7 +329,7 @@ impl ThreadContext {
             let mut events = ManuallyDrop::new(Events::input(&mut scratch.input));
             let mut out = ManuallyDrop::new(StepOutput::on(&mut scratch.written));
             let outcome = body.step(&mut events, &mut out);
-            if !(events.is_feed() && out.is_kept()) {
+            if !(events.is_from_scheduler() && out.is_kept()) {
                 let (events, out) = (ManuallyDrop::into_inner(events), ManuallyDrop::into_inner(out));
                 let own = out.into_own();
                 // They hold users' values, with drops of their own.
@@ -585,7 +585,7 @@ fn warn_of(token: &Token, contradiction: Contradiction) {
 
 /// Stores rare state for the next step. Returns the reason to end with, if there is one.
 fn keep_rare(token: &mut Token, rare: Rare) -> Option<ExitReason> {
-    let Rare { strangers, joins, left, notices, end, .. } = rare;
+    let Rare { stale, joins, left, notices, end, .. } = rare;
     if !(joins.is_empty() && left.is_empty() && notices.is_empty()) {
         if !(left.is_empty() && notices.is_empty()) {
             token.attend(true);
@@ -595,7 +595,7 @@ fn keep_rare(token: &mut Token, rare: Rare) -> Option<ExitReason> {
         cold_state.controls = left;
         cold_state.notices = notices;
     }
-    for envelope in strangers {
+    for envelope in stale {
         token.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::NoProcess);
     }
     end

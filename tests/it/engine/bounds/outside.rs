@@ -118,7 +118,7 @@ fn a_soft_bound_that_cannot_be_measured_is_refused_and_the_error_says_the_larges
         let error = Runtime::builder().mailbox(Bound::Soft(asked)).build().unwrap_err();
         let BuildError::SoftBound { came, most } = error else { panic!("{error:?}") };
         assert_eq!((came, most), (asked, Bound::MOST_SOFT));
-        assert!(error.to_string().contains("4194303 is the most"), "{error}");
+        assert!(error.to_string().contains("at most 4194303"), "{error}");
     }
     // A hard one is counted, so that its size does not matter.
     let hard = Bound::Hard(usize::MAX, postroom::Overflow::Refuse);
