@@ -61,7 +61,7 @@ impl Book {
             Err(CallError::Failed(rejected)) => return Ok(Err(rejected)),
             approved => approved?,
         }
-        // Of two ranks on the same side the lower one is better, and the negative of one is its limit on the other side.
+        // Of two ranks on one side the lower is better; the negative of a rank is its limit on the other side.
         let (rank, ours, theirs) = match order.side {
             Side::Buy => (-i128::from(order.price), &mut self.buys, &mut self.sells),
             Side::Sell => (i128::from(order.price), &mut self.sells, &mut self.buys),

@@ -278,7 +278,8 @@ fn an_input_of_the_wrong_type_is_refused_with_what_came() {
         let wrong = entry_error(runtime.start("Account", "texts", payloads!["Ada", 'x', 3, Vec::<u8>::new()]));
         assert_eq!(
             wrong.to_string(),
-            "input `flag` of `Account::texts` is of type `bool`, which cannot be made from `3` of type `i32` without loss"
+            "input `flag` of `Account::texts` is of type `bool`, which cannot be made from `3` of type `i32` \
+             without loss"
         );
         assert!(started(runtime, "with_token", payloads![Token(3)]).is_ok());
         assert!(started(runtime, "with_token", payloads![3]).is_err());
