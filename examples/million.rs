@@ -68,7 +68,9 @@ fn processes(mut arguments: impl Iterator<Item = String>) -> Result<u64, String>
         return Err(format!("one number is enough, and `{more}` is one too many"));
     }
     match argument.parse() {
-        Ok(0) | Err(_) => Err(format!("`{argument}` is no number of processes; write one from 1 on, such as 10000000")),
+        Ok(0) | Err(_) => {
+            Err(format!("`{argument}` is not a number of processes; write one from 1 on, such as 10000000"))
+        }
         Ok(processes) => Ok(processes),
     }
 }

@@ -1,8 +1,7 @@
-//! Every place where the runtime calls code of a user (the runtime's own list of the guards around such code), times
-//! everything that a hostile user does there. A place without a case fails, and so does a case whose code was not
-//! called there.
+//! Every place where the runtime calls user code (by its own list of the guards around such code), times every hostile
+//! deed. A place without a case fails, and so does a case whose code was not called there.
 //!
-//! What was lost once, and mended, is in `it/whole/hostile.rs`. No verdict is a time: the watchdog ends a hang.
+//! Faults that were found and fixed are in `it/whole/hostile.rs`. No verdict depends on time: the watchdog ends a hang.
 
 #[path = "hostile_sites/built.rs"]
 mod built;

@@ -272,7 +272,8 @@ fn stress(seconds: u64, seed: u64) {
 
     let statistics = world.host.statistics();
     println!(
-        "{} processes came, {} went; {} deeds, {} restarts asked for, {} upgrades; held {} times, {} let go by time; {} steps",
+        "{} processes came, {} went; {} deeds, {} restarts asked for, {} upgrades; held {} times, {} let go by time; \
+         {} steps",
         statistics.processes.spawned,
         statistics.processes.ended,
         books.deeds.load(SeqCst),

@@ -186,7 +186,7 @@ fn slots_are_used_again() {
 
 /// The sender looks the PID up just before its process dies and the slot goes to another one.
 ///
-/// Mutation: in `event.rs`, `Feed::next`, take every letter whatever its generation.
+/// Mutation: in `event.rs`, `StepInput::mail`, take every message whatever its generation.
 #[test]
 fn a_message_that_races_with_death_and_reuse_never_reaches_a_stranger() {
     within(Duration::from_secs(120), || {

@@ -5,7 +5,7 @@
 //! and:
 //!
 //! * messages: accepted = received + dead letters (what was refused never counts);
-//! * processes: spawned = closed, and nobody lives;
+//! * processes: spawned = ended, and none is alive;
 //! * calls: each has come to exactly one end;
 //! * the state of each process and the contents of each message have been dropped;
 //! * slots were used again: as many as lived at once, not as many as were spawned.
@@ -40,7 +40,7 @@ struct Books {
     calls: AtomicU64,
     answered: AtomicU64,
     failed: AtomicU64,
-    /// Yields whose process died before their answer: they are in nobody's book.
+    /// Yields whose process ended before their answer: they are in no process's tally.
     widowed: AtomicU64,
     highest_slot: AtomicU64,
     panics: AtomicU64,
@@ -274,7 +274,7 @@ fn drive(world: &Arc<World>, mut dice: Dice) -> u64 {
     called
 }
 
-/// Panics that nobody meant: a failed assertion inside a process ends that process alone, and must end the test.
+/// Unintended panics: a failed assertion inside a process ends that process alone, and must end the test.
 static UNMEANT: AtomicU64 = AtomicU64::new(0);
 
 /// Keeps what is said on purpose off the screen, and counts what is not.

@@ -310,7 +310,8 @@ fn who_subscribes_may_only_ask_for_a_few_things() -> Tested {
     let server = Server::start()?;
     let answers = talk(
         &server,
-        b"UNSUBSCRIBE\r\nSUBSCRIBE a b a\r\nGET x\r\nPING\r\nPING x\r\nUNSUBSCRIBE b c\r\nUNSUBSCRIBE\r\nPING\r\nQUIT\r\n",
+        b"UNSUBSCRIBE\r\nSUBSCRIBE a b a\r\nGET x\r\nPING\r\nPING x\r\n\
+          UNSUBSCRIBE b c\r\nUNSUBSCRIBE\r\nPING\r\nQUIT\r\n",
     )?;
     let expected = "*3 $11 unsubscribe $-1 :0 \
         *3 $9 subscribe $1 a :1 *3 $9 subscribe $1 b :2 *3 $9 subscribe $1 a :2 \

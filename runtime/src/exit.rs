@@ -203,7 +203,7 @@ pub struct Exit {
 
 /// A type that a `#[signal]` method can handle.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is nothing that the runtime says",
+    message = "`{Self}` is not a signal",
     note = "a `#[signal]` method takes a `Cancel`, a `Down` or an `Exit`"
 )]
 pub trait SignalKind: Sized {

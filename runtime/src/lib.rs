@@ -78,8 +78,8 @@
 //! ```
 //!
 //! # Discovery
-//! Processes find each other by name ([`Host::whereis`], [`Host::named_address`]), in a [`Group`], or as subscribers of a
-//! [`Topic`]. A [`Pool`] is many processes behind one address.
+//! Processes find each other by name ([`Host::whereis`], [`Host::named_address`]), in a [`Group`], or as subscribers of
+//! a [`Topic`]. A [`Pool`] is many processes behind one address.
 //!
 //! # Waiting, blocking and time
 //! Async entries and methods can await any future. Blocking code belongs in [`Context::blocking`] or
@@ -191,7 +191,7 @@ pub mod inspect {
     pub use crate::engine::shutdown::ShutdownReport;
     pub use crate::engine::watchdog::report::Stall;
     pub use crate::links::message::Bindings;
-    pub use crate::pool::builder::PoolStatistics;
+    pub use crate::pool::plan::PoolStatistics;
 }
 
 /// Tests: a virtual clock, and probes in place of processes.

@@ -51,8 +51,7 @@ pub(crate) const LAST_GENERATION: u64 = POINTING - 1;
 pub struct Pid {
     /// Node and host; never zero, so that `Option<Pid>` is sixteen bytes too.
     place: NonZeroU64,
-    /// Slot and generation.
-    life: u64,
+    slot_and_generation: u64,
 }
 
 const _: () = assert!(size_of::<Pid>() == 16 && size_of::<Option<Pid>>() == 16);
@@ -63,25 +62,24 @@ impl Pid {
     pub(crate) fn new(node: NodeId, host: u16, slot: u32, generation: u64) -> Self {
         debug_assert!(slot < 1 << SLOT_BITS && generation <= GENERATION_MASK);
         let place = NonZeroU64::new(node.0.get() << HOST_BITS | u64::from(host)).expect("a node id is not zero");
-        Self { place, life: u64::from(slot) << GENERATION_BITS | (generation & GENERATION_MASK) }
+        Self { place, slot_and_generation: u64::from(slot) << GENERATION_BITS | (generation & GENERATION_MASK) }
     }
 
     /// Composes an alias: the `number`th that entry `slot` of the aliases' table has held.
-    pub(crate) fn pointing(node: NodeId, host: u16, slot: u32, number: u64) -> Self {
+    pub(crate) fn of_alias(node: NodeId, host: u16, slot: u32, number: u64) -> Self {
         debug_assert!(number <= LAST_GENERATION);
         Self::new(node, host, slot, POINTING | number)
     }
 
-    /// Composes a PID from its two words; `place` is that of any PID of the same host.
     #[inline]
     pub(crate) fn of_words(place: NonZeroU64, slot: u32, generation: u64) -> Self {
-        Self { place, life: u64::from(slot) << GENERATION_BITS | generation }
+        Self { place, slot_and_generation: u64::from(slot) << GENERATION_BITS | generation }
     }
 
     /// Returns slot and generation in one word.
     #[inline]
-    pub(crate) fn life(self) -> u64 {
-        self.life
+    pub(crate) fn incarnation(self) -> u64 {
+        self.slot_and_generation
     }
 
     /// Returns node and host in one word.
@@ -104,27 +102,27 @@ impl Pid {
     /// Returns the index of its slot.
     #[inline]
     pub fn slot(self) -> u32 {
-        (self.life >> GENERATION_BITS) as u32
+        (self.slot_and_generation >> GENERATION_BITS) as u32
     }
 
     /// Returns its generation among the processes of that slot.
     #[inline]
     pub fn generation(self) -> u64 {
-        self.life & GENERATION_MASK
+        self.slot_and_generation & GENERATION_MASK
     }
 
     /// Returns whether the PID is an alias of the process that serves now: a restarted child, a member of a pool.
     ///
     /// Messages go to that process; [`stop`](Pid::stop), [`join`](Pid::join), [`info`](Pid::info) and the like apply to
-    /// the child itself or, for a pool, to its keeper. Costs a test of the PID.
+    /// the child itself or, for a pool, to its own process. Costs a test of the PID.
     #[inline]
     pub fn is_alias(self) -> bool {
-        self.life & POINTING != 0
+        self.slot_and_generation & POINTING != 0
     }
 
     /// Returns the number of an alias in its entry.
     pub(crate) fn number(self) -> u64 {
-        self.life & LAST_GENERATION
+        self.slot_and_generation & LAST_GENERATION
     }
 }
 
@@ -198,18 +196,18 @@ impl FromStr for Pid {
         let inner = text
             .strip_prefix('<')
             .and_then(|rest| rest.strip_suffix('>'))
-            .ok_or_else(|| fail("it does not stand between `<` and `>`"))?;
+            .ok_or_else(|| fail("it is not enclosed in `<` and `>`"))?;
         let mut parts = inner.split('.');
         let mut part = |what| parts.next().filter(|part| is_plain_number(part)).ok_or_else(|| fail(what));
         let node = part("the node is missing")?;
-        let host = part("the host is missing or no number")?;
-        let slot = part("the slot is missing or no number")?;
-        let generation = part("the generation is missing or no number")?;
+        let host = part("the host is missing or not a number")?;
+        let slot = part("the slot is missing or not a number")?;
+        let generation = part("the generation is missing or not a number")?;
         if parts.next().is_some() {
             return Err(fail("it has more than four parts"));
         }
         let node = u64::from_str_radix(node, 16).ok().and_then(NodeId::new).ok_or_else(|| fail("no such node"))?;
-        let host = host.parse().map_err(|_| fail("the host is no number below 65536"))?;
+        let host = host.parse().map_err(|_| fail("the host is not a number below 65536"))?;
         let slot =
             slot.parse().ok().filter(|&slot| slot < 1 << SLOT_BITS).ok_or_else(|| fail("the slot is out of range"))?;
         let generation = generation
@@ -237,7 +235,7 @@ mod serde_forms {
             if serializer.is_human_readable() {
                 serializer.collect_str(self)
             } else {
-                (self.place.get(), self.life).serialize(serializer)
+                (self.place.get(), self.slot_and_generation).serialize(serializer)
             }
         }
     }
@@ -247,10 +245,10 @@ mod serde_forms {
             if deserializer.is_human_readable() {
                 String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
             } else {
-                let (place, life) = <(u64, u64)>::deserialize(deserializer)?;
+                let (place, slot_and_generation) = <(u64, u64)>::deserialize(deserializer)?;
                 NodeId::new(place >> HOST_BITS).ok_or_else(|| D::Error::custom("a PID without a node"))?;
                 let place = std::num::NonZeroU64::new(place).ok_or_else(|| D::Error::custom("a PID without a node"))?;
-                Ok(Self { place, life })
+                Ok(Self { place, slot_and_generation })
             }
         }
     }
@@ -278,7 +276,7 @@ mod tests {
     fn the_upper_half_of_the_generations_points_on() {
         let node = NodeId::new(1).unwrap();
         assert!(!Pid::new(node, 0, 5, LAST_GENERATION).is_alias());
-        let pid = Pid::pointing(node, 0, 5, LAST_GENERATION);
+        let pid = Pid::of_alias(node, 0, 5, LAST_GENERATION);
         assert!(pid.is_alias());
         assert_eq!((pid.slot(), pid.number(), pid.generation()), (5, LAST_GENERATION, GENERATION_MASK));
     }

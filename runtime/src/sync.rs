@@ -75,7 +75,6 @@ pub(crate) fn spawn_thread_with(
     }
 }
 
-/// Returns how many cores this program may use.
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }

@@ -1,4 +1,4 @@
-//! What a runtime was built with: handlers, hooks, types; and the program's subscriber.
+//! What a runtime is built with: handlers, hooks, types; and the program's subscriber.
 
 use super::Case;
 use super::deed::{Fuse, Hostile};

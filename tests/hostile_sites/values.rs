@@ -1,4 +1,4 @@
-//! Values of users on their way.
+//! Users' values in flight.
 
 use super::Case;
 use super::deed::{Fuse, Hostile};

@@ -1,4 +1,4 @@
-//! Those who wait: wakers.
+//! Wakers.
 
 use super::Case;
 use super::deed::Hostile;

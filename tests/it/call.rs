@@ -1,4 +1,4 @@
-//! Calls: how they are made, how long they wait, and how each way of getting no answer is told.
+//! Calls: how they are made, how long they wait, and the error of each call that gets no answer.
 
 use futures_util::future::{Either, join, join_all, select};
 use postroom::Package;
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 mod bank;
 mod delivered;
 mod later;
+mod moving;
 mod unanswered;
 
 const LONG: Duration = Duration::from_secs(3600);

@@ -1,4 +1,4 @@
-//! Calls that would wait for themselves: found at once, named whole, and nothing else taken for one.
+//! Cycles of calls: detected at once and named in full, without false positives.
 //!
 //! No call here has a deadline that could come to its rescue: a cycle that is not found hangs, and the watch says so.
 //! Where a wait must not be taken for part of a cycle, the test sees by `waits_for` that everyone has come to wait

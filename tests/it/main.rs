@@ -1,5 +1,5 @@
-//! Tests of the runtime through its public face, one folder or file for each room of the runtime; what several rooms do
-//! together is in `whole`.
+//! Tests of the runtime through its public API, one folder or file for each folder of the runtime; what several of them
+//! do together is in `whole`.
 //!
 //! All share one program. What counts something of the program's own (its memory, threads, descriptors, subscriber or
 //! panic hook) is a program of its own, beside this folder.

@@ -1,5 +1,5 @@
-//! Pools: several processes behind one address, who gets what, who comes and goes, and what becomes of messages when
-//! members die, lines are full, time passes or the pool stops.
+//! Pools: several processes behind one address. Which member gets which message, how members come and go, and the fate
+//! of messages when members fail, queues are full, time passes or the pool stops.
 
 use postroom::error::{PoolGaveUp, SendFailure};
 use postroom::inspect::{DeadLetterReason, PoolStatistics};

@@ -1,4 +1,4 @@
-//! The stations between a package and its mailbox: each takes what is for it and gives back the rest, typed.
+//! The receivers between a package and its mailbox: each takes what is for it and returns the rest, typed.
 
 use postroom::error::SendFailure;
 use postroom::manual::Event;

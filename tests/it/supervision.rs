@@ -1,8 +1,8 @@
 //! Supervisors: what they start, restart and stop, and what those that send to their children can rely on.
 //!
 //! Back-off, strategies, the intensity window and the order of stops are also tested event by event, without a clock,
-//! beside the state machine in the runtime (`supervision/plan/tests`); here it is asked whether the processes do what
-//! it says.
+//! beside the state machine in the runtime (`supervision/plan/tests`); these tests check that the processes do what it
+//! decides.
 
 use postroom::manual::Event;
 use postroom::prelude::*;

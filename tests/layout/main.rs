@@ -1,6 +1,6 @@
 //! What is true of the source as text: folders import downward only, as `ARCHITECTURE.md` lists them, and it names
 //! nothing that does not exist; no type has the name of another; the machine is asked in one place; no test is
-//! forgotten.
+//! forgotten; no line is too long.
 
 mod imports;
 mod machine;
@@ -9,3 +9,4 @@ mod reached;
 mod references;
 mod source;
 mod steps;
+mod width;

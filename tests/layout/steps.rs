@@ -1,5 +1,5 @@
 //! The steps of protocols: each is defined in the file of its protocol, where it is a letter and a digit (`S3`); any
-//! other file cites it with the protocol before it (`sleep:S3`).
+//! other file cites it with the protocol before it (`sleep:S3`). No two protocols have a letter in common.
 
 use crate::source;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,6 +8,7 @@ use std::path::Path;
 
 /// Which file argues a protocol.
 const PROTOCOLS: &[(&str, &str)] = &[
+    ("backpressure", "engine/backpressure/mod.rs"),
     ("detector", "engine/watchdog/detector.rs"),
     ("drain", "engine/shutdown/drain.rs"),
     ("driving", "engine/sched/driving.rs"),
@@ -15,6 +16,7 @@ const PROTOCOLS: &[(&str, &str)] = &[
     ("gate", "engine/host/gate.rs"),
     ("graph", "deadlock/wait_graph.rs"),
     ("handoff", "engine/permits/handoff.rs"),
+    ("links", "links/mod.rs"),
     ("members", "links/registrations.rs"),
     ("pinned", "engine/pinned/mod.rs"),
     ("rest", "engine/shutdown/quiescence.rs"),
@@ -52,6 +54,36 @@ fn every_step_that_is_cited_is_defined_by_its_protocol() {
     }
     assert!(wrong.is_empty(), "steps of no protocol, or without its name: {wrong:#?}");
     assert!(defined.values().all(|steps| !steps.is_empty()), "{defined:?}");
+}
+
+#[test]
+fn no_letter_belongs_to_two_protocols() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../runtime/src");
+    let text = |file: &str| fs::read_to_string(root.join(file)).expect("a source file is text");
+    let shared = shared_letters(PROTOCOLS.iter().map(|&(protocol, file)| (protocol, text(file))));
+    assert!(shared.is_empty(), "letters of two protocols: {shared:#?}");
+}
+
+#[test]
+fn a_letter_of_two_protocols_is_found() {
+    let of = |second: &str| {
+        let first = ("one", "//! A1 begins, A2 ends, see two:B1".to_owned());
+        shared_letters([first, ("two", second.to_owned())].into_iter())
+    };
+    assert!(of("//! B1 begins, after one:A2").is_empty());
+    assert_eq!(of("//! B1 begins; A3 ends"), [('A', vec!["one", "two"])]);
+}
+
+/// The letters that several of these texts define steps with, and whose they are.
+fn shared_letters<'a>(texts: impl Iterator<Item = (&'a str, String)>) -> Vec<(char, Vec<&'a str>)> {
+    let mut letters: BTreeMap<char, BTreeSet<&str>> = BTreeMap::new();
+    for (protocol, text) in texts {
+        for (_, step) in steps(&text).into_iter().filter(|(of, _)| of.is_none()) {
+            letters.entry(step.chars().next().expect("a step has a letter")).or_default().insert(protocol);
+        }
+    }
+    let shared = letters.into_iter().filter(|(_, protocols)| protocols.len() > 1);
+    shared.map(|(letter, protocols)| (letter, protocols.into_iter().collect())).collect()
 }
 
 #[test]

@@ -50,14 +50,14 @@ impl Count {
         let ([small, large], underway) = (self.heap.map(|bytes| bytes / 1024), self.underway);
         format!(
             "{live:4} {slots:5} {used_slots:5} {names:5} {named_addresses:9} {groups:6} {members:7} {watchers:8} \
-             {topics:6} {subscribers:11} {memberships:11} {links:5} {monitors:8} {timers:6} {held:4} {waits:5} {aliases:8} \
-             {labels:6} {underway:8} {small:9} {large:9}"
+             {topics:6} {subscribers:11} {memberships:11} {links:5} {monitors:8} {timers:6} {held:4} {waits:5} \
+             {aliases:8} {labels:6} {underway:8} {small:9} {large:9}"
         )
     }
 
     /// What [`line`](Self::line) counts.
-    pub const HEAD: &str = "live slots (used) names addresses groups members watchers topics subscribers memberships links \
-                            monitors timers held waits aliases labels messages small/KiB large/KiB";
+    pub const HEAD: &str = "live slots (used) names addresses groups members watchers topics subscribers memberships \
+                            links monitors timers held waits aliases labels messages small/KiB large/KiB";
 
     /// What is left of the dead, or of what was to pass: empty if all is well.
     pub fn leaks(&self, world: &World, ten: &BTreeSet<Pid>) -> Vec<String> {

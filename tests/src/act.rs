@@ -10,7 +10,7 @@ use postroom::{InitError, Payloads, Pid, ProcessError, Runtime};
 type Init = Box<dyn FnOnce(&mut InitContext<'_>) -> Result<(), InitError> + Send>;
 type Step = Box<dyn FnMut(&mut Events<'_>, &mut StepOutput<'_>) -> Result<(), ProcessError> + Send>;
 
-/// See the module. Made by [`act`].
+/// A hand-written process made of closures, by [`act`].
 pub struct Act {
     init: Option<Init>,
     step: Step,
@@ -19,12 +19,12 @@ pub struct Act {
     traps_exits: bool,
 }
 
-/// A process whose steps are `step`.
+/// Makes a process whose steps are `step`.
 pub fn act(step: impl FnMut(&mut Events<'_>, &mut StepOutput<'_>) -> Result<(), ProcessError> + Send + 'static) -> Act {
     Act { init: None, step: Box::new(step), close: None, handles_cancel: false, traps_exits: false }
 }
 
-/// A process that takes whatever comes and does nothing with it.
+/// Makes a process that takes everything that arrives and does nothing with it.
 pub fn idle_for_ever() -> Act {
     act(|events, out| {
         while events.next().is_some() {}
@@ -33,7 +33,7 @@ pub fn idle_for_ever() -> Act {
     })
 }
 
-/// So many processes that count, all together, the messages that they are given.
+/// Spawns `count` processes that together count the messages that they are given.
 pub fn listeners(runtime: &Runtime, count: usize) -> (Vec<Pid>, Arc<AtomicU64>) {
     let heard = Arc::new(AtomicU64::new(0));
     let spawn = |_| {
@@ -49,7 +49,7 @@ pub fn listeners(runtime: &Runtime, count: usize) -> (Vec<Pid>, Arc<AtomicU64>) 
     ((0..count).map(spawn).collect(), heard)
 }
 
-/// A process that goes on `times` times and then is done.
+/// Makes a process that goes on `times` times and then is done.
 pub fn counts_to(times: u64, steps: Arc<AtomicU64>, closes: Arc<AtomicU64>) -> Act {
     let mut left = times;
     act(move |_, out| {
@@ -68,25 +68,25 @@ pub fn counts_to(times: u64, steps: Arc<AtomicU64>, closes: Arc<AtomicU64>) -> A
 }
 
 impl Act {
-    /// What it does when it starts.
+    /// Runs `init` when the process starts.
     pub fn init(mut self, init: impl FnOnce(&mut InitContext<'_>) -> Result<(), InitError> + Send + 'static) -> Self {
         self.init = Some(Box::new(init));
         self
     }
 
-    /// What it does when it ends.
+    /// Runs `close` when the process ends.
     pub fn close(mut self, close: impl FnOnce() + Send + 'static) -> Self {
         self.close = Some(Box::new(close));
         self
     }
 
-    /// The failure of a partner goes to `step`.
+    /// Delivers the failures of linked processes to `step`.
     pub fn traps_exits(mut self) -> Self {
         self.traps_exits = true;
         self
     }
 
-    /// From here on a cancel signal goes to `step`.
+    /// Delivers cancel signals to `step`.
     pub fn handles_cancel(mut self) -> Self {
         self.handles_cancel = true;
         self

@@ -1,4 +1,4 @@
-//! A command whose completions the test gets, to answer when and where it likes.
+//! A command whose completions the test receives, to answer when and where it likes.
 
 use postroom::{Builder, Command, Completion};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -16,11 +16,11 @@ impl Command for Ask {
 #[derive(Clone)]
 pub struct Desk(Arc<Mutex<Receiver<Request>>>);
 
-/// What was asked for, and the completion to answer it with.
+/// The number that was asked for, and the completion to answer it with.
 type Request = (u64, Completion<u64>);
 
 impl Desk {
-    /// Has `builder`'s runtime bring its [`Ask`]s here.
+    /// Makes a desk that receives the [`Ask`]s of `builder`'s runtime.
     pub fn at(builder: Builder) -> (Builder, Self) {
         let (send, receive) = channel();
         let send: Mutex<Sender<_>> = Mutex::new(send);
@@ -31,7 +31,7 @@ impl Desk {
         (builder, Self(Arc::new(Mutex::new(receive))))
     }
 
-    /// Blocks until something is asked.
+    /// Waits for the next request.
     ///
     /// # Panics
     /// If the runtime is gone.
@@ -39,7 +39,7 @@ impl Desk {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).recv().expect("the runtime's handler is there")
     }
 
-    /// What was asked, if anything was.
+    /// Returns the next request, if there is one.
     pub fn try_next(&self) -> Option<(u64, Completion<u64>)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).try_recv().ok()
     }

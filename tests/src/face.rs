@@ -196,7 +196,7 @@ pub fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Lets other threads run until `condition` holds. For what is announced to nobody; under the watch.
+/// Lets other threads run until `condition` holds. For changes that no signal announces; under the watchdog.
 pub fn until(mut condition: impl FnMut() -> bool) {
     while !condition() {
         thread::sleep(Duration::from_millis(1));

@@ -1,22 +1,22 @@
-//! A hook that writes down what it is told.
+//! A hook that records what it is told.
 
 use postroom::inspect::{Hook, Started};
 use postroom::{ExitReason, Pid};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a hook was told, by process.
+/// Records what a hook was told, by process.
 #[derive(Clone, Debug, Default)]
 pub struct Witness(Arc<Mutex<Told>>);
 
 /// See [`Witness`].
 #[derive(Debug, Default)]
 pub struct Told {
-    /// How often each process was said to start.
+    /// The number of starts of each process.
     pub started: HashMap<Pid, u32>,
-    /// How often each start was undone.
+    /// The number of starts of each process that were undone.
     pub undone: HashMap<Pid, u32>,
-    /// How often each process was said to have ended, and of what at last.
+    /// The number of ends of each process, and the last reason.
     pub completed: HashMap<Pid, (u32, ExitReason)>,
     /// Started, and not undone or completed.
     pub alive: usize,
@@ -25,12 +25,12 @@ pub struct Told {
 }
 
 impl Witness {
-    /// One that was told nothing yet.
+    /// Makes an empty record.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What it was told so far.
+    /// Returns the record so far.
     pub fn told(&self) -> MutexGuard<'_, Told> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -8,12 +8,12 @@ use std::time::Duration;
 pub struct Latch(Arc<(Mutex<bool>, Condvar)>);
 
 impl Latch {
-    /// A closed one.
+    /// Makes a closed latch.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Lets all through who wait, and who will.
+    /// Opens it, for all that wait and all that will.
     pub fn open(&self) {
         *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.0.1.notify_all();
@@ -33,7 +33,7 @@ impl Latch {
     }
 }
 
-/// Looks again and again until `condition` holds; a watchdog ends it if that never happens.
+/// Waits until `condition` holds, by checking it again and again; a watchdog ends it if that never happens.
 pub fn eventually(mut condition: impl FnMut() -> bool) {
     let mut looks = 0_u32;
     while !condition() {

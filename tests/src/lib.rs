@@ -1,5 +1,5 @@
-//! What the tests share: a watchdog, a process made of closures, latches, a command that a test answers by hand, and a
-//! hook that writes down what it is told.
+//! Helpers of the tests: a watchdog, a process made of closures, latches, a command that a test answers by hand, and a
+//! hook that records what it is told.
 //!
 //! No test decides by the clock. Where something must happen, the test waits for it under [`within`], which turns a
 //! hang into a failure; where something must not happen, the test makes something happen that comes after it.

@@ -1,4 +1,4 @@
-//! A process that binds itself to others, and ends, as it is told; it says what it hears of their ends.
+//! A process that links with others, monitors them and ends, as it is told; it reports what it hears of their ends.
 
 use crate::face::Gate;
 use postroom::Monitor;
@@ -7,26 +7,26 @@ use postroom::prelude::*;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// After how long a test counts as hanging.
+/// The time after which a test counts as hanging.
 pub const LONG: Duration = Duration::from_secs(30);
 
-/// What a [`Partner`] says.
+/// A report of a [`Partner`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Said {
-    /// One that it monitors has ended.
+    /// A process that it monitors has ended.
     Down(Down),
-    /// One that it is linked to has failed.
+    /// A process that it is linked to has failed.
     Exit(Exit),
-    /// It was told to say so.
+    /// A word that it was told to report.
     Word(&'static str),
 }
 
-/// See the module. It does not trap exits.
+/// A process that links, monitors and ends as it is told. It does not trap exits.
 #[process]
 #[derive(Default)]
 pub struct Partner {
     told: Option<Sender<Said>>,
-    /// How many times it was told to [`count`](Partner::count).
+    /// The number of calls of [`count`](Partner::count).
     counted: u64,
 }
 
@@ -45,11 +45,11 @@ impl Partner {
     }
 }
 
-/// What a partner has said.
+/// The reports of a partner.
 pub struct Heard(Receiver<Said>);
 
 impl Heard {
-    /// Blocks until it has said something.
+    /// Waits for the next report.
     ///
     /// # Panics
     /// If that takes too long.
@@ -57,7 +57,7 @@ impl Heard {
         self.0.recv_timeout(LONG).expect("the process says something")
     }
 
-    /// The same, for a [`Down`].
+    /// Waits for the next report, which must be a [`Down`].
     ///
     /// # Panics
     /// If it is something else.
@@ -68,7 +68,7 @@ impl Heard {
         }
     }
 
-    /// The same, for an [`Exit`].
+    /// Waits for the next report, which must be an [`Exit`].
     ///
     /// # Panics
     /// If it is something else.
@@ -79,12 +79,12 @@ impl Heard {
         }
     }
 
-    /// All that it has said up to the next word, which the caller has sent it to say.
+    /// Returns all reports up to the next word, which the caller has told it to report.
     pub fn until_word(&self) -> Vec<Said> {
         std::iter::from_fn(|| Some(self.next())).take_while(|said| !matches!(said, Said::Word(_))).collect()
     }
 
-    /// All that it has said, when it is over.
+    /// Waits until the process has ended, and returns all its reports.
     ///
     /// # Panics
     /// If that takes too long.
@@ -141,7 +141,7 @@ impl Partner {
         other.link()
     }
 
-    /// Takes it back.
+    /// Removes the link with `other`.
     #[message]
     pub fn unlink(&mut self, other: Pid) -> Result<(), TopologyError> {
         other.unlink()
@@ -168,13 +168,13 @@ impl Partner {
         other.monitor()
     }
 
-    /// Takes it back.
+    /// Removes the monitor.
     #[message]
     pub fn unwatch(&mut self, monitor: Monitor) -> bool {
         monitor.demonitor()
     }
 
-    /// Traps exits from here on, or not any more.
+    /// Traps exits from now on, or stops doing so.
     #[message]
     pub fn trap(&mut self, ctx: &mut Context<Self>, traps: bool) {
         ctx.trap_exits(traps);
@@ -184,20 +184,20 @@ impl Partner {
     #[message]
     pub fn ping(&mut self) {}
 
-    /// Counts, and says how often it has.
+    /// Counts, and returns the count.
     #[message]
     pub fn count(&mut self) -> u64 {
         self.counted += 1;
         self.counted
     }
 
-    /// Says so.
+    /// Reports `word`.
     #[message]
     pub fn say(&mut self, word: &'static str) {
         self.tell(Said::Word(word));
     }
 
-    /// Says so to another, then fails.
+    /// Has another process report `word`, then fails.
     #[message]
     pub fn say_to_and_fail(&mut self, word: &'static str, to: Address<Partner>) {
         to.say(word).send().expect("it lives");
@@ -210,34 +210,34 @@ impl Partner {
         panic!("failed as it was told");
     }
 
-    /// Is done.
+    /// Ends normally.
     #[message]
     pub fn finish(&mut self, ctx: &mut Context<Self>) {
         ctx.stop();
     }
 
-    /// Stays in this step until the gate is open, then does the rest in it.
+    /// Stays in this step until the gate is open.
     #[message]
     pub fn hold(&mut self, gate: Gate) {
         self.tell(Said::Word("holds"));
         gate.pass();
     }
 
-    /// The same; then takes the monitor back.
+    /// Stays in this step until the gate is open, then removes the monitor in it.
     #[message]
     pub fn hold_and_unwatch(&mut self, gate: Gate, monitor: Monitor) -> bool {
         self.hold(gate);
         monitor.demonitor()
     }
 
-    /// The same; then takes the link back.
+    /// Stays in this step until the gate is open, then removes the link in it.
     #[message]
     pub fn hold_and_unlink(&mut self, gate: Gate, other: Pid) -> Result<(), TopologyError> {
         self.hold(gate);
         other.unlink()
     }
 
-    /// Awaits, in this method, that the gate is opened.
+    /// Awaits the opening of the gate.
     #[message]
     pub async fn pass(&mut self, gate: Gate) {
         gate.passed().await;
@@ -261,7 +261,7 @@ impl Partner {
     }
 }
 
-/// How a child is bound to its parent.
+/// How a child is tied to its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// By a link.
@@ -274,7 +274,7 @@ pub enum Bound {
     All,
 }
 
-/// Where a child begins.
+/// The entry of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
     /// See the entry.

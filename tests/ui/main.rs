@@ -2,12 +2,13 @@
 //!
 //! `cases/NAME.rs` holds a mistake or several, `cases/NAME.stderr` what the compiler says. Each help line is tried: its
 //! code, pasted over the tokens that the error marks, gives a program that compiles. Where a help line is about another
-//! place ("add", "move"), or the error is the compiler's own, `fixed/NAME.rs` holds the program as corrected by hand; it
-//! must contain the code of every help line.
+//! place ("add", "move"), or the error is the compiler's own, `fixed/NAME.rs` holds the program as corrected by hand;
+//! it must contain the code of every help line.
 //!
 //! `shapes.rs` is the other side: all that must compile, and run.
 //!
-//! After a change of messages: `TRYBUILD=overwrite cargo test --test ui`, read the difference, and run once more without.
+//! After a change of messages: `TRYBUILD=overwrite cargo test --test ui`, read the difference, and run once more
+//! without.
 
 mod paste;
 

@@ -121,7 +121,9 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
                 let #process = <Self as #private::Declared>::NAME;
                 #named
                 #(
-                    let #inputs = match <dyn #protocols as #private::Protocol>::message_by_name(#process, #name, #inputs) {
+                    let #inputs = match
+                        <dyn #protocols as #private::Protocol>::message_by_name(#process, #name, #inputs)
+                    {
                         #private::ByName::Continue(#inputs) => #inputs,
                         #found => return #found,
                     };

@@ -71,7 +71,7 @@ fn read(self_type: &SelfType, item: &mut ItemImpl, diagnostics: &mut Diagnostics
             diagnostics.on(&marked.marker, "the protocol says which methods are messages", "remove it");
         }
         for attribute in &marked.of_message {
-            diagnostics.on(attribute, "the message type stands at the protocol: write this there", "remove it");
+            diagnostics.on(attribute, "the message type belongs to the protocol: write this there", "remove it");
         }
         let marked = Marked { role: Role::Message, marker: parse_quote!(#[message]), ..marked };
         let mut read = Method::read(&mut method.sig, &Visibility::Inherited, marked, self_type, diagnostics);

@@ -40,7 +40,8 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
         #[automatically_derived]
         impl #bare_parameters ::core::marker::Copy for #client #arguments {}
 
-        #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code, deprecated, private_interfaces, unreachable_pub)]
+        #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+        #[allow(dead_code, deprecated, private_interfaces, unreachable_pub)]
         impl #parameters #client #arguments #clause {
             #(#calls)*
         }
@@ -96,7 +97,8 @@ pub(crate) fn linked(self_type: &SelfType, client: &Ident, messages: &[Message])
             }
         }
 
-        #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code, deprecated, private_interfaces, unreachable_pub)]
+        #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+        #[allow(dead_code, deprecated, private_interfaces, unreachable_pub)]
         impl #parameters #client #arguments #clause {
             #(#calls)*
         }

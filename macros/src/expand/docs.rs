@@ -118,7 +118,9 @@ mod tests {
                 #[entry]
                 pub fn serve(&mut self, limit: u32) {}
                 #[message]
-                pub fn deposit(&mut self, ctx: &mut Context<Self>, amount: u64) -> Result<Vec<u8>, Refused> { Ok(Vec::new()) }
+                pub fn deposit(&mut self, ctx: &mut Context<Self>, amount: u64) -> Result<Vec<u8>, Refused> {
+                    Ok(Vec::new())
+                }
                 #[message]
                 #[cfg(unix)]
                 pub fn later(&mut self, reply: Reply<i64>) {}

@@ -30,7 +30,8 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
         #[allow(dead_code, unreachable_pub, missing_debug_implementations)]
         pub struct #points #generics #clause { spawn: #private::SpawnCore<#ty> }
 
-        #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code, deprecated, private_interfaces, unreachable_code, unreachable_pub, unused_variables)]
+        #[allow(clippy::all, clippy::pedantic, clippy::nursery, dead_code, deprecated)]
+        #[allow(private_interfaces, unreachable_code, unreachable_pub, unused_variables)]
         impl #parameters #points #arguments #clause {
             #(#futures)*
             #(#starters)*

@@ -56,7 +56,7 @@ fn check(item: &ItemFn, diagnostics: &mut Diagnostics) {
     if !signature.generics.params.is_empty() {
         diagnostics.on(&signature.generics, "`main` cannot be generic", "remove it");
     }
-    let what = "`main` gets the runtime or nothing";
+    let what = "`main` takes the runtime or nothing";
     match signature.inputs.len() {
         0 => {}
         1 => {

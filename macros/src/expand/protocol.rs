@@ -104,13 +104,17 @@ fn read(item: &ItemTrait, self_type: &SelfType, diagnostics: &mut Diagnostics) -
             TraitItem::Type(other) => {
                 diagnostics.on(
                     &other,
-                    "`dyn` knows no associated types",
+                    "a protocol has no associated types: it is used as `dyn`",
                     "remove it, and name the type where it is used",
                 );
                 continue;
             }
             TraitItem::Const(other) => {
-                diagnostics.on(&other, "`dyn` knows no constants", "remove it, and write it beside the trait");
+                diagnostics.on(
+                    &other,
+                    "a protocol has no constants: it is used as `dyn`",
+                    "remove it, and write it beside the trait",
+                );
                 continue;
             }
             other => {

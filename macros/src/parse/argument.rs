@@ -87,7 +87,7 @@ pub(crate) fn read(
         };
         match kind {
             ArgumentKind::Receiver => {}
-            ArgumentKind::Context if out.has_ctx => diagnostics.on(whole(), "there is one context", "remove it"),
+            ArgumentKind::Context if out.has_ctx => diagnostics.on(whole(), "a method takes one context", "remove it"),
             ArgumentKind::Context => {
                 context(input, self_type, diagnostics);
                 out.has_ctx = true;
@@ -137,7 +137,7 @@ fn receiver(signature: &Signature, role: Role, diagnostics: &mut Diagnostics) {
 /// Reports generic parameters. Returns their names, which no generated type may mention.
 fn generics(signature: &Signature, role: Role, diagnostics: &mut Diagnostics) -> Vec<Ident> {
     if let Some(clause) = &signature.generics.where_clause {
-        let what = format!("{} is there for the whole process: it has no `where` of its own", role.what());
+        let what = format!("{} belongs to the whole process: it has no `where` of its own", role.what());
         diagnostics.on(clause, what, "remove it, or write it on the `impl`");
     }
     if signature.generics.params.is_empty() {
@@ -217,7 +217,7 @@ fn context(input: &mut PatType, self_type: &SelfType, diagnostics: &mut Diagnost
                 Type::Path(path) if last_segment(&reference.elem).as_deref() == Some("Context") => {
                     match output::arguments(path).as_slice() {
                         [of] if text(of) == "Self" || text(of) == text(&self_type.ty) => return,
-                        _ => "a method gets the context of its own process",
+                        _ => "a method takes the context of its own process",
                     }
                 }
                 _ => "this is not the type of the context",
@@ -240,11 +240,7 @@ fn context(input: &mut PatType, self_type: &SelfType, diagnostics: &mut Diagnost
 fn reply(input: &mut PatType, self_type: &SelfType, diagnostics: &mut Diagnostics) -> Option<Reply> {
     let (Pat::Ident(pat), Type::Path(path)) = (&*input.pat, &*input.ty) else {
         let named = last_segment(&input.ty).unwrap_or_default();
-        diagnostics.on(
-            &*input,
-            "the reply is handed over by value, under a name",
-            format!("write `reply: {named}<()>`"),
-        );
+        diagnostics.on(&*input, "the reply is taken by value, under a name", format!("write `reply: {named}<()>`"));
         return None;
     };
     let many = last_segment(&input.ty).as_deref() == Some("Replies");
@@ -279,7 +275,7 @@ fn carried(
         Pat::Ident(pat) if pat.by_ref.is_none() && pat.subpat.is_none() => pat.ident.clone(),
         pattern => {
             let word = if matches!(pattern, Pat::Wild(_)) { "_unused" } else { "input" };
-            let what = "an argument needs a name: the message's field is called by it";
+            let what = "an argument needs a name: the message's field takes it";
             diagnostics.on(pattern, what, format!("write `{word}`"));
             format_ident!("input{at}")
         }
@@ -313,7 +309,7 @@ fn order(written: &Signature, kinds: &[ArgumentKind], diagnostics: &mut Diagnost
     }
     let misplaced_ctx =
         kinds.iter().skip_while(|kind| **kind <= ArgumentKind::Context).any(|kind| *kind == ArgumentKind::Context);
-    let what = if misplaced_ctx { "the context stands right after `self`" } else { "the reply stands last" };
+    let what = if misplaced_ctx { "the context comes right after `self`" } else { "the reply comes last" };
     let mut sorted: Vec<_> = kinds.iter().zip(&written.inputs).collect();
     sorted.sort_by_key(|(kind, _)| **kind);
     let inputs = sorted.iter().map(|(_, input)| text(input)).collect::<Vec<_>>().join(", ");

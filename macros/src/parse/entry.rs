@@ -27,12 +27,8 @@ impl Entry {
             diagnostics.on(&method.marked.marker, "`#[entry]` has no options", "write `#[entry]`");
         }
         if !method.is_async && !gives_nothing(&method.output) {
-            let what = "a sync entry prepares the process: it gives back nothing, or a `Result<(), …>`";
-            diagnostics.on(
-                &method.returns,
-                what,
-                "remove it, or make the entry `async` to give back a result at its end",
-            );
+            let what = "a sync entry prepares the process: it returns nothing or a `Result<(), …>`";
+            diagnostics.on(&method.returns, what, "remove it, or make the entry `async` to return a result at its end");
         }
         method.sound &= diagnostics.count() == before;
         Self { method }

@@ -62,8 +62,8 @@ pub(crate) fn take(attrs: &mut Vec<Attribute>, krate: &Path, diagnostics: &mut D
     let mut own = Vec::new();
     for (at, attribute) in attrs.drain(..).enumerate() {
         if let Some(second) = Role::of(&attribute, krate) {
-            let what = if second == role { "this is said twice" } else { "a method is one thing" };
-            diagnostics.on(&attribute, format!("{what}: this one is {} already", role.what()), "remove it");
+            let what = if second == role { "this attribute appears twice" } else { "a method has one role" };
+            diagnostics.on(&attribute, format!("{what}: this one is already {}", role.what()), "remove it");
             continue;
         }
         let name = attribute.path().get_ident().map(ToString::to_string).unwrap_or_default();
@@ -72,7 +72,7 @@ pub(crate) fn take(attrs: &mut Vec<Attribute>, krate: &Path, diagnostics: &mut D
             "doc" => marked.docs.push(attribute.clone()),
             "deprecated" => marked.deprecated.push(attribute.clone()),
             "derive" if role == Role::Message && !owns_type => {
-                let what = "the message type stands elsewhere: only a type made here can get a `derive`";
+                let what = "the message type is defined elsewhere: only a type generated here can have a `derive`";
                 diagnostics.on(&attribute, what, "remove it");
                 continue;
             }

@@ -69,7 +69,7 @@ impl Message {
                     .iter()
                     .find(|other| matches!(&other.kind, MessageKind::Existing(other) if text(other) == text(&ty)));
                 if let Some(same) = same.filter(|same| same.method.present().is_none() || method.present().is_none()) {
-                    let what = format!("`{}` is handled by `{}` already", text(&ty), same.method.ident);
+                    let what = format!("`{}` is already handled by `{}`", text(&ty), same.method.ident);
                     diagnostics.on(&ty, what, "handle it in one method, or write `#[message]` for a type of its own");
                     repeated = true;
                 }
@@ -148,8 +148,8 @@ impl Message {
         }
         let (private, cfgs) = (self_type.private(), self.method.cfgs().iter().chain(&self_type.cfgs));
         let what = format!(
-            "`{}::{}` answers with a `Result` by another name ({}), so that its error would be an answer: write `Result<…>`, or \
-             name the alias `Result`",
+            "`{}::{}` answers with a `Result` by another name ({}), so that its error would be an answer: write \
+             `Result<…>`, or name the alias `Result`",
             self_type.ident.unraw(),
             self.method.ident.unraw(),
             text(ty),

@@ -65,7 +65,7 @@ pub(crate) fn twice(attrs: &mut Vec<Attribute>, diagnostics: &mut Diagnostics) {
     attrs.retain(|attribute| {
         let again = attribute.path().segments.last().is_some_and(|last| last.ident == "process");
         if again {
-            diagnostics.on(attribute, "`#[process]` is said twice", "remove it");
+            diagnostics.on(attribute, "`#[process]` appears twice", "remove it");
         }
         !again
     });
@@ -108,7 +108,7 @@ fn name(setting: &Setting, diagnostics: &mut Diagnostics) -> Option<LitStr> {
             None
         }
         None => {
-            missing(setting, "`name` is a text", "name = \"Account\"", "\"Account\"", diagnostics);
+            missing(setting, "`name` takes a string", "name = \"Account\"", "\"Account\"", diagnostics);
             None
         }
     }
@@ -122,11 +122,7 @@ fn pinned(setting: &Setting, diagnostics: &mut Diagnostics) -> bool {
         (Some(value), _) => quote!(#key #value),
         (None, Some(_)) => quote_spanned!(setting.end=> #key ()),
     };
-    diagnostics.on(
-        written,
-        "`pinned` stands alone: a process has a thread of its own, or it has not",
-        "write `pinned`",
-    );
+    diagnostics.on(written, "`pinned` takes no value", "write `pinned`");
     true
 }
 

@@ -44,7 +44,7 @@ impl ProcessImpl {
             if seen.iter().any(|(other, there)| *other == name && !(conditional && *there)) {
                 diagnostics.on(
                     &name,
-                    format!("`{name}` is there already"),
+                    format!("`{name}` is already defined"),
                     format!("rename it, for instance `{name}_again`"),
                 );
                 return false;

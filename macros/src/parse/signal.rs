@@ -33,7 +33,7 @@ impl SignalMethod {
         if let (Some(kind), Some(same)) = (kind, same)
             && !(conditional && same.method.present().is_some())
         {
-            let what = format!("`{kind}` is handled by `{}` already", same.method.ident);
+            let what = format!("`{kind}` is already handled by `{}`", same.method.ident);
             diagnostics.on(&method.marked.marker, what, "remove it, and call this method from there");
         }
         method.sound &= diagnostics.count() == before;
@@ -67,7 +67,7 @@ fn kind(method: &Method, sound: bool, diagnostics: &mut Diagnostics) -> Option<&
         let meant = suggest::nearest(&last, KINDS).unwrap_or("Cancel");
         diagnostics.on(
             &argument.ty,
-            format!("`{written}` is no signal; there are {known}"),
+            format!("`{written}` is not a signal: it must be {known}"),
             format!("write `{meant}`"),
         );
     }

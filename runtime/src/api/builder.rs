@@ -2,26 +2,22 @@
 
 use super::runtime::{Host, Runtime};
 use crate::call::dead_letter::DeadLetter;
-use crate::engine::host::commands::Handlers;
 use crate::engine::host::hooks::{Hook, Hooks};
 use crate::engine::host::{Config, Identity, UserCode};
-use crate::engine::io::reactor::Reactor;
 #[cfg(feature = "tokio")]
 use crate::engine::io::tokio::TokioChoice;
-use crate::engine::permits::sleep::MAX_WORKERS;
-use crate::engine::watchdog::detector;
-use crate::engine::watchdog::report::Stall;
-use crate::errors::BuildError;
-use crate::routing::hosts::new_host;
+use crate::engine::{host::commands::Handlers, io::reactor::Reactor};
+use crate::engine::{permits::sleep::MAX_WORKERS, watchdog::detector, watchdog::report::Stall};
 use crate::sync::{Arc, cores};
-use crate::time::virtual_clock::Clock;
-use crate::{Bound, Command, Completion, DEFAULT_TIMEOUT, this_node};
-use std::{fmt, time::Duration};
+use crate::{
+    Bound, Command, Completion, DEFAULT_TIMEOUT, errors::BuildError, routing::hosts::new_host, this_node,
+    time::virtual_clock::Clock,
+};
+use std::time::Duration;
 
 /// The environment variable for the number of workers; the builder takes precedence.
 const WORKERS: &str = "POSTROOM_WORKERS";
 
-/// The default time that a shutdown waits.
 const DEADLINE: Duration = Duration::from_secs(5);
 
 /// The default number of threads beyond the workers, as in Tokio's blocking pool.
@@ -392,8 +388,4 @@ impl Runtime {
     }
 }
 
-impl fmt::Debug for Builder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder").field("name", &self.name).field("workers", &self.workers).finish_non_exhaustive()
-    }
-}
+crate::util::debug::impl_debug!([] Builder, self => "Builder" { name: self.name, workers: self.workers, .. });

@@ -5,10 +5,8 @@ use super::runtime::Host;
 use crate::actor::definition::json::JsonInputs;
 use crate::actor::definition::{Actor, Inputs, Migratable};
 use crate::errors::{MessageError, StartError};
-use crate::routing::alias;
-use crate::routing::router::gone;
-use crate::sync::Arc;
-use crate::{Payloads, Pid, Spawn, this_node};
+use crate::routing::{alias, router::gone};
+use crate::{Payloads, Pid, Spawn, sync::Arc, this_node};
 use std::panic::Location;
 
 impl Host {
@@ -32,8 +30,8 @@ impl Host {
         });
     }
 
-    /// Like [`register_type_with`](Self::register_type_with), for processes with their own thread, on which `make` runs: see
-    /// [`Host::spawn_pinned`].
+    /// Like [`register_type_with`](Self::register_type_with), for processes with their own thread, on which `make`
+    /// runs: see [`Host::spawn_pinned`].
     pub fn register_pinned_type<P: Actor>(self, name: impl Into<String>, make: impl Fn() -> P + Send + Sync + 'static) {
         let make = Arc::new(make);
         self.registry().add::<P>(name.into(), move |host, place, entry, inputs| {
@@ -48,7 +46,7 @@ impl Host {
     /// [`StartError`], which lists the alternatives, for an unknown type or entry and for inputs that do not fit.
     #[track_caller]
     pub fn start(self, process: &str, entry: &str, inputs: Payloads) -> Result<Pid, StartError> {
-        self.registry().start(self.life(), Location::caller(), process, entry, Inputs::values(inputs))
+        self.registry().start(self.reference(), Location::caller(), process, entry, Inputs::values(inputs))
     }
 
     /// Like [`start`](Self::start) with JSON inputs: an array in order, such as `[100, "text"]`, or an object by name,
@@ -61,12 +59,12 @@ impl Host {
     #[track_caller]
     pub fn start_json(self, process: &str, entry: &str, inputs: impl Into<JsonInputs>) -> Result<Pid, StartError> {
         let inputs = inputs.into().read().map_err(StartError::Json)?;
-        self.registry().start(self.life(), Location::caller(), process, entry, inputs)
+        self.registry().start(self.reference(), Location::caller(), process, entry, inputs)
     }
 
     /// Sends a message by the name of its method, with a value for each argument, to a process whose type is
-    /// [registered](Self::register_type). The method may belong to a protocol that the process implements; the process's own
-    /// take precedence. The answer is dropped, as with any message that is sent and not called.
+    /// [registered](Self::register_type). The method may belong to a protocol that the process implements; the
+    /// process's own take precedence. The answer is dropped, as with any message that is sent and not called.
     ///
     /// Inputs are converted as in [`Host::start`]. Costs a lookup in the registry and two allocations more than a
     /// [`send`](Self::send).

@@ -2,15 +2,12 @@
 
 use super::runtime::Host;
 use crate::actor::definition::{Actor, KindOf, Migratable};
-use crate::actor::spawn::SpawnProcess;
-use crate::process::Process;
-use crate::process::guardian::Guardian;
-use crate::slots::ProcessKind;
-use crate::{Address, Pid, Running, Spawn};
-use std::{any::Any, fmt, panic::Location, sync::Arc};
+use crate::process::{Process, guardian::Guardian};
+use crate::{Address, Pid, Running, Spawn, actor::spawn::SpawnProcess, slots::ProcessKind};
+use std::{any::Any, panic::Location, sync::Arc};
 
-/// The messages and options that a child leaves to its successor.
-pub(crate) type Inheritance = Arc<dyn Any + Send + Sync>;
+/// The registry of a supervisor's children, whose type is not known here.
+pub(crate) type AnyRegistry = Arc<dyn Any + Send + Sync>;
 
 /// Spawns one child: the argument of the closure with which a supervisor or a pool makes its processes.
 ///
@@ -19,37 +16,36 @@ pub(crate) type Inheritance = Arc<dyn Any + Send + Sync>;
 /// supervised.
 pub struct ChildSpawn {
     host: Host,
-    /// Whether the child is monitored and owned by its spawner.
-    bound: bool,
+    /// Whether the spawner monitors and owns the child.
+    is_owned: bool,
     guardian: Option<Arc<dyn Guardian>>,
-    /// What the child's previous incarnation left to it.
-    inheritance: Option<Inheritance>,
+    /// The children of a child that is a supervisor, from its previous incarnation.
+    subtree: Option<AnyRegistry>,
     /// The supervisor's view of the child and its siblings.
-    siblings: Option<Inheritance>,
+    siblings: Option<AnyRegistry>,
 }
 
 impl ChildSpawn {
     pub(crate) fn new(host: Host) -> Self {
-        Self { host, bound: false, guardian: None, inheritance: None, siblings: None }
+        Self { host, is_owned: false, guardian: None, subtree: None, siblings: None }
     }
 
-    /// The process that spawns by it monitors and owns what it spawns.
-    pub(crate) fn bound(host: Host) -> Self {
-        Self { bound: true, ..Self::new(host) }
+    /// The spawning process monitors and owns the child.
+    pub(crate) fn owned(host: Host) -> Self {
+        Self { is_owned: true, ..Self::new(host) }
     }
 
     /// For a supervised child: `guardian` is notified of its end; `siblings` are the supervisor's children.
     pub(crate) fn guarded(
         host: Host,
         guardian: Arc<dyn Guardian>,
-        inheritance: Option<Inheritance>,
-        siblings: Inheritance,
+        subtree: Option<AnyRegistry>,
+        siblings: AnyRegistry,
     ) -> Self {
-        Self { host, bound: false, guardian: Some(guardian), inheritance, siblings: Some(siblings) }
+        Self { host, is_owned: false, guardian: Some(guardian), subtree, siblings: Some(siblings) }
     }
 
-    /// Returns the supervisor's view of the child's siblings.
-    pub(crate) fn siblings(&self) -> Option<Inheritance> {
+    pub(crate) fn siblings(&self) -> Option<AnyRegistry> {
         self.siblings.clone()
     }
 
@@ -59,35 +55,30 @@ impl ChildSpawn {
     where
         P: Migratable,
     {
-        let spawn = Spawn::new(self.host.life(), Location::caller(), process).guarded(self.guardian);
-        if self.bound { spawn.monitored().owned() } else { spawn }
+        Spawn::new(self.host.reference(), Location::caller(), process).for_parent(self.guardian, self.is_owned)
     }
 
     /// Spawns a process with its own thread, on which `make` makes its state; each restart uses a new thread. See
     /// [`Host::spawn_pinned`].
     #[track_caller]
     pub fn of_pinned<P: Actor>(self, make: impl FnOnce() -> P + Send + 'static) -> Spawn<P> {
-        let spawn = Spawn::pinned(self.host.life(), Location::caller(), make).guarded(self.guardian);
-        if self.bound { spawn.monitored().owned() } else { spawn }
+        Spawn::pinned(self.host.reference(), Location::caller(), make).for_parent(self.guardian, self.is_owned)
     }
 
     /// Spawns a hand-written [`Process`]. See [`SpawnProcess`].
     #[track_caller]
     pub fn process<P: Process + Send>(self, process: P) -> SpawnProcess<P> {
-        let spawn = SpawnProcess::new(self.host.life(), Location::caller(), process).guarded(self.guardian);
-        if self.bound { spawn.monitored().owned() } else { spawn }
+        SpawnProcess::new(self.host.reference(), Location::caller(), process).for_parent(self.guardian, self.is_owned)
     }
 
     /// Spawns a hand-written [`Process`] with a thread of its own. See [`Host::spawn_process_pinned`].
     #[track_caller]
     pub fn process_pinned<P: Process>(self, make: impl FnOnce() -> P + Send + 'static) -> SpawnProcess<P> {
-        let spawn = SpawnProcess::pinned(self.host.life(), Location::caller(), make).guarded(self.guardian);
-        if self.bound { spawn.monitored().owned() } else { spawn }
+        SpawnProcess::pinned(self.host.reference(), Location::caller(), make).for_parent(self.guardian, self.is_owned)
     }
 
-    /// Returns the parts, for a process that is spawned in a special way.
-    pub(crate) fn into_parts(self) -> (Host, Option<Arc<dyn Guardian>>, Option<Inheritance>) {
-        (self.host, self.guardian, self.inheritance)
+    pub(crate) fn into_parts(self) -> (Host, Option<Arc<dyn Guardian>>, Option<AnyRegistry>) {
+        (self.host, self.guardian, self.subtree)
     }
 
     /// Returns the host of the child.
@@ -96,11 +87,7 @@ impl ChildSpawn {
     }
 }
 
-impl fmt::Debug for ChildSpawn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChildSpawn").field("host", &self.host).finish_non_exhaustive()
-    }
-}
+crate::util::debug::impl_debug!([] ChildSpawn, self => "ChildSpawn" { host: self.host, .. });
 
 /// A process spawned by a [`ChildSpawn`], as its entry returns it: an [`Address`], a [`Running`] (which is dropped; the
 /// process runs on), or a [`Pid`].
@@ -110,7 +97,7 @@ pub trait Spawned {
 
     /// Whether it is a supervisor, which has a tree besides its process.
     #[doc(hidden)]
-    const HAS_ESTATE: bool = false;
+    const IS_TREE: bool = false;
 
     /// Returns its PID.
     fn pid(&self) -> Pid;
@@ -123,7 +110,7 @@ pub trait Spawned {
 
     /// Returns the tree of a supervisor.
     #[doc(hidden)]
-    fn inheritance(&self) -> Option<Inheritance> {
+    fn subtree(&self) -> Option<AnyRegistry> {
         None
     }
 }

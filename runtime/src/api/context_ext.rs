@@ -2,9 +2,7 @@
 
 use super::runtime::Host;
 use crate::actor::definition::{Actor, Migratable};
-use crate::actor::spawn::SpawnProcess;
-use crate::process::Process;
-use crate::{Address, Context, Spawn};
+use crate::{Address, Context, Spawn, actor::spawn::SpawnProcess, process::Process};
 
 impl<P: Actor> Context<P> {
     /// Returns the address of this process.

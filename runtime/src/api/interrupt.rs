@@ -22,10 +22,9 @@ static INTERRUPTS: (Mutex<u64>, Condvar) = (Mutex::new(0), Condvar::new());
 /// # let _later: fn(Interrupt) = wait_and_shut_down;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[must_use = "from here on the program is not ended by an interrupt: wait for it"]
+#[must_use = "interrupts no longer end the program: wait for one"]
 #[derive(Debug)]
 pub struct Interrupt {
-    /// The number of interrupts before.
     before: u64,
 }
 

@@ -1,27 +1,25 @@
 //! Mailboxes for code outside of processes: threads, tests, tasks of other executors.
 
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
-use crate::call::package::Undeliverable;
-use crate::engine::blocking::block_in_place::while_blocked;
-use crate::engine::lifecycle::exit::tell_bound;
+use crate::engine::{blocking::block_in_place::while_blocked, lifecycle::exit::tell_bound};
 use crate::env::clock::{TimeKeeper, instant_now};
-use crate::env::program::HOSTLESS;
-use crate::env::world::World;
+use crate::env::{program::HOSTLESS, world::World};
 use crate::links::message::{LinkEndpoint, SentLinkMessage};
-use crate::links::registrations::REGISTRATIONS;
-use crate::mailbox::node::NodeKind;
-use crate::mailbox::node_pool;
+use crate::mailbox::{node::NodeKind, node_pool};
 use crate::process::control::{Control, Join};
 use crate::routing::router::{Receiver, route};
-use crate::slots::{Schedule, SlotOwner, TABLE, Token};
+use crate::slots::{Schedule, SlotHost, SlotOwner, TABLE, Token};
 use crate::sync::{Mutex, OnceLock, lock, yield_now};
 use crate::util::oneshot::{block_on, block_on_until};
 use crate::util::panics::{Site, dispose, ignore};
-use crate::{ExitReason, Package, Payload, Pid, SpawnError, this_node};
+use crate::{
+    ExitReason, Package, Payload, Pid, SpawnError, call::package::Undeliverable, links::registrations::REGISTRATIONS,
+    this_node,
+};
 use futures_core::Stream;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
-use std::{fmt, future::poll_fn, time::Duration};
+use std::{future::poll_fn, time::Duration};
 
 /// A mailbox with its own PID, owned by a thread or a task.
 ///
@@ -41,13 +39,12 @@ use std::{fmt, future::poll_fn, time::Duration};
 pub struct Mailbox {
     owner: &'static MailboxOwner,
     pid: Pid,
-    /// The waiters for the end of the mailbox.
     joined: Vec<Join>,
 }
 
 /// Takes the place of a process's host. Recycled and never freed, like host records.
 struct MailboxOwner {
-    hand: Mutex<TokenCell>,
+    cell: Mutex<TokenCell>,
     home: OnceLock<&'static SlotOwner>,
     /// Keeps the timers for the mailbox; threads keep none themselves.
     time_keeper: Mutex<Option<&'static dyn TimeKeeper>>,
@@ -84,32 +81,33 @@ impl InUse {
 impl Drop for InUse {
     fn drop(&mut self) {
         if let Some(token) = self.token.take() {
-            lock(&self.owner.hand).token = Some(token.put_down());
+            lock(&self.owner.cell).token = Some(token.put_down());
         }
     }
 }
 
 impl Schedule for MailboxOwner {
     fn wake(&'static self, token: Token) {
-        let mut hand = lock(&self.hand);
-        hand.token = Some(token);
-        let waker = hand.waker.take();
-        drop(hand);
+        let mut cell = lock(&self.cell);
+        cell.token = Some(token);
+        let waker = cell.waker.take();
+        drop(cell);
         if let Some(waker) = waker {
             // The waker is code of the owner's executor; its panic must not reach the sender.
             ignore(Site::MailboxWaker, || waker.wake());
         }
     }
+}
 
+impl SlotHost for MailboxOwner {
     fn time_keeper(&'static self) -> Option<&'static dyn TimeKeeper> {
         *lock(&self.time_keeper)
     }
 }
 
 impl Sink for MailboxOwner {
-    fn dead_letter(&self, letter: DeadLetter) {
-        crate::engine::host::hooks::log_dead_letter(&letter);
-        drop(letter);
+    fn dead_letter(&self, dead_letter: DeadLetter) {
+        crate::engine::host::hooks::log_dead_letter(&dead_letter);
     }
 }
 
@@ -122,7 +120,6 @@ impl Mailbox {
         Self::with_time(None)
     }
 
-    /// Makes a mailbox whose delayed sends are kept by `time_keeper`.
     pub(crate) fn with_time(time_keeper: Option<&'static dyn TimeKeeper>) -> Result<Self, SpawnError> {
         let mut token = TABLE.take().ok_or(SpawnError::Slots)?;
         let owner = lock(&UNUSED).pop().unwrap_or_else(MailboxOwner::new);
@@ -130,7 +127,7 @@ impl Mailbox {
         *lock(&owner.time_keeper) = time_keeper;
         token.slot().metadata.wipe();
         let pid = token.open(home);
-        lock(&owner.hand).token = Some(token.put_down());
+        lock(&owner.cell).token = Some(token.put_down());
         Ok(Self { owner, pid, joined: Vec::new() })
     }
 
@@ -167,13 +164,13 @@ impl Mailbox {
         loop {
             // Cloned and dropped outside the lock: a waker is code of its executor.
             let mut waker = Some(context.waker().clone());
-            let mut hand = lock(&self.owner.hand);
-            let Some(token) = hand.token.take() else {
-                std::mem::swap(&mut hand.waker, &mut waker);
-                drop(hand);
+            let mut cell = lock(&self.owner.cell);
+            let Some(token) = cell.token.take() else {
+                std::mem::swap(&mut cell.waker, &mut waker);
+                drop(cell);
                 return Poll::Pending;
             };
-            drop(hand);
+            drop(cell);
             let mut used = InUse { owner: self.owner, token: Some(token.taken_up()) };
             self.take_controls(used.token());
             let envelope = used.token().lanes().pop_data();
@@ -244,7 +241,7 @@ fn hear(token: &mut Token, bond: SentLinkMessage) {
 impl MailboxOwner {
     fn new() -> &'static Self {
         let owner: &'static Self =
-            Box::leak(Box::new(Self { hand: Mutex::default(), home: OnceLock::new(), time_keeper: Mutex::new(None) }));
+            Box::leak(Box::new(Self { cell: Mutex::default(), home: OnceLock::new(), time_keeper: Mutex::new(None) }));
         let home = SlotOwner::new(owner, this_node(), HOSTLESS);
         let _first = owner.home.set(Box::leak(Box::new(home)));
         owner
@@ -255,7 +252,7 @@ impl Drop for Mailbox {
     fn drop(&mut self) {
         // The thread that took the token to wake the mailbox is about to return it.
         let mut token = loop {
-            if let Some(token) = lock(&self.owner.hand).token.take() {
+            if let Some(token) = lock(&self.owner.cell).token.take() {
                 break token.taken_up();
             }
             match TABLE.slot(self.pid.slot()).and_then(Token::claim_own) {
@@ -274,9 +271,9 @@ impl Drop for Mailbox {
             tell_bound(slot, self.pid, *links, &ExitReason::Normal);
         }
         TABLE.take_back(token);
-        let hand = std::mem::take(&mut *lock(&self.owner.hand));
+        let cell = std::mem::take(&mut *lock(&self.owner.cell));
         // Outside the lock: a waker is code of its executor.
-        dispose(Site::MailboxWaker, hand.waker);
+        dispose(Site::MailboxWaker, cell.waker);
         lock(&UNUSED).push(self.owner);
         self.joined.drain(..).for_each(|join| join.tell(&ExitReason::Normal));
     }
@@ -299,8 +296,4 @@ impl Receiver for Mailbox {
     }
 }
 
-impl fmt::Debug for Mailbox {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Mailbox{}", self.pid)
-    }
-}
+crate::util::debug::impl_debug!([] Mailbox, self => "Mailbox{}", self.pid);

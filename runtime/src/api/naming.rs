@@ -2,12 +2,9 @@
 
 use super::runtime::Host;
 use crate::actor::definition::{Actor, Handles};
-use crate::actor::send::Addressed;
-use crate::actor::send::call::send;
+use crate::actor::{send::Addressed, send::call::send};
 use crate::errors::{BadName, GroupError, NameError, SendFailure, WhereisError};
-use crate::names::name::Name;
-use crate::sync::Arc;
-use crate::{Address, Context, Group, Pid, SendError, Topic};
+use crate::{Address, Context, Group, Pid, SendError, Topic, names::name::Name, sync::Arc};
 
 impl Host {
     /// Registers a process under a name. It may have several names, and may have this one already. The name is free

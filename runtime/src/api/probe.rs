@@ -1,11 +1,8 @@
 //! Probes: receivers for tests, with expectations.
 
-use super::mailbox::Mailbox;
-use super::runtime::Host;
-use crate::actor::send::SendTo;
-use crate::time::virtual_clock::ClockError;
-use crate::{Package, Pid, Recipient, SpawnError};
-use std::{any::type_name, fmt, marker::PhantomData, time::Duration};
+use super::{mailbox::Mailbox, runtime::Host};
+use crate::{Package, Pid, Recipient, SpawnError, actor::send::SendTo, time::virtual_clock::ClockError};
+use std::{any::type_name, marker::PhantomData, time::Duration};
 
 /// The limit of an expectation, by the system's time, where the runtime uses it. A guess: far more than a test takes.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -56,7 +53,7 @@ pub struct Probe<M> {
 #[non_exhaustive]
 pub enum ProbeError {
     /// Nothing came in time.
-    #[error("expected a `{expected}`, and nothing came in {waited:?}")]
+    #[error("expected a `{expected}`, but nothing arrived within {waited:?}")]
     Nothing {
         /// The expected type.
         expected: &'static str,
@@ -65,15 +62,15 @@ pub enum ProbeError {
     },
     /// Nothing came, and nothing can come before the clock is advanced.
     #[error(
-        "expected a `{expected}`, and nothing came; the runtime is idle, so nothing will before its clock is moved with \
-         `advance` or `expect_within`"
+        "expected a `{expected}`, but nothing arrived; the runtime is idle, so nothing will before its clock is \
+         advanced with `advance` or `expect_within`"
     )]
     Idle {
         /// The expected type.
         expected: &'static str,
     },
     /// A message of another type came, and was dropped.
-    #[error("expected a `{expected}`, and a `{found}` came")]
+    #[error("expected a `{expected}`, but a `{found}` arrived")]
     Other {
         /// The expected type.
         expected: &'static str,
@@ -144,7 +141,7 @@ impl<M: Send + 'static> Probe<M> {
     pub fn expect_nothing_for(&mut self, duration: Duration) {
         match self.package_within(duration) {
             Ok(None) => {}
-            Ok(Some(package)) => panic!("expected nothing for {duration:?}, and a `{}` came", package.type_name()),
+            Ok(Some(package)) => panic!("expected nothing for {duration:?}, but a `{}` arrived", package.type_name()),
             Err(error) => panic!("{error}"),
         }
     }
@@ -179,7 +176,6 @@ impl<M: Send + 'static> Probe<M> {
         self.mailbox.receive_timeout(GRACE).ok_or(ProbeError::Idle { expected: type_name::<M>() })
     }
 
-    /// Returns the next package within `duration` of the runtime's clock.
     fn package_within(&mut self, duration: Duration) -> Result<Option<Package>, ProbeError> {
         let clock = self.host.clock();
         if !clock.is_manual() {
@@ -199,7 +195,6 @@ impl<M: Send + 'static> Probe<M> {
     }
 }
 
-/// Returns the message, or panics at the caller's location.
 #[track_caller]
 fn expected<M>(result: Result<M, ProbeError>) -> M {
     match result {
@@ -220,8 +215,4 @@ impl<M: Send + 'static> From<&Probe<M>> for Recipient<M> {
     }
 }
 
-impl<M> fmt::Debug for Probe<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Probe<{}>{}", type_name::<M>(), self.mailbox.pid())
-    }
-}
+crate::util::debug::impl_debug!([M] Probe<M>, self => "Probe<{}>{}", type_name::<M>(), self.mailbox.pid());

@@ -2,28 +2,22 @@
 
 use crate::actor::definition::{Actor, Migratable};
 use crate::actor::machine::upgrade::{IntoUpgrade, Upgrading};
-use crate::actor::send::call::send;
 use crate::actor::send::{Addressed, SendTo};
-use crate::actor::spawn::SpawnProcess;
-use crate::actor::tasks::current::outside;
-use crate::call::package::Undeliverable;
-use crate::engine::blocking::block_in_place::while_blocked;
-use crate::engine::host::reuse::HostLife;
+use crate::actor::{send::call::send, spawn::SpawnProcess, tasks::current::outside};
 use crate::engine::host::{Config, Identity, Scheduler, UserCode};
-use crate::engine::lifecycle::spawn::current_host;
-use crate::env::world::World;
+use crate::engine::{blocking::block_in_place::while_blocked, host::reuse::HostRef, lifecycle::spawn::current_host};
 use crate::errors::{AddressError, BuildError, SendFailure};
-use crate::process::Process;
-use crate::registry::group_table::GroupTable;
-use crate::registry::types::Registry;
 use crate::registry::upgrades::{UpgradeFailure, Upgrades};
-use crate::routing::alias;
+use crate::registry::{group_table::GroupTable, types::Registry};
 use crate::routing::router::{Receiver, deliver};
 use crate::sync::{Mutex, OnceLock, PoisonError, RwLock, lock};
 use crate::time::virtual_clock::{Clock, IdleError};
-use crate::util::oneshot::block_on;
-use crate::{Address, Package, Pid, Recipient, SendError, Spawn};
-use std::{any::TypeId, collections::BTreeMap, fmt, future::Future, ops::Deref, panic::Location, ptr, time::Duration};
+use crate::util::{debug::impl_debug, oneshot::block_on};
+use crate::{
+    Address, Package, Pid, Recipient, SendError, Spawn, call::package::Undeliverable, env::world::World,
+    process::Process, routing::alias,
+};
+use std::{any::TypeId, collections::BTreeMap, future::Future, ops::Deref, panic::Location, ptr, time::Duration};
 
 /// A scheduler with its own workers and limits, on which processes are spawned. `Copy`, and valid for ever: a host that
 /// was shut down refuses all requests, and its statistics are zero.
@@ -31,7 +25,7 @@ use std::{any::TypeId, collections::BTreeMap, fmt, future::Future, ops::Deref, p
 pub struct Host {
     record: &'static HostRecord,
     /// Which life of the record this host is.
-    life: u32,
+    generation: u32,
     number: u16,
 }
 
@@ -141,7 +135,7 @@ impl Host {
 
     fn now(record: &'static HostRecord) -> Self {
         let scheduler = record.scheduler;
-        Self { record, life: scheduler.life(), number: scheduler.number() }
+        Self { record, generation: scheduler.generation(), number: scheduler.number() }
     }
 
     /// Returns the host of the process that the calling thread runs or starts.
@@ -174,7 +168,7 @@ impl Host {
     }
 
     fn has_ended(self) -> bool {
-        self.record.scheduler.life() != self.life
+        self.record.scheduler.generation() != self.generation
     }
 
     /// Returns its record, or that of all ended hosts.
@@ -186,8 +180,8 @@ impl Host {
         self.record().scheduler
     }
 
-    pub(crate) fn life(self) -> HostLife {
-        HostLife { scheduler: self.record.scheduler, life: self.life }
+    pub(crate) fn reference(self) -> HostRef {
+        HostRef { scheduler: self.record.scheduler, generation: self.generation }
     }
 
     pub(crate) fn registry(self) -> &'static Registry {
@@ -202,7 +196,6 @@ impl Host {
         &self.record().topics
     }
 
-    /// Clears all tables of processes, which have ended.
     pub(crate) fn forget_all(self) {
         self.record().forget_all();
     }
@@ -228,7 +221,7 @@ impl Host {
     where
         P: Migratable,
     {
-        Spawn::new(self.life(), Location::caller(), process)
+        Spawn::new(self.reference(), Location::caller(), process)
     }
 
     /// Spawns a process with its own thread, on which `make` makes its state. All its steps, its `close` and its drop
@@ -265,19 +258,19 @@ impl Host {
     /// ```
     #[track_caller]
     pub fn spawn_pinned<P: Actor>(self, make: impl FnOnce() -> P + Send + 'static) -> Spawn<P> {
-        Spawn::pinned(self.life(), Location::caller(), make)
+        Spawn::pinned(self.reference(), Location::caller(), make)
     }
 
     /// Spawns a hand-written [`Process`]. See [`SpawnProcess`].
     #[track_caller]
     pub fn spawn_process<P: Process + Send>(self, process: P) -> SpawnProcess<P> {
-        SpawnProcess::new(self.life(), Location::caller(), process)
+        SpawnProcess::new(self.reference(), Location::caller(), process)
     }
 
     /// Spawns a hand-written [`Process`] with its own thread, like [`Host::spawn_pinned`].
     #[track_caller]
     pub fn spawn_process_pinned<P: Process>(self, make: impl FnOnce() -> P + Send + 'static) -> SpawnProcess<P> {
-        SpawnProcess::pinned(self.life(), Location::caller(), make)
+        SpawnProcess::pinned(self.reference(), Location::caller(), make)
     }
 
     /// Sends a message: of any type to a PID, checked at delivery; of a type with a method to an address, checked by
@@ -381,15 +374,11 @@ impl Receiver for Host {
     }
 }
 
-impl fmt::Debug for Host {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Host").field("name", &self.name()).field("workers", &self.workers()).finish_non_exhaustive()
-    }
-}
+impl_debug!([] Host, self => "Host" { name: self.name(), workers: self.workers(), .. });
 
 impl PartialEq for Host {
     fn eq(&self, other: &Self) -> bool {
-        ptr::eq(self.record, other.record) && self.life == other.life
+        ptr::eq(self.record, other.record) && self.generation == other.generation
     }
 }
 
@@ -421,7 +410,6 @@ impl Eq for Host {}
 /// ```
 pub struct Runtime {
     pub(crate) host: Host,
-    /// How long a shutdown waits for processes to end.
     pub(crate) deadline: Duration,
 }
 
@@ -458,8 +446,4 @@ impl Deref for Runtime {
     }
 }
 
-impl fmt::Debug for Runtime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Runtime").field("host", &self.host).finish_non_exhaustive()
-    }
-}
+impl_debug!([] Runtime, self => "Runtime" { host: self.host, .. });

@@ -1,16 +1,12 @@
 //! Shutting a runtime down: from a thread, from async code, and on drop.
 
 use super::runtime::{Host, Runtime};
-use crate::ExitReason;
-use crate::engine::blocking::block_in_place::while_blocked;
-use crate::engine::shutdown::ShutdownReport;
-use crate::errors::ShutdownError;
+use crate::engine::{blocking::block_in_place::while_blocked, shutdown::ShutdownReport};
 use crate::sync::{Arc, spawn_thread};
-use crate::util::oneshot::Oneshot;
+use crate::{ExitReason, errors::ShutdownError, util::oneshot::Oneshot};
 use std::task::{Context, Poll};
-use std::{fmt, future::Future, mem::ManuallyDrop, pin::Pin, time::Duration};
+use std::{future::Future, mem::ManuallyDrop, pin::Pin, time::Duration};
 
-/// How a runtime ends, and its deadline.
 #[derive(Clone, Copy)]
 enum ShutdownMode {
     Shutdown(Duration),
@@ -171,11 +167,7 @@ impl Future for ShuttingDown {
     }
 }
 
-impl fmt::Debug for ShuttingDown {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ShuttingDown")
-    }
-}
+crate::util::debug::impl_debug!([] ShuttingDown, self => "ShuttingDown");
 
 /// Ends the runtime of that host, waits for it, and logs what was lost. From inside, only begins it: what was lost is
 /// logged when it is over.

@@ -2,15 +2,10 @@
 //! be nanoseconds apart.
 
 use super::runtime::Host;
-use crate::Pid;
-use crate::deadlock::edges::waits_for;
-use crate::engine::host::Scheduler;
-use crate::engine::permits::holders::At;
-use crate::engine::workers::pinned::PinnedThread;
-use crate::engine::workers::worker::Worker;
-use crate::links::registrations::REGISTRATIONS;
+use crate::engine::{host::Scheduler, permits::holders::At, workers::pinned::PinnedThread, workers::worker::Worker};
 use crate::slots::{Slot, TABLE};
 use crate::sync::{Arc, Ordering, lock};
+use crate::{Pid, deadlock::edges::waits_for, links::registrations::REGISTRATIONS};
 use std::{fmt, panic::Location, ptr};
 
 /// A snapshot of a host. Counters grow from the start of the host; sizes are current.
@@ -331,7 +326,7 @@ impl fmt::Display for ProcessState {
             Self::Running => f.write_str("running"),
             Self::Blocking => f.write_str("blocking its thread"),
             Self::Idle => f.write_str("idle"),
-            Self::Suspended { at } => write!(f, "held at the mailbox of {at}"),
+            Self::Suspended { at } => write!(f, "suspended at the mailbox of {at}"),
             Self::Waiting { outstanding: 0 } => f.write_str("waiting for a future"),
             Self::Waiting { outstanding } => write!(f, "waiting for {outstanding} yields"),
         }
@@ -434,7 +429,6 @@ fn worker_statistics(host: &'static Scheduler, worker: usize) -> WorkerStatistic
     }
 }
 
-/// Returns how many processes wait in the thread's queues.
 fn queue(thread: &Worker) -> usize {
     thread.stealer.len() + usize::from(thread.has_run_next())
 }
@@ -468,15 +462,14 @@ fn thread_statistics(at: At, thread: &Worker) -> ThreadStatistics {
     }
 }
 
-/// Returns the statistics of a pinned process's thread.
 fn pinned_statistics(pinned_thread: &PinnedThread) -> ThreadStatistics {
     let state = if pinned_thread.is_in_use() { ThreadState::Pinned } else { ThreadState::Ended };
     ThreadStatistics { state, ..thread_statistics(At::Free, &pinned_thread.thread) }
 }
 
 fn pid_of(slot: &'static Slot) -> Option<Pid> {
-    let home = slot.home()?;
-    Some(home.pid(slot.index(), slot.living()?))
+    let owner = slot.owner()?;
+    Some(owner.pid(slot.index(), slot.living()?))
 }
 
 /// Takes a snapshot of the process in `slot`, reading the PID before and after so that two processes are never mixed.
@@ -489,7 +482,7 @@ fn info(slot: &'static Slot) -> Option<ProcessInfo> {
     let mut threads = host.threads_in_use();
     let runs = threads.find(|(_, thread)| thread.running().is_some_and(is_it));
     let blocks = runs.is_some_and(|(number, _)| matches!(host.idle.at(number), At::Blocked | At::Waiting));
-    let is_pinned = slot.home().is_some_and(|home| !ptr::eq(home, host.slot_owner()));
+    let is_pinned = slot.owner().is_some_and(|owner| !ptr::eq(owner, host.slot_owner()));
     let runs = runs.is_some() || is_pinned && host.at_work().any(is_it);
     let held = crate::engine::backpressure::suspend::suspended_at(slot);
     let state = match (held, runs, idle, waits) {

@@ -9,9 +9,9 @@
 //! |---|---|---|
 //! | [`WANTED`] | the caller, with the number | the word is a number and no address |
 //! | [`UNWANTED`] | a caller that gives up, who cannot reach into the called process | the answer will be thrown away |
-//! | [`KEPT`] | the called side | the right to answer has passed into a program's own hands, as a reply or an unopened package: from then on it is not known who will answer |
+//! | [`KEPT`] | the called side | user code has the right to answer: it is not known who will do so |
 //! | [`TAKEN`] | the called side, right before the method runs | the message is delivered |
-//! | [`WITHDRAWN`] | a process that closes a cycle of calls | the message will never be delivered: the called side throws it away when it comes to it |
+//! | [`WITHDRAWN`] | a process that closes a cycle of calls | it is never delivered: the called side drops it |
 //!
 //! WITHDRAWN excludes TAKEN and KEPT: each is set by a compare-and-swap on the word, from a value with none of them. So
 //! a call that fails as withdrawn was never handled and never will be.
@@ -51,7 +51,6 @@ impl CallId {
         ticket
     }
 
-    /// Rebuilds the ID from its [`node`](Self::node) and [`number`](Self::number).
     #[inline]
     pub(crate) fn of(node: &'static MailNode, number: u64) -> Self {
         Self { node, number }

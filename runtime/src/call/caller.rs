@@ -8,15 +8,12 @@
 //! [`call_id`]).
 
 use super::call_id::{self, CallId};
-use crate::env::clock::Moment;
-use crate::env::world::World;
+use crate::env::{clock::Moment, world::World};
 use crate::errors::{CallError, CommandError};
-use crate::exit::ExitReason;
 use crate::mailbox::node::{Envelope, EnvelopeContent, MailNode, NodeBox, NodeKind};
-use crate::mailbox::node_pool;
-use crate::mailbox::payload::Payload;
+use crate::mailbox::{node_pool, payload::Payload};
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering, lock};
-use crate::util::defer::defer;
+use crate::{exit::ExitReason, util::defer::defer};
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
@@ -29,10 +26,8 @@ pub(crate) trait Port: Send + Sync {
 
 /// A caller that is not a process: a thread, or a task of another executor.
 pub(crate) trait OutsideCaller: Send + Sync {
-    /// Takes the answer.
     fn answer(&self, result: Result<Payload, CommandError>);
 
-    /// Returns whether the caller no longer waits.
     fn is_abandoned(&self) -> bool;
 
     /// Returns whether the message was sent, not called: this caller is only notified when it has been handled.
@@ -48,7 +43,6 @@ pub(crate) struct Asker {
 }
 
 impl Asker {
-    /// Fails the call.
     pub(crate) fn fail(self, error: CallError) {
         let result = Err(CommandError::Call(error));
         match self.asker {
@@ -101,17 +95,17 @@ pub(crate) fn withdraw(ticket: CallId) -> Option<Asker> {
     if !ticket.withdraw() {
         return None;
     }
-    let look = |content: &EnvelopeContent| {
+    let look = |envelope: &EnvelopeContent| {
         // SAFETY: as below; what is in a call is `Sync`.
-        let call = content.payload.as_ref().and_then(|payload| unsafe { payload.peek::<PendingCall>() });
-        call.map(|call| Asker { asker: call.asker.clone(), tag: content.word })
+        let call = envelope.payload.as_ref().and_then(|payload| unsafe { payload.peek::<PendingCall>() });
+        call.map(|call| Asker { asker: call.asker.clone(), tag: envelope.word })
     };
     // SAFETY: the call was waiting for its answer and no thread had taken it: so its node is attached to an envelope,
     // and only the thread that reaches that envelope and finds it withdrawn empties it, under the lock.
     unsafe { ticket.node().peek(look) }
 }
 
-/// The content of the node until the answer arrives.
+/// What the node holds until the answer arrives.
 struct PendingCall {
     asker: Who,
     deadline: Option<Moment>,
@@ -173,7 +167,6 @@ impl Caller {
         (Self(ManuallyDrop::new(node)), ticket)
     }
 
-    /// Converts to the word that a message carries.
     #[inline]
     pub(crate) fn into_word(self) -> *mut MailNode {
         let this = ManuallyDrop::new(self);
@@ -188,7 +181,6 @@ impl Caller {
         NonNull::new(word).map(|node| Self(ManuallyDrop::new(unsafe { NodeBox::from_raw(node) })))
     }
 
-    /// Returns whether the answer is no longer wanted.
     pub(crate) fn is_abandoned(&self) -> bool {
         if call_id::is_unwanted(self.0.next()) {
             return true;
@@ -211,7 +203,6 @@ impl Caller {
         call_id::keep(self.0.next())
     }
 
-    /// Returns the caller's deadline.
     pub(crate) fn deadline(&self) -> Option<Moment> {
         self.look(|call| call.deadline)
     }
@@ -225,18 +216,15 @@ impl Caller {
         self.0.peek().map(look).unwrap_or_else(|| unreachable!("an unanswered caller's node holds its call"))
     }
 
-    /// Answers the call.
     #[inline]
     pub(crate) fn answer(self, value: Payload) {
         self.finish(Ok(value));
     }
 
-    /// Fails the call.
     pub(crate) fn fail(self, error: CallError) {
         self.finish(Err(CommandError::Call(error)));
     }
 
-    /// Fails a yielded command.
     pub(crate) fn fail_command(self, error: CommandError) {
         self.finish(Err(error));
     }

@@ -1,8 +1,7 @@
 //! Commands that a step yields, and their completions.
 
 use super::caller::Caller;
-use crate::errors::CommandError;
-use crate::mailbox::payload::Payload;
+use crate::{errors::CommandError, mailbox::payload::Payload};
 use std::marker::PhantomData;
 
 /// A request of a process that is answered asynchronously: its handler completes it with an `Output`.

@@ -1,10 +1,7 @@
 //! Messages that no process will handle, and where each thread reports them.
 
-use crate::mailbox::payload::Payload;
-use crate::pid::Pid;
-use crate::util::defer::defer;
-use std::cell::Cell;
-use std::fmt;
+use crate::{mailbox::payload::Payload, pid::Pid, util::defer::defer};
+use std::{cell::Cell, fmt};
 
 /// A message that no process will handle, as passed to the dead-letter hook.
 #[derive(Debug)]
@@ -37,10 +34,10 @@ pub enum DeadLetterReason {
 impl fmt::Display for DeadLetterReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Ended => "the process ended before it came to the message",
+            Self::Ended => "the process ended before it took the message",
             Self::Overflow => "the mailbox had no room for the message",
             Self::Unhandled => "the process has no method for messages of this type",
-            Self::Expired => "no member of the pool came to the message in time",
+            Self::Expired => "no member of the pool took the message in time",
             Self::Withdrawn => "its call would have waited for itself",
         })
     }
@@ -51,7 +48,6 @@ pub(crate) struct Internal(pub(crate) Payload);
 
 /// Receives dead letters: the hook and the counters of a host.
 pub(crate) trait Sink: Send + Sync {
-    /// Counts the dead letter and passes it to the hook.
     fn dead_letter(&self, letter: DeadLetter);
 }
 
@@ -59,12 +55,10 @@ thread_local! {
     static SINK: Cell<Option<&'static dyn Sink>> = const { Cell::new(None) };
 }
 
-/// Sets the sink of this thread.
 pub(crate) fn set_sink(sink: Option<&'static dyn Sink>) {
     SINK.set(sink);
 }
 
-/// Runs `body` with that sink for this thread.
 pub(crate) fn while_sinking_into(sink: &'static dyn Sink, body: impl FnOnce()) {
     let outer = SINK.replace(Some(sink));
     let _restore = defer(|| SINK.set(outer));

@@ -3,9 +3,7 @@
 use super::caller::{self, Caller};
 use super::dead_letter::{DeadLetter, DeadLetterReason, bring};
 use crate::errors::{CallError, Delivery, SendFailure};
-use crate::mailbox::payload::Payload;
-use crate::pid::Pid;
-use std::fmt;
+use crate::{mailbox::payload::Payload, pid::Pid, util::debug::impl_debug};
 use std::mem::ManuallyDrop;
 
 /// A message with its destination, and its caller if it has one.
@@ -92,7 +90,6 @@ impl Package {
         self.caller.as_ref().is_none_or(Caller::take)
     }
 
-    /// Discards a package that its caller has withdrawn.
     #[cold]
     pub(crate) fn throw_away(self) {
         let (to, message, caller) = self.into_parts();
@@ -144,12 +141,4 @@ impl Drop for Package {
     }
 }
 
-impl fmt::Debug for Package {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Package")
-            .field("to", &self.to)
-            .field("message", &self.type_name())
-            .field("has_caller", &self.has_caller())
-            .finish()
-    }
-}
+impl_debug!([] Package, self => "Package" { to: self.to, message: self.type_name(), has_caller: self.has_caller() });

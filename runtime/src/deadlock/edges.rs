@@ -3,8 +3,6 @@
 //! A process has at most one edge. A suspension replaces the edge of a call; the step after it publishes the call
 //! again, if the process still waits for it.
 
-#[cfg(test)]
-use super::wait_graph::leads_back;
 use super::wait_graph::{Closed, Edge, Incarnation, Places, Wait, What, publish};
 use crate::call::call_id::CallId;
 use crate::call::caller::{self, Asker, number};
@@ -32,39 +30,39 @@ impl Places for LocalProcesses {
     }
 
     #[inline]
-    fn edge(&self, life: Incarnation) -> Option<&Edge> {
-        EDGES.get(index_of(life))
+    fn edge(&self, incarnation: Incarnation) -> Option<&Edge> {
+        EDGES.get(index_of(incarnation))
     }
 
-    fn is_stuck(&self, life: Incarnation, blocks: bool) -> bool {
-        TABLE.slot(index_of(life)).is_some_and(|slot| slot.is_stuck(life & LAST_GENERATION, blocks))
+    fn is_stuck(&self, incarnation: Incarnation, blocks: bool) -> bool {
+        TABLE.slot(index_of(incarnation)).is_some_and(|slot| slot.is_stuck(incarnation & LAST_GENERATION, blocks))
     }
 }
 
 #[inline]
-fn index_of(life: Incarnation) -> u32 {
-    (life >> GENERATION_BITS) as u32
+pub(super) fn index_of(incarnation: Incarnation) -> u32 {
+    (incarnation >> GENERATION_BITS) as u32
 }
 
 /// Packs a process of this program in a word.
 #[inline]
-pub(crate) fn life(index: u32, generation: u64) -> Incarnation {
+pub(crate) fn incarnation(index: u32, generation: u64) -> Incarnation {
     u64::from(index) << GENERATION_BITS | generation
 }
 
 /// Returns the PID of the process, if its slot has not been reused.
-fn pid_of(life: Incarnation) -> Option<Pid> {
-    TABLE.slot(index_of(life)).and_then(Slot::resident).filter(|pid| pid.life() == life)
+fn pid_of(incarnation: Incarnation) -> Option<Pid> {
+    TABLE.slot(index_of(incarnation)).and_then(Slot::resident).filter(|pid| pid.incarnation() == incarnation)
 }
 
 /// Returns the edge of a process that the calling thread runs.
 #[inline]
-fn own_edge(life: Incarnation) -> Option<&'static Edge> {
+fn own_edge(incarnation: Incarnation) -> Option<&'static Edge> {
     if cfg!(debug_assertions) {
         // Tests of this file use processes beyond the table.
-        TABLE.slot(index_of(life)).inspect(|slot| slot.owner.check());
+        TABLE.slot(index_of(incarnation)).inspect(|slot| slot.debug_owner.check());
     }
-    EDGES.make(index_of(life))
+    EDGES.make(index_of(incarnation))
 }
 
 /// The published wait for the answer to a call; ends on drop.
@@ -84,7 +82,6 @@ impl Drop for CallWait {
 /// # Errors
 /// The cycle, if the call closes one: its message is withdrawn and will never be handled. If the message is being
 /// handled already, another call of the cycle fails instead.
-/// handled already, another call of the cycle is failed instead.
 #[inline]
 pub(crate) fn wait(
     from: Incarnation,
@@ -104,7 +101,7 @@ pub(crate) fn wait(
 #[cold]
 fn closed_by_a_call(closed: Closed<Asker>) -> Result<(), Cycle> {
     let named = |cycle: Vec<(Incarnation, &'static str)>| Cycle {
-        calls: cycle.into_iter().filter_map(|(life, method)| Some((pid_of(life)?, method))).collect(),
+        calls: cycle.into_iter().filter_map(|(incarnation, method)| Some((pid_of(incarnation)?, method))).collect(),
     };
     match closed {
         Closed::Calls(cycle) => Err(named(cycle)),
@@ -113,11 +110,12 @@ fn closed_by_a_call(closed: Closed<Asker>) -> Result<(), Cycle> {
             Ok(())
         }
         Closed::Suspended(held) => {
-            for life in held {
-                if let Some(slot) = TABLE.slot(index_of(life)).filter(|slot| slot.is_living(life & LAST_GENERATION))
-                    && let Some(home) = slot.home()
+            for incarnation in held {
+                if let Some(slot) =
+                    TABLE.slot(index_of(incarnation)).filter(|slot| slot.is_living(incarnation & LAST_GENERATION))
+                    && let Some(owner) = slot.owner()
                 {
-                    home.scheduler.release_suspended(slot);
+                    owner.host.release_suspended(slot);
                 }
             }
             Ok(())
@@ -130,7 +128,7 @@ fn closed_by_a_call(closed: Closed<Asker>) -> Result<(), Cycle> {
 /// suspended: until [`withdraw`], or until a call closes a cycle and the suspension is lifted. `blocks`: it blocks its
 /// thread.
 pub(crate) fn publish_suspension(from: Pid, to: Pid, blocks: bool) -> bool {
-    let (from, on) = (from.life(), to.life());
+    let (from, on) = (from.incarnation(), to.incarnation());
     let Some(edge) = own_edge(from) else { return false };
     publish(&LocalProcesses, &SECOND_LOOK, from, edge, Wait { on, what: What::Suspension(number()), blocks }).is_none()
 }
@@ -140,19 +138,6 @@ pub(crate) fn withdraw(from: Pid) {
     if let Some(edge) = EDGES.get(from.slot()) {
         edge.withdraw();
     }
-}
-
-/// Returns whether the process is suspended, and no call has closed a cycle with that.
-#[cfg(test)]
-pub(crate) fn is_suspended(from: Pid) -> bool {
-    let wait = EDGES.get(from.slot()).and_then(Edge::read);
-    wait.is_some_and(|wait| matches!(wait.what, What::Suspension(_)))
-}
-
-/// Returns whether `to` waits for `from`, directly or through others. Stale at once.
-#[cfg(test)]
-pub(crate) fn would_close(from: Pid, to: Pid) -> bool {
-    leads_back(&LocalProcesses, from.life(), to.life())
 }
 
 /// Returns the process waited for, and the called method, `None` for a suspension. Stale at once.
@@ -174,7 +159,19 @@ pub(crate) fn count() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::deadlock::wait_graph::leads_back;
     use crate::routing::router::this_node;
+
+    /// Returns whether the process is suspended, and no call has closed a cycle with that.
+    fn is_suspended(from: Pid) -> bool {
+        let wait = EDGES.get(from.slot()).and_then(Edge::read);
+        wait.is_some_and(|wait| matches!(wait.what, What::Suspension(_)))
+    }
+
+    /// Returns whether `to` waits for `from`, directly or through others. Stale at once.
+    fn would_close(from: Pid, to: Pid) -> bool {
+        leads_back(&LocalProcesses, from.incarnation(), to.incarnation())
+    }
 
     /// PIDs in slots that no other test comes to.
     fn pid(number: u32) -> Pid {
@@ -199,11 +196,11 @@ mod tests {
         let holds = |from: Pid, to: Incarnation| {
             let edge = EDGES.make(from.slot()).expect("there is room");
             let wait = Wait { on: to, what: What::Suspension(number()), blocks: true };
-            publish(&LocalProcesses, &SECOND_LOOK, from.life(), edge, wait).is_none()
+            publish(&LocalProcesses, &SECOND_LOOK, from.incarnation(), edge, wait).is_none()
         };
-        assert!(holds(to, from.life()));
-        assert!(!holds(from, to.life()), "a cycle");
-        assert!(holds(from, life(to.slot(), to.generation() + 1)), "no cycle: that one does not live");
+        assert!(holds(to, from.incarnation()));
+        assert!(!holds(from, to.incarnation()), "a cycle");
+        assert!(holds(from, incarnation(to.slot(), to.generation() + 1)), "no cycle: that one does not live");
         withdraw(from);
         withdraw(to);
     }

@@ -9,9 +9,10 @@
 //! finds the wake, and before the process runs for it, so that the process counts none. A waker that is dropped without
 //! a wake while its process waits leaves that wait as it was: unpublished.
 
+use super::edges::index_of;
 use super::wait_graph::Incarnation;
 use crate::env::world::World;
-use crate::pid::{GENERATION_BITS, GENERATION_MASK, SLOT_BITS};
+use crate::pid::{GENERATION_MASK, SLOT_BITS};
 use crate::slots::side_table::SideTable;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -22,18 +23,18 @@ const COUNT_BITS: u32 = SLOT_BITS;
 const MOST: u64 = (1 << COUNT_BITS) - 1;
 
 /// Counts a new waker of that process.
-pub(crate) fn lend(life: Incarnation) {
-    if let Some(lent) = LENT.make(index_of(life)) {
+pub(crate) fn lend(incarnation: Incarnation) {
+    if let Some(lent) = LENT.make(index_of(incarnation)) {
         let _of_a_later_life =
-            lent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| lent_once_more(word, life));
+            lent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| lent_once_more(word, incarnation));
     }
 }
 
 /// Counts out a dropped waker; returns whether it was the last.
-pub(crate) fn give_back(life: Incarnation) -> bool {
-    let lent = LENT.get(index_of(life));
+pub(crate) fn give_back(incarnation: Incarnation) -> bool {
+    let lent = LENT.get(index_of(incarnation));
     let before = lent.and_then(|lent| {
-        lent.fetch_update(Ordering::Release, Ordering::Relaxed, |word| lent_once_less(word, life)).ok()
+        lent.fetch_update(Ordering::Release, Ordering::Relaxed, |word| lent_once_less(word, incarnation)).ok()
     });
     before.is_some_and(|before| before & MOST == 1)
 }
@@ -41,24 +42,18 @@ pub(crate) fn give_back(life: Incarnation) -> bool {
 /// Returns whether other code has wakers of that process, which the calling thread runs, so that no first one can be
 /// added meanwhile.
 #[inline]
-pub(crate) fn is_lent(life: Incarnation) -> bool {
-    LENT.get(index_of(life)).is_some_and(|lent| counts(lent.load(Ordering::Acquire), life))
+pub(crate) fn is_lent(incarnation: Incarnation) -> bool {
+    LENT.get(index_of(incarnation)).is_some_and(|lent| counts(lent.load(Ordering::Acquire), incarnation))
 }
 
 #[inline]
-fn index_of(life: Incarnation) -> u32 {
-    (life >> GENERATION_BITS) as u32
-}
-
-/// Returns whether the word counts any of that incarnation.
-#[inline]
-fn counts(word: u64, life: Incarnation) -> bool {
-    word >> COUNT_BITS == life & GENERATION_MASK && word & MOST != 0
+fn counts(word: u64, incarnation: Incarnation) -> bool {
+    word >> COUNT_BITS == incarnation & GENERATION_MASK && word & MOST != 0
 }
 
 /// Returns the incremented word; `None` if it counts for a later process.
-fn lent_once_more(word: u64, life: Incarnation) -> Option<u64> {
-    let (counted, generation) = (word >> COUNT_BITS, life & GENERATION_MASK);
+fn lent_once_more(word: u64, incarnation: Incarnation) -> Option<u64> {
+    let (counted, generation) = (word >> COUNT_BITS, incarnation & GENERATION_MASK);
     match counted.cmp(&generation) {
         std::cmp::Ordering::Less => Some(generation << COUNT_BITS | 1),
         std::cmp::Ordering::Equal => Some(if word & MOST == MOST { word } else { word + 1 }),
@@ -67,13 +62,14 @@ fn lent_once_more(word: u64, life: Incarnation) -> Option<u64> {
 }
 
 /// Returns the decremented word; `None` if it counts none of that incarnation, or too many.
-fn lent_once_less(word: u64, life: Incarnation) -> Option<u64> {
-    (counts(word, life) && word & MOST != MOST).then(|| word - 1)
+fn lent_once_less(word: u64, incarnation: Incarnation) -> Option<u64> {
+    (counts(word, incarnation) && word & MOST != MOST).then(|| word - 1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pid::GENERATION_BITS;
 
     const SLOT: Incarnation = 7 << GENERATION_BITS;
 

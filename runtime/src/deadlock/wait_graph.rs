@@ -8,22 +8,22 @@
 //! deadlines.
 //!
 //! # Steps
-//! * G1. The waiter writes its edge: first no number, then the rest, then the number (a sequence lock whose sequence
+//! * Z1. The waiter writes its edge: first no number, then the rest, then the number (a sequence lock whose sequence
 //!   never repeats: see [`call_id`](crate::call::call_id)).
-//! * G2. A sequentially consistent fence.
-//! * G3. It walks from the far end of its edge ([`leads_back`]). Mostly there is no other edge, and the walk ends at
+//! * Z2. A sequentially consistent fence.
+//! * Z3. It walks from the far end of its edge ([`leads_back`]). Mostly there is no other edge, and the walk ends at
 //!   once.
-//! * G4. If the walk came back: under a program-wide lock, it looks again ([`cycle`]). It notes all edges of the cycle,
+//! * Z4. If the walk came back: under a program-wide lock, it looks again ([`cycle`]). It notes all edges of the cycle,
 //!   and then checks that each is still the one that it noted, its call still open, and its process alive with no other
 //!   work.
-//! * G5. Still under the lock, it withdraws its message, which the called process has not taken, and removes its own
+//! * Z5. Still under the lock, it withdraws its message, which the called process has not taken, and removes its own
 //!   edge: its call fails. If its message is being handled already, it withdraws that of another process of the cycle,
 //!   whose call fails.
 //!
 //! # Why
 //! *A cycle is found.* Of all processes that close the cycle concurrently, let P's fence be the last. Each of the
 //! others wrote its edge before its own fence, which precedes P's, so P's walk finds it, or finds something newer,
-//! whose writer then walks itself and after P. Without G2 each may find the others' edges unwritten, and all wait for
+//! whose writer then walks itself and after P. Without Z2 each may find the others' edges unwritten, and all wait for
 //! ever.
 //!
 //! *A call that fails is never delivered.* Whether a message is withdrawn or handled is decided by one word (see
@@ -32,12 +32,12 @@
 //! hence after it: around the cycle each call would be later than itself. If one has been taken since the second look,
 //! its process runs, and the cycle is open.
 //!
-//! *One call fails.* P's second look fails only if the cycle is open: an edge of it is gone, by another's G5 or because
+//! *One call fails.* P's second look fails only if the cycle is open: an edge of it is gone, by another's Z5 or because
 //! its call was answered; or a process of it has other work (a kill, a wake), writes its edge anew after that, and
 //! walks after P. The second process under the lock finds the first one's edge gone. Without the second look, two that
 //! close the cycle concurrently may both fail.
 //!
-//! *Nothing else fails.* Let T be the moment between the noting and the second reading in G4. An edge with the same
+//! *Nothing else fails.* Let T be the moment between the noting and the second reading in Z4. An edge with the same
 //! number before and after existed at T. A called process that waits too has given no answer since it wrote its own
 //! edge, since it runs nothing meanwhile; answers that it gave or passed on before that are seen, since the noting
 //! acquired its edge, and the calls are checked after the noting. So at T each process of the cycle waited for the next
@@ -83,7 +83,6 @@ pub(crate) struct Edge {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Edge>() == 32);
 
-/// The content of an edge.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
     /// The process that this one waits for.
@@ -93,7 +92,6 @@ pub(crate) struct Wait {
     pub(crate) blocks: bool,
 }
 
-/// The purpose of a wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum What {
     /// The answer to a call of that method.
@@ -111,17 +109,16 @@ impl What {
     }
 }
 
-/// Access to the edges and processes.
 pub(crate) trait Places {
     /// The value needed to fail the call of a process.
     type Caller;
 
     /// Returns the edge of a process; `None` if it has never had one.
-    fn edge(&self, life: Incarnation) -> Option<&Edge>;
+    fn edge(&self, incarnation: Incarnation) -> Option<&Edge>;
 
     /// Returns whether the process is alive and, unless it blocks, has no other work: otherwise it runs soon, and then
     /// it ends, waits for something else, or looks itself.
-    fn is_stuck(&self, life: Incarnation, blocks: bool) -> bool;
+    fn is_stuck(&self, incarnation: Incarnation, blocks: bool) -> bool;
 
     /// Withdraws the message of another process's call, unless it is being handled. Returns the caller to notify.
     fn withdraw(&self, ticket: CallId) -> Option<Self::Caller>;
@@ -143,7 +140,6 @@ pub(crate) enum Closed<C> {
 }
 
 impl Edge {
-    /// An empty edge.
     pub(crate) fn unused() -> Self {
         Self {
             number: AtomicU64::new(0),
@@ -153,7 +149,7 @@ impl Edge {
         }
     }
 
-    /// Step G1.
+    /// Step Z1.
     #[inline]
     fn publish(&self, wait: Wait) {
         let (node, method) = match wait.what {
@@ -235,7 +231,7 @@ fn text(method: *mut u8, length: usize) -> &'static str {
     unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(method, length)) }
 }
 
-/// Publishes that the process `from` waits, and that nothing else can resume it: steps G1 to G5. `edge` is its own.
+/// Publishes that the process `from` waits, and that nothing else can resume it: steps Z1 to Z5. `edge` is its own.
 #[inline]
 pub(crate) fn publish<P: Places>(
     places: &P,
@@ -252,7 +248,7 @@ pub(crate) fn publish<P: Places>(
     close(places, second_look, from, edge, wait)
 }
 
-/// Returns whether the edges lead from `on` back to `from`: step G3. The edges may be stale.
+/// Returns whether the edges lead from `on` back to `from`: step Z3. The edges may be stale.
 #[inline]
 pub(crate) fn leads_back(places: &impl Places, from: Incarnation, on: Incarnation) -> bool {
     let mut next = on;
@@ -268,7 +264,7 @@ pub(crate) fn leads_back(places: &impl Places, from: Incarnation, on: Incarnatio
     false
 }
 
-/// Steps G4 and G5.
+/// Steps Z4 and Z5.
 #[cold]
 fn close<P: Places>(
     places: &P,
@@ -283,18 +279,20 @@ fn close<P: Places>(
         edge.withdraw();
         return Some(Closed::Suspension);
     }
-    let holds = cycle.iter().filter_map(|(life, wait)| match wait.what {
-        What::Suspension(hold) => Some((*life, hold)),
+    let holds = cycle.iter().filter_map(|(incarnation, wait)| match wait.what {
+        What::Suspension(hold) => Some((*incarnation, hold)),
         What::Call(..) => None,
     });
     let held: Vec<(Incarnation, u64)> = holds.collect();
     if !held.is_empty() {
         // A missing one was removed by another process, which opened the cycle.
-        let lifted = held.into_iter().filter(|(life, hold)| places.edge(*life).is_some_and(|edge| edge.lift(*hold)));
-        return Some(Closed::Suspended(lifted.map(|(life, _)| life).collect()));
+        let lifted = held
+            .into_iter()
+            .filter(|(incarnation, hold)| places.edge(*incarnation).is_some_and(|edge| edge.lift(*hold)));
+        return Some(Closed::Suspended(lifted.map(|(incarnation, _)| incarnation).collect()));
     }
-    let calls = cycle.into_iter().filter_map(|(life, wait)| match wait.what {
-        What::Call(ticket, method) => Some((ticket, (life, method))),
+    let calls = cycle.into_iter().filter_map(|(incarnation, wait)| match wait.what {
+        What::Call(ticket, method) => Some((ticket, (incarnation, method))),
         What::Suspension(_) => None,
     });
     let (tickets, mut calls): (Vec<CallId>, Vec<(Incarnation, &'static str)>) = calls.unzip();
@@ -309,7 +307,7 @@ fn close<P: Places>(
     Some(Closed::Another(caller, calls))
 }
 
-/// Returns the cycle that the edge of `from` closes, if any. Under the lock: step G4.
+/// Returns the cycle that the edge of `from` closes, if any. Under the lock: step Z4.
 fn cycle(places: &impl Places, from: Incarnation, wait: Wait) -> Option<Vec<(Incarnation, Wait)>> {
     let mut cycle = vec![(from, wait)];
     let mut next = wait.on;
@@ -323,9 +321,9 @@ fn cycle(places: &impl Places, from: Incarnation, wait: Wait) -> Option<Vec<(Inc
     }
     // All edges are noted. Everything that each process did before it wrote its edge is visible from here on.
     fence(Ordering::Acquire);
-    let stands = |&(life, noted): &(Incarnation, Wait)| {
-        let now = places.edge(life).and_then(Edge::stands);
-        now.is_some_and(|now| now.what.number() == noted.what.number()) && places.is_stuck(life, noted.blocks)
+    let stands = |&(incarnation, noted): &(Incarnation, Wait)| {
+        let now = places.edge(incarnation).and_then(Edge::stands);
+        now.is_some_and(|now| now.what.number() == noted.what.number()) && places.is_stuck(incarnation, noted.blocks)
     };
     cycle.iter().all(stands).then_some(cycle)
 }
@@ -349,12 +347,12 @@ mod tests {
             ticket.withdraw().then_some(ticket)
         }
 
-        fn edge(&self, life: Incarnation) -> Option<&Edge> {
-            self.edges.get(life as usize)
+        fn edge(&self, incarnation: Incarnation) -> Option<&Edge> {
+            self.edges.get(incarnation as usize)
         }
 
-        fn is_stuck(&self, life: Incarnation, _blocks: bool) -> bool {
-            !self.dead.contains(&life)
+        fn is_stuck(&self, incarnation: Incarnation, _blocks: bool) -> bool {
+            !self.dead.contains(&incarnation)
         }
     }
 
@@ -382,7 +380,7 @@ mod tests {
     #[track_caller]
     fn names(closed: Option<Closed<CallId>>) -> Vec<Incarnation> {
         match closed {
-            Some(Closed::Calls(calls)) => calls.into_iter().map(|(life, _)| life).collect(),
+            Some(Closed::Calls(calls)) => calls.into_iter().map(|(incarnation, _)| incarnation).collect(),
             other => panic!("a cycle of calls was closed, and came {other:?}"),
         }
     }
@@ -414,7 +412,7 @@ mod tests {
         match closed {
             Some(Closed::Another(caller, calls)) => {
                 assert_eq!(caller.number(), second.number());
-                assert_eq!(calls.into_iter().map(|(life, _)| life).collect::<Vec<_>>(), [2, 1]);
+                assert_eq!(calls.into_iter().map(|(incarnation, _)| incarnation).collect::<Vec<_>>(), [2, 1]);
             }
             other => panic!("another call was to fail, and came {other:?}"),
         }
@@ -501,9 +499,9 @@ mod tests {
             self.crowd.withdraw(ticket)
         }
 
-        fn edge(&self, life: Incarnation) -> Option<&Edge> {
-            let edge = self.crowd.edge(life)?;
-            if life == 1 {
+        fn edge(&self, incarnation: Incarnation) -> Option<&Edge> {
+            let edge = self.crowd.edge(incarnation)?;
+            if incarnation == 1 {
                 self.looks.set(self.looks.get() + 1);
                 if self.looks.get() == self.at {
                     edge.publish(self.then);

@@ -16,7 +16,6 @@ impl Random {
         Self((mixed ^ (mixed >> 31)) | 1)
     }
 
-    /// Returns the next number.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -44,7 +43,8 @@ pub(crate) fn seed(given: Option<u64>) -> u64 {
     given.unwrap_or_else(entropy)
 }
 
-/// Returns a number that differs from run to run, taken from the keys that the standard library draws for its hash maps.
+/// Returns a number that differs from run to run, taken from the keys that the standard library draws for its hash
+/// maps.
 pub(super) fn entropy() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     HashKeys::new().build_hasher().finish()

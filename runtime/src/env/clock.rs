@@ -2,7 +2,7 @@
 //!
 //! There are two times. That of the system, from [`instant_now`], limits waits of threads. That of the host whose code
 //! the thread runs, from [`Moment::now`], is what processes see. They differ only where a host has a virtual clock (see
-//! `time/virtual_clock`): its threads, and a thread that starts a process or fires a timer there, [use](go_by) that
+//! `time/virtual_clock`): its threads, and a thread that starts a process or fires a timer there, [use](use_clock) that
 //! clock.
 
 use crate::sync::{AtomicU64, Ordering};
@@ -30,12 +30,10 @@ impl Moment {
         }
     }
 
-    /// Returns the nanoseconds since the origin.
     pub(crate) fn nanoseconds(self) -> u64 {
         self.0.get()
     }
 
-    /// Makes a moment from nanoseconds since the origin.
     pub(crate) fn of_nanoseconds(nanoseconds: u64) -> Self {
         Self::from_nanoseconds(nanoseconds.into())
     }
@@ -48,19 +46,18 @@ impl Moment {
     /// Returns the current moment for the host whose code the thread runs. Reads the system's clock: 23 ns on the
     /// machine of the book.
     pub(crate) fn now() -> Self {
-        Self::now_by(TOLD.get())
+        Self::now_by(CLOCK.get())
     }
 
-    /// Returns the current moment by the clock `told`, or by the system's.
+    /// Returns the current moment by that clock, or by the system's.
     #[inline]
-    pub(crate) fn now_by(told: ClockOverride) -> Self {
-        match told {
+    pub(crate) fn now_by(clock_override: ClockOverride) -> Self {
+        match clock_override {
             None => Self::from_instant(instant_now()),
-            Some(told) => told.load(),
+            Some(clock_override) => clock_override.load(),
         }
     }
 
-    /// Converts to the standard type.
     pub(crate) fn instant(self) -> Instant {
         let since = Duration::from_nanos(self.0.get());
         // No system's clock has a smaller range.
@@ -138,9 +135,9 @@ impl Read {
 
     #[cold]
     fn anew(last: Self) -> Self {
-        if let Some(told) = TOLD.get() {
+        if let Some(clock_override) = CLOCK.get() {
             // Not stored, so that it is read each time.
-            return Self { moment: told.load(), ..Self::NOTHING };
+            return Self { moment: clock_override.load(), ..Self::NOTHING };
         }
         // In this order: a thread that is preempted between the two gets a moment in the past, not one in the future.
         let moment = Moment::now();
@@ -183,34 +180,32 @@ pub(crate) fn instant_now() -> Instant {
 pub(crate) type ClockOverride = Option<&'static SharedMoment>;
 
 thread_local! {
-    static TOLD: Cell<ClockOverride> = const { Cell::new(None) };
+    static CLOCK: Cell<ClockOverride> = const { Cell::new(None) };
 }
 
 /// Sets the clock of the calling thread. Returns the previous one.
 #[inline]
-pub(crate) fn go_by(told: ClockOverride) -> ClockOverride {
-    let before = TOLD.replace(told);
-    if told.is_some() != before.is_some() {
+pub(crate) fn use_clock(clock_override: ClockOverride) -> ClockOverride {
+    let before = CLOCK.replace(clock_override);
+    if clock_override.is_some() != before.is_some() {
         // The last read was of the other clock.
         forget_now();
     }
     before
 }
 
-/// Returns whether the calling thread uses a virtual clock.
-pub(crate) fn is_told() -> bool {
-    TOLD.get().is_some()
+pub(crate) fn has_virtual_clock() -> bool {
+    CLOCK.get().is_some()
 }
 
-/// Runs `body` with that clock.
-pub(crate) fn while_going_by<R>(told: ClockOverride, body: impl FnOnce() -> R) -> R {
+pub(crate) fn with_clock<R>(clock_override: ClockOverride, body: impl FnOnce() -> R) -> R {
     struct RestoreClock(ClockOverride);
     impl Drop for RestoreClock {
         fn drop(&mut self) {
-            go_by(self.0);
+            use_clock(self.0);
         }
     }
-    let _restore = RestoreClock(go_by(told));
+    let _restore = RestoreClock(use_clock(clock_override));
     body()
 }
 
@@ -269,7 +264,7 @@ pub(crate) trait TimeKeeper: Send + Sync {
     fn is_pending(&'static self, key: TimerKey) -> bool;
 
     /// Returns the time of its clock, if that is a virtual one.
-    fn told(&self) -> ClockOverride {
+    fn clock_override(&self) -> ClockOverride {
         None
     }
 }

@@ -7,10 +7,10 @@ use crate::pid::Pid;
 #[non_exhaustive]
 pub enum BadName {
     /// It is empty.
-    #[error("a name cannot be empty; give one of 1 byte or more")]
+    #[error("a name cannot be empty; use at least 1 byte")]
     Empty,
     /// It is too long.
-    #[error("a name of {bytes} bytes is too long; give one of {longest} bytes at most")]
+    #[error("a name of {bytes} bytes is too long; use at most {longest} bytes")]
     TooLong {
         /// Its length.
         bytes: usize,
@@ -32,7 +32,7 @@ pub enum NameError {
         holder: Pid,
     },
     /// The process to register has ended, or its PID was never given out in this program.
-    #[error("{pid} is no living process of this program, and cannot be given the name `{name}`")]
+    #[error("{pid} is not a live process of this program, and cannot be given the name `{name}`")]
     Gone {
         /// The name.
         name: String,
@@ -49,7 +49,7 @@ pub enum NameError {
 #[non_exhaustive]
 pub enum GroupError {
     /// The process has ended, or its PID was never given out in this program.
-    #[error("{0} is no living process of this program")]
+    #[error("{0} is not a live process of this program")]
     Gone(Pid),
     /// The name of the group or topic is invalid.
     #[error(transparent)]
@@ -76,10 +76,10 @@ pub enum WhereisError {
 #[non_exhaustive]
 pub enum AddressError {
     /// No such process is alive.
-    #[error("{0} is no living process")]
+    #[error("{0} is not a live process")]
     Gone(Pid),
     /// The process is of another type.
-    #[error("{pid} is a `{found}`, not a `{expected}`")]
+    #[error("{pid} has type `{found}`, not `{expected}`")]
     Type {
         /// The PID.
         pid: Pid,
@@ -89,7 +89,7 @@ pub enum AddressError {
         found: &'static str,
     },
     /// The process does not implement the protocol.
-    #[error("{pid} is a `{found}`, which does not answer the protocol `{protocol}`")]
+    #[error("{pid} has type `{found}`, which does not answer the protocol `{protocol}`")]
     Protocol {
         /// The PID.
         pid: Pid,

@@ -1,14 +1,13 @@
 //! Errors of building a runtime and of shutting it down.
 
-use crate::mailbox::bound::Bound;
-use crate::mailbox::bound::WrongBound;
+use crate::mailbox::bound::{Bound, WrongBound};
 
 /// The reason why a runtime could not be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
     /// The number of workers is invalid.
-    #[error("{from} asks for `{came}` workers; give it a whole number from 1 to {most}")]
+    #[error("{from} requests `{came}` workers; use a whole number from 1 to {most}")]
     Workers {
         /// Where the number comes from.
         from: &'static str,
@@ -18,15 +17,15 @@ pub enum BuildError {
         most: usize,
     },
     /// The process limit is zero.
-    #[error("a process limit of 0 would let nothing run; give a limit of at least 1, or none")]
+    #[error("a process limit of 0 allows no process; use a limit of at least 1, or none")]
     Limit,
     /// The bound of mailboxes is zero.
-    #[error("mailboxes for 0 messages would let nothing through; give a bound of at least 1, or `Bound::Unbounded`")]
+    #[error("mailboxes with a bound of 0 accept no message; use a bound of at least 1, or `Bound::Unbounded`")]
     Mailbox,
     /// The soft bound of mailboxes is greater than the lengths that can be measured.
     #[error(
-        "mailboxes with a soft bound of {came} messages were asked for, and {most} is the most that can be measured; give a \
-         smaller bound, `Bound::Hard`, which is counted exactly, or `Bound::Unbounded`"
+        "a soft bound of {came} messages is too large: at most {most} can be measured; use a smaller bound, \
+         `Bound::Hard`, which is counted exactly, or `Bound::Unbounded`"
     )]
     SoftBound {
         /// The bound that was given.
@@ -42,8 +41,8 @@ pub enum BuildError {
     StallLimit,
     /// The limit of blocking threads is invalid.
     #[error(
-        "{came} threads for steps that block were asked for; give `blocking_threads` a number from 1 to {most}: without any, \
-         a process that blocks could stop all others"
+        "`blocking_threads` cannot be {came}; use a number from 1 to {most}: without any, a process that blocks could \
+         stop all others"
     )]
     BlockingThreads {
         /// The number that was given.
@@ -52,7 +51,7 @@ pub enum BuildError {
         most: usize,
     },
     /// The stack size is too small to run a step, or greater than any system allows.
-    #[error("a stack of {came} bytes was asked for; give `worker_stack_size` a number from {least} to {most}")]
+    #[error("`worker_stack_size` cannot be {came}; use a number of bytes from {least} to {most}")]
     StackSize {
         /// The size that was given.
         came: usize,
@@ -86,11 +85,11 @@ pub enum ShutdownError {
     /// Called inside one of the processes that it would wait for, or by a Tokio task on a thread that they may need in
     /// order to end: such a task can await [`Runtime::shutdown_async`](crate::Runtime::shutdown_async) instead.
     #[error(
-        "neither a process nor a task on the runtime's own Tokio thread can wait for its shutdown, which has begun without \
-         being waited for"
+        "neither a process nor a task on the runtime's own Tokio thread can wait for its shutdown, which has begun \
+         without being waited for"
     )]
     FromInside,
     /// The system refused a handler for ctrl-c.
-    #[error("ctrl-c cannot be listened for; another part of the program may have set a handler of its own")]
+    #[error("cannot listen for ctrl-c; another part of the program may have set a handler of its own")]
     NoSignal,
 }

@@ -1,11 +1,35 @@
 //! Errors of sends and calls.
 
-use super::delivery::Delivery;
 use super::starting::EntryError;
 use super::words::{did_you_mean, list};
-use crate::exit::ExitReason;
-use crate::pid::Pid;
+use crate::{exit::ExitReason, pid::Pid};
 use std::{convert::Infallible, fmt};
+
+/// Whether the message of a failed send or call was delivered, and so whether it may be repeated.
+///
+/// A message that was *not delivered* can be repeated without harm. One whose delivery is *unknown* may have been
+/// handled, in whole or in part, or may be handled later: repeat it only if it is *idempotent*, so that handling it
+/// twice has the effect of once, and undo nothing on the assumption that it was not handled. The guide's chapter
+/// *Calls* shows how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Delivery {
+    /// No method has seen it or will.
+    NotDelivered,
+    /// It may have been handled, in whole or in part, or may be handled later.
+    Unknown,
+    /// Its method has received it and returned.
+    Handled,
+}
+
+impl fmt::Display for Delivery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotDelivered => "not delivered",
+            Self::Unknown => "possibly handled",
+            Self::Handled => "handled",
+        })
+    }
+}
 
 /// A refused message. It is returned whole, and was not delivered.
 #[derive(Clone, PartialEq)]
@@ -21,12 +45,12 @@ pub struct SendError<M> {
 #[non_exhaustive]
 pub enum SendFailure {
     /// The process has ended, or its PID was never given out.
-    #[error("{0} is no living process; find the present one by name, or monitor it to learn of its end")]
+    #[error("{0} is not a live process; find the current one by name, or monitor it to learn of its end")]
     Gone(Pid),
     /// The process is a child that has ended and is being restarted.
     #[error(
-        "{0} is being restarted; try again later, wait for its successor with `send_wait` or `wait_for_restart`, or have \
-         its supervisor keep what is sent meanwhile with `keep_messages`"
+        "{0} is being restarted; try again later, wait for its successor with `send_wait` or `wait_for_restart`, or \
+         have its supervisor keep messages meanwhile with `keep_messages`"
     )]
     Restarting(Pid),
     /// The runtime of the process is being shut down, or was shut down.
@@ -45,7 +69,7 @@ pub enum SendFailure {
     #[error("no process has that name; register one, or spawn one with `.named(…).or_existing()`")]
     UnknownName,
     /// A timer was requested, and there is no runtime to keep it.
-    #[error("{0} is run by no scheduler, so nothing keeps its timers; send at once instead")]
+    #[error("no scheduler runs {0}, so it has no timers; send the message at once instead")]
     NoTimer(Pid),
 }
 
@@ -105,8 +129,8 @@ impl<M> std::error::Error for SendError<M> {}
 pub enum MessageError {
     /// The type of the process is not registered with this host.
     #[error(
-        "{pid} is a `{process}`, a type that is not registered here, so that its messages have no names; register it with \
-         `runtime.register_type::<{process}>()`, or send the message as a value with `send`"
+        "{pid} is a `{process}`, which is not registered here, so its messages cannot be sent by name; register it \
+         with `runtime.register_type::<{process}>()`, or send the message as a value with `send`"
     )]
     Unregistered {
         /// The process.
@@ -116,8 +140,8 @@ pub enum MessageError {
     },
     /// The process has no type in which messages could be looked up.
     #[error(
-        "the type of {0} is not known here: it is a mailbox, a process of another node, or an address behind which no process \
-         has been yet; send the message as a value with `send`"
+        "the type of {0} is unknown here: it is a mailbox, a process on another node, or an alias that has had no \
+         process yet; send the message as a value with `send`"
     )]
     Untyped(Pid),
     /// The process has no such message.
@@ -134,7 +158,7 @@ pub enum MessageError {
     #[error(transparent)]
     Inputs(Box<EntryError>),
     /// The inputs are not valid JSON, or neither an array nor an object.
-    #[error("the inputs have to be a JSON array, or a JSON object with a value for each input's name: {0}")]
+    #[error("the inputs must be a JSON array, or a JSON object with a value for each input's name: {0}")]
     Json(String),
     /// The message was refused.
     #[error("the message was refused: {0}")]
@@ -173,11 +197,12 @@ pub enum CallError<E = Infallible> {
     Gone(ExitReason),
     /// The process ended while it had the call: in its method, or holding its [`Reply`](crate::Reply). The message may
     /// have been handled.
-    #[error("the called process ended with the call in its hands ({0}), which may have been handled")]
+    #[error("the called process ended before it answered ({0}); the message may have been handled")]
     Died(ExitReason),
     /// The deadline passed. The message may have been handled, or may be handled later; a late answer is dropped.
     #[error(
-        "no answer before the deadline; give the call more time with `.timeout(…)`, or find out what the process waits for"
+        "no answer before the deadline; give the call more time with `.timeout(…)`, or find out what the process \
+         waits for"
     )]
     Timeout,
     /// The mailbox was full. Not delivered.
@@ -186,8 +211,8 @@ pub enum CallError<E = Infallible> {
     /// The called process is a child that has ended and is being restarted. Not delivered.
     /// [`Call::wait_for_restart`](crate::Call::wait_for_restart) waits for its successor.
     #[error(
-        "the called process is being restarted; try again later, wait for its successor with `wait_for_restart`, or have its \
-         supervisor keep what is sent meanwhile with `keep_messages`"
+        "the called process is being restarted; try again later, wait for its successor with `wait_for_restart`, or \
+         have its supervisor keep messages meanwhile with `keep_messages`"
     )]
     Restarting,
     /// The call would have waited for itself. Not delivered: a message that had been sent was withdrawn.
@@ -200,7 +225,7 @@ pub enum CallError<E = Infallible> {
     #[error("the called process does not understand the message; check the type of the process and of the message")]
     Unhandled,
     /// The process answered with a value of another type. The message was handled.
-    #[error("the called process answered with a value of another type than the call expects")]
+    #[error("the called process answered with a value of a type that the call does not expect")]
     Mismatch,
     /// The runtime of the process is being shut down, or was shut down. Not delivered.
     #[error("the runtime of the called process has been shut down")]

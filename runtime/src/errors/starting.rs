@@ -2,10 +2,8 @@
 
 use super::naming::{BadName, NameError};
 use super::words::{are, count, did_you_mean, list};
-use crate::exit::ExitReason;
-use crate::mailbox::bound::Bound;
-use crate::mailbox::bound::WrongBound;
-use crate::pid::Pid;
+use crate::mailbox::bound::{Bound, WrongBound};
+use crate::{exit::ExitReason, pid::Pid};
 use std::convert::Infallible;
 
 /// The reason why a process could not be spawned. Everything it had acquired was released.
@@ -13,7 +11,7 @@ use std::convert::Infallible;
 #[non_exhaustive]
 pub enum SpawnError {
     /// The runtime is shutting down.
-    #[error("the runtime is shutting down and takes no new processes")]
+    #[error("the runtime is shutting down and accepts no new processes")]
     Shutdown,
     /// There is no such entry, or the inputs do not fit it.
     #[error(transparent)]
@@ -25,7 +23,7 @@ pub enum SpawnError {
     #[error("a start hook refused the process: {0}")]
     Refused(String),
     /// The host's limit of live processes is reached.
-    #[error("{limit} processes live, as many as the host allows; raise `process_limit`, or wait for one to end")]
+    #[error("the host's limit of {limit} live processes is reached; raise `process_limit`, or wait for one to end")]
     Limit {
         /// The limit.
         limit: usize,
@@ -42,12 +40,12 @@ pub enum SpawnError {
         holder: Pid,
     },
     /// The bound of its mailbox is zero.
-    #[error("a mailbox for 0 messages would let nothing through; give a bound of at least 1, or `Bound::Unbounded`")]
+    #[error("a mailbox with a bound of 0 accepts no message; use a bound of at least 1, or `Bound::Unbounded`")]
     Mailbox,
     /// The soft bound of its mailbox is greater than the lengths that can be measured.
     #[error(
-        "a mailbox with a soft bound of {came} messages was asked for, and {most} is the most that can be measured; give a \
-         smaller bound, `Bound::Hard`, which is counted exactly, or `Bound::Unbounded`"
+        "a soft bound of {came} messages is too large: at most {most} can be measured; use a smaller bound, \
+         `Bound::Hard`, which is counted exactly, or `Bound::Unbounded`"
     )]
     SoftBound {
         /// The bound that was given.
@@ -57,8 +55,8 @@ pub enum SpawnError {
     },
     /// An option that binds it to its spawner, which is not a process.
     #[error(
-        "`{option}` binds a process to the one that spawns it, but this is not spawned by a process; spawn it \
-            from inside one, or leave that out"
+        "`{option}` binds a process to its spawner, which is not a process here; spawn it \
+            inside a process, or remove the option"
     )]
     NoProcess {
         /// The option.
@@ -68,7 +66,7 @@ pub enum SpawnError {
     #[error(transparent)]
     BadName(#[from] BadName),
     /// The holder of the name has another type.
-    #[error("the name `{name}` belongs to {pid}, which is a `{found}`, not a `{expected}`; choose another name")]
+    #[error("the name `{name}` belongs to {pid}, which has type `{found}`, not `{expected}`; choose another name")]
     NameType {
         /// The name.
         name: String,
@@ -83,9 +81,7 @@ pub enum SpawnError {
     #[error("all {} slots for processes are in use", 1_u32 << crate::pid::SLOT_BITS)]
     Slots,
     /// A pool that can never have a member.
-    #[error(
-        "a pool of {least} to {most} members would handle nothing; let it have at least one, and no fewer than {least}"
-    )]
+    #[error("a pool of {least} to {most} members can have no member; allow at least one, and no fewer than {least}")]
     NoMembers {
         /// The least number of members.
         least: usize,
@@ -94,7 +90,7 @@ pub enum SpawnError {
     },
     /// The window for counting restarts of members has no length.
     #[error(
-        "an intensity of {restarts} restarts within no time counts none; give a longer time, or `u32::MAX` \
+        "an intensity of {restarts} restarts within a window of zero counts none; use a longer window, or `u32::MAX` \
             restarts for no limit"
     )]
     Window {
@@ -102,15 +98,13 @@ pub enum SpawnError {
         restarts: u32,
     },
     /// Processes spawned each other from their `init`, nested too deeply.
-    #[error("{depth} processes are starting inside one another; spawn from a step instead of from the entry")]
+    #[error("{depth} processes are starting inside each other; spawn from a step instead of from the entry")]
     Depth {
         /// The depth.
         depth: usize,
     },
     /// The system refused a thread for a pinned process.
-    #[error(
-        "no thread could be started for the process, which is pinned to one: {0}; let fewer of them live at a time"
-    )]
+    #[error("no thread could be started for the pinned process: {0}; run fewer pinned processes at a time")]
     Thread(String),
 }
 
@@ -127,7 +121,7 @@ pub enum StartError {
         has: Vec<String>,
     },
     /// The inputs are not valid JSON, or neither an array nor an object.
-    #[error("the inputs have to be a JSON array, or a JSON object with a value for each input's name: {0}")]
+    #[error("the inputs must be a JSON array, or a JSON object with a value for each input's name: {0}")]
     Json(String),
     /// It could not be spawned, or the entry or its inputs do not fit.
     #[error(transparent)]
@@ -164,7 +158,7 @@ pub enum EntryError {
         inputs: Vec<String>,
     },
     /// A JSON object lacks a required input.
-    #[error("input `{input}` of `{process}::{entry}`, of type `{expected}`, is not there; give it a value")]
+    #[error("input `{input}` of `{process}::{entry}`, of type `{expected}`, is missing; give it a value")]
     Missing {
         /// The process type.
         process: String,
@@ -189,7 +183,7 @@ pub enum EntryError {
     },
     /// An input of the wrong type.
     #[error(
-        "input `{input}` of `{process}::{entry}` is of type `{expected}`, which {came} cannot be turned into \
+        "input `{input}` of `{process}::{entry}` is of type `{expected}`, which cannot be made from {came} \
             without loss"
     )]
     Type {

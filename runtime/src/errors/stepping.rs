@@ -1,7 +1,6 @@
 //! Errors of steps, yields and timeouts.
 
-use super::delivery::Delivery;
-use super::sending::CallError;
+use super::sending::{CallError, Delivery};
 use crate::exit::ExitReason;
 use std::{fmt, time::Duration};
 
@@ -60,7 +59,7 @@ pub enum StepError {
     #[error("a step before `init`; start the process first")]
     BeforeInit,
     /// The process has ended.
-    #[error("a step after the process was done; make a new one")]
+    #[error("a step after the process has ended; make a new one")]
     AfterDone,
 }
 
@@ -69,13 +68,13 @@ pub enum StepError {
 #[non_exhaustive]
 pub enum CommandError {
     /// No handler is registered for this type of command.
-    #[error("no handler for the command `{command}`; give the builder one with `.handler::<{command}>(…)`")]
+    #[error("no handler for the command `{command}`; add one to the builder with `.handler::<{command}>(…)`")]
     Unregistered {
         /// The type of the command.
         command: &'static str,
     },
     /// The handler dropped its completion.
-    #[error("the handler of the command dropped its completion unanswered")]
+    #[error("the handler of the command dropped its completion without an answer")]
     Dropped,
     /// The handler failed.
     #[error("{0}")]
@@ -102,5 +101,5 @@ impl CommandError {
 
 /// A timeout: the future did not complete in time and was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-#[error("it did not come to an end in {0:?}, and was dropped")]
+#[error("the future did not complete within {0:?} and was dropped")]
 pub struct Elapsed(pub Duration);

@@ -17,7 +17,7 @@ pub(crate) trait LinkEndpoint: Resident {
     /// The caller holds the token of the slot, and no reference to its cold state.
     unsafe fn hear(&self, bond: SentLinkMessage) -> LinkEffect<ExitReason>;
 
-    /// Takes the message that a ticket in the data lane stands for.
+    /// Takes the message that a placeholder in the data lane stands for.
     fn redeem(&'static self, generation: u64) -> Option<Envelope>;
 
     /// Returns the process's links and monitors.
@@ -78,7 +78,6 @@ impl SentLinkMessage {
         Self { from, to, back, said: Some(said) }
     }
 
-    /// Returns the sender.
     pub(crate) fn from(&self) -> Pid {
         self.from
     }

@@ -7,19 +7,19 @@
 //! |---|---|---|
 //! | link, unlink, unlinked, watch, unwatch, disowned | the control lane | changes the other's half |
 //! | down, exit | the data lane, behind the last message of the dead | a notice of an end |
-//! | failed | the control lane | the same end, for a partner that does not trap exits and shall not finish its backlog first |
+//! | failed | the control lane | the same, for a partner that does not trap exits and so must end at once |
 //!
-//! 1. Messages of one process in one lane arrive in order. A notice is handled only after the control lane was found
-//!    empty since the notice was taken: everything that its sender sent before it died has been handled by then.
-//!    Otherwise a link could be made with a process whose notice was handled already, and would stay for ever.
-//! 2. A process that unlinks remembers that, under a number, until the other has answered with the number. A link that
-//!    arrives before the answer was sent before the other got the unlink, and is ignored; so is an exit. Without the
-//!    number, after an unlink, a new link and another unlink, the first answer would complete the last.
-//! 3. A process that ends notifies its partners, its watchers, and those that it watches (which would otherwise keep
-//!    their half), after its state has been dropped and its names are free.
-//! 4. A process that is exiting still handles link messages, and answers with its end. A message that reaches no
-//!    process is answered, on behalf of the ended process, by the thread that finds it undeliverable: see
-//!    [`SentLinkMessage`](message::SentLinkMessage).
+//! * U1 Messages of one process in one lane arrive in order. A notice is handled only after the control lane was found
+//!   empty since the notice was taken: everything that its sender sent before it died has been handled by then.
+//!   Otherwise a link could be made with a process whose notice was handled already, and would stay for ever.
+//! * U2 A process that unlinks remembers that, under a number, until the other has answered with the number. A link
+//!   that arrives before the answer was sent before the other got the unlink, and is ignored; so is an exit. Without
+//!   the number, after an unlink, a new link and another unlink, the first answer would complete the last.
+//! * U3 A process that ends notifies its partners, its watchers, and those that it watches (which would otherwise keep
+//!   their half), after its state has been dropped and its names are free.
+//! * U4 A process that is exiting still handles link messages, and answers with its end. A message that reaches no
+//!   process is answered, on behalf of the ended process, by the thread that finds it undeliverable: see
+//!   [`SentLinkMessage`](message::SentLinkMessage).
 //!
 //! Links are Erlang's, with the numbered unlinking of its distribution protocol (OTP 23). The model check of
 //! [`protocol`] is in `tests/exhaustive`.

@@ -11,7 +11,6 @@ pub(crate) trait Cause: Clone {
     fn gone() -> Self;
 }
 
-/// A message between two processes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum LinkMessage<Why> {
     /// We are linked now.
@@ -46,7 +45,6 @@ impl<Why: Cause> LinkMessage<Why> {
     }
 }
 
-/// The effect of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LinkEffect<Why> {
     Nothing,
@@ -60,7 +58,6 @@ pub(crate) enum LinkEffect<Why> {
     End(Why),
 }
 
-/// The state of one end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum LinkState {
     Linked,
@@ -133,7 +130,6 @@ impl<Who: Ord + Copy> Links<Who> {
         number
     }
 
-    /// Returns the process watched under that number.
     pub(crate) fn watched(&self, number: u64) -> Option<Who> {
         self.watched.get(&number).copied()
     }
@@ -155,13 +151,11 @@ impl<Who: Ord + Copy> Links<Who> {
         spawned.links.insert(me, LinkState::Linked);
     }
 
-    /// Makes both halves of a watch of such a process.
     pub(crate) fn watch_child(&mut self, me: Who, spawned: &mut Self, other: Who) {
         let number = self.watch(other);
         spawned.watchers.insert((me, number));
     }
 
-    /// Makes both halves of the ownership of such a process.
     pub(crate) fn own_child(&mut self, me: Who, spawned: &mut Self, other: Who) {
         self.owned.insert(other);
         spawned.owner = Some(me);
@@ -234,22 +228,18 @@ impl<Who: Ord + Copy> Links<Who> {
         (self.owned, said)
     }
 
-    /// Returns the partners.
     pub(crate) fn links(&self) -> impl Iterator<Item = Who> {
         self.links.iter().filter(|(_, link)| **link == LinkState::Linked).map(|(&other, _)| other)
     }
 
-    /// Returns the watched processes, once per watch.
     pub(crate) fn all_watched(&self) -> impl Iterator<Item = Who> {
         self.watched.values().copied()
     }
 
-    /// Returns the watchers, once per watch.
     pub(crate) fn watchers(&self) -> impl Iterator<Item = Who> {
         self.watchers.iter().map(|&(other, _)| other)
     }
 
-    /// Returns the owned processes.
     pub(crate) fn owned(&self) -> impl Iterator<Item = Who> {
         self.owned.iter().copied()
     }

@@ -8,22 +8,22 @@
 //!
 //! A registrant adds a member:
 //!
-//! * R1 count the membership in the member's cell; R2 enter it into the table; R3 check that the process is alive. If
-//!   it is not: R4 remove the membership, if it is still there, and refuse.
+//! * Y1 count the membership in the member's cell; Y2 enter it into the table; Y3 check that the process is alive. If
+//!   it is not: Y4 remove the membership, if it is still there, and refuse.
 //!
 //! A process ends:
 //!
-//! * E1 its incarnation is closed, and its PID unroutable; E2 read the cell: if it is empty, that is all; E3 take all
-//!   registrations of the process out of the table; E4 notify each registrant.
+//! * Y5 its incarnation is closed, and its PID unroutable; Y6 read the cell: if it is empty, that is all; Y7 take all
+//!   registrations of the process out of the table; Y8 notify each registrant.
 //!
-//! Nothing is left behind. R1, R3, E1 and E2 are sequentially consistent, hence in one total order. If E1 precedes R3,
-//! the process is found dead: either R4 finds the membership, or E3 has taken it and E4 notifies the registrant. If R3
-//! precedes E1, so does R1, and E2 finds the cell nonempty; and E3 finds the membership: had E3 locked the table before
-//! R2 did, E1 would have happened before R3. A slot that was reused meanwhile changes nothing: the table is by PID, and
-//! R3 compares the generation.
+//! Nothing is left behind. Y1, Y3, Y5 and Y6 are sequentially consistent, hence in one total order. If Y5 precedes Y3,
+//! the process is found dead: either Y4 finds the membership, or Y7 has taken it and Y8 notifies the registrant. If Y3
+//! precedes Y5, so does Y1, and Y6 finds the cell nonempty; and Y7 finds the membership: had Y7 locked the table before
+//! Y2 did, Y5 would have happened before Y3. A slot that was reused meanwhile changes nothing: the table is by PID, and
+//! Y3 compares the generation.
 //!
 //! A registrant calls `add` and `remove` under its own lock, under which it also records the member, and is notified at
-//! E4 without any lock of the table. So E4 waits until the registrant has either recorded the member, which is then
+//! Y8 without any lock of the table. So Y8 waits until the registrant has either recorded the member, which is then
 //! removed, or refused it. Locks are taken in the order registrant, table.
 //!
 //! A model is in `tests/models`.
@@ -40,7 +40,6 @@ const CELLS: usize = if cfg!(loom) { 1 } else { 1 << 14 };
 /// The number of shards. A guess: more than threads that exit members at the same time.
 const SHARDS: usize = if cfg!(loom) { 1 } else { 64 };
 
-/// Something that has members.
 pub(crate) trait Registrant: Send + Sync {
     /// A member has ended, or one that was just refused.
     fn ended(&self, pid: Pid, reason: &ExitReason);
@@ -60,7 +59,6 @@ pub(crate) struct Registration(usize);
 
 type Registered = Slab<Arc<dyn Registrant>>;
 
-/// The registrations of a program.
 pub(crate) struct Registrations {
     cells: [AtomicU32; CELLS],
     shards: [CachePadded<Mutex<BTreeMap<Pid, Registered>>>; SHARDS],
@@ -101,7 +99,7 @@ impl Registrations {
         &self.shards[pid.slot() as usize % SHARDS]
     }
 
-    /// R1 to R4: makes `pid` a member of `registrant`. `None` if it is not alive, which `lives` checks with a
+    /// Y1 to Y4: makes `pid` a member of `registrant`. `None` if it is not alive, which `lives` checks with a
     /// sequentially consistent load.
     pub(crate) fn add(
         &self,
@@ -135,7 +133,7 @@ impl Registrations {
         }
     }
 
-    /// E2 to E4, for a process whose E1 was a sequentially consistent store.
+    /// Y6 to Y8, for a process whose Y5 was a sequentially consistent store.
     #[inline]
     pub(crate) fn end(&self, pid: Pid, reason: &ExitReason) {
         #[cfg(feature = "test")]

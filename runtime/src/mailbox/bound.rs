@@ -35,12 +35,12 @@ impl Bound {
     }
 }
 
-/// The reason why a bound is refused.
 pub(crate) enum WrongBound {
-    /// No message would be admitted.
     Nothing,
     /// A mailbox of that length cannot be measured.
-    TooLarge { came: usize },
+    TooLarge {
+        came: usize,
+    },
 }
 
 // A mailbox at twice the largest bound can still be measured.

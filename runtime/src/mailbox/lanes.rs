@@ -33,9 +33,9 @@
 //!
 //! | `head` | means | written by |
 //! |---|---|---|
-//! | null | nothing is queued, or the first sender has not come to link its node | the holder, *before* it puts a mark there |
-//! | an address with FRESH | that node is the first, and has not been consumed | the sender whose exchange found null in `tail` |
-//! | an address | that node has been consumed; what follows hangs on its `next` | the holder |
+//! | null | nothing is queued, or the first sender has not linked its node | the holder, *before* it sets a mark |
+//! | an address with FRESH | that node is the first, not consumed | the sender whose exchange found null in `tail` |
+//! | an address | that node has been consumed; its `next` leads to what follows | the holder |
 //!
 //! Between two marks at most one sender finds null in `tail`, and while it is there the holder does not write `head`:
 //! it replaces null in `head` only by consuming the sender's node, and stores null there only while `tail` has a node,
@@ -57,7 +57,7 @@
 //! A token taken back at (4) is a *fresh* token: between (3) and (4) others may have run the process, ended it and
 //! given the slot to another one. Nothing read before (3) may be trusted after it.
 //!
-//! A consumer that meets a node whose sender was preempted between its exchange and its link gets [`Pop::Busy`]: it
+//! A consumer that meets a node whose sender was preempted between its exchange and its link gets [`Advance::Busy`]: it
 //! requeues its process instead of spinning.
 //!
 //! Sources: the intrusive queue is Dmitry Vyukov's; the mark in its tail that makes one exchange decide the wake is
@@ -65,6 +65,7 @@
 //! count of messages (13 ns for each on two cores); a lock. A model of this module is in `tests/models`.
 
 use super::node::{Envelope, MailNode, MessageInPlace, NodeBox, distance, take_in_place};
+use super::node_pool;
 use super::payload::Payload;
 use crate::sync::{AtomicPtr, Ordering, fence_for_models};
 use std::ptr::{self, NonNull};
@@ -93,28 +94,15 @@ pub(crate) enum Claim {
     Vacant = VACANT,
 }
 
-/// The result of taking from the data lane.
-#[derive(Debug)]
-pub(crate) enum Pop {
-    /// An envelope, and the node that it frees, if any.
-    Envelope(Envelope, Option<NodeBox>),
-    /// The lane is empty.
+/// The result of advancing to the oldest envelope of the data lane.
+pub(crate) enum Advance<T> {
+    /// The envelope, and the node before its own, which is free now, if there is one.
+    To(T, Option<NodeBox>),
     Empty,
     /// There is something, but its sender has not linked it yet: look again later.
     Busy,
 }
 
-/// The result of advancing to the oldest envelope.
-pub(crate) enum Advance {
-    /// A node, whose content is the holder's; and the one before it, now free, if any.
-    To(NonNull<MailNode>, Option<NodeBox>),
-    /// The lane is empty.
-    Empty,
-    /// There is something, but its sender has not linked it yet.
-    Busy,
-}
-
-/// The result of parking the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the token may still be held"]
 pub(crate) enum ParkResult {
@@ -134,7 +122,6 @@ pub(crate) struct Controls {
     last: *mut MailNode,
 }
 
-/// The lanes of a mailbox.
 #[derive(Debug)]
 pub(crate) struct Lanes {
     tail: AtomicPtr<MailNode>,
@@ -151,6 +138,17 @@ fn marks(pointer: *mut MailNode) -> usize {
 #[inline(always)]
 fn bare(pointer: *mut MailNode) -> *mut MailNode {
     pointer.map_addr(|address| address & !MARKS)
+}
+
+/// Visits a node, if it is not null, and those behind it.
+///
+/// # Safety
+/// They stay linked, and owned by the caller, while the result lives.
+#[inline]
+unsafe fn linked<'a>(first: *mut MailNode) -> impl Iterator<Item = &'a MailNode> {
+    // SAFETY: null, or the address of a node; nodes are never freed.
+    let node = |pointer: *mut MailNode| unsafe { pointer.as_ref() };
+    std::iter::successors(node(first), move |last| node(last.next.load(Ordering::Relaxed)))
 }
 
 #[inline(always)]
@@ -203,7 +201,6 @@ impl Lanes {
         }
     }
 
-    /// Pushes `node` to the control lane.
     pub(crate) fn push_control(&self, node: NodeBox) -> Claim {
         let pointer = node.as_ptr().as_ptr();
         let mut current = self.control.load(Ordering::Relaxed);
@@ -364,7 +361,7 @@ impl Lanes {
 impl Lanes {
     /// Advances to the oldest envelope of the data lane, which stays in its node until the next call.
     #[inline]
-    pub(crate) unsafe fn advance(&self) -> Advance {
+    pub(crate) unsafe fn advance(&self) -> Advance<NonNull<MailNode>> {
         let head = self.head.load(Ordering::Acquire);
         if marks(head) == FRESH {
             let first = bare(head);
@@ -387,13 +384,13 @@ impl Lanes {
 
     /// Takes the oldest envelope out of the data lane.
     #[inline]
-    pub(crate) unsafe fn pop_data(&self) -> Pop {
+    pub(crate) unsafe fn pop_data(&self) -> Advance<Envelope> {
         // SAFETY: the caller holds the token.
         match unsafe { self.advance() } {
             // SAFETY: linked, so its content was published before the link that was acquired, and is the holder's.
-            Advance::To(node, free) => Pop::Envelope(unsafe { take_in_place(node) }, free),
-            Advance::Empty => Pop::Empty,
-            Advance::Busy => Pop::Busy,
+            Advance::To(node, free) => Advance::To(unsafe { take_in_place(node) }, free),
+            Advance::Empty => Advance::Empty,
+            Advance::Busy => Advance::Busy,
         }
     }
 
@@ -458,7 +455,7 @@ impl Lanes {
         }
         if let Some(free) = NonNull::new(head) {
             // SAFETY: consumed, and removed from `tail` and `head`, so no thread will read it or link to it.
-            crate::mailbox::node_pool::recycle(unsafe { NodeBox::from_raw(free) });
+            node_pool::recycle(unsafe { NodeBox::from_raw(free) });
         }
         fence_for_models();
         if self.control.load(Ordering::SeqCst).is_null() {
@@ -481,12 +478,10 @@ impl Lanes {
 }
 
 impl Controls {
-    /// No controls.
     pub(crate) const fn none() -> Self {
         Self { first: ptr::null_mut(), last: ptr::null_mut() }
     }
 
-    /// Takes the oldest node.
     pub(crate) fn pop(&mut self) -> Option<NodeBox> {
         let node = NonNull::new(self.first)?;
         // SAFETY: the whole list was taken from its lane, and owns its nodes.
@@ -497,28 +492,13 @@ impl Controls {
 
     /// Returns whether all are answers to yields of that incarnation.
     pub(crate) fn are_answers_for(&self, generation: u64) -> bool {
-        let mut next = self.first;
-        // SAFETY: null, or a node of this list.
-        while let Some(node) = unsafe { next.as_ref() } {
-            if !node.is_answer_for(generation) {
-                return false;
-            }
-            next = node.next.load(Ordering::Relaxed);
-        }
-        true
+        // SAFETY: the list owns its nodes.
+        unsafe { linked(self.first) }.all(|node| node.is_answer_for(generation))
     }
 
-    /// Returns whether there is a signal among them.
     pub(crate) fn has_signal(&self) -> bool {
-        let mut next = self.first;
-        // SAFETY: null, or a node of this list.
-        while let Some(node) = unsafe { next.as_ref() } {
-            if node.is_signal() {
-                return true;
-            }
-            next = node.next.load(Ordering::Relaxed);
-        }
-        false
+        // SAFETY: the list owns its nodes.
+        unsafe { linked(self.first) }.any(MailNode::is_signal)
     }
 
     /// Adds a node behind the newest.
@@ -560,9 +540,7 @@ impl<'a> Holder<'a> {
         // SAFETY: this stands for the token.
         match unsafe { self.0.advance() } {
             Advance::To(node, free) => {
-                if let Some(free) = free {
-                    crate::mailbox::node_pool::recycle(free);
-                }
+                free.into_iter().for_each(node_pool::recycle);
                 // SAFETY: linked, so its content was published before the link that was acquired, and is the holder's.
                 Some(unsafe { MessageInPlace::new(node) })
             }
@@ -575,11 +553,11 @@ impl<'a> Holder<'a> {
     pub(crate) fn pop_data(&mut self) -> Option<Envelope> {
         // SAFETY: this stands for the token.
         match unsafe { self.0.pop_data() } {
-            Pop::Envelope(envelope, free) => {
-                free.into_iter().for_each(crate::mailbox::node_pool::recycle);
+            Advance::To(envelope, free) => {
+                free.into_iter().for_each(node_pool::recycle);
                 Some(envelope)
             }
-            Pop::Empty | Pop::Busy => None,
+            Advance::Empty | Advance::Busy => None,
         }
     }
 
@@ -606,19 +584,11 @@ impl<'a> Holder<'a> {
 
     /// Returns whether such a signal is in the control lane. Sequentially consistent.
     pub(crate) fn has_signal_such(&self, is_such: impl Fn(&Payload) -> bool) -> bool {
-        let mut next = bare(self.0.control.load(Ordering::SeqCst));
-        // SAFETY: null, or a node of the stack, from which only the token's holder takes.
-        while let Some(node) = unsafe { next.as_ref() } {
-            // SAFETY: as above; it was published by the push that was acquired.
-            if unsafe { node.is_signal_such(&is_such) } {
-                return true;
-            }
-            next = node.next.load(Ordering::Relaxed);
-        }
-        false
+        let first = bare(self.0.control.load(Ordering::SeqCst));
+        // SAFETY: only the token's holder takes from the stack; its nodes were published by the push that was acquired.
+        unsafe { linked(first).any(|node| node.is_signal_such(&is_such)) }
     }
 
-    /// Takes everything from the control lane.
     #[inline]
     pub(crate) fn take_control(&mut self) -> Controls {
         if !self.0.has_control() {

@@ -28,13 +28,12 @@ pub(crate) enum NodeKind {
     Completed = 2,
     /// The failure of a yield; `word` is its tag.
     Failed = 3,
-    /// A signal of the runtime.
     Signal = 4,
     /// A call waiting for its answer; the node is in no lane.
     Call = 5,
     /// The notice of an end, in the data lane.
     Notice = 6,
-    /// Represents a message in the ring of a mailbox with a hard bound, in the data lane.
+    /// Stands for a message in the queue of a mailbox with a hard bound, in the data lane.
     Placeholder = 7,
 }
 
@@ -53,19 +52,20 @@ pub(crate) struct Envelope {
 unsafe impl Send for Envelope {}
 
 /// The content of a node: where a message is stored from its send until its method takes it.
+#[derive(Debug)]
 pub(crate) struct EnvelopeContent {
     pub(crate) word: *mut MailNode,
     pub(crate) payload: Option<Payload>,
 }
 
 impl EnvelopeContent {
-    /// No content.
     pub(crate) const fn empty() -> Self {
         Self { word: ptr::null_mut(), payload: None }
     }
 }
 
-/// See the head of this module.
+/// The head of this module says who may access what.
+#[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct MailNode {
     pub(crate) next: AtomicPtr<MailNode>,
@@ -80,12 +80,6 @@ const _: () = assert!(size_of::<MailNode>() == 64);
 impl MailNode {
     /// The first bytes, which any thread may read, even when the node is free or reused: the link and the mark.
     pub(crate) const ALWAYS_READABLE: usize = std::mem::offset_of!(Self, mark) + size_of::<AtomicU64>();
-}
-
-impl std::fmt::Debug for MailNode {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Node")
-    }
 }
 
 // SAFETY: `content` is accessed only through `NodeBox` and the lanes, whose rules (see the module) give it one owner at
@@ -105,7 +99,6 @@ const LAST_SEQUENCE: u64 = (1 << (64 - SEQUENCE_SHIFT)) - 1;
 const PATIENCE: u32 = if cfg!(loom) { 0 } else { 256 };
 
 impl MailNode {
-    /// A node without content.
     pub(crate) fn empty() -> Self {
         Self {
             next: AtomicPtr::new(ptr::null_mut()),
@@ -353,7 +346,6 @@ impl NodeBox {
         unsafe { &*self.0.as_ptr() }
     }
 
-    /// Stores `envelope` in a node without content.
     #[inline]
     pub(crate) fn put(&mut self, envelope: Envelope) {
         // SAFETY: this is the node's only owner; an owned node is emptied by `take` before it is filled again.
@@ -381,7 +373,6 @@ impl NodeBox {
         }
     }
 
-    /// Takes the content.
     #[inline]
     pub(crate) fn take(&mut self) -> Envelope {
         // SAFETY: this is the node's only owner.

@@ -19,7 +19,6 @@ const MAGAZINE: usize = 256;
 
 static DEPOT: Depot = Depot::new(MAGAZINE, slab, || FLUSH.try_with(|_| ()).is_ok());
 
-/// The nodes of a thread.
 struct NodeCache {
     cache: ThreadCache,
     /// How many nodes this thread has taken, plus other costs: measures the budget of a time slice.
@@ -30,7 +29,8 @@ struct NodeCache {
 }
 
 thread_local! {
-    static CACHE: UnsafeCell<NodeCache> = const { UnsafeCell::new(NodeCache { cache: ThreadCache::EMPTY, spent: 0, known_congested: 0 }) };
+    static CACHE: UnsafeCell<NodeCache> =
+        const { UnsafeCell::new(NodeCache { cache: ThreadCache::EMPTY, spent: 0, known_congested: 0 }) };
     /// Returns the thread's nodes to the program when it ends. Separate from the cache, so that the cache needs no
     /// destructor and can be used in other destructors.
     static FLUSH: FlushNodes = const { FlushNodes };
@@ -67,7 +67,6 @@ pub(crate) fn message<M: Send + 'static>(generation: u64, message: M, word: *mut
     node
 }
 
-/// Takes a node without content.
 pub(crate) fn empty() -> NodeBox {
     with_cache(NodeCache::take)
 }
@@ -98,7 +97,6 @@ pub(crate) fn begin_slice() -> u64 {
     })
 }
 
-/// Adds the cost of that many sends.
 #[inline]
 pub(crate) fn spend(count: u32) {
     with_cache(|own| own.spent += u64::from(count));
@@ -126,7 +124,6 @@ impl NodeCache {
     }
 }
 
-/// Allocates a new magazine.
 fn slab(count: usize) -> NonNull<FreeLink> {
     const { assert!(std::mem::offset_of!(MailNode, next) == 0) };
     let memory = permanent(count * size_of::<MailNode>());
@@ -142,21 +139,6 @@ fn slab(count: usize) -> NonNull<FreeLink> {
 mod tests {
     use super::*;
     use std::collections::HashSet;
-
-    /// Mutation: a cache with one spare magazine, so that the others go through the program's queue.
-    #[test]
-    fn of_a_burst_that_a_thread_has_given_back_it_takes_the_last_first() {
-        std::thread::spawn(|| {
-            let taken: Vec<NodeBox> = (0..5 * MAGAZINE).map(|_| empty()).collect();
-            let given: Vec<_> = taken.iter().map(NodeBox::as_ptr).collect();
-            taken.into_iter().for_each(recycle);
-            let again: Vec<NodeBox> = given.iter().map(|_| empty()).collect();
-            assert!(again.iter().map(NodeBox::as_ptr).eq(given.iter().rev().copied()));
-            again.into_iter().for_each(recycle);
-        })
-        .join()
-        .unwrap();
-    }
 
     #[test]
     fn nodes_are_distinct_while_taken_and_come_back() {

@@ -19,12 +19,10 @@ use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::{self, NonNull};
 
-/// The size of values held in place.
 const INLINE_BYTES: usize = 4 * size_of::<usize>();
 
 type Data = MaybeUninit<[usize; 4]>;
 
-/// The table of a type.
 struct TypeTable {
     type_id: TypeId,
     type_name: fn() -> &'static str,
@@ -103,17 +101,14 @@ impl<T: Send + 'static> TableOf<T> {
 pub(crate) struct TypeMark(AtomicPtr<TypeTable>);
 
 impl TypeMark {
-    /// No type.
     pub(crate) fn new() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// Stores the type of the payload's value.
     pub(crate) fn set(&self, payload: &Payload) {
         self.0.store(ptr::from_ref(payload.table).cast_mut(), Ordering::Relaxed);
     }
 
-    /// Stores `T`.
     #[inline(always)]
     pub(crate) fn set_to<T: Send + 'static>(&self) {
         self.0.store(ptr::from_ref(TableOf::<T>::TABLE).cast_mut(), Ordering::Relaxed);

@@ -40,9 +40,7 @@ unsafe impl Send for Magazine {}
 /// The program's magazines of one size.
 pub(crate) struct Depot {
     magazines: SegQueue<Magazine>,
-    /// The number of pieces in a magazine.
     length: usize,
-    /// Allocates a new magazine.
     slab: fn(usize) -> NonNull<FreeLink>,
     /// Arranges that [`ThreadCache::leave`] is called when the calling thread ends; returns false if that is too late.
     register: fn() -> bool,
@@ -68,7 +66,6 @@ impl ThreadCache {
     pub(crate) const EMPTY: Self =
         Self { loaded: ptr::null_mut(), count: 0, spares: [ptr::null_mut(); SPARES], spare: 0 };
 
-    /// Takes a piece.
     #[inline]
     pub(crate) fn take(&mut self, depot: &Depot) -> NonNull<FreeLink> {
         let piece = NonNull::new(self.loaded).unwrap_or_else(|| self.refill(depot));
@@ -115,7 +112,6 @@ impl ThreadCache {
         self.count = 1;
     }
 
-    /// Takes the last of the spare magazines.
     fn take_spare(&mut self) -> Option<NonNull<FreeLink>> {
         self.spare = self.spare.checked_sub(1)?;
         NonNull::new(self.spares[self.spare])
@@ -163,4 +159,26 @@ pub(crate) unsafe fn link(memory: NonNull<u8>, count: usize, size: usize) -> Non
         next = piece.as_ptr();
     }
     memory.cast()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mem::arena::permanent;
+
+    const LENGTH: usize = 8;
+
+    /// Mutation: a cache with one spare magazine, so that the others go through the depot.
+    #[test]
+    fn of_a_burst_that_a_thread_has_given_back_it_takes_the_last_first() {
+        // SAFETY: the memory was just taken, and is aligned to a cache line.
+        let slab = |count| unsafe { link(permanent(count * size_of::<FreeLink>()), count, size_of::<FreeLink>()) };
+        // A depot of its own: in a shared one, threads that have ended leave shorter magazines. The burst fills the
+        // loaded magazine and four spare ones.
+        let (depot, mut cache) = (Depot::new(LENGTH, slab, || true), ThreadCache::EMPTY);
+        let taken: Vec<_> = (0..5 * LENGTH).map(|_| cache.take(&depot)).collect();
+        // SAFETY: each was taken from this cache, and is not used any more.
+        taken.iter().for_each(|&piece| unsafe { cache.add(&depot, piece) });
+        assert!(taken.iter().rev().all(|&piece| cache.take(&depot) == piece));
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! Blocks come in five sizes, from caches of the calling thread; larger or more aligned ones come from the program's
 //! allocator. So neither a spawn nor a message allocates in steady state, and blocks that are freed on another thread
-//! than they were taken on go home in batches (79 ns for each with the system's allocator). The memory of blocks stays
+//! than they were taken on return in batches (79 ns for each with the system's allocator). The memory of blocks stays
 //! at its high-water mark, hence the bound on their size.
 
 use super::arena::permanent;
@@ -28,7 +28,8 @@ const fn depot<const SIZE: usize>() -> Depot {
 }
 
 thread_local! {
-    static CACHES: UnsafeCell<[ThreadCache; SIZES.len()]> = const { UnsafeCell::new([const { ThreadCache::EMPTY }; SIZES.len()]) };
+    static CACHES: UnsafeCell<[ThreadCache; SIZES.len()]> =
+        const { UnsafeCell::new([const { ThreadCache::EMPTY }; SIZES.len()]) };
     /// Returns the thread's blocks to the program when it ends. Separate from the caches, so that they need no
     /// destructor and can be used in other destructors.
     static FLUSH: FlushBlocks = const { FlushBlocks };
@@ -51,7 +52,6 @@ fn with_cache<R>(class: usize, body: impl FnOnce(&mut ThreadCache) -> R) -> R {
     CACHES.with(|caches| body(unsafe { &mut (*caches.get())[class] }))
 }
 
-/// Returns the size class of this layout.
 #[inline]
 const fn class_of(layout: Layout) -> Option<usize> {
     match layout.size() {
@@ -65,7 +65,6 @@ const fn class_of(layout: Layout) -> Option<usize> {
     }
 }
 
-/// Allocates memory of that layout.
 #[inline]
 pub(crate) fn take(layout: Layout) -> NonNull<u8> {
     match class_of(layout) {

@@ -1,8 +1,7 @@
 //! Valid names: of processes, groups and topics.
 
 use crate::errors::BadName;
-use std::fmt;
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 /// The longest name, in bytes. A guess that leaves room for a path or a URL; it bounds the cost of untrusted text.
 pub(crate) const LONGEST: usize = 1024;

@@ -14,14 +14,12 @@
 use super::name::Name;
 use crate::call::package::{Package, Undeliverable};
 use crate::errors::{NameError, SendFailure};
-use crate::exit::ExitReason;
 use crate::links::registrations::{REGISTRATIONS, Registrant, Registration};
-use crate::pid::Pid;
 use crate::routing::alias::{Alias, AliasTarget, lives};
-use crate::slots::ProcessKind;
 use crate::sync::{
     Arc, AtomicU16, AtomicU64, Mutex, Ordering, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, lock,
 };
+use crate::{exit::ExitReason, pid::Pid, slots::ProcessKind};
 use std::collections::{BTreeMap, HashMap};
 
 /// The number of shards. A guess: more than the threads that look up names while others change some.
@@ -30,15 +28,13 @@ const SHARDS: usize = 16;
 /// How many aliases with free names are kept. A guess: more than a supervision tree restarts at a time.
 const FREE: usize = if cfg!(loom) { 1 } else { 1024 };
 
-/// The names of a host.
 pub(crate) struct Names {
-    /// The number of the host.
     host: AtomicU16,
     shards: [RwLock<Shard>; SHARDS],
     /// The names with an alias and no holder, the longest free first. Locked inside a shard's lock.
     free: Mutex<BTreeMap<u64, Name>>,
     /// Numbers names as they become free.
-    fallen: AtomicU64,
+    freed: AtomicU64,
 }
 
 type Shard = HashMap<Name, NameEntry>;
@@ -47,29 +43,26 @@ type Shard = HashMap<Name, NameEntry>;
 #[derive(Default)]
 struct NameEntry {
     holding: Option<Holding>,
-    pointed: Option<Pointed>,
+    alias: Option<FollowingAlias>,
 }
 
-/// The holder of a name.
 struct Holding {
     holder: Pid,
     registration: Registration,
 }
 
 /// The alias that follows a name.
-struct Pointed {
+struct FollowingAlias {
     alias: Alias,
     /// Its number, if the name is free.
     free: Option<u64>,
 }
 
-/// A name as a registration of its holder.
 struct NameRegistration {
     names: &'static Names,
     name: Name,
 }
 
-/// A name as the target of an alias.
 struct NameAlias {
     names: &'static Names,
     name: Name,
@@ -82,7 +75,7 @@ impl Registrant for NameRegistration {
         let retired = match shard.get_mut(&self.name) {
             Some(entry) if entry.holder() == Some(pid) => {
                 entry.holding = None;
-                self.names.fall_free(&mut shard, &self.name)
+                self.names.mark_free(&mut shard, &self.name)
             }
             _ => None,
         };
@@ -128,13 +121,11 @@ impl NameEntry {
 }
 
 impl Names {
-    /// Makes an empty table for the host with that number.
     pub(crate) fn of(host: u16) -> Self {
         let host = AtomicU16::new(host);
-        Self { host, shards: Default::default(), free: Mutex::default(), fallen: AtomicU64::new(0) }
+        Self { host, shards: Default::default(), free: Mutex::default(), freed: AtomicU64::new(0) }
     }
 
-    /// Assigns the empty table to the host with that number.
     pub(crate) fn renumber(&self, host: u16) {
         self.host.store(host, Ordering::Relaxed);
     }
@@ -173,13 +164,12 @@ impl Names {
         let registration = REGISTRATIONS.add(pid, held, lives).ok_or_else(gone)?;
         let entry = shard.entry(name.clone()).or_default();
         entry.holding = Some(Holding { holder: pid, registration });
-        if let Some(number) = entry.pointed.as_mut().and_then(|pointed| pointed.free.take()) {
+        if let Some(number) = entry.alias.as_mut().and_then(|alias| alias.free.take()) {
             lock(&self.free).remove(&number);
         }
         Ok(())
     }
 
-    /// Removes the holder of `name`, and returns it.
     pub(crate) fn unregister(&self, name: &str) -> Option<Pid> {
         #[cfg(feature = "test")]
         crate::sync::simulated::touch_everything();
@@ -188,7 +178,7 @@ impl Names {
         let key = key.clone();
         let Holding { holder, registration } = shard.get_mut(name)?.holding.take()?;
         REGISTRATIONS.remove(holder, &registration);
-        let retired = self.fall_free(&mut shard, &key);
+        let retired = self.mark_free(&mut shard, &key);
         drop(shard);
         self.retire(retired);
         lives(holder).then_some(holder)
@@ -202,31 +192,30 @@ impl Names {
         lives(holder).then_some(holder)
     }
 
-    /// Returns the alias that follows `name`.
     pub(crate) fn alias(&'static self, name: &Name) -> Pid {
         let mut shard = self.write(name.text());
         let entry = shard.entry(name.clone()).or_default();
-        if let Some(pointed) = &entry.pointed {
-            return pointed.alias.pid();
+        if let Some(following) = &entry.alias {
+            return following.alias.pid();
         }
         let alias = Alias::new(Arc::new(NameAlias { names: self, name: name.clone() }));
         let pid = alias.pid();
-        entry.pointed = Some(Pointed { alias, free: None });
-        let retired = if entry.holding.is_none() { self.fall_free(&mut shard, name) } else { None };
+        entry.alias = Some(FollowingAlias { alias, free: None });
+        let retired = if entry.holding.is_none() { self.mark_free(&mut shard, name) } else { None };
         drop(shard);
         self.retire(retired);
         pid
     }
 
     /// Marks `name` as free. Returns another name that has been free for too long.
-    fn fall_free(&self, shard: &mut Shard, name: &Name) -> Option<(u64, Name)> {
+    fn mark_free(&self, shard: &mut Shard, name: &Name) -> Option<(u64, Name)> {
         let entry = shard.get_mut(name)?;
-        let Some(pointed) = &mut entry.pointed else {
+        let Some(alias) = &mut entry.alias else {
             shard.remove(name);
             return None;
         };
-        let number = self.fallen.fetch_add(1, Ordering::Relaxed);
-        pointed.free = Some(number);
+        let number = self.freed.fetch_add(1, Ordering::Relaxed);
+        alias.free = Some(number);
         let mut free = lock(&self.free);
         free.insert(number, name.clone());
         if free.len() > FREE { free.pop_first() } else { None }
@@ -237,7 +226,7 @@ impl Names {
     fn retire(&self, free: Option<(u64, Name)>) {
         let Some((number, name)) = free else { return };
         let mut shard = self.write(name.text());
-        let is_free = |entry: &NameEntry| entry.pointed.as_ref().is_some_and(|pointed| pointed.free == Some(number));
+        let is_free = |entry: &NameEntry| entry.alias.as_ref().is_some_and(|alias| alias.free == Some(number));
         let entry = if shard.get(&name).is_some_and(is_free) { shard.remove(&name) } else { None };
         drop(shard);
         // Outside the lock: this releases the names of the alias.
@@ -250,7 +239,7 @@ impl Names {
         for shard in &self.shards {
             for entry in shard.read().unwrap_or_else(PoisonError::into_inner).values() {
                 counts.0 += usize::from(entry.holding.is_some());
-                counts.1 += usize::from(entry.pointed.is_some());
+                counts.1 += usize::from(entry.alias.is_some());
             }
         }
         counts

@@ -26,7 +26,6 @@ impl Counter {
     }
 }
 
-/// The counters of a thread.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) steps: Counter,

@@ -1,20 +1,21 @@
 //! Building a pool, and the handle of a running one.
 
 use super::keys::{self, KeyRef, Keys};
-use super::plan::{Balancing, PoolPlan, PoolRules, Standing};
+use super::plan::{Balancing, PoolPlan, PoolRules, PoolStatistics};
 use super::process::{MemberFactory, PoolProcess};
 use super::route::Routes;
-use super::router::{LaneKey, PoolRouter, Totals};
-use crate::actor::definition::Actor;
+use super::router::{LaneKey, PoolRouter};
 use crate::api::child_spawn::{KnownKind, KnownType, Spawned};
-use crate::routing::alias::Alias;
 use crate::supervision::plan::intensity::{self, Intensity};
 use crate::supervision::{Backoff, SpawnPlace};
 use crate::sync::{Arc, Mutex, lock};
 use crate::util::panics::{Site, dispose};
-use crate::{Address, Bound, ChildSpawn, Host, Pid, SpawnError};
+use crate::{
+    Address, Bound, ChildSpawn, Host, Pid, SpawnError, actor::definition::Actor, routing::alias::Alias,
+    util::debug::impl_debug,
+};
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash};
-use std::{fmt, marker::PhantomData, ops::RangeInclusive, time::Duration};
+use std::{marker::PhantomData, ops::RangeInclusive, time::Duration};
 
 /// The default limit of waiting messages.
 const QUEUE: usize = 1_024;
@@ -289,7 +290,6 @@ impl<K: Eq + Hash + Send + Sync + 'static> KeyedPool<K> {
     }
 }
 
-/// Makes the plan of a pool, if the rules are valid.
 fn plan<K: LaneKey>(
     host: Host,
     rules: PoolRules,
@@ -363,41 +363,15 @@ impl<P> RunningPool<P> {
 
     /// Returns a snapshot of the pool's state and counters.
     pub fn statistics(&self) -> PoolStatistics {
-        let (Standing { members, starting, waiting, in_hand, failed }, totals) = self.router.standing();
-        let Totals { accepted, refused, expired, started } = totals;
-        PoolStatistics { members, starting, waiting, in_hand, accepted, refused, expired, started, failed }
+        self.router.statistics()
     }
-}
-
-/// The state and counters of a pool.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PoolStatistics {
-    /// Members that get messages.
-    pub members: usize,
-    /// Members that are being started.
-    pub starting: usize,
-    /// Messages queued for a member.
-    pub waiting: usize,
-    /// Messages that members have not finished.
-    pub in_hand: usize,
-    /// Messages accepted.
-    pub accepted: u64,
-    /// Messages refused: the queue was full, or the pool was stopped.
-    pub refused: u64,
-    /// Messages that waited too long in the queue.
-    pub expired: u64,
-    /// Members started.
-    pub started: u64,
-    /// Failures of members (see [`intensity`](Pool::intensity)) and of their starts.
-    pub failed: u64,
 }
 
 /// The part of a pool's router that does not depend on its keys.
 trait PoolView: Send + Sync {
     fn drain(&self);
     fn members(&self) -> Vec<Pid>;
-    fn standing(&self) -> (Standing, Totals);
+    fn statistics(&self) -> PoolStatistics;
 }
 
 impl<K: LaneKey> PoolView for PoolRouter<K> {
@@ -409,8 +383,8 @@ impl<K: LaneKey> PoolView for PoolRouter<K> {
         self.look(|plan, _| plan.members())
     }
 
-    fn standing(&self) -> (Standing, Totals) {
-        self.look(|plan, totals| (plan.standing(), totals))
+    fn statistics(&self) -> PoolStatistics {
+        self.look(|plan, counted| plan.statistics(counted))
     }
 }
 
@@ -432,20 +406,6 @@ impl<P: KnownType> Spawned for RunningPool<P> {
     }
 }
 
-impl<P> fmt::Debug for RunningPool<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RunningPool<{}>{}", std::any::type_name::<P>(), self.pid)
-    }
-}
-
-impl fmt::Debug for Pool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pool").field("rules", &self.rules).finish_non_exhaustive()
-    }
-}
-
-impl<K> fmt::Debug for KeyedPool<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyedPool").field("rules", &self.rules).finish_non_exhaustive()
-    }
-}
+impl_debug!([P] RunningPool<P>, self => "RunningPool<{}>{}", std::any::type_name::<P>(), self.pid);
+impl_debug!([] Pool, self => "Pool" { rules: self.rules, .. });
+impl_debug!([K] KeyedPool<K>, self => "KeyedPool" { rules: self.rules, .. });

@@ -20,13 +20,12 @@ pub(crate) struct MemberCaller {
 }
 
 impl MemberCaller {
-    /// Makes one for a message that is given to `member`, with its caller.
     pub(crate) fn new(pool: Arc<dyn Hears>, member: u64, caller: Option<Caller>) -> (Arc<Self>, Caller) {
         let deadline = caller.as_ref().and_then(Caller::deadline);
         let was_sent = caller.as_ref().is_none_or(Caller::was_sent);
-        let handed = Arc::new(Self { pool, member, caller: Mutex::new(Some(caller)), was_sent });
-        let (stands_in, _ticket) = Caller::outside(handed.clone(), deadline);
-        (handed, stands_in)
+        let member_caller = Arc::new(Self { pool, member, caller: Mutex::new(Some(caller)), was_sent });
+        let (stands_in, _ticket) = Caller::outside(member_caller.clone(), deadline);
+        (member_caller, stands_in)
     }
 
     /// Takes the caller back: the message was not given to the member, and the pool is not notified.

@@ -15,10 +15,9 @@
 //! A key that is no longer referenced is dropped when the list would grow. The list itself holds each key, so that a
 //! reference dropped under a lock is never the last.
 
-use crate::env::chance::HashKeys;
-use crate::exit::Panic;
 use crate::sync::{Arc, Mutex, lock};
 use crate::util::panics::{Site, contain, dispose};
+use crate::{env::chance::HashKeys, exit::Panic};
 use std::hash::{BuildHasher, Hash};
 use std::{cmp::Ordering, collections::BTreeMap, mem::ManuallyDrop};
 
@@ -30,7 +29,6 @@ struct KeyEntry<K> {
     key: ManuallyDrop<K>,
 }
 
-/// The numbering of keys.
 pub(crate) struct Keys<K> {
     hasher: HashKeys,
     list: Mutex<List<K>>,

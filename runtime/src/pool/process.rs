@@ -3,20 +3,18 @@
 
 use super::plan::{PoolAction, Unstarted};
 use super::router::{LaneKey, Note, PoolRouter};
-use crate::actor::send::links::monitor_child;
 use crate::call::dead_letter::{DeadLetterReason, Internal};
-use crate::process::output::StepStatus;
 use crate::process::{Event, Events, InitContext, Process, StepOutput};
-use crate::routing::alias::Alias;
 use crate::sync::{Arc, Mutex, lock};
 use crate::util::panics::{Shown, Site, contain};
-use crate::{CallError, ChildSpawn, ExitReason, Host, InitError, Pid, ProcessError, Signal, SpawnError};
+use crate::{
+    CallError, ChildSpawn, ExitReason, Host, InitError, Pid, ProcessError, Signal, SpawnError,
+    actor::send::links::monitor_child, process::output::StepStatus, routing::alias::Alias,
+};
 use std::collections::BTreeMap;
 
-/// The user's function that makes a member.
 pub(crate) type MemberFactory<K> = Box<dyn FnMut(ChildSpawn, &K) -> Result<Pid, SpawnError> + Send>;
 
-/// The process of a pool.
 pub(crate) struct PoolProcess<K: LaneKey> {
     router: Arc<PoolRouter<K>>,
     /// Dropped when the pool is over; its PID is unroutable from then on.
@@ -44,7 +42,7 @@ impl<K: LaneKey> PoolProcess<K> {
 
     fn start(&mut self, key: &K) -> Result<(), SpawnError> {
         let Self { factory, host, .. } = self;
-        let started = contain(Site::MemberStart, || factory(ChildSpawn::bound(*host), key));
+        let started = contain(Site::MemberStart, || factory(ChildSpawn::owned(*host), key));
         let started = started.unwrap_or_else(|panic| Err(SpawnError::Init(InitError::Panicked(panic))));
         match started {
             Ok(pid) => {
@@ -54,7 +52,7 @@ impl<K: LaneKey> PoolProcess<K> {
                 {
                     self.aliases.insert(named, pid);
                 }
-                self.router.count(|totals| totals.started += 1);
+                self.router.count(|counted| counted.started += 1);
                 self.router.saw(pid);
                 self.router.tell(|plan, now| plan.started(now, key, pid));
                 Ok(())
@@ -86,14 +84,12 @@ impl<K: LaneKey> PoolProcess<K> {
         self.reason = reason;
     }
 
-    /// Turns queued messages into dead letters.
     fn abandon(&self, reason: &ExitReason) {
         for package in self.router.tell(|plan, now| plan.abandon(now, reason.clone())) {
             self.router.fail(package, DeadLetterReason::Ended, CallError::Gone(reason.clone()));
         }
     }
 
-    /// The pool's PID, for logs.
     fn pool(&self) -> Option<impl tracing::Value + use<K>> {
         self.alias.as_ref().map(|alias| tracing::field::display(alias.pid()))
     }

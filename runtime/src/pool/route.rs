@@ -1,15 +1,12 @@
 //! The lane of a message, as configured for its type.
 
-use crate::Payload;
-use crate::exit::Panic;
-use crate::util::log;
 use crate::util::panics::{Site, contain, dispose};
+use crate::{Payload, exit::Panic, util::log};
 use std::{any::TypeId, collections::BTreeMap};
 
 /// Extracts the key of a message, or the panic of the user's code; `None` for another type.
 type KeyOf<K> = Box<dyn Fn(&mut Payload) -> Option<Result<K, Panic>> + Send + Sync>;
 
-/// The routes of a pool, by message type.
 pub(crate) struct Routes<K> {
     keys: BTreeMap<TypeId, KeyOf<K>>,
     copies: BTreeMap<TypeId, fn(&mut Payload) -> Option<Payload>>,
@@ -17,7 +14,6 @@ pub(crate) struct Routes<K> {
     otherwise: Option<K>,
 }
 
-/// The route of a message.
 pub(crate) enum Route<K> {
     Lane(K),
     /// To each member, with the function that copies it.
@@ -37,7 +33,6 @@ impl<K: Clone + 'static> Routes<K> {
         self.keys.insert(TypeId::of::<M>(), Box::new(key));
     }
 
-    /// Routes messages of type `M` to all members.
     pub(crate) fn broadcast<M: Clone + Send + 'static>(&mut self) {
         fn copy<M: Clone + Send + 'static>(message: &mut Payload) -> Option<Payload> {
             message.get_mut::<M>().map(|message| Payload::new(message.clone()))

@@ -7,22 +7,19 @@
 //! causes no deadlock.
 
 use super::completion::{Hears, MemberCaller};
-use super::plan::{MemberId, PoolAction, PoolPlan, PoolRefusal, QueuedMessage};
+use super::plan::{MemberId, PoolAction, PoolPlan, PoolRefusal, PoolStatistics, QueuedMessage};
 use super::route::{Route, Routes};
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Internal, Sink};
-use crate::call::package::Undeliverable;
-use crate::engine::backpressure::congestion::{Manner, in_manner};
-use crate::engine::host::Scheduler;
-use crate::engine::host::backlog::Backlog;
-use crate::env::clock::{Moment, TimeKeeper, TimerKey, is_told};
-use crate::errors::SendFailure;
-use crate::routing::alias::AliasTarget;
+use crate::engine::backpressure::congestion::{SendMode, with_mode};
+use crate::engine::{host::Scheduler, host::backlog::Backlog};
+use crate::env::clock::{Moment, TimeKeeper, TimerKey, has_virtual_clock};
 use crate::routing::router::{deliver, send};
-use crate::slots::ProcessKind;
 use crate::sync::{Arc, Mutex, MutexGuard, OnceLock, lock};
-use crate::util::oneshot::Oneshot;
 use crate::util::panics::{Site, contain};
-use crate::{CallError, ExitReason, Package, Payload, Pid};
+use crate::{
+    CallError, ExitReason, Package, Payload, Pid, call::package::Undeliverable, errors::SendFailure,
+    routing::alias::AliasTarget, slots::ProcessKind, util::oneshot::Oneshot,
+};
 use std::sync::Weak;
 
 /// What identifies a lane.
@@ -32,15 +29,12 @@ impl<K: Clone + Ord + Send + Sync + 'static> LaneKey for K {}
 
 /// A note to the pool's process.
 pub(crate) enum Note<K> {
-    /// Start a member for the lane.
     Start(K),
     /// Members fail too often: end with this reason.
     GaveUp(ExitReason),
-    /// The pool has ended.
     Over,
 }
 
-/// The senders' side of a pool.
 pub(crate) struct PoolRouter<K: LaneKey> {
     state: Mutex<RouterState<K>>,
     routes: Routes<K>,
@@ -56,9 +50,9 @@ struct RouterState<K> {
     plan: PoolPlan<K, Package>,
     /// Whether a thread is executing actions.
     acting: bool,
-    /// The pending timer.
     alarm: Option<(Moment, TimerKey)>,
-    totals: Totals,
+    /// What the plan does not count: messages, and members started.
+    counted: PoolStatistics,
     /// The latest time that the plan was given. Threads' approximate times differ, and a plan for which time ran
     /// backwards would wait for a moment that has passed.
     latest: Option<Moment>,
@@ -73,22 +67,13 @@ impl<K> RouterState<K> {
     }
 }
 
-/// The counters of a pool.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Totals {
-    pub(crate) accepted: u64,
-    pub(crate) refused: u64,
-    pub(crate) expired: u64,
-    pub(crate) started: u64,
-}
-
 impl<K: LaneKey> PoolRouter<K> {
     pub(crate) fn new(plan: PoolPlan<K, Package>, routes: Routes<K>, host: &'static Scheduler) -> Arc<Self> {
         let state = RouterState {
             plan,
             acting: false,
             alarm: None,
-            totals: Totals::default(),
+            counted: PoolStatistics::default(),
             latest: None,
             rooms: Vec::new(),
         };
@@ -129,20 +114,20 @@ impl<K: LaneKey> PoolRouter<K> {
         (left, members)
     }
 
-    pub(crate) fn look<R>(&self, look: impl FnOnce(&mut PoolPlan<K, Package>, Totals) -> R) -> R {
+    pub(crate) fn look<R>(&self, look: impl FnOnce(&mut PoolPlan<K, Package>, PoolStatistics) -> R) -> R {
         let mut state = lock(&self.state);
-        let totals = state.totals;
-        look(&mut state.plan, totals)
+        let counted = state.counted;
+        look(&mut state.plan, counted)
     }
 
-    pub(crate) fn count(&self, count: impl FnOnce(&mut Totals)) {
-        count(&mut lock(&self.state).totals);
+    pub(crate) fn count(&self, count: impl FnOnce(&mut PoolStatistics)) {
+        count(&mut lock(&self.state).counted);
     }
 
     fn now(&self) -> Moment {
-        match self.host.told() {
+        match self.host.clock_override() {
             // Called often, and need not be exact; but not by the virtual clock of this thread's host.
-            None if !is_told() => Moment::about_now(),
+            None if !has_virtual_clock() => Moment::about_now(),
             told => Moment::now_by(told),
         }
     }
@@ -165,11 +150,11 @@ impl<K: LaneKey> PoolRouter<K> {
         }
         while let Some(action) = state.plan.action() {
             if matches!(action, PoolAction::Expire(_)) {
-                state.totals.expired += 1;
+                state.counted.expired += 1;
             }
             drop(state);
             if let Err(panic) = contain(Site::Backstop, || self.carry_out(action)) {
-                crate::util::log::error!(%panic, "what a pool did panicked");
+                crate::util::log::error!(%panic, "an action of a pool panicked");
             }
             state = lock(&self.state);
         }
@@ -185,7 +170,7 @@ impl<K: LaneKey> PoolRouter<K> {
             PoolAction::Give(member, waiting) => self.give(member, waiting),
             PoolAction::Copy(member, package) => {
                 let (to, payload, caller) = package.into_parts();
-                if let Err(refused) = in_manner(Manner::Try, || deliver(member, payload, caller)) {
+                if let Err(refused) = with_mode(SendMode::Try, || deliver(member, payload, caller)) {
                     let (_, payload, caller) = refused.package.into_parts();
                     let reason = match refused.reason {
                         SendFailure::Full(_) => DeadLetterReason::Overflow,
@@ -212,7 +197,6 @@ impl<K: LaneKey> PoolRouter<K> {
     }
 
     /// Sends a note to the pool's process. If that has ended, or was killed, there is nothing left to do.
-    /// told.
     fn note(&self, note: Note<K>) {
         if let Some(keeper) = self.keeper.get() {
             let _ended = send(*keeper, Internal(Payload::new(note)));
@@ -224,18 +208,17 @@ impl<K: LaneKey> PoolRouter<K> {
         let Some(itself) = self.itself.upgrade() else { return };
         let (package, waiting) = waiting.split();
         let (to, payload, caller) = package.into_parts();
-        let (handed, caller) = MemberCaller::new(itself, member.number, caller);
+        let (member_caller, caller) = MemberCaller::new(itself, member.number, caller);
         // A process that sends to the pool, or answers, must not be suspended at a member's mailbox.
-        let Err(refused) = in_manner(Manner::Try, || deliver(member.pid, payload, Some(caller))) else { return };
+        let Err(refused) = with_mode(SendMode::Try, || deliver(member.pid, payload, Some(caller))) else { return };
         // The member has ended, which will be reported, or others filled its mailbox; the message waits for another
         // member.
         let (_, payload, _unheard) = refused.package.into_parts();
-        let package = Package::from_parts(to, payload, handed.take_back());
+        let package = Package::from_parts(to, payload, member_caller.take_back());
         let lives = matches!(refused.reason, SendFailure::Full(_));
         self.tell(|plan, now| plan.bounced(now, member.number, lives, waiting.with(package)));
     }
 
-    /// Sets the timer for the plan's next due moment.
     fn set_alarm(&self, state: &mut RouterState<K>) {
         let Some(due) = state.plan.due() else { return };
         if let Some((set, key)) = state.alarm {
@@ -265,7 +248,6 @@ impl<K: LaneKey> PoolRouter<K> {
         self.act(state);
     }
 
-    /// Reports a dead letter, and fails the caller.
     pub(crate) fn fail(&self, package: Package, reason: DeadLetterReason, error: CallError) {
         let (to, message, caller) = package.into_parts();
         self.host.dead_letter(DeadLetter { to, message, reason });
@@ -280,7 +262,7 @@ impl<K: LaneKey> Backlog for PoolRouter<K> {
     fn is_empty(&self) -> bool {
         let state = lock(&self.state);
         // A thread that is executing may hold a message.
-        !state.acting && state.plan.standing().waiting == 0
+        !state.acting && state.plan.statistics(state.counted).waiting == 0
     }
 }
 
@@ -347,8 +329,8 @@ impl<K: LaneKey> PoolRouter<K> {
         let now = state.no_earlier(self.now());
         let arrived = state.plan.arrive(now, key, package);
         match arrived {
-            Ok(()) => state.totals.accepted += 1,
-            Err(_) => state.totals.refused += 1,
+            Ok(()) => state.counted.accepted += 1,
+            Err(_) => state.counted.refused += 1,
         }
         self.act(state);
         arrived
@@ -363,7 +345,7 @@ impl<K: LaneKey> PoolRouter<K> {
     ) -> Result<(), (Package, PoolRefusal)> {
         let (draining, members) = self.look(|plan, _| (plan.is_draining(), plan.members()));
         if draining {
-            self.count(|totals| totals.refused += 1);
+            self.count(|counted| counted.refused += 1);
             return Err((package, PoolRefusal::Draining));
         }
         let (to, mut payload, caller) = package.into_parts();
@@ -375,12 +357,12 @@ impl<K: LaneKey> PoolRouter<K> {
             Ok(copies) => copies,
             Err(panic) => {
                 // If one copy fails, no member gets the message.
-                crate::util::log::error!(%panic, "a pool's message panicked in being copied for its members");
+                crate::util::log::error!(%panic, "cloning a message for the members of a pool panicked");
                 self.fail(package, DeadLetterReason::Unhandled, CallError::Unhandled);
                 return Ok(());
             }
         };
-        self.count(|totals| totals.accepted += 1);
+        self.count(|counted| counted.accepted += 1);
         match members.first() {
             Some(first) => self.tell(|plan, _| {
                 plan.spread(*first, package);

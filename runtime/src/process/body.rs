@@ -1,11 +1,9 @@
 //! The storage of a process's state.
 
 use super::Process;
-use crate::mem::size_classes;
-use crate::util::defer::defer;
-use std::alloc::Layout;
+use crate::{mem::size_classes, util::defer::defer};
 use std::ops::{Deref, DerefMut};
-use std::ptr::NonNull;
+use std::{alloc::Layout, ptr::NonNull};
 
 /// A process in its own block of memory.
 pub(crate) struct Body(NonNull<dyn Process>);

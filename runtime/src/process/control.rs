@@ -1,10 +1,8 @@
 //! Requests from the runtime to a process, sent through its control lane.
 
 use super::handover::Upgrade;
-use crate::exit::ExitReason;
 use crate::links::message::{Bindings, SentLinkMessage};
-use crate::mailbox::payload::Payload;
-use crate::util::oneshot::Oneshot;
+use crate::{exit::ExitReason, mailbox::payload::Payload, util::oneshot::Oneshot};
 use std::sync::Arc;
 
 /// A control other than a completion.
@@ -15,11 +13,8 @@ pub(crate) enum Control {
     Kill,
     /// Notify this waiter of the end.
     Join(Join),
-    /// A message of the link protocol.
     Bond(Box<SentLinkMessage>),
-    /// Report the process's links and monitors.
     Inspect(Inspect),
-    /// Hand over the state to another definition.
     Upgrade(Upgrade),
 }
 
@@ -49,7 +44,6 @@ impl Drop for Inspect {
     }
 }
 
-/// A waiter for the end of a process.
 pub(crate) trait EndWaiter: Send + Sync {
     /// The process has ended and its state has been dropped. `result` is what its entry returned; only the waiter that
     /// was made with the process gets it.

@@ -1,21 +1,16 @@
 //! The input of a step.
 
 use super::control::{Control, Join};
-use super::handover::Upgrade;
-use super::mail::Mail;
-use super::slice::TimeSlice;
-use crate::call::package::Package;
+use super::{handover::Upgrade, mail::Mail, slice::TimeSlice};
 use crate::errors::{CallError, CommandError};
 use crate::exit::{Cancel, Down, Exit, ExitReason, Signal};
 use crate::links::message::{LinkEndpoint, SentLinkMessage};
-use crate::links::protocol::LinkEffect;
 use crate::mailbox::lanes::{Controls, Holder, Lanes};
 use crate::mailbox::node::{Envelope, EnvelopeContent, MessageInPlace, NodeKind};
-use crate::mailbox::node_pool;
-use crate::mailbox::payload::Payload;
+use crate::mailbox::{node_pool, payload::Payload};
 use crate::util::panics::{Site, dispose};
+use crate::{call::package::Package, links::protocol::LinkEffect, util::debug::impl_debug};
 use std::collections::VecDeque;
-use std::fmt;
 
 /// An event for a process.
 #[derive(Debug)]
@@ -80,7 +75,6 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// Returns whether `next` has messages left to return.
     pub(crate) fn has_messages(&self) -> bool {
         match &self.0 {
             EventSource::Lanes(input) => !input.is_data_empty(),
@@ -89,7 +83,7 @@ impl<'a> Events<'a> {
     }
 
     #[inline]
-    pub(crate) fn is_feed(&self) -> bool {
+    pub(crate) fn is_from_scheduler(&self) -> bool {
         matches!(self.0, EventSource::Lanes(_))
     }
 
@@ -140,15 +134,14 @@ impl<'a> Events<'a> {
 pub(crate) struct StepInput {
     /// The lanes of the last process that began a step.
     holder: Holder<'static>,
-    /// The process's link endpoint.
-    whose: Option<&'static dyn LinkEndpoint>,
+    endpoint: Option<&'static dyn LinkEndpoint>,
     generation: u64,
     /// Controls taken from the lane and not yet delivered.
     controls: Controls,
     /// The thread's count of spent events when the time slice began.
     began: u64,
     /// The budget: zero once the process must end, or when the time slice has taken too long.
-    turn: &'static TimeSlice,
+    slice: &'static TimeSlice,
     /// Whether the control lane had something when the step began. Controls that enter an empty lane during a step are
     /// left to the next step, which follows at once.
     controlled: bool,
@@ -158,11 +151,8 @@ pub(crate) struct StepInput {
     ended: bool,
     /// The number of events taken, not counting messages.
     others: u32,
-    /// How many messages were taken.
     pub(crate) messages: u32,
-    /// How many completions were taken.
     pub(crate) completions: u32,
-    /// State that few steps need.
     pub(crate) rare: Option<Box<Rare>>,
     /// The message taken with a ticket.
     redeemed: EnvelopeContent,
@@ -181,10 +171,8 @@ enum Met {
 #[derive(Default)]
 pub(crate) struct Rare {
     /// Envelopes meant for an earlier process in the slot.
-    pub(crate) strangers: Vec<Envelope>,
-    /// Waiters for the end.
+    pub(crate) stale: Vec<Envelope>,
     pub(crate) joins: Vec<Join>,
-    /// Requested upgrades.
     #[expect(clippy::box_collection, reason = "nearly always none, and one word then")]
     pub(crate) upgrades: Option<Box<Vec<Upgrade>>>,
     /// Controls that the step did not take.
@@ -204,15 +192,15 @@ impl StepInput {
     ///
     /// # Safety
     /// The calling thread holds the token of `nowhere`, and uses it only through this input.
-    pub(crate) unsafe fn new(turn: &'static TimeSlice, nowhere: &'static Lanes) -> Self {
+    pub(crate) unsafe fn new(slice: &'static TimeSlice, nowhere: &'static Lanes) -> Self {
         Self {
             // SAFETY: as the caller promises.
             holder: unsafe { Holder::new(nowhere) },
-            whose: None,
+            endpoint: None,
             generation: 0,
             controls: Controls::none(),
             began: 0,
-            turn,
+            slice,
             controlled: false,
             cancelled: false,
             ended: false,
@@ -228,14 +216,14 @@ impl StepInput {
     #[inline]
     pub(crate) fn begin_slice(&mut self, budget: u32) {
         self.began = node_pool::begin_slice();
-        self.turn.begin(self.began, budget);
+        self.slice.begin(self.began, budget);
     }
 
     /// Begins a time slice of exactly that budget, for a simulation.
     #[cfg(feature = "test")]
     pub(crate) fn begin_slice_of(&mut self, budget: u32) {
         self.began = node_pool::begin_slice();
-        self.turn.begin_exactly(self.began, budget);
+        self.slice.begin_exactly(self.began, budget);
     }
 
     /// Begins a step of the process of that generation.
@@ -243,10 +231,10 @@ impl StepInput {
     /// # Safety
     /// The caller holds the token of `lanes`, and uses it only through this input until the step is over.
     #[inline]
-    pub(crate) unsafe fn begin(&mut self, lanes: &'static Lanes, whose: &'static dyn LinkEndpoint, generation: u64) {
+    pub(crate) unsafe fn begin(&mut self, lanes: &'static Lanes, endpoint: &'static dyn LinkEndpoint, generation: u64) {
         // SAFETY: the caller's promise.
         self.holder = unsafe { Holder::new(lanes) };
-        self.whose = Some(whose);
+        self.endpoint = Some(endpoint);
         self.generation = generation;
         self.messages = 0;
     }
@@ -348,11 +336,10 @@ impl StepInput {
         Some(rare)
     }
 
-    /// Returns the rare state, allocated if needed.
     #[inline]
     pub(crate) fn attend(&mut self) {
         self.controlled = true;
-        self.turn.forget_message();
+        self.slice.forget_message();
     }
 
     /// Keeps notices that the last step took and did not deliver. They precede the data lane.
@@ -370,7 +357,7 @@ impl StepInput {
     /// Ends the process. The first of several reasons holds: a kill stays a kill.
     fn end(&mut self, reason: ExitReason) {
         self.ended = true;
-        self.turn.end();
+        self.slice.end();
         let end = &mut self.rare().end;
         match end {
             None => *end = Some(reason),
@@ -384,10 +371,9 @@ impl StepInput {
         node_pool::spent() - self.began
     }
 
-    /// Returns whether the budget of the time slice is used up.
     #[inline]
     pub(crate) fn is_spent(&self) -> bool {
-        self.turn.is_over(node_pool::spent())
+        self.slice.is_over(node_pool::spent())
     }
 
     #[inline]
@@ -397,7 +383,7 @@ impl StepInput {
         {
             return Some(event);
         }
-        let to = self.whose.and_then(|whose| whose.resident());
+        let to = self.endpoint.and_then(|endpoint| endpoint.resident());
         if let Some(mail) = self.mail() {
             return mail.into_package(to?).map(Event::Message);
         }
@@ -408,26 +394,26 @@ impl StepInput {
     /// come.
     #[inline(always)]
     pub(crate) fn mail(&mut self) -> Option<Mail<'_>> {
-        let turn = self.turn;
+        let slice = self.slice;
         loop {
             // A wake-up alone does not end this: a future may wake itself in each poll until it has a message.
-            if self.holder.has_control_node() || turn.is_over(node_pool::spent()) {
+            if self.holder.has_control_node() || slice.is_over(node_pool::spent()) {
                 return None;
             }
             let envelope = self.holder.next_data()?;
             node_pool::spend(1);
             if envelope.is_message_for(self.generation) {
                 self.messages += 1;
-                let content: *mut EnvelopeContent = envelope.content();
-                // SAFETY: the envelope's content belongs to the holder until its next look, before which this borrow
+                let message: *mut EnvelopeContent = envelope.content();
+                // SAFETY: the message belongs to the holder until its next look, before which this borrow
                 // ends.
-                let content = unsafe { &mut *content };
-                return Some(Mail::new(content, turn));
+                let message = unsafe { &mut *message };
+                return Some(Mail::new(message, slice));
             }
             match self.meet(envelope) {
                 Met::Nothing => {}
                 Met::Something => return None,
-                Met::Message => return Some(Mail::new(&mut self.redeemed, turn)),
+                Met::Message => return Some(Mail::new(&mut self.redeemed, slice)),
             }
         }
     }
@@ -437,11 +423,11 @@ impl StepInput {
     fn meet(&mut self, envelope: MessageInPlace) -> Met {
         let envelope = envelope.take();
         if envelope.generation != self.generation {
-            self.rare().strangers.push(envelope);
+            self.rare().stale.push(envelope);
             return Met::Nothing;
         }
         if envelope.kind == NodeKind::Placeholder {
-            let redeemed = self.whose.and_then(|whose| whose.redeem(envelope.generation));
+            let redeemed = self.endpoint.and_then(|endpoint| endpoint.redeem(envelope.generation));
             let Some(Envelope { word, payload, .. }) = redeemed else { return Met::Nothing };
             self.messages += 1;
             self.redeemed = EnvelopeContent { word, payload };
@@ -480,7 +466,6 @@ impl StepInput {
         self.rare.as_ref().is_some_and(|rare| rare.stop)
     }
 
-    /// Returns the next notice that concerns the process.
     fn next_notice(&mut self) -> Option<Event> {
         if let Some(rare) = &mut self.rare
             && std::mem::take(&mut rare.stop)
@@ -501,12 +486,11 @@ impl StepInput {
         None
     }
 
-    /// Applies a link message from another process.
     fn hear(&mut self, bond: SentLinkMessage) -> LinkEffect<ExitReason> {
-        let (from, Some(whose)) = (bond.from(), self.whose) else { return LinkEffect::Nothing };
+        let (from, Some(endpoint)) = (bond.from(), self.endpoint) else { return LinkEffect::Nothing };
         // SAFETY: a step has begun, so its thread holds the token; neither it nor the step holds a reference to the
         // cold state.
-        let effect = unsafe { whose.hear(bond) };
+        let effect = unsafe { endpoint.hear(bond) };
         if let LinkEffect::End(reason) = effect {
             self.end(ExitReason::linked(from, reason));
             return LinkEffect::Nothing;
@@ -521,7 +505,7 @@ impl StepInput {
             let envelope = node.take();
             if envelope.generation != self.generation {
                 node_pool::recycle(node);
-                self.rare().strangers.push(envelope);
+                self.rare().stale.push(envelope);
                 continue;
             }
             let control = match envelope.payload {
@@ -544,9 +528,9 @@ impl StepInput {
                 Ok(Control::Join(join)) => self.rare().joins.push(join),
                 Ok(Control::Bond(bond)) => drop(self.hear(*bond)),
                 Ok(Control::Inspect(inspect)) => {
-                    if let Some(whose) = self.whose {
+                    if let Some(endpoint) = self.endpoint {
                         // SAFETY: as in `hear`.
-                        inspect.tell(unsafe { whose.inspect() });
+                        inspect.tell(unsafe { endpoint.inspect() });
                     }
                 }
                 Ok(Control::Upgrade(upgrade)) => self.rare().upgrades.get_or_insert_default().push(upgrade),
@@ -556,14 +540,12 @@ impl StepInput {
         }
     }
 
-    /// Takes the upgrades requested since the last step.
     #[expect(clippy::box_collection, reason = "as it is kept")]
     #[inline]
     pub(crate) fn take_upgrades(&mut self) -> Option<Box<Vec<Upgrade>>> {
         self.rare.as_mut()?.upgrades.take()
     }
 
-    /// Returns the next event of the control lane.
     fn next_control(&mut self) -> Option<Event> {
         if self.ended {
             return None;
@@ -611,14 +593,7 @@ impl Drop for StepInput {
     }
 }
 
-impl fmt::Debug for StepInput {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Feed")
-            .field("generation", &self.generation)
-            .field("messages", &self.messages)
-            .finish_non_exhaustive()
-    }
-}
+impl_debug!([] StepInput, self => "StepInput" { generation: self.generation, messages: self.messages, .. });
 
 #[cfg(test)]
 mod tests;

@@ -1,16 +1,11 @@
 //! The supervisor of a process, as the engine sees it.
 
-use crate::call::package::Package;
-use crate::exit::ExitReason;
-use crate::pid::Pid;
-use crate::util::defer::defer;
-use std::cell::RefCell;
-use std::sync::Arc;
+use crate::{call::package::Package, exit::ExitReason, pid::Pid, util::defer::defer};
+use std::{cell::RefCell, sync::Arc};
 
 /// Follows a process from its start to its end: a supervisor, which also stops it when its host is shut down.
 pub(crate) trait Guardian: Send + Sync {
-    /// The process has been started.
-    fn born(&self, pid: Pid);
+    fn started(&self, pid: Pid);
 
     /// Its PID has become unroutable: the guardian must no longer give it out.
     fn ending(&self);
@@ -22,7 +17,7 @@ pub(crate) trait Guardian: Send + Sync {
     ///
     /// # Errors
     /// The package, if the guardian keeps none.
-    fn inherit(&self, package: Package) -> Result<(), Package>;
+    fn take_unhandled(&self, package: Package) -> Result<(), Package>;
 
     /// It has ended, and its state has been dropped. `handling` is the type of the message in which it failed.
     fn ended(&self, pid: Pid, reason: &ExitReason, handling: Option<&'static str>);
@@ -34,27 +29,27 @@ thread_local! {
 }
 
 /// Runs `body`, which exits a process of that guardian.
-pub(crate) fn while_leaving<R>(successor: Option<Arc<dyn Guardian>>, body: impl FnOnce() -> R) -> R {
-    if successor.is_none() {
+pub(crate) fn while_leaving<R>(guardian: Option<Arc<dyn Guardian>>, body: impl FnOnce() -> R) -> R {
+    if guardian.is_none() {
         return body();
     }
-    let mut outer = replace(successor);
+    let mut outer = replace(guardian);
     let _restore = defer(|| _ = replace(outer.take()));
     body()
 }
 
-fn replace(successor: Option<Arc<dyn Guardian>>) -> Option<Arc<dyn Guardian>> {
+fn replace(guardian: Option<Arc<dyn Guardian>>) -> Option<Arc<dyn Guardian>> {
     // Inaccessible in the destructors of a thread's own thread-locals, where nothing is supervised.
-    GUARDIAN.try_with(|own| own.replace(successor)).unwrap_or_default()
+    GUARDIAN.try_with(|own| own.replace(guardian)).unwrap_or_default()
 }
 
-/// Leaves packages that the process had taken from its mailbox and not handled, oldest first. Those that the guardian
-/// refuses are dropped as dead letters.
-pub(crate) fn leave(packages: impl IntoIterator<Item = Package>) {
-    let successor = GUARDIAN.try_with(|own| own.borrow().clone()).ok().flatten();
+/// Transfers packages that the process had taken from its mailbox and not handled, oldest first, to its guardian. Those
+/// that it refuses are dropped as dead letters.
+pub(crate) fn transfer_unhandled(packages: impl IntoIterator<Item = Package>) {
+    let guardian = GUARDIAN.try_with(|own| own.borrow().clone()).ok().flatten();
     for package in packages {
-        if let Some(successor) = &successor {
-            drop(successor.inherit(package));
+        if let Some(guardian) = &guardian {
+            drop(guardian.take_unhandled(package));
         }
     }
 }

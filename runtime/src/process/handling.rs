@@ -3,7 +3,6 @@
 use crate::pid::Pid;
 use std::cell::Cell;
 
-/// Returns the name of a type, when it is needed.
 type TypeName = fn() -> &'static str;
 
 thread_local! {

@@ -1,10 +1,8 @@
 //! Handing the state to another definition, as the scheduler sees it.
 
-use super::Process;
-use super::body::Body;
 use super::kind::{KindOfProcess, ProcessKind};
-use std::any::Any;
-use std::fmt;
+use super::{Process, body::Body};
+use std::{any::Any, fmt};
 
 /// A request to a process to hand its state to another definition. The process answers or refuses it; dropping it means
 /// that no live process got it.
@@ -12,11 +10,8 @@ pub struct Upgrade(Box<dyn UpgradeRequest>);
 
 /// A request with its type erased.
 pub(crate) trait UpgradeRequest: Send {
-    /// Refuses the request.
     fn refuse(self: Box<Self>, refusal: UpgradeRefusal);
-    /// Converts it for downcasting.
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
-    /// Borrows it for downcasting.
     fn as_any(&self) -> &dyn Any;
 }
 
@@ -38,12 +33,10 @@ impl Upgrade {
         self.0.refuse(refusal);
     }
 
-    /// Returns whether it is an `R`.
     pub(crate) fn is<R: UpgradeRequest + 'static>(&self) -> bool {
         self.0.as_any().is::<R>()
     }
 
-    /// Returns the request if it is an `R`.
     pub(crate) fn open<R: UpgradeRequest + 'static>(self) -> Result<Box<R>, Self> {
         if !self.is::<R>() {
             return Err(self);

@@ -6,7 +6,6 @@ use std::any::TypeId;
 /// Facts about a process type.
 #[derive(Debug)]
 pub(crate) struct ProcessKind {
-    /// Returns its name.
     pub(crate) name: fn() -> &'static str,
     /// Identifies the type, to check typed addresses.
     pub(crate) type_id: TypeId,
@@ -14,7 +13,6 @@ pub(crate) struct ProcessKind {
     pub(crate) answers: fn(TypeId) -> bool,
 }
 
-/// The facts about a hand-written process.
 pub(crate) struct KindOfProcess<P>(std::marker::PhantomData<P>);
 
 impl<P: Process> KindOfProcess<P> {

@@ -3,10 +3,8 @@
 //! The sender writes a message into its node and the method reads it from there: nothing in between moves it.
 
 use super::slice::TimeSlice;
-use crate::call::caller::Caller;
-use crate::call::package::Package;
-use crate::mailbox::node::EnvelopeContent;
-use crate::mailbox::payload::Payload;
+use crate::call::{caller::Caller, package::Package};
+use crate::mailbox::{node::EnvelopeContent, payload::Payload};
 use crate::pid::Pid;
 use std::{fmt, ptr};
 
@@ -14,52 +12,51 @@ use std::{fmt, ptr};
 ///
 /// If it stays unopened it must be turned into a [`Package`], which becomes a dead letter.
 pub struct Mail<'a> {
-    content: &'a mut EnvelopeContent,
+    envelope: &'a mut EnvelopeContent,
     /// The time slice of the step, if the message's type is still to be noted there.
-    turn: Option<&'static TimeSlice>,
+    slice: Option<&'static TimeSlice>,
 }
 
 impl<'a> Mail<'a> {
-    /// Wraps the message in `content`, whose word is its caller or null.
+    /// Wraps the message in `envelope`, whose word is its caller or null.
     #[inline(always)]
-    pub(crate) fn new(content: &'a mut EnvelopeContent, turn: &'static TimeSlice) -> Self {
-        Self { content, turn: Some(turn) }
+    pub(crate) fn new(envelope: &'a mut EnvelopeContent, slice: &'static TimeSlice) -> Self {
+        Self { envelope, slice: Some(slice) }
     }
 
-    /// Wraps the message of a package, moved into `content`.
-    pub(crate) fn of(package: Package, content: &'a mut EnvelopeContent) -> Self {
+    /// Wraps the message of a package, moved into `envelope`.
+    pub(crate) fn of(package: Package, envelope: &'a mut EnvelopeContent) -> Self {
         let (_, payload, caller) = package.into_parts();
-        *content = EnvelopeContent { word: caller.map_or(ptr::null_mut(), Caller::into_word), payload: Some(payload) };
-        Self { content, turn: None }
+        *envelope = EnvelopeContent { word: caller.map_or(ptr::null_mut(), Caller::into_word), payload: Some(payload) };
+        Self { envelope, slice: None }
     }
 
     /// Returns whether the message is an `M`.
     #[inline]
     pub fn is<M: 'static>(&self) -> bool {
-        self.content.payload.as_ref().is_some_and(Payload::is::<M>)
+        self.envelope.payload.as_ref().is_some_and(Payload::is::<M>)
     }
 
-    /// Takes the message and its caller, if it is an `M`.
     #[inline]
     pub(crate) fn open<M: Send + 'static>(&mut self) -> Option<(M, Option<Caller>)> {
-        let message = Payload::take_from(&mut self.content.payload)?;
+        let message = Payload::take_from(&mut self.envelope.payload)?;
         let caller = self.caller();
-        if let Some(turn) = self.turn {
+        if let Some(slice) = self.slice {
             // Noted here, where the type is a constant, rather than where the message is taken from the mailbox: that
             // costs four instructions.
-            turn.note_message_of::<M>();
+            slice.note_message_of::<M>();
         }
         Some((message, caller))
     }
 
     /// Like `open`, moving the message into `to`. `None` if it is not an `M`.
     pub(crate) fn open_into<M: Send + 'static>(&mut self, to: &mut Option<M>) -> Option<Option<Caller>> {
-        if !Payload::take_into(&mut self.content.payload, to) {
+        if !Payload::take_into(&mut self.envelope.payload, to) {
             return None;
         }
         let caller = self.caller();
-        if let Some(turn) = self.turn {
-            turn.note_message_of::<M>();
+        if let Some(slice) = self.slice {
+            slice.note_message_of::<M>();
         }
         Some(caller)
     }
@@ -67,14 +64,14 @@ impl<'a> Mail<'a> {
     #[inline]
     fn caller(&mut self) -> Option<Caller> {
         // SAFETY: the word of a message is its caller or null, and is replaced here.
-        unsafe { Caller::from_word(std::mem::replace(&mut self.content.word, ptr::null_mut())) }
+        unsafe { Caller::from_word(std::mem::replace(&mut self.envelope.word, ptr::null_mut())) }
     }
 
     /// Converts the message into a package for `to`, unless it was opened.
     pub(crate) fn into_package(mut self, to: Pid) -> Option<Package> {
-        let payload = self.content.payload.take()?;
-        if let Some(turn) = self.turn {
-            turn.note_message(&payload);
+        let payload = self.envelope.payload.take()?;
+        if let Some(slice) = self.slice {
+            slice.note_message(&payload);
         }
         let caller = self.caller();
         Some(Package::from_parts(to, payload, caller))
@@ -83,7 +80,7 @@ impl<'a> Mail<'a> {
 
 impl fmt::Debug for Mail<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let message = self.content.payload.as_ref().map(Payload::type_name);
+        let message = self.envelope.payload.as_ref().map(Payload::type_name);
         f.debug_struct("Mail").field("message", &message).finish()
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! * [`event`]: the input of a step; [`mail`]: a message in place;
 //! * [`output`]: the output of a step; [`slice`](mod@slice): the budget of a time slice;
-//! * [`body`]: the storage of its state; [`pinned`]: confinement to a thread;
-//! * [`kind`]: facts about its type; [`handover`]: its replacement by another definition;
+//! * [`body`]: the storage of its state; [`kind`]: facts about its type;
+//! * [`handover`]: its replacement by another definition;
 //! * [`control`]: requests from the runtime; [`handling`]: the message that a failed process was handling;
 //! * [`guardian`]: its supervisor, as the engine sees it.
 
@@ -16,7 +16,6 @@ pub(crate) mod handover;
 pub(crate) mod kind;
 pub(crate) mod mail;
 pub(crate) mod output;
-pub(crate) mod pinned;
 pub(crate) mod slice;
 
 pub use event::{Event, Events};
@@ -26,8 +25,7 @@ use handover::{Successor, Upgrade, UpgradeRefusal};
 use output::StepStatus;
 
 use crate::errors::{EntryError, InitError, ProcessError};
-use crate::mailbox::payload::Payloads;
-use crate::pid::Pid;
+use crate::{mailbox::payload::Payloads, pid::Pid, util::thread_bound::Anchored};
 use std::marker::PhantomData;
 
 /// A state machine that the scheduler runs, one step at a time and never two at once.
@@ -132,11 +130,41 @@ impl InitContext<'_> {
     }
 }
 
-/// Makes the error for an unknown entry.
 pub(crate) fn unknown_entry(process: &str, entry: &str, has: &[&str]) -> EntryError {
     EntryError::Unknown {
         process: process.to_string(),
         entry: entry.chars().take(80).collect(),
         has: has.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// A process that is confined to one thread, wrapped to be `Send`: each method panics on any other thread.
+impl<P: Process> Process for Anchored<P> {
+    fn entries(&self) -> &'static [&'static str] {
+        self.get().entries()
+    }
+
+    fn init(&mut self, ctx: &mut InitContext<'_>, entry: &str, input: Payloads) -> Result<(), InitError> {
+        self.get_mut().init(ctx, entry, input)
+    }
+
+    fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+        self.get_mut().step(events, out)
+    }
+
+    fn close(&mut self) {
+        self.get_mut().close();
+    }
+
+    fn handles_cancel(&self) -> bool {
+        self.get().handles_cancel()
+    }
+
+    fn traps_exits(&self) -> bool {
+        self.get().traps_exits()
+    }
+
+    fn asked_to_upgrade(&mut self, upgrade: Upgrade) {
+        self.get_mut().asked_to_upgrade(upgrade);
     }
 }

@@ -1,12 +1,8 @@
 //! The output of a step: its actions and the next status.
 
 use super::handover::Successor;
-use crate::call::command::Command;
-use crate::exit::ExitReason;
-use crate::mailbox::payload::Payload;
-use crate::pid::Pid;
-use std::fmt;
-use std::time::Duration;
+use crate::{call::command::Command, exit::ExitReason, mailbox::payload::Payload, pid::Pid};
+use std::{fmt, time::Duration};
 
 /// A command from a step, with the tag of its completion.
 #[derive(Debug)]
@@ -22,7 +18,6 @@ pub(crate) enum StepRequest {
     Timer(Duration),
 }
 
-/// The status of a process after a step.
 #[derive(Default)]
 pub(crate) enum StepStatus {
     /// Woken by any input.
@@ -37,7 +32,6 @@ pub(crate) enum StepStatus {
     Done(Option<Payload>),
     /// Ended, with its own reason; the waiters for it get the result.
     Ended(ExitReason, Option<Payload>),
-    /// Replaced by another process.
     Upgrade(Box<Successor>),
 }
 
@@ -77,7 +71,6 @@ pub(crate) struct Contradiction {
     pub(crate) ignored: &'static str,
 }
 
-/// What a step has written.
 #[derive(Default)]
 pub(crate) struct Written {
     pub(crate) yields: Vec<Yield>,
@@ -162,7 +155,6 @@ impl Default for StepOutput<'_> {
 }
 
 impl<'a> StepOutput<'a> {
-    /// Makes an output that writes there.
     #[inline]
     pub(crate) fn on(written: &'a mut Written) -> Self {
         Self(OutputStore::Kept(written))

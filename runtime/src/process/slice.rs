@@ -7,14 +7,14 @@
 //! The thread's count of spent events, which only grows, is compared with a word that says where the time slice ends.
 //! The thread writes that word at the start of a time slice, and the watchdog changes it:
 //!
-//! * B1 the thread begins a time slice: it stores the end, an odd number.
-//! * M1 the watchdog, at a tick, exchanges an odd end for the even one below it: one tick has passed.
-//! * M2 the watchdog, at a tick, exchanges an even end for zero: a second tick has passed, and the time slice ends
+//! * V1 the thread begins a time slice: it stores the end, an odd number.
+//! * V2 the watchdog, at a tick, exchanges an odd end for the even one below it: one tick has passed.
+//! * V3 the watchdog, at a tick, exchanges an even end for zero: a second tick has passed, and the time slice ends
 //!   after the current event. So a time slice lasts between one and two ticks, plus the rest of that event.
-//! * B2 the thread's comparison before each event shows that nothing is left.
+//! * V4 the thread's comparison before each event shows that nothing is left.
 //!
 //! The watchdog exchanges only a value that it has read, and no two time slices of a thread have the same end unless
-//! the first spent nothing: so M1 and M2 affect the time slice that was read, and a mark lost to B1 belonged to the
+//! the first spent nothing: so V2 and V3 affect the time slice that was read, and a mark lost to V1 belonged to the
 //! previous one. (A time slice that spends nothing runs user code only within one step.) The one or two events of the
 //! budget lost to the marks do not matter.
 //!
@@ -33,12 +33,11 @@ pub(crate) struct TimeSlice {
 }
 
 impl TimeSlice {
-    /// Makes a time slice without budget.
     pub(crate) fn new() -> Self {
         Self { end: AtomicU64::new(0), message: TypeMark::new() }
     }
 
-    /// B1: begins a time slice with a budget of `budget`, when `spent` have been spent.
+    /// V1: begins a time slice with a budget of `budget`, when `spent` have been spent.
     #[inline(always)]
     pub(crate) fn begin(&self, spent: u64, budget: u32) {
         self.end.store((spent + u64::from(budget) - 1) | 1, Ordering::Relaxed);
@@ -57,13 +56,12 @@ impl TimeSlice {
         self.end.store(0, Ordering::Relaxed);
     }
 
-    /// B2: returns whether the time slice is over at that count.
+    /// V4: returns whether the time slice is over at that count.
     #[inline(always)]
     pub(crate) fn is_over(&self, spent: u64) -> bool {
         spent >= self.end.load(Ordering::Relaxed)
     }
 
-    /// Notes the message that is delivered to the process.
     pub(crate) fn note_message(&self, message: &Payload) {
         #[cfg(feature = "test")]
         if let Some(simulator) = crate::sync::simulated::here() {
@@ -72,7 +70,6 @@ impl TimeSlice {
         self.message.set(message);
     }
 
-    /// Notes that an `M` is delivered to the process.
     #[inline(always)]
     pub(crate) fn note_message_of<M: Send + 'static>(&self) {
         #[cfg(feature = "test")]
@@ -92,7 +89,7 @@ impl TimeSlice {
         self.message.name()
     }
 
-    /// M1 and M2: a tick, while the thread is in a time slice.
+    /// V2 and V3: a tick, while the thread is in a time slice.
     pub(crate) fn tick(&self) {
         let seen = self.end.load(Ordering::Relaxed);
         let next = if seen.is_multiple_of(2) { 0 } else { seen - 1 };

@@ -1,10 +1,8 @@
 //! Groups: one name for many processes.
 
 use super::group_table::{GroupKey, GroupTable, key, spread};
-use crate::actor::send::SendTo;
 use crate::errors::{BadName, GroupError};
-use crate::sync::Arc;
-use crate::{ExitReason, Pid};
+use crate::{ExitReason, Pid, actor::send::SendTo, sync::Arc};
 use std::fmt;
 
 /// A name for any number of processes of a host, from [`Host::group`](crate::Host::group). A handle, cheap to clone;

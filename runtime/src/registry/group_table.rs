@@ -10,15 +10,12 @@
 
 use super::group::GroupEvent;
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, bring};
-use crate::engine::backpressure::congestion::{Manner, in_manner};
-use crate::env::chance::HashKeys;
+use crate::engine::backpressure::congestion::{SendMode, with_mode};
 use crate::errors::{BadName, GroupError, SendFailure};
 use crate::links::registrations::{REGISTRATIONS, Registrant, Registration};
-use crate::names::name::Name;
-use crate::routing::alias::lives;
 use crate::slots::{Slot, TABLE, Token};
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
-use crate::{ExitReason, Payload, Pid};
+use crate::{ExitReason, Payload, Pid, env::chance::HashKeys, names::name::Name, routing::alias::lives};
 use std::collections::{BTreeMap, BTreeSet};
 use std::{any::TypeId, hash::BuildHasher};
 
@@ -32,7 +29,6 @@ pub(crate) struct GroupKey {
     pub(crate) name: Option<Name>,
 }
 
-/// The groups of a host.
 pub(crate) struct GroupTable {
     hasher: HashKeys,
     shards: [Mutex<BTreeMap<GroupKey, GroupState>>; SHARDS],
@@ -54,7 +50,6 @@ struct Member {
     registration: Registration,
 }
 
-/// The registration of a process with a group.
 struct GroupRegistration {
     table: &'static GroupTable,
     key: GroupKey,
@@ -81,7 +76,6 @@ impl Notices {
     }
 }
 
-/// The numbers of groups, members and watchers of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) groups: usize,
@@ -232,7 +226,6 @@ impl GroupTable {
         self.shard(key).get_mut(key).map(GroupState::members).unwrap_or_default()
     }
 
-    /// Returns whether `pid` is a member.
     pub(crate) fn contains(&self, key: &GroupKey, pid: Pid) -> bool {
         #[cfg(feature = "test")]
         crate::sync::simulated::touch_everything();
@@ -310,7 +303,7 @@ impl GroupState {
     }
 }
 
-/// Sends a copy of `message` to each member that is alive and has group for it, or makes group. Never waits. Returns how
+/// Sends a copy of `message` to each member that is alive and has room for it, or makes room. Never waits. Returns how
 /// many got it.
 pub(crate) fn spread<M: Clone + Send + 'static>(members: &[Pid], message: M) -> usize {
     let Some((last, others)) = members.split_last() else { return 0 };
@@ -319,13 +312,13 @@ pub(crate) fn spread<M: Clone + Send + 'static>(members: &[Pid], message: M) -> 
 }
 
 fn send_copy<M: Send + 'static>(pid: Pid, message: M) -> bool {
-    match in_manner(Manner::Late, || crate::routing::router::send(pid, message)) {
+    match with_mode(SendMode::Delayed, || crate::routing::router::send(pid, message)) {
         Ok(()) => true,
         Err((message, SendFailure::Full(_))) => {
             let dead_letter =
                 DeadLetter { to: pid, message: Payload::new(message), reason: DeadLetterReason::Overflow };
-            match TABLE.living(pid).and_then(Slot::home) {
-                Some(home) => home.scheduler.dead_letter(dead_letter),
+            match TABLE.living(pid).and_then(Slot::owner) {
+                Some(owner) => owner.host.dead_letter(dead_letter),
                 None => bring(dead_letter),
             }
             false
@@ -334,7 +327,6 @@ fn send_copy<M: Send + 'static>(pid: Pid, message: M) -> bool {
     }
 }
 
-/// Makes the key for a name and a type of events.
 pub(crate) fn key(event: Option<TypeId>, name: impl Into<Arc<str>>) -> Result<GroupKey, BadName> {
     Ok(GroupKey { event, name: Some(Name::new(name)?) })
 }

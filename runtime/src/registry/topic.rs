@@ -1,10 +1,8 @@
 //! Topics: publishing events to subscribers.
 
 use super::group_table::{GroupKey, GroupTable, key, spread};
-use crate::Pid;
-use crate::actor::send::SendTo;
 use crate::errors::{BadName, GroupError};
-use crate::sync::Arc;
+use crate::{Pid, actor::send::SendTo, sync::Arc};
 use std::any::{TypeId, type_name};
 use std::{fmt, marker::PhantomData};
 

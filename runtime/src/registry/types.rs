@@ -1,19 +1,16 @@
 //! Process types that can be started, and sent messages, by name.
 
-use crate::actor::definition::named_message::message_of;
 use crate::actor::definition::{Actor, Inputs, NamedMessage};
-use crate::engine::host::reuse::HostLife;
 use crate::errors::{MessageError, StartError};
 use crate::sync::{Arc, PoisonError, RwLock};
 use crate::util::panics::{Site, contain};
-use crate::{Pid, SpawnError};
+use crate::{Pid, SpawnError, actor::definition::named_message::message_of, engine::host::reuse::HostRef};
 use std::{any::TypeId, collections::BTreeMap, panic::Location};
 
-type TypeFactory = dyn Fn(HostLife, &'static Location<'static>, &str, Inputs) -> Result<Pid, SpawnError> + Send + Sync;
+type TypeFactory = dyn Fn(HostRef, &'static Location<'static>, &str, Inputs) -> Result<Pid, SpawnError> + Send + Sync;
 
 type MessageMaker = fn(&str, Inputs) -> Result<NamedMessage, MessageError>;
 
-/// The registered types of a host.
 #[derive(Default)]
 pub(crate) struct Registry {
     types: RwLock<BTreeMap<String, Arc<TypeFactory>>>,
@@ -26,7 +23,7 @@ impl Registry {
     pub(crate) fn add<P: Actor>(
         &self,
         name: String,
-        factory: impl Fn(HostLife, &'static Location<'static>, &str, Inputs) -> Result<Pid, SpawnError>
+        factory: impl Fn(HostRef, &'static Location<'static>, &str, Inputs) -> Result<Pid, SpawnError>
         + Send
         + Sync
         + 'static,
@@ -43,7 +40,7 @@ impl Registry {
 
     pub(crate) fn start(
         &self,
-        host: HostLife,
+        host: HostRef,
         place: &'static Location<'static>,
         name: &str,
         entry: &str,
@@ -64,7 +61,6 @@ impl Registry {
         Ok(outcome.unwrap_or_else(|panic| Err(SpawnError::Init(crate::errors::InitError::Panicked(panic))))?)
     }
 
-    /// Returns the function that makes messages for processes of that type.
     pub(crate) fn messages(&self, of: TypeId) -> Option<MessageMaker> {
         self.messages.read().unwrap_or_else(PoisonError::into_inner).get(&of).copied()
     }

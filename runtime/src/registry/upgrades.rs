@@ -1,11 +1,10 @@
 //! Upgrades by the names of types.
 
-use crate::Pid;
 use crate::actor::definition::{Actor, Declared};
 use crate::actor::machine::upgrade::{IntoUpgrade, UpgradeError, Upgrading};
-use crate::routing::alias;
 use crate::sync::{Arc, PoisonError, RwLock};
 use crate::util::panics::{Site, contain};
+use crate::{Pid, routing::alias};
 use std::{any::TypeId, collections::BTreeMap, error::Error};
 
 /// The reason why a registered upgrade could not make the new state.
@@ -34,7 +33,6 @@ impl Upgrades {
         drop(before);
     }
 
-    /// Requests the upgrade to the type of that name.
     pub(crate) fn ask(&self, pid: Pid, to: &str) -> Upgrading<Pid, UpgradeFailure> {
         let process = pid.resolve();
         let Some(kind) = process.and_then(alias::kind) else {

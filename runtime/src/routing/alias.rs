@@ -10,14 +10,10 @@
 
 use crate::call::package::{Package, Undeliverable};
 use crate::env::program::{HOSTLESS, this_node};
-use crate::env::world::World;
-use crate::exit::ExitReason;
-use crate::links::registrations::REGISTRATIONS;
 use crate::pid::{LAST_GENERATION, Pid, SLOT_BITS};
 use crate::slots::{ProcessKind, TABLE};
 use crate::sync::{Arc, AtomicU32, OnceLock, Ordering, PoisonError, RwLock, SegQueue};
-use crate::util::oneshot::Oneshot;
-use std::fmt;
+use crate::{env::world::World, exit::ExitReason, links::registrations::REGISTRATIONS, util::oneshot::Oneshot};
 
 /// How many aliases may lead to one another: a child that is a pool, in a tree that has a name, is three. A cycle of
 /// aliases ends here.
@@ -69,17 +65,16 @@ pub(crate) trait AliasTarget: Send + Sync {
 pub(crate) struct Alias(Pid);
 
 impl Alias {
-    /// Makes an alias of `behind`.
-    pub(crate) fn new(behind: Arc<dyn AliasTarget>) -> Self {
+    pub(crate) fn new(target: Arc<dyn AliasTarget>) -> Self {
         let Some((index, place)) = take_place() else {
             // All 2^28 entries are taken: returns a PID that was never given out and is unroutable.
-            return Self(Pid::pointing(this_node(), HOSTLESS, 0, 0));
+            return Self(Pid::of_alias(this_node(), HOSTLESS, 0, 0));
         };
         let mut entry = place.write().unwrap_or_else(PoisonError::into_inner);
         entry.number += 1;
-        entry.owner = behind.owner();
-        entry.behind = Some(behind);
-        Self(Pid::pointing(this_node(), HOSTLESS, index, entry.number))
+        entry.owner = target.owner();
+        entry.target = Some(target);
+        Self(Pid::of_alias(this_node(), HOSTLESS, index, entry.number))
     }
 
     pub(crate) fn pid(&self) -> Pid {
@@ -98,54 +93,50 @@ impl Drop for Alias {
 ///
 /// Not to be called under a lock: watchers of the groups are notified.
 pub(crate) fn retire(pid: Pid, reason: &ExitReason) {
-    let Some(place) = place(pid.slot()).filter(|_| points_on_here(pid)) else { return };
+    let Some(place) = place(pid.slot()).filter(|_| is_local_alias(pid)) else { return };
     let mut entry = place.write().unwrap_or_else(PoisonError::into_inner);
     if entry.number != pid.number() {
         return;
     }
-    let (Some(behind), reusable) = (entry.behind.take(), entry.number < LAST_GENERATION) else { return };
+    let (Some(target), reusable) = (entry.target.take(), entry.number < LAST_GENERATION) else { return };
     drop(entry);
-    // members:E2 to members:E4 of `registrations`: a sender that found this PID alive did so under the lock, earlier,
+    // members:Y6 to members:Y8 of `registrations`: a sender that found this PID alive did so under the lock, earlier,
     // and had counted itself.
     REGISTRATIONS.end(pid, reason);
     if reusable {
         FREE.push(pid.slot());
     }
     // Last, and without the lock: it may own other aliases.
-    drop(behind);
+    drop(target);
 }
 
-impl fmt::Debug for Alias {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Pointer{}", self.0)
-    }
-}
+crate::util::debug::impl_debug!([] Alias, self => "Alias{}", self.0);
 
 /// Returns the target of an alias; `None` if it was retired, belongs to another node or was never given out.
-pub(crate) fn behind(pid: Pid) -> Option<Arc<dyn AliasTarget>> {
+pub(crate) fn target_of(pid: Pid) -> Option<Arc<dyn AliasTarget>> {
     // An alias names no host: a PID parsed from text that does was never given out.
-    if !points_on_here(pid) || pid.host_number() != HOSTLESS {
+    if !is_local_alias(pid) || pid.host_number() != HOSTLESS {
         return None;
     }
     let entry = place(pid.slot())?.read().unwrap_or_else(PoisonError::into_inner);
-    if entry.number == pid.number() { entry.behind.clone() } else { None }
+    if entry.number == pid.number() { entry.target.clone() } else { None }
 }
 
 /// Returns whether `pid` is a live process of this program, or an alias that was not retired. Exact, and in one total
 /// order with the end: see `registrations`.
 pub(crate) fn lives(pid: Pid) -> bool {
-    if !points_on_here(pid) {
+    if !is_local_alias(pid) {
         return TABLE.lives(pid);
     }
     // Inspected in place: the last copy would be dropped by the caller, under its locks.
     let entry = place(pid.slot()).map(|place| place.read().unwrap_or_else(PoisonError::into_inner));
-    pid.host_number() == HOSTLESS && entry.is_some_and(|entry| entry.number == pid.number() && entry.behind.is_some())
+    pid.host_number() == HOSTLESS && entry.is_some_and(|entry| entry.number == pid.number() && entry.target.is_some())
 }
 
 /// Returns the number of the host that the PID belongs to; for an alias also after it was retired, until its entry is
 /// reused.
 pub(crate) fn owner(pid: Pid) -> u16 {
-    if !points_on_here(pid) {
+    if !is_local_alias(pid) {
         return pid.host_number();
     }
     let entry = place(pid.slot()).map(|place| place.read().unwrap_or_else(PoisonError::into_inner));
@@ -153,14 +144,14 @@ pub(crate) fn owner(pid: Pid) -> u16 {
 }
 
 /// Returns whether the alias belongs to this program.
-pub(crate) fn points_on_here(pid: Pid) -> bool {
+pub(crate) fn is_local_alias(pid: Pid) -> bool {
     pid.is_alias() && pid.node() == this_node()
 }
 
 /// Returns the type that addresses of a PID are checked against: its alias's, or that of its process.
 pub(crate) fn kind(pid: Pid) -> Option<&'static ProcessKind> {
     if pid.is_alias()
-        && let Some(kind) = behind(pid)?.kind()
+        && let Some(kind) = target_of(pid)?.kind()
     {
         return Some(kind);
     }
@@ -194,10 +185,10 @@ impl Pid {
     pub fn resolve(self) -> Option<Self> {
         let mut pid = self;
         for _ in 0..=DEPTH {
-            if !points_on_here(pid) {
+            if !is_local_alias(pid) {
                 return Some(pid);
             }
-            pid = behind(pid)?.life()?;
+            pid = target_of(pid)?.life()?;
         }
         None
     }
@@ -207,22 +198,21 @@ impl Pid {
     pub(crate) fn serving(self) -> Option<Self> {
         let mut pid = self;
         for _ in 0..=DEPTH {
-            if !points_on_here(pid) {
+            if !is_local_alias(pid) {
                 return Some(pid);
             }
-            pid = behind(pid)?.now()?;
+            pid = target_of(pid)?.now()?;
         }
         None
     }
 }
 
-/// The entry of an alias.
 struct AliasEntry {
     /// How many aliases the entry has held.
     number: u64,
     /// The host of the last of them.
     owner: u16,
-    behind: Option<Arc<dyn AliasTarget>>,
+    target: Option<Arc<dyn AliasTarget>>,
 }
 
 type AliasPlace = RwLock<AliasEntry>;
@@ -249,7 +239,6 @@ fn place(index: u32) -> Option<&'static AliasPlace> {
     PLACES.get(chunk)?.get()?.get(offset)
 }
 
-/// Returns the number of aliases.
 pub(crate) fn count() -> usize {
     (USED.load(Ordering::Acquire) as usize).saturating_sub(FREE.len())
 }
@@ -264,7 +253,7 @@ fn take_place() -> Option<(u32, &'static AliasPlace)> {
     let (chunk, offset) = coordinates(index);
     let places = PLACES.get(chunk)?.get_or_init(|| {
         let count = 1_usize << (chunk as u32 + FIRST_BITS);
-        (0..count).map(|_| RwLock::new(AliasEntry { number: 0, owner: HOSTLESS, behind: None })).collect()
+        (0..count).map(|_| RwLock::new(AliasEntry { number: 0, owner: HOSTLESS, target: None })).collect()
     });
     Some((index, places.get(offset)?))
 }

@@ -1,10 +1,8 @@
 //! The hosts that this node has or had, by number.
 
-use crate::env::program::HOSTLESS;
-use crate::env::world::World;
+use crate::env::{program::HOSTLESS, world::World};
 use crate::sync::{AtomicU16, AtomicU64, Ordering};
 
-/// A set of host numbers.
 struct Numbers([AtomicU64; 1 << (u16::BITS - u64::BITS.ilog2())]);
 
 impl Numbers {
@@ -46,7 +44,6 @@ pub(crate) fn new_host() -> u16 {
     number
 }
 
-/// Notes that the shutdown of a host has begun.
 pub(crate) fn goes_down(number: u16) {
     DOWN.insert(number);
 }

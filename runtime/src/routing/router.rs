@@ -7,20 +7,16 @@
 //! Sending to an address goes straight to the slot; the receivers above are for code that has only a package and a PID,
 //! for transports that bring packages from other nodes, and for tests.
 
-use super::alias;
-use super::hosts;
+use super::{alias, hosts};
 use crate::call::caller::Caller;
 use crate::call::package::{Package, Undeliverable};
 pub(crate) use crate::env::program::this_node;
-use crate::env::world::World;
-use crate::errors::SendFailure;
-use crate::mailbox::node::NodeKind;
-use crate::mailbox::payload::Payload;
+use crate::mailbox::{node::NodeKind, payload::Payload};
 use crate::pid::{NodeId, Pid, Resident};
 use crate::slots::{RefusalReason, SendRefusal, TABLE};
 use crate::sync::{Arc, OnceLock, PoisonError, RwLock};
-use std::collections::BTreeMap;
-use std::ptr;
+use crate::{env::world::World, errors::SendFailure};
+use std::{collections::BTreeMap, ptr};
 
 /// Accepts packages.
 pub trait Receiver: Send + Sync {
@@ -50,7 +46,7 @@ pub(crate) fn route(package: Package) -> Result<(), Undeliverable> {
 pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, SendFailure)> {
     match try_send(pid, message) {
         Ok(()) => Ok(()),
-        Err((message, why)) => send_on(pid, message, why),
+        Err((message, why)) => call_on(pid, message, None, why),
     }
 }
 
@@ -62,19 +58,6 @@ fn try_send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, RefusalRe
         Some(slot) => slot.send(pid, message),
         None => Err((message, RefusalReason::Gone)),
     }
-}
-
-/// Sends to a PID that is not a live process here (`why`): to another node, or to the target of an alias; otherwise
-/// returns the message.
-#[cold]
-fn send_on<M: Send + 'static>(pid: Pid, message: M, why: RefusalReason) -> Result<(), (M, SendFailure)> {
-    if why == RefusalReason::Full {
-        return Err((message, SendFailure::Full(pid)));
-    }
-    if pid.node() != this_node() {
-        return send_abroad(pid, message);
-    }
-    follow(pid, Typed(message, None)).map_err(|(Typed(message, _), reason)| (message, reason))
 }
 
 /// Sends a message with a caller; a refusal also fails the caller.
@@ -89,7 +72,6 @@ pub(crate) fn call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> R
     }
 }
 
-/// Calls a process of this program, if it is alive.
 #[inline]
 fn try_call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), (M, Option<Caller>, RefusalReason)> {
     match TABLE.slot(pid.slot()) {
@@ -98,7 +80,8 @@ fn try_call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(
     }
 }
 
-/// Calls a PID that is not a live process here (`why`), or returns the message.
+/// Sends to a PID that is not a live process here (`why`): to another node, or to the target of an alias; otherwise
+/// returns the message, and fails its caller.
 #[cold]
 fn call_on<M: Send + 'static>(
     pid: Pid,
@@ -106,34 +89,25 @@ fn call_on<M: Send + 'static>(
     caller: Option<Caller>,
     why: RefusalReason,
 ) -> Result<(), (M, SendFailure)> {
-    if why == RefusalReason::Full {
-        return Err(tell_refused((Typed(message, caller), SendFailure::Full(pid))));
-    }
-    if pid.node() != this_node() {
-        return Typed(message, caller).abroad(pid).map_err(tell_refused);
-    }
-    follow(pid, Typed(message, caller)).map_err(tell_refused)
+    let message = Typed(message, caller);
+    let sent = match why {
+        RefusalReason::Full => Err((message, SendFailure::Full(pid))),
+        RefusalReason::Gone if pid.node() != this_node() => message.abroad(pid),
+        RefusalReason::Gone => follow(pid, message),
+    };
+    sent.map_err(|(Typed(message, caller), reason)| {
+        if let Some(caller) = caller {
+            caller.fail(reason.into());
+        }
+        (message, reason)
+    })
 }
 
-/// Fails the caller of a message that was refused.
-fn tell_refused<M>((Typed(message, caller), reason): (Typed<M>, SendFailure)) -> (M, SendFailure) {
-    if let Some(caller) = caller {
-        caller.fail(reason.into());
-    }
-    (message, reason)
-}
-
-/// Returns the message of a package that was refused.
 fn unpack<M: Send + 'static>(payload: Payload) -> M {
     match payload.take() {
         Ok(message) => message,
         Err(other) => unreachable!("a receiver gave back `{}` for another message", other.type_name()),
     }
-}
-
-#[cold]
-fn send_abroad<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, SendFailure)> {
-    Typed(message, None).abroad(pid).map_err(|(Typed(message, _), reason)| (message, reason))
 }
 
 /// Delivers a message to a process of this program.
@@ -145,7 +119,6 @@ pub(crate) fn deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Res
     }
 }
 
-/// Delivers a message to a process of this program, if it is alive.
 #[inline]
 fn try_deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(), (Package, RefusalReason)> {
     let Some(slot) = TABLE.slot(pid.slot()) else {
@@ -210,7 +183,6 @@ trait Routable: Sized {
     }
 }
 
-/// A typed message with its caller.
 struct Typed<M>(M, Option<Caller>);
 
 impl<M: Send + 'static> Routable for Typed<M> {
@@ -258,19 +230,19 @@ impl Routable for Package {
 
 /// A sender's use of an alias's current process.
 struct Visit<'a> {
-    behind: &'a dyn alias::AliasTarget,
-    target: Pid,
+    alias: &'a dyn alias::AliasTarget,
+    process: Pid,
 }
 
 impl<'a> Visit<'a> {
-    fn begin(behind: &'a dyn alias::AliasTarget) -> Option<Self> {
-        behind.enter().map(|target| Self { behind, target })
+    fn begin(alias: &'a dyn alias::AliasTarget) -> Option<Self> {
+        alias.enter().map(|process| Self { alias, process })
     }
 }
 
 impl Drop for Visit<'_> {
     fn drop(&mut self) {
-        self.behind.left();
+        self.alias.left();
     }
 }
 
@@ -280,41 +252,41 @@ pub(crate) fn gone(pid: Pid) -> SendFailure {
     if hosts::is_down(alias::owner(pid)) { SendFailure::Shutdown(pid) } else { SendFailure::Gone(pid) }
 }
 
-/// Delivers `cargo` to the target of the alias `pid`. A refusal names `pid`, which is what the sender knows.
-fn follow<C: Routable>(pid: Pid, cargo: C) -> Result<(), (C, SendFailure)> {
-    follow_from(pid, cargo, 0).map_err(|(cargo, reason)| match (reason, gone(pid)) {
-        (SendFailure::Gone(_), gone) => (cargo, gone),
+/// Delivers `message` to the target of the alias `pid`. A refusal names `pid`, which is what the sender knows.
+fn follow<M: Routable>(pid: Pid, message: M) -> Result<(), (M, SendFailure)> {
+    follow_from(pid, message, 0).map_err(|(message, reason)| match (reason, gone(pid)) {
+        (SendFailure::Gone(_), gone) => (message, gone),
         (SendFailure::UnknownName | SendFailure::Restarting(_), shutdown @ SendFailure::Shutdown(_)) => {
-            (cargo, shutdown)
+            (message, shutdown)
         }
-        (reason, _) => (cargo, reason.about(pid)),
+        (reason, _) => (message, reason.about(pid)),
     })
 }
 
-fn follow_from<C: Routable>(pid: Pid, mut cargo: C, depth: usize) -> Result<(), (C, SendFailure)> {
-    let Some(behind) = alias::behind(pid).filter(|_| depth < alias::DEPTH) else {
-        return Err((cargo, SendFailure::Gone(pid)));
+fn follow_from<M: Routable>(pid: Pid, mut message: M, depth: usize) -> Result<(), (M, SendFailure)> {
+    let Some(alias) = alias::target_of(pid).filter(|_| depth < alias::DEPTH) else {
+        return Err((message, SendFailure::Gone(pid)));
     };
     let mut asked = None;
     for _ in 0..TRIES {
-        let Some(visit) = Visit::begin(&*behind) else { break };
-        let target = visit.target;
-        if asked.replace(target) == Some(target) {
+        let Some(visit) = Visit::begin(&*alias) else { break };
+        let process = visit.process;
+        if asked.replace(process) == Some(process) {
             // It has ended, so there is no use in trying again.
             break;
         }
-        let brought = match alias::points_on_here(target) {
-            true => follow_from(target, cargo, depth + 1),
-            false => cargo.bring(target),
+        let brought = match alias::is_local_alias(process) {
+            true => follow_from(process, message, depth + 1),
+            false => message.bring(process),
         };
         match brought {
             Ok(()) => return Ok(()),
-            Err((back, SendFailure::Gone(_))) => cargo = back,
+            Err((back, SendFailure::Gone(_))) => message = back,
             refused => return refused,
         }
     }
-    let taken = behind.take(cargo.into_package(pid));
-    taken.map_err(|refused| (C::from_package(refused.package), refused.reason))
+    let taken = alias.take(message.into_package(pid));
+    taken.map_err(|refused| (M::from_package(refused.package), refused.reason))
 }
 
 /// The mailbox of a PID.

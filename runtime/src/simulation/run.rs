@@ -17,7 +17,7 @@ use crate::engine::host::Scheduler;
 use crate::engine::sched::launch::simulated_thread;
 use crate::engine::sched::step::StepScratch;
 use crate::env::chance::Random;
-use crate::env::clock::{ClockOverride, Moment, go_by};
+use crate::env::clock::{ClockOverride, Moment, use_clock};
 use crate::exit::Panic;
 use crate::pid::Pid;
 use crate::slots::{TABLE, Token};
@@ -224,14 +224,14 @@ impl SimRun {
         struct Left(Option<Arc<dyn Simulator>>, Option<Arc<SimRun>>, ClockOverride);
         impl Drop for Left {
             fn drop(&mut self) {
-                go_by(self.2);
+                use_clock(self.2);
                 CURRENT.set(self.1.take());
                 simulated::enter(self.0.take());
             }
         }
         let before = simulated::enter(Some(self.clone()));
         let current = CURRENT.replace(Some(self.clone()));
-        Left(before, current, go_by(self.clock.told()))
+        Left(before, current, use_clock(self.clock.clock_override()))
     }
 
     /// Ends all processes, and has all drivers leave; called by the test's thread. Returns whether nothing is left.

@@ -6,7 +6,6 @@
 //!
 //! `take` skips a slot whose token a late sender holds at that moment (to dispose of its message); that slot goes back
 //! to the list. A slot is listed once, by the thread that ended its process.
-//! goes back to the list. A slot is on the list once, put there by the one that ended its process.
 
 use super::slot::{Slot, Token};
 use crate::env::world::World;
@@ -27,7 +26,6 @@ const BATCH: usize = 128;
 /// How many slots whose token is held are skipped before a new slot is made.
 const SKIPS: usize = 8;
 
-/// The slots of a program.
 pub(crate) struct SlotTable {
     chunks: [AtomicPtr<[Slot; CHUNK]>; CHUNKS],
     /// How many slots were handed out at least once.
@@ -41,13 +39,13 @@ pub(crate) struct SlotTable {
 pub(crate) static TABLE: World<SlotTable> = World::new(SlotTable::new());
 
 thread_local! {
-    static HAND: RefCell<LocalIndices> = const { RefCell::new(LocalIndices(Vec::new())) };
+    static CACHE: RefCell<IndexCache> = const { RefCell::new(IndexCache(Vec::new())) };
 }
 
 /// A thread's free indices. They go to the program's list when it ends.
-struct LocalIndices(Vec<u32>);
+struct IndexCache(Vec<u32>);
 
-impl Drop for LocalIndices {
+impl Drop for IndexCache {
     fn drop(&mut self) {
         if !self.0.is_empty() {
             TABLE.free.push(std::mem::take(&mut self.0));
@@ -75,7 +73,6 @@ impl SlotTable {
         }
     }
 
-    /// Returns the slot with that index, if it exists.
     #[inline]
     pub(crate) fn slot(&self, index: u32) -> Option<&'static Slot> {
         let chunk = self.chunks.get(index as usize >> CHUNK_BITS)?.load(Ordering::Acquire);
@@ -84,7 +81,6 @@ impl SlotTable {
         Some(&chunk[index as usize & (CHUNK - 1)])
     }
 
-    /// Returns the slot of `pid`, if its process is alive.
     #[inline]
     pub(crate) fn living(&self, pid: Pid) -> Option<&'static Slot> {
         let slot = self.slot(pid.slot())?;
@@ -103,7 +99,6 @@ impl SlotTable {
         slot.is_some_and(|slot| slot.is_living_in_order(pid.generation()) && slot.resident() == Some(pid))
     }
 
-    /// Returns all slots that were ever used.
     pub(crate) fn slots(&self) -> impl Iterator<Item = &'static Slot> + '_ {
         let used = self.used.load(Ordering::Acquire);
         (0..used).filter_map(|index| self.slot(index))
@@ -134,22 +129,23 @@ impl SlotTable {
         if let Some(simulator) = crate::sync::simulated::here() {
             return simulator.take_slot();
         }
-        HAND.try_with(|hand| {
-            let hand = &mut hand.borrow_mut().0;
-            if hand.is_empty() {
-                *hand = self.free.pop()?;
-            }
-            hand.pop()
-        })
-        // This thread is ending and has no list any more.
-        .unwrap_or_else(|_| {
-            let mut indices = self.free.pop()?;
-            let index = indices.pop();
-            if !indices.is_empty() {
-                self.free.push(indices);
-            }
-            index
-        })
+        CACHE
+            .try_with(|cache| {
+                let free = &mut cache.borrow_mut().0;
+                if free.is_empty() {
+                    *free = self.free.pop()?;
+                }
+                free.pop()
+            })
+            // This thread is ending and has no list any more.
+            .unwrap_or_else(|_| {
+                let mut indices = self.free.pop()?;
+                let index = indices.pop();
+                if !indices.is_empty() {
+                    self.free.push(indices);
+                }
+                index
+            })
     }
 
     fn take_new(&self) -> Option<Token> {
@@ -199,12 +195,12 @@ impl SlotTable {
         if let Some(simulator) = crate::sync::simulated::here() {
             return simulator.return_slot(index);
         }
-        let kept = HAND.try_with(|hand| {
-            let hand = &mut hand.borrow_mut().0;
-            if hand.len() >= 2 * BATCH {
-                self.free.push(hand.split_off(BATCH));
+        let kept = CACHE.try_with(|cache| {
+            let free = &mut cache.borrow_mut().0;
+            if free.len() >= 2 * BATCH {
+                self.free.push(free.split_off(BATCH));
             }
-            hand.push(index);
+            free.push(index);
         });
         if kept.is_err() {
             self.free.push(vec![index]);

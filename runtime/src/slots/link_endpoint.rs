@@ -39,7 +39,7 @@ impl LinkEndpoint for Slot {
     }
 
     fn redeem(&'static self, generation: u64) -> Option<Envelope> {
-        self.home()?.scheduler.redeem(self, generation)
+        self.owner()?.host.redeem(self, generation)
     }
 
     unsafe fn inspect(&self) -> Bindings {

@@ -35,7 +35,6 @@ impl<T: Sync> SideTable<T> {
         Some(&chunk[index as usize & (CHUNK - 1)])
     }
 
-    /// Returns the entry of the slot with that index, made if needed.
     #[inline]
     pub(crate) fn make(&self, index: u32) -> Option<&T> {
         self.get(index).or_else(|| self.grow(index))

@@ -2,9 +2,7 @@
 
 use super::child_slot::KEEPS;
 use super::plan::{ChildRules, Restart};
-use crate::api::child_spawn::Spawned;
-use crate::slots::ProcessKind;
-use crate::{ChildSpawn, Pid};
+use crate::{ChildSpawn, Pid, api::child_spawn::Spawned, slots::ProcessKind};
 use std::any::{Any, TypeId};
 use std::{error::Error, fmt, marker::PhantomData, sync::Arc, time::Duration};
 
@@ -68,7 +66,7 @@ pub(super) struct StartedChild {
 
 /// The error of restarting a child made by [`Child::once`] that is no longer temporary.
 #[derive(Debug, thiserror::Error)]
-#[error("it was started by a closure that can be called once; make it with `Child::new`, or leave it temporary")]
+#[error("it was started by a closure that can be called only once; make it with `Child::new`, or leave it temporary")]
 struct StartedOnce;
 
 /// The known type of what a closure returns.
@@ -91,9 +89,9 @@ impl<S: Spawned<Process: 'static>> Child<S> {
     {
         let start = move |spawn: ChildSpawn| {
             let started = start(spawn).map_err(Into::into)?;
-            Ok(StartedChild { pid: started.pid(), subtree: started.inheritance() })
+            Ok(StartedChild { pid: started.pid(), subtree: started.subtree() })
         };
-        let is_tree = S::HAS_ESTATE;
+        let is_tree = S::IS_TREE;
         let is_known = TypeId::of::<S::Process>() != TypeId::of::<()>();
         let stop_within = if is_tree { Duration::MAX } else { STOP_WITHIN };
         let spec = Spec {

@@ -11,22 +11,18 @@
 //! So the messages of one sender keep their order across the restart, and none is lost in between.
 
 use super::status::ChildStatus;
-use crate::call::caller::Caller;
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
-use crate::call::package::Undeliverable;
-use crate::engine::backpressure::congestion::{Manner, in_manner};
-use crate::engine::blocking::block_in_place::while_blocked;
-use crate::engine::host::Scheduler;
-use crate::engine::host::backlog::Backlog;
-use crate::env::clock::instant_now;
-use crate::errors::SendFailure;
+use crate::call::{caller::Caller, package::Undeliverable};
+use crate::engine::backpressure::congestion::{SendMode, with_mode};
+use crate::engine::{blocking::block_in_place::while_blocked, host::Scheduler, host::backlog::Backlog};
 use crate::pid::{GENERATION_BITS, GENERATION_MASK};
 use crate::routing::alias::{self, AliasTarget};
 use crate::routing::router::{deliver, deliver_anyway};
-use crate::slots::ProcessKind;
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock, park, yield_now};
-use crate::util::oneshot::Oneshot;
-use crate::{CallError, ExitReason, Package, Pid};
+use crate::{
+    CallError, ExitReason, Package, Pid, env::clock::instant_now, errors::SendFailure, slots::ProcessKind,
+    util::oneshot::Oneshot,
+};
 use std::{any::Any, collections::VecDeque, num::NonZeroU64, sync::Arc, time::Duration};
 
 /// The default limit of messages that wait for a child that is down.
@@ -55,7 +51,6 @@ pub(super) trait Subtree: Send + Sync {
 const POLLS: usize = 100;
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// The stable target of a child's address.
 pub(crate) struct ChildSlot {
     pub(crate) name: Arc<str>,
     /// The process type, if the closure that the supervisor was built with tells it.
@@ -71,9 +66,7 @@ pub(crate) struct ChildSlot {
     /// The number of senders that hold the PID; not counted if nothing is kept.
     inside: AtomicUsize,
     queue: Mutex<ChildQueue>,
-    /// The state shown to users.
     pub(super) status: Mutex<ChildStatus>,
-    /// The children, if the child is a supervisor.
     pub(super) subtree: Mutex<Option<Arc<dyn Subtree>>>,
 }
 
@@ -145,7 +138,7 @@ impl ChildSlot {
         // Counted like other senders: if it ends meanwhile, its end waits for this hand-over.
         self.inside.fetch_add(1, Ordering::SeqCst);
         // The supervisor, whose step this is, must not be suspended at a full mailbox.
-        in_manner(Manner::Try, || self.hand_over(pid));
+        with_mode(SendMode::Try, || self.hand_over(pid));
         self.inside.fetch_sub(1, Ordering::SeqCst);
     }
 
@@ -167,7 +160,7 @@ impl ChildSlot {
             waiting.append(&mut queue.kept);
             drop(queue);
             while let Some(package) = waiting.pop_front() {
-                if let Err(package) = hand(pid, package) {
+                if let Err(package) = redeliver(pid, package) {
                     // It has ended already. Messages sent to it return as its remains, ahead of this one.
                     waiting.push_front(package);
                     let mut queue = lock(&self.queue);
@@ -202,7 +195,7 @@ impl ChildSlot {
     }
 
     /// Takes a message that the ended process has not handled.
-    pub(crate) fn inherit(&self, package: Package) -> Result<(), Package> {
+    pub(crate) fn take_unhandled(&self, package: Package) -> Result<(), Package> {
         let mut queue = lock(&self.queue);
         if self.keeps.is_none() || queue.state == SlotState::Shut {
             return Err(package);
@@ -253,7 +246,6 @@ impl ChildSlot {
         }
     }
 
-    /// Turns the waiting messages into dead letters.
     pub(crate) fn empty(&self, reason: &ExitReason) {
         let waiting = lock(&self.queue).take_all();
         self.make_dead_letters(waiting, reason);
@@ -307,7 +299,6 @@ fn tell(mut queue: MutexGuard<'_, ChildQueue>) {
 }
 
 impl ChildQueue {
-    /// Takes all waiting messages, in order.
     fn take_all(&mut self) -> VecDeque<Package> {
         let mut all = std::mem::take(&mut self.left);
         all.append(&mut self.older);
@@ -409,15 +400,14 @@ fn word(pid: Pid) -> u64 {
     u64::from(pid.slot()) << GENERATION_BITS | pid.generation()
 }
 
-/// Hands a package, which was accepted before, to a process, however full its mailbox is. Returns it if the process has
-/// ended.
-fn hand(pid: Pid, package: Package) -> Result<(), Package> {
+/// Delivers a package, which was accepted before, to a process, however full its mailbox is. Returns it if the process
+/// has ended.
+fn redeliver(pid: Pid, package: Package) -> Result<(), Package> {
     let to = package.to();
     let (_, payload, caller) = package.into_parts();
     deliver_anyway(pid, payload, caller).map_err(|package| addressed(package, to))
 }
 
-/// Addresses the package to this process.
 fn addressed(package: Package, to: Pid) -> Package {
     let (_, payload, caller) = package.into_parts();
     Package::from_parts(to, payload, caller)

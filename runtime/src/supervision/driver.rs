@@ -4,21 +4,18 @@ mod start;
 
 use super::child::{Spec, StartChild};
 use super::child_slot::{ChildSlot, Subtree};
-use super::errors::GaveUp;
 use super::incarnation::{ChildEnded, ENDED, ExitListener};
 use super::plan::{ChildRules, Id, SupervisorAction, SupervisorEnd, SupervisorEvent, SupervisorPlan, TimerOf};
-use super::registry::ChildRegistry;
 use super::status::{ChildState, LastEnd};
-use crate::env::chance::Random;
+use super::{errors::GaveUp, registry::ChildRegistry};
 use crate::env::clock::{Moment, TimerKey};
-use crate::errors::EntryError;
-use crate::process::output::StepStatus;
 use crate::process::{Event, Events, InitContext, Process, StepOutput};
 use crate::slots::{ProcessKind, TABLE};
-use crate::sync::lock;
-use crate::time::timers::TimerAction;
 use crate::util::panics::{Shown, Site, dispose};
-use crate::{Cancel, Exit, ExitReason, Host, InitError, Package, Payloads, Pid, ProcessError, Signal};
+use crate::{
+    Cancel, Exit, ExitReason, Host, InitError, Package, Payloads, Pid, ProcessError, Signal, env::chance::Random,
+    errors::EntryError, process::output::StepStatus, sync::lock, time::timers::TimerAction,
+};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -26,35 +23,29 @@ use std::sync::Arc;
 /// without delay would keep a worker for ever.
 const IN_ONE_GO: usize = 64;
 
-/// A request to add a child.
 pub(super) struct Add {
     pub(super) slot: Arc<ChildSlot>,
     pub(super) rules: ChildRules,
     pub(super) start: Box<StartChild>,
 }
 
-/// A request to replace the closure of a child.
 pub(super) struct Redefine {
     pub(super) slot: Arc<ChildSlot>,
     pub(super) kind: Option<&'static ProcessKind>,
     pub(super) start: Box<StartChild>,
 }
 
-/// A request for a child.
 pub(super) enum ChildRequest {
     Stop(Arc<ChildSlot>),
     Restart(Arc<ChildSlot>),
 }
 
-/// The supervisor's record of a child.
 struct SupervisedChild {
     slot: Arc<ChildSlot>,
     start: Box<StartChild>,
-    /// Its current process.
     pid: Option<Pid>,
 }
 
-/// The process of a supervisor.
 pub(super) struct SupervisorProcess {
     registry: Arc<ChildRegistry>,
     plan: SupervisorPlan,
@@ -160,7 +151,7 @@ impl SupervisorProcess {
             let delay = delay.unwrap_or_default();
             crate::util::log::warn!(
                 supervisor, child, reason = %Shown(reason), message_type, restarts, ?delay,
-                "a child failed and is started again"
+                "a child failed and is restarted"
             );
         } else if self.plan.is_ending() && self.failed_child.is_none() && self.plan.gave_up_on() == Some(id) {
             crate::util::log::error!(
@@ -248,7 +239,6 @@ impl SupervisorProcess {
         }
     }
 
-    /// Marks a child as not coming back: its waiting messages will not be handled.
     fn shut(&self, id: Id) {
         if let Some(SupervisedChild { slot, .. }) = self.members.get(&id) {
             let reason = lock(&slot.status).last.as_ref().map_or(ExitReason::Shutdown, |last| last.reason.clone());
@@ -256,7 +246,6 @@ impl SupervisorProcess {
         }
     }
 
-    /// Publishes the state of a child.
     fn show(&self, id: Id) {
         if let Some(SupervisedChild { slot, .. }) = self.members.get(&id) {
             let mut status = lock(&slot.status);
@@ -312,12 +301,10 @@ impl SupervisorProcess {
         dispose(Site::ChildDrop, start);
     }
 
-    /// Returns the ID of the child with that slot, if it is still known.
     fn id_of(&self, slot: &Arc<ChildSlot>) -> Option<Id> {
         self.names.get(&slot.name).filter(|id| Arc::ptr_eq(&self.members[id].slot, slot)).copied()
     }
 
-    /// Returns the reason that the supervisor ends with.
     fn reason(&self, end: SupervisorEnd) -> ExitReason {
         match end {
             _ if self.killed => ExitReason::Killed,

@@ -25,8 +25,8 @@ pub enum SupervisorError {
     },
     /// The window for counting restarts has no length.
     #[error(
-        "an intensity of {most} restarts within no time counts none; give a longer time, or `u32::MAX` restarts \
-            for no limit"
+        "an intensity of {most} restarts within a window of zero counts none; use a longer window, or `u32::MAX` \
+         restarts for no limit"
     )]
     Window {
         /// The number of restarts to allow.
@@ -52,7 +52,7 @@ pub enum ChildError {
         count: usize,
     },
     /// The child has another type.
-    #[error("the child `{name}` is a `{found}`, not a `{expected}`")]
+    #[error("the child `{name}` has type `{found}`, not `{expected}`")]
     Type {
         /// The name of the child.
         name: String,
@@ -62,7 +62,7 @@ pub enum ChildError {
         found: String,
     },
     /// The child is not a supervisor.
-    #[error("the child `{name}` is no supervisor, but a `{found}`; ask for its address with `child`")]
+    #[error("the child `{name}` is not a supervisor but a `{found}`; ask for its address with `child`")]
     NoTree {
         /// The name of the child.
         name: String,
@@ -71,7 +71,7 @@ pub enum ChildError {
     },
     /// The child is a hand-written process that has not been started: its type is unknown.
     #[error(
-        "the type of the child `{name}` is known when it runs, which it does not; ask for its PID with \
+        "the type of the child `{name}` is unknown until it runs; ask for its PID with \
             `child_pid`, or with `sibling_pid` in a child's closure"
     )]
     Untyped {
@@ -79,14 +79,14 @@ pub enum ChildError {
         name: String,
     },
     /// Another child has the name.
-    #[error("there is a child `{name}` already; stop that one and wait for its end, or choose another name")]
+    #[error("a child `{name}` already exists; stop that one and wait for its end, or choose another name")]
     Duplicate {
         /// That name.
         name: String,
     },
     /// The supervisor does not take further children.
     #[error(
-        "a {strategy} supervisor takes no children while it runs; use `Supervisor::dynamic()` for those that \
+        "a {strategy} supervisor accepts no children while it runs; use `Supervisor::dynamic()` for those that \
             come and go"
     )]
     Fixed {
@@ -98,7 +98,7 @@ pub enum ChildError {
     Gone(Pid),
     /// A sibling was requested for a process that is not a supervisor's child.
     #[error(
-        "there is no sibling `{name}`: what is spawned here is not the child of a supervisor; capture the \
+        "there is no sibling `{name}`: this process is not the child of a supervisor; capture the \
             address in the closure instead"
     )]
     Alone {
@@ -134,10 +134,9 @@ fn are(has: &[String], count: usize) -> String {
 /// [`ExitReason::Error`] with this inside.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error(
-    "the child `{child}`, restarted {} before, ended once more ({reason}{}); no more than {} within {within:?} \
-        are allowed",
-    times(*.restarts),
+    "the child `{child}` ended ({reason}{}) after {}; no more than {} within {within:?} are allowed",
     while_handling(*.handling),
+    count_restarts(*.restarts),
     count_restarts(u64::from(*.most))
 )]
 #[non_exhaustive]
@@ -160,14 +159,6 @@ pub(super) fn count_restarts(count: u64) -> String {
     match count {
         1 => "1 restart".to_string(),
         count => format!("{count} restarts"),
-    }
-}
-
-fn times(count: u64) -> String {
-    match count {
-        0 => "never".to_string(),
-        1 => "once".to_string(),
-        count => format!("{count} times"),
     }
 }
 

@@ -1,21 +1,16 @@
 //! One run of a child, which reports its end to the supervisor.
 
-use super::child_slot::ChildSlot;
-use super::plan::Id;
-use crate::mailbox::node::NodeKind;
-use crate::mailbox::node_pool;
-use crate::process::control::EndWaiter;
-use crate::process::guardian::Guardian;
-use crate::slots::Slot;
+use super::{child_slot::ChildSlot, plan::Id};
+use crate::mailbox::{node::NodeKind, node_pool};
+use crate::process::{control::EndWaiter, guardian::Guardian};
 use crate::sync::{AtomicBool, Ordering};
-use crate::{ExitReason, Package, Payload, Pid};
+use crate::{ExitReason, Package, Payload, Pid, slots::Slot};
 use std::ptr;
 use std::sync::{Arc, OnceLock};
 
 /// The tag of ends of children; timers have smaller ones.
 pub(super) const ENDED: u64 = u64::MAX;
 
-/// The end of a child.
 pub(super) struct ChildEnded {
     pub(super) id: Id,
     pub(super) pid: Pid,
@@ -38,7 +33,6 @@ impl ExitListener {
     }
 }
 
-/// One run of a child.
 pub(super) struct ChildRun {
     id: Id,
     slot: Arc<ChildSlot>,
@@ -69,7 +63,7 @@ impl ChildRun {
 }
 
 impl Guardian for ChildRun {
-    fn born(&self, pid: Pid) {
+    fn started(&self, pid: Pid) {
         let _first = self.spawned.set(pid);
     }
 
@@ -85,8 +79,8 @@ impl Guardian for ChildRun {
         }
     }
 
-    fn inherit(&self, package: Package) -> Result<(), Package> {
-        if self.is_disowned() { Err(package) } else { self.slot.inherit(package) }
+    fn take_unhandled(&self, package: Package) -> Result<(), Package> {
+        if self.is_disowned() { Err(package) } else { self.slot.take_unhandled(package) }
     }
 
     fn ended(&self, pid: Pid, reason: &ExitReason, handling: Option<&'static str>) {
@@ -94,8 +88,8 @@ impl Guardian for ChildRun {
     }
 }
 
-/// Reports the end of a child that was not spawned through its `ChildSpawn`: its mailbox is not inherited, and its
-/// host's shutdown does not wait for the supervisor to stop it.
+/// Reports the end of a child that was not spawned through its `ChildSpawn`: its unhandled messages are not kept, and
+/// its host's shutdown does not wait for the supervisor to stop it.
 pub(super) struct UnguardedChild {
     pub(super) id: Id,
     pub(super) pid: Pid,

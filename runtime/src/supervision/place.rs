@@ -1,7 +1,6 @@
 //! Where a supervisor can be spawned.
 
-use crate::actor::definition::Actor;
-use crate::{ChildSpawn, Context, Host, Runtime};
+use crate::{ChildSpawn, Context, Host, Runtime, actor::definition::Actor};
 use std::ops::Deref;
 
 /// The argument of [`Supervisor::spawn`](super::Supervisor::spawn): a runtime, a host, the context of a process, or,

@@ -8,15 +8,12 @@
 //! the tree remain; it then has no names and is in no group.
 
 use super::child_slot::{ChildSlot, Subtree};
-use super::errors::ChildError;
-use super::plan::Strategy;
-use super::status::ChildState;
+use super::{errors::ChildError, plan::Strategy, status::ChildState};
 use crate::routing::alias::{self, Alias};
 use crate::sync::{Mutex, lock};
 use crate::{ExitReason, Pid};
 use std::{any::Any, collections::BTreeMap, sync::Arc};
 
-/// The children of a supervisor.
 pub(crate) struct ChildRegistry(Mutex<Children>);
 
 struct Children {
@@ -30,7 +27,6 @@ struct Children {
 }
 
 struct ChildEntry {
-    /// Its position among the children.
     place: u64,
     slot: Arc<ChildSlot>,
     alias: Alias,
@@ -69,7 +65,6 @@ impl ChildRegistry {
         begun
     }
 
-    /// Sets the supervisor's process.
     pub(crate) fn begun(&self, supervisor: Pid) {
         lock(&self.0).supervisor = Some(supervisor);
     }
@@ -86,7 +81,6 @@ impl ChildRegistry {
         Some(pid)
     }
 
-    /// Removes a child.
     pub(crate) fn remove(&self, slot: &Arc<ChildSlot>) {
         let mut children = lock(&self.0);
         let known = children.entries.get(&slot.name).is_some_and(|entry| Arc::ptr_eq(&entry.slot, slot));
@@ -97,7 +91,6 @@ impl ChildRegistry {
         }
     }
 
-    /// Returns the slot and the alias of a child.
     pub(crate) fn find(&self, name: &str) -> Result<(Arc<ChildSlot>, Pid), ChildError> {
         let children = lock(&self.0);
         match children.entries.get(name) {
@@ -122,7 +115,6 @@ impl ChildRegistry {
         subtree.into_any().downcast().ok()
     }
 
-    /// Returns the slots in order, with their aliases.
     pub(super) fn slots(&self) -> Vec<(Arc<ChildSlot>, Pid)> {
         let children = lock(&self.0);
         let mut entries: Vec<_> = children.entries.values().collect();

@@ -1,12 +1,8 @@
 //! A snapshot of a tree's children, and the text that a tree prints as.
 
-use super::child_slot::ChildSlot;
-use super::errors::count_restarts;
-use super::registry::ChildRegistry;
 use super::status::{ChildState, ChildStatus, LastEnd};
-use crate::Pid;
-use crate::routing::alias::AliasTarget;
-use crate::sync::lock;
+use super::{child_slot::ChildSlot, errors::count_restarts, registry::ChildRegistry};
+use crate::{Pid, routing::alias::AliasTarget, sync::lock};
 use std::{fmt, sync::Arc};
 
 /// A snapshot of a child: see [`Tree::children`](super::Tree::children).
@@ -97,13 +93,11 @@ impl fmt::Display for ShortText<'_> {
     }
 }
 
-/// A snapshot of the children, in their order.
 pub(super) fn children(registry: &ChildRegistry) -> Vec<ChildInfo> {
     let slots = registry.slots();
     slots.into_iter().map(|(slot, address)| ChildInfo::of(&slot, address)).collect()
 }
 
-/// Writes the tree.
 pub(super) fn write(registry: &ChildRegistry, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str(registry.strategy().name())?;
     match registry.supervisor() {

@@ -1,11 +1,7 @@
 //! Addresses of siblings for a child that is being started.
 
-use super::errors::ChildError;
-use super::registry::ChildRegistry;
-use super::tree::address_of;
-use crate::actor::send::Addressed;
-use crate::sync::Arc;
-use crate::{Address, ChildSpawn, Pid};
+use super::{errors::ChildError, registry::ChildRegistry, tree::address_of};
+use crate::{Address, ChildSpawn, Pid, actor::send::Addressed, sync::Arc};
 
 impl ChildSpawn {
     /// Returns the address of another child of the same supervisor, to store in this child's state. It stays valid when

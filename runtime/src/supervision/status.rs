@@ -1,7 +1,6 @@
 //! The state of a child as users see it.
 
-use super::errors::while_handling;
-use super::plan::Phase;
+use super::{errors::while_handling, plan::Phase};
 use crate::ExitReason;
 use std::fmt;
 
@@ -72,6 +71,5 @@ pub(crate) struct ChildStatus {
     pub(super) state: ChildState,
     pub(super) restarts: u64,
     pub(super) last: Option<LastEnd>,
-    /// The name of the process's type.
     pub(super) process: Option<&'static str>,
 }

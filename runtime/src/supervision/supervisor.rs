@@ -2,17 +2,13 @@
 
 use super::child::{Child, Spec};
 use super::child_slot::{ChildSlot, Subtree};
-use super::driver::SupervisorProcess;
-use super::errors::SupervisorError;
-use super::place::SpawnPlace;
-use super::plan::backoff::Backoff;
 use super::plan::intensity::{self, Intensity};
 use super::plan::{Strategy, SupervisorPlan};
-use super::registry::ChildRegistry;
-use super::tree::Tree;
-use crate::actor::spawn::SpawnProcess;
-use crate::api::child_spawn::Spawned;
-use crate::{Bound, ChildSpawn, ExitReason};
+use super::{
+    driver::SupervisorProcess, errors::SupervisorError, place::SpawnPlace, plan::backoff::Backoff,
+    registry::ChildRegistry, tree::Tree,
+};
+use crate::{Bound, ChildSpawn, ExitReason, actor::spawn::SpawnProcess, api::child_spawn::Spawned};
 use std::sync::{Arc, Weak};
 use std::{collections::BTreeSet, error::Error, fmt, panic::Location, time::Duration};
 
@@ -158,7 +154,7 @@ impl Supervisor {
         let children = slots.into_iter().zip(children).collect();
         let driver = SupervisorProcess::new(registry.clone(), plan, host, children, guardian.is_some());
         let is_child = guardian.is_some();
-        let process = SpawnProcess::new(host.life(), at, driver).guarded(guardian).told_to_stop();
+        let process = SpawnProcess::new(host.reference(), at, driver).for_parent(guardian, false).told_to_stop();
         // Requests are never refused; a requester that is not a process cannot be suspended.
         let process = process.mailbox(Bound::Unbounded);
         let process = match name {
@@ -180,7 +176,6 @@ impl Supervisor {
         }
     }
 
-    /// Validates the configuration.
     fn check(&self) -> Result<(), SupervisorError> {
         if !Intensity::counts(self.most, self.within) {
             return Err(SupervisorError::Window { most: self.most });
@@ -197,7 +192,6 @@ impl Supervisor {
 }
 
 impl Spec {
-    /// Makes a slot for the child.
     pub(super) fn slot(&self, host: &'static crate::engine::host::Scheduler) -> Arc<ChildSlot> {
         let subtree = self.is_tree.then(|| ChildRegistry::new(Strategy::OneForOne) as Arc<dyn Subtree>);
         let slot = Arc::new(ChildSlot::new(self.name.clone(), self.kind, self.keeps, host, subtree));

@@ -2,16 +2,13 @@
 
 use super::child::{Child, Spec};
 use super::driver::{Add, ChildRequest, Redefine};
-use super::errors::ChildError;
-use super::plan::Strategy;
-use super::registry::ChildRegistry;
 use super::show::{self, ChildInfo, short};
-use crate::actor::definition::Actor;
+use super::{errors::ChildError, plan::Strategy, registry::ChildRegistry};
 use crate::actor::send::{Addressed, Ended};
-use crate::api::child_spawn::Spawned;
-use crate::routing::alias;
-use crate::slots::ProcessKind;
-use crate::{Address, ChildSpawn, ExitReason, Host, Pid};
+use crate::{
+    Address, ChildSpawn, ExitReason, Host, Pid, actor::definition::Actor, api::child_spawn::Spawned, routing::alias,
+    slots::ProcessKind,
+};
 use std::any::{Any, TypeId, type_name};
 use std::{error::Error, fmt, sync::Arc};
 
@@ -266,13 +263,13 @@ impl Tree {
 impl Spawned for Tree {
     type Process = ();
 
-    const HAS_ESTATE: bool = true;
+    const IS_TREE: bool = true;
 
     fn pid(&self) -> Pid {
         self.pid
     }
 
-    fn inheritance(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+    fn subtree(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         Some(self.registry.clone())
     }
 }
@@ -283,8 +280,4 @@ impl fmt::Display for Tree {
     }
 }
 
-impl fmt::Debug for Tree {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Tree{}", self.pid)
-    }
-}
+crate::util::debug::impl_debug!([] Tree, self => "Tree{}", self.pid);

@@ -8,7 +8,6 @@ use crate::env::world::World;
 use crate::sync::{Condvar, Mutex, OnceLock, lock, spawn_thread, wait, wait_for};
 use crate::util::panics::{Site, contain};
 
-/// The program's timers.
 pub(crate) struct Timekeeper {
     timers: Timers,
     /// Whether the thread runs. Checked together with the timers, under this lock, by threads that set a timer and by
@@ -17,7 +16,6 @@ pub(crate) struct Timekeeper {
     changed: Condvar,
 }
 
-/// Returns the program's timekeeper.
 pub(crate) fn timekeeper() -> &'static Timekeeper {
     static TIMEKEEPER: World<OnceLock<Timekeeper>> = World::new(OnceLock::new());
     let new = || Timekeeper { timers: Timers::new(0), running: Mutex::new(false), changed: Condvar::new() };

@@ -10,17 +10,16 @@
 //!
 //! Of a wheel, what is due is fired in the order of its moments, and what is due at the same moment in the order of
 //! setting. Of different wheels the one that is due first comes first, up to the moment that another is; workers, which
-//! fire beside each other, may overtake one that is due a millisecond before, or that another thread has taken out and
-//! not yet fired. A host that goes by a manual clock has one wheel only, and the thread that moves the clock fires
-//! alone.
+//! fire concurrently, may overtake one that is due a millisecond before, or that another thread has taken out and not
+//! yet fired. A host with a virtual clock has one wheel only, and the thread that advances the clock fires alone.
 //!
 //! # A million at once
 //!
-//! No thread fires for long: [`Timers::due`] does a bounded piece of work, which may be to turn a wheel by a part and
-//! nothing else, and a worker fires [`FIRED`] at a time. Then it runs processes, and others can take what it has woken;
-//! whatever is still due is fired by whichever worker comes by next (see `find`). A worker does not wait for a wheel
-//! that another thread is at: it takes the next one that is due, or lets it be. (With a million due in one wheel, two
-//! workers that waited for each other spent a third of their time being put to sleep and woken.)
+//! No thread fires for long: [`Timers::due`] does a bounded amount of work, which may be to advance a wheel by a part
+//! and nothing else, and a worker fires [`FIRED`] at a time. Then it runs processes, and others can take what it has
+//! woken; the next worker to check the clock fires what is still due (see `find`). A worker does not wait for a wheel
+//! that another thread uses: it takes the next one that is due, or none. (With a million due in one wheel, two workers
+//! that waited for each other spent a third of their time being put to sleep and woken.)
 
 use super::next_due::NextDue;
 use super::wheel::{Wheel, WheelKey};
@@ -33,46 +32,46 @@ use crate::sync::{CachePadded, Mutex, lock, try_lock};
 use crate::util::panics::{Site, contain};
 use std::ptr;
 
-/// The most wheels of a host: each costs 2 KiB, and is looked at when something is due. A guess: two workers that share
-/// one meet seldom.
+/// The most wheels of a host: each costs 2 KiB, and is checked when something is due. A guess: two workers that share
+/// one contend seldom.
 const WHEELS: usize = 16;
 const _: () = assert!(WHEELS < u32::BITS as usize, "`first_due` has a bit for each");
 
-/// The most that a worker fires at a time. A guess: about as many as it runs steps until it looks at the clock again,
-/// so that firing and running keep pace.
+/// The most that a worker fires at a time. A guess: about as many as it runs steps until it checks the clock again, so
+/// that firing and running keep pace.
 pub(crate) const FIRED: u32 = 64;
 
-/// As how many of these a look counts that has only turned a wheel by a part.
+/// The cost, in fired timers, of a search that has only advanced a wheel by a part.
 pub(crate) const SOUGHT: u32 = 16;
 
-/// How much later than the first of all that of the own wheel may be and still be fired first: a thread that fires from
-/// the wheel in which its own processes set timers waits for no thread. A tick of the wheels.
+/// How much later than the first timer of all the first of a thread's own wheel may be and still be fired before it: in
+/// the wheel in which its own processes set timers, a thread contends with no other. A tick of the wheels.
 const SLACK: u64 = 1 << 20;
 
-/// What a look for timers that are due has found.
+/// The result of a search for due timers.
 pub(crate) enum Due {
     /// The first of them, taken out.
     Fire(TimerAction),
-    /// There may be some: a bounded part of the way to them has been done.
+    /// There may be some: a bounded part of the search has been done.
     Sought,
-    /// There may be some, where another thread is.
+    /// There may be some, in a wheel that another thread uses.
     Taken,
-    /// None.
     Nothing,
 }
 
-/// What happens when a timer is due.
 pub(crate) enum TimerAction {
     /// The yield `tag` of the process of that generation is answered.
-    Complete { slot: &'static Slot, generation: u64, tag: u64 },
-    /// Anything else.
+    Complete {
+        slot: &'static Slot,
+        generation: u64,
+        tag: u64,
+    },
     Run(Box<dyn FnOnce() + Send>),
 }
 
 const _: () = assert!(size_of::<TimerAction>() == 24);
 
 impl TimerAction {
-    /// Does it.
     pub(crate) fn perform(self) {
         match self {
             Self::Complete { slot, generation, tag } => complete(slot, generation, tag),
@@ -81,13 +80,11 @@ impl TimerAction {
     }
 }
 
-/// Answers a timer's yield.
 pub(crate) fn complete(slot: &'static Slot, generation: u64, tag: u64) {
     let word = ptr::without_provenance_mut(tag as usize);
     slot.post_control(node_pool::empty(), NodeKind::Completed, generation, word, Some(Payload::new(())));
 }
 
-/// The timers of a host.
 pub(crate) struct Timers {
     wheels: Box<[CachePadded<SharedWheel>]>,
     next: NextDue,
@@ -111,7 +108,7 @@ impl Timers {
         self.wheels.len() == WHEELS.min(threads + 1)
     }
 
-    /// When there is something to do: no later than the first is due; [`Moment::NEVER`] if there is none.
+    /// Returns when there is something to do: no later than the first is due; [`Moment::NEVER`] if there is none.
     #[inline]
     pub(crate) fn next(&self) -> Moment {
         self.next.load()
@@ -219,7 +216,6 @@ impl Timers {
         self.wheels.iter().map(|shared| lock(&shared.wheel).len()).sum()
     }
 
-    /// Drops all timers.
     pub(crate) fn clear(&self) {
         for shared in &self.wheels {
             let mut wheel = lock(&shared.wheel);

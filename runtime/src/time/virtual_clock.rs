@@ -13,12 +13,11 @@
 //! numbers prove that there was a moment between the two at which no thread was running; and what the threads pushed
 //! before they parked is in queues that the second look finds.
 
-use crate::env::clock::{ClockOverride, Moment, SharedMoment, instant_now, is_told, while_going_by};
+use crate::env::clock::{ClockOverride, Moment, SharedMoment, has_virtual_clock, instant_now, with_clock};
 use crate::env::world::World;
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
-use std::fmt;
-use std::ptr;
 use std::time::{Duration, Instant};
+use std::{fmt, ptr};
 
 /// How long, by the system's time, to wait for processes to become idle. A guess, long enough for a busy machine:
 /// processes that run longer most likely never do.
@@ -39,8 +38,8 @@ pub enum IdleError {
     Shutdown(String),
     /// Its processes have not become idle.
     #[error(
-        "processes of the runtime `{runtime}` have not come to rest in {waited:?}, among them: {processes}; one that goes \
-         on without end, or waits in a step for something else than messages and time, is never idle"
+        "processes of the runtime `{runtime}` are still not idle after {waited:?}, among them: {processes}; one that \
+         never stops running, or waits in a step for something other than messages and time, is never idle"
     )]
     Busy {
         /// The name of the runtime.
@@ -73,19 +72,17 @@ pub(crate) trait ClockUser: Sync {
     /// Waits until it is idle, or has been shut down.
     fn wait_until_at_rest(&'static self, until: Instant) -> Result<(), IdleError>;
 
-    /// Returns when its next timer is due.
     fn next_due(&self) -> Moment;
 
-    /// Fires its due timers.
     fn fire(&'static self, now: Moment);
 }
 
 /// The state of a virtual clock. Never freed, like the hosts that use it, but reused.
-struct Manual {
+struct VirtualClock {
     now: SharedMoment,
     /// Held by the thread that advances the clock, or waits for its users.
     turn: Mutex<()>,
-    driven: Mutex<Vec<&'static dyn ClockUser>>,
+    users: Mutex<Vec<&'static dyn ClockUser>>,
 }
 
 /// The clock of a runtime: the system's, or one that a test advances. A handle, cheap to clone.
@@ -124,15 +121,15 @@ struct Manual {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Default)]
-pub struct Clock(Option<Arc<ManualOwner>>);
+pub struct Clock(Option<Arc<VirtualClockOwner>>);
 
 /// Ownership of a virtual clock's state, which is reused after the last handle.
-struct ManualOwner(&'static Manual);
+struct VirtualClockOwner(&'static VirtualClock);
 
 /// The states that no clock uses.
-static UNUSED_TIMES: World<Mutex<Vec<&'static Manual>>> = World::new(Mutex::new(Vec::new()));
+static UNUSED_TIMES: World<Mutex<Vec<&'static VirtualClock>>> = World::new(Mutex::new(Vec::new()));
 
-impl Drop for ManualOwner {
+impl Drop for VirtualClockOwner {
     fn drop(&mut self) {
         lock(&UNUSED_TIMES).push(self.0);
     }
@@ -152,16 +149,16 @@ impl Clock {
     /// Makes a virtual clock that starts at that moment.
     pub(crate) fn starting_at(now: Moment) -> Self {
         let unused = lock(&UNUSED_TIMES).pop();
-        let manual = unused.unwrap_or_else(|| {
+        let clock = unused.unwrap_or_else(|| {
             let now = SharedMoment::new(now);
-            Box::leak(Box::new(Manual { now, turn: Mutex::default(), driven: Mutex::default() }))
+            Box::leak(Box::new(VirtualClock { now, turn: Mutex::default(), users: Mutex::default() }))
         });
-        manual.now.store(now);
-        lock(&manual.driven).clear();
-        Self(Some(Arc::new(ManualOwner(manual))))
+        clock.now.store(now);
+        lock(&clock.users).clear();
+        Self(Some(Arc::new(VirtualClockOwner(clock))))
     }
 
-    fn manual_time(&self) -> Option<&'static Manual> {
+    fn virtual_clock(&self) -> Option<&'static VirtualClock> {
         self.0.as_ref().map(|owner| owner.0)
     }
 
@@ -176,12 +173,12 @@ impl Clock {
     }
 
     pub(crate) fn moment(&self) -> Moment {
-        Moment::now_by(self.told())
+        Moment::now_by(self.clock_override())
     }
 
     /// Returns its time, if it is not the system's.
-    pub(crate) fn told(&self) -> ClockOverride {
-        self.manual_time().map(|manual| &manual.now)
+    pub(crate) fn clock_override(&self) -> ClockOverride {
+        self.virtual_clock().map(|clock| &clock.now)
     }
 
     /// Advances the clock by `duration`, from one due moment to the next: all its runtimes become idle before each
@@ -204,63 +201,61 @@ impl Clock {
         duration: Duration,
         mut is_enough: impl FnMut() -> bool,
     ) -> Result<(), ClockError> {
-        let manual = self.manual_time().ok_or(ClockError::System)?;
-        let _turn = manual.take_turn()?;
-        let target = manual.now.load().after(duration).min(Moment::LAST);
+        let clock = self.virtual_clock().ok_or(ClockError::System)?;
+        let _turn = clock.take_turn()?;
+        let target = clock.now.load().after(duration).min(Moment::LAST);
         loop {
-            manual.settle()?;
+            clock.settle()?;
             if is_enough() {
                 return Ok(());
             }
-            let next = manual.driven().iter().map(|driven| driven.next_due()).min().unwrap_or(Moment::NEVER);
+            let next = clock.users().iter().map(|user| user.next_due()).min().unwrap_or(Moment::NEVER);
             if next > target {
                 break;
             }
-            manual.now.store(next);
-            manual.fire();
+            clock.now.store(next);
+            clock.fire();
         }
-        manual.now.store(target);
+        clock.now.store(target);
         Ok(())
     }
 
     /// Waits until everything on a virtual clock is idle and nothing is due. Returns whether it is one.
     pub(crate) fn settle(&self) -> Result<bool, IdleError> {
-        let Some(manual) = self.manual_time() else { return Ok(false) };
-        let _turn = manual.take_turn()?;
-        manual.settle().map(|()| true)
+        let Some(clock) = self.virtual_clock() else { return Ok(false) };
+        let _turn = clock.take_turn()?;
+        clock.settle().map(|()| true)
     }
 
     /// Moves to the next moment at which a timer is due, which is returned, or to `limit` if that is earlier, and fires
     /// what is due, late by `late`. All users must be idle.
     #[cfg(feature = "test")]
     pub(crate) fn leap(&self, limit: Moment, late: Duration) -> Option<Moment> {
-        let manual = self.manual_time()?;
-        let next = manual.driven().iter().map(|driven| driven.next_due()).min()?.min(limit);
+        let clock = self.virtual_clock()?;
+        let next = clock.users().iter().map(|user| user.next_due()).min()?.min(limit);
         if next == Moment::NEVER {
             return None;
         }
-        let moved = manual.now.load().max(next.after(late).min(Moment::LAST));
-        manual.now.store(moved);
-        manual.fire();
+        let moved = clock.now.load().max(next.after(late).min(Moment::LAST));
+        clock.now.store(moved);
+        clock.fire();
         Some(moved)
     }
 
-    /// Adds a user of this clock.
-    pub(crate) fn drive(&self, driven: &'static dyn ClockUser) {
-        if let Some(manual) = self.manual_time() {
-            lock(&manual.driven).push(driven);
+    pub(crate) fn add_user(&self, user: &'static dyn ClockUser) {
+        if let Some(clock) = self.virtual_clock() {
+            lock(&clock.users).push(user);
         }
     }
 
-    /// Removes a user.
-    pub(crate) fn let_go(&self, driven: &'static dyn ClockUser) {
-        if let Some(manual) = self.manual_time() {
-            lock(&manual.driven).retain(|other| !ptr::addr_eq(ptr::from_ref(*other), ptr::from_ref(driven)));
+    pub(crate) fn remove_user(&self, user: &'static dyn ClockUser) {
+        if let Some(clock) = self.virtual_clock() {
+            lock(&clock.users).retain(|other| !ptr::addr_eq(ptr::from_ref(*other), ptr::from_ref(user)));
         }
     }
 }
 
-impl Manual {
+impl VirtualClock {
     /// Takes the right to advance the clock; refused on threads that use a virtual clock: a worker, or a thread that
     /// starts a process or fires a timer.
     fn take_turn(&self) -> Result<MutexGuard<'_, ()>, IdleError> {
@@ -268,27 +263,27 @@ impl Manual {
         if let Some(simulator) = crate::sync::simulated::here() {
             return if simulator.is_test() { Ok(lock(&self.turn)) } else { Err(IdleError::Inside) };
         }
-        if is_told() { Err(IdleError::Inside) } else { Ok(lock(&self.turn)) }
+        if has_virtual_clock() { Err(IdleError::Inside) } else { Ok(lock(&self.turn)) }
     }
 
     /// Returns the current users: one that is shut down meanwhile has nothing left to do.
-    fn driven(&self) -> Vec<&'static dyn ClockUser> {
-        lock(&self.driven).clone()
+    fn users(&self) -> Vec<&'static dyn ClockUser> {
+        lock(&self.users).clone()
     }
 
     /// Waits until all are idle at once, and nothing is due.
     fn settle(&'static self) -> Result<(), IdleError> {
         let until = instant_now() + PATIENCE;
         loop {
-            let driven = self.driven();
-            driven.iter().try_for_each(|driven| driven.wait_until_at_rest(until))?;
-            let look = || driven.iter().map(|driven| driven.at_rest()).collect::<Option<Vec<_>>>();
+            let users = self.users();
+            users.iter().try_for_each(|user| user.wait_until_at_rest(until))?;
+            let look = || users.iter().map(|user| user.at_rest()).collect::<Option<Vec<_>>>();
             let (first, second) = (look(), look());
             if first.is_none() || first != second {
                 continue;
             }
             let now = self.now.load();
-            if driven.iter().all(|driven| driven.next_due() > now) {
+            if users.iter().all(|user| user.next_due() > now) {
                 return Ok(());
             }
             self.fire();
@@ -297,7 +292,7 @@ impl Manual {
 
     fn fire(&'static self) {
         let now = self.now.load();
-        while_going_by(Some(&self.now), || self.driven().into_iter().for_each(|driven| driven.fire(now)));
+        with_clock(Some(&self.now), || self.users().into_iter().for_each(|user| user.fire(now)));
     }
 }
 

@@ -26,14 +26,13 @@
 //! differing digit as in Linux and Tokio. Rejected: a heap alone, which cost 416 instructions to set and cancel an
 //! entry, and kept cancelled ones; a wheel of milliseconds, too coarse for a wait of 100 µs.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, VecDeque};
-use std::{iter, vec};
+use std::iter;
 
 /// The bits of a moment within a tick.
 const TICK: u32 = 20;
-/// The bits of a digit.
 const DIGIT: u32 = 6;
 const SLOTS: usize = 1 << DIGIT;
 /// Enough levels for all ticks.
@@ -86,40 +85,20 @@ struct Level {
 /// An entry where it is ordered: moment, serial and index. Outlives a removed entry.
 type Near = (u64, u64, u32);
 
-/// Ordered entries. The first is stored apart, so that comparing two runs touches nothing else.
+/// Ordered entries. The first is stored apart: since no two are equal, comparing two runs touches nothing else.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Run {
     first: Near,
-    rest: vec::IntoIter<Near>,
+    rest: VecDeque<Near>,
 }
 
 impl Run {
     /// `None` if there are no entries.
     fn of(entries: Vec<Near>) -> Option<Self> {
-        let mut rest = entries.into_iter();
-        rest.next().map(|first| Self { first, rest })
+        let mut rest = VecDeque::from(entries);
+        rest.pop_front().map(|first| Self { first, rest })
     }
 }
-
-/// Ordered by their first entries, which are distinct.
-impl Ord for Run {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.first.cmp(&other.first)
-    }
-}
-
-impl PartialOrd for Run {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Run {
-    fn eq(&self, other: &Self) -> bool {
-        self.first == other.first
-    }
-}
-
-impl Eq for Run {}
 
 /// Identifies an entry. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +107,6 @@ pub(crate) struct WheelKey {
     pub(crate) serial: u64,
 }
 
-/// The timer wheel.
 pub(crate) struct Wheel<T> {
     entries: Vec<WheelEntry<T>>,
     free: u32,
@@ -203,7 +181,6 @@ impl<T> Wheel<T> {
         Ok(WheelKey { index, serial })
     }
 
-    /// Takes an entry out, if it is still there.
     pub(crate) fn cancel(&mut self, key: WheelKey) -> Option<T> {
         self.find(key)?;
         self.take_off(key.index);
@@ -221,12 +198,11 @@ impl<T> Wheel<T> {
         true
     }
 
-    /// Returns whether the entry is still there.
     pub(crate) fn contains(&self, key: WheelKey) -> bool {
         self.find(key).is_some()
     }
 
-    /// When there is something to do: no later than the first entry is due.
+    /// Returns when there is something to do: no later than the first entry is due.
     pub(crate) fn next(&self) -> u64 {
         if !self.apart.is_empty() {
             return self.apart_from;
@@ -250,9 +226,9 @@ impl<T> Wheel<T> {
         NEVER
     }
 
-    /// Takes out the first entry, if it is due at `until`; the present moves on to `now`, which is no earlier. If that
-    /// takes long, or many entries were cancelled, only a part of it is done, and nothing taken out:
-    /// [`next`](Self::next) is no later than `now` then.
+    /// Takes out the first entry, if it is due at `until`; the present advances to `now`, which is no earlier. If that
+    /// takes long, or many entries were cancelled, only a part of it is done, and nothing is taken out: then
+    /// [`next`](Self::next) is no later than `now`.
     pub(crate) fn pop(&mut self, now: u64, until: u64) -> Option<T> {
         self.move_on(now);
         if !self.apart.is_empty() {
@@ -273,7 +249,6 @@ impl<T> Wheel<T> {
         None
     }
 
-    /// The first of those that are in order.
     fn first(&self) -> Option<Near> {
         let first = match (self.sorted.front(), self.heap.peek()) {
             (Some(&sorted), Some(&Reverse(other))) => Some(sorted.min(other)),
@@ -285,7 +260,6 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Takes the first out of those that are in order.
     fn pass(&mut self, first: Near) {
         if self.sorted.front() == Some(&first) {
             self.sorted.pop_front();
@@ -293,17 +267,16 @@ impl<T> Wheel<T> {
             self.heap.pop();
         } else if let Some(mut run) = self.runs.peek_mut() {
             self.in_runs -= 1;
-            match run.0.rest.next() {
+            match run.0.rest.pop_front() {
                 Some(next) => run.0.first = next,
                 None => drop(PeekMut::pop(run)),
             }
         }
     }
 
-    /// Takes out all there is.
     pub(crate) fn clear(&mut self) -> Vec<T> {
         let old = std::mem::replace(self, Self::new());
-        // Keys of those that are gone name none of those to come.
+        // Keys of cleared entries must not name later ones.
         self.serial = old.serial;
         old.entries.into_iter().filter_map(|entry| entry.value).collect()
     }
@@ -317,7 +290,7 @@ impl<T> Wheel<T> {
         entry.place == NEAR && entry.serial == serial && entry.due == due
     }
 
-    /// Puts an entry that is nowhere into its place.
+    /// Puts an entry that is in no list into its place.
     #[inline]
     fn put(&mut self, index: u32) {
         let entry = &mut self.entries[index as usize];
@@ -344,7 +317,7 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Takes an entry out of its place: it is nowhere then.
+    /// Takes an entry out of its place: afterwards it is in no list.
     fn take_off(&mut self, index: u32) {
         let WheelEntry { next, previous, place, .. } = self.entries[index as usize];
         self.entries[index as usize].place = ASIDE;
@@ -374,7 +347,7 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// An entry is gone from those that are in order, where something still stands for it.
+    /// Counts an ordered entry that was removed, but still has its place in the order; cleans up if there are many.
     fn leave_stale(&mut self) {
         self.stale += 1;
         if self.stale > STALE && 2 * self.stale > self.heap.len() + self.sorted.len() + self.in_runs {
@@ -391,7 +364,7 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Lets go of an entry that is nowhere.
+    /// Frees an entry that is in no list.
     fn remove(&mut self, index: u32) -> Option<T> {
         let entry = &mut self.entries[index as usize];
         entry.place = FREE;
@@ -400,8 +373,8 @@ impl<T> Wheel<T> {
         entry.value.take()
     }
 
-    /// Moves the present on, if all slots are taken apart that it had come to, and takes a portion of those apart that
-    /// it has come to or gone past.
+    /// Advances the present, if all slots that it had reached are taken apart, and takes apart a portion of those that
+    /// it has reached.
     fn move_on(&mut self, now: u64) {
         let tick = now >> TICK;
         let is_first = self.apart.is_empty();
@@ -414,7 +387,7 @@ impl<T> Wheel<T> {
         self.take_apart();
         self.brought.sort_unstable();
         if is_first {
-            // All later than what was there: that was due in ticks that had come before.
+            // All later than what was there, which was due in earlier ticks.
             self.sorted.extend(self.brought.drain(..));
         } else {
             self.in_runs += self.brought.len();
@@ -423,13 +396,13 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Moves the present on to `tick`: the slots that it comes to or goes past are to be taken apart.
+    /// Advances the present to `tick`: the slots that it reaches are to be taken apart.
     fn pass_slots(&mut self, tick: u64) {
         let before = std::mem::replace(&mut self.present, tick);
         self.apart_from = (before + 1) << TICK;
         for level in 0..LEVELS {
             let shift = DIGIT * level as u32;
-            // All slots are ahead of where the present was, and within the same higher digits.
+            // All slots are ahead of the previous present, within the same higher digits.
             let is_within = before >> shift >> DIGIT == tick >> shift >> DIGIT;
             let digit = (tick >> shift) as u32 & (SLOTS as u32 - 1);
             let passed = if is_within { u64::MAX >> (SLOTS as u32 - 1 - digit) } else { u64::MAX };
@@ -447,7 +420,7 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Takes a portion of the slots apart: what is due in the present tick, or was before, is brought.
+    /// Takes apart a portion of the slots: entries that are due in the present tick or earlier go to `brought`.
     fn take_apart(&mut self) {
         let mut left = PORTION;
         while let Some(mut index) = self.apart.pop() {
@@ -459,7 +432,7 @@ impl<T> Wheel<T> {
                     entry.place = NEAR;
                     self.brought.push((entry.due, entry.serial, index));
                 } else {
-                    // Into a lower level, whose slots up to the present are to be taken apart, or have been.
+                    // Into a lower level, ahead of the present.
                     self.put(index);
                 }
                 index = next;

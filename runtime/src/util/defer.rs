@@ -1,6 +1,5 @@
 //! A guard that runs a closure when it is dropped, even by a panic.
 
-/// See [`defer`].
 pub(crate) struct Defer<F: FnMut()>(F);
 
 /// Runs `action` when the returned guard is dropped.

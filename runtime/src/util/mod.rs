@@ -2,10 +2,12 @@
 //!
 //! * [`log`]: macros for `tracing` events with the target `postroom`;
 //! * [`panics`]: guards around user code, and the text of a caught panic;
+//! * [`debug`]: a macro for `Debug` of types that cannot derive it;
 //! * [`defer`]: a guard that runs a closure when it is dropped;
 //! * [`oneshot`]: a channel for one value, between threads and tasks;
 //! * [`thread_bound`]: a value that only the thread that made it may use.
 
+pub(crate) mod debug;
 pub(crate) mod defer;
 pub(crate) mod log;
 pub(crate) mod oneshot;

@@ -10,7 +10,6 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-/// See the module.
 pub(crate) struct Oneshot<T>(Mutex<OneshotState<T>>);
 
 enum OneshotState<T> {
@@ -67,7 +66,6 @@ impl<T> Oneshot<T> {
         }
     }
 
-    /// Blocks the thread until the value arrives, or until `deadline`.
     pub(crate) fn wait(&self, deadline: Option<Instant>) -> Option<T> {
         block_on_until(pin!(poll_fn(|context| self.poll(context.waker()))), deadline)
     }
@@ -98,9 +96,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Notified when a thread rests.
 pub(crate) trait RestWatcher: Sync {
-    /// A thread rests.
     fn rests(&self);
 }
 
@@ -140,7 +136,6 @@ pub(crate) fn be_seen_as(waiter: Option<Arc<Waiter>>) {
     WAITER.set(waiter);
 }
 
-/// Runs `future` to completion on the calling thread.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     match block_on_until(pin!(future), None) {
         Some(output) => output,

@@ -11,7 +11,6 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Declares [`Site`], with the name of each in logs.
 macro_rules! sites {
     ($($(#[doc = $doc:literal])* $name:ident => $text:literal,)*) => {
         /// A place where the runtime calls user code, under guard. The hostile-user tests have a case for each.
@@ -21,7 +20,6 @@ macro_rules! sites {
         }
 
         impl Site {
-            /// All sites.
             const ALL: &[Self] = &[$(Self::$name,)*];
 
             /// Names the code that panicked.
@@ -36,18 +34,18 @@ macro_rules! sites {
 
 sites! {
     // Of processes.
-    Make => "what makes a pinned process",
+    Make => "the closure that makes a pinned process",
     Start => "the start of a process",
     /// Everything in a time slice without a guard of its own: above all `step`.
     Slice => "a step",
     TrapsExits => "`traps_exits`",
     HandlesCancel => "`handles_cancel`",
     AskedToUpgrade => "`asked_to_upgrade`",
-    UpgradeMake => "what makes a process's successor",
+    UpgradeMake => "the closure that makes a successor",
     Close => "`close`",
     StateDrop => "the drop of a process",
-    StatusDrop => "the drop of what a step wrote",
-    EventDrop => "the drop of what a step was to take",
+    StatusDrop => "the drop of the output of a step",
+    EventDrop => "the drop of the input of a step",
     InheritedDrop => "the drop of an inherited value",
     // Of values in flight.
     ValueDrop => "the drop of a value",
@@ -65,13 +63,13 @@ sites! {
     TypeStart => "the factory of a registered type",
     TypeDrop => "the drop of a registered factory or upgrade",
     // Of waiters.
-    Waker => "the waker of one that waits for an answer",
+    Waker => "the waker of a waiter for an answer",
     MailboxWaker => "the waker of a mailbox",
     StreamWaker => "the waker of a stream of replies",
-    BlockedWaker => "the waker of one that waits for a thread to block on",
-    TimerAction => "what a timer does",
+    BlockedWaker => "the waker of a step that waits to block",
+    TimerAction => "the action of a timer",
     TimerDrop => "the drop of a timer",
-    OutsideTimer => "what a timer outside of a runtime does",
+    OutsideTimer => "the action of a timer outside of a runtime",
     // Of trees and pools.
     ChildStart => "the start of a child",
     ChildDrop => "the drop of a child's specification",
@@ -83,7 +81,6 @@ sites! {
 }
 
 impl Site {
-    /// Counts a panic that was caught.
     #[cold]
     fn caught(self) {
         CAUGHT[self as usize].fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -219,10 +216,9 @@ impl<T: fmt::Display + ?Sized> fmt::Display for Shown<'_, T> {
     }
 }
 
-/// Returns the text of a panic.
 fn message(payload: &(dyn Any + Send)) -> String {
     match payload.downcast_ref::<&str>() {
         Some(text) => (*text).to_string(),
-        None => payload.downcast_ref::<String>().cloned().unwrap_or_else(|| "a value that is no text".to_string()),
+        None => payload.downcast_ref::<String>().cloned().unwrap_or_else(|| "a value that is not text".to_string()),
     }
 }

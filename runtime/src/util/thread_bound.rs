@@ -40,7 +40,6 @@ pub(crate) struct Anchored<T> {
 unsafe impl<T> Send for Anchored<T> {}
 
 impl<T> Anchored<T> {
-    /// Anchors `value` to the calling thread.
     pub(crate) fn new(value: T) -> Self {
         Self { thread: this_thread(), value: ManuallyDrop::new(value) }
     }
@@ -60,22 +59,22 @@ impl<T> Anchored<T> {
     }
 
     fn check(&self) {
-        assert!(self.is_at_home(), "a `{}` is used on another thread than its own", std::any::type_name::<T>());
+        assert!(self.is_on_its_thread(), "a `{}` is used on another thread than its own", std::any::type_name::<T>());
     }
 
-    fn is_at_home(&self) -> bool {
+    fn is_on_its_thread(&self) -> bool {
         self.thread == this_thread()
     }
 }
 
 impl<T> Drop for Anchored<T> {
     fn drop(&mut self) {
-        if self.is_at_home() {
+        if self.is_on_its_thread() {
             // SAFETY: dropped once, here, and not used afterwards.
             unsafe { ManuallyDrop::drop(&mut self.value) };
         } else {
             let what = std::any::type_name::<T>();
-            crate::util::log::error!(what, "what belongs to a thread was dropped on another one, and is leaked");
+            crate::util::log::error!(what, "a value that belongs to one thread was dropped on another, and is leaked");
         }
     }
 }

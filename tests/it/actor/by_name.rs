@@ -1,5 +1,5 @@
-//! Starting by text: type and entry by their names, inputs as values or as JSON, and every mistake told before anything
-//! runs. And sending by text.
+//! Starting by name: type and entry by their names, inputs as values or as JSON, and every mistake reported before
+//! anything runs. Sending by name is in `sends`.
 
 mod sends;
 
@@ -217,7 +217,8 @@ fn an_unknown_type_is_refused_with_those_there_are() {
         let none = runtime.start("Account", "serve", payloads![1]).unwrap_err();
         assert_eq!(
             none.to_string(),
-            "no process type `Account` is registered; there are none; register it with `runtime.register_type::<Type>()`"
+            "no process type `Account` is registered; there are none; register it with \
+             `runtime.register_type::<Type>()`"
         );
         runtime.register_type::<Account>();
         runtime.register_type_with("Counter", Account::default);
@@ -230,9 +231,8 @@ fn an_unknown_type_is_refused_with_those_there_are() {
         assert!(far.ends_with("there are `Account`, `Counter`"), "{far}");
         // What another runtime knows is its own.
         let other = builder().build().unwrap();
-        assert!(
-            matches!(other.start("Account", "serve", payloads![1]), Err(StartError::Unknown { has, .. }) if has.is_empty())
-        );
+        let refused = other.start("Account", "serve", payloads![1]);
+        assert!(matches!(refused, Err(StartError::Unknown { has, .. }) if has.is_empty()));
     });
 }
 
@@ -278,7 +278,8 @@ fn an_input_of_the_wrong_type_is_refused_with_what_came() {
         let wrong = entry_error(runtime.start("Account", "texts", payloads!["Ada", 'x', 3, Vec::<u8>::new()]));
         assert_eq!(
             wrong.to_string(),
-            "input `flag` of `Account::texts` is of type `bool`, which `3` of type `i32` cannot be turned into without loss"
+            "input `flag` of `Account::texts` is of type `bool`, which cannot be made from `3` of type `i32` \
+             without loss"
         );
         assert!(started(runtime, "with_token", payloads![Token(3)]).is_ok());
         assert!(started(runtime, "with_token", payloads![3]).is_err());
@@ -351,7 +352,7 @@ fn a_json_object_with_a_name_too_few_or_too_many_is_refused_with_those_there_are
         assert!(matches!(&missing, EntryError::Missing { input, .. } if input == "opening"));
         assert_eq!(
             missing.to_string(),
-            "input `opening` of `Account::serve`, of type `i64`, is not there; give it a value"
+            "input `opening` of `Account::serve`, of type `i64`, is missing; give it a value"
         );
         assert!(matches!(error("with_token", "{}"), EntryError::Missing { .. }));
         let unknown = error("texts", r#"{"name": "Ada", "letter": "x", "flak": true, "list": []}"#);

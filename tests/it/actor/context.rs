@@ -1,4 +1,4 @@
-//! What a method knows and can do through its context, and what runs beside its process's methods.
+//! The context of a method: what it tells, what it can do, and what runs beside the methods of its process.
 
 use postroom::prelude::*;
 use postroom::{Host, InitError, MissedTicks};
@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 mod beside;
+mod values;
 
 const LONG: Duration = Duration::from_secs(3600);
 

@@ -1,4 +1,4 @@
-//! Futures of all kinds inside processes, and what processes give awaited by other executors.
+//! Futures of all kinds awaited inside processes, and the futures of the runtime awaited by other executors.
 
 use futures_channel::{mpsc, oneshot};
 use futures_util::future::{Either, join, join_all, select};

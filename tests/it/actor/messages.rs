@@ -1,4 +1,4 @@
-//! Messages: every shape of them, their order, and what becomes of those that nobody handles.
+//! Messages: their shapes, their order, and the fate of those that no process handles.
 
 use postroom::error::SendFailure;
 use postroom::future::ReplyStream;
@@ -227,9 +227,8 @@ fn a_method_that_returns_a_result_gives_its_caller_both_sides() {
     with_runtime(|runtime| {
         let desk = runtime.spawn(Desk::default()).serve().unwrap();
         assert_eq!(desk.parse("7".into()).wait(), Ok(7));
-        assert!(
-            matches!(desk.parse("x".into()).wait(), Err(CallError::Failed(error)) if error.to_string().contains("invalid"))
-        );
+        let failed = desk.parse("x".into()).wait();
+        assert!(matches!(failed, Err(CallError::Failed(error)) if error.to_string().contains("invalid")));
         assert_eq!(desk.read(true).wait().unwrap(), 1);
         match desk.read(false).wait() {
             Err(CallError::Failed(error)) => assert_eq!(error.to_string(), "not fine"),
@@ -469,9 +468,7 @@ fn a_stack_that_was_asked_for_is_there_for_messages_that_need_it() {
 fn a_stack_that_no_step_fits_on_is_refused() {
     for bytes in [0, (64 << 10) - 1, (1 << 30) + 1, usize::MAX] {
         let error = Runtime::builder().worker_stack_size(bytes).build().unwrap_err();
-        let expected = format!(
-            "a stack of {bytes} bytes was asked for; give `worker_stack_size` a number from 65536 to 1073741824"
-        );
+        let expected = format!("`worker_stack_size` cannot be {bytes}; use a number of bytes from 65536 to 1073741824");
         assert_eq!(error.to_string(), expected);
     }
     let runtime = Runtime::builder().worker_stack_size(64 << 10).build().unwrap();

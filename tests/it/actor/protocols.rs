@@ -206,7 +206,7 @@ fn a_pid_gives_the_address_of_a_protocol_if_its_process_answers_it() {
         let pid = lamp.pid();
         let error = runtime.address::<dyn Storage>(pid).unwrap_err();
         assert_eq!(error, AddressError::Protocol { pid, protocol: "Storage", found: "Lamp" });
-        assert_eq!(error.to_string(), format!("{pid} is a `Lamp`, which does not answer the protocol `Storage`"));
+        assert_eq!(error.to_string(), format!("{pid} has type `Lamp`, which does not answer the protocol `Storage`"));
         pid.stop();
         pid.join().wait();
         assert_eq!(runtime.address::<dyn Storage>(pid), Err(AddressError::Gone(pid)));

@@ -272,7 +272,7 @@ fn a_pid_becomes_an_address_only_of_the_type_that_lives_there() {
         let address = runtime.spawn(account(0)).serve(1).unwrap();
         assert_eq!(runtime.address::<Account>(address.pid()), Ok(address));
         let wrong = runtime.address::<Other>(address.pid()).unwrap_err();
-        assert_eq!(wrong.to_string(), format!("{} is a `Account`, not a `Other`", address.pid()));
+        assert_eq!(wrong.to_string(), format!("{} has type `Account`, not `Other`", address.pid()));
         address.pid().stop();
         address.pid().join().wait();
         assert_eq!(runtime.address::<Account>(address.pid()), Err(postroom::error::AddressError::Gone(address.pid())));

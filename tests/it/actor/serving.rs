@@ -1,4 +1,4 @@
-//! Async message methods and async entries: what waits for what, how messages are taken, and how such processes end.
+//! Async message methods and async entries: their order, how they take messages, and how their processes end.
 
 use futures_util::future::{Either, join, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};

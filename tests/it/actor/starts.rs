@@ -1,4 +1,4 @@
-//! How a process starts, and what happens when it does not, or when a step goes wrong.
+//! Starts of processes, starts that fail, and steps that fail.
 
 use postroom::inspect::{Hook, Started};
 use postroom::manual::{Event, Events, InitContext, Process, StepOutput};

@@ -1,4 +1,4 @@
-//! The bank of the guide keeps its sum, however its calls fail.
+//! The bank of the guide neither makes nor loses money, however its calls fail.
 
 use super::*;
 use postroom::supervision::{Backoff, Child};

@@ -461,5 +461,5 @@ fn what_may_be_made_again_was_not_delivered() {
     let refused = Undeliverable { package: Package::new(pid, TillCount), reason: SendFailure::Full(pid) };
     assert_eq!(refused.delivery(), Delivery::NotDelivered);
     let said = [Delivery::NotDelivered, Delivery::Unknown, Delivery::Handled].map(|delivery| delivery.to_string());
-    assert_eq!(said, ["not delivered", "perhaps handled", "handled"]);
+    assert_eq!(said, ["not delivered", "possibly handled", "handled"]);
 }

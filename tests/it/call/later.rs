@@ -1,4 +1,4 @@
-//! Messages that are sent later.
+//! Delayed and repeated messages.
 
 use super::*;
 

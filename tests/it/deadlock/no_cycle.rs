@@ -1,4 +1,4 @@
-//! Waits that something else may end: none of them is taken for part of a cycle.
+//! Waits that something else may end: none of them counts as part of a cycle.
 //!
 //! In each test `Front` calls `Back`, which calls it back and waits for it. It is seen to wait, and then something else
 //! lets `Front` go on: if any call had failed by then, it would be in the log.

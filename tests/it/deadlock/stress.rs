@@ -2,9 +2,8 @@
 //!
 //! Along paths that never turn back none may fail. Among few processes, each of which calls any other, itself included,
 //! each call comes to an answer or to a cycle, for no deadline is near: a cycle that is missed hangs. And each cycle
-//! that is reported is looked at while the one that was told of it still runs: whoever is named there must be waiting
-//! for the next one at that moment, as all write down before they call. No message of a call that failed is ever
-//! handled.
+//! that is reported is checked while its caller still runs: each process named in it must be waiting for the next one
+//! at that moment, by the notes that all take before they call. No message of a failed call is ever handled.
 //!
 //! Blind spots: two cores; and the seed decides what is called and not in which order.
 

@@ -1,4 +1,4 @@
-//! Processes whose steps block: their worker runs others meanwhile.
+//! Steps that block: their worker runs other processes meanwhile.
 
 use postroom::block_in_place;
 use postroom::inspect::{ProcessState, ThreadState};

@@ -1,4 +1,4 @@
-//! Bounds of mailboxes: who is held, who gets a message back, and that nobody waits for ever.
+//! Bounds of mailboxes: which sender is suspended, which gets its message back, and that none waits for ever.
 
 mod churn;
 mod crowded;
@@ -6,6 +6,7 @@ mod flood;
 mod hard;
 mod held;
 mod holds;
+mod listed;
 mod outside;
 mod room;
 

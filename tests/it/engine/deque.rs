@@ -1,7 +1,7 @@
-//! What the scheduler takes for granted of its deque, which is `crossbeam-deque`'s: theft of half takes the oldest, and
-//! whatever owner and thieves do at once, each item is had once.
+//! What the scheduler assumes of its deque, that of `crossbeam-deque`: stealing half takes the oldest items, and
+//! whatever owner and thieves do at once, each item is taken once.
 //!
-//! The second lasts a second; `POSTROOM_STRESS_SECONDS` says otherwise.
+//! The second test lasts a second, or as long as `POSTROOM_STRESS_SECONDS` says.
 
 use crossbeam_deque::{Steal, Worker};
 use postroom_tests::{soon, within};

@@ -1,4 +1,4 @@
-//! How long a turn is: what a process can have done while another one waits for the same worker.
+//! Time slices: how much a process can do while another one waits for the same worker.
 //!
 //! Time is not measured: a handler that is to take long waits until the host's thread that counts ticks has counted one
 //! more. What these tests cannot see is how long a tick is; `engine/watchdog/detector.rs` has the tests of that, on a

@@ -1,10 +1,9 @@
-//! What a process spends beyond its turn, and what keeps mailboxes short: a sender that overspends has a deficit, and
-//! is suspended.
+//! What keeps mailboxes short: a sender that spends more than its time slice has a deficit, and is suspended.
 //!
-//! A debt is bounded in time, so how short it alone would keep the mailboxes depends on how fast the machine is; here
-//! those who send are held besides, so that the bounds are true of every machine. All on one worker, where who runs
-//! when is decided by the scheduler alone. What these tests cannot see: debt without holds, and two workers, where a
-//! consumer that another core has is fed by producers that are not in debt to it.
+//! A deficit is bounded in time, so how short it alone would keep the mailboxes depends on the speed of the machine;
+//! here senders are suspended besides, so that the bounds hold on every machine. All tests use one worker, where the
+//! scheduler alone decides the order. What these tests cannot see: deficits without suspension, and two workers, where
+//! producers on one core feed a consumer on another.
 
 use postroom::prelude::*;
 use postroom::testing::Clock;
@@ -86,11 +85,11 @@ fn flood(producers: usize, rounds: u64) -> u64 {
     longest.iter().take(producers).max().unwrap()
 }
 
-/// In an optimised build nothing waits; in a slow one the debt is over by the time that the others have taken, and the
-/// producer is held.
+/// In an optimised build nothing waits; in a slow one the deficit is over by the time that the others have taken, and
+/// the producer is suspended.
 ///
-/// Mutation: in `step.rs`, `owe`, note nothing, and in `suspend.rs`, `may_be_suspended`, return false: 100 rounds leave
-/// more than 80,000 in the mailbox. Either alone keeps it short.
+/// Mutation: in `step.rs`, `record_deficit`, note nothing, and in `suspend.rs`, `may_be_suspended`, return false: 100
+/// rounds leave more than 80,000 in the mailbox. Either alone keeps it short.
 #[test]
 fn a_producer_that_overspends_its_turns_lets_its_consumer_keep_up() {
     soon(|| {
@@ -108,7 +107,7 @@ fn sixteen_producers_leave_one_consumer_a_mailbox_of_bounded_length() {
     });
 }
 
-/// Mutation: in `step.rs`, `stands_back`, forgive the deficit when anything is in the control lane (an answer), and in
+/// Mutation: in `step.rs`, `is_deferred`, forgive the deficit when anything is in the control lane (an answer), and in
 /// `suspend.rs`, `may_be_suspended`, return false: the mailbox grows by more than 900 a round.
 #[test]
 fn a_producer_that_awaits_an_answer_after_each_burst_is_in_debt_too() {

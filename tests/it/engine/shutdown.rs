@@ -1,4 +1,4 @@
-//! How a whole runtime ends.
+//! The end of a runtime.
 
 use postroom::Host;
 use postroom::error::ShutdownError;

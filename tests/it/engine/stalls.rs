@@ -1,4 +1,4 @@
-//! Steps that do not end: what waits behind them runs elsewhere, and they are told of once.
+//! Steps that do not end: what waits behind them runs elsewhere, and each is reported once.
 //!
 //! Nothing here decides by the clock, but that some tests take as long as a stall takes to be one: they wait for what
 //! follows from it. What these tests cannot see: how soon a stall is noticed (`engine/watchdog/detector.rs` has the

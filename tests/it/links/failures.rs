@@ -1,4 +1,4 @@
-//! Links: what a failure does to those that are linked to the one that failed.
+//! Links: what the failure of a process does to those that are linked to it.
 
 use postroom::prelude::*;
 use postroom_tests::face::{Gate, with_runtime};

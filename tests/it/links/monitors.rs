@@ -1,4 +1,4 @@
-//! Monitors: each is told once of the end of what it watches, whatever that is and however it ends.
+//! Monitors: each is told once of the end of its process, of whatever kind, however it ends.
 
 use postroom::Mailbox;
 use postroom::error::TopologyError;

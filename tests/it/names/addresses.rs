@@ -1,4 +1,4 @@
-//! Addresses that go by a name: they serve whoever holds it, outlive holders, and do not pile up.
+//! Addresses by name: they follow the holder of the name, outlive holders, and do not pile up.
 
 use postroom::Mailbox;
 use postroom::error::{BadName, GroupError, NameError, SendFailure};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-/// How many addresses of names that nobody holds are kept.
+/// How many addresses of free names are kept.
 const KEPT: usize = 1024;
 
 #[process]
@@ -119,6 +119,34 @@ fn addresses_of_names_that_nobody_holds_do_not_pile_up() {
     });
 }
 
+/// Catches: a name that is held again still takes the place of a free one, whose address is retired too early.
+#[test]
+fn a_name_that_is_held_again_takes_no_place_among_the_free_ones() {
+    with_runtime(|runtime| {
+        let oldest = runtime.named_address::<Account>("oldest").unwrap();
+        runtime.named_address::<Account>("held again").unwrap();
+        account(runtime, "held again", 1);
+        for number in 0..KEPT - 1 {
+            runtime.named_address::<Account>(format!("free {number}")).unwrap();
+        }
+        assert_eq!(runtime.statistics().directory.named_addresses, KEPT + 1);
+        account(runtime, "oldest", 2);
+        assert_eq!(oldest.number().wait(), Ok(2));
+    });
+}
+
+/// Catches: the free names of a runtime that is gone stay in its record.
+#[test]
+fn a_runtime_that_is_gone_keeps_no_name() {
+    let name: Arc<str> = "free".into();
+    let asked = name.clone();
+    with_runtime(move |runtime| {
+        runtime.named_address::<Account>(asked.clone()).unwrap();
+        assert!(Arc::strong_count(&asked) > 2);
+    });
+    assert_eq!(Arc::strong_count(&name), 1);
+}
+
 #[test]
 fn what_points_on_can_be_a_member_and_have_names_until_it_is_retired() {
     with_runtime(|runtime| {
@@ -141,7 +169,7 @@ fn what_points_on_can_be_a_member_and_have_names_until_it_is_retired() {
             assert_eq!(seen.load(Ordering::Relaxed), 1);
             end(holder.pid());
         }
-        // Nobody has the name, so there is nobody who could hear of changes.
+        // The name is free, so no process could be told of changes.
         assert_eq!(room.subscribe(by_name.pid()), Err(GroupError::Gone(by_name.pid())));
         assert!(mailbox.try_receive().is_none());
         for number in 0..KEPT {
@@ -159,7 +187,7 @@ fn what_points_on_can_be_a_member_and_have_names_until_it_is_retired() {
     });
 }
 
-/// Names that lead to each other in a ring are nobody's.
+/// Names that refer to each other in a cycle have no holder.
 #[test]
 fn a_ring_of_names_is_no_process_and_hangs_nobody() {
     with_runtime(|runtime| {

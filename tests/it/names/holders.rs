@@ -1,4 +1,4 @@
-//! Names: one holder each, at any time and whoever races, and nothing left behind when a holder ends.
+//! Names: each has one holder at any time, whichever threads race, and nothing is left behind when a holder ends.
 //!
 //! What these tests cannot see: an end between the count and the look of a registration, at every place where one can
 //! be. The model in `tests/models` goes through them; here the window is met by chance, often.
@@ -430,7 +430,7 @@ fn a_name_can_be_taken_from_a_holder_that_is_being_taken_apart() {
 }
 
 /// Threads give names to processes that are killed meanwhile, from inside and from outside. Mutation: in `exit.rs`, do
-/// not call `REGISTRATIONS.end`; in `registrations.rs`, `add`, leave out R3: names are left behind.
+/// not call `REGISTRATIONS.end`; in `registrations.rs`, `add`, leave out Y3: names are left behind.
 #[test]
 fn names_given_while_their_holders_die_are_never_left_behind() {
     watched(|| {

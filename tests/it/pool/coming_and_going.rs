@@ -1,4 +1,4 @@
-//! Members: when they are started, replaced and let go; and the end of the pool.
+//! Members: when they are started, replaced and retired; and the end of the pool.
 
 use super::*;
 use std::sync::atomic::AtomicBool;

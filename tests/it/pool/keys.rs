@@ -1,4 +1,4 @@
-//! Messages that go where their key says.
+//! Messages that are routed by key.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The line of a pool: who waits, how long, and what comes back.
+//! The queue of a pool: what waits there, for how long, and what comes back.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Many callers, members that die at any time, lines that are full: each call gets one answer, and nothing is left.
+//! Many callers, members that fail at any time, full queues: each call gets one answer, and nothing is left over.
 //!
 //! Blind spots: two workers only, and the deaths are panics and kills, no steps that hang.
 

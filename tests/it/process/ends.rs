@@ -1,4 +1,4 @@
-//! How one process ends: by a kill, a stop, a cancel or of itself; and what whoever waits for it can rely on.
+//! The end of a process: by a kill, a stop, a cancel or of itself; and what those that wait for it can rely on.
 
 use postroom::inspect::ProcessState;
 use postroom::manual::Event;

@@ -1,4 +1,4 @@
-//! What a step is: how often it happens, and what it may write.
+//! Steps: how often they run, and what they may write.
 
 use postroom::manual::{Event, StepOutput};
 use postroom::prelude::*;

@@ -243,7 +243,7 @@ fn messages_that_wait_in_the_mailbox_go_to_the_new_definition() {
         (1..=3).for_each(|amount| old.add(amount).send().unwrap());
         let upgrading = old.pid().upgrade(|old: Counter| Better::of(old, 100));
         leave.open();
-        // The wish has overtaken them.
+        // The upgrade has overtaken them.
         assert_eq!(upgrading.wait().unwrap().count().wait(), Ok(610));
     });
 }

@@ -1,4 +1,4 @@
-//! How answers find whoever asked, and what wakes a process and what does not.
+//! How answers find their callers, and what wakes a process and what does not.
 
 use postroom::inspect::ProcessState;
 use postroom::manual::Event;
@@ -495,7 +495,7 @@ fn a_process_is_never_in_two_steps_at_once() {
 /// One worker, nothing to do: a timer that a foreign thread sets must get the last one out of its sleep, whenever it
 /// comes.
 ///
-/// Mutation: in `find.rs`, `sleep`, leave out the look at the timers after lying down. (The window is a few
+/// Mutation: in `find.rs`, `sleep`, leave out the look at the timers after joining the sleepers. (The window is a few
 /// instructions: widened by a sleep before `begin_sleep` the test hangs with the mutation and passes without.)
 #[test]
 fn a_timer_set_from_outside_while_the_last_worker_falls_asleep_fires() {

@@ -1,4 +1,4 @@
-//! Groups: who is a member, who hears of it, and that nothing is left of a group that nobody is in.
+//! Groups: members, watchers, and that nothing is left of an empty group.
 
 use postroom::Mailbox;
 use postroom::error::{BadName, GroupError};
@@ -80,6 +80,21 @@ fn who_has_joined_twice_and_left_once_is_a_member_once() {
         assert!(!room.contains(one) && room.is_empty() && !room.leave(one));
         assert_eq!((room.broadcast(Said(3)), one.heard().wait()), (0, Ok(vec![1, 2])));
         assert_eq!((runtime.statistics().directory.groups, runtime.statistics().directory.memberships), (0, 0));
+    });
+}
+
+/// Catches: a process that only hears of changes is counted as a member.
+#[test]
+fn one_that_only_watches_is_no_member() {
+    with_runtime(|runtime| {
+        let (room, one, mailbox) = (runtime.group("room"), member(runtime), Mailbox::new().unwrap());
+        assert!(room.subscribe(mailbox.pid()).unwrap().is_empty());
+        room.join(one).unwrap();
+        let directory = runtime.statistics().directory;
+        assert_eq!((directory.groups, directory.members, directory.watchers), (1, 1, 1));
+        assert!(room.leave(one));
+        let directory = runtime.statistics().directory;
+        assert_eq!((directory.groups, directory.members, directory.watchers), (1, 0, 1));
     });
 }
 
@@ -200,7 +215,7 @@ fn subscribers_are_told_who_joins_who_leaves_and_why() {
         assert_eq!(event(&mut mailbox), joined(other.pid()));
         assert_eq!(event(&mut mailbox), left(one.pid(), None));
         assert_eq!(event(&mut mailbox), left(other.pid(), Some(ExitReason::Cancelled("enough".into()))));
-        // There is nobody in it but who listens.
+        // It has watchers only.
         assert_eq!((runtime.statistics().directory.groups, runtime.statistics().directory.watchers), (1, 1));
         assert!(room.unsubscribe(mailbox.pid()) && !room.unsubscribe(mailbox.pid()));
         room.join(member(runtime)).unwrap();

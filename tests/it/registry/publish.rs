@@ -1,4 +1,4 @@
-//! Publishing to whoever has subscribed: by the type of the event, and by topic.
+//! Publishing to subscribers: by the type of the event, and by topic.
 
 use postroom::Mailbox;
 use postroom::error::{BadName, GroupError};

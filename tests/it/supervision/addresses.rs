@@ -1,4 +1,4 @@
-//! The address of a child, whichever life it is in.
+//! The address of a child, across its incarnations.
 
 use super::*;
 use postroom::error::SendFailure;
@@ -80,7 +80,7 @@ fn a_child_of_another_type_is_refused_with_both_names() {
         let (runtime, log) = (runtime(), Log::new());
         let tree = Supervisor::one_for_one().child("a", worker("a", &log)).spawn(&runtime).unwrap();
         let wrong = tree.child::<Other>("a").unwrap_err();
-        assert_eq!(wrong.to_string(), "the child `a` is a `Worker`, not a `Other`");
+        assert_eq!(wrong.to_string(), "the child `a` has type `Worker`, not `Other`");
     });
 }
 
@@ -115,7 +115,7 @@ fn a_child_may_be_a_hand_written_process() {
         assert_eq!(life.wait(), ExitReason::Killed);
         eventually(|| pid.is_alive());
         let wrong = tree.child::<Worker>("byhand").unwrap_err().to_string();
-        assert!(wrong.contains("is a `Act`, not a `Worker`"), "{wrong}");
+        assert!(wrong.contains("has type `Act`, not `Worker`"), "{wrong}");
     });
 }
 
@@ -167,7 +167,7 @@ fn a_closure_that_gives_another_process_than_it_spawned_is_told_so() {
         });
         let tree = supervisor.spawn(&runtime).unwrap();
         let reason = tree.join().wait().to_string();
-        assert!(reason.contains("spawn what the child needs besides on `spawn.host()`"), "{reason}");
+        assert!(reason.contains("spawn other processes on `spawn.host()`"), "{reason}");
         eventually(|| lines(&log).contains(&"a ends".to_string()));
     });
 }

@@ -1,4 +1,4 @@
-//! What a supervisor answers to what makes no sense, and to extremes.
+//! Senseless and extreme input to supervisors.
 
 use super::*;
 use postroom::supervision::{Child, SupervisorError};
@@ -115,9 +115,9 @@ fn a_tree_is_no_process_with_messages_and_a_process_is_no_tree() {
             .child("sub", move |spawn| Supervisor::one_for_all().child("b", worker("b", &own)).spawn(spawn));
         let tree = tree.spawn(&runtime).unwrap();
         let wrong = tree.child::<Worker>("sub").unwrap_err().to_string();
-        assert_eq!(wrong, "the child `sub` is a `one_for_all supervisor`, not a `Worker`");
+        assert_eq!(wrong, "the child `sub` has type `one_for_all supervisor`, not `Worker`");
         let wrong = tree.tree("a").unwrap_err().to_string();
-        assert_eq!(wrong, "the child `a` is no supervisor, but a `Worker`; ask for its address with `child`");
+        assert_eq!(wrong, "the child `a` is not a supervisor but a `Worker`; ask for its address with `child`");
     });
 }
 

@@ -100,7 +100,7 @@ fn a_child_with_one_life_that_is_to_have_more_says_why_it_has_not() {
         let end = tree.join();
         crash(tree.child("a").unwrap());
         let reason = end.wait().to_string();
-        assert!(reason.contains("closure that can be called once"), "{reason}");
+        assert!(reason.contains("closure that can be called only once"), "{reason}");
     });
 }
 

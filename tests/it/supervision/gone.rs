@@ -1,5 +1,5 @@
-//! When the address of a child is gone for good: when nobody can start the child any more, whoever has a handle of its
-//! tree. Then it has no names and is in no group and no topic, and those who watch the groups have been told.
+//! When the address of a child is gone for good: when nothing can start the child any more, even if handles of its
+//! tree are left. Then it has no names and is in no group and no topic, and those who watch the groups have been told.
 
 use super::*;
 use postroom::error::{GroupError, SendFailure};

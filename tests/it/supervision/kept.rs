@@ -1,4 +1,4 @@
-//! Messages that survive a restart: what was in the mailbox of the dead, and what came while there was no successor.
+//! Messages that survive a restart: those left in the mailbox, and those sent while there was no successor.
 
 use super::*;
 use postroom::CallError;

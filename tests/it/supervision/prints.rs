@@ -1,4 +1,4 @@
-//! What a tree tells of itself.
+//! How a tree prints itself.
 
 use super::*;
 use postroom::supervision::{Child, ChildInfo, ChildState};

@@ -1,4 +1,4 @@
-//! What is sent to a child between two of its lives: it is refused as `Restarting`, or waits for the successor if asked
+//! Messages to a child that is being restarted: they are refused as `Restarting`, or wait for the successor if asked
 //! to.
 
 use super::*;

@@ -1,4 +1,4 @@
-//! Which ends lead to which starts.
+//! Which exits lead to which restarts.
 
 use super::*;
 use postroom::supervision::{Child, GaveUp, Restart};
@@ -184,7 +184,7 @@ fn more_failures_than_the_window_allows_end_the_supervisor_with_the_child_and_it
         assert!(matches!(&gave_up.reason, ExitReason::Panic(panic) if panic.message == "it had to"));
         assert!(gave_up.handling.unwrap().ends_with("WorkerCrash"));
         let text = gave_up.to_string();
-        assert!(text.contains("`b`") && text.contains("2 times") && text.contains("it had to"), "{text}");
+        assert!(text.contains("`b`") && text.contains("after 2 restarts") && text.contains("it had to"), "{text}");
         // The others were stopped, in reverse order.
         assert_eq!(lines(&log)[lines(&log).len() - 3..], ["b ends", "c ends", "a ends"]);
         // Also to who asks later.

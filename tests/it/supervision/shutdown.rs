@@ -1,4 +1,4 @@
-//! What a supervisor does when its host goes down.
+//! Supervisors of a host that shuts down.
 
 use super::*;
 use postroom::supervision::Child;

@@ -135,7 +135,7 @@ fn a_sibling_that_there_is_not_is_an_error_of_the_start() {
         let never = Supervisor::one_for_one().backoff(Backoff::constant(Duration::MAX));
         let tree = never.child("a", worker("a", &log)).child("relay", asks(told.clone())).spawn(&runtime).unwrap();
         let [wrong, unknown] = told.all().try_into().unwrap();
-        assert_eq!(wrong.to_string(), "the child `a` is a `Worker`, not a `Relay`");
+        assert_eq!(wrong.to_string(), "the child `a` has type `Worker`, not `Relay`");
         assert!(matches!(&unknown, ChildError::Unknown { count: 2, .. }), "{unknown}");
         let last = tree.children().swap_remove(1).last.unwrap().reason.to_string();
         assert!(last.contains("there is no child `b`; there are `a`, `relay`"), "{last}");

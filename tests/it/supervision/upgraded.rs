@@ -1,4 +1,4 @@
-//! Children that are upgraded: what the tree tells of them, and what they are restarted as.
+//! Children that are upgraded: what the tree shows of them, and as what they are restarted.
 
 use super::*;
 use postroom::supervision::{Child, ChildError, ChildState};
@@ -116,7 +116,7 @@ fn what_cannot_be_redefined_is_refused_with_the_reason() {
         let unknown = tree.redefine("z", worker("z", &log)).unwrap_err();
         assert!(matches!(unknown, ChildError::Unknown { .. }), "{unknown}");
         let process = tree.redefine("sub", worker("b", &log)).unwrap_err();
-        assert_eq!(process.to_string(), "the child `sub` is a `one_for_one supervisor`, not a `Worker`");
+        assert_eq!(process.to_string(), "the child `sub` has type `one_for_one supervisor`, not `Worker`");
         let supervisor = tree
             .redefine("a", |spawn| {
                 Supervisor::one_for_one().add(Child::new("x", worker("x", &Log::new()))).spawn(spawn)

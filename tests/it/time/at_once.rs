@@ -1,4 +1,4 @@
-//! Very many timers that are due at once: whoever fires them lets processes run in between.
+//! Very many timers that are due at once: the thread that fires them lets processes run in between.
 //!
 //! What these tests cannot see: how long the others wait, which `benches/compare -- --probe` measures.
 

@@ -1,4 +1,4 @@
-//! What no program should do and some program will: each has a defined answer, and none harms anyone else.
+//! What no program should do and some program will: each has a defined result, and none harms another process.
 
 use postroom::error::{BuildError, SendFailure};
 use postroom::manual::{Event, Events, Process, StepOutput};
@@ -78,7 +78,7 @@ fn postroom_workers_says_how_many_unless_the_builder_does() {
         assert_eq!(answer(Some("x"), "5"), "5");
         for nonsense in ["0", "x", "", "-1", "3.5", "1025", "99999999999999999999"] {
             let answer = answer(Some(nonsense), "");
-            assert!(answer.starts_with("POSTROOM_WORKERS asks for `") && answer.contains("from 1 to 1024"), "{answer}");
+            assert!(answer.starts_with("POSTROOM_WORKERS requests `") && answer.contains("from 1 to 1024"), "{answer}");
         }
         let long = answer(Some(&"9".repeat(10_000)), "");
         assert!(long.len() < 300, "{long}");
@@ -403,7 +403,7 @@ fn processes_that_spawn_each_other_from_init_end_at_a_depth() {
         let runtime = one_worker();
         let deepest = Arc::new(AtomicU64::new(0));
         let refused = runtime.spawn_process(nested(runtime.host(), deepest.clone(), 1)).start().unwrap_err();
-        assert!(refused.to_string().contains("64 processes are starting inside one another"), "{refused}");
+        assert!(refused.to_string().contains("64 processes are starting inside each other"), "{refused}");
         assert_eq!(deepest.load(SeqCst), 64);
         assert_eq!(runtime.statistics().processes.live, 0);
         works(&runtime);

@@ -1,5 +1,5 @@
-//! What no page of the guide shows together: supervisors with names, bounds, pools, groups, links and upgrades, while
-//! things end.
+//! Features that no page of the guide shows together: supervisors with names, bounds, pools, groups, links and
+//! upgrades, while processes end.
 
 use postroom::prelude::*;
 use postroom::supervision::{Backoff, Child, Supervisor};

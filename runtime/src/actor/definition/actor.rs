@@ -1,17 +1,14 @@
-//! The traits that the macro implements for a struct: its names, its entries, its messages, and their dispatch.
+//! The traits that the macro implements for a struct: its names, its entries, its messages, and their dispatch; and
+//! what they tell of the type without an instance.
 
-use super::context::Context;
 use super::entry::{EntryInfo, FutureOutput, Start};
 use super::inputs::{CheckedInputs, Inputs};
-use super::named_message::ByName;
 use super::placement::{Anywhere, MethodFuture, Movable};
-use super::spawn_core::SpawnCore;
+use super::{context::Context, named_message::ByName, spawn_core::SpawnCore};
 use crate::actor::send::{Addressed, ProtocolInfo};
-use crate::errors::EntryError;
-use crate::process::mail::Mail;
 use crate::process::{Event, unknown_entry};
-use crate::{Pid, ProcessError, Signal};
-use std::marker::PhantomData;
+use crate::{Pid, ProcessError, Signal, errors::EntryError, process::mail::Mail, slots::ProcessKind};
+use std::{any::TypeId, marker::PhantomData};
 
 /// The part of the implementation that `#[process]` on the struct generates.
 #[diagnostic::on_unimplemented(
@@ -82,8 +79,8 @@ pub trait Actor: Declared + Sized + 'static {
 #[diagnostic::on_unimplemented(
     message = "the workers cannot run `{Self}`: its state is not `Send`",
     label = "not `Send`, so it has to stay on one thread",
-    note = "write `#[process(pinned)]` before `struct {Self}` and spawn it with `spawn_pinned(|| …)` (a supervisor's child: \
-            `of_pinned(|| …)`): it gets a thread of its own",
+    note = "write `#[process(pinned)]` before `struct {Self}` and spawn it with `spawn_pinned(|| …)` (a supervisor's \
+            child: `of_pinned(|| …)`): it gets a thread of its own",
     note = "or make all of its fields `Send`, for instance with `Arc` in place of `Rc`; `fn send<T: Send>() {{}} \
             send::<{Self}>()` has the compiler name the field that is not"
 )]
@@ -166,4 +163,32 @@ pub(crate) fn names<P: Actor>() -> &'static [&'static str] {
         const ALL: &'static [&'static str; 64] = &Self::NAMES;
     }
     &EntryNames::<P>::ALL[..P::ENTRIES.len()]
+}
+
+/// The table of facts for processes of type `P`.
+pub(crate) struct KindOf<P>(PhantomData<P>);
+
+impl<P: Actor> KindOf<P> {
+    pub(crate) const KIND: &'static ProcessKind = &ProcessKind {
+        name: || P::NAME,
+        type_id: TypeId::of::<P>(),
+        answers: |protocol| P::PROTOCOLS.iter().any(|answered| answered.type_id == protocol),
+    };
+}
+
+/// Returns the entry of that name if it is async: the process then lives inside it.
+pub(crate) fn async_entry<P: Actor>(name: &str) -> Option<&'static str> {
+    P::ENTRIES.iter().find(|entry| entry.is_async && entry.name == name).map(|entry| entry.name)
+}
+
+/// Returns whether one of these signals is the exit of a linked process.
+pub(crate) const fn traps_exits(signals: &[&str]) -> bool {
+    let mut index = 0;
+    while index < signals.len() {
+        if matches!(signals[index].as_bytes(), b"Exit") {
+            return true;
+        }
+        index += 1;
+    }
+    false
 }

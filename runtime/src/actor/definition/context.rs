@@ -1,15 +1,12 @@
 //! The context of a method: what it can do besides changing its struct.
 
-use crate::actor::send::SendTo;
-use crate::actor::send::call::send;
 use crate::actor::tasks::{Acts, CommandResult, StashedMessage, awaits, current};
-use crate::engine::context::values::inherited_values;
-use crate::env::clock::Moment;
-use crate::errors::Elapsed;
-use crate::slots::TABLE;
-use crate::slots::slot::metadata::Metadata;
-use crate::sync::Arc;
-use crate::{Call, CallError, Command, CommandError, ExitReason, Interval, Package, Payload, Pid, SendError};
+use crate::actor::{send::SendTo, send::call::send};
+use crate::slots::{TABLE, slot::metadata::Metadata};
+use crate::{
+    Call, CallError, Command, CommandError, ExitReason, Interval, Package, Payload, Pid, SendError,
+    engine::context::values::inherited_values, env::clock::Moment, errors::Elapsed, sync::Arc, util::debug::impl_debug,
+};
 use slab::Slab;
 use std::any::{Any, TypeId};
 use std::time::{Duration, Instant};
@@ -17,7 +14,6 @@ use std::{convert::Infallible, fmt, future::Future, marker::PhantomData, panic::
 
 type Followup<P> = Box<dyn FnOnce(&mut P, CommandResult, &mut Context<P>) + Send>;
 
-/// The closure that follows an answer.
 pub(crate) struct Continuation<P> {
     pub(crate) run: Followup<P>,
     /// Turns the answer into a message, for a process that has been upgraded since: `run` belongs to the old
@@ -68,7 +64,7 @@ impl<P> Context<P> {
     pub fn pid(&self) -> Pid {
         match self.pid {
             Some(pid) => pid,
-            None => panic!("a process that is driven by hand has no PID; ask with `try_pid`"),
+            None => panic!("a process that is driven by hand has no PID; use `try_pid`"),
         }
     }
 
@@ -251,25 +247,10 @@ impl<P: 'static, F: Future<Output: Send + 'static> + Send + 'static> RunThen<'_,
     }
 }
 
-impl<P> fmt::Debug for Context<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Context").field("pid", &self.pid).field("entry", &self.entry()).finish_non_exhaustive()
-    }
-}
+impl_debug!([P] Context<P>, self => "Context" { pid: self.pid, entry: self.entry(), .. });
+impl_debug!([P, M, T, E] CallThen<'_, P, M, T, E>, self => "CallThen" { call: self.call });
+impl_debug!([P, F] RunThen<'_, P, F>, self => "RunThen");
 
-impl<P, M, T, E> fmt::Debug for CallThen<'_, P, M, T, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CallThen").field("call", &self.call).finish()
-    }
-}
-
-impl<P, F> fmt::Debug for RunThen<'_, P, F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("RunThen")
-    }
-}
-
-/// Stores a continuation in the process's table and returns its index.
 pub(crate) fn add_continuation<P: 'static>(continuation: Continuation<P>) -> usize {
     let number = current::with(|waits| {
         let continuations = waits.continuations.get_or_insert_with(|| Box::new(Slab::<Continuation<P>>::new()));
@@ -279,7 +260,6 @@ pub(crate) fn add_continuation<P: 'static>(continuation: Continuation<P>) -> usi
     number.flatten().unwrap_or(usize::MAX)
 }
 
-/// Runs a continuation whose answer has come.
 pub(crate) fn run_continuation<P: 'static>(
     this: &mut P,
     context: &mut Context<P>,
@@ -317,8 +297,4 @@ pub(crate) fn carry_over<P: 'static, N: 'static>(continuations: Box<dyn Any + Se
     Box::new(new)
 }
 
-impl<M, T: fmt::Debug, E: fmt::Debug> fmt::Debug for Answered<M, T, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answered").field("result", &self.result).finish()
-    }
-}
+impl_debug!([M, T: fmt::Debug, E: fmt::Debug] Answered<M, T, E>, self => "Answered" { result: self.result });

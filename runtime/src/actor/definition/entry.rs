@@ -1,8 +1,6 @@
 //! Entries by name, and what they return.
 
-use super::context::Context;
-use super::inputs::InputInfo;
-use super::placement::MethodFuture;
+use super::{context::Context, inputs::InputInfo, placement::MethodFuture};
 use crate::{InitError, Payload, ProcessError};
 use std::{convert::Infallible, fmt};
 
@@ -39,7 +37,6 @@ pub type EntryFuture<P, T, E> = MethodFuture<'static, (P, Context<P>, EntryResul
 
 /// An entry with its inputs, ready to start. For generated code.
 pub struct Start<P> {
-    /// The index of the entry.
     pub(crate) index: usize,
     pub(crate) begin: Begin<P>,
 }

@@ -1,8 +1,9 @@
 //! The inputs of an entry or a message that is named at run time, as values or as JSON.
 
+use super::probe::{answers, probe};
 use crate::errors::{EntryError, describe};
 use crate::{Payload, Payloads};
-use std::{fmt, marker::PhantomData};
+use std::fmt;
 
 /// An input of an entry or of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +121,6 @@ impl CheckedInputs {
         self.inputs.next()
     }
 
-    /// The name and the type of the input that was taken last.
     fn last(&self) -> (String, String) {
         let input = self.expected.get(self.taken - 1);
         input.map_or_else(Default::default, |input| (input.name.to_string(), input.type_name.to_string()))
@@ -138,44 +138,25 @@ impl CheckedInputs {
     }
 }
 
-/// Selects how an input is taken by what its type implements. For generated code.
-#[derive(Debug)]
-pub struct InputOf<T>(PhantomData<T>);
-
-impl<T> InputOf<T> {
-    #[expect(clippy::new_without_default, reason = "only the macro makes one")]
-    /// Makes the probe.
-    pub fn new() -> Self {
-        Self(PhantomData)
-    }
+probe! {
+    /// Selects how an input is taken by what its type implements. For generated code.
+    InputOf<T>
 }
 
-/// For a type that is not `Send`: the compiler reports it where it is sent, and need not repeat it here.
-pub trait TakeNothing<T> {
-    /// Takes the next input.
-    fn take(&self, inputs: &mut CheckedInputs) -> Result<T, EntryError>;
-}
-
-impl<T> TakeNothing<T> for InputOf<T> {
-    fn take(&self, inputs: &mut CheckedInputs) -> Result<T, EntryError> {
+answers! {
+    /// For a type that is not `Send`: the compiler reports it where it is sent, and need not repeat it here.
+    TakeNothing<T>: [T] InputOf<T> => fn take(&self, inputs: &mut CheckedInputs) -> Result<T, EntryError> {
         let _unused = inputs.next();
-        Err(inputs.wrong("what is not `Send`".to_string()))
+        Err(inputs.wrong("a value, as it is not `Send`,".to_string()))
     }
-}
-
-/// For any `Send` type: takes a value.
-pub trait TakeValue<T> {
-    /// Takes the next input.
-    fn take(&self, inputs: &mut CheckedInputs) -> Result<T, EntryError>;
-}
-
-impl<T: Send + 'static> TakeValue<T> for &InputOf<T> {
+    /// For any `Send` type: takes a value.
+    TakeValue<T>: [T: Send + 'static] &InputOf<T> =>
     fn take(&self, inputs: &mut CheckedInputs) -> Result<T, EntryError> {
         match inputs.next() {
             Some(Input::Value(value)) => convert(value).map_err(|mut value| inputs.wrong(describe(&mut value))),
             #[cfg(feature = "serde")]
             Some(Input::Json(_)) => {
-                Err(inputs.wrong("JSON, from which nothing that is not `Deserialize` can be made,".to_string()))
+                Err(inputs.wrong("JSON, as it is not `Deserialize`,".to_string()))
             }
             #[cfg(feature = "serde")]
             Some(Input::Missing) => Err(inputs.missing()),
@@ -184,15 +165,10 @@ impl<T: Send + 'static> TakeValue<T> for &InputOf<T> {
     }
 }
 
-/// For a type that implements `Deserialize`: takes a value or JSON.
 #[cfg(feature = "serde")]
-pub trait TakeJson<T> {
-    /// Takes the next input.
-    fn take(&self, inputs: &mut CheckedInputs) -> Result<T, EntryError>;
-}
-
-#[cfg(feature = "serde")]
-impl<T: Send + serde::de::DeserializeOwned + 'static> TakeJson<T> for &&InputOf<T> {
+answers! {
+    /// For a type that implements `Deserialize`: takes a value or JSON.
+    TakeJson<T>: [T: Send + serde::de::DeserializeOwned + 'static] &&InputOf<T> =>
     fn take(&self, inputs: &mut CheckedInputs) -> Result<T, EntryError> {
         match inputs.next() {
             Some(Input::Value(value)) => convert(value).map_err(|mut value| inputs.wrong(describe(&mut value))),
@@ -217,22 +193,8 @@ fn convert<T: Send + 'static>(value: Payload) -> Result<T, Payload> {
         Ok(value) => return Ok(value),
         Err(value) => value,
     };
-    let converted = match Number::of(&mut value) {
-        Some(number) => number.into_type::<T>(),
-        None => match value.get_mut::<&'static str>() {
-            Some(text) => same::<String, T>((*text).to_string()),
-            None => None,
-        },
-    };
-    converted.ok_or(value)
-}
-
-/// A number of any primitive type.
-#[derive(Clone, Copy)]
-enum Number {
-    Whole(i128),
-    Large(u128),
-    Float(f64),
+    let text = value.get_mut::<&'static str>().map(|text| text.to_string());
+    text.map_or_else(|| convert_number(&mut value), same).ok_or(value)
 }
 
 /// Returns `value` if the two types are the same.
@@ -240,65 +202,32 @@ fn same<A: Send + 'static, T: Send + 'static>(value: A) -> Option<T> {
     Payload::new(value).take().ok()
 }
 
-macro_rules! whole_numbers {
-    ($($type:ty)*) => {
-        impl Number {
-            fn of(value: &mut Payload) -> Option<Self> {
-                $(if let Some(number) = value.get_mut::<$type>() {
-                    return Some(match i128::try_from(*number) {
-                        Ok(number) => Self::Whole(number),
-                        Err(_) => Self::Large(u128::try_from(*number).ok()?),
-                    });
-                })*
-                if let Some(number) = value.get_mut::<f32>() {
-                    return Some(Self::Float(f64::from(*number)));
-                }
-                value.get_mut::<f64>().map(|number| Self::Float(*number))
-            }
+/// Up to this size all integers are exact as floats: a float without a fraction counts as one, and the reverse.
+const EXACT: f64 = 9_007_199_254_740_992.0;
 
-            /// Returns the number as a `T` if that type can hold it exactly.
-            fn into_type<T: Send + 'static>(self) -> Option<T> {
-                $(if let Some(number) = self.whole().and_then(|number| <$type>::try_from(number).ok())
-                    && let Some(number) = same::<$type, T>(number) {
-                    return Some(number);
-                })*
-                $(if let Self::Large(number) = self
-                    && let Ok(number) = <$type>::try_from(number)
-                    && let Some(number) = same::<$type, T>(number) {
-                    return Some(number);
-                })*
-                let float = self.float()?;
-                let single = float as f32;
-                let exact = f64::from(single) == float || float.is_nan();
-                same::<f64, T>(float).or_else(|| exact.then(|| same::<f32, T>(single)).flatten())
-            }
+macro_rules! number_conversions {
+    ($($integer:ty)*) => {
+        /// Returns a number of another primitive type as a `T`, if that type can hold it exactly.
+        fn convert_number<T: Send + 'static>(value: &mut Payload) -> Option<T> {
+            // An integer that no `i128` can hold fits its own type only.
+            let integer = None$(.or(value.get_mut::<$integer>().and_then(|number| i128::try_from(*number).ok())))*;
+            let float = value.get_mut::<f32>().map(|float| f64::from(*float)).or(value.get_mut::<f64>().copied());
+            let is_exact = |float: &f64| float.fract() == 0.0 && float.abs() <= EXACT;
+            let integer = integer.or(float.filter(is_exact).map(|float| float as i128));
+            let exact = integer.filter(|number| number.unsigned_abs() <= EXACT as u128);
+            let float = float.or(exact.map(|number| number as f64));
+            $(if let Some(number) = integer.and_then(|number| <$integer>::try_from(number).ok())
+                && let Some(number) = same::<$integer, T>(number) {
+                return Some(number);
+            })*
+            let float = float?;
+            let single = float as f32;
+            let is_exact = f64::from(single) == float || float.is_nan();
+            same(float).or_else(|| if is_exact { same(single) } else { None })
         }
     };
 }
-whole_numbers!(i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize);
-
-impl Number {
-    /// A float without a fraction counts as an integer up to the size at which all integers are exact.
-    fn whole(self) -> Option<i128> {
-        const EXACT: f64 = 9_007_199_254_740_992.0;
-        match self {
-            Self::Whole(number) => Some(number),
-            Self::Large(_) => None,
-            Self::Float(number) if number.fract() == 0.0 && number.abs() <= EXACT => Some(number as i128),
-            Self::Float(_) => None,
-        }
-    }
-
-    fn float(self) -> Option<f64> {
-        match self {
-            Self::Float(number) => Some(number),
-            Self::Whole(number) => {
-                Some(number as f64).filter(|&float| float as i128 == number && number.abs() <= 1 << 53)
-            }
-            Self::Large(_) => None,
-        }
-    }
-}
+number_conversions!(i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize);
 
 #[cfg(test)]
 mod tests {

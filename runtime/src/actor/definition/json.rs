@@ -14,7 +14,6 @@ use serde_json::Value;
 pub struct JsonInputs(Result<Value, String>);
 
 impl JsonInputs {
-    /// Parses the inputs, or returns the reason for refusing them.
     pub(crate) fn read(self) -> Result<Inputs, String> {
         match self.0? {
             Value::Array(values) => Ok(Inputs::json(values)),
@@ -69,7 +68,7 @@ impl<'de> Deserializer<'de> for LeftOut {
     }
 
     serde::forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct newtype_struct
-        seq tuple tuple_struct map struct enum identifier ignored_any
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct
+        newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
     }
 }

@@ -4,8 +4,7 @@
 //!   [`spawn_core`]: a spawn before its entry is chosen;
 //! * [`context`]: what a method can do; [`reply`]: answering a call later;
 //! * [`protocol`]: messages that several types answer; [`named_message`]: messages by the names of their methods;
-//! * [`placement`]: which threads may run it; [`kind`]: facts about the type; [`probe`]: what the generated code asks
-//!   about types.
+//! * [`placement`]: which threads may run it; [`probe`]: what the generated code asks about types.
 
 pub(crate) mod actor;
 pub(crate) mod context;
@@ -13,7 +12,6 @@ pub(crate) mod entry;
 pub(crate) mod inputs;
 #[cfg(feature = "serde")]
 pub(crate) mod json;
-pub(crate) mod kind;
 pub(crate) mod named_message;
 pub(crate) mod placement;
 pub mod probe;
@@ -21,11 +19,10 @@ pub(crate) mod protocol;
 pub(crate) mod reply;
 pub(crate) mod spawn_core;
 
-pub(crate) use actor::{Actor, Declared, Dispatched, Handles, MethodEvent, Migratable};
+pub(crate) use actor::{Actor, Declared, Dispatched, Handles, KindOf, MethodEvent, Migratable};
 pub(crate) use context::{Continuation, Finished};
 pub(crate) use entry::{Begin, EntryFuture, FutureOutput, Pending, Start};
 pub(crate) use inputs::Inputs;
-pub(crate) use kind::KindOf;
 pub(crate) use named_message::NamedMessage;
 pub(crate) use placement::{MethodFuture, Movable, NotPinned, Pinned};
 pub(crate) use protocol::{Protocol, Serves};

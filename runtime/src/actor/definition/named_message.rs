@@ -1,11 +1,9 @@
 //! Messages by the names of their methods: built from inputs, with the type erased.
 
-use super::actor::Actor;
-use super::inputs::Inputs;
-use crate::Pid;
-use crate::actor::send::call::send;
+use super::{actor::Actor, inputs::Inputs};
 use crate::errors::{EntryError, MessageError, SendFailure};
-use std::{fmt, ops::ControlFlow};
+use crate::{Pid, actor::send::call::send};
+use std::ops::ControlFlow;
 
 /// A message, ready to be sent. For generated code.
 pub struct NamedMessage(Box<dyn FnOnce(Pid) -> Result<(), SendFailure>>);
@@ -38,8 +36,4 @@ pub(crate) fn message_of<P: Actor>(name: &str, inputs: Inputs) -> Result<NamedMe
     }
 }
 
-impl fmt::Debug for NamedMessage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("NamedMessage")
-    }
-}
+crate::util::debug::impl_debug!([] NamedMessage, self => "NamedMessage");

@@ -2,7 +2,8 @@
 //!
 //! Any process can have a thread of its own; a struct with `#[process(pinned)]` must. In return, its state and the
 //! futures of its methods need not be `Send`. The macro generates the same text for the methods of both kinds, because
-//! it does not see the struct's attributes there: [`PlacementOf`] selects by the type that the struct's half has declared.
+//! it does not see the struct's attributes there: [`PlacementOf`] selects by the type that the struct's half has
+//! declared.
 //!
 //! The machine stores all futures as `Send`. Those of a pinned process become `Send` by being [`Anchored`]: they are
 //! polled and dropped only on the thread that made them.
@@ -37,8 +38,8 @@ impl Anywhere for OnWorkers {}
 #[diagnostic::on_unimplemented(
     message = "the workers cannot run `{Self}`: its state is not `Send`",
     label = "not `Send`, so it has to stay on one thread",
-    note = "write `#[process(pinned)]` before `struct {Self}` and spawn it with `spawn_pinned(|| …)` (a supervisor's child: \
-            `of_pinned(|| …)`): it gets a thread of its own",
+    note = "write `#[process(pinned)]` before `struct {Self}` and spawn it with `spawn_pinned(|| …)` (a supervisor's \
+            child: `of_pinned(|| …)`): it gets a thread of its own",
     note = "or make all of its fields `Send`, for instance with `Arc` in place of `Rc`; `fn send<T: Send>() {{}} \
             send::<{Self}>()` has the compiler name the field that is not"
 )]

@@ -1,15 +1,15 @@
 //! Questions that the generated code asks about types, answered by *autoref specialization*.
 //!
-//! A macro sees tokens and not types, and stable Rust has no specialization. But a method call on `&&&probe` looks for a
-//! `&self` method of `&&Probe` first, then of `&Probe`, then of `Probe`, and takes the first whose bounds hold. So each
-//! question is a type (the *probe*) with a trait for each answer, all with one method: the more specific an answer, the
-//! more references stand before the type that its trait is implemented for. The macro imports the traits and makes the
-//! call. [`AnswerType`] uses another rule to the same end: an inherent constant takes precedence over a trait's. Bounds
-//! are judged where the macro expands: of a type parameter, only what its own bounds say counts.
+//! A macro sees tokens and not types, and stable Rust has no specialization. But a method call on `&&&probe` looks for
+//! a `&self` method of `&&Probe` first, then of `&Probe`, then of `Probe`, and takes the first whose bounds hold. So
+//! each question is a type (the *probe*) with a trait for each answer, all with one method: the more specific an
+//! answer, the more references stand before the type that its trait is implemented for. The macro imports the traits
+//! and makes the call. [`AnswerType`] uses another rule to the same end: an inherent constant takes precedence over a
+//! trait's. Bounds are judged where the macro expands: of a type parameter, only what its own bounds say counts.
 //!
 //! | probe | question | answers |
 //! |---|---|---|
-//! | [`PlacementOf`] | where may the futures of the process be polled? | [`IsPinned`], [`IsSend`], [`IsAny`], [`IsNotSend`] |
+//! | [`PlacementOf`] | where may its futures be polled? | [`IsPinned`], [`IsSend`], [`IsAny`], [`IsNotSend`] |
 //! | [`MessageOf`] | can the message be sent by name? | [`MessageIsSend`], [`MessageIsNotSend`] |
 //! | [`AnswerType`] | is the type a `Result`, however it is aliased? | inherent constant, [`MayBeResult`] |
 //! | [`ErrorText`] | how is the error shown? | [`ByDisplay`], [`ByDebug`], [`ByType`] |
@@ -19,100 +19,71 @@ use super::placement::{NotPinned, OnItsThread, Pinned};
 use std::fmt::{Debug, Display};
 use std::marker::PhantomData;
 
-/// Selects where the futures of a process `P` with placement `L` may be polled.
-#[derive(Debug)]
-pub struct PlacementOf<P, L>(PhantomData<(P, L)>);
+/// Declares the answers to a question: each is a trait, with the type that it is implemented for.
+macro_rules! answers {
+    ($($(#[$doc:meta])* $answer:ident $(<$of:ident>)?: [$($generics:tt)*] $probe:ty =>
+        fn $method:ident(&$self:ident $(, $input:ident: $type:ty)?) -> $result:ty $body:block)+) => {$(
+        $(#[$doc])*
+        pub trait $answer$(<$of>)? {
+            /// Answers the question.
+            fn $method(&self $(, $input: $type)?) -> $result;
+        }
 
-impl<P, L> PlacementOf<P, L> {
-    #[expect(clippy::new_without_default, reason = "only the macro makes one")]
-    /// Makes the probe.
-    pub fn new() -> Self {
-        Self(PhantomData)
-    }
+        impl<$($generics)*> $answer$(<$of>)? for $probe {
+            fn $method(&$self $(, $input: $type)?) -> $result $body
+        }
+    )+};
 }
 
-/// The process is pinned: found first.
-pub trait IsPinned {
-    /// Returns the wrapper for its futures.
-    fn wrapper(&self) -> Pinned;
+/// Declares a probe for the types that are its parameters.
+macro_rules! probe {
+    ($(#[$doc:meta])* $probe:ident<$($of:ident),+>) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $probe<$($of),+>(::std::marker::PhantomData<($($of,)+)>);
+
+        impl<$($of),+> $probe<$($of),+> {
+            #[expect(clippy::new_without_default, reason = "only the macro makes one")]
+            /// Makes the probe.
+            pub fn new() -> Self {
+                Self(::std::marker::PhantomData)
+            }
+        }
+    };
 }
 
-impl<P> IsPinned for &&PlacementOf<P, OnItsThread> {
-    fn wrapper(&self) -> Pinned {
-        Pinned
-    }
+pub(super) use {answers, probe};
+
+probe! {
+    /// Selects where the futures of a process `P` with placement `L` may be polled.
+    PlacementOf<P, L>
 }
 
-/// The state of the process is `Send`: found second.
-pub trait IsSend {
-    /// Returns the wrapper for its futures.
-    fn wrapper(&self) -> NotPinned;
+answers! {
+    /// The process is pinned: found first.
+    IsPinned: [P] &&PlacementOf<P, OnItsThread> => fn wrapper(&self) -> Pinned { Pinned }
+    /// The state of the process is `Send`: found second.
+    IsSend: [P: Send, L] &PlacementOf<P, L> => fn wrapper(&self) -> NotPinned { NotPinned }
+    /// The process is not pinned, whether or not its state is `Send`: in place of [`IsSend`] where the wrapper itself
+    /// requires that, so that the compiler's error comes from there.
+    IsAny: [P, L] &PlacementOf<P, L> => fn wrapper(&self) -> NotPinned { NotPinned }
+    /// All others: found last. The missing `Send` is reported once, where the state is stored, and not again for each
+    /// method.
+    IsNotSend: [P, L] PlacementOf<P, L> => fn wrapper(&self) -> Pinned { Pinned }
 }
 
-impl<P: Send, L> IsSend for &PlacementOf<P, L> {
-    fn wrapper(&self) -> NotPinned {
-        NotPinned
-    }
+probe! {
+    /// Makes a [`NamedMessage`] of a message if its type is `Send`.
+    MessageOf<M>
 }
 
-/// The process is not pinned, whether or not its state is `Send`: in place of [`IsSend`] where the wrapper itself
-/// requires that, so that the compiler's error comes from there.
-pub trait IsAny {
-    /// Returns the wrapper for its futures.
-    fn wrapper(&self) -> NotPinned;
-}
-
-impl<P, L> IsAny for &PlacementOf<P, L> {
-    fn wrapper(&self) -> NotPinned {
-        NotPinned
-    }
-}
-
-/// All others: found last. The missing `Send` is reported once, where the state is stored, and not again for each
-/// method.
-pub trait IsNotSend {
-    /// Returns the wrapper for its futures.
-    fn wrapper(&self) -> Pinned;
-}
-
-impl<P, L> IsNotSend for PlacementOf<P, L> {
-    fn wrapper(&self) -> Pinned {
-        Pinned
-    }
-}
-
-/// Makes a [`NamedMessage`] of a message if its type is `Send`.
-#[derive(Debug)]
-pub struct MessageOf<M>(PhantomData<M>);
-
-impl<M> MessageOf<M> {
-    #[expect(clippy::new_without_default, reason = "only the macro makes one")]
-    /// Makes the probe.
-    pub fn new() -> Self {
-        Self(PhantomData)
-    }
-}
-
-/// The message is `Send`.
-pub trait MessageIsSend<M> {
-    /// Erases the type of the message.
-    fn named(&self, message: M) -> NamedMessage;
-}
-
-impl<M: Send + 'static> MessageIsSend<M> for &MessageOf<M> {
-    fn named(&self, message: M) -> NamedMessage {
+answers! {
+    /// The message is `Send`.
+    MessageIsSend<M>: [M: Send + 'static] &MessageOf<M> => fn named(&self, message: M) -> NamedMessage {
         NamedMessage::new(message)
     }
-}
-
-/// The message is not `Send`: the compiler reports it where it is handled, and need not repeat it here.
-pub trait MessageIsNotSend<M> {
-    /// Never runs.
-    fn named(&self, message: M) -> NamedMessage;
-}
-
-impl<M> MessageIsNotSend<M> for MessageOf<M> {
-    fn named(&self, _: M) -> NamedMessage {
+    /// The message is not `Send`: the compiler reports it where it is handled, and need not repeat it here.
+    MessageIsNotSend<M>: [M] MessageOf<M> => fn named(&self, _message: M) -> NamedMessage {
         unreachable!("a message that is not `Send` does not compile")
     }
 }
@@ -138,38 +109,11 @@ impl<T: ?Sized> MayBeResult for AnswerType<T> {}
 #[derive(Debug)]
 pub struct ErrorText<'a, E>(pub &'a E);
 
-/// The error has a `Display`.
-pub trait ByDisplay {
-    /// The error as text.
-    fn text(&self) -> String;
-}
-
-impl<E: Display> ByDisplay for &&ErrorText<'_, E> {
-    fn text(&self) -> String {
-        self.0.to_string()
-    }
-}
-
-/// The error has a `Debug`.
-pub trait ByDebug {
-    /// The error as text.
-    fn text(&self) -> String;
-}
-
-impl<E: Debug> ByDebug for &ErrorText<'_, E> {
-    fn text(&self) -> String {
-        format!("{:?}", self.0)
-    }
-}
-
-/// Any error.
-pub trait ByType {
-    /// The error as text.
-    fn text(&self) -> String;
-}
-
-impl<E> ByType for ErrorText<'_, E> {
-    fn text(&self) -> String {
-        std::any::type_name::<E>().to_string()
-    }
+answers! {
+    /// The error has a `Display`.
+    ByDisplay: [E: Display] &&ErrorText<'_, E> => fn text(&self) -> String { self.0.to_string() }
+    /// The error has a `Debug`.
+    ByDebug: [E: Debug] &ErrorText<'_, E> => fn text(&self) -> String { format!("{:?}", self.0) }
+    /// Any error.
+    ByType: [E] ErrorText<'_, E> => fn text(&self) -> String { std::any::type_name::<E>().to_string() }
 }

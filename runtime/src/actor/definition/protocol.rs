@@ -9,9 +9,7 @@
 //! message types.
 
 use super::actor::{Dispatched, Handles};
-use super::context::Context;
-use super::inputs::Inputs;
-use super::named_message::ByName;
+use super::{context::Context, inputs::Inputs, named_message::ByName};
 use crate::actor::send::{Addressed, Link, ProtocolInfo};
 use crate::process::mail::Mail;
 use std::{convert::Infallible, marker::PhantomData};
@@ -40,7 +38,7 @@ use std::{convert::Infallible, marker::PhantomData};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no protocol",
+    message = "`{Self}` is not a protocol",
     label = "not a protocol",
     note = "write `#[protocol]` before the trait, or remove the `#[process]` here"
 )]
@@ -82,7 +80,7 @@ pub trait Lists<Q: ?Sized> {}
 
 /// Provided methods of a trait that the process did not override. For generated code.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no protocol",
+    message = "`{Self}` is not a protocol",
     label = "not a protocol",
     note = "write `#[protocol]` before the trait, or remove the `#[process]` here"
 )]
@@ -132,7 +130,7 @@ impl<L, T> Chain<L> for Beyond<T> {
 
 /// The messages of a protocol from number `I` on. For generated code.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no protocol",
+    message = "`{Self}` is not a protocol",
     label = "not a protocol",
     note = "write `#[protocol]` before the trait, or remove the `#[process]` here"
 )]
@@ -143,7 +141,7 @@ pub trait MessagesFrom<const I: usize, L> {
 
 /// The message of the method whose name hashes to `H`. For generated code.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no protocol with a method of this name",
+    message = "`{Self}` is not a protocol with a method of this name",
     label = "no method of the protocol",
     note = "name it as the protocol does, or move it to an `impl` of its own"
 )]

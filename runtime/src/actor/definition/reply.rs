@@ -1,13 +1,10 @@
 //! Answering a call, at once or later.
 
 use super::actor::{Declared, Dispatched};
-use crate::actor::tasks::current;
 use crate::call::caller::{self, Caller};
-use crate::engine::context::local::current_pid;
-use crate::process::handling;
-use crate::process::mail::Mail;
-use crate::{Package, Payload, ProcessError};
-use std::{convert::Infallible, fmt, mem::ManuallyDrop};
+use crate::process::{handling, mail::Mail};
+use crate::{Package, Payload, ProcessError, actor::tasks::current, engine::context::local::current_pid};
+use std::{convert::Infallible, mem::ManuallyDrop};
 
 /// The caller, if any, of the message that is being handled. For generated code.
 #[derive(Debug)]
@@ -60,7 +57,6 @@ pub fn apart<R>(handle: impl FnOnce() -> R) -> R {
     handle()
 }
 
-/// Discards a message that its caller has withdrawn.
 #[cold]
 fn throw_away<M: Send + 'static>(message: M, caller: Option<Caller>) {
     if let Some(pid) = current_pid() {
@@ -130,7 +126,8 @@ impl Asked {
         let error = describe(&error);
         let pid = current_pid();
         let pid = pid.map(tracing::field::display);
-        crate::util::log::warn!(pid, process = P::NAME, message_type = message(), %error, "a message that was sent failed");
+        let (process, message_type) = (P::NAME, message());
+        crate::util::log::warn!(pid, process, message_type, %error, "a message that was sent failed");
         if P::ENDS_ON_ERROR {
             note(message);
             Dispatched::Failed(ProcessError::new(error))
@@ -157,7 +154,7 @@ impl Asked {
 }
 
 /// The guard of [`Asked::watch`].
-#[must_use = "it notes what happens while it is there"]
+#[must_use = "a failure is noted only while the guard is held"]
 #[derive(Debug)]
 pub struct Watch(Asked);
 
@@ -193,8 +190,4 @@ impl<T: Send + 'static> Reply<T> {
     }
 }
 
-impl<T> fmt::Debug for Reply<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reply").field("has_caller", &self.caller.is_some()).finish()
-    }
-}
+crate::util::debug::impl_debug!([T] Reply<T>, self => "Reply" { has_caller: self.caller.is_some() });

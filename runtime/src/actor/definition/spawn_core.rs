@@ -1,42 +1,35 @@
 //! A spawn before its entry is chosen.
 
-use super::context::Context;
-use super::entry::Pending;
-use crate::engine::host::Scheduler;
-use crate::engine::host::reuse::HostLife;
+use super::{context::Context, entry::Pending};
 use crate::engine::lifecycle::spawn::{Options, PendingSpawn};
+use crate::engine::{host::Scheduler, host::reuse::HostRef};
 use crate::{InitError, Pid, SpawnError};
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
 
 /// The state and options of a spawn, inside the entries that the macro generates.
 pub struct SpawnCore<P> {
-    pub(crate) host: HostLife,
+    pub(crate) host: HostRef,
     pub(crate) place: &'static Location<'static>,
     pub(crate) source: Cell<Option<Source<P>>>,
     /// Allocated when the first option is set.
     pub(crate) options: RefCell<Option<Box<Options>>>,
 }
 
-/// Where the state of the process comes from.
-pub(crate) enum Source<P> {
+pub(crate) enum Source<P, B = Begins<P>> {
     /// The state itself, and how to start it: only code that knows that the state is `Send` can tell.
-    Here(P, Begins<P>),
-    /// Made on the process's own thread.
+    Here(P, B),
     Pinned(Box<dyn FnOnce() -> P + Send>),
 }
 
 /// Spawns a process on the workers; absent for a process that may not change threads.
 pub(crate) type Begins<P> = fn(&'static Scheduler, &mut PendingSpawn, P, Beginning<'_, P>) -> Result<Pid, SpawnError>;
 
-/// An entry, to be called once.
 pub(crate) enum Beginning<'a, P> {
     Sync(&'a mut BeginSync<'a, P>),
     Future(&'a mut BeginFuture<'a, P>),
 }
 
-/// Runs a sync entry.
 pub(crate) type BeginSync<'a, P> = dyn FnMut(&mut P, &mut Context<P>) -> Result<(), InitError> + 'a;
 
-/// Makes the future of an async entry.
 pub(crate) type BeginFuture<'a, P> = dyn FnMut(P, Context<P>) -> Pending<P> + 'a;

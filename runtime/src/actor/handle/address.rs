@@ -1,9 +1,8 @@
 //! Typed addresses.
 
 use crate::actor::definition::{Handles, Protocol, Serves};
-use crate::actor::send::call::send;
 use crate::actor::send::{Addressed, SendTo};
-use crate::{Call, Pid, SendError};
+use crate::{Call, Pid, SendError, actor::send::call::send, util::debug::impl_debug};
 use std::hash::{Hash, Hasher};
 use std::{convert::Infallible, fmt, marker::PhantomData, ops::Deref};
 
@@ -44,27 +43,35 @@ impl<P: Addressed + ?Sized> Deref for Address<P> {
     }
 }
 
-impl<P: Addressed + ?Sized> Clone for Address<P> {
-    fn clone(&self) -> Self {
-        *self
-    }
+/// Implements what a derive would only for types that are `Copy` and comparable themselves: a handle is its PID.
+macro_rules! like_a_pid {
+    ([$($generics:tt)*] $handle:ty, $($pid:tt)+) => {
+        impl<$($generics)*> Clone for $handle {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        impl<$($generics)*> Copy for $handle {}
+
+        impl<$($generics)*> PartialEq for $handle {
+            fn eq(&self, other: &Self) -> bool {
+                self.$($pid)+ == other.$($pid)+
+            }
+        }
+
+        impl<$($generics)*> Eq for $handle {}
+
+        impl<$($generics)*> Hash for $handle {
+            fn hash<H: Hasher>(&self, state: &mut H) {
+                self.$($pid)+.hash(state);
+            }
+        }
+    };
 }
 
-impl<P: Addressed + ?Sized> Copy for Address<P> {}
-
-impl<P: Addressed + ?Sized> PartialEq for Address<P> {
-    fn eq(&self, other: &Self) -> bool {
-        self.pid() == other.pid()
-    }
-}
-
-impl<P: Addressed + ?Sized> Eq for Address<P> {}
-
-impl<P: Addressed + ?Sized> Hash for Address<P> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.pid().hash(state);
-    }
-}
+like_a_pid!([P: Addressed + ?Sized] Address<P>, pid());
+like_a_pid!([M, T, E] Recipient<M, T, E>, pid);
 
 impl<P: Addressed + ?Sized> From<Address<P>> for Pid {
     fn from(address: Address<P>) -> Self {
@@ -72,11 +79,7 @@ impl<P: Addressed + ?Sized> From<Address<P>> for Pid {
     }
 }
 
-impl<P: Addressed + ?Sized> fmt::Debug for Address<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", P::LABEL, self.pid())
-    }
-}
+impl_debug!([P: Addressed + ?Sized] Address<P>, self => "{}{}", P::LABEL, self.pid());
 
 /// Prints the PID.
 impl<P: Addressed + ?Sized> fmt::Display for Address<P> {
@@ -135,33 +138,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Recipient<M, T, E>
     }
 }
 
-impl<M, T, E> Clone for Recipient<M, T, E> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<M, T, E> Copy for Recipient<M, T, E> {}
-
-impl<M, T, E> PartialEq for Recipient<M, T, E> {
-    fn eq(&self, other: &Self) -> bool {
-        self.pid == other.pid
-    }
-}
-
-impl<M, T, E> Eq for Recipient<M, T, E> {}
-
-impl<M, T, E> Hash for Recipient<M, T, E> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.pid.hash(state);
-    }
-}
-
-impl<M, T, E> fmt::Debug for Recipient<M, T, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Recipient<{}>{}", std::any::type_name::<M>(), self.pid)
-    }
-}
+impl_debug!([M, T, E] Recipient<M, T, E>, self => "Recipient<{}>{}", std::any::type_name::<M>(), self.pid);
 
 impl<P: Handles<M> + ?Sized, M: Send + 'static> From<Address<P>> for Recipient<M, P::Reply, P::Error> {
     fn from(address: Address<P>) -> Self {

@@ -1,11 +1,10 @@
 //! Recipients as sinks, with the feature `futures`.
 
 use super::address::Recipient;
-use crate::SendError;
-use crate::errors::SendFailure;
+use crate::{SendError, errors::SendFailure, util::debug::impl_debug};
 use futures_sink::Sink;
 use std::task::{Context, Poll, ready};
-use std::{fmt, future::Future, pin::Pin};
+use std::{future::Future, pin::Pin};
 
 /// The sink of a [`Recipient`]; see [`Recipient::sink`].
 #[must_use = "nothing is sent until something is put into the sink"]
@@ -99,8 +98,4 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Sink<M> for Messag
     }
 }
 
-impl<M, T, E> fmt::Debug for MessageSink<M, T, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MessageSink").field("to", &self.to).field("full", &self.late.is_some()).finish()
-    }
-}
+impl_debug!([M, T, E] MessageSink<M, T, E>, self => "MessageSink" { to: self.to, full: self.late.is_some() });

@@ -5,13 +5,12 @@
 //! only after its last item was handled, however long that took, and items never pile up. A stream that is always ready
 //! alternates with the mailbox, because the pump is polled once for each look there.
 
-use crate::actor::definition::context::add_continuation;
 use crate::actor::definition::{Actor, Continuation, Finished, Handles};
 use crate::actor::tasks::{Acts, Attachment, CommandResult, StashedMessage, current};
 use crate::sync::{Arc, Mutex, lock};
-use crate::{Context, Package, Payload, Pid};
+use crate::{Context, Package, Payload, Pid, actor::definition::context::add_continuation};
 use futures_core::Stream;
-use std::{fmt, future::poll_fn, pin::pin, task::Poll};
+use std::{future::poll_fn, pin::pin, task::Poll};
 
 type AtEnd<P> = Box<dyn FnOnce(&mut P, &mut Context<P>) + Send>;
 
@@ -134,8 +133,4 @@ async fn pump<S: Stream, M: Send + 'static>(
     Payload::new(())
 }
 
-impl<P> fmt::Debug for Attached<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Attached").field("detached", &self.attachment.is_detached()).finish_non_exhaustive()
-    }
-}
+crate::util::debug::impl_debug!([P] Attached<P>, self => "Attached" { detached: self.attachment.is_detached(), .. });

@@ -31,7 +31,7 @@ impl<F: FnOnce() -> R, R> Blocking<F, R> {
         match self.state {
             BlockingState::New(run) | BlockingState::Waits(run, _) => block_in_place(run),
             BlockingState::Ran(output) => output,
-            BlockingState::Over => panic!("what blocks has been awaited to its end"),
+            BlockingState::Over => panic!("a blocking operation is waited for after it has completed"),
         }
     }
 }
@@ -47,7 +47,7 @@ impl<F: FnOnce() -> R, R> Future for Blocking<F, R> {
             BlockingState::New(run) => (run, None),
             BlockingState::Waits(run, place) => (run, Some(place)),
             BlockingState::Ran(output) => return Poll::Ready(output),
-            BlockingState::Over => panic!("what blocks is polled after it was ready"),
+            BlockingState::Over => panic!("a blocking operation is polled after it has completed"),
         };
         match block_async(run, place, context.waker()) {
             BlockOutcome::Ran(output, true) => Poll::Ready(output),
@@ -118,7 +118,8 @@ impl<P> Context<P> {
     ///
     /// let runtime = Runtime::new()?;
     /// let files = runtime.spawn(Files { root: "/no/such/place".into(), reads: 0 }).serve()?;
-    /// assert!(matches!(files.read("a".into()).wait(), Err(CallError::Failed(error)) if error.kind() == io::ErrorKind::NotFound));
+    /// let Err(CallError::Failed(error)) = files.read("a".into()).wait() else { panic!("there is no such file") };
+    /// assert_eq!(error.kind(), io::ErrorKind::NotFound);
     /// assert!(files.length("a".into()).wait().is_err());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

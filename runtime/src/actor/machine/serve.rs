@@ -3,13 +3,12 @@
 //! These methods alone borrow the context, because a message method needs it while it runs.
 
 use super::serving::deliver;
-use crate::actor::definition::context::run_continuation;
 use crate::actor::definition::{Actor, Dispatched, MethodFuture};
 use crate::actor::tasks::{Attachment, CommandResult, Patience, StashedMessage, Waits, Wanting, awaits, current};
-use crate::mailbox::node_pool;
-use crate::sync::Arc;
-use crate::util::defer::defer;
-use crate::{Context, ExitReason, Package, ProcessError, Signal};
+use crate::{
+    Context, ExitReason, Package, ProcessError, Signal, actor::definition::context::run_continuation,
+    mailbox::node_pool, sync::Arc, util::defer::defer,
+};
 use std::future::{Future, pending, poll_fn};
 use std::task::{Context as TaskContext, Poll, ready};
 use std::{convert::Infallible, pin::pin, time::Duration};
@@ -18,7 +17,6 @@ use std::{convert::Infallible, pin::pin, time::Duration};
 /// so nothing would slow their senders.
 const MOST_STASHED: usize = 16_384;
 
-/// The next input of a serving process.
 enum NextInput {
     Message(Package),
     Signal(Signal),
@@ -144,7 +142,6 @@ async fn wanting<R>(mut poll: impl FnMut(&Wanting, &mut TaskContext<'_>) -> Poll
     poll_fn(|context| poll(&wanting, context)).await
 }
 
-/// [`wanting`], for at most `duration`.
 async fn within<R>(duration: Duration, mut poll: impl FnMut(&Wanting, &mut TaskContext<'_>) -> Poll<R>) -> Option<R> {
     let limit = pin!(awaits::sleep(duration));
     let mut patience = Patience::new(limit);
@@ -209,7 +206,7 @@ fn look_for<T: 'static>(waits: &mut Waits, looked: &mut usize) -> Look<StashedMe
     waits.wants_message = found.is_none();
     if *looked > MOST_STASHED {
         let full =
-            format!("more than {MOST_STASHED} messages set aside while waiting for a `{}`", std::any::type_name::<T>());
+            format!("stashed more than {MOST_STASHED} messages while waiting for a `{}`", std::any::type_name::<T>());
         waits.end = Some(ExitReason::error(full));
     }
     (found, waits.handling.take())
@@ -222,7 +219,6 @@ fn open<T: Send + 'static>(package: Package) -> T {
     }
 }
 
-/// Ends the process from inside a future.
 async fn end_with(error: ProcessError) -> Dispatched<'static> {
     super::serving::end(error.into_reason());
     pending().await
@@ -251,7 +247,6 @@ fn poll_input<R>(
     found.map_or(Poll::Pending, Poll::Ready)
 }
 
-/// The next thing to do.
 fn poll_next(wanting: &Wanting, context: &mut TaskContext<'_>) -> Poll<NextInput> {
     loop {
         let stashed = match ready!(poll_input(wanting, context, look)) {

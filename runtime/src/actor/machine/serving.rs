@@ -1,31 +1,22 @@
 //! How a struct handles its input: messages in place, one by one, while there is nothing else to do; before the next
 //! message come answers, signals, and stashed messages.
 
-use crate::actor::definition::context::run_continuation;
 use crate::actor::definition::{
     Actor, Dispatched, FutureOutput, MethodEvent, MethodFuture, Movable, NotPinned, Pinned,
 };
 use crate::actor::tasks::{Entered, StashedMessage, current, pending};
-use crate::mailbox::node::EnvelopeContent;
-use crate::process::event::StepInput;
-use crate::process::mail::Mail;
 use crate::process::{Event, Events};
-use crate::{Cancel, Context, ExitReason, Package, ProcessError, Signal};
+use crate::process::{event::StepInput, mail::Mail};
+use crate::{
+    Cancel, Context, ExitReason, Package, ProcessError, Signal, actor::definition::context::run_continuation,
+    mailbox::node::EnvelopeContent,
+};
 
 /// Why serving stopped.
 pub(crate) enum Served {
     All,
     /// At a message with an async method, or a signal that may have one.
     Away(MethodEvent),
-}
-
-impl Served {
-    pub(crate) fn then_away(self) -> Option<MethodEvent> {
-        match self {
-            Self::All => None,
-            Self::Away(event) => Some(event),
-        }
-    }
 }
 
 /// Handles messages in place while there is nothing else to do: most steps consist of this alone. Returns true if other
@@ -143,8 +134,8 @@ fn serve_package<P: Actor>(
     context: &mut Context<P>,
     package: Package,
 ) -> Result<Option<Served>, ProcessError> {
-    let (to, mut content) = (package.to(), EnvelopeContent::empty());
-    let mail = Mail::of(package, &mut content);
+    let (to, mut envelope) = (package.to(), EnvelopeContent::empty());
+    let mail = Mail::of(package, &mut envelope);
     let is_async = P::ASYNC && P::is_async(&mail);
     match mail.into_package(to) {
         Some(package) if is_async => Ok(Some(Served::Away(MethodEvent(Event::Message(package))))),
@@ -197,7 +188,7 @@ fn serve_waits<P: Actor>(process: &mut P, context: &mut Context<P>) -> Option<Se
             return Some(Served::All);
         }
         // Signal methods may have started some.
-        if current::peek(|waits| waits.has_new_background()) != Some(true) {
+        if current::peek(|waits| waits.new_background) != Some(true) {
             return None;
         }
     }
@@ -206,7 +197,7 @@ fn serve_waits<P: Actor>(process: &mut P, context: &mut Context<P>) -> Option<Se
 /// Stores an event where the process's future finds it.
 pub(crate) fn bring<P: Actor>(event: Event) {
     let event = match event {
-        Event::Completed { tag, result } if !pending::is_deadline(tag) => {
+        Event::Completed { tag, result } if tag != pending::DEADLINES => {
             if let Some(waker) = current::with(|waits| waits.answer(tag, result)).flatten() {
                 waker.wake();
             }
@@ -236,7 +227,7 @@ pub(crate) fn bring<P: Actor>(event: Event) {
             if P::SIGNALS.contains(&"Cancel") {
                 waits.signals.push_back(Signal::Cancel(cancel));
             } else if !waits.is_shielded() {
-                before[1] = waits.set_end(cancel.reason);
+                before[1] = waits.end.replace(cancel.reason);
             } else {
                 before[1] = waits.end_after_shield.replace(cancel.reason);
             }
@@ -252,7 +243,8 @@ pub(crate) fn bring<P: Actor>(event: Event) {
 }
 
 pub(crate) fn end(reason: ExitReason) {
-    let before = current::with(|waits| waits.set_end(reason));
+    // Dropped after the table is released: it may hold a user's error.
+    let before = current::with(|waits| waits.end.replace(reason));
     drop(before);
 }
 
@@ -269,8 +261,8 @@ pub(crate) fn deliver<'a, P: Actor>(
     package: Package,
 ) -> Dispatched<'a> {
     let to = package.to();
-    let mut content = EnvelopeContent::empty();
-    let mut mail = Mail::of(package, &mut content);
+    let mut envelope = EnvelopeContent::empty();
+    let mut mail = Mail::of(package, &mut envelope);
     let delivery = deliver_apart(process, context, &mut mail);
     if matches!(delivery, Dispatched::Unhandled) {
         drop(mail.into_package(to));

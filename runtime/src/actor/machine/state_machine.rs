@@ -5,25 +5,21 @@
 //! async entry or method moves the struct and its context into a future, which returns them at its end: dropping the
 //! future (a kill) drops the method's locals first, then the struct.
 
-use super::serving::{bring, serve, serve_mail_only};
-use crate::actor::definition::actor::names;
-use crate::actor::definition::kind::{async_entry, traps_exits};
+use super::serving::{Served, bring, serve, serve_mail_only};
+use crate::actor::definition::actor::{async_entry, names, traps_exits};
 use crate::actor::definition::{Actor, Begin, FutureOutput, Inputs, MethodEvent, Pending, Start};
 use crate::actor::tasks::{Entered, Handover, TableCell, Waits, current, waker};
-use crate::engine::lifecycle::spawn::First;
-use crate::env::clock::Moment;
-use crate::errors::StepError;
 use crate::process::handover::{Upgrade, UpgradeRefusal};
-use crate::process::output::StepStatus;
 use crate::process::{Events, InitContext, Process, StepOutput};
-use crate::{Context, ExitReason, InitError, Payloads, Pid, ProcessError};
+use crate::{
+    Context, ExitReason, InitError, Payloads, Pid, ProcessError, engine::lifecycle::spawn::First, env::clock::Moment,
+    errors::StepError, process::output::StepStatus,
+};
 use std::fmt;
 use std::task::{Context as TaskContext, Poll};
 
 enum MachineState<P> {
-    /// Not started.
     New(P),
-    /// Handles messages one by one.
     Serving(P, Context<P>),
     /// In an async entry, with the deadline of its caller.
     Entry(Pending<P>, Option<Moment>),
@@ -39,7 +35,6 @@ enum MachineState<P> {
 }
 
 impl<P> MachineState<P> {
-    /// Takes the state and leaves `Over`.
     fn take(&mut self) -> Self {
         std::mem::replace(self, Self::Over)
     }
@@ -109,7 +104,6 @@ impl<P: Actor> Machine<P> {
         }
     }
 
-    /// Starts with a resolved entry.
     pub(crate) fn start(&mut self, ctx: &InitContext<'_>, start: Start<P>) -> Result<First, InitError> {
         match start.begin {
             Begin::Sync(begin) => self.start_sync(ctx, begin),
@@ -193,7 +187,7 @@ impl<P: Actor> Machine<P> {
                             return Ok(());
                         }
                     }
-                    if let Some(event) = serve(process, context, entered, events)?.then_away() {
+                    if let Served::Away(event) = serve(process, context, entered, events)? {
                         Self::send_away(state, event);
                         continue;
                     }
@@ -306,15 +300,15 @@ impl<P: Actor> Machine<P> {
             if let Poll::Ready(finished) = future.as_mut().poll(&mut TaskContext::from_waker(&waker)) {
                 return Away::Finished(finished);
             }
-            let mut pending = current::pending(false, events.is_feed());
+            let mut pending = current::pending(false, events.is_from_scheduler());
             if matches!(pending, current::AfterPending::Special) {
                 if let Some(reason) = current::take_end() {
                     return Away::Ended(reason);
                 }
-                if current::peek(|waits| waits.has_new_background()) == Some(true) {
+                if current::peek(|waits| waits.new_background) == Some(true) {
                     continue;
                 }
-                pending = current::pending(true, events.is_feed());
+                pending = current::pending(true, events.is_from_scheduler());
             }
             match pending {
                 current::AfterPending::Again => continue,
@@ -334,7 +328,6 @@ impl<P: Actor> Machine<P> {
     }
 }
 
-/// The outcome of polling a future.
 enum Away<P> {
     /// Waits for a message.
     Idle,

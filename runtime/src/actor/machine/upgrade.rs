@@ -17,24 +17,17 @@
 //! [`Finished`]: crate::future::Finished
 
 use super::state_machine::Machine;
-use crate::actor::definition::context::carry_over;
-use crate::actor::definition::kind::async_entry;
 use crate::actor::definition::{Actor, Declared, KindOf, Migratable};
 use crate::actor::tasks::{Handover, TableCell, current, waker};
-use crate::engine::blocking::block_in_place::while_blocked;
-use crate::engine::context::local::current_pid;
-use crate::engine::shutdown::tell;
-use crate::env::clock::instant_now;
-use crate::exit::Panic;
-use crate::process::body::Body;
-use crate::process::control::Control;
+use crate::actor::{definition::actor::async_entry, definition::context::carry_over};
+use crate::engine::{blocking::block_in_place::while_blocked, context::local::current_pid, shutdown::tell};
 use crate::process::handover::{Successor, Upgrade, UpgradeRefusal};
-use crate::routing::router::this_node;
-use crate::slots::TABLE;
-use crate::sync::Arc;
-use crate::util::oneshot::Oneshot;
+use crate::process::{body::Body, control::Control};
 use crate::util::panics::{Site, contain};
-use crate::{Address, Context, ExitReason, Pid};
+use crate::{
+    Address, Context, ExitReason, Pid, env::clock::instant_now, exit::Panic, routing::router::this_node, slots::TABLE,
+    sync::Arc, util::oneshot::Oneshot,
+};
 use std::task::{Context as TaskContext, Poll};
 use std::{convert::Infallible, fmt, future::Future, pin::Pin, time::Duration};
 
@@ -46,7 +39,7 @@ pub enum UpgradeError<E = Infallible> {
     #[error("{0} ended before it was upgraded; start the new definition as a process of its own")]
     Gone(Pid),
     /// It has another type. It continues unchanged.
-    #[error("{pid} is a `{found}`, not a `{expected}`, and goes on as what it is")]
+    #[error("{pid} is a `{found}`, not a `{expected}`; it continues unchanged")]
     Type {
         /// The process.
         pid: Pid,
@@ -57,7 +50,8 @@ pub enum UpgradeError<E = Infallible> {
     },
     /// It runs an async entry, which owns its state. It continues unchanged.
     #[error(
-        "{pid} lives in its async entry `{entry}`, which has its state until it ends; let it serve from a sync entry"
+        "{pid} runs its async entry `{entry}`, which owns the state until it ends; start a process that is to be \
+         upgraded at a sync entry"
     )]
     Entry {
         /// The process.
@@ -66,7 +60,7 @@ pub enum UpgradeError<E = Infallible> {
         entry: &'static str,
     },
     /// A process cannot wait for its own upgrade.
-    #[error("{0} cannot wait for its own upgrade; use `ctx.upgrade(…)`, which takes place when the method is done")]
+    #[error("{0} cannot wait for its own upgrade; use `ctx.upgrade(…)`, which takes effect when the method returns")]
     Itself(Pid),
     /// No such upgrade is registered. The process continues unchanged.
     #[error("no upgrade of `{process}` to `{to}` is registered; there {}", registered(has))]
@@ -87,7 +81,7 @@ pub enum UpgradeError<E = Infallible> {
 }
 
 fn registered(has: &[&'static str]) -> String {
-    if has.is_empty() { "is none of it".to_owned() } else { format!("are those to {}", has.join(", ")) }
+    if has.is_empty() { "are none from this type".to_owned() } else { format!("are upgrades to {}", has.join(", ")) }
 }
 
 /// The result of an upgrade's closure: the new state, or a `Result` with it.
@@ -125,9 +119,9 @@ struct UpgradeCaller<E> {
     told: Arc<Oneshot<Result<(), UpgradeError<E>>>>,
 }
 
-impl<E> UpgradeCaller<E> {
-    fn tell(&self, outcome: Result<(), UpgradeError<E>>) {
-        self.told.put(outcome);
+fn tell_asker<E>(asker: Option<Arc<UpgradeCaller<E>>>, outcome: Result<(), UpgradeError<E>>) {
+    if let Some(asker) = asker {
+        asker.told.put(outcome);
     }
 }
 
@@ -138,7 +132,6 @@ impl<E> Drop for UpgradeCaller<E> {
     }
 }
 
-/// Makes the request to upgrade a process of type `P`.
 fn request<P: Actor, S: IntoUpgrade>(
     asker: Option<UpgradeCaller<S::Error>>,
     make: impl FnOnce(P) -> S + Send + 'static,
@@ -146,13 +139,14 @@ fn request<P: Actor, S: IntoUpgrade>(
     let asker = asker.map(Arc::new);
     let refused = asker.clone();
     let refuse = move |refusal| {
-        if let Some(asker) = refused {
-            let pid = asker.pid;
-            asker.tell(Err(match refusal {
+        let Some(pid) = refused.as_ref().map(|asker| asker.pid) else { return };
+        tell_asker(
+            refused,
+            Err(match refusal {
                 UpgradeRefusal::Type(found) => UpgradeError::Type { pid, expected: P::NAME, found },
                 UpgradeRefusal::Entry(entry) => UpgradeError::Entry { pid, entry },
-            }));
-        }
+            }),
+        );
     };
     let make =
         move |old: P| match contain(Site::UpgradeMake, || make(old).into_result()) {
@@ -161,15 +155,11 @@ fn request<P: Actor, S: IntoUpgrade>(
             Ok(Err(error)) => {
                 let (to, error_text) = (<S::Process as Declared>::NAME, crate::util::panics::text(&error));
                 let reason = ExitReason::error(format!("could not be upgraded to `{to}`: {error_text}"));
-                if let Some(asker) = asker {
-                    asker.tell(Err(UpgradeError::Failed(error)));
-                }
+                tell_asker(asker, Err(UpgradeError::Failed(error)));
                 Err(reason)
             }
             Err(panic) => {
-                if let Some(asker) = asker {
-                    asker.tell(Err(UpgradeError::Panicked(panic.clone())));
-                }
+                tell_asker(asker, Err(UpgradeError::Panicked(panic.clone())));
                 Err(ExitReason::Panic(panic.into()))
             }
         };
@@ -188,16 +178,11 @@ fn successor<P: Actor, N: Migratable, E: Send + 'static>(
         waits.continuations = Some(carry_over::<P, N>(continuations));
     }
     let pid = waker::owner_of(table.incarnation).and_then(|(slot, generation)| {
-        let home = slot.home()?;
-        Some(home.pid(slot.index(), generation))
+        let owner = slot.owner()?;
+        Some(owner.pid(slot.index(), generation))
     });
     let body = Body::new(Machine::taking_over(new, pid, table));
-    let done: Box<dyn FnOnce() + Send> = Box::new(move || {
-        if let Some(asker) = asker {
-            asker.tell(Ok(()));
-        }
-    });
-    Successor { body, kind: KindOf::<N>::KIND, done: Some(done) }
+    Successor { body, kind: KindOf::<N>::KIND, done: Some(Box::new(move || tell_asker(asker, Ok(())))) }
 }
 
 impl<P: Actor> Context<P> {
@@ -266,7 +251,7 @@ impl Pid {
         let asker = UpgradeCaller { pid: self, told: told.clone() };
         let process = self.resolve().filter(|pid| pid.node() == this_node());
         if process.is_some() && process == current_pid() {
-            asker.tell(Err(UpgradeError::Itself(self)));
+            asker.told.put(Err(UpgradeError::Itself(self)));
         } else {
             // Dropped if the process has ended, which tells the waiter.
             let control = Control::Upgrade(Upgrade::new(request::<Old, S>(Some(asker), make)));
@@ -289,7 +274,6 @@ pub struct Upgrading<A, E = Infallible> {
 }
 
 impl<A, E: Send + 'static> Upgrading<A, E> {
-    /// Returns only the PID of the result.
     pub(crate) fn untyped(self) -> Upgrading<Pid, E> {
         Upgrading { pid: self.pid, told: self.told, address: |pid| pid }
     }
@@ -334,8 +318,4 @@ impl<A, E: Send + 'static> Future for Upgrading<A, E> {
     }
 }
 
-impl<A, E> fmt::Debug for Upgrading<A, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Upgrading{}", self.pid)
-    }
-}
+crate::util::debug::impl_debug!([A, E] Upgrading<A, E>, self => "Upgrading{}", self.pid);

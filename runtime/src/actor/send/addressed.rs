@@ -7,8 +7,8 @@ use std::any::TypeId;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither a process nor a protocol",
     label = "not a process",
-    note = "write `#[process]` before its struct and `#[process]` before the impl block with its entries and messages; or \
-            `#[protocol]` before its trait, and `dyn` before its name"
+    note = "write `#[process]` before its struct and `#[process]` before the impl block with its entries and messages; \
+            or `#[protocol]` before its trait, and `dyn` before its name"
 )]
 pub trait Addressed: 'static {
     /// What `Address<Self>` derefs to: one method for each message.

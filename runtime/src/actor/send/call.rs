@@ -2,19 +2,17 @@
 
 use crate::actor::tasks::time_source::{keeper, now_for};
 use crate::actor::tasks::{Called, CommandResult, OutsideCall, WaitKey, Waits, current, waker};
-use crate::call::caller::Caller;
 use crate::deadlock::edges::{self, CallWait};
-use crate::deadlock::wait_graph::Incarnation;
-use crate::engine::blocking::block_in_place::while_blocked;
-use crate::engine::context::local::with_current;
-use crate::engine::lifecycle::spawn::current_host;
-use crate::engine::sched::launch::is_of_a_host;
-use crate::env::clock::{Moment, TimeKeeper, TimerKey, instant_now, is_told};
-use crate::errors::Cycle;
-use crate::sync::Arc;
-use crate::time::timekeeper::timekeeper;
-use crate::util::oneshot::Oneshot;
-use crate::{CallError, CommandError, Pid, SendError, this_node};
+use crate::engine::{
+    blocking::block_in_place::while_blocked, context::local::with_current, lifecycle::spawn::current_host,
+    sched::launch::is_of_a_host,
+};
+use crate::env::clock::{Moment, TimeKeeper, TimerKey, has_virtual_clock, instant_now};
+use crate::util::{debug::impl_debug, oneshot::Oneshot};
+use crate::{
+    CallError, CommandError, Pid, SendError, actor::tasks::pending::RowState, call::caller::Caller,
+    deadlock::wait_graph::Incarnation, errors::Cycle, sync::Arc, this_node, time::timekeeper::timekeeper,
+};
 use std::future::{Future, IntoFuture};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -84,7 +82,6 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         self
     }
 
-    /// Sets the deadline, if there is one.
     pub(crate) fn until(self, deadline: Option<Moment>) -> Self {
         Self { limit: deadline.map_or(self.limit, Limit::At), ..self }
     }
@@ -124,7 +121,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
             }
         };
         // Waits by the system's time, except in a process with a virtual clock: there a timer ends the wait.
-        let limiter = deadline.filter(|_| is_told() && is_of_a_host()).zip(current_host());
+        let limiter = deadline.filter(|_| has_virtual_clock() && is_of_a_host()).zip(current_host());
         let limiter = limiter.and_then(|(deadline, host)| Limiter::set(deadline, &call, host));
         let until = deadline.filter(|&deadline| limiter.is_none() && deadline != Moment::NEVER);
         let until = until.map(|deadline| instant_now() + deadline.since(now_for(self.pid)));
@@ -138,7 +135,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     pub(crate) fn begin_then(self, continuation: usize) {
         let deadline = self.due();
         let caller = current::with(|waits| {
-            let key = waits.add_continuation(continuation);
+            let key = waits.add(RowState::Continuation(continuation));
             let caller = waits.caller(key, deadline);
             if caller.is_none() {
                 // The machine is driven by hand: no answer could arrive.
@@ -179,7 +176,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
 /// The cycle that the call would close.
 fn block(called: Called) -> Result<Option<CallWait>, Cycle> {
     let running = with_current(|context| context.and_then(|context| context.thread.running()));
-    match running.and_then(|slot| Some(edges::life(slot.index(), slot.living()?))) {
+    match running.and_then(|slot| Some(edges::incarnation(slot.index(), slot.living()?))) {
         Some(incarnation) => edges::wait(incarnation, called.on, called.method, called.ticket, true),
         None => Ok(None),
     }
@@ -203,7 +200,7 @@ pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), SendEr
 #[inline]
 fn serving(pid: Pid) -> Option<Incarnation> {
     let pid = if pid.is_alias() { pid.serving()? } else { pid };
-    (pid.node() == this_node()).then(|| pid.life())
+    (pid.node() == this_node()).then(|| pid.incarnation())
 }
 
 /// Returns the called process if it is still the one from before the send; an alias may have changed its target in
@@ -213,14 +210,12 @@ fn as_sent(pid: Pid, called: Option<Called>) -> Option<Called> {
     called.filter(|called| !pid.is_alias() || serving(pid) == Some(called.on))
 }
 
-/// Sends `message` with a caller that waits for the answer.
 fn send_with_caller<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), SendError<M>> {
     #[cfg(test)]
     tests::meanwhile();
     crate::routing::router::call(pid, message, caller).map_err(|(message, reason)| SendError { message, reason })
 }
 
-/// Converts an answer to the method's return value.
 pub(crate) fn unpack<T: Send + 'static, E: Send + 'static>(answer: CommandResult) -> Result<T, CallError<E>> {
     match answer {
         Ok(payload) => match payload.take::<Result<T, E>>() {
@@ -293,7 +288,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for CallFut
             CallStage::Process(key, incarnation, called) => {
                 let mut waker = waker::foreign_waker_of(context, *incarnation);
                 let poll = |waits: &mut Waits| {
-                    waits.is_of_incarnation(*incarnation).then(|| waits.poll_call(*key, &mut waker, called))
+                    (waits.incarnation == *incarnation).then(|| waits.poll_call(*key, &mut waker, called))
                 };
                 let polled = current::with(poll).flatten();
                 match polled {
@@ -326,7 +321,7 @@ fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
 ) -> Result<SentCall<M, T, E>, SendError<M>> {
     let (deadline, on) = (call.due(), serving(call.pid));
     let inside = current::with(|waits| {
-        let incarnation = waits.incarnation();
+        let incarnation = waits.incarnation;
         if !current::is_polled(incarnation, context) {
             return None;
         }
@@ -355,7 +350,7 @@ fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
     send_with_caller(call.pid, call.message, caller)?;
     // The program's timekeeper, not that of the called host, which may end before the call; except for a host with a
     // virtual clock.
-    let told = keeper(call.pid).filter(|keeper| keeper.told().is_some());
+    let told = keeper(call.pid).filter(|keeper| keeper.clock_override().is_some());
     let keeper = told.unwrap_or_else(|| timekeeper());
     let limiter = deadline.and_then(|deadline| Limiter::set(deadline, &outside, keeper));
     Ok((CallStage::Outside(outside, limiter), false))
@@ -392,7 +387,7 @@ impl<M, T, E> Drop for CallFuture<M, T, E> {
     fn drop(&mut self) {
         match &self.0 {
             CallStage::Process(key, incarnation, _) => {
-                let _unseen = current::with(|waits| waits.is_of_incarnation(*incarnation).then(|| waits.forget(*key)));
+                let _unseen = current::with(|waits| (waits.incarnation == *incarnation).then(|| waits.forget(*key)));
             }
             CallStage::Outside(call, _) => _ = call.0.abandon(),
             CallStage::Ready(_) | CallStage::Over => {}
@@ -400,17 +395,8 @@ impl<M, T, E> Drop for CallFuture<M, T, E> {
     }
 }
 
-impl<M, T, E> std::fmt::Debug for Call<M, T, E> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Call").field("pid", &self.pid).field("method", &self.method).finish_non_exhaustive()
-    }
-}
-
-impl<M, T, E> std::fmt::Debug for CallFuture<M, T, E> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("CallFuture")
-    }
-}
+impl_debug!([M, T, E] Call<M, T, E>, self => "Call" { pid: self.pid, method: self.method, .. });
+impl_debug!([M, T, E] CallFuture<M, T, E>, self => "CallFuture");
 
 #[cfg(test)]
 mod tests {

@@ -1,15 +1,11 @@
 //! Links and monitors, from inside a process.
 
-use crate::engine::blocking::block_in_place::while_blocked;
 use crate::engine::context::own::{say, with_own};
-use crate::engine::shutdown::tell;
-use crate::links::message::Bindings;
-use crate::links::protocol::LinkMessage;
+use crate::engine::{blocking::block_in_place::while_blocked, shutdown::tell};
+use crate::links::protocol::{LinkMessage, Links};
 use crate::process::control::{Control, Inspect};
-use crate::slots::TABLE;
-use crate::sync::Arc;
-use crate::util::oneshot::Oneshot;
-use crate::{Monitor, Pid, Signal};
+use crate::slots::{Slot, TABLE};
+use crate::{Monitor, Pid, Signal, links::message::Bindings, sync::Arc, util::oneshot::Oneshot};
 use std::task::{Context, Poll};
 use std::{collections::VecDeque, future::Future, pin::Pin};
 
@@ -19,12 +15,12 @@ use std::{collections::VecDeque, future::Future, pin::Pin};
 pub enum TopologyError {
     /// Requested outside of a process, or by one that is being closed: there is no process to notify.
     #[error(
-        "only the code of a living process can link with {0} or monitor it; elsewhere wait for its end with \
+        "only a live process can link to {0} or monitor it; elsewhere wait for its end with \
             `pid.join()`"
     )]
     NoProcess(Pid),
     /// The process named itself.
-    #[error("{0} is the process itself, whose end it would not live to hear of")]
+    #[error("{0} is the calling process, which can neither link to itself nor monitor itself")]
     Itself(Pid),
 }
 
@@ -40,14 +36,8 @@ impl Pid {
     /// [`TopologyError`] outside of processes and for the process itself.
     pub fn monitor(self) -> Result<Monitor, TopologyError> {
         let other = self.meant();
-        let bound = with_own(|slot, me, cold_state| {
-            if me == other {
-                return Err(TopologyError::Itself(me));
-            }
-            Ok((slot, me, cold_state.links().watch(other)))
-        });
-        let (slot, me, number) = bound.unwrap_or(Err(TopologyError::NoProcess(self)))?;
-        say((slot, me), other, LinkMessage::Watch(number));
+        let (own, number) = self.bind(other, |links| links.watch(other))?;
+        say(own, other, LinkMessage::Watch(number));
         Ok(Monitor::new(other, number))
     }
 
@@ -60,15 +50,9 @@ impl Pid {
     /// [`TopologyError`] outside of processes and for the process itself.
     pub fn link(self) -> Result<(), TopologyError> {
         let other = self.meant();
-        let bound = with_own(|slot, me, cold_state| {
-            if me == other {
-                return Err(TopologyError::Itself(me));
-            }
-            Ok((slot, me, cold_state.links().link(other)))
-        });
-        let (slot, me, said) = bound.unwrap_or(Err(TopologyError::NoProcess(self)))?;
+        let (own, said) = self.bind(other, |links| links.link(other))?;
         if let Some(said) = said {
-            say((slot, me), other, said);
+            say(own, other, said);
         }
         Ok(())
     }
@@ -79,19 +63,26 @@ impl Pid {
     /// [`TopologyError`] outside of processes and for the process itself.
     pub fn unlink(self) -> Result<(), TopologyError> {
         let other = self.meant();
-        let bound = with_own(|slot, me, cold_state| {
-            if me == other {
-                return Err(TopologyError::Itself(me));
-            }
-            Ok((slot, me, cold_state.links().unlink(other)))
-        });
-        let (slot, me, said) = bound.unwrap_or(Err(TopologyError::NoProcess(self)))?;
+        let (own, said) = self.bind(other, |links| links.unlink(other))?;
         let is_its = |signal: &Signal| matches!(signal, Signal::Exit(exit) if exit.pid == other);
         let _unheard = crate::actor::tasks::current::peek(|waits| take_out(&mut waits.signals, is_its));
         if let Some(said) = said {
-            say((slot, me), other, said);
+            say(own, other, said);
         }
         Ok(())
+    }
+
+    /// Changes the links of the calling process, which is returned too, unless `other` is that process.
+    fn bind<R>(
+        self,
+        other: Self,
+        change: impl FnOnce(&mut Links<Self>) -> R,
+    ) -> Result<((&'static Slot, Self), R), TopologyError> {
+        let bound = with_own(|slot, me, cold_state| match me == other {
+            true => Err(TopologyError::Itself(me)),
+            false => Ok(((slot, me), change(cold_state.links()))),
+        });
+        bound.unwrap_or(Err(TopologyError::NoProcess(self)))
     }
 
     /// Returns the process to link with: for an alias its current target. An alias without one counts as an ended
@@ -99,9 +90,7 @@ impl Pid {
     fn meant(self) -> Self {
         self.resolve().unwrap_or(self)
     }
-}
 
-impl Pid {
     /// Returns the process's links and monitors, as of its next step; `None` if it has ended. Await it, or `wait` on a
     /// plain thread. Costs one control message to the process.
     pub fn bindings(self) -> Inspection {
@@ -134,11 +123,7 @@ impl Future for Inspection {
     }
 }
 
-impl std::fmt::Debug for Inspection {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Inspection")
-    }
-}
+crate::util::debug::impl_debug!([] Inspection, self => "Inspection");
 
 impl Monitor {
     /// Removes the monitor: its [`Down`](crate::Down) will not arrive, even if it was on its way. Returns whether it
@@ -177,7 +162,6 @@ pub(crate) fn monitor_child(pid: Pid) -> Result<Pid, TopologyError> {
     }
 }
 
-/// Sets whether failures of linked processes arrive as signals instead of ending the calling process.
 pub(crate) fn trap_exits(traps: bool) {
     // A machine that is driven by hand has no links.
     let _driven_by_hand = with_own(|_, _, cold_state| cold_state.links().trap(traps));

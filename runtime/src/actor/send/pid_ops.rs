@@ -1,15 +1,12 @@
 //! Stopping, killing and joining processes.
 
-use crate::actor::tasks::ExitWaiter;
-use crate::engine::blocking::block_in_place::while_blocked;
-use crate::engine::shutdown::tell;
-use crate::env::clock::instant_now;
-use crate::mailbox::node::NodeKind;
+use crate::engine::{blocking::block_in_place::while_blocked, shutdown::tell};
 use crate::process::control::{Control, EndWaiter, Join};
 use crate::slots::{Slot, TABLE};
-use crate::sync::Arc;
-use crate::util::oneshot::Oneshot;
-use crate::{ExitReason, Pid};
+use crate::{
+    ExitReason, Pid, actor::tasks::ExitWaiter, env::clock::instant_now, mailbox::node::NodeKind, sync::Arc,
+    util::oneshot::Oneshot,
+};
 use std::task::{Context, Poll};
 use std::{future::Future, pin::Pin, ptr, time::Duration};
 
@@ -72,7 +69,6 @@ impl Pid {
         Ended { ending, known: None }
     }
 
-    /// Notifies `waiter` of the end of the process.
     pub(crate) fn join_with(self, waiter: Arc<dyn EndWaiter>) {
         let join = Join::new(waiter);
         // Dropped if the process has ended, which tells the waiter. A process that is exiting still accepts it.
@@ -93,7 +89,6 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// Sets the reason to report if the process had already ended.
     pub(crate) fn or_known(self, known: Option<ExitReason>) -> Self {
         Self { known, ..self }
     }
@@ -126,8 +121,4 @@ impl Future for Ended {
     }
 }
 
-impl std::fmt::Debug for Ended {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Ended")
-    }
-}
+crate::util::debug::impl_debug!([] Ended, self => "Ended");

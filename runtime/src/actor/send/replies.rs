@@ -1,14 +1,13 @@
 //! Streams of answers.
 
 use super::call::send;
-use crate::engine::blocking::block_in_place::while_blocked;
 use crate::sync::{Arc, Mutex, lock};
-use crate::util::oneshot::block_on;
 use crate::util::panics::{Site, ignore};
-use crate::{Pid, SendError};
+use crate::util::{debug::impl_debug, oneshot::block_on};
+use crate::{Pid, SendError, engine::blocking::block_in_place::while_blocked};
 use futures_core::Stream;
 use std::task::{Context, Poll, Waker};
-use std::{collections::VecDeque, fmt, future::poll_fn, pin::Pin};
+use std::{collections::VecDeque, future::poll_fn, pin::Pin};
 
 /// The answering end of a stream: a message method takes it as `replies: Replies<T>`, and may keep, clone and pass it
 /// on. The stream ends when the last clone is dropped.
@@ -17,7 +16,7 @@ pub struct Replies<T> {
 }
 
 /// The receiving end of a stream: await [`ReplyStream::next`], use it as a [`Stream`], or iterate on a plain thread.
-#[must_use = "a stream that is dropped makes its answers go nowhere"]
+#[must_use = "dropping the stream discards its answers"]
 pub struct ReplyStream<T> {
     shared: Arc<StreamShared<T>>,
 }
@@ -133,7 +132,7 @@ impl<T> IntoIterator for ReplyStream<T> {
 
 /// A blocking iterator over the answers of a [`ReplyStream`].
 #[derive(Debug)]
-#[must_use = "a stream that is dropped makes its answers go nowhere"]
+#[must_use = "dropping the stream discards its answers"]
 pub struct ReplyIter<T>(ReplyStream<T>);
 
 impl<T> Iterator for ReplyIter<T> {
@@ -156,7 +155,7 @@ impl<T> Drop for ReplyStream<T> {
 }
 
 /// A message that is answered with a stream, ready to be sent.
-#[must_use = "nothing is asked until `.open()`"]
+#[must_use = "nothing is sent until `.open()`"]
 pub struct Streaming<M, T> {
     pid: Pid,
     method: &'static str,
@@ -180,20 +179,6 @@ impl<M: Send + 'static, T: Send + 'static> Streaming<M, T> {
     }
 }
 
-impl<T> fmt::Debug for Replies<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Replies")
-    }
-}
-
-impl<T> fmt::Debug for ReplyStream<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ReplyStream")
-    }
-}
-
-impl<M, T> fmt::Debug for Streaming<M, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Streaming").field("pid", &self.pid).field("method", &self.method).finish_non_exhaustive()
-    }
-}
+impl_debug!([T] Replies<T>, self => "Replies");
+impl_debug!([T] ReplyStream<T>, self => "ReplyStream");
+impl_debug!([M, T] Streaming<M, T>, self => "Streaming" { pid: self.pid, method: self.method, .. });

@@ -2,13 +2,11 @@
 
 use super::call::{Call, CallFuture};
 use super::send_modes::room_request;
-use crate::actor::tasks::TimerFuture;
-use crate::engine::backpressure::waiters::RoomRequest;
-use crate::engine::blocking::block_in_place::while_blocked;
-use crate::env::clock::Moment;
-use crate::errors::SendFailure;
-use crate::util::oneshot::block_on;
-use crate::{CallError, Pid, SendError};
+use crate::engine::{backpressure::waiters::RoomRequest, blocking::block_in_place::while_blocked};
+use crate::{
+    CallError, Pid, SendError, actor::tasks::TimerFuture, env::clock::Moment, errors::SendFailure,
+    util::oneshot::block_on,
+};
 use std::future::{Future, IntoFuture, poll_fn};
 use std::task::{Context, Poll, ready};
 use std::{convert::Infallible, fmt, pin::Pin};
@@ -154,8 +152,4 @@ impl<M, T, E> fmt::Debug for PatientCall<M, T, E> {
     }
 }
 
-impl<M, T, E> fmt::Debug for PatientCallFuture<M, T, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PatientCallFuture")
-    }
-}
+crate::util::debug::impl_debug!([M, T, E] PatientCallFuture<M, T, E>, self => "PatientCallFuture");

@@ -1,15 +1,12 @@
 //! Delayed and periodic sends, and the handle that cancels them.
 
 use super::call::{Call, send};
-use crate::actor::tasks::time_source::keeper;
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, bring};
-use crate::engine::backpressure::congestion::{Manner, in_manner};
+use crate::engine::backpressure::congestion::{SendMode, with_mode};
 use crate::env::clock::{Moment, TimeKeeper, TimerKey};
-use crate::errors::SendFailure;
-use crate::routing::router::gone;
 use crate::sync::{Arc, Mutex, MutexGuard, current_thread, lock, yield_now};
-use crate::{Payload, Pid, SendError};
-use std::{fmt, thread::ThreadId, time::Duration};
+use crate::{Payload, Pid, SendError, actor::tasks::time_source::keeper, errors::SendFailure, routing::router::gone};
+use std::{thread::ThreadId, time::Duration};
 
 /// The shortest period: a shorter one would keep a worker busy.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -37,10 +34,9 @@ pub struct Timer(Repetition);
 
 #[derive(Clone)]
 enum Repetition {
-    /// Sent at once.
     Over,
     Once(&'static dyn TimeKeeper, TimerKey),
-    Again(Arc<dyn Again>),
+    Again(Arc<Every>),
 }
 
 impl Timer {
@@ -59,7 +55,7 @@ impl Timer {
     pub fn reset(&self, delay: Duration) -> bool {
         match &self.0 {
             Repetition::Over => false,
-            Repetition::Once(keeper, key) => keeper.reset(*key, Moment::now_by(keeper.told()).after(delay)),
+            Repetition::Once(keeper, key) => keeper.reset(*key, Moment::now_by(keeper.clock_override()).after(delay)),
             Repetition::Again(again) => again.reset(delay),
         }
     }
@@ -74,11 +70,7 @@ impl Timer {
     }
 }
 
-impl fmt::Debug for Timer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Timer").field("pending", &self.is_pending()).finish_non_exhaustive()
-    }
-}
+crate::util::debug::impl_debug!([] Timer, self => "Timer" { pending: self.is_pending(), .. });
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// Sends the message after `delay`, without an answer: at once for zero, never for `Duration::MAX`. Time is that of
@@ -95,14 +87,14 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         let Some(keeper) = keeper(pid) else {
             return Err(SendError { message, reason: gone(pid) });
         };
-        let due = Moment::now_by(keeper.told()).after(delay);
+        let due = Moment::now_by(keeper.clock_override()).after(delay);
         // In a cell, to get it back if no timer can be set.
         let cell = Arc::new(Mutex::new(Some(message)));
         let inside = cell.clone();
         let send_now = move || {
             let message = lock(&inside).take();
             // It cannot be returned to the caller.
-            if let Some(Err(refused)) = message.map(|message| in_manner(Manner::Late, || send(pid, message))) {
+            if let Some(Err(refused)) = message.map(|message| with_mode(SendMode::Delayed, || send(pid, message))) {
                 bury(pid, refused);
             }
         };
@@ -130,7 +122,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
             return Err(SendError { message, reason: gone(pid) });
         };
         let period = period.max(SHORTEST);
-        let due = Moment::now_by(keeper.told()).after(period);
+        let due = Moment::now_by(keeper.clock_override()).after(period);
         let state = Mutex::new(RepetitionState::Sending(current_thread().id()));
         let every = Arc::new(Every { pid, period, keeper, state });
         let copy = message.clone();
@@ -150,13 +142,7 @@ fn bury<M: Send + 'static>(to: Pid, SendError { message, reason }: SendError<M>)
     bring(DeadLetter { to, message: Payload::new(message), reason });
 }
 
-/// A periodic message with its type erased.
-trait Again: Send + Sync {
-    fn cancel(&self) -> bool;
-    fn reset(&self, delay: Duration) -> bool;
-    fn is_pending(&self) -> bool;
-}
-
+/// A periodic message. Its type is known to its timers alone.
 struct Every {
     pid: Pid,
     period: Duration,
@@ -165,7 +151,6 @@ struct Every {
 }
 
 enum RepetitionState {
-    /// The next copy is due at that moment.
     Armed(TimerKey, Moment),
     /// That thread is sending a copy, and sets the timer for the next one.
     Sending(ThreadId),
@@ -207,7 +192,7 @@ impl Every {
             due
         };
         // A copy without room is a dead letter, and the next one follows; a copy without a process is the last.
-        let is_sent = match in_manner(Manner::Late, || send(self.pid, message)) {
+        let is_sent = match with_mode(SendMode::Delayed, || send(self.pid, message)) {
             Ok(()) => true,
             Err(refused) if matches!(refused.reason, SendFailure::Full(_)) => {
                 bury(self.pid, refused);
@@ -217,7 +202,7 @@ impl Every {
         };
         // Counted from when it was due, to keep the rate.
         let regular = due.after(self.period);
-        let now = Moment::now_by(self.keeper.told());
+        let now = Moment::now_by(self.keeper.clock_override());
         let due = if regular >= now { regular } else { now.next_of(due, self.period) };
         goes_on.1 = is_sent && self.arm(due, next);
     }
@@ -234,9 +219,7 @@ impl Every {
             yield_now();
         }
     }
-}
 
-impl Again for Every {
     fn cancel(&self) -> bool {
         let state = std::mem::replace(&mut *self.settled(), RepetitionState::Over);
         match state {
@@ -253,7 +236,7 @@ impl Again for Every {
     }
 
     fn reset(&self, delay: Duration) -> bool {
-        let due = Moment::now_by(self.keeper.told()).after(delay);
+        let due = Moment::now_by(self.keeper.clock_override()).after(delay);
         match &mut *self.settled() {
             RepetitionState::Armed(key, at) if self.keeper.reset(*key, due) => {
                 *at = due;
@@ -304,7 +287,7 @@ mod tests {
             true
         }
 
-        fn told(&self) -> ClockOverride {
+        fn clock_override(&self) -> ClockOverride {
             Some(self.now)
         }
     }

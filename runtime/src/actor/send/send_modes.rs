@@ -1,15 +1,14 @@
 //! Sends that say what happens at a full mailbox.
 
 use super::call::{Call, send};
-use crate::actor::tasks::time_source::now_for;
-use crate::engine::backpressure::congestion::{Manner, in_manner};
+use crate::engine::backpressure::congestion::{SendMode, with_mode};
 use crate::engine::backpressure::waiters::{self, RoomRequest, RoomSignal};
 use crate::env::clock::{Moment, TimeKeeper, instant_now};
-use crate::routing::alias::{DEPTH, behind, points_on_here};
-use crate::slots::TABLE;
-use crate::time::timekeeper::timekeeper;
-use crate::util::oneshot::Oneshot;
-use crate::{Pid, SendError};
+use crate::routing::alias::{DEPTH, is_local_alias, target_of};
+use crate::{
+    Pid, SendError, actor::tasks::time_source::now_for, slots::TABLE, time::timekeeper::timekeeper,
+    util::oneshot::Oneshot,
+};
 use std::future::poll_fn;
 use std::time::{Duration, Instant};
 
@@ -20,7 +19,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// The message and the reason if the process has ended or its mailbox is full.
     pub fn try_send(self) -> Result<(), SendError<M>> {
         let (pid, message) = (self.pid(), self.into_message());
-        in_manner(Manner::Try, || send(pid, message))
+        with_mode(SendMode::Try, || send(pid, message))
     }
 
     /// Sends the message and expects no answer. Blocks the thread while the mailbox is full, or while the process is a
@@ -34,7 +33,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         let until = until.map(|limit| instant_now() + limit.since(now_for(self.pid())));
         let (pid, mut message) = (self.pid(), self.into_message());
         loop {
-            match in_manner(Manner::Try, || send(pid, message)) {
+            match with_mode(SendMode::Try, || send(pid, message)) {
                 Err(SendError { message: back, reason }) if reason.is_retryable() && !is_over(until) => message = back,
                 outcome => return outcome,
             }
@@ -52,7 +51,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     pub async fn send_async(self) -> Result<(), SendError<M>> {
         let (pid, mut message) = (self.pid(), self.into_message());
         loop {
-            match in_manner(Manner::Try, || send(pid, message)) {
+            match with_mode(SendMode::Try, || send(pid, message)) {
                 Err(SendError { message: back, reason }) if reason.is_retryable() => message = back,
                 outcome => return outcome,
             }
@@ -73,24 +72,24 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Requests a signal for room in a mailbox; `None` if there is room now, or if the process has ended.
 pub(crate) fn room_request(pid: Pid) -> Option<RoomRequest> {
-    room_behind(pid).or_else(|| waiters::ask(TABLE.living(pid)?, pid.generation()))
+    room_at_alias(pid).or_else(|| waiters::ask(TABLE.living(pid)?, pid.generation()))
 }
 
 /// Requests a signal for room at an alias; `None` for any other PID.
-fn room_behind(pid: Pid) -> Option<RoomRequest> {
-    if !points_on_here(pid) {
+fn room_at_alias(pid: Pid) -> Option<RoomRequest> {
+    if !is_local_alias(pid) {
         return None;
     }
-    let mut target = pid;
+    let mut alias = pid;
     for _ in 0..DEPTH {
-        let Some(behind) = behind(target) else { break };
-        let asked = match behind.now() {
-            Some(next) if points_on_here(next) => {
-                target = next;
+        let Some(target) = target_of(alias) else { break };
+        let asked = match target.now() {
+            Some(next) if is_local_alias(next) => {
+                alias = next;
                 continue;
             }
             Some(process) => TABLE.living(process).and_then(|slot| waiters::ask(slot, process.generation())),
-            None => behind.room().map(RoomRequest::of),
+            None => target.room().map(RoomRequest::of),
         };
         if asked.is_some() {
             return asked;

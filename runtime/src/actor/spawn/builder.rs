@@ -1,26 +1,22 @@
 //! Spawning a `#[process]`: options, then an entry.
 
-use super::get_or_spawn::Wanted;
-use crate::actor::definition::entry::pending;
+use super::Wanted;
 use crate::actor::definition::{
     Actor, Begin, Beginning, EntryFuture, KindOf, Migratable, Pending, Source, SpawnCore, Start,
 };
-use crate::actor::machine::state_machine::Machine;
-use crate::actor::tasks::ExitWaiter;
-use crate::engine::blocking::block_in_place::while_blocked;
-use crate::engine::host::Scheduler;
-use crate::engine::host::reuse::HostLife;
+use crate::actor::{definition::entry::pending, machine::state_machine::Machine, tasks::ExitWaiter};
 use crate::engine::lifecycle::spawn::{Options, PendingSpawn};
-use crate::env::clock::instant_now;
-use crate::process::control::EndWaiter;
-use crate::process::guardian::Guardian;
-use crate::sync::Arc;
-use crate::util::oneshot::Oneshot;
-use crate::{Address, Bound, Context, ExitReason, InitError, Payload, Pid, RunError, SpawnError};
+use crate::engine::{blocking::block_in_place::while_blocked, host::Scheduler, host::reuse::HostRef};
+use crate::process::{control::EndWaiter, guardian::Guardian};
+use crate::util::{debug::impl_debug, oneshot::Oneshot};
+use crate::{
+    Address, Bound, Context, ExitReason, InitError, Payload, Pid, RunError, SpawnError, env::clock::instant_now,
+    sync::Arc,
+};
 use std::cell::{Cell, RefCell};
 use std::task::{Context as TaskContext, Poll};
 use std::{
-    any::TypeId, convert::Infallible, fmt, future::Future, marker::PhantomData, ops::Deref, panic::Location, pin::Pin,
+    any::TypeId, convert::Infallible, future::Future, marker::PhantomData, ops::Deref, panic::Location, pin::Pin,
     time::Duration,
 };
 
@@ -33,24 +29,22 @@ pub struct Spawn<P: Actor> {
 }
 
 impl<P: Actor> Spawn<P> {
-    /// A spawn whose state is at hand.
-    pub(crate) fn new(host: HostLife, place: &'static Location<'static>, process: P) -> Self
+    pub(crate) fn new(host: HostRef, place: &'static Location<'static>, process: P) -> Self
     where
         P: Migratable,
     {
         Self::of(host, place, Source::Here(process, spawn_on_workers))
     }
 
-    /// A spawn whose state is made on its own thread.
     pub(crate) fn pinned(
-        host: HostLife,
+        host: HostRef,
         place: &'static Location<'static>,
         make: impl FnOnce() -> P + Send + 'static,
     ) -> Self {
         Self::of(host, place, Source::Pinned(Box::new(make)))
     }
 
-    fn of(host: HostLife, place: &'static Location<'static>, source: Source<P>) -> Self {
+    fn of(host: HostRef, place: &'static Location<'static>, source: Source<P>) -> Self {
         let (source, options) = (Cell::new(Some(source)), RefCell::default());
         Self { entries: P::entries(SpawnCore { host, place, source, options }) }
     }
@@ -60,84 +54,12 @@ impl<P: Actor> Spawn<P> {
         self
     }
 
-    /// Registers the process under a name on its host. The name is free again before the process's end is reported.
-    pub fn named(self, name: impl Into<Arc<str>>) -> Self {
-        self.option(|options| options.name = Some(name.into()))
-    }
-
-    /// Links the process with its spawner before it runs: see [`Pid::link`].
-    pub fn linked(self) -> Self {
-        self.option(|options| options.bound.linked = true)
-    }
-
-    /// Sends the spawner a [`Down`](crate::Down) when the process ends, however soon: see [`Pid::monitor`].
-    pub fn monitored(self) -> Self {
-        self.option(|options| options.bound.monitored = true)
-    }
-
-    /// Tells the process to end, with reason [`Shutdown`](ExitReason::Shutdown), when its spawner has ended for any
-    /// reason. The spawner hears nothing of the process's end.
-    pub fn owned(self) -> Self {
-        self.option(|options| options.bound.owned = true)
-    }
-
-    /// Returns the process that already has the name, if there is one, and drops this one: of many concurrent spawns,
-    /// one spawns. The other options, such as `linked`, apply only to a process that is spawned. An existing process
-    /// may still be starting.
-    ///
-    /// For sync entries. The result of an async entry belongs to its spawner, so there a taken name is an error:
-    /// [`SpawnError::Name`], with the holder.
-    ///
-    /// ```
-    /// # use postroom::prelude::*;
-    /// # #[process]
-    /// # #[derive(Default)]
-    /// # struct Cache;
-    /// # #[process]
-    /// # impl Cache { #[entry] fn serve(&mut self) {} }
-    /// # let runtime = Runtime::new()?;
-    /// let first = runtime.spawn(Cache::default()).named("cache").or_existing().serve()?;
-    /// let second = runtime.spawn(Cache::default()).named("cache").or_existing().serve()?;
-    /// assert_eq!(first, second);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// The entry returns [`SpawnError::NameType`] if the holder of the name has another type.
-    pub fn or_existing(self) -> Self {
-        self.option(|options| options.or_existing = true)
-    }
-
-    /// Labels the process with a text that [`info`](Pid::info) and the statistics show.
-    pub fn label(self, label: impl Into<Arc<str>>) -> Self {
-        self.option(|options| options.label = Some(label.into()))
-    }
-
-    /// Bounds the mailbox: see [`Bound`]. Zero, and a soft bound above [`Bound::MOST_SOFT`], are refused.
-    pub fn mailbox(self, bound: Bound) -> Self {
-        self.option(|options| options.mailbox = Some(bound))
-    }
-
-    /// Sets a value that this process, and all that it spawns, can read with [`Context::value`].
-    pub fn value<T: Send + Sync + 'static>(self, value: T) -> Self {
-        self.option(|options| {
-            options.values.insert(TypeId::of::<T>(), Arc::new(value));
-        })
-    }
-
-    /// Sets the supervisor of the process.
-    pub(crate) fn guarded(self, guardian: Option<Arc<dyn Guardian>>) -> Self {
-        if guardian.is_none() {
-            return self;
-        }
-        self.option(|options| options.guardian = guardian)
-    }
-
-    /// Starts at an entry that was found by its name.
     pub(crate) fn start_at(mut self, start: Start<P>) -> Result<Pid, SpawnError> {
         P::spawn_core(&mut self.entries).start(start)
     }
 }
+
+options!([P: Actor] Spawn<P>);
 
 impl<P: Actor> Deref for Spawn<P> {
     type Target = P::Entries;
@@ -150,8 +72,8 @@ impl<P: Actor> Deref for Spawn<P> {
 impl<P: Actor> SpawnCore<P> {
     fn pending(&self, entry: usize, result: Option<Arc<dyn EndWaiter>>) -> PendingSpawn {
         let options = self.options.take();
-        let (life, entry) = (self.host.life, &P::ENTRIES[entry].name);
-        PendingSpawn { life, kind: KindOf::<P>::KIND, entry, place: self.place, options, result }
+        let (generation, entry) = (self.host.generation, &P::ENTRIES[entry].name);
+        PendingSpawn { generation, kind: KindOf::<P>::KIND, entry, place: self.place, options, result }
     }
 
     fn take(&self) -> Result<Source<P>, SpawnError> {
@@ -244,7 +166,6 @@ impl<P: Actor> SpawnCore<P> {
     }
 }
 
-/// Spawns a process on the workers.
 fn spawn_on_workers<P: Migratable>(
     host: &'static Scheduler,
     pending: &mut PendingSpawn,
@@ -328,14 +249,5 @@ impl<P, T: Send + 'static, E: Send + 'static> Future for Running<P, T, E> {
     }
 }
 
-impl<P: Actor> fmt::Debug for Spawn<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Spawn<{}>", P::NAME)
-    }
-}
-
-impl<P, T, E> fmt::Debug for Running<P, T, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Running<{}>{}", std::any::type_name::<P>(), self.pid)
-    }
-}
+impl_debug!([P: Actor] Spawn<P>, self => "Spawn<{}>", P::NAME);
+impl_debug!([P, T, E] Running<P, T, E>, self => "Running<{}>{}", std::any::type_name::<P>(), self.pid);

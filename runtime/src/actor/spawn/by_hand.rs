@@ -1,123 +1,51 @@
 //! Spawning a hand-written process: options, then an entry.
 
-use super::builder::Running;
-use super::get_or_spawn::Wanted;
-use crate::actor::tasks::ExitWaiter;
-use crate::engine::host::Scheduler;
-use crate::engine::host::reuse::HostLife;
+use super::{Wanted, builder::Running};
+use crate::actor::{definition::Source, tasks::ExitWaiter};
 use crate::engine::lifecycle::spawn::{First, Options, PendingSpawn};
-use crate::engine::pinned::note_entry;
-use crate::process::Process;
-use crate::process::control::EndWaiter;
-use crate::process::guardian::Guardian;
-use crate::process::kind::KindOfProcess;
-use crate::sync::Arc;
-use crate::util::oneshot::Oneshot;
-use crate::{Bound, Payloads, Pid, SpawnError};
-use std::{any::TypeId, fmt, panic::Location};
+use crate::engine::{host::Scheduler, host::reuse::HostRef, pinned::note_entry};
+use crate::process::{Process, control::EndWaiter, guardian::Guardian, kind::KindOfProcess};
+use crate::{Bound, Payloads, Pid, SpawnError, sync::Arc, util::oneshot::Oneshot};
+use std::{any::TypeId, panic::Location};
 
 /// A hand-written [`Process`] that is about to be spawned.
 #[must_use = "nothing is spawned until `.start(…)`"]
 pub struct SpawnProcess<P: Process> {
-    host: HostLife,
+    host: HostRef,
     place: &'static Location<'static>,
-    source: SourceByHand<P>,
+    source: Source<P, BeginByHand<P>>,
     options: Option<Box<Options>>,
 }
 
-/// Where the state of a hand-written process comes from.
-enum SourceByHand<P> {
-    /// The state, and the function that starts it.
-    Here(P, BeginByHand<P>),
-    /// Made on the process's own thread.
-    Pinned(Box<dyn FnOnce() -> P + Send>),
-}
-
-/// Spawns a hand-written process at an entry with inputs.
 type BeginByHand<P> = fn(&'static Scheduler, &mut PendingSpawn, P, &str, Payloads) -> Result<Pid, SpawnError>;
 
 impl<P: Process> SpawnProcess<P> {
-    /// A spawn whose state is at hand.
-    pub(crate) fn new(host: HostLife, place: &'static Location<'static>, process: P) -> Self
+    pub(crate) fn new(host: HostRef, place: &'static Location<'static>, process: P) -> Self
     where
         P: Send,
     {
         let begin: BeginByHand<P> = |host, pending, process, entry, input| {
             host.spawn(pending, process, |process, ctx| process.init(ctx, entry, input).map(|()| First::Step))
         };
-        Self { host, place, source: SourceByHand::Here(process, begin), options: None }
+        Self { host, place, source: Source::Here(process, begin), options: None }
     }
 
-    /// A spawn whose state is made on its own thread.
     pub(crate) fn pinned(
-        host: HostLife,
+        host: HostRef,
         place: &'static Location<'static>,
         make: impl FnOnce() -> P + Send + 'static,
     ) -> Self {
-        Self { host, place, source: SourceByHand::Pinned(Box::new(make)), options: None }
+        Self { host, place, source: Source::Pinned(Box::new(make)), options: None }
     }
 
-    /// See [`Spawn::named`](crate::Spawn::named).
-    pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
-        self.options.get_or_insert_default().name = Some(name.into());
-        self
-    }
-
-    /// See [`Spawn::linked`](crate::Spawn::linked).
-    pub fn linked(mut self) -> Self {
-        self.options.get_or_insert_default().bound.linked = true;
-        self
-    }
-
-    /// See [`Spawn::monitored`](crate::Spawn::monitored).
-    pub fn monitored(mut self) -> Self {
-        self.options.get_or_insert_default().bound.monitored = true;
-        self
-    }
-
-    /// See [`Spawn::owned`](crate::Spawn::owned).
-    pub fn owned(mut self) -> Self {
-        self.options.get_or_insert_default().bound.owned = true;
-        self
-    }
-
-    /// See [`Spawn::or_existing`](crate::Spawn::or_existing). For [`start`](Self::start) and
-    /// [`start_at`](Self::start_at).
-    pub fn or_existing(mut self) -> Self {
-        self.options.get_or_insert_default().or_existing = true;
-        self
-    }
-
-    /// See [`Spawn::label`](crate::Spawn::label).
-    pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
-        self.options.get_or_insert_default().label = Some(label.into());
-        self
-    }
-
-    /// See [`Spawn::mailbox`](crate::Spawn::mailbox).
-    pub fn mailbox(mut self, bound: Bound) -> Self {
-        self.options.get_or_insert_default().mailbox = Some(bound);
-        self
-    }
-
-    /// See [`Spawn::value`](crate::Spawn::value).
-    pub fn value<T: Send + Sync + 'static>(mut self, value: T) -> Self {
-        self.options.get_or_insert_default().values.insert(TypeId::of::<T>(), Arc::new(value));
-        self
-    }
-
-    /// Sets the supervisor of the process.
-    pub(crate) fn guarded(mut self, guardian: Option<Arc<dyn Guardian>>) -> Self {
-        if guardian.is_some() {
-            self.options.get_or_insert_default().guardian = guardian;
-        }
+    fn option(mut self, set: impl FnOnce(&mut Options)) -> Self {
+        set(self.options.get_or_insert_default());
         self
     }
 
     /// Delivers a request to stop as a cancel with reason `Normal`.
-    pub(crate) fn told_to_stop(mut self) -> Self {
-        self.options.get_or_insert_default().told_to_stop = true;
-        self
+    pub(crate) fn told_to_stop(self) -> Self {
+        self.option(|options| options.told_to_stop = true)
     }
 
     /// Starts at the process's first entry, without inputs.
@@ -174,14 +102,15 @@ impl<P: Process> SpawnProcess<P> {
         input: Payloads,
         result: Option<Arc<dyn EndWaiter>>,
     ) -> Result<Pid, SpawnError> {
-        let Self { host: HostLife { scheduler: host, life }, place, source, options } = self;
-        let pending = |entry| PendingSpawn { life, kind: KindOfProcess::<P>::KIND, entry, place, options, result };
+        let Self { host: HostRef { scheduler: host, generation }, place, source, options } = self;
+        let pending =
+            |entry| PendingSpawn { generation, kind: KindOfProcess::<P>::KIND, entry, place, options, result };
         match source {
-            SourceByHand::Here(process, begin) => {
+            Source::Here(process, begin) => {
                 let (name, known) = entry_of(&process, entry);
                 begin(host, &mut pending(known), process, name, input)
             }
-            SourceByHand::Pinned(make) => {
+            Source::Pinned(make) => {
                 let entry = entry.map(str::to_owned);
                 host.spawn_pinned(&mut pending(UNKNOWN), make, move |process, ctx| {
                     let (name, known) = entry_of(process, entry.as_deref());
@@ -195,6 +124,8 @@ impl<P: Process> SpawnProcess<P> {
     }
 }
 
+options!([P: Process] SpawnProcess<P>);
+
 /// The entry shown for a process that does not list the requested name.
 const UNKNOWN: &&str = &"?";
 
@@ -205,8 +136,4 @@ fn entry_of<'a, P: Process>(process: &P, asked: Option<&'a str>) -> (&'a str, &'
     (name, has.iter().find(|known| **known == name).unwrap_or(UNKNOWN))
 }
 
-impl<P: Process> fmt::Debug for SpawnProcess<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SpawnProcess<{}>", std::any::type_name::<P>())
-    }
-}
+crate::util::debug::impl_debug!([P: Process] SpawnProcess<P>, self => "SpawnProcess<{}>", std::any::type_name::<P>());

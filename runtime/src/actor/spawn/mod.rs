@@ -1,10 +1,140 @@
 //! Spawning processes.
 //!
 //! * [`builder`]: a struct with `#[process]`; [`by_hand`]: a hand-written process;
-//! * [`get_or_spawn`]: returning the holder of a name.
+//! * this file: the options of both, and returning the holder of a name instead of spawning a second process.
+
+use crate::engine::{host::Scheduler, lifecycle::spawn::Options};
+use crate::{Pid, SpawnError, slots::ProcessKind, sync::Arc};
+
+/// Implements the options of a spawn, over its method `option`.
+macro_rules! options {
+    ([$($generics:tt)*] $spawn:ty) => {
+        impl<$($generics)*> $spawn {
+            /// Registers the process under a name on its host. The name is free again before the process's end is
+            /// reported.
+            pub fn named(self, name: impl Into<Arc<str>>) -> Self {
+                self.option(|options| options.name = Some(name.into()))
+            }
+
+            /// Links the process with its spawner before it runs: see [`Pid::link`].
+            pub fn linked(self) -> Self {
+                self.option(|options| options.bound.linked = true)
+            }
+
+            /// Sends the spawner a [`Down`](crate::Down) when the process ends, however soon: see [`Pid::monitor`].
+            pub fn monitored(self) -> Self {
+                self.option(|options| options.bound.monitored = true)
+            }
+
+            /// Tells the process to end, with reason [`Shutdown`](crate::ExitReason::Shutdown), when its spawner has
+            /// ended for any reason. The spawner hears nothing of the process's end.
+            pub fn owned(self) -> Self {
+                self.option(|options| options.bound.owned = true)
+            }
+
+            /// Returns the process that already has the name, if there is one, and drops this one: of many concurrent
+            /// spawns, one spawns. The other options, such as `linked`, apply only to a process that is spawned. An
+            /// existing process may still be starting.
+            ///
+            /// For a process without a result: with a sync entry, or written by hand and started. A result belongs to
+            /// its spawner, so there a taken name is an error: [`SpawnError::Name`], with the holder.
+            ///
+            /// ```
+            /// # use postroom::prelude::*;
+            /// # #[process]
+            /// # #[derive(Default)]
+            /// # struct Cache;
+            /// # #[process]
+            /// # impl Cache { #[entry] fn serve(&mut self) {} }
+            /// # let runtime = Runtime::new()?;
+            /// let first = runtime.spawn(Cache::default()).named("cache").or_existing().serve()?;
+            /// let second = runtime.spawn(Cache::default()).named("cache").or_existing().serve()?;
+            /// assert_eq!(first, second);
+            /// # Ok::<(), Box<dyn std::error::Error>>(())
+            /// ```
+            ///
+            /// # Errors
+            /// The entry returns [`SpawnError::NameType`] if the holder of the name has another type.
+            pub fn or_existing(self) -> Self {
+                self.option(|options| options.or_existing = true)
+            }
+
+            /// Labels the process with a text that [`info`](Pid::info) and the statistics show.
+            pub fn label(self, label: impl Into<Arc<str>>) -> Self {
+                self.option(|options| options.label = Some(label.into()))
+            }
+
+            /// Bounds the mailbox: see [`Bound`]. Zero, and a soft bound above [`Bound::MOST_SOFT`], are refused.
+            pub fn mailbox(self, bound: Bound) -> Self {
+                self.option(|options| options.mailbox = Some(bound))
+            }
+
+            /// Sets a value that this process, and all that it spawns, can read with
+            /// [`Context::value`](crate::Context::value).
+            pub fn value<T: Send + Sync + 'static>(self, value: T) -> Self {
+                self.option(|options| {
+                    options.values.insert(TypeId::of::<T>(), Arc::new(value));
+                })
+            }
+
+            /// Sets the supervisor of the process, and whether its spawner monitors and owns it.
+            pub(crate) fn for_parent(self, guardian: Option<Arc<dyn Guardian>>, is_owned: bool) -> Self {
+                if guardian.is_none() && !is_owned {
+                    return self;
+                }
+                self.option(|options| {
+                    options.guardian = guardian;
+                    options.bound.monitored |= is_owned;
+                    options.bound.owned |= is_owned;
+                })
+            }
+        }
+    };
+}
 
 pub(crate) mod builder;
 pub(crate) mod by_hand;
-pub(crate) mod get_or_spawn;
 
 pub(crate) use by_hand::SpawnProcess;
+
+struct Wanted {
+    name: Arc<str>,
+    kind: &'static ProcessKind,
+}
+
+impl Wanted {
+    /// Returns the name and type to look for; `None` if the spawn must make a new process.
+    #[inline]
+    fn of(options: Option<&Options>, kind: &'static ProcessKind) -> Option<Self> {
+        let options = options.filter(|options| options.or_existing)?;
+        Some(Self { name: options.name.clone()?, kind })
+    }
+
+    /// Returns the holder of the name, before or after a race, or the result of `spawn`.
+    #[inline]
+    fn or_spawn(
+        wanted: Option<Self>,
+        host: &'static Scheduler,
+        spawn: impl FnOnce() -> Result<Pid, SpawnError>,
+    ) -> Result<Pid, SpawnError> {
+        let Some(wanted) = wanted else { return spawn() };
+        if let Some(pid) = host.names.whereis(&wanted.name) {
+            return wanted.check(pid);
+        }
+        match spawn() {
+            Err(SpawnError::Name { holder, .. }) => wanted.check(holder),
+            spawned => spawned,
+        }
+    }
+
+    fn check(&self, pid: Pid) -> Result<Pid, SpawnError> {
+        match crate::routing::alias::kind(pid) {
+            Some(found) if found.type_id != self.kind.type_id => {
+                let (expected, found) = ((self.kind.name)(), (found.name)());
+                Err(SpawnError::NameType { name: self.name.to_string(), pid, expected, found })
+            }
+            // It has ended since it was found; its type is unknown now.
+            _ => Ok(pid),
+        }
+    }
+}

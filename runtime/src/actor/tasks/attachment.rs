@@ -8,12 +8,10 @@ use std::task::{Poll, Waker};
 /// A message outside of the mailbox that has not been handled.
 pub(crate) struct StashedMessage {
     pub(crate) package: Package,
-    /// The stream that produced it.
     pub(crate) from: Option<Arc<Attachment>>,
 }
 
 impl StashedMessage {
-    /// Wraps a message that was taken from the mailbox.
     pub(crate) fn of(package: Package) -> Self {
         Self { package, from: None }
     }
@@ -38,12 +36,10 @@ impl Attachment {
         self.change(|state| state.outstanding = false);
     }
 
-    /// Marks an item as in flight.
     pub(crate) fn send_off(&self) {
         lock(&self.0).outstanding = true;
     }
 
-    /// Stops the stream.
     pub(crate) fn detach(&self) {
         self.change(|state| state.detached = true);
     }

@@ -1,20 +1,18 @@
 //! Awaiting time, commands, and the request to end.
 
 use super::current;
-use super::pending::{CancelWait, CommandResult, WaitKey, Waits};
+use super::pending::{CancelWait, CommandResult, RowState, WaitKey, Waits};
 use super::waker::{self, TableOwner, foreign_waker};
-use crate::engine::context::local::with_current;
-use crate::engine::lifecycle::spawn::current_host;
-use crate::env::clock::{Moment, TimeKeeper, TimerKey, is_told};
-use crate::errors::Elapsed;
-use crate::sync::Arc;
-use crate::time::timekeeper::timekeeper;
-use crate::util::oneshot::Oneshot;
-use crate::{CallError, Command, CommandError, ExitReason, Payload};
+use crate::engine::{context::local::with_current, lifecycle::spawn::current_host};
+use crate::env::clock::{Moment, TimeKeeper, TimerKey, has_virtual_clock};
+use crate::{
+    CallError, Command, CommandError, ExitReason, Payload, errors::Elapsed, sync::Arc, time::timekeeper::timekeeper,
+    util::oneshot::Oneshot,
+};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::{Context as TaskContext, Poll};
-use std::{fmt, ops::DerefMut, time::Duration};
+use std::{ops::DerefMut, time::Duration};
 
 /// Ends the process here if it was told to end while it was shielded.
 async fn end_if_cancelled() {
@@ -49,8 +47,8 @@ impl Drop for Row {
 /// Adds a row in the table of the process that polls first; `begin` fills it in.
 fn row(begin: impl FnOnce(&mut Waits, WaitKey)) -> Row {
     let made = current::with(|waits| {
-        let owner = waits.owner();
-        let key = waits.add_future();
+        let owner = waits.owner;
+        let key = waits.add(RowState::Future(None));
         begin(waits, key);
         Row { key: Some(key), owner }
     });
@@ -69,7 +67,6 @@ pub(crate) async fn sleep_until(due: Moment) {
     }
 }
 
-/// Waits until a timer fires.
 async fn fired(due: Moment) {
     let mut timer = TimerFuture::new(due);
     poll_fn(|context| timer.poll(context)).await;
@@ -94,7 +91,7 @@ impl TimerFuture {
     /// Returns whether it has fired. Not to be polled again after that.
     pub(crate) fn poll(&mut self, context: &TaskContext<'_>) -> Poll<()> {
         let set = self.set.get_or_insert_with(|| {
-            if current::with(|waits| current::is_polled(waits.incarnation(), context)) == Some(true) {
+            if current::with(|waits| current::is_polled(waits.incarnation, context)) == Some(true) {
                 Set::Row(row(|waits, key| waits.set_timer(key, self.due)))
             } else {
                 Set::Elsewhere(Elsewhere::new(self.due))
@@ -117,7 +114,7 @@ struct Elsewhere {
 impl Elsewhere {
     fn new(due: Moment) -> Self {
         // By the system's time, except on a thread with a virtual clock.
-        let told = current_host().filter(|_| is_told());
+        let told = current_host().filter(|_| has_virtual_clock());
         let keeper = told.map_or(timekeeper() as &'static dyn TimeKeeper, |host| host);
         let fired = Arc::new(Oneshot::new());
         let fire = fired.clone();
@@ -135,13 +132,8 @@ impl Drop for Elsewhere {
     }
 }
 
-impl fmt::Debug for TimerFuture {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Timer").field("due", &self.due).finish_non_exhaustive()
-    }
-}
+crate::util::debug::impl_debug!([] TimerFuture, self => "Timer" { due: self.due, .. });
 
-/// Limits `future` to `duration`; zero polls it once.
 pub(crate) async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Output, Elapsed> {
     let (mut future, mut limit) = (pin!(future), pin!(sleep(duration)));
     poll_fn(|context| match future.as_mut().poll(context) {
@@ -155,7 +147,6 @@ pub(crate) async fn timeout<F: Future>(duration: Duration, future: F) -> Result<
 pub(crate) struct Patience<S>(Option<Pin<S>>);
 
 impl<S: DerefMut<Target: Future<Output = ()>>> Patience<S> {
-    /// Starts the limit with its timer.
     pub(crate) fn new(limit: Pin<S>) -> Self {
         Self(Some(limit))
     }
@@ -231,7 +222,7 @@ struct Shield {
 
 impl Shield {
     fn raise() -> Self {
-        let raised = current::with(|waits| (waits.shield(), waits.owner()));
+        let raised = current::with(|waits| (waits.shield(), waits.owner));
         raised.map_or(Self { held: None, owner: None }, |(held, owner)| Self { held: Some(held), owner })
     }
 }

@@ -4,16 +4,14 @@
 //! there are.
 
 use super::waker::{TableOwner, waker_of};
-use crate::Payload;
-use crate::env::clock::Moment;
 use crate::sync::{Arc, AtomicBool, Ordering, SegQueue};
+use crate::{Payload, env::clock::Moment};
 use slab::Slab;
 use std::task::{Wake, Waker};
 use std::{future::Future, pin::Pin};
 
 pub(crate) type BoxedFuture = Pin<Box<dyn Future<Output = Payload> + Send>>;
 
-/// The background futures of one process.
 #[derive(Default)]
 pub(crate) struct BackgroundFutures {
     /// `None` while the future is being polled.
@@ -23,7 +21,6 @@ pub(crate) struct BackgroundFutures {
     wanted: Arc<SegQueue<usize>>,
 }
 
-/// A background future.
 pub(crate) struct BackgroundFuture {
     pub(crate) row: usize,
     pub(crate) future: BoxedFuture,
@@ -75,7 +72,6 @@ impl Wake for WakeRequest {
 }
 
 impl BackgroundFuture {
-    /// Makes a waker for the future.
     pub(crate) fn waker(&self) -> Waker {
         Waker::from(self.request.clone())
     }
@@ -86,12 +82,10 @@ impl BackgroundFutures {
         self.rows.is_empty()
     }
 
-    /// Returns whether one of them runs for a method.
     pub(crate) fn works(&self) -> bool {
         self.working > 0
     }
 
-    /// Adds a future and enqueues it.
     pub(crate) fn add(&mut self, owner: TableOwner, future: BoxedFuture, continuation: usize, acts: Acts) {
         self.working += usize::from(matches!(acts, Acts::Until(_)));
         let place = self.rows.vacant_entry();
@@ -106,7 +100,6 @@ impl BackgroundFutures {
         self.wanted.len()
     }
 
-    /// Dequeues the next future to poll.
     pub(crate) fn take(&mut self) -> Option<BackgroundFuture> {
         let background = self.rows.get_mut(self.wanted.pop()?)?.take()?;
         // Before the poll: a wake-up from here on enqueues it again.
@@ -119,7 +112,6 @@ impl BackgroundFutures {
         self.rows[row] = Some(background);
     }
 
-    /// Frees the row of a completed future.
     pub(crate) fn remove(&mut self, background: &BackgroundFuture) {
         self.working -= usize::from(matches!(background.acts, Acts::Until(_)));
         self.rows.remove(background.row);

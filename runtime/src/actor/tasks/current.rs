@@ -3,14 +3,11 @@
 //! A machine installs its table for the duration of a step ([`enter`]), as a pointer, so that a future finds the table
 //! of the polling process without a lock, a reference or a lifetime.
 
-use super::attachment::StashedMessage;
-use super::pending::{Waits, host};
 use super::waker::{self, foreign_waker, is_own};
-use crate::engine::context::own::is_slice_over;
-use crate::env::clock::Moment;
-use crate::process::guardian::leave as transfer_unhandled;
-use crate::process::handover::Upgrade;
-use crate::{ExitReason, Package};
+use super::{attachment::StashedMessage, pending::Waits};
+use crate::engine::{context::own::is_slice_over, lifecycle::spawn::current_host};
+use crate::process::{guardian::transfer_unhandled, handover::Upgrade};
+use crate::{ExitReason, Package, env::clock::Moment};
 use std::task::{Context, Poll};
 use std::{cell::Cell, marker::PhantomData, ptr};
 
@@ -23,7 +20,6 @@ pub(crate) struct TableCell {
     pub(crate) waits: Option<Box<Waits>>,
 }
 
-/// The process that a thread runs.
 #[derive(Clone, Copy)]
 struct Active {
     /// Null, or a pointer to the table borrowed by the innermost `enter` on this thread.
@@ -44,7 +40,6 @@ thread_local! {
 }
 
 impl TableCell {
-    /// Returns the table, allocating it if needed.
     #[inline]
     fn allocated(&mut self) -> &mut Waits {
         let incarnation = self.incarnation;
@@ -80,7 +75,6 @@ impl Active {
     const NOTHING: Self = Self { table: ptr::null_mut(), deadline: None };
 }
 
-/// Restores the previous values on drop.
 struct Restore(Active, bool, bool);
 
 impl Restore {
@@ -188,7 +182,6 @@ pub(crate) fn is_leaving() -> bool {
     STOP.get() || peek(|waits| waits.is_ending() || waits.is_upgrading()) == Some(true)
 }
 
-/// Returns whether the current process will hand over its state.
 pub(crate) fn is_upgrading() -> bool {
     peek(|waits| waits.is_upgrading()) == Some(true)
 }
@@ -196,7 +189,7 @@ pub(crate) fn is_upgrading() -> bool {
 /// Returns whether a poll needs more than answers and messages: for an end, a background future, a foreign waker, or
 /// because the process is shown as waiting while it runs.
 pub(crate) fn special() -> bool {
-    STOP.get() || peek(|waits| waits.is_special() || waits.is_seen_waiting()) == Some(true)
+    STOP.get() || peek(|waits| waits.is_special() || waits.waiting.is_some()) == Some(true)
 }
 
 /// The next action after a poll that returned pending.
@@ -205,7 +198,6 @@ pub(crate) enum AfterPending {
     Special,
     /// Deliver the next message: a future waits for it.
     Wants,
-    /// Suspend the process.
     Suspended,
     /// Poll again: an answer has arrived.
     Again,
@@ -236,13 +228,12 @@ pub(crate) fn pending(seen_to: bool, by_scheduler: bool) -> AfterPending {
 /// mailbox, which would limit it, but in stashed messages or items of a stream. Never for a machine that is driven by
 /// hand. Wakes the process.
 pub(crate) fn is_to_pause() -> bool {
-    peek(|waits| waits.owner().is_some() && !(waits.stash.is_empty() && waits.inbox.is_empty())) == Some(true)
+    peek(|waits| waits.owner.is_some() && !(waits.stash.is_empty() && waits.inbox.is_empty())) == Some(true)
         && is_slice_over()
 }
 
-/// Wakes the current process: it gets another turn.
 pub(crate) fn wake_self() {
-    waker::wake(peek(|waits| waits.owner()).flatten());
+    waker::wake(peek(|waits| waits.owner).flatten());
 }
 
 /// Takes the reason for which the current process is to end now, if any.
@@ -271,7 +262,6 @@ pub(crate) fn peek<R>(look: impl FnOnce(&mut Waits) -> R) -> Option<R> {
     active(|table| table.waits.as_deref_mut().map(look))
 }
 
-/// Returns the deadline of the current method's caller.
 pub(crate) fn deadline() -> Option<Moment> {
     ACTIVE.get().deadline
 }
@@ -281,7 +271,6 @@ pub(crate) fn has_deadline() -> bool {
     ACTIVE.get().deadline.is_some()
 }
 
-/// Sets the deadline, and returns the previous one.
 #[inline]
 pub(crate) fn set_deadline(deadline: Option<Moment>) -> Option<Moment> {
     let active = ACTIVE.get();
@@ -342,7 +331,7 @@ pub(crate) fn leave() {
             if let Some(ticket) = &wait.ticket {
                 ticket.abandon();
             }
-            if let (Some(timer), Some(host)) = (wait.timer, host()) {
+            if let (Some(timer), Some(host)) = (wait.timer, current_host()) {
                 host.timers.cancel(timer);
             }
         }
@@ -351,7 +340,6 @@ pub(crate) fn leave() {
     drop(rows);
 }
 
-/// Drops the messages outside of the mailbox that were not handled.
 #[cold]
 fn leave_unhandled() {
     let unhandled = peek(|waits| [std::mem::take(&mut waits.stash), std::mem::take(&mut waits.inbox)]);
@@ -383,14 +371,13 @@ pub(crate) fn open_stashed(stashed: StashedMessage) -> Option<Package> {
     Some(package)
 }
 
-/// Polls the background futures that were woken.
 pub(crate) fn poll_background() {
     if peek(|waits| waits.background.is_some()) != Some(true) {
         return;
     }
     let wanted = peek(|waits| {
         waits.new_background = false;
-        (waits.incarnation(), waits.background.as_ref().map_or(0, |background| background.wanted()))
+        (waits.incarnation, waits.background.as_ref().map_or(0, |background| background.wanted()))
     });
     let (incarnation, wanted) = wanted.unwrap_or_default();
     for _ in 0..wanted {

@@ -48,7 +48,6 @@ impl Interval {
         self.ticked();
     }
 
-    /// Computes the time of the next tick.
     fn ticked(&mut self) {
         let now = Moment::now();
         let regular = self.next.after(self.period);

@@ -1,12 +1,8 @@
 //! Answers to threads and to tasks of other executors.
 
 use super::pending::CommandResult;
-use crate::call::caller::OutsideCaller;
-use crate::process::control::EndWaiter;
-use crate::util::oneshot::Oneshot;
-use crate::{ExitReason, Payload};
+use crate::{ExitReason, Payload, call::caller::OutsideCaller, process::control::EndWaiter, util::oneshot::Oneshot};
 
-/// A call made outside of processes.
 pub(crate) struct OutsideCall(pub(crate) Oneshot<CommandResult>);
 
 impl OutsideCaller for OutsideCall {
@@ -19,7 +15,6 @@ impl OutsideCaller for OutsideCall {
     }
 }
 
-/// A wait for the end of a process.
 pub(crate) struct ExitWaiter(pub(crate) Oneshot<(ExitReason, Option<Payload>)>);
 
 impl EndWaiter for ExitWaiter {

@@ -9,20 +9,16 @@
 use super::attachment::{Attachment, StashedMessage};
 use super::background::{Acts, BackgroundFutures, BoxedFuture};
 use super::waker::{self, TableOwner};
-use crate::call::call_id::CallId;
-use crate::call::caller::Caller;
+use crate::call::{call_id::CallId, caller::Caller};
 use crate::deadlock::edges::{self, CallWait};
-use crate::deadlock::foreign_wakers::is_lent;
-use crate::deadlock::wait_graph::Incarnation;
-use crate::engine::context::own::runs;
-use crate::engine::host::Scheduler;
+use crate::deadlock::{foreign_wakers::is_lent, wait_graph::Incarnation};
+use crate::engine::{context::own::runs, lifecycle::spawn::current_host};
 use crate::env::clock::{Moment, TimerKey};
-use crate::errors::Cycle;
-use crate::mailbox::node_pool;
-use crate::process::handover::Upgrade;
 use crate::sync::{Arc, Mutex, lock};
-use crate::time::timers::TimerAction;
-use crate::{CallError, CommandError, ExitReason, Payload, Signal};
+use crate::{
+    CallError, CommandError, ExitReason, Payload, Signal, errors::Cycle, mailbox::node_pool,
+    process::handover::Upgrade, time::timers::TimerAction,
+};
 use slab::Slab;
 use std::task::{Poll, Waker};
 use std::{any::Any, collections::VecDeque, ptr, sync::Weak};
@@ -30,9 +26,8 @@ use std::{any::Any, collections::VecDeque, ptr, sync::Weak};
 pub(crate) type CommandResult = Result<Payload, CommandError>;
 
 /// The tag of the timer that all deadlines of a process share.
-const DEADLINES: u64 = u64::MAX;
+pub(crate) const DEADLINES: u64 = u64::MAX;
 
-/// Identifies a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WaitKey {
     row: u32,
@@ -74,19 +69,17 @@ pub(crate) enum RowState {
     Continuation(usize),
 }
 
-/// The table of a process's waits.
 #[derive(Default)]
 pub(crate) struct Waits {
     pub(crate) owner: TableOwner,
     /// The owner, packed in a word.
-    incarnation: Incarnation,
+    pub(crate) incarnation: Incarnation,
     pub(crate) rows: Slab<PendingWait>,
     pub(crate) serial: u32,
     /// The moment and the key of the shared timer.
     pub(crate) armed: Option<(Moment, TimerKey)>,
     /// A `Slab<Continuation<P>>`, once there is one.
     pub(crate) continuations: Option<Box<dyn Any + Send>>,
-    /// Continuations whose answers have arrived.
     pub(crate) ready: VecDeque<(usize, CommandResult)>,
     /// Allocated when it is needed, as are the shields.
     pub(crate) background: Option<Box<BackgroundFutures>>,
@@ -100,15 +93,12 @@ pub(crate) struct Waits {
     pub(crate) seen_empty: bool,
     /// Whether a background future has not been polled yet.
     pub(crate) new_background: bool,
-    /// Messages stashed by selective receives.
     pub(crate) stash: VecDeque<StashedMessage>,
-    /// The stream whose item is being handled.
     pub(crate) handling: Option<Arc<Attachment>>,
     /// Whether an async entry awaits an async method in the middle of a message.
     pub(crate) in_method: bool,
     /// Whether the process is shown as working on messages: see [`note_work`](Self::note_work).
     works: bool,
-    /// The reason for which the process was cancelled.
     pub(crate) cancelled: Option<ExitReason>,
     pub(crate) cancel_waits: Vec<Weak<CancelWait>>,
     /// Cloned by each future that the cancellation must not cut short.
@@ -122,17 +112,7 @@ pub(crate) struct Waits {
     /// The last polled call and its row, if it is pending and was polled with the process's own waker.
     polled: Option<(u32, Called)>,
     /// Published while the process waits for the answer to one call and nothing else.
-    waiting: Option<CallWait>,
-}
-
-/// Returns whether the tag is that of the shared deadline timer.
-pub(crate) fn is_deadline(tag: u64) -> bool {
-    tag == DEADLINES
-}
-
-/// Returns the host whose processes the calling thread runs.
-pub(crate) fn host() -> Option<&'static Scheduler> {
-    crate::engine::lifecycle::spawn::current_host()
+    pub(crate) waiting: Option<CallWait>,
 }
 
 impl Waits {
@@ -141,11 +121,6 @@ impl Waits {
         Box::new(Self { owner: waker::owner_of(incarnation), incarnation, ..Self::default() })
     }
 
-    pub(crate) fn owner(&self) -> TableOwner {
-        self.owner
-    }
-
-    /// Returns whether this table belongs to that incarnation.
     pub(crate) fn is_of(&self, owner: TableOwner) -> bool {
         match (self.owner, owner) {
             (Some((slot, generation)), Some((other, other_generation))) => {
@@ -154,16 +129,6 @@ impl Waits {
             (None, None) => true,
             _ => false,
         }
-    }
-
-    /// Returns the incarnation that owns the table.
-    pub(crate) fn incarnation(&self) -> Incarnation {
-        self.incarnation
-    }
-
-    #[inline]
-    pub(crate) fn is_of_incarnation(&self, incarnation: Incarnation) -> bool {
-        self.incarnation == incarnation
     }
 
     #[inline]
@@ -176,14 +141,10 @@ impl Waits {
         self.serial
     }
 
-    fn add(&mut self, state: RowState) -> WaitKey {
+    pub(crate) fn add(&mut self, state: RowState) -> WaitKey {
         let serial = self.next_serial();
         let row = self.rows.insert(PendingWait { serial, state, deadline: None, ticket: None, timer: None });
         WaitKey { row: row as u32, serial }
-    }
-
-    pub(crate) fn add_future(&mut self) -> WaitKey {
-        self.add(RowState::Future(None))
     }
 
     /// Adds a row for a call that waits until `deadline`; `None` in a machine that is driven by hand, which cannot be
@@ -206,10 +167,6 @@ impl Waits {
             self.arm(deadline);
         }
         Some((key, caller, ticket))
-    }
-
-    pub(crate) fn add_continuation(&mut self, number: usize) -> WaitKey {
-        self.add(RowState::Continuation(number))
     }
 
     fn get(&mut self, key: WaitKey) -> Option<&mut PendingWait> {
@@ -277,7 +234,7 @@ impl Waits {
         }
     }
 
-    /// Called at the end of a step: publishes whether the process has messages in hand or is inside one, so that a
+    /// Called at the end of a step: publishes whether the process has taken messages that it has not handled, so that a
     /// drain waits for it. Background futures of its methods count; pumps of streams, which are sources of messages,
     /// and waiting entries do not.
     #[inline]
@@ -295,7 +252,6 @@ impl Waits {
         }
     }
 
-    /// Returns whether there are background futures.
     fn has_background(&self) -> bool {
         self.background.as_ref().is_some_and(|background| !background.is_empty())
     }
@@ -313,15 +269,9 @@ impl Waits {
         ends || self.wants_background() || self.serve_waker.is_some()
     }
 
-    /// Returns whether the process's wait is published.
-    #[inline]
-    pub(crate) fn is_seen_waiting(&self) -> bool {
-        self.waiting.is_some()
-    }
-
     /// Sets a timer that answers the row at `due`.
     pub(crate) fn set_timer(&mut self, key: WaitKey, due: Moment) {
-        let (Some((slot, generation)), Some(host)) = (self.owner, host()) else {
+        let (Some((slot, generation)), Some(host)) = (self.owner, current_host()) else {
             return;
         };
         let tag = key.tag();
@@ -333,7 +283,7 @@ impl Waits {
 
     /// Ensures that the shared timer fires at `due` or earlier.
     fn arm(&mut self, due: Moment) {
-        let Some(host) = host() else { return };
+        let Some(host) = current_host() else { return };
         match self.armed {
             Some((armed, _)) if armed <= due => return,
             Some((_, key)) => {
@@ -350,12 +300,11 @@ impl Waits {
 
     /// Cancels the shared timer of a process that ends.
     pub(crate) fn disarm(&mut self) {
-        if let (Some((_, key)), Some(host)) = (self.armed.take(), host()) {
+        if let (Some((_, key)), Some(host)) = (self.armed.take(), current_host()) {
             host.timers.cancel(key);
         }
     }
 
-    /// Stores an answer. Returns a waker that the caller must wake.
     #[must_use = "the waker must be woken"]
     pub(crate) fn answer(&mut self, tag: u64, answer: CommandResult) -> Option<Waker> {
         self.answer_row(WaitKey::of(tag), answer)
@@ -428,7 +377,6 @@ impl Waits {
         }
     }
 
-    /// Polls the row of a call.
     #[inline]
     pub(crate) fn poll_call(
         &mut self,
@@ -458,24 +406,17 @@ impl Waits {
         if let Some(ticket) = wait.ticket {
             ticket.abandon();
         }
-        if let (Some(timer), Some(host)) = (wait.timer, host()) {
+        if let (Some(timer), Some(host)) = (wait.timer, current_host()) {
             host.timers.cancel(timer);
         }
         Some(wait.state)
     }
 
-    /// Adds a background future; its output goes to the continuation of that index.
     pub(crate) fn run_in_background(&mut self, future: BoxedFuture, continuation: usize, acts: Acts) {
         self.background.get_or_insert_default().add(self.owner, future, continuation, acts);
         self.new_background = true;
     }
 
-    /// Returns whether a background future has not been polled yet.
-    pub(crate) fn has_new_background(&self) -> bool {
-        self.new_background
-    }
-
-    /// Adds a future that waits for the cancellation.
     pub(crate) fn add_cancel_wait(&mut self, wait: &Arc<CancelWait>) {
         // Dropped waits are removed whenever the list would grow.
         if self.cancel_waits.len() == self.cancel_waits.capacity() {
@@ -495,15 +436,8 @@ impl Waits {
         self.shields.get_or_insert_default().clone()
     }
 
-    /// Returns whether such a guard is alive.
     pub(crate) fn is_shielded(&self) -> bool {
         self.shields.as_ref().is_some_and(|shields| Arc::strong_count(shields) > 1)
-    }
-
-    /// Sets the reason to end with. Returns the previous one, to be dropped after the table is released.
-    #[must_use = "dropped when the table is not in use"]
-    pub(crate) fn set_end(&mut self, reason: ExitReason) -> Option<ExitReason> {
-        self.end.replace(reason)
     }
 
     pub(crate) fn is_ending(&self) -> bool {
@@ -538,13 +472,11 @@ impl Waits {
         self.upgrades.is_some()
     }
 
-    /// Queues an upgrade for the end of the current method.
     #[cold]
     pub(crate) fn ask_to_upgrade(&mut self, upgrade: Upgrade) {
         self.upgrades.get_or_insert_default().push_back(upgrade);
     }
 
-    /// Takes the next requested upgrade.
     pub(crate) fn next_upgrade(&mut self) -> Option<Upgrade> {
         let upgrades = self.upgrades.as_mut()?;
         let next = upgrades.pop_front();
@@ -586,7 +518,6 @@ impl Waits {
 pub(crate) struct CancelWait(Mutex<Option<Waker>>);
 
 impl CancelWait {
-    /// Stores the waker to wake.
     pub(crate) fn keep(&self, waker: Waker) {
         let before = lock(&self.0).replace(waker);
         drop(before);

@@ -1,29 +1,26 @@
 //! The clock of a process, and the keeper of its timers.
 
-use crate::Pid;
-use crate::engine::context::local::with_current;
-use crate::engine::lifecycle::spawn::current_host;
-use crate::env::clock::{Moment, TimeKeeper, is_told};
-use crate::routing::alias::behind;
+use crate::engine::{context::local::with_current, lifecycle::spawn::current_host};
+use crate::env::clock::{Moment, TimeKeeper, has_virtual_clock};
 use crate::slots::{Slot, TABLE};
-use crate::time::timekeeper::timekeeper;
+use crate::{Pid, routing::alias::target_of, time::timekeeper::timekeeper};
 
 /// Returns the current time for a call of `pid`: that of the calling process, or outside of processes that of the
 /// called one.
 pub(crate) fn now_for(pid: Pid) -> Moment {
-    if is_told() || with_current(|context| context.is_some()) {
+    if has_virtual_clock() || with_current(|context| context.is_some()) {
         Moment::now()
     } else {
-        Moment::now_by(keeper(pid).and_then(TimeKeeper::told))
+        Moment::now_by(keeper(pid).and_then(TimeKeeper::clock_override))
     }
 }
 
 /// Returns the timekeeper for delayed sends to `pid`; `None` if no such process lives in this program.
 pub(crate) fn keeper(pid: Pid) -> Option<&'static dyn TimeKeeper> {
-    let own = match pid.resolve().and_then(|pid| TABLE.living(pid)).and_then(Slot::home) {
-        Some(home) => home.scheduler.time_keeper(),
+    let own = match pid.resolve().and_then(|pid| TABLE.living(pid)).and_then(Slot::owner) {
+        Some(owner) => owner.host.time_keeper(),
         // The alias has no target now, but may have one later.
-        None if behind(pid).is_some() => None,
+        None if target_of(pid).is_some() => None,
         None => return None,
     };
     // A stand-alone mailbox keeps no timers.

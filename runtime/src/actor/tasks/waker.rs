@@ -31,7 +31,6 @@ impl Deref for OwnWaker {
     }
 }
 
-/// Makes the waker that the process is polled with.
 #[inline]
 pub(crate) fn own_waker_of(owner: TableOwner) -> OwnWaker {
     let word = incarnation_of(owner);
@@ -82,13 +81,11 @@ pub(crate) fn incarnation_of(owner: TableOwner) -> u64 {
     owner.map_or(0, |(slot, generation)| u64::from(slot.index()) << crate::pid::GENERATION_BITS | generation)
 }
 
-/// Returns the word of the process with that PID, if there is one.
 #[inline]
 pub(crate) fn incarnation_of_pid(pid: Option<Pid>) -> u64 {
     pid.map_or(0, |pid| u64::from(pid.slot()) << crate::pid::GENERATION_BITS | pid.generation())
 }
 
-/// Unpacks an owner.
 pub(crate) fn owner_of(incarnation: u64) -> TableOwner {
     let generation = incarnation & crate::pid::GENERATION_MASK;
     let slot = TABLE.slot((incarnation >> crate::pid::GENERATION_BITS) as u32)?;
@@ -100,7 +97,6 @@ pub(crate) fn foreign_waker(context: &Context<'_>, owner: TableOwner) -> Option<
     foreign_waker_of(context, incarnation_of(owner))
 }
 
-/// Like [`foreign_waker`], for a packed owner.
 #[inline]
 pub(crate) fn foreign_waker_of(context: &Context<'_>, incarnation: u64) -> Option<Waker> {
     (!is_own(context, incarnation)).then(|| context.waker().clone())

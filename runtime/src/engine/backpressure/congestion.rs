@@ -1,8 +1,7 @@
 //! Senders to congested mailboxes, and the consequences for them.
 
-use super::state::Congestion;
-use super::state::{bound_of, is_over};
-use super::suspend;
+use super::state::{Congestion, SIDES, bound_of, is_over, side_of};
+use super::suspend::{ResumeReason, end_suspension, wait_in_step};
 use crate::engine::context::local::with_current;
 use crate::mailbox::lanes::LENGTH_CHECK;
 use crate::mailbox::node::NodeBox;
@@ -13,47 +12,50 @@ use crate::util::defer::defer;
 use std::cell::Cell;
 use std::ptr;
 
-/// The manner of a send.
+/// What a send does at a full mailbox.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Manner {
+pub(crate) enum SendMode {
     /// The sending process may be suspended.
-    Send,
+    Normal,
     /// A delayed send: it does not wait for room, but the mailbox may drop messages for it.
-    Late,
+    Delayed,
     /// The message is returned if it would have to wait.
     Try,
 }
 
 thread_local! {
-    static CONGESTS: Cell<Option<Congestion>> = const { Cell::new(None) };
-    static MANNER: Cell<Manner> = const { Cell::new(Manner::Send) };
+    /// The mailbox that the step of this thread has congested.
+    static CONGESTED: Cell<Option<Congestion>> = const { Cell::new(None) };
+    static MODE: Cell<SendMode> = const { Cell::new(SendMode::Normal) };
 }
 
-/// Runs `send` in that manner.
-pub(crate) fn in_manner<R>(manner: Manner, send: impl FnOnce() -> R) -> R {
-    // A mailbox that this thread is known to congest is not checked again otherwise.
-    let (outer, known_congested) = (MANNER.replace(manner), node_pool::set_known_congested(0));
+pub(crate) fn with_mode<R>(mode: SendMode, send: impl FnOnce() -> R) -> R {
+    // Otherwise a mailbox that this thread is known to congest is not checked again.
+    let (outer, known_congested) = (MODE.replace(mode), node_pool::set_known_congested(0));
     let _restore = defer(|| {
-        MANNER.set(outer);
+        MODE.set(outer);
         node_pool::set_known_congested(known_congested);
     });
     send()
 }
 
+pub(crate) fn mode() -> SendMode {
+    MODE.get()
+}
+
 /// Takes the mailbox that the process has congested in the step that is over.
 pub(crate) fn take() -> Option<Congestion> {
     node_pool::set_known_congested(0);
-    CONGESTS.take()
+    CONGESTED.take()
 }
 
-/// The sender.
 #[derive(Clone, Copy)]
 pub(crate) enum Sender {
     /// The process whose step this thread runs.
     Process(&'static Slot),
     /// An exiting process, which does not wait.
     Ending,
-    /// A permit between two steps, which must not wait.
+    /// A worker between two steps, which must not wait.
     Between,
     /// Code outside of processes.
     Outside,
@@ -64,7 +66,7 @@ pub(crate) fn sender() -> Sender {
         return Sender::Ending;
     }
     match with_current(|context| context.map(|context| context.thread.running())) {
-        // One that has ended is counted out, and its hooks are running.
+        // It has ended and is counted out; its hooks are running.
         Some(Some(slot)) if slot.living().is_none() => Sender::Ending,
         Some(Some(slot)) => Sender::Process(slot),
         Some(None) => Sender::Between,
@@ -72,22 +74,17 @@ pub(crate) fn sender() -> Sender {
     }
 }
 
-/// Returns the manner of this thread's sends.
-pub(crate) fn manner() -> Manner {
-    MANNER.get()
-}
-
-/// Decides about a message for a congested mailbox with a soft bound.
+/// backpressure:W1, with CONGESTED already up: decides about a message for a mailbox with a soft bound.
 pub(crate) fn admit(slot: &'static Slot, node: NodeBox) -> Admission {
     let refuse = match sender() {
         Sender::Ending => false,
         Sender::Process(own) if ptr::eq(own, slot) => false,
-        Sender::Process(own) if MANNER.get() == Manner::Send => {
+        Sender::Process(own) if MODE.get() == SendMode::Normal => {
             if is_over(slot) {
                 note_congestion(own, slot);
             } else {
-                // Marked for those that wait for room there. Whether it exceeds its bound in this time slice is checked
-                // with every 128th message, as for any mailbox.
+                // CONGESTED is up for processes that wait for room. Whether this one exceeds the bound in its time
+                // slice is checked with every 128th message, as for any mailbox.
                 node_pool::set_known_congested(slot.address());
             }
             false
@@ -99,14 +96,29 @@ pub(crate) fn admit(slot: &'static Slot, node: NodeBox) -> Admission {
     if refuse { Admission::refuse(node) } else { Admission::Accepted(node) }
 }
 
-/// Notes that this thread's message completes a batch in a mailbox that is over its bound.
-pub(crate) fn note(slot: &'static Slot) {
+/// backpressure:W1, with every 128th message of a lane.
+pub(crate) fn check_length(slot: &'static Slot) {
+    // A hard bound is checked with each message.
+    if slot.is_hard_bounded() || !is_over(slot) {
+        return;
+    }
+    side_of(slot).lock().note_known(slot.lanes.last_sequence());
+    slot.note_congested(true);
+    if slot.is_suspended() {
+        // A suspended process whose own mailbox is too full must run.
+        end_suspension(slot, ResumeReason::Overfull);
+    }
     if let Sender::Process(own) = sender()
         && !ptr::eq(own, slot)
-        && MANNER.get() == Manner::Send
+        && MODE.get() == SendMode::Normal
     {
         note_congestion(own, slot);
     }
+}
+
+/// Returns the number of a recent message in a congested mailbox; zero if it is unknown.
+pub(crate) fn known(slot: &'static Slot) -> u64 {
+    if slot.is_hard_bounded() { 0 } else { SIDES.get(slot.index()).map_or(0, |side| side.lock().known) }
 }
 
 /// Notes that the process `own` congests `slot`. How much its step has sent since is measured by what the step has
@@ -114,15 +126,15 @@ pub(crate) fn note(slot: &'static Slot) {
 /// in its step for them.
 fn note_congestion(own: &'static Slot, slot: &'static Slot) {
     let (Some(bound), Some(generation)) = (bound_of(slot), slot.living()) else { return };
-    let before = CONGESTS.get();
+    let before = CONGESTED.get();
     if before.is_none() {
         // Prevents the step from being treated as plain.
         node_pool::spend(BUDGET);
     }
-    let mut since = before.map_or_else(node_pool::spent, |note_congestion| note_congestion.since);
-    if node_pool::spent() - since > bound.max(LENGTH_CHECK) && suspend::wait_in_step(own, slot, generation) {
+    let mut since = before.map_or_else(node_pool::spent, |congestion| congestion.since);
+    if node_pool::spent() - since > bound.max(LENGTH_CHECK) && wait_in_step(own, slot, generation) {
         since = node_pool::spent();
     }
-    CONGESTS.set(Some(Congestion { on: slot, generation, since }));
+    CONGESTED.set(Some(Congestion { on: slot, generation, since }));
     node_pool::set_known_congested(slot.address());
 }

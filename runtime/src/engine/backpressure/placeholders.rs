@@ -1,6 +1,23 @@
-//! How messages enter and leave a [queue](crate::engine::backpressure::bounded_queue).
+//! Hard bounds: messages wait in a [second queue](super::state::BoundedQueue) under a lock, and the lane holds one
+//! placeholder for each.
+//!
+//! # Why a second queue
+//!
+//! The lane cannot keep a hard bound. Its length is exact only for the receiver; a sender that reads it and then pushes
+//! would exceed the bound together with others that do the same. To drop the oldest message, a sender would have to
+//! take from the end that belongs to the token's holder. A count of admitted messages beside the lane would serve for
+//! the first but not for the second, and costs 13 ns for each message on two cores (`benches/NOTES.md`, *Tried and
+//! rejected*), in mailboxes with a soft bound too. So a mailbox with a hard bound, and no other, pays for a lock.
+//!
+//! # Why placeholders
+//!
+//! The lane still decides who runs the process, and the order among messages, stop requests and notices of ends. A
+//! placeholder is pushed under the lock of the queue, after its message. It stands not for that message but for the one
+//! that is then the oldest: when the oldest is dropped, each of the others moves up by one placeholder. So there are as
+//! many placeholders in the lane as messages in the queue, and what a sender puts into the lane after a message is
+//! handled after it.
 
-use super::congestion::{Manner, Sender, sender};
+use super::congestion::{SendMode, Sender, mode, sender};
 use super::state::SIDES;
 use super::{suspend, waiters};
 use crate::call::caller::Caller;
@@ -12,40 +29,39 @@ use crate::mailbox::node_pool;
 use crate::slots::{Admission, RefusalReason, Slot};
 use std::ptr;
 
-/// Puts a message into the queue, and turns its node into the ticket.
-pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox, manner: Manner) -> Admission {
+/// Puts a message into the queue, and turns its node into the placeholder.
+pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox) -> Admission {
     let Some(side) = SIDES.get(slot.index()) else { return Admission::Accepted(node) };
     let envelope = node.take();
     let generation = envelope.generation;
     let mut envelope = Some(envelope);
     loop {
         let mut state = side.lock();
-        // An exiting process takes its envelopes out under this lock, after its incarnation is closed: that makes no
-        // room.
+        // An exiting process takes its envelopes out under this lock, once it is closed: that makes no room.
         let ours = state.generation == generation && slot.is_living(generation);
         let Some(queue) = state.queue.as_mut().filter(|_| ours) else {
             drop(state);
-            // Its process has ended, perhaps while its sender waited here for room.
+            // The receiver has ended, perhaps while the sender waited here for room.
             let envelope = envelope.unwrap_or_else(|| unreachable!("taken out below, before a return"));
             return Admission::give_back(node, envelope, RefusalReason::Gone);
         };
         if !queue.is_full() {
             queue.envelopes.extend(envelope);
             node.put(Envelope { kind: NodeKind::Placeholder, generation, word: ptr::null_mut(), payload: None });
-            // Under the lock: the envelopes are in the order of their tickets, so that the next item of the same sender
-            // in the lane, a request to stop or its notice of an end, follows this envelope and not another's.
+            // Under the lock: so the sender's next item in the lane (a stop request, the notice of its end) follows
+            // this envelope and not another's.
             let pushed = slot.push(node);
             drop(state);
             return Admission::Pushed(pushed);
         }
         if slot.is_suspended() {
-            // A waiting process may wait for it.
+            // The suspended receiver must run: the sender may be what it waits for.
             drop(state);
             suspend::end_suspension(slot, suspend::ResumeReason::Overfull);
             continue;
         }
         let overflow = match queue.overflow {
-            Overflow::Wait if manner == Manner::Try => Overflow::Refuse,
+            Overflow::Wait if mode() == SendMode::Try => Overflow::Refuse,
             overflow => overflow,
         };
         let dropped = match overflow {
@@ -63,7 +79,7 @@ pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox, manner: Manner) -> A
             drop_message(slot, dropped);
             return Admission::Taken;
         }
-        if overflow == Overflow::Wait && manner == Manner::Send && waits_for_room(slot, generation) {
+        if overflow == Overflow::Wait && mode() == SendMode::Normal && waits_for_room(slot, generation) {
             continue;
         }
         node.put(envelope.unwrap_or_else(|| unreachable!("taken out above, before a return")));
@@ -71,7 +87,7 @@ pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox, manner: Manner) -> A
     }
 }
 
-/// Waits on the calling thread until there may be room. Returns false if that could last for ever.
+/// Blocks the calling thread until there may be room. Returns false if that could last for ever.
 fn waits_for_room(slot: &'static Slot, generation: u64) -> bool {
     match sender() {
         Sender::Process(own) => !ptr::eq(own, slot) && suspend::wait_in_step(own, slot, generation),
@@ -83,7 +99,7 @@ fn waits_for_room(slot: &'static Slot, generation: u64) -> bool {
     }
 }
 
-/// Takes the message of a ticket.
+/// Takes the message that a placeholder stands for.
 pub(crate) fn redeem(slot: &'static Slot, generation: u64) -> Option<Envelope> {
     let mut state = SIDES.get(slot.index())?.lock();
     if state.generation != generation {
@@ -97,14 +113,13 @@ pub(crate) fn redeem(slot: &'static Slot, generation: u64) -> Option<Envelope> {
     envelope
 }
 
-/// Disposes of a message without room.
 fn drop_message(slot: &'static Slot, envelope: Envelope) {
-    let Some(home) = slot.home() else { return };
+    let Some(owner) = slot.owner() else { return };
     // SAFETY: the word of a message is its caller, or null, and this envelope is its only holder.
     let caller = unsafe { Caller::from_word(envelope.word) };
     if let Some(message) = envelope.payload {
-        let to = home.pid(slot.index(), envelope.generation);
-        home.scheduler.dead_letter(DeadLetter { to, message, reason: DeadLetterReason::Overflow });
+        let to = owner.pid(slot.index(), envelope.generation);
+        owner.host.dead_letter(DeadLetter { to, message, reason: DeadLetterReason::Overflow });
     }
     if let Some(caller) = caller {
         caller.fail(CallError::Full);

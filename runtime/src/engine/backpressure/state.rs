@@ -1,13 +1,10 @@
-//! The back-pressure state of few slots: those that had a long mailbox, or have their own bound.
-//!
-//! In a side table of the slots.
+//! The back-pressure state of the few slots that had a long mailbox, or have their own bound: a side table.
 
-use super::bounded_queue::BoundedQueue;
 use crate::engine::host::Scheduler;
 use crate::env::clock::TimerKey;
 use crate::env::world::World;
-use crate::mailbox::bound::Bound;
-use crate::mailbox::node::distance;
+use crate::mailbox::bound::{Bound, Overflow};
+use crate::mailbox::node::{Envelope, distance};
 use crate::slots::Slot;
 use crate::slots::side_table::SideTable;
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
@@ -15,10 +12,8 @@ use crate::util::oneshot::Oneshot;
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 
-/// The program's states.
 pub(crate) static SIDES: World<SideTable<SharedState>> = World::new(SideTable::new(SharedState::default));
 
-/// Returns the state of a slot, to be locked.
 pub(crate) fn side_of(slot: &'static Slot) -> &'static SharedState {
     SIDES.make(slot.index()).unwrap_or_else(|| unreachable!("the index of a slot is one of the table's"))
 }
@@ -44,7 +39,6 @@ impl SharedState {
     }
 }
 
-/// The locked state of a slot.
 pub(crate) struct LockedState<'a>(MutexGuard<'a, Option<Box<MailboxState>>>);
 
 impl Deref for LockedState<'_> {
@@ -69,19 +63,21 @@ impl Drop for LockedState<'_> {
     }
 }
 
-/// Signalled when there may be room, and when the mailbox's process ends.
+/// Signalled when there may be room, and when the receiver ends.
 pub(crate) type RoomSignal = Arc<Oneshot<()>>;
 
-/// A waiter for room in a mailbox.
 pub(crate) enum RoomWaiter {
-    /// A suspended process; the number distinguishes this suspension from others of the same process. `sends` is how
-    /// much it is expected to send when it resumes: what its last step has spent.
-    Process { slot: &'static Slot, generation: u64, number: u64, sends: u64 },
-    /// A thread or a task.
+    /// A suspended process; `number` identifies the suspension. `sends` is how much it is expected to send when it
+    /// resumes: what its last step has spent.
+    Process {
+        slot: &'static Slot,
+        generation: u64,
+        number: u64,
+        sends: u64,
+    },
     Room(RoomSignal),
 }
 
-/// The suspension of a process.
 pub(crate) struct SuspendedAt {
     pub(crate) at: &'static Slot,
     pub(crate) number: u64,
@@ -101,7 +97,6 @@ impl RoomWaiter {
         }
     }
 
-    /// Returns how many messages it is expected to send.
     pub(crate) fn sends(&self) -> u64 {
         match self {
             Self::Process { sends, .. } => *sends,
@@ -110,7 +105,27 @@ impl RoomWaiter {
     }
 }
 
-/// The back-pressure state of a slot's process.
+/// The messages of a mailbox with a hard bound. [`placeholders`](super::placeholders) says why they are not in the
+/// lane.
+pub(crate) struct BoundedQueue {
+    most: usize,
+    pub(crate) overflow: Overflow,
+    pub(crate) envelopes: VecDeque<Envelope>,
+}
+
+impl BoundedQueue {
+    fn of(bound: Bound) -> Option<Self> {
+        match bound {
+            Bound::Hard(most, overflow) => Some(Self { most, overflow, envelopes: VecDeque::new() }),
+            Bound::Soft(_) | Bound::Unbounded => None,
+        }
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.envelopes.len() >= self.most
+    }
+}
+
 #[derive(Default)]
 pub(crate) struct MailboxState {
     /// The process that the bound and the queue belong to.
@@ -118,7 +133,6 @@ pub(crate) struct MailboxState {
     /// `None`: the host's default.
     pub(crate) bound: Option<Bound>,
     pub(crate) queue: Option<BoundedQueue>,
-    /// The waiters for room in its mailbox, in order.
     pub(crate) waiting: VecDeque<RoomWaiter>,
     /// How many messages are still expected from processes that were resumed while this one had others, and the number
     /// of the newest message at that time.
@@ -157,11 +171,18 @@ impl MailboxState {
     }
 }
 
+/// Sets the bound of a mailbox whose process has not started.
+pub(crate) fn set_bound(slot: &'static Slot, generation: u64, bound: Bound) {
+    let mut side = side_of(slot).lock();
+    *side = MailboxState { generation, bound: Some(bound), queue: BoundedQueue::of(bound), ..MailboxState::default() };
+    slot.note_own_bound(matches!(bound, Bound::Hard(..)));
+}
+
 /// Returns the bound of a mailbox; `None` if it is unbounded.
 pub(crate) fn bound_of(slot: &'static Slot) -> Option<u64> {
     let bound = match SIDES.get(slot.index()).filter(|_| slot.has_own_bound()) {
         Some(side) => side.lock().bound.unwrap_or_default(),
-        None => slot.home()?.scheduler.bound(),
+        None => slot.owner()?.host.bound(),
     };
     match bound {
         Bound::Soft(most) | Bound::Hard(most, _) => Some(most as u64),
@@ -172,9 +193,8 @@ pub(crate) fn bound_of(slot: &'static Slot) -> Option<u64> {
 /// Returns whether a mailbox is over its bound, or full under a hard one.
 pub(crate) fn is_over(slot: &'static Slot) -> bool {
     if slot.is_hard_bounded() {
-        return SIDES
-            .get(slot.index())
-            .is_some_and(|side| side.lock().queue.as_ref().is_some_and(BoundedQueue::is_full));
+        let side = SIDES.get(slot.index());
+        return side.is_some_and(|side| side.lock().queue.as_ref().is_some_and(BoundedQueue::is_full));
     }
     bound_of(slot).is_some_and(|bound| slot.lanes.depth() > bound)
 }

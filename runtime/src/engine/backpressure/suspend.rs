@@ -1,8 +1,6 @@
 //! Suspending and resuming processes.
 
-use super::state::Congestion;
-use super::state::{MailboxState, RoomSignal, RoomWaiter, SIDES, SuspendedAt, side_of};
-use super::state::{bound_of, is_over};
+use super::state::{Congestion, MailboxState, RoomSignal, RoomWaiter, SIDES, SuspendedAt, bound_of, is_over, side_of};
 use crate::deadlock::edges;
 use crate::engine::blocking::block_in_place::while_handed_off;
 use crate::engine::context::local::{ThreadContext, with_current};
@@ -10,13 +8,14 @@ use crate::engine::host::Scheduler;
 use crate::env::clock::{Moment, TimeKeeper, instant_now};
 use crate::env::world::World;
 use crate::mailbox::lanes::{Controls, Holder};
-use crate::mailbox::node::NodeBox;
+use crate::mailbox::node::Envelope;
 use crate::pid::{Pid, Resident};
 use crate::process::control::Control;
 use crate::slots::slot::deficit::Deferral;
 use crate::slots::{Slot, Token};
 use crate::sync::{AtomicU64, Ordering};
 use crate::util::oneshot::Oneshot;
+use std::collections::VecDeque;
 use std::time::Duration;
 use tracing::field::display;
 
@@ -26,12 +25,11 @@ const FORCED_RELEASE_AFTER: Duration = Duration::from_secs(1);
 /// The reason why a suspension ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResumeReason {
-    /// There is room.
     Room,
     /// Its own mailbox is over its bound.
     Overfull,
-    /// It got a signal that must not wait.
-    Told,
+    /// It got a signal, which must not wait.
+    Signalled,
     /// The process that it is suspended at waits for it.
     Called,
     /// It has waited for the longest time.
@@ -41,18 +39,19 @@ pub(crate) enum ResumeReason {
 }
 
 impl ThreadContext {
-    /// Suspends the process, whose step has sent about `sends`, while the mailbox that it congests is too full; `waits`
-    /// if it also waits for its yields. Returns the token if it is not to be suspended.
+    /// backpressure:W2 to backpressure:W5: suspends the process, whose step has sent about `sends`, while the mailbox
+    /// that it congests is too full; `waits` if it also waits for its yields. Returns the token if it is not to be
+    /// suspended.
     #[cold]
     pub(crate) fn suspend(&self, token: Token, congestion: Congestion, sends: u64, waits: bool) -> Option<Token> {
-        let Congestion { on, generation: life, .. } = congestion;
+        let Congestion { on, generation: receiver_generation, .. } = congestion;
         let (slot, generation) = (token.slot(), token.generation());
         if !may_be_suspended(slot, on) {
             return Some(token);
         }
         let number = begin_suspension(slot, on, self.host, None);
         slot.deficit.suspend(waits);
-        if !wait_at(on, life, RoomWaiter::Process { slot, generation, number, sends }) || is_over(slot) {
+        if !wait_at(on, receiver_generation, RoomWaiter::Process { slot, generation, number, sends }) || is_over(slot) {
             end_suspension(slot, ResumeReason::Room);
         }
         if slot.is_suspended() {
@@ -61,26 +60,24 @@ impl ThreadContext {
         self.stay_suspended(token)
     }
 
-    /// Parks the token of a suspended process again. Returns it if the process is no longer suspended.
+    /// backpressure:W7: parks the token of a suspended process. Returns it if the process is no longer suspended.
     #[cold]
     pub(crate) fn stay_suspended(&self, mut token: Token) -> Option<Token> {
         let slot = token.slot();
         let waits = slot.deficit.deferral() == Deferral::Suspended { for_yields: true };
         loop {
-            // In this order. A resumption clears the mark and then wakes the process: a wake that is taken here came
-            // after its mark was cleared, and a later one prevents the token from being parked.
             let taken = token.lanes().take_control();
-            let is_told = taken.has_signal();
+            let is_signalled = taken.has_signal();
             keep(&mut token, taken);
-            if is_told {
-                end_suspension(slot, ResumeReason::Told);
+            if is_signalled {
+                end_suspension(slot, ResumeReason::Signalled);
             }
             // The wake may have been for those that wait here.
             if slot.is_congested() {
                 resume_waiters(slot, true);
             }
             if slot.is_suspended() {
-                // Anew, since others took the process for running while its control lane suspension something.
+                // Anew, since others took the process for running while its control lane held something.
                 if !publish(slot, false) {
                     end_suspension(slot, ResumeReason::Called);
                     continue;
@@ -121,7 +118,7 @@ impl ThreadContext {
     }
 }
 
-/// Returns a number that is unique among the suspensions of the program.
+/// Numbers the suspensions of the program.
 fn next_number() -> u64 {
     static NEXT: World<AtomicU64> = World::new(AtomicU64::new(0));
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -135,7 +132,6 @@ fn keep(token: &mut Token, mut taken: Controls) {
     token.attend(true);
     let cold_state = token.make_cold_state();
     while let Some(node) = taken.pop() {
-        let node: NodeBox = node;
         cold_state.held.push(node);
     }
 }
@@ -198,7 +194,7 @@ fn is_still_congested(at: &'static Slot, bound: u64, state: &MailboxState) -> bo
     }
 }
 
-/// Lists a waiter for room in the mailbox of `at`. Returns whether it has to wait.
+/// backpressure:W3 and backpressure:W4: lists a waiter for room in the mailbox of `at`. Returns whether it has to wait.
 pub(crate) fn wait_at(at: &'static Slot, generation: u64, waiting: RoomWaiter) -> bool {
     let Some(bound) = bound_of(at) else { return false };
     let mut state = side_of(at).lock();
@@ -210,8 +206,7 @@ pub(crate) fn wait_at(at: &'static Slot, generation: u64, waiting: RoomWaiter) -
         state.waiting.retain(RoomWaiter::is_wanted);
     }
     state.waiting.push_back(waiting);
-    // First the mark, then the check, while an exiting process first closes and then checks for the mark: one of the
-    // two is seen.
+    // backpressure:W8 makes the same two accesses in the opposite order.
     at.note_congested(true);
     if !at.is_living_in_order(generation) {
         let _mine = state.waiting.pop_back();
@@ -222,20 +217,17 @@ pub(crate) fn wait_at(at: &'static Slot, generation: u64, waiting: RoomWaiter) -
         return false;
     }
     drop(state);
-    // It checks its list before it parks. A receiver that waits for control only is left alone: it has taken nothing
-    // since it parked its token, and if it had caught up before that, its list is handled here.
     if at.rouse(generation) {
         resume_waiters(at, true);
     }
     true
 }
 
-/// Resumes waiters for room in a mailbox, if there is some. All, if the process `rests` now. If it will check again
-/// soon: one when it is below half of its bound, since some send more at a time than a mailbox may hold; and as many as
-/// there is [room](has_room) for. (By the first rule alone, a thousand with one message each were resumed one per time
-/// slice. And a process that hands out work and is told in the same mailbox what is done handed out a bound of work for
-/// each half of a bound of results: the work grew without end.)
-/// out a bound of work for each half of a bound that it was told of: without end, the work grew.)
+/// backpressure:W6: resumes waiters for room in a mailbox, if there is some. All, if the process `rests` now. If it
+/// will check again soon: one when it is below half of its bound, since some send more at a time than a mailbox may
+/// hold; and as many as there is [room](has_room) for. (By the first rule alone, a thousand with one message each were
+/// resumed one per time slice. And a process that hands out work and is told in the same mailbox what is done handed
+/// out a bound of work for each half of a bound of results: the work grew without end.)
 pub(crate) fn resume_waiters(slot: &'static Slot, rests: bool) {
     let (Some(bound), Some(side)) = (bound_of(slot), SIDES.get(slot.index())) else {
         return slot.note_congested(false);
@@ -264,8 +256,8 @@ pub(crate) fn resume_waiters(slot: &'static Slot, rests: bool) {
     }
 }
 
-/// Returns whether there is room for what the first waiter is expected to send: together with what the processes
-/// resumed before are still expected to send, it must not exceed the bound. Not for a queue, whose room is for one each.
+/// Returns whether there is room for what the first waiter is expected to send, together with what the processes
+/// resumed before are still expected to send. Not for a hard bound, whose queue makes room for one at a time.
 fn has_room(at: &'static Slot, bound: u64, state: &MailboxState) -> bool {
     let Some(first) = state.waiting.front().filter(|_| state.queue.is_none()) else { return false };
     at.lanes.depth() + state.expected + first.sends() <= bound
@@ -275,22 +267,17 @@ fn has_room(at: &'static Slot, bound: u64, state: &MailboxState) -> bool {
 pub(crate) fn resume(waiting: RoomWaiter) -> bool {
     match waiting {
         RoomWaiter::Room(room) => room.put(()),
-        RoomWaiter::Process { slot, generation, number, .. } => match take_suspension(slot, Some(number)) {
-            Some(suspension) => {
-                release(slot, generation, suspension);
-                true
-            }
-            None => false,
-        },
+        RoomWaiter::Process { slot, generation, number, .. } => {
+            let suspension = take_suspension(slot, Some(number));
+            suspension.map(|suspension| release(slot, generation, suspension)).is_some()
+        }
     }
 }
 
-/// Ends the suspension of a process for a reason other than room.
 pub(crate) fn end_suspension(slot: &'static Slot, why: ResumeReason) {
     end_that_suspension(slot, None, why);
 }
 
-/// Ends the suspension with that number, if it still exists.
 fn end_that_suspension(slot: &'static Slot, number: Option<u64>, why: ResumeReason) {
     let Some(suspension) = take_suspension(slot, number) else { return };
     let (at, number) = (suspension.at, suspension.number);
@@ -306,23 +293,18 @@ fn end_that_suspension(slot: &'static Slot, number: Option<u64>, why: ResumeReas
     if why == ResumeReason::ForcedRelease {
         suspension.host.forced_releases.add_shared(1);
         let (pid, mailbox) = (slot.resident().map(display), at.resident().map(display));
-        crate::util::log::warn!(
-            pid,
-            mailbox,
-            "a process was suspension at a full mailbox for {FORCED_RELEASE_AFTER:?}"
-        );
+        crate::util::log::warn!(pid, mailbox, "a process was suspended at a full mailbox for {FORCED_RELEASE_AFTER:?}");
     }
     release(slot, slot.last(), suspension);
 }
 
-/// Takes the suspension of a process, if it has that number.
 fn take_suspension(slot: &'static Slot, number: Option<u64>) -> Option<SuspendedAt> {
     let mut state = SIDES.get(slot.index())?.lock();
     let is_it = |suspension: &mut SuspendedAt| number.is_none_or(|number| suspension.number == number);
     state.suspension.take_if(is_it)
 }
 
-/// Completes a resumption after the suspension was taken. In this order: see [`ThreadContext::stay_suspended`].
+/// backpressure:W6: completes a resumption. First the mark is cleared, then the process is woken.
 fn release(slot: &'static Slot, generation: u64, suspension: SuspendedAt) {
     suspension.host.resumptions.add_shared(1);
     if let Some(forced_release) = suspension.forced_release {
@@ -335,6 +317,24 @@ fn release(slot: &'static Slot, generation: u64, suspension: SuspendedAt) {
             room.put(());
         }
         None => slot.wake(generation),
+    }
+}
+
+/// backpressure:W8: called when the process has ended. Resumes all that are suspended at it, and ends its own
+/// suspension. Returns the messages of its queue, which become dead letters.
+pub(crate) fn end(slot: &'static Slot) -> VecDeque<Envelope> {
+    let Some(side) = SIDES.get(slot.index()) else { return VecDeque::new() };
+    if slot.is_suspended() {
+        end_suspension(slot, ResumeReason::Ended);
+    }
+    let state = std::mem::take(&mut *side.lock());
+    state.waiting.into_iter().for_each(|waiting| _ = resume(waiting));
+    state.queue.map(|queue| queue.envelopes).unwrap_or_default()
+}
+
+impl Scheduler {
+    pub(crate) fn suspended(&self) -> usize {
+        self.suspensions.get().saturating_sub(self.resumptions.get()) as usize
     }
 }
 
@@ -352,23 +352,19 @@ fn is_told_to_end(own: &'static Slot) -> bool {
     lanes.has_signal_such(|said| unsafe { said.peek::<Control>() }.is_some_and(Control::is_end))
 }
 
-/// Ends the wait inside the step of a process that has been told to end. Called after that is visible; the step first
-/// marks its process as suspended, then checks whether it has been told, and then waits: one of the two is seen.
+/// backpressure:W9: ends the wait inside the step of a process that has been told to end. Called when the signal is
+/// visible.
 pub(crate) fn let_step_end(slot: &'static Slot) {
-    let number = side_of(slot)
-        .lock()
-        .suspension
-        .as_ref()
-        .filter(|suspension| suspension.room.is_some())
-        .map(|suspension| suspension.number);
+    let is_in_step = |suspension: &&SuspendedAt| suspension.room.is_some();
+    let number = side_of(slot).lock().suspension.as_ref().filter(is_in_step).map(|suspension| suspension.number);
     if number.is_some() {
-        end_that_suspension(slot, number, ResumeReason::Told);
+        end_that_suspension(slot, number, ResumeReason::Signalled);
     }
 }
 
-/// Blocks the step of `own`, which has sent far beyond the bound of `at`, while other threads use its permit. Returns
-/// whether there may be room: false if it would wait for itself, or was told to end, or if no thread can take the
-/// permit.
+/// backpressure:W9: blocks the step of `own`, which has sent far beyond the bound of `at`, while other threads use its
+/// permit. Returns whether there may be room: false if it would wait for itself, or was told to end, or if no thread
+/// can take the permit.
 pub(crate) fn wait_in_step(own: &'static Slot, at: &'static Slot, generation: u64) -> bool {
     if !may_be_suspended(own, at) || is_told_to_end(own) {
         return false;
@@ -387,11 +383,11 @@ pub(crate) fn wait_in_step(own: &'static Slot, at: &'static Slot, generation: u6
     } else {
         let until =
             if set_forced_release(own, number, host) { None } else { Some(instant_now() + FORCED_RELEASE_AFTER) };
-        let told = while_handed_off(|| room.wait(until));
-        if told.is_some_and(|told| told.is_none()) {
+        let waited = while_handed_off(|| room.wait(until));
+        if waited.is_some_and(|room| room.is_none()) {
             host.forced_releases.add_shared(1);
         }
-        told.is_some()
+        waited.is_some()
     };
     end_suspension(own, ResumeReason::Room);
     withdraw(own);

@@ -22,7 +22,6 @@ pub(crate) fn ask(slot: &'static Slot, generation: u64) -> Option<RoomRequest> {
     suspend::wait_at(slot, generation, RoomWaiter::Room(room.clone())).then_some(RoomRequest { room, at: Some(slot) })
 }
 
-/// Blocks the calling thread until there may be room.
 pub(crate) fn wait(slot: &'static Slot, generation: u64) {
     if let Some(wish) = ask(slot, generation) {
         wish.wait(None);
@@ -35,12 +34,10 @@ impl RoomRequest {
         Self { room, at: None }
     }
 
-    /// Blocks the calling thread until there may be room, or until `until`.
     pub(crate) fn wait(self, until: Option<Instant>) {
         while_blocked(|| self.room.wait(until));
     }
 
-    /// Returns whether there may be room now.
     pub(crate) fn poll(&self, waker: &Waker) -> Poll<()> {
         self.room.poll(waker)
     }

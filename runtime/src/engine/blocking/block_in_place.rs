@@ -6,8 +6,8 @@
 
 use crate::engine::context::local::{ThreadContext, with_current};
 use crate::engine::host::Scheduler;
-use crate::engine::permits::handoff::{HandedOff, Resumption};
-use crate::engine::permits::holders::Need;
+use crate::engine::permits::handoff::Resumption;
+use crate::engine::permits::holders::{HandedOff, Need};
 use crate::engine::workers::worker::{CALLED, LOST};
 use crate::env::clock::forget_now;
 use crate::sync::{Ordering, fence, lock, park, yield_now};
@@ -107,10 +107,8 @@ fn in_step<R>(need: Need, block: impl FnOnce() -> R) -> R {
     })
 }
 
-/// The result of a hand-off.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Passed {
-    /// Another thread has the permit.
     Gone,
     /// The step keeps its permit while it blocks.
     Stays,
@@ -173,7 +171,6 @@ impl ThreadContext {
         })
     }
 
-    /// Blocks while keeping the permit.
     pub(crate) fn block_with_permit<R>(&self, block: impl FnOnce() -> R) -> R {
         self.host.blocked_in_place.add_shared(1);
         self.log_in_place();
@@ -183,7 +180,6 @@ impl ThreadContext {
         })
     }
 
-    /// Runs blocking code outside of the context.
     fn run_blocking<R>(&self, block: impl FnOnce() -> R) -> R {
         self.without_context(|| {
             // Threads that blocked earlier wait for processes now.
@@ -199,24 +195,20 @@ impl ThreadContext {
 
     /// Runs `block`, which waits for another process, from within blocking code.
     fn wait_in_blocking<R>(&self, block: impl FnOnce() -> R) -> R {
-        struct Waited<'a>(&'a ThreadContext, bool);
-        impl Drop for Waited<'_> {
-            fn drop(&mut self) {
-                let Self(context, was_in_place) = *self;
-                if was_in_place {
-                    context.come_back(false);
-                    context.host.idle.stay(context.index, true);
-                } else {
-                    context.host.idle.note_waits(context.index, false);
-                }
-            }
-        }
-        let was_in_place = self.host.idle.is_in_place(self.index);
+        let idle = &self.host.idle;
+        let was_in_place = idle.is_in_place(self.index);
         let has_handed_off = was_in_place && self.hand_off(Need::Process);
         if !was_in_place {
-            self.host.idle.note_waits(self.index, true);
+            idle.note_waits(self.index, true);
         }
-        let _waited = (has_handed_off || !was_in_place).then(|| Waited(self, was_in_place));
+        let _waited = defer(|| {
+            if has_handed_off {
+                self.come_back(false);
+                idle.stay(self.index, true);
+            } else if !was_in_place {
+                idle.note_waits(self.index, false);
+            }
+        });
         self.host.wake_blocked_steps();
         block()
     }
@@ -232,7 +224,7 @@ impl ThreadContext {
                 process,
                 entry,
                 bound,
-                "a step blocks its worker: there are as many threads as there may be; see `Builder::blocking_threads`"
+                "a step blocks its worker: the limit of threads is reached; see `Builder::blocking_threads`"
             );
         }
     }
@@ -273,7 +265,6 @@ impl ThreadContext {
         }
     }
 
-    /// Sets the permit that the thread has got.
     pub(crate) fn take_up(&self, permit: usize) {
         self.permit_index.set(permit);
         self.permit.set(&self.host.permits[permit]);
@@ -281,7 +272,6 @@ impl ThreadContext {
 }
 
 impl Scheduler {
-    /// Starts a thread that can take the permit of a step.
     fn try_to_grow(&'static self, need: Need) -> Passed {
         match self.grow(need) {
             Ok(true) => Passed::Grown,
@@ -291,8 +281,8 @@ impl Scheduler {
                 Passed::Again
             }
             Err(error) => {
-                crate::util::log::error!(%error, host = %self.config.name, "no thread for a step that blocks \
-                    could be started");
+                crate::util::log::error!(%error, host = %self.config.name, "no thread could be started for a step \
+                    that blocks");
                 Passed::Stays
             }
         }
@@ -304,7 +294,7 @@ impl Scheduler {
         for waker in self.idle.reserve_threads() {
             // A waker may be foreign code.
             if let Err(panic) = contain(Site::BlockedWaker, || waker.wake()) {
-                crate::util::log::error!(%panic, "the waker of something that blocks panicked");
+                crate::util::log::error!(%panic, "the waker of a step that waits to block panicked");
             }
         }
     }

@@ -12,7 +12,6 @@ use crate::engine::workers::worker::LOST;
 use std::ptr;
 use std::task::Waker;
 
-/// The result of blocking in async code.
 pub(crate) enum BlockOutcome<F, R> {
     /// It has run; with whether the step may continue: otherwise the process is in a run queue, and the thread has no
     /// permit.

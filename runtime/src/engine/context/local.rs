@@ -7,7 +7,7 @@
 use crate::call::caller::Caller;
 use crate::engine::host::gate::TallyLane;
 use crate::engine::host::{Scheduler, UserCode};
-use crate::engine::workers::permit::Permit;
+use crate::engine::workers::Permit;
 use crate::engine::workers::pinned::PinnedThread;
 use crate::engine::workers::worker::{LOST, UNWATCHED, Worker};
 use crate::env::chance::Random;
@@ -23,12 +23,9 @@ use std::ptr;
 #[cfg(feature = "test")]
 use std::time::Duration;
 
-/// A thread's own state.
 pub(crate) struct ThreadContext {
     pub(crate) host: &'static Scheduler,
-    /// The user code of its host.
     pub(crate) user: Arc<UserCode>,
-    /// Its index among the host's threads.
     pub(crate) index: usize,
     /// The part that other threads may read.
     pub(crate) thread: &'static Worker,
@@ -62,8 +59,8 @@ thread_local! {
 #[inline]
 pub(crate) fn with_current<R>(body: impl FnOnce(Option<&ThreadContext>) -> R) -> R {
     let current = CURRENT.try_with(Cell::get).unwrap_or(ptr::null());
-    // SAFETY: not null only inside `ThreadContext::enter` and outside of `ThreadContext::without_context`, during which the
-    // context is borrowed and this thread is its only user.
+    // SAFETY: not null only inside `ThreadContext::enter` and outside of `ThreadContext::without_context`, during which
+    // the context is borrowed and this thread is its only user.
     body(unsafe { current.as_ref() })
 }
 
@@ -101,16 +98,9 @@ impl ThreadContext {
         }
     }
 
-    /// Calls `body` with this as the calling thread's context.
     pub(crate) fn enter<R>(&self, body: impl FnOnce(&Self) -> R) -> R {
-        struct Leave;
-        impl Drop for Leave {
-            fn drop(&mut self) {
-                CURRENT.set(ptr::null());
-            }
-        }
         CURRENT.set(ptr::from_ref(self));
-        let _leave = Leave;
+        let _leave = defer(|| CURRENT.set(ptr::null()));
         body(self)
     }
 
@@ -121,7 +111,6 @@ impl ThreadContext {
         body()
     }
 
-    /// Returns the process whose step this is.
     pub(crate) fn pid(&self) -> Option<Pid> {
         self.thread.running()?.resident()
     }
@@ -179,7 +168,6 @@ impl Scheduler {
         self.with_user(|user| user.dispatcher.dispatch(command, caller));
     }
 
-    /// Sets a timer, and tells the poller if it is due first. `None` if there are too many.
     pub(crate) fn set_timer(&self, due: Moment, action: TimerAction) -> Option<TimerKey> {
         let (key, first) = self.timers.set(self.current_worker(), due, action)?;
         if first {

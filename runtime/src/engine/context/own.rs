@@ -1,14 +1,33 @@
-//! Access to the slot of the current process.
+//! The process that a thread runs or starts, and access to its slot.
 
 use super::local::with_current;
-use super::starting::starting;
+use crate::engine::host::Scheduler;
 use crate::exit::ExitReason;
 use crate::links::message::{LinkEndpoint, SentLinkMessage};
 use crate::links::protocol::{LinkMessage, Links};
 use crate::mailbox::node_pool;
 use crate::pid::{Pid, Resident};
 use crate::slots::{ColdState, Slot, TABLE};
+use std::cell::Cell;
 use std::ptr;
+
+/// A thread's starts.
+#[derive(Clone, Copy)]
+pub(crate) struct Starting {
+    /// Their depth: each is nested in the start of the one before.
+    pub(crate) depth: usize,
+    /// The innermost process, and its host.
+    pub(crate) process: Option<(&'static Scheduler, Pid)>,
+}
+
+thread_local! {
+    pub(crate) static STARTING: Cell<Starting> = const { Cell::new(Starting { depth: 0, process: None }) };
+}
+
+/// Returns the process that the calling thread starts, with its host.
+pub(crate) fn starting() -> Option<(&'static Scheduler, Pid)> {
+    STARTING.try_with(Cell::get).ok()?.process
+}
 
 /// Calls `look` with the cold state of the process that the calling thread runs or starts; `None` if there is none, or
 /// if it is exiting. `look` must not run foreign code.
@@ -22,14 +41,12 @@ pub(crate) fn with_own<R>(look: impl FnOnce(&'static Slot, Pid, &mut ColdState) 
     Some(look(slot, pid, unsafe { slot.own_cold_state() }))
 }
 
-/// Returns whether the calling thread runs the process of that generation in `slot`.
 #[inline]
 pub(crate) fn runs(slot: &'static Slot, generation: u64) -> bool {
     let running = with_current(|context| context?.thread.running());
     running.is_some_and(|running| ptr::eq(running, slot)) && slot.is_living(generation)
 }
 
-/// Returns whether the current time slice has used its budget.
 pub(crate) fn is_slice_over() -> bool {
     with_current(|context| context.is_some_and(|context| context.thread.slice.is_over(node_pool::spent())))
 }
@@ -44,7 +61,6 @@ fn own() -> Option<(&'static Slot, Pid)> {
 }
 
 impl ColdState {
-    /// Returns the process's links.
     pub(crate) fn links(&mut self) -> &mut Links<Pid> {
         self.links.get_or_insert_default()
     }

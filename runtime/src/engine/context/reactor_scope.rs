@@ -7,7 +7,6 @@ use std::ptr;
 use std::time::Duration;
 
 impl UserCode {
-    /// Runs `body` within the host's reactor, if it has one.
     pub(crate) fn within<R>(&self, body: impl FnOnce() -> R) -> R {
         match &self.reactor {
             None => body(),
@@ -19,7 +18,6 @@ impl UserCode {
         }
     }
 
-    /// Returns the reactor's driver, if the host's threads drive it.
     pub(crate) fn driver(&self) -> Option<&dyn Driver> {
         self.reactor.as_ref()?.driver()
     }

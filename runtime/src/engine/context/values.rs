@@ -12,7 +12,6 @@ thread_local! {
     pub(crate) static HAS_VALUES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns the values of a process that is spawned with `own`.
 pub(crate) fn with_inherited(own: Option<&BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>) -> Option<Values> {
     let inherited = inherited_values();
     let Some(own) = own.filter(|own| !own.is_empty()) else { return inherited };
@@ -26,7 +25,6 @@ thread_local! {
     static VALUES: std::cell::RefCell<Option<Values>> = const { std::cell::RefCell::new(None) };
 }
 
-/// Returns the values that a process spawned now inherits.
 pub(crate) fn inherited_values() -> Option<Values> {
     if !HAS_VALUES.get() {
         return None;
@@ -48,7 +46,6 @@ pub(crate) fn forget_values() {
     }
 }
 
-/// Sets the values of the process that this thread runs.
 pub(crate) fn set_values(values: Option<Values>) {
     // Dropped after the cell is released, and under guard: the last reference to a value runs a user's drop.
     let before = replace_values(values);

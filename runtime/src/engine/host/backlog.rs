@@ -3,13 +3,10 @@
 use crate::sync::{Arc, Mutex, lock};
 use std::sync::Weak;
 
-/// A queue of messages outside of mailboxes.
 pub(crate) trait Backlog: Send + Sync {
-    /// Returns whether it is empty.
     fn is_empty(&self) -> bool;
 }
 
-/// The backlogs of a host.
 #[derive(Default)]
 pub(crate) struct Backlogs(Mutex<Vec<Weak<dyn Backlog>>>);
 

@@ -40,7 +40,6 @@ impl Handlers {
     }
 }
 
-/// The handlers of a host.
 pub(crate) struct Dispatcher {
     places: Box<[Option<Handler>]>,
     multiplier: u64,

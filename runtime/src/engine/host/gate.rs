@@ -3,14 +3,14 @@
 //! Processes enter and leave at the rate of spawns, so they share no cache line: each permit, and all other threads
 //! together, have a tally of their own. Closing needs no lock on the way in:
 //!
-//! * E1 count oneself as entered; E2 check whether the gate is closed: if so, count oneself as left and turn back.
-//! * L1 count oneself as left; L2 check whether the gate is closed: if so, wake the waiting thread.
-//! * C1 close the gate; C2 add up all that left, *then* all that entered; equal means that none is inside.
+//! * C1 count oneself as entered; C2 check whether the gate is closed: if so, count oneself as left and turn back.
+//! * C3 count oneself as left; C4 check whether the gate is closed: if so, wake the waiting thread.
+//! * C5 close the gate; C6 add up all that left, *then* all that entered; equal means that none is inside.
 //!
-//! A thread that E2 admits was counted before C2 looks (all are sequentially consistent: E1 precedes E2, that precedes
-//! C1, and that precedes C2), so C2 counts it. Adding up `left` first overlooks none: one that leaves between the two
-//! sums was counted as entered by the second. And the last to leave either sees the gate closed at L2 and wakes the
-//! waiter, or L1 preceded C2. The waiter holds the lock while it adds up, and the waker takes it, so the wake cannot
+//! A thread that C2 admits was counted before C6 looks (all are sequentially consistent: C1 precedes C2, that precedes
+//! C5, and that precedes C6), so C6 counts it. Adding up `left` first overlooks none: one that leaves between the two
+//! sums was counted as entered by the second. And the last to leave either sees the gate closed at C4 and wakes the
+//! waiter, or C3 preceded C6. The waiter holds the lock while it adds up, and the waker takes it, so the wake cannot
 //! fall between the sum and the wait.
 //!
 //! A snapshot of the number inside, while they come and go, must not exceed the truth: one that enters after the sum of
@@ -31,7 +31,6 @@ use std::time::{Duration, Instant};
 /// How often the tallies are read, at most, for an exact count. A guess: one reading costs as much as a spawn.
 const LOOKS: usize = if cfg!(loom) { 2 } else { 32 };
 
-/// The admission of a host.
 pub(crate) struct Gate {
     closed: AtomicBool,
     /// How many had entered, and left, when it was opened.
@@ -75,7 +74,7 @@ impl Gate {
         fence_for_models();
     }
 
-    /// E1 and E2: enters. The thread must leave later.
+    /// C1 and C2: enters. The thread must leave later.
     #[must_use = "who came in must leave"]
     pub(crate) fn enter(&self, lane: TallyLane) -> bool {
         self.count(lane, |tally| &tally.entered);
@@ -86,7 +85,7 @@ impl Gate {
         open
     }
 
-    /// L1 and L2: leaves.
+    /// C3 and C4: leaves.
     pub(crate) fn leave(&self, lane: TallyLane) {
         self.count(lane, |tally| &tally.left);
         if self.is_closed() {
@@ -95,8 +94,8 @@ impl Gate {
         }
     }
 
-    /// Opens it again, after all have left. Threads that are about to turn back may find it open: they compare lives
-    /// (`reuse`).
+    /// Opens it again, after all have left. Threads that are about to turn back may find it open: they compare the
+    /// generation of the host (`reuse`).
     pub(crate) fn reopen(&self) {
         self.before.store(self.totals().1, Ordering::SeqCst);
         self.closed.store(false, Ordering::SeqCst);
@@ -106,7 +105,7 @@ impl Gate {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// C1: closes it. Returns whether it was open. The caller sees what those inside had done before.
+    /// C5: closes it. Returns whether it was open. The caller sees what those inside had done before.
     pub(crate) fn close(&self) -> bool {
         let was_open = !self.closed.swap(true, Ordering::SeqCst);
         fence_for_models();
@@ -165,7 +164,7 @@ impl Gate {
         entered.saturating_sub(left)
     }
 
-    /// C2: waits until at most `most` are inside. Returns whether that happened before `deadline`; `None` waits for
+    /// C6: waits until at most `most` are inside. Returns whether that happened before `deadline`; `None` waits for
     /// ever.
     pub(crate) fn wait_until_at_most(&self, most: u64, deadline: Option<Instant>) -> bool {
         let mut waiting = lock(&self.waiting);

@@ -50,7 +50,6 @@ pub(crate) type DeadLetterHook = Box<dyn Fn(DeadLetter) + Send + Sync>;
 
 pub(crate) type StallHook = Box<dyn Fn(&Stall) + Send + Sync>;
 
-/// The hooks of a host.
 #[derive(Default)]
 pub(crate) struct Hooks {
     pub(crate) hooks: Vec<Box<dyn Hook>>,
@@ -72,7 +71,6 @@ impl Hooks {
         Ok(())
     }
 
-    /// Undoes all start hooks.
     pub(crate) fn undo(&self, process: &Started) {
         self.undo_from(self.hooks.len(), process);
     }

@@ -7,13 +7,12 @@ pub(crate) mod backlog;
 pub(crate) mod commands;
 pub(crate) mod gate;
 pub(crate) mod hooks;
-pub(crate) mod idle_waiters;
 pub(crate) mod reuse;
 
 use super::io::reactor::Reactor;
 use super::permits::sleep::Idle;
 use super::watchdog::report::WatchdogCounts;
-use super::workers::permit::Permit;
+use super::workers::Permit;
 use super::workers::pinned::PinnedThreads;
 use super::workers::threads::{StartedThread, Workers};
 use super::workers::worker::{CALLED, Worker};
@@ -25,8 +24,8 @@ use crate::observe::counters::Counter;
 use crate::pid::{NodeId, Pid};
 use crate::slots::{Slot, SlotOwner, Token};
 use crate::sync::{
-    Arc, AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, CachePadded, Mutex, OnceLock, Ordering,
-    PoisonError, RwLock, SegQueue, lock,
+    Arc, AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, CachePadded, Condvar, Mutex, OnceLock,
+    Ordering, PoisonError, RwLock, SegQueue, fence, lock,
 };
 use crate::time::timers::{Due, FIRED, SOUGHT, TimerAction, Timers, complete};
 use crate::time::virtual_clock::Clock;
@@ -35,7 +34,6 @@ use backlog::Backlogs;
 use commands::Dispatcher;
 use gate::Gate;
 use hooks::Hooks;
-use idle_waiters::Quiet;
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ptr;
@@ -48,9 +46,7 @@ pub(crate) struct Config {
     pub(crate) node: NodeId,
     pub(crate) permits: usize,
     pub(crate) limit: Option<usize>,
-    /// The default timeout of its processes' calls.
     pub(crate) call_timeout: Duration,
-    /// The default bound of its mailboxes.
     pub(crate) mailbox: Bound,
     /// How long a step may run while others wait.
     pub(crate) stall_limit: Duration,
@@ -66,7 +62,6 @@ pub(crate) struct Config {
 pub(crate) struct Identity {
     pub(crate) number: u16,
     pub(crate) seed: u64,
-    /// The clock of its processes.
     pub(crate) clock: Clock,
 }
 
@@ -93,12 +88,10 @@ pub(crate) struct UserCode {
     pub(crate) reactor: Option<Box<dyn Reactor>>,
 }
 
-/// The scheduler of a host.
 pub(crate) struct Scheduler {
     pub(crate) config: Config,
     user: RwLock<Option<Arc<UserCode>>>,
     pub(crate) has_hooks: bool,
-    /// Whether its processes run within a reactor.
     pub(crate) has_reactor: bool,
     pub(crate) has_driver: bool,
     slot_owner: OnceLock<&'static SlotOwner>,
@@ -117,7 +110,7 @@ pub(crate) struct Scheduler {
     pub(crate) quiet: Quiet,
     pub(crate) watchdog: WatchdogCounts,
     /// Counts the hosts that this record has been.
-    life: AtomicU32,
+    generation: AtomicU32,
     number: AtomicU16,
     seed: AtomicU64,
     clock: Mutex<Clock>,
@@ -130,7 +123,6 @@ pub(crate) struct Scheduler {
     generators: AtomicUsize,
     /// Whether the threads are not joined: after a shutdown, or during one that is not waited for.
     pub(crate) unattended: AtomicBool,
-    /// Whether the threads must end.
     pub(crate) stopped: AtomicBool,
     pub(crate) dead_ended: Counter,
     pub(crate) dead_unhandled: Counter,
@@ -140,17 +132,15 @@ pub(crate) struct Scheduler {
     pub(crate) resumptions: Counter,
     pub(crate) forced_releases: Counter,
     pub(crate) dead_expired: Counter,
-    /// Queues of messages for its processes outside of mailboxes.
     pub(crate) backlogs: Backlogs,
     pub(crate) dead_withdrawn: Counter,
     pub(crate) labels: Mutex<BTreeMap<Pid, Arc<str>>>,
     pub(crate) names: Names,
     /// Held by a thread that starts another one.
     pub(crate) growing: Mutex<()>,
-    /// Held while the host ends unattended, and while the record is reused. The shutdown that nobody waits for, until
-    /// it is over.
+    /// Held while the host ends unattended, and while the record is reused. The shutdown that no thread waits for,
+    /// until it is over.
     pub(crate) ending: Mutex<Option<UnattendedShutdown>>,
-    /// The threads that have been started.
     pub(crate) running: Mutex<Vec<StartedThread>>,
     /// How many permits have got their first thread.
     pub(crate) launched: Mutex<usize>,
@@ -163,13 +153,31 @@ pub(crate) struct Scheduler {
     pub(crate) threads_beyond_limit: Counter,
 }
 
+/// Threads that wait until nothing of a host runs or can run: see [`quiescence`](crate::engine::shutdown::quiescence).
+#[derive(Default)]
+pub(crate) struct Quiet {
+    pub(crate) waiting: AtomicUsize,
+    pub(crate) lock: Mutex<()>,
+    pub(crate) changed: Condvar,
+}
+
+impl Quiet {
+    /// rest:T2 and rest:T3: a thread has parked, or the host has been shut down.
+    pub(crate) fn tell(&self) {
+        fence(Ordering::SeqCst);
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            let _waiting = lock(&self.lock);
+            self.changed.notify_all();
+        }
+    }
+}
+
 /// A shutdown that was begun from inside: what its report is made of when the last process has left.
 pub(crate) struct UnattendedShutdown {
     pub(crate) began: Instant,
     /// How many processes were inside, and how many messages had been discarded by exits, when it began.
     pub(crate) alive: u64,
     pub(crate) dead: u64,
-    /// How many were killed at the deadline.
     pub(crate) killed: u64,
 }
 
@@ -188,7 +196,7 @@ impl Scheduler {
             slot_owner: OnceLock::new(),
             handle: OnceLock::new(),
             global: SegQueue::new(),
-            permits: (0..count).map(|_| CachePadded::new(Permit::new())).collect(),
+            permits: (0..count).map(|_| CachePadded::new(Permit::default())).collect(),
             threads,
             left: SegQueue::new(),
             pinned_threads: PinnedThreads::default(),
@@ -196,10 +204,10 @@ impl Scheduler {
             timers: Timers::new(timers),
             quiet: Quiet::default(),
             watchdog: WatchdogCounts::default(),
-            life: AtomicU32::new(0),
+            generation: AtomicU32::new(0),
             number: AtomicU16::new(number),
             seed: AtomicU64::new(seed),
-            clock_override: AtomicPtr::new(address_of(clock.told())),
+            clock_override: AtomicPtr::new(address_of(clock.clock_override())),
             clock: Mutex::new(clock),
             gate: Gate::new(count),
             places: AtomicUsize::new(0),
@@ -228,11 +236,10 @@ impl Scheduler {
         }));
         let slot_owner = SlotOwner::new(host, host.config.node, number);
         let _first = host.slot_owner.set(Box::leak(Box::new(slot_owner)));
-        host.clock().drive(host);
+        host.clock().add_user(host);
         host
     }
 
-    /// Returns the host's number in its node.
     pub(crate) fn number(&self) -> u16 {
         self.number.load(Ordering::Relaxed)
     }
@@ -241,12 +248,10 @@ impl Scheduler {
         self.seed.load(Ordering::Relaxed)
     }
 
-    /// Returns the clock of its processes.
     pub(crate) fn clock(&self) -> Clock {
         lock(&self.clock).clone()
     }
 
-    /// Returns the time of its virtual clock, if it has one.
     #[inline]
     pub(crate) fn clock_override(&self) -> ClockOverride {
         // SAFETY: only addresses of `&'static SharedMoment` are stored.
@@ -285,7 +290,6 @@ impl Scheduler {
         }
     }
 
-    /// Puts a process at the end of the global queue.
     pub(crate) fn push_global(&'static self, token: Token) {
         self.global.push(token);
         self.announce();
@@ -337,7 +341,6 @@ impl Scheduler {
         lock(&self.running).clear();
     }
 
-    /// Unparks that thread.
     pub(crate) fn unpark(&self, thread: usize) {
         if let Some(thread) = self.threads.get(thread) {
             thread.unpark();
@@ -391,7 +394,6 @@ impl Scheduler {
         if self.clock_override().is_some() { Moment::NEVER } else { self.timers.next() }
     }
 
-    /// Counts a process against the limit, if there is room.
     pub(crate) fn take_place(&self) -> bool {
         let Some(limit) = self.config.limit else { return true };
         self.places
@@ -432,7 +434,7 @@ impl Scheduler {
             Due::Fire(action) => {
                 // It may clone or drop a user's message, or wake a task of another executor.
                 if let Err(panic) = contain(Site::TimerAction, || self.while_visiting(|| action.perform())) {
-                    crate::util::log::error!(%panic, "what a timer did panicked");
+                    crate::util::log::error!(%panic, "the action of a timer panicked");
                 }
                 1
             }
@@ -460,12 +462,11 @@ impl Scheduler {
         }
     }
 
-    /// Returns the slots of the live processes of this host.
     pub(crate) fn slots(&'static self) -> impl Iterator<Item = &'static Slot> {
         let slot_owner = self.slot_owner();
-        crate::slots::TABLE
-            .slots()
-            .filter(move |slot| slot.living().is_some() && slot.home().is_some_and(|other| other.is_beside(slot_owner)))
+        crate::slots::TABLE.slots().filter(move |slot| {
+            slot.living().is_some() && slot.owner().is_some_and(|other| other.is_beside(slot_owner))
+        })
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -482,13 +483,13 @@ impl Scheduler {
             }
         }
         self.wake_watchdog();
-        self.clock().let_go(self);
+        self.clock().remove_user(self);
         self.quiet.tell();
     }
 }
 
-fn address_of(told: ClockOverride) -> *mut SharedMoment {
-    told.map_or(ptr::null_mut(), |told| ptr::from_ref(told).cast_mut())
+fn address_of(time: ClockOverride) -> *mut SharedMoment {
+    time.map_or(ptr::null_mut(), |time| ptr::from_ref(time).cast_mut())
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@
 //! host, which finds nothing and parks again. Everything that must not reach the next host is kept out individually:
 //!
 //! * *messages and signals*: a PID names a slot's generation, and no process of the ended host is alive;
-//! * *spawns*: each is for one life of the record, which is compared after passing the gate ([`Scheduler::enter`]):
-//!   from there on the record cannot be reused;
-//! * *calls by a handle* (`Host`): the handle stores its life too, and refuses after it;
+//! * *spawns*: the record has a generation, which each spawn compares once it has passed the gate
+//!   ([`Scheduler::enter`]): from there on the record cannot be reused;
+//! * *calls by a handle* (`Host`): the handle stores the generation too, and refuses if it has passed;
 //! * *the end of an unattended host*, decided by a thread that was preempted meanwhile: it decides under a lock that
 //!   [`Scheduler::renew`] takes as well;
 //! * *timers*: their keys are never reused;
@@ -27,34 +27,33 @@ use crate::sync::{Arc, Ordering, PoisonError, lock, try_lock};
 use crate::time::virtual_clock::Clock;
 use std::time::Duration;
 
-/// A host, while its record has this life.
+/// A host: a record, in one of its generations.
 #[derive(Clone, Copy)]
-pub(crate) struct HostLife {
+pub(crate) struct HostRef {
     pub(crate) scheduler: &'static Scheduler,
-    pub(crate) life: u32,
+    pub(crate) generation: u32,
 }
 
 impl Scheduler {
-    /// Returns the current life of the record.
     #[inline]
-    pub(crate) fn life(&self) -> u32 {
-        self.life.load(Ordering::SeqCst)
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation.load(Ordering::SeqCst)
     }
 
-    /// Enters the gate, on behalf of that life of the record. Must leave if it returns true.
+    /// Enters the gate, for that generation of the record. The caller must leave later if this returns true.
     #[must_use = "who came in must leave"]
-    pub(crate) fn enter(&'static self, life: u32, lane: TallyLane) -> bool {
+    pub(crate) fn enter(&'static self, generation: u32, lane: TallyLane) -> bool {
         if !self.gate.enter(lane) {
             return false;
         }
-        let is_same = self.life() == life;
+        let is_same = self.generation() == generation;
         if !is_same {
             self.leave(lane);
         }
         is_same
     }
 
-    /// Ends the life of a host that is shut down, if nothing is left of it. Returns whether the record is free now.
+    /// Frees the record of a host that is shut down, if nothing is left of the host. Returns whether it did.
     pub(crate) fn retire(&'static self) -> bool {
         let Some(_ending) = try_lock(&self.ending) else { return false };
         if !self.is_stopped() || self.gate.inside() > 0 || self.has_work() || !lock(&self.running).is_empty() {
@@ -63,13 +62,12 @@ impl Scheduler {
         if !self.idle.is_empty() || self.pinned_threads.count() > 0 {
             return false;
         }
-        self.life.fetch_add(1, Ordering::SeqCst);
+        self.generation.fetch_add(1, Ordering::SeqCst);
         // A virtual clock may be reused, too.
         drop(std::mem::take(&mut *lock(&self.clock)));
         true
     }
 
-    /// Returns whether this record fits such a host.
     pub(crate) fn fits(&self, config: &Config, identity: &Identity, user: &UserCode) -> bool {
         self.config == *config
             && self.timers.fits(identity.threads_with_timers(config.permits))
@@ -100,7 +98,7 @@ impl Scheduler {
         host
     }
 
-    /// Begins the life of the next host, consuming it, unless a late thread is still inside. Returns whether it has.
+    /// Turns the record into the next host, consuming it, unless a late thread is still inside. Returns whether it did.
     pub(crate) fn renew(&'static self, next: &mut Option<(Identity, UserCode)>) -> bool {
         let _ending = lock(&self.ending);
         if !self.idle.renew() {
@@ -109,7 +107,7 @@ impl Scheduler {
         let Some((Identity { number, seed, clock }, user)) = next.take() else { return false };
         self.number.store(number, Ordering::Relaxed);
         self.seed.store(seed, Ordering::Relaxed);
-        self.clock_override.store(address_of(clock.told()), Ordering::Release);
+        self.clock_override.store(address_of(clock.clock_override()), Ordering::Release);
         *lock(&self.clock) = clock;
         self.names.renumber(number);
         self.slot_owner().renumber(self.config.node, number);
@@ -125,18 +123,15 @@ impl Scheduler {
         lock(&self.in_place_logged).clear();
         *lock(&self.launched) = 0;
         *lock(&self.watchdog.thread) = None;
-        let Self { dead_ended, dead_unhandled, dead_overflow, dead_expired, dead_withdrawn, .. } = self;
-        let Self {
-            suspensions, resumptions, forced_releases, blocked_in_place, threads_beyond_limit, watchdog, ..
-        } = self;
+        let Self { dead_ended, dead_unhandled, dead_overflow, dead_expired, dead_withdrawn, watchdog, .. } = self;
+        let Self { suspensions, resumptions, forced_releases, blocked_in_place, threads_beyond_limit, .. } = self;
         let WatchdogCounts { ticks, stalls, taken_over, moved, .. } = watchdog;
-        [dead_ended, dead_unhandled, dead_overflow, dead_expired, dead_withdrawn].into_iter().for_each(Counter::reset);
-        [suspensions, resumptions, forced_releases, blocked_in_place, threads_beyond_limit]
-            .into_iter()
-            .for_each(Counter::reset);
-        [ticks, stalls, taken_over, moved].into_iter().for_each(Counter::reset);
+        let dead = [dead_ended, dead_unhandled, dead_overflow, dead_expired, dead_withdrawn];
+        let blocked = [suspensions, resumptions, forced_releases, blocked_in_place, threads_beyond_limit];
+        let watched = [ticks, stalls, taken_over, moved];
+        dead.into_iter().chain(blocked).chain(watched).for_each(Counter::reset);
         *self.user.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(user));
-        self.clock().drive(self);
+        self.clock().add_user(self);
         self.unattended.store(false, Ordering::SeqCst);
         self.stopped.store(false, Ordering::SeqCst);
         self.gate.reopen();

@@ -7,7 +7,6 @@
 use std::task::Waker;
 use std::time::Duration;
 
-/// The reactor of another library.
 pub(crate) trait Reactor: Send + Sync {
     /// Runs `body` so that its requests to the library, and those of everything it calls, go to this reactor.
     fn within(&self, body: &mut dyn FnMut());
@@ -31,7 +30,6 @@ pub(crate) trait Driver: Send + Sync {
     /// `false`, at once, while another thread drives it.
     fn wait(&self, patience: Option<Duration>, is_called: &mut dyn FnMut(&Waker) -> bool) -> bool;
 
-    /// Returns whether there are tasks, ready or not.
     fn has_tasks(&self) -> bool;
 
     /// Returns whether the calling thread drives it in place of the host's threads.

@@ -5,13 +5,13 @@
 //! `engine/sched/driving`): an idle worker waits for the system there, and busy ones poll it. Either way processes run
 //! on Postroom's workers, and what they await is registered with Tokio, which wakes them.
 //!
-//! Tokio's current-thread runtime may be driven by any thread, one after the other: each turn is a `block_on` of a
-//! future that is ready when the turn must end. A callback that Tokio calls after waiting makes it ready before any
-//! task runs.
+//! Tokio's current-thread runtime may be driven by any thread, one at a time. To drive it is to `block_on` a future
+//! that becomes ready when the thread must stop driving; a callback that Tokio calls after waiting makes it ready
+//! before any task runs.
 //!
-//! A thread of the runtime's own drives it while no other does: before the host's threads start, and when they are all
-//! in long steps. It also ends the runtime, on request of the host's shutdown, after the last process: clean-up may
-//! still use its sockets. That drops the remaining tasks, and waits a moment for the threads of `spawn_blocking`.
+//! A *fallback* thread drives it while no other does: before the host's threads start, and while all of them are in
+//! long steps. It also ends the runtime, when the host's shutdown requests it after the last process: clean-up may
+//! still use its sockets. That drops the remaining tasks, and waits briefly for the threads of `spawn_blocking`.
 
 use super::reactor::{Driver, Reactor};
 use crate::env::clock::instant_now;
@@ -30,7 +30,6 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::Sleep;
 
-/// The Tokio runtime of a host's processes.
 #[derive(Default)]
 pub(crate) enum TokioChoice {
     #[default]
@@ -43,7 +42,6 @@ pub(crate) enum TokioChoice {
 const PATIENCE: Duration = Duration::from_millis(100);
 
 impl TokioChoice {
-    /// Starts the reactor of a host with that name.
     pub(crate) fn start(self, name: &str) -> io::Result<Option<Box<dyn Reactor>>> {
         Ok(match self {
             Self::None => None,
@@ -53,7 +51,6 @@ impl TokioChoice {
     }
 }
 
-/// The program's Tokio runtime.
 struct BorrowedTokio(Handle);
 
 impl Reactor for BorrowedTokio {
@@ -69,7 +66,6 @@ impl Reactor for BorrowedTokio {
     fn end(&self, _: Duration) {}
 }
 
-/// The host's own Tokio runtime.
 struct Own {
     handle: Handle,
     shared: Arc<TokioShared>,
@@ -79,17 +75,15 @@ struct Own {
     ended: Arc<Oneshot<()>>,
 }
 
-/// The state shared by the threads that drive it.
 struct TokioShared {
     /// Locked by the thread that drives it. `None` when it has ended.
     core: Mutex<Option<Core>>,
     block_on: Arc<BlockOn>,
-    /// How often it has been driven.
     driven: AtomicU64,
     /// The value of `driven` at the last call of `tend`.
     tended: AtomicU64,
-    wish: Mutex<FallbackRequest>,
-    wished: Condvar,
+    request: Mutex<FallbackRequest>,
+    requested: Condvar,
 }
 
 struct Core {
@@ -98,7 +92,6 @@ struct Core {
     timer: Option<(Pin<Box<Sleep>>, Instant)>,
 }
 
-/// A request to the fallback thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FallbackRequest {
     Rest,
@@ -138,8 +131,8 @@ impl BlockOn {
 impl Own {
     fn start(name: &str) -> io::Result<Self> {
         let block_on = Arc::new(BlockOn::default());
-        // Weak: the waker in the turn holds Tokio's runtime, and with it this callback. A cycle would keep the reactor
-        // and its file descriptors for ever. Driving threads hold the turn meanwhile, so no wait is missed.
+        // Weak: the waker in `BlockOn` holds Tokio's runtime, and with it this callback. A cycle would keep the reactor
+        // and its file descriptors for ever. Driving threads hold the `BlockOn`, so no wait is missed.
         let waited = Arc::downgrade(&block_on);
         let runtime = Builder::new_current_thread()
             .enable_all()
@@ -156,8 +149,8 @@ impl Own {
             block_on,
             driven: AtomicU64::new(0),
             tended: AtomicU64::new(0),
-            wish: Mutex::new(FallbackRequest::Drive),
-            wished: Condvar::new(),
+            request: Mutex::new(FallbackRequest::Drive),
+            requested: Condvar::new(),
         });
         let ended = Arc::new(Oneshot::new());
         let (theirs, end) = (shared.clone(), ended.clone());
@@ -181,7 +174,7 @@ impl Reactor for Own {
     }
 
     fn end(&self, patience: Duration) {
-        self.shared.wish(FallbackRequest::End);
+        self.shared.request(FallbackRequest::End);
         // A task that does not return keeps its thread, which is then left behind.
         if self.ended.wait(instant_now().checked_add(patience)).is_some()
             && let Some(thread) = lock(&self.fallback).take()
@@ -194,7 +187,7 @@ impl Reactor for Own {
 /// For a shutdown that no thread waits for.
 impl Drop for Own {
     fn drop(&mut self) {
-        self.shared.wish(FallbackRequest::End);
+        self.shared.request(FallbackRequest::End);
     }
 }
 
@@ -243,7 +236,7 @@ impl Driver for Own {
     fn tend(&self) {
         let driven = self.shared.driven.load(Ordering::Relaxed);
         if self.shared.tended.swap(driven, Ordering::Relaxed) == driven && self.shared.is_free() {
-            self.shared.wish(FallbackRequest::Drive);
+            self.shared.request(FallbackRequest::Drive);
         }
     }
 }
@@ -264,15 +257,15 @@ fn poll_timer(
 }
 
 impl TokioShared {
-    /// Takes the right to drive, if it is free; tells the fallback thread to release it.
+    /// Takes the right to drive, if it is free; otherwise asks the fallback thread to release it.
     fn take_core(&self) -> Option<MutexGuard<'_, Option<Core>>> {
         let core = match self.core.try_lock() {
             Ok(core) => core,
             Err(TryLockError::Poisoned(core)) => core.into_inner(),
             Err(TryLockError::WouldBlock) => {
-                let mut wish = lock(&self.wish);
-                if *wish == FallbackRequest::Drive {
-                    *wish = FallbackRequest::Rest;
+                let mut request = lock(&self.request);
+                if *request == FallbackRequest::Drive {
+                    *request = FallbackRequest::Rest;
                     self.block_on.wake();
                 }
                 return None;
@@ -282,31 +275,29 @@ impl TokioShared {
         Some(core)
     }
 
-    /// Returns whether no thread drives it.
     fn is_free(&self) -> bool {
         !matches!(self.core.try_lock(), Err(TryLockError::WouldBlock))
     }
 
-    /// Sends the fallback thread a request; the end is final.
-    fn wish(&self, new: FallbackRequest) {
-        let mut wish = lock(&self.wish);
-        if *wish != FallbackRequest::End {
-            *wish = new;
+    /// Sends the fallback thread a request; that to end is final.
+    fn request(&self, new: FallbackRequest) {
+        let mut request = lock(&self.request);
+        if *request != FallbackRequest::End {
+            *request = new;
         }
-        drop(wish);
+        drop(request);
         self.block_on.wake();
-        self.wished.notify_all();
+        self.requested.notify_all();
     }
 
-    /// Runs the fallback thread.
     fn fall_back(&self) {
         loop {
-            let mut wish = lock(&self.wish);
-            while *wish == FallbackRequest::Rest {
-                wish = wait(&self.wished, wish);
+            let mut request = lock(&self.request);
+            while *request == FallbackRequest::Rest {
+                request = wait(&self.requested, request);
             }
-            let ends = *wish == FallbackRequest::End;
-            drop(wish);
+            let ends = *request == FallbackRequest::End;
+            drop(request);
             let mut core = lock(&self.core);
             if ends {
                 if let Some(Core { runtime, timer }) = core.take() {
@@ -319,7 +310,7 @@ impl TokioShared {
             if let Some(core) = &mut *core {
                 core.runtime.block_on(poll_fn(|context| {
                     self.block_on.keep(context.waker());
-                    if *lock(&self.wish) == FallbackRequest::Drive { Poll::Pending } else { Poll::Ready(()) }
+                    if *lock(&self.request) == FallbackRequest::Drive { Poll::Pending } else { Poll::Ready(()) }
                 }));
             }
         }

@@ -29,6 +29,7 @@
 use crate::call::caller::Caller;
 use crate::call::dead_letter::DeadLetterReason;
 use crate::call::package::Package;
+use crate::engine::backpressure::suspend;
 use crate::engine::context::own::say;
 use crate::engine::host::Scheduler;
 use crate::engine::host::hooks::Started;
@@ -47,6 +48,7 @@ use crate::process::handling;
 use crate::slots::{ColdState, Slot, TABLE, Token};
 use crate::sync::{Ordering, lock, yield_now};
 use crate::util::panics::{Shown, Site, contain, dispose};
+use std::collections::VecDeque;
 use std::ptr;
 use std::sync::Arc;
 
@@ -66,7 +68,7 @@ pub(crate) fn end(
         ExitingProcess { host, slot, pid, begun: 0, token, body, reason, result, handling: None, cold_state: None };
     let mut gone = ending.go();
     while let Err(panic) = gone {
-        crate::util::log::error!(%pid, %panic, "a panic came from the end of a process");
+        crate::util::log::error!(%pid, %panic, "a panic interrupted the exit of a process, which continues");
         gone = ending.go_on(ending.begun);
     }
     if is_reusable {
@@ -74,7 +76,6 @@ pub(crate) fn end(
     }
 }
 
-/// A process that is exiting.
 struct ExitingProcess {
     host: &'static Scheduler,
     slot: &'static Slot,
@@ -232,13 +233,12 @@ impl ExitingProcess {
 /// Resumes processes suspended at one that has ended, and drops the contents of its queue.
 pub(crate) fn release_mailbox(token: &Token, reason: &ExitReason) {
     if token.slot().has_mailbox_state() {
-        for envelope in crate::engine::backpressure::entry_points::ended(token.slot()) {
+        for envelope in suspend::end(token.slot()) {
             token.dead_letter(envelope, DeadLetterReason::Ended, reason);
         }
     }
 }
 
-/// Notifies linked and monitoring processes of the end.
 pub(crate) fn tell_bound(slot: &'static Slot, pid: Pid, links: Links<Pid>, reason: &ExitReason) {
     let (owned, said) = links.end(reason);
     for other in owned {
@@ -252,7 +252,7 @@ pub(crate) fn tell_bound(slot: &'static Slot, pid: Pid, links: Links<Pid>, reaso
 /// Runs foreign code after the end of a process; its panic has no consequence.
 fn guarded(body: impl FnOnce()) {
     if let Err(panic) = contain(Site::Backstop, body) {
-        crate::util::log::error!(%panic, "one that waits for the end of a process panicked");
+        crate::util::log::error!(%panic, "a waiter for the end of a process panicked");
         crate::call::caller::blame(&ExitReason::NoProcess);
     }
 }
@@ -272,22 +272,16 @@ pub(crate) fn close(mut body: Body, reason: &ExitReason) -> Option<ExitReason> {
 fn hand_on(token: &mut Token, guardian: &dyn Guardian, pid: Pid, reason: &ExitReason) {
     guardian.ending();
     // Waiting senders are resumed first: they are among those that are waited for next.
-    let queue = if token.slot().has_mailbox_state() {
-        crate::engine::backpressure::entry_points::ended(token.slot())
-    } else {
-        Vec::new()
-    };
+    let queue = if token.slot().has_mailbox_state() { suspend::end(token.slot()) } else { VecDeque::new() };
     let mut queue = queue.into_iter();
     guardian.quiesce();
     loop {
         match token.lanes().pop_data() {
-            // A message in the queue is ordered by its ticket; messages handed over by the predecessor have none, and
-            // came first.
+            // A placeholder gives a message of the queue its place; messages inherited from the predecessor have none,
+            // and came first.
             Some(Envelope { kind: NodeKind::Placeholder, .. }) => {
-                queue
-                    .next()
-                    .into_iter()
-                    .for_each(|envelope| transfer_unhandled(token, guardian, pid, envelope, reason));
+                let envelope = queue.next();
+                envelope.into_iter().for_each(|envelope| transfer_unhandled(token, guardian, pid, envelope, reason));
             }
             Some(envelope) => transfer_unhandled(token, guardian, pid, envelope, reason),
             None if token.lanes().is_data_empty() => break,
@@ -313,7 +307,7 @@ fn transfer_unhandled(token: &Token, guardian: &dyn Guardian, pid: Pid, envelope
     };
     // SAFETY: the word of a message is its caller, or null, and this envelope was its only holder.
     let caller = unsafe { Caller::from_word(word) };
-    if let Err(package) = guardian.inherit(Package::from_parts(pid, payload, caller)) {
+    if let Err(package) = guardian.take_unhandled(Package::from_parts(pid, payload, caller)) {
         let (_, payload, caller) = package.into_parts();
         let word = caller.map_or(ptr::null_mut(), Caller::into_word);
         let envelope = Envelope { kind, generation, word, payload: Some(payload) };
@@ -346,8 +340,8 @@ fn empty(token: &mut Token, cold_state: &mut Option<Box<ColdState>>, pid: Pid, r
                     other => dispose(Site::EventDrop, other),
                 }
             } else if envelope.kind != NodeKind::Signal {
-                token.slot().home().inspect(|home| {
-                    home.late.fetch_add(1, Ordering::Relaxed);
+                token.slot().owner().inspect(|owner| {
+                    owner.late.fetch_add(1, Ordering::Relaxed);
                 });
             }
         }
@@ -364,28 +358,19 @@ fn hear(slot: &'static Slot, pid: Pid, cold_state: &mut ColdState, bond: SentLin
     }
 }
 
-/// Disposes of the mailbox of a process that did not start.
-pub(crate) fn empty_unstarted(token: &mut Token, reason: &ExitReason) {
-    while let Some(envelope) = token.lanes().pop_data() {
-        token.dead_letter(envelope, DeadLetterReason::Ended, reason);
-    }
-}
-
-/// Logs the reason of an exit that is not normal.
 fn report(process: &Started, label: Option<Arc<str>>, reason: &ExitReason, message_type: Option<&str>) {
+    use crate::util::log;
     let Started { pid, process, entry, .. } = process;
     let label = label.as_deref();
     match reason {
         ExitReason::Panic(panic) => {
             let Panic { message, place } = &**panic;
-            crate::util::log::error!(%pid, process, entry, label, panic = %message, %place, message_type, "process panicked");
+            log::error!(%pid, process, entry, label, panic = %message, %place, message_type, "process panicked");
         }
         // The first exit in a chain of links was logged already.
         ExitReason::Killed | ExitReason::Cancelled(_) | ExitReason::Linked { .. } => {
-            crate::util::log::debug!(%pid, process, entry, label, reason = %Shown(reason), "process ended")
+            log::debug!(%pid, process, entry, label, reason = %Shown(reason), "process ended")
         }
-        reason => {
-            crate::util::log::warn!(%pid, process, entry, label, reason = %Shown(reason), message_type, "process failed");
-        }
+        reason => log::warn!(%pid, process, entry, label, reason = %Shown(reason), message_type, "process failed"),
     }
 }

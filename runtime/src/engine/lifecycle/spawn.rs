@@ -1,11 +1,13 @@
 //! Spawning a process: everything that can refuse it comes first, and a refusal undoes everything before it.
 
+use super::exit::{close, release_mailbox, tell_bound};
+use crate::call::dead_letter::DeadLetterReason;
 use crate::engine::context::local::{current_pid, with_current};
-use crate::engine::context::starting::{STARTING, Starting, starting};
+use crate::engine::context::own::{STARTING, Starting, starting};
 use crate::engine::context::values::{HAS_VALUES, replace_values, set_values, with_inherited};
 use crate::engine::host::Scheduler;
 use crate::engine::host::hooks::Started;
-use crate::env::clock::{ClockOverride, go_by};
+use crate::env::clock::{ClockOverride, use_clock};
 use crate::errors::{InitError, SpawnError};
 use crate::exit::ExitReason;
 #[cfg(feature = "test")]
@@ -24,8 +26,7 @@ use crate::slots::{ProcessKind, Slot, SlotOwner, TABLE, Token};
 use crate::sync::{Arc, Ordering, lock};
 use crate::util::defer::defer;
 use crate::util::panics::{Site, contain};
-use std::any::Any;
-use std::any::TypeId;
+use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::panic::Location;
 use std::ptr;
@@ -37,7 +38,6 @@ const DEPTH: usize = 64;
 /// spawns in a loop stays ahead of its children for ever, and their memory is always cold.
 const COST: u32 = 8;
 
-/// The options of a spawn.
 #[derive(Clone, Default)]
 pub(crate) struct Options {
     pub(crate) name: Option<Arc<str>>,
@@ -48,14 +48,12 @@ pub(crate) struct Options {
     pub(crate) bound: SpawnerTie,
     /// `None`: the host's.
     pub(crate) mailbox: Option<Bound>,
-    /// The supervisor of the process.
     pub(crate) guardian: Option<Arc<dyn Guardian>>,
     /// Whether a request to stop is delivered as a cancel with reason `Normal`.
     pub(crate) told_to_stop: bool,
 }
 
 impl Options {
-    /// Returns how the process is tied to its spawner.
     fn bound(&self) -> Result<SpawnerTie, SpawnError> {
         match self.bound.asked() {
             Some(option) if crate::engine::context::own::with_own(|_, _, _| ()).is_none() => {
@@ -65,7 +63,6 @@ impl Options {
         }
     }
 
-    /// Returns the bound of its mailbox, if it has its own.
     fn mailbox(&self) -> Result<Option<Bound>, SpawnError> {
         Ok(self.mailbox.map(Bound::check).transpose()?)
     }
@@ -91,10 +88,9 @@ impl SpawnerTie {
     }
 }
 
-/// The facts about a process before it exists.
 pub(crate) struct PendingSpawn {
-    /// The life of the host's record when the spawn was requested.
-    pub(crate) life: u32,
+    /// That of the host's record when the spawn was requested.
+    pub(crate) generation: u32,
     pub(crate) kind: &'static ProcessKind,
     pub(crate) entry: &'static &'static str,
     pub(crate) place: &'static Location<'static>,
@@ -107,7 +103,6 @@ pub(crate) struct PendingSpawn {
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum First {
-    /// A step.
     Step,
     /// Waits for input.
     Rest,
@@ -120,17 +115,14 @@ pub(crate) trait Spawnable {
     /// Runs its start, and asks whether it traps exits. (The error is boxed, one word: returning a wider result stalls
     /// on the cache at each call.)
     fn start(&mut self, env: &Environment) -> Result<First, Box<SpawnError>>;
-    /// Returns whether it traps exits.
     fn traps_exits(&self) -> bool;
     /// Closes and drops a process that was refused. Returns its panic.
     fn close(self, reason: &ExitReason) -> Option<ExitReason>;
-    /// Returns the process to run.
     fn into_body(self) -> Body;
     /// Queues it for its first step.
     fn queue(host: &'static Scheduler, token: Token);
 }
 
-/// The environment of a start.
 #[derive(Clone)]
 pub(crate) struct Environment {
     pub(crate) host: &'static Scheduler,
@@ -138,7 +130,6 @@ pub(crate) struct Environment {
     pub(crate) parent: Option<Pid>,
     /// The values that it passes on to the processes that it spawns.
     pub(crate) values: Option<Values>,
-    /// The depth of nested starts.
     pub(crate) depth: usize,
 }
 
@@ -178,7 +169,7 @@ where
     }
 
     fn close(self, reason: &ExitReason) -> Option<ExitReason> {
-        crate::engine::lifecycle::exit::close(Body::new(self.process), reason)
+        close(Body::new(self.process), reason)
     }
 
     #[inline]
@@ -209,7 +200,6 @@ fn simulated_start(kind: &ProcessKind) -> Result<(), Box<SpawnError>> {
 }
 
 impl Scheduler {
-    /// Spawns `process`, started by `start`.
     #[inline]
     pub(crate) fn spawn<P: Process + Send>(
         &'static self,
@@ -247,7 +237,7 @@ impl Scheduler {
         self.write_metadata(&mut token, pending, parent);
         let pid = token.open(spawned.slot_owner());
         if let Some(mailbox) = mailbox {
-            crate::engine::backpressure::entry_points::limit(token.slot(), pid.generation(), mailbox);
+            crate::engine::backpressure::state::set_bound(token.slot(), pid.generation(), mailbox);
         }
         if let Some(Options { guardian, told_to_stop, .. }) = pending.options.as_deref() {
             // Before the gate: the thread that closes it does not tell supervised processes.
@@ -255,7 +245,7 @@ impl Scheduler {
         }
         // First into the table, then through the gate: a thread that closes the gate and then visits all processes, to
         // tell them, finds each one that was let in. (The fences of the gate order the two.)
-        if !self.enter(pending.life, self.lane()) {
+        if !self.enter(pending.generation, self.lane()) {
             token.close();
             TABLE.take_back(token);
             self.give_place_back();
@@ -334,7 +324,7 @@ impl Scheduler {
             return;
         }
         if let Some(guardian) = &guardian {
-            guardian.born(pid);
+            guardian.started(pid);
         }
         let labelled = label.is_some();
         if let Some(label) = label {
@@ -361,27 +351,23 @@ impl Scheduler {
             crate::util::log::error!(%panic, "the close of a process that did not start panicked");
         }
         REGISTRATIONS.end(pid, &reason);
-        crate::engine::lifecycle::exit::empty_unstarted(&mut token, &reason);
-        crate::engine::lifecycle::exit::release_mailbox(&token, &reason);
+        while let Some(envelope) = token.lanes().pop_data() {
+            token.dead_letter(envelope, DeadLetterReason::Ended, &reason);
+        }
+        release_mailbox(&token, &reason);
         if let Some(links) = token.take_cold_state().and_then(|cold_state| cold_state.links) {
-            crate::engine::lifecycle::exit::tell_bound(token.slot(), pid, *links, &reason);
+            tell_bound(token.slot(), pid, *links, &reason);
         }
         TABLE.take_back(token);
-        self.go_back();
-    }
-
-    fn go_back(&'static self) {
         self.leave(self.lane());
         self.give_place_back();
     }
 
-    /// Returns the label of the process, if it has one.
     #[cold]
     pub(crate) fn label(&self, pid: Pid) -> Option<Arc<str>> {
         lock(&self.labels).get(&pid).cloned()
     }
 
-    /// Returns the description for hooks and logs.
     pub(crate) fn describe(&self, slot: &Slot, pid: Pid) -> Started {
         let metadata = &slot.metadata;
         let (process, entry) = metadata.names().unwrap_or(("?", "?"));
@@ -410,8 +396,7 @@ pub(crate) struct Inside {
     outer: Starting,
     /// The thread's previous values, if they or the new ones exist.
     values: Option<Option<Values>>,
-    /// The thread's previous clock.
-    told: ClockOverride,
+    clock_override: ClockOverride,
 }
 
 impl Inside {
@@ -419,14 +404,14 @@ impl Inside {
     pub(crate) fn enter(env: &Environment) -> Self {
         let outer = STARTING.replace(Starting { depth: env.depth, process: Some((env.host, env.pid)) });
         let values = (env.values.is_some() || HAS_VALUES.get()).then(|| replace_values(env.values.clone()));
-        Self { outer, values, told: go_by(env.host.clock_override()) }
+        Self { outer, values, clock_override: use_clock(env.host.clock_override()) }
     }
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
         STARTING.set(self.outer);
-        go_by(self.told);
+        use_clock(self.clock_override);
         if let Some(values) = self.values.take() {
             set_values(values);
         }

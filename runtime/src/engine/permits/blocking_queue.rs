@@ -1,16 +1,14 @@
 //! The queue of async steps that wait for a thread to take their permit while they block.
 //!
 //! FIFO: a thread that becomes available is reserved for the first step in the queue, and for no other. A reservation
-//! is a count, not a thread: there is a thread for it, or one may be started.
+//! is for any thread, not for a certain one: there is one for it, or one may be started.
 
 use std::collections::VecDeque;
 use std::task::Waker;
 
-/// A place in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WaiterId(u64);
 
-/// The queue of blocking async steps.
 #[derive(Debug, Default)]
 pub(crate) struct BlockingQueue {
     last_id: u64,
@@ -18,19 +16,15 @@ pub(crate) struct BlockingQueue {
     reserved: Vec<WaiterId>,
 }
 
-/// The state of a place in the queue.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Reservation {
-    /// A thread is reserved for it.
     Reserved,
     /// It waits, and its waker is stored.
     Waits,
-    /// It is no longer in the queue.
     Nothing,
 }
 
 impl BlockingQueue {
-    /// Appends a place.
     pub(crate) fn join(&mut self, waker: Waker) -> WaiterId {
         self.last_id += 1;
         let waiter = WaiterId(self.last_id);

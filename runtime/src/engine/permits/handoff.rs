@@ -2,116 +2,91 @@
 //!
 //! # Words
 //!
-//! A permit is the right to run steps. A thread that is about to block in a step *hands off* its permit, and *comes
-//! back* for one; its queues stay with it, and every thread may empty them. A *spare* thread has neither permit nor
-//! work. A thread that has come back in the middle of a step, which must continue on its stack, *waits* in a queue for
-//! a permit. A *detached* thread is in a step without a permit: it has been *taken over*, or it has come back from
-//! blocking in async code, where its process waits in a run queue and the thread only has to leave the step. All this
-//! is decided under the lock of `sleep`, and each permit belongs to exactly one thread at any time
-//! ([`holders`](super::holders)).
+//! A thread that is about to block in a step *hands off* its permit, and *comes back* for one; its queues stay with it,
+//! and every thread may empty them. A *spare* thread has neither permit nor work. A thread that has come back in the
+//! middle of a step, which must continue on its stack, *waits* in a queue for a permit. A *detached* thread is in a
+//! step without a permit: its permit was *taken over*, or it has come back from blocking in async code, where its
+//! process is in a run queue and the thread only has to leave the step. To *call* a thread is to set a flag that it
+//! checks between two steps. All this is decided under the lock of `sleep`; the head of the [folder](super) has a table
+//! of the states.
 //!
 //! # Steps
 //!
 //! Thread T, with permit W, is about to block:
 //! * H1 under the lock, W goes to the thread that waits first; else to a spare thread, which counts as searching from
-//!   here on and remembers T; else T starts a thread, unless there are as many as there may be, and begins again.
-//! * H2 the thread that got W is woken. A spare thread looks first at T's run-next slot and deque; for one that waited,
+//!   then on and remembers T; else T starts a thread, if the limit allows, and repeats H1.
+//! * H2 the thread that got W is woken. A spare thread looks at T's run-next slot and deque first. For one that waited,
 //!   T moves the content of its run-next slot to its deque, and announces that, with the fence.
-//! * H3 T runs without the context: what it wakes meanwhile is queued as from outside.
+//! * H3 T runs the blocking code outside of its context: what it wakes meanwhile is queued as from outside.
 //!
 //! T comes back:
-//! * B1 under the lock, it takes the permit of the last sleeper, which is a spare thread from here on; else it joins
-//!   the line (or is detached); B2 the threads with permits are called, and T parks until it has one.
+//! * B1 under the lock, it takes the permit of the last sleeper, which becomes spare; if no thread sleeps, T joins the
+//!   queue, or becomes detached; B2 in the queue, it calls the threads with permits, and parks until it has one.
 //!
 //! A thread that has a permit:
-//! * A1 between two steps it looks whether it has been called, and only then at the lock; A2 if so, it moves the
-//!   content of its run-next slot to its deque; A3 under the lock: if a thread waits it gives its permit away and is
-//!   spare, and so is a detached one; A4 if so, it announces, with the fence, what it leaves behind.
-//! * A thread that lies down looks under the same lock whether a thread waits (sleep:S1), and if so gives it its permit
-//!   instead.
+//! * A1 between two steps it checks whether it has been called, and takes the lock only then; A2 if so, it moves the
+//!   content of its run-next slot to its deque; A3 under the lock, it gives its permit to a thread that waits, and
+//!   becomes spare; a detached thread becomes spare, too; A4 if it has become spare, it announces, with the fence, what
+//!   it leaves behind.
+//! * A thread that goes to sleep checks under the same lock whether a thread waits (sleep:S1), and if so gives it its
+//!   permit instead.
 //!
-//! Thread T is stuck in a step (the watchdog's):
-//! * M1 under the lock, if T is in a step, its permit goes to one that waits, or to a spare thread as in H1, and T is
-//!   detached; M2 T is told that it has lost its permit; M3 the content of its run-next slot goes to the inject queue
-//!   of that permit; M4 the thread that got the permit is woken.
+//! Thread T is stuck in a step (called by the watchdog):
+//! * M1 under the lock, if T is in a step, its permit goes to another thread as in H1, and T is detached; M2 T is told
+//!   that it has lost its permit; M3 the content of its run-next slot goes to the inject queue of that permit; M4 the
+//!   thread that got the permit is woken.
 //!
 //! # Why
 //!
-//! *No permit is without a thread*: it changes hands in one change of the table. *No thread waits for ever*: a thread
-//! joins the line only if no thread sleeps, under the lock; so all permits belong to threads that look at the line
-//! before they sleep, under the same lock, and between two steps, since B2 comes after B1: a thread that cleared its
-//! flag before B2 set it looks again, and one that cleared it later takes the lock after B1. One that gets its permit
-//! from the line, while others are still in it, calls itself: it was not called by them.
+//! *No permit is without a thread*: it changes hands in one change of the table.
+//!
+//! *No thread waits for ever*: a thread joins the queue only if no thread sleeps, under the lock. So all permits belong
+//! to threads that check the queue under that lock, before they sleep and between two steps when called. B2 comes after
+//! B1: a thread that cleared its flag before B2 set it checks again, and one that cleared it later takes the lock after
+//! B1. A thread that gets its permit from the queue while others are still in it calls itself, since they have not.
 //!
 //! *No work is missed* (see [`sleep`](super::sleep)): the spare thread of H1 and M1 searches, and has seen nothing of
 //! the queues before. A sleeper that B1 displaces may be between sleep:S1 and sleep:S3: it still does sleep:S3, and as
-//! it cannot get up, it announces what it sees, for others. So does one that gives its permit away where it wanted to
-//! sleep. If no thread sleeps then, all permits run, and each does sleep:S1 after sleep:P3. What T leaves in its deque
-//! was its own work, announced without a fence: so H2 towards one that waited has the fence, since a thread may lie
-//! down between H1 and H2; and so has A4, for a detached thread, which may have queued something before it knew. (A
-//! thread that gives its permit to one that waits has put its work where others look before it took the lock, under
-//! which they lie down after it.) A thread that knows itself to be detached puts what it wakes into the global queue;
-//! one that does not know yet (M2 is not seen at once) may leave something in its deque that the searcher of M4 has not
-//! seen: the watchdog, which looks again as long as there are detached threads, finds it.
+//! it has no permit any more, it announces what it sees. So does one that gives its permit away at sleep:S1. If no
+//! thread sleeps at B1, all permits run, and each does sleep:S1 after sleep:P3. What T leaves in its deque was its own
+//! work, announced without a fence: so H2 has the fence for a thread that waited, since another may go to sleep between
+//! H1 and H2; and so has A4, for a detached thread, which may have queued something before it knew. (A thread that
+//! gives its permit to one that waits has moved its work to where others look before it took the lock, under which they
+//! go to sleep after it.) A thread that knows that it is detached puts what it wakes into the global queue; one that
+//! does not know yet (M2 is not seen at once) may leave something in its deque that the searcher of M4 has not seen:
+//! the watchdog finds it, since it keeps looking while there are detached threads.
 //!
 //! *What a thread leaves behind is visited*: each thread without a permit whose deque is not empty is in a queue of the
 //! host, which is one of the far ends (`find`).
 //!
-//! *No thread loses a permit that it is about to wake up with*: a sleeper that has been taken off the list has a permit
-//! and counts as searching before it knows. It is in no step: it was in none when it entered the list, and it leaves
-//! the rest under the lock. So M1, which asks under the lock whether T is in a step, passes it by. (Found by the stress
-//! of `stalls`: the watchdog's thread had been put aside between its look and M1; the sleeper woke up detached, and was
-//! counted as searching for ever.)
+//! *A thread that wakes up has a permit*: a sleeper that was taken off the list has one, and counts as searching before
+//! it knows. It is in no step: it was in none when it entered the list, and it continues under the lock. So M1, which
+//! checks under the lock whether T is in a step, skips it. (Without that check, a watchdog that was preempted before M1
+//! detached a sleeper that had just been woken, which then counted as searching for ever.)
 //!
-//! A look at the flag that comes late, after M2 or B2, means one step more on that thread; by M2, one step more at once
-//! than there are permits.
+//! A check of the flag that comes late, after M2 or B2, means one more step on that thread; with M2, one more step at a
+//! time than there are permits.
 //!
 //! Source: Go hands its P on in the same way (`handoffp`, `exitsyscall` in `proc.go`); there the P has the queue, here
 //! the thread: its owner half must not be touched by another thread, and a stuck one may be inside a push. A model is
 //! in `tests/models`.
 
 use super::blocking_queue::{Reservation, WaiterId};
-use super::holders::{At, Need, NextHolder};
-use super::sleep::{Idle, POLLER, SEARCHING, SLEEPING, Sleepers};
+use super::holders::{At, HandedOff, Need};
+use super::sleep::{BecameSpare, Idle, POLLER, SEARCHING, SLEEPING, Sleepers};
 use crate::sync::{Ordering, lock};
 use std::task::Waker;
 
-/// The result of handing off a permit.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum HandedOff {
-    /// A spare thread has it, and counts as searching: wake it.
-    ToSpare(usize),
-    /// A thread that waited has it: wake it.
-    ToWaiting(usize),
-    /// The thread had no permit.
-    HadNone,
-    /// A thread must be started first.
-    Grow,
-    /// There is no thread for it; the step keeps it while it blocks.
-    Stays,
-}
-
-/// How a thread comes back.
+/// How a thread comes back from blocking.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Resumption {
     /// With that permit. The other thread, if any, must be woken.
     With(usize, Option<usize>),
     /// It waits in the queue; call these threads.
     Waits(Vec<usize>),
-    /// Without a permit.
     Detached,
 }
 
-/// What a called thread does.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Attended {
-    /// Continue.
-    GoesOn,
-    /// Become spare; if a waiting thread got its permit, wake it.
-    Spare(Option<usize>),
-}
-
-/// The state of a resting thread.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RestOutcome {
     /// It has that permit, and counts as searching; the other thread, if any, may have left work behind.
@@ -193,7 +168,6 @@ impl Idle {
         served
     }
 
-    /// Notes whether a step keeps its permit while it blocks.
     pub(crate) fn stay(&self, thread: usize, blocks: bool) {
         lock(&self.sleepers).permits.stay(thread, blocks);
     }
@@ -202,7 +176,6 @@ impl Idle {
         lock(&self.sleepers).permits.is_in_place(thread)
     }
 
-    /// Notes that blocking code begins, or ends, a wait for another process.
     pub(crate) fn note_waits(&self, thread: usize, waits: bool) {
         lock(&self.sleepers).permits.note_waits(thread, waits);
     }
@@ -221,19 +194,15 @@ impl Idle {
         if permits.stopped || !matches!(permits.at(from), At::Up(_)) {
             return HandedOff::HadNone;
         }
-        let handed_off = match permits.next_holder(need, grown) {
-            NextHolder::Waiting(next) => {
-                permits.pass_to_waiting(from, then);
-                HandedOff::ToWaiting(next)
-            }
-            NextHolder::Spare(next) => {
+        let handed_off = permits.next_holder(need, grown);
+        match handed_off {
+            HandedOff::ToWaiting(_) => _ = permits.pass_to_waiting(from, then),
+            HandedOff::ToSpare(_) => {
                 permits.pass_to_spare(from, then);
                 self.counts.fetch_add(SEARCHING, Ordering::SeqCst);
-                HandedOff::ToSpare(next)
             }
-            NextHolder::New => return HandedOff::Grow,
-            NextHolder::None => return HandedOff::Stays,
-        };
+            HandedOff::Grow | HandedOff::Stays | HandedOff::HadNone => return handed_off,
+        }
         if let Need::Reserved(waiter) = need {
             permits.blocking_queue.leave(waiter);
         }
@@ -244,27 +213,18 @@ impl Idle {
     /// yet.
     pub(crate) fn reserve(&self, need: Need) -> Option<usize> {
         let mut sleepers = lock(&self.sleepers);
-        if !sleepers.permits.may_start(need) {
-            return None;
-        }
-        let thread = sleepers.permits.admit(None);
-        self.count_records(&sleepers);
-        Some(thread)
+        let may_start = sleepers.permits.may_start(need);
+        may_start.then(|| self.admit(&mut sleepers, None))
     }
 
-    /// Takes a record for a thread that begins with that permit.
-    pub(crate) fn begin(&self, permit: usize) -> usize {
-        let mut sleepers = lock(&self.sleepers);
-        let thread = sleepers.permits.admit(Some(permit));
-        self.count_records(&sleepers);
-        thread
+    /// Takes a record for a thread that begins with that permit, or with none, to run what a stopped host has left.
+    pub(crate) fn begin(&self, permit: Option<usize>) -> usize {
+        self.admit(&mut lock(&self.sleepers), permit)
     }
 
-    /// Takes a record for a thread that runs the remaining work of a stopped host.
-    pub(crate) fn begin_last(&self) -> usize {
-        let mut sleepers = lock(&self.sleepers);
-        let thread = sleepers.permits.admit(None);
-        self.count_records(&sleepers);
+    fn admit(&self, sleepers: &mut Sleepers, permit: Option<usize>) -> usize {
+        let thread = sleepers.permits.admit(permit);
+        self.count_records(sleepers);
         thread
     }
 
@@ -308,7 +268,13 @@ impl Idle {
 
     /// Takes the last sleeper off the list; it counts as searching if `as_searcher` says so.
     pub(crate) fn take_sleeper(&self, sleepers: &mut Sleepers, as_searcher: u32) -> Option<usize> {
-        let sleeper = sleepers.list.pop()?;
+        let last = sleepers.list.len().checked_sub(1)?;
+        Some(self.take_off(sleepers, last, as_searcher))
+    }
+
+    /// Takes the sleeper at that place of the list off it.
+    pub(crate) fn take_off(&self, sleepers: &mut Sleepers, place: usize, as_searcher: u32) -> usize {
+        let sleeper = sleepers.list.remove(place);
         sleepers.rises += 1;
         let mut change = as_searcher.wrapping_sub(SLEEPING);
         if sleepers.poller == Some(sleeper) {
@@ -316,29 +282,26 @@ impl Idle {
             change = change.wrapping_sub(POLLER);
         }
         self.counts.fetch_add(change, Ordering::SeqCst);
-        Some(sleeper)
+        sleeper
     }
 
-    /// A3: a thread has been called.
-    pub(crate) fn attend(&self, thread: usize) -> Attended {
+    /// A3: a thread has been called. `None`: it continues.
+    pub(crate) fn attend(&self, thread: usize) -> Option<BecameSpare> {
         let mut sleepers = lock(&self.sleepers);
         let permits = &mut sleepers.permits;
         match permits.at(thread) {
             // It runs what is left in its queues, and then ends.
-            At::Up(_) | At::Detached if permits.stopped => Attended::GoesOn,
-            At::Up(_) => match permits.pass_to_waiting(thread, At::Spare) {
-                Some(next) => {
-                    permits.become_spare(thread);
-                    Attended::Spare(Some(next))
-                }
-                None => Attended::GoesOn,
-            },
+            At::Up(_) | At::Detached if permits.stopped => None,
+            At::Up(_) => permits.pass_to_waiting(thread, At::Spare).map(|next| {
+                permits.become_spare(thread);
+                BecameSpare(Some(next))
+            }),
             At::Detached => {
                 permits.become_spare(thread);
-                Attended::Spare(None)
+                Some(BecameSpare(None))
             }
             // It has just been started.
-            _ => Attended::Spare(None),
+            _ => Some(BecameSpare(None)),
         }
     }
 
@@ -359,7 +322,7 @@ impl Idle {
         }
     }
 
-    /// Returns the permit that a waiting thread has got; `None` inside while it has to wait.
+    /// Returns how a waiting thread continues; `None` while it has to wait.
     pub(crate) fn served(&self, thread: usize) -> Option<Resumption> {
         let sleepers = lock(&self.sleepers);
         match sleepers.permits.at(thread) {
@@ -373,7 +336,6 @@ impl Idle {
         lock(&self.sleepers).permits.is_wanted()
     }
 
-    /// Ends a spare thread. Returns whether it may end.
     pub(crate) fn retire(&self, thread: usize) -> bool {
         lock(&self.sleepers).permits.retire(thread)
     }

@@ -1,16 +1,12 @@
 //! Which thread holds which permit, and what the threads without one do. Bookkeeping only: `sleep` has it under its
 //! lock, and `handoff` defines who may change what, and why nothing is lost.
-//!
-//! A permit is always held by exactly one thread, from the start of the host to its end: it changes hands in one change
-//! of this table. There are more threads than permits while steps block.
 
 use super::blocking_queue::{BlockingQueue, WaiterId};
 use std::collections::VecDeque;
 
-/// The state of a thread.
+/// The state of a thread. The head of the [folder](super) has a table of the transitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {
-    /// The record is free.
     Free,
     /// Not running yet; spare next.
     Starting,
@@ -18,20 +14,16 @@ pub(crate) enum At {
     Up(usize),
     /// Sleeps, with that permit.
     Asleep(usize),
-    /// In a step, or at its end, without a permit: its permit was taken over, or it has come back from blocking and its
-    /// process waits in a run queue.
+    /// In a step without a permit: it was taken over, or the step has blocked and its process is in a run queue.
     Detached,
     /// In a step that blocks, without a permit.
     Blocked,
     /// Back from blocking, waiting for a permit to continue its step.
     Waiting,
-    /// Idle, without a permit.
     Spare,
-    /// Ending.
     Ending,
 }
 
-/// The entry of a thread.
 #[derive(Clone, Copy, Debug)]
 struct ThreadRecord {
     at: At,
@@ -60,20 +52,31 @@ pub(crate) enum Need {
     Room,
 }
 
-/// The next holder of a permit.
+/// What becomes of the permit of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NextHolder {
-    /// A thread that waits for a permit in the middle of a step.
-    Waiting(usize),
-    /// An idle thread.
-    Spare(usize),
-    /// A new thread, to be started.
-    New,
-    /// None: the limit of threads is reached.
-    None,
+pub(crate) enum HandedOff {
+    /// A spare thread has it, and counts as searching: wake it.
+    ToSpare(usize),
+    /// A thread that waited has it: wake it.
+    ToWaiting(usize),
+    /// The thread had no permit.
+    HadNone,
+    /// A thread must be started first.
+    Grow,
+    /// There is no thread for it; the step keeps it while it blocks.
+    Stays,
 }
 
-/// The table of permits and threads.
+/// The numbers of threads by state: a snapshot.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ThreadCounts {
+    pub(crate) blocked: usize,
+    pub(crate) waiting: usize,
+    pub(crate) detached: usize,
+    pub(crate) spare: usize,
+    pub(crate) threads: usize,
+}
+
 #[derive(Debug)]
 pub(crate) struct Permits {
     places: Vec<ThreadRecord>,
@@ -82,7 +85,7 @@ pub(crate) struct Permits {
     /// FIFO.
     waiting: VecDeque<usize>,
     permits: usize,
-    /// The limit of threads.
+    /// The most threads, except for those that must be started beyond it.
     limit: usize,
     /// How many there are, including those starting and ending.
     threads: usize,
@@ -121,7 +124,6 @@ impl Permits {
         self.places.get(thread).map_or(At::Free, |place| place.at)
     }
 
-    /// Returns the states of all threads.
     pub(crate) fn places(&self) -> impl Iterator<Item = At> {
         self.places.iter().map(|place| place.at)
     }
@@ -130,7 +132,6 @@ impl Permits {
         self.places[thread].at = at;
     }
 
-    /// Returns the permit that a thread holds.
     pub(crate) fn permit(&self, thread: usize) -> Option<usize> {
         match self.at(thread) {
             At::Up(permit) | At::Asleep(permit) => Some(permit),
@@ -138,7 +139,6 @@ impl Permits {
         }
     }
 
-    /// Returns the threads in such a state.
     pub(crate) fn those(&self, are: impl Fn(At) -> bool) -> impl Iterator<Item = usize> {
         self.places.iter().enumerate().filter(move |(_, place)| are(place.at)).map(|(thread, _)| thread)
     }
@@ -148,11 +148,17 @@ impl Permits {
         self.places.iter().rposition(|place| place.at != At::Free).map_or(0, |last| last + 1)
     }
 
-    pub(crate) fn threads(&self) -> usize {
-        self.threads
+    pub(crate) fn counts(&self) -> ThreadCounts {
+        let count = |at| self.those(|other| other == at).count();
+        ThreadCounts {
+            blocked: count(At::Blocked),
+            waiting: count(At::Waiting),
+            detached: count(At::Detached),
+            spare: count(At::Spare),
+            threads: self.threads,
+        }
     }
 
-    /// Returns whether some threads have no permit.
     #[inline]
     pub(crate) fn has_spare(&self) -> bool {
         self.threads > self.permits
@@ -195,17 +201,17 @@ impl Permits {
         there.saturating_add(count(self.limit)) - count(self.threads) - count(self.blocking_queue.reserved())
     }
 
-    /// Returns the next holder of the permit of a step with that need, for which a thread may have been started.
-    pub(crate) fn next_holder(&self, need: Need, grown: bool) -> NextHolder {
+    /// Returns who gets the permit of a step with that need, for which a thread may have been started.
+    pub(crate) fn next_holder(&self, need: Need, grown: bool) -> HandedOff {
         if let Some(&next) = self.waiting.front() {
-            return NextHolder::Waiting(next);
+            return HandedOff::ToWaiting(next);
         }
         let may = grown || matches!(need, Need::Reserved(_)) || self.available() > 0;
         match self.spare.last() {
-            Some(&next) if may => NextHolder::Spare(next),
-            None if may => NextHolder::New,
-            _ if need == Need::Process && self.is_last_to_run() => NextHolder::New,
-            _ => NextHolder::None,
+            Some(&next) if may => HandedOff::ToSpare(next),
+            None if may => HandedOff::Grow,
+            _ if need == Need::Process && self.is_last_to_run() => HandedOff::Grow,
+            _ => HandedOff::Stays,
         }
     }
 
@@ -217,7 +223,7 @@ impl Permits {
             Need::Reserved(_) => self.starting + self.ending == 0,
             Need::Process => self.is_last_to_run(),
         };
-        !self.stopped && (self.threads < self.limit || beyond) && self.next_holder(need, false) == NextHolder::New
+        !self.stopped && (self.threads < self.limit || beyond) && self.next_holder(need, false) == HandedOff::Grow
     }
 
     /// Reserves a thread for the first place in the queue: if there is one, or if none will ever become available,
@@ -232,7 +238,6 @@ impl Permits {
         self.waiting.is_empty() && self.places.iter().all(|place| place.at != At::Blocked || place.waits)
     }
 
-    /// Notes whether blocking code waits for another process.
     pub(crate) fn note_waits(&mut self, thread: usize, waits: bool) {
         self.places[thread].waits = waits;
     }
@@ -247,12 +252,11 @@ impl Permits {
         blocking + 1 >= self.permits
     }
 
-    /// Notes whether its step blocks although it has a permit.
     pub(crate) fn stay(&mut self, thread: usize, blocks: bool) {
         self.places[thread].in_place = blocks;
     }
 
-    /// Gives the permit of `from` to the thread that waits first, and moves `from` to the state `then`.
+    /// Passes the permit of `from` to the thread that waits first, and moves `from` to the state `then`.
     pub(crate) fn pass_to_waiting(&mut self, from: usize, then: At) -> Option<usize> {
         let At::Up(permit) = self.at(from) else { return None };
         let next = self.waiting.pop_front()?;
@@ -261,7 +265,7 @@ impl Permits {
         Some(next)
     }
 
-    /// Gives the permit of `from` to a spare thread, and moves `from` to the state `then`.
+    /// Passes the permit of `from` to a spare thread, and moves `from` to the state `then`.
     pub(crate) fn pass_to_spare(&mut self, from: usize, then: At) -> Option<usize> {
         let At::Up(permit) = self.at(from) else { return None };
         let next = self.spare.pop()?;
@@ -271,8 +275,8 @@ impl Permits {
         Some(next)
     }
 
-    /// Gives `back` the permit of `sleeper`, which becomes spare. Returns the permit, and whether the sleeper must be
-    /// woken: because it sleeps for longer than it may live, or is one too many.
+    /// Passes the permit of `sleeper`, which becomes spare, to `back`. Returns the permit, and whether the sleeper must
+    /// be woken: because it sleeps for longer than it may live, or is one too many.
     pub(crate) fn displace(&mut self, sleeper: usize, back: usize) -> Option<(usize, bool)> {
         let At::Asleep(permit) = self.at(sleeper) else { return None };
         self.set(back, At::Up(permit));
@@ -281,25 +285,21 @@ impl Permits {
         Some((permit, !self.places[sleeper].timed || self.has_surplus()))
     }
 
-    /// Makes the thread spare.
     pub(crate) fn become_spare(&mut self, thread: usize) {
         self.starting -= usize::from(self.at(thread) == At::Starting);
         self.set(thread, At::Spare);
         self.spare.push(thread);
     }
 
-    /// Appends the thread to those that wait for a permit.
     pub(crate) fn wait(&mut self, thread: usize) {
         self.set(thread, At::Waiting);
         self.waiting.push_back(thread);
     }
 
-    /// Marks the thread as in a step without a permit, blocking or not.
     pub(crate) fn go_without(&mut self, thread: usize, blocks: bool) {
         self.set(thread, if blocks { At::Blocked } else { At::Detached });
     }
 
-    /// Marks the thread as sleeping, with its permit.
     pub(crate) fn begin_sleep(&mut self, thread: usize, permit: usize) {
         self.places[thread].timed = false;
         self.set(thread, At::Asleep(permit));
@@ -312,12 +312,10 @@ impl Permits {
         }
     }
 
-    /// Notes whether it sleeps no longer than a spare thread lives.
     pub(crate) fn note_timed(&mut self, thread: usize, timed: bool) {
         self.places[thread].timed = timed;
     }
 
-    /// Takes the thread that it got its permit from.
     #[inline]
     pub(crate) fn take_behind(&mut self, thread: usize) -> Option<usize> {
         self.places[thread].behind.take()
@@ -342,7 +340,6 @@ impl Permits {
         }
     }
 
-    /// Returns the thread that holds that permit.
     pub(crate) fn holder(&self, permit: usize) -> Option<usize> {
         self.those(|at| at == At::Up(permit) || at == At::Asleep(permit)).next()
     }
@@ -370,13 +367,13 @@ mod tests {
         assert_eq!(ALL.map(|need| permits.may_start(need)), [true; 3]);
         let third = permits.admit(None);
         // It is there for the first that asks.
-        assert_eq!(ALL.map(|need| permits.next_holder(need, false)), [NextHolder::New; 3]);
+        assert_eq!(ALL.map(|need| permits.next_holder(need, false)), [HandedOff::Grow; 3]);
         assert_eq!(ALL.map(|need| permits.may_start(need)), [false; 3]);
         permits.become_spare(third);
-        assert_eq!(ALL.map(|need| permits.next_holder(need, false)), [NextHolder::Spare(third); 3]);
+        assert_eq!(ALL.map(|need| permits.next_holder(need, false)), [HandedOff::ToSpare(third); 3]);
         assert_eq!(ALL.map(|need| permits.may_start(need)), [false; 3]);
         assert_eq!(permits.pass_to_spare(0, At::Blocked), Some(third));
-        assert_eq!(ALL.map(|need| permits.next_holder(need, false)), [NextHolder::None; 3]);
+        assert_eq!(ALL.map(|need| permits.next_holder(need, false)), [HandedOff::Stays; 3]);
         assert_eq!(ALL.map(|need| permits.may_start(need)), [false; 3]);
         // The other permit's step blocks in its place: a wait for another process must not stop everything.
         permits.stay(1, true);
@@ -395,18 +392,18 @@ mod tests {
         let reserved = Need::Reserved(waiter);
         assert_eq!((permits.may_start(reserved), permits.may_start(Need::Blocking)), (true, false));
         let third = permits.admit(None);
-        assert_eq!((permits.next_holder(reserved, false), permits.may_start(reserved)), (NextHolder::New, false));
+        assert_eq!((permits.next_holder(reserved, false), permits.may_start(reserved)), (HandedOff::Grow, false));
         permits.become_spare(third);
         assert_eq!(
             (permits.next_holder(reserved, false), permits.may_start(reserved)),
-            (NextHolder::Spare(third), false)
+            (HandedOff::ToSpare(third), false)
         );
         permits.blocking_queue.leave(waiter);
         assert!(permits.retire(third), "one too many, and not promised");
         let again = permits.blocking_queue.join(Waker::noop().clone());
         assert!(permits.reserve_for_queue().is_some());
         let reserved = Need::Reserved(again);
-        assert_eq!((permits.next_holder(reserved, false), permits.may_start(reserved)), (NextHolder::New, false));
+        assert_eq!((permits.next_holder(reserved, false), permits.may_start(reserved)), (HandedOff::Grow, false));
         permits.dismiss(third);
         assert!(permits.may_start(reserved));
     }

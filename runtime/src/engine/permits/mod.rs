@@ -1,13 +1,40 @@
 //! Which threads may run steps. A host has a fixed number of permits; a thread needs one to run a step.
 //!
-//! * [`holders`]: which thread holds which permit; [`blocking_queue`]: async steps that wait for a thread to block
-//!   with;
+//! * [`holders`]: which thread holds which permit; [`blocking_queue`]: async steps that wait for a thread to block on;
 //! * [`sleep`]: which threads sleep or search, and which of them is woken;
-//! * [`handoff`]: passing a permit from a thread that blocks to another one;
-//! * [`thread_counts`]: a snapshot of what the threads do.
+//! * [`handoff`]: passing a permit from a thread that blocks to another one.
+//!
+//! # The state of a thread
+//!
+//! A permit is always held by exactly one thread, from the start of the host to its end: a thread that is *up* or
+//! *asleep*. Each transition is one critical section of the lock in [`Idle`](sleep::Idle), in the method of the last
+//! column. A permit that passes to a thread takes two threads through a transition at once: the second is in brackets.
+//!
+//! | from ([`At`](holders::At)) | to | when | by |
+//! |---|---|---|---|
+//! | free | up | the host starts its threads | `begin` |
+//! | | starting | a step needs a thread to take its permit; a stopped host has work left | `reserve`, `begin` |
+//! | starting | spare | the thread has been started | `started` |
+//! | | free | it could not be | `dismiss` |
+//! | up | asleep | it has found no work | `begin_sleep` |
+//! | | spare (waiting → up) | a thread waits for a permit | `begin_sleep`, `attend` |
+//! | | blocked (waiting or spare → up) | its step blocks | `hand_off`, `hand_off_or_queue` |
+//! | | detached (waiting or spare → up) | its step does not end | `take_over` |
+//! | | free | the host has stopped | `dismiss` |
+//! | asleep | up | there is work or a timer for it; the host stops | `announce`, `timer_set`, `end_sleep`, `stop` |
+//! | | spare (blocked → up) | a thread comes back from blocking | `come_back` |
+//! | spare | up | it gets the permit of a step that blocks or does not end | `hand_off`, `take_over` |
+//! | | ending | it has been idle for long, or there are too many | `retire` |
+//! | blocked | up (asleep → spare) | its step has blocked | `come_back` |
+//! | | waiting | the same, and no thread sleeps | `come_back` |
+//! | | detached | the same, in async code or on a stopped host | `come_back` |
+//! | waiting | up | a thread gives it its permit | `begin_sleep`, `attend`, `hand_off`, `take_over` |
+//! | | detached | the host stops | `stop` |
+//! | detached | spare | its step is over | `attend`, `begin_sleep` |
+//! | | blocked | its step blocks | `hand_off`, `hand_off_or_queue` |
+//! | any without a permit | free | its thread has ended | `dismiss` |
 
 pub(crate) mod blocking_queue;
 pub(crate) mod handoff;
 pub(crate) mod holders;
 pub(crate) mod sleep;
-pub(crate) mod thread_counts;

@@ -46,32 +46,31 @@
 //! [`watchdog`](crate::engine::sched::watchdog) at its next tick. (A fence costs 20 cycles, on each message that finds
 //! the run-next slot taken.)
 //!
-//! Nor does it announce a process that has used its time slice and that it will come to next itself, or right after
-//! what is in the run-next slot: there is no other permit; or there is nothing else in its deque or in the global
-//! queue, and turns are used here every [few microseconds](crate::engine::sched::step). A thread that is woken for it
-//! comes too late to be of help, and then takes the receiver away from those who send to it. The same promises hold:
-//! its pusher looks at the global queue before it lies down (S3) or stands by (`handoff`, handoff:A3, which announces),
-//! and the watchdog announces what lies there behind a step that does not end.
+//! Nor does it announce a process that has used up its time slice, if it will run that process next itself, or right
+//! after the one in its run-next slot: because there is no other permit, or because its deque and the global queue hold
+//! nothing else and time slices are used up here every [few microseconds](crate::engine::sched::step). A thread that is
+//! woken for it would come too late to help, and would then move the receiver away from its senders. The same
+//! guarantees hold: the pusher looks at the global queue before it sleeps (S3) or becomes spare (handoff:A3, which
+//! announces), and the watchdog announces what is queued there behind a step that does not end.
 //!
-//! A run-next slot wakes no thread: its process is to run on the same core in less time than a thread takes to wake.
-//! What waits there behind a step that does not end is the watchdog's too. All three are promises of a watchdog that is
-//! awake: a thread that got its permit while that rests ends the rest first (watchdog:G1 of the
-//! [`watchdog`](crate::engine::sched::watchdog)).
+//! A push to a run-next slot wakes no thread: the process runs on the same core in less time than a thread takes to
+//! wake. Behind a step that does not end, the watchdog moves it. All three guarantees need a watchdog that is awake: a
+//! thread that got its permit while the watchdog rests ends that rest first (watchdog:G1).
 //!
 //! # The poller
 //!
-//! While timers are pending one sleeper, the *poller*, parks only until the next one is due. There is at most one. It
-//! is the last to be woken for work. A thread that goes to sleep while timers are pending becomes the poller if there
-//! is none; a thread that sets an earlier timer wakes the poller, or a sleeper if there is none; a thread that has
-//! entered the list and then finds timers pending and no poller gets up again (the same two fences as for work). A
-//! poller that gets up leaves the others without one; so the last searcher to leave the search looks for pending timers
-//! without a poller as it looks for work (F3), and rouses a sleeper for either.
+//! While timers are pending, one sleeper, the *poller*, parks only until the next one is due. There is at most one, and
+//! it is the last to be woken for work. A thread that goes to sleep while timers are pending becomes the poller if
+//! there is none. A thread that sets an earlier timer wakes the poller, or a sleeper if there is no poller. A thread
+//! that has entered the list and then finds timers pending and no poller leaves it again (with the same two fences as
+//! for work). When the poller leaves the list, the others have none; so the last searcher to end its search looks for
+//! pending timers without a poller as it looks for work (F3), and wakes a sleeper for either.
 //!
 //! Source: Go's `proc.go` (who wakes whom), rayon-core's sleep README (the form of the argument). Rejected: waking a
 //! thread for each push (a wake costs 30 to 40 µs of a thread's time); handing the work to the sleeper itself (Go
 //! tried: it loses locality, and threads thrash). A model is in `tests/models`.
 
-use super::holders::{At, Permits};
+use super::holders::{At, Permits, ThreadCounts};
 use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, CachePadded, Mutex, Ordering, fence, lock};
 
 /// The most permits that one host can have; the counts below have 12 bits each.
@@ -80,7 +79,7 @@ pub(crate) const MAX_WORKERS: usize = 1 << 10;
 pub(crate) const SLEEPING: u32 = 1;
 pub(crate) const SEARCHING: u32 = 1 << 12;
 const FIELD: u32 = (1 << 12) - 1;
-/// Whether there is a poller. Set and cleared under the lock.
+/// There is a poller. Set and cleared under the lock.
 pub(crate) const POLLER: u32 = 1 << 31;
 
 /// The counts and the list of idle threads.
@@ -90,20 +89,17 @@ pub(crate) struct Idle {
     pub(crate) sleepers: Mutex<Sleepers>,
     /// One more than the index of the highest thread record in use. Written under the lock.
     pub(crate) high: AtomicUsize,
-    /// How many async steps are queued for a thread. Written under the lock.
+    /// How many async steps are queued for a thread to block on. Written under the lock.
     pub(crate) queued_steps: AtomicUsize,
     /// Whether the watchdog sleeps until a process waits. Set under the lock.
     watchdog_rests: AtomicBool,
 }
 
-/// The idle permits of a host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IdleCounts {
-    /// Those whose thread sleeps.
     pub(crate) sleeping: usize,
     /// Those whose thread sleeps or searches.
     pub(crate) idle: usize,
-    /// Whether all of them sleep.
     pub(crate) all_idle: bool,
 }
 
@@ -117,16 +113,11 @@ pub(crate) struct Sleepers {
     pub(crate) permits: Permits,
 }
 
-/// The result of parking a thread.
+/// A thread has become spare. If it gave its permit to a waiting thread, that must be woken.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum SleepResult {
-    /// It sleeps, with its permit; with whether it is the poller.
-    Asleep(bool),
-    /// It is spare; if a waiting thread has its permit, wake that.
-    Spare(Option<usize>),
-}
+#[must_use = "the thread that got its permit must be woken"]
+pub(crate) struct BecameSpare(pub(crate) Option<usize>);
 
-/// The word of counts.
 #[derive(Clone, Copy)]
 struct SleepWord(u32);
 
@@ -152,7 +143,6 @@ impl Idle {
 
     /// Makes the state for that many permits, and at most that many threads.
     pub(crate) fn new(permits: usize, threads: usize) -> Self {
-        let holders = Permits::new(permits, threads);
         Self {
             counts: CachePadded::new(AtomicU32::new(0)),
             permits,
@@ -160,7 +150,7 @@ impl Idle {
                 list: Vec::with_capacity(permits),
                 poller: None,
                 rises: 0,
-                permits: holders,
+                permits: Permits::new(permits, threads),
             }),
             high: AtomicUsize::new(0),
             watchdog_rests: AtomicBool::new(false),
@@ -168,7 +158,6 @@ impl Idle {
         }
     }
 
-    /// Returns whether there are no threads.
     pub(crate) fn is_empty(&self) -> bool {
         lock(&self.sleepers).permits.places().all(|at| at == At::Free)
     }
@@ -187,7 +176,6 @@ impl Idle {
         true
     }
 
-    /// Returns how many of the thread records, from the first on, may be in use.
     #[inline]
     pub(crate) fn high(&self) -> usize {
         self.high.load(Ordering::SeqCst)
@@ -198,11 +186,7 @@ impl Idle {
     #[must_use = "the thread must be woken"]
     pub(crate) fn announce(&self) -> Option<usize> {
         fence(Ordering::SeqCst);
-        let counts = self.count(Ordering::SeqCst);
-        if counts.sleeping() == 0 || counts.searching() > 0 {
-            return None;
-        }
-        self.rouse(true)
+        self.rouse_for(self.count(Ordering::SeqCst))
     }
 
     /// P3 and P4 for work that the calling thread has pushed to its own deque, without the fence: it looks there again
@@ -211,11 +195,12 @@ impl Idle {
     #[inline]
     #[must_use = "the thread must be woken"]
     pub(crate) fn announce_own(&self) -> Option<usize> {
-        let counts = self.count(Ordering::Relaxed);
-        if counts.sleeping() == 0 || counts.searching() > 0 {
-            return None;
-        }
-        self.rouse(true)
+        self.rouse_for(self.count(Ordering::Relaxed))
+    }
+
+    #[inline(always)]
+    fn rouse_for(&self, seen: SleepWord) -> Option<usize> {
+        if seen.sleeping() == 0 || seen.searching() > 0 { None } else { self.rouse(true) }
     }
 
     /// Takes the last sleeper off the list; with `alone`, only if no thread searches.
@@ -267,13 +252,13 @@ impl Idle {
         self.count(Ordering::SeqCst).searching() > 0
     }
 
-    /// Returns whether a thread besides the calling one is awake.
     pub(crate) fn is_another_awake(&self) -> bool {
         self.count(Ordering::SeqCst).sleeping() + 1 < self.permits
     }
 
-    /// S1 and S2; unless a thread waits for a permit, or this thread has lost its own.
-    pub(crate) fn begin_sleep(&self, thread: usize, searched: bool, timers: bool) -> SleepResult {
+    /// S1 and S2; unless a thread waits for a permit, or this thread has lost its own. Returns whether it is the
+    /// poller.
+    pub(crate) fn begin_sleep(&self, thread: usize, searched: bool, timers: bool) -> Result<bool, BecameSpare> {
         let searching = if searched { SEARCHING } else { 0 };
         let mut sleepers = lock(&self.sleepers);
         let given = sleepers.permits.pass_to_waiting(thread, At::Detached);
@@ -290,12 +275,12 @@ impl Idle {
                     sleepers.list.push(thread);
                 }
                 self.counts.fetch_add(change, Ordering::SeqCst);
-                SleepResult::Asleep(poller)
+                Ok(poller)
             }
             _ => {
                 sleepers.permits.become_spare(thread);
                 self.counts.fetch_sub(searching, Ordering::SeqCst);
-                SleepResult::Spare(given)
+                Err(BecameSpare(given))
             }
         };
         drop(sleepers);
@@ -303,23 +288,35 @@ impl Idle {
         result
     }
 
-    /// Called by a sleeper that has woken by itself and has work: it counts as searching from here on, whatever took it
-    /// off the list. Returns false if it has lost its permit.
+    /// Called by a sleeper that has found work: it counts as searching from here on, whatever took it off the list.
+    /// Returns false if it has lost its permit.
     pub(crate) fn end_sleep(&self, thread: usize) -> bool {
         let mut sleepers = lock(&self.sleepers);
         let Some(place) = sleepers.list.iter().position(|&sleeper| sleeper == thread) else {
             return sleepers.permits.permit(thread).is_some();
         };
-        sleepers.list.remove(place);
-        sleepers.rises += 1;
-        let mut change = SEARCHING.wrapping_sub(SLEEPING);
-        if sleepers.poller == Some(thread) {
-            sleepers.poller = None;
-            change = change.wrapping_sub(POLLER);
-        }
-        self.counts.fetch_add(change, Ordering::SeqCst);
+        self.take_off(&mut sleepers, place, SEARCHING);
         sleepers.permits.end_sleep(thread);
         true
+    }
+
+    pub(crate) fn at(&self, thread: usize) -> At {
+        lock(&self.sleepers).permits.at(thread)
+    }
+
+    /// Returns the thread that holds that permit.
+    pub(crate) fn holder(&self, permit: usize) -> Option<usize> {
+        lock(&self.sleepers).permits.holder(permit)
+    }
+
+    /// Returns the threads in steps without a permit.
+    pub(crate) fn without_permit(&self) -> Vec<usize> {
+        let are = |at| matches!(at, At::Detached | At::Blocked | At::Waiting);
+        lock(&self.sleepers).permits.those(are).collect()
+    }
+
+    pub(crate) fn thread_counts(&self) -> ThreadCounts {
+        lock(&self.sleepers).permits.counts()
     }
 
     /// Writes the states of all threads to `places`, and returns the idle permits. For the watchdog.
@@ -353,7 +350,7 @@ impl Idle {
         self.watchdog_rests.load(Ordering::Relaxed)
     }
 
-    /// watchdog:G1 to G5: ends the watchdog's rest. Returns whether it rested, in which case it must be woken.
+    /// watchdog:G1 to watchdog:G5: ends the watchdog's rest. Returns whether it rested, in which case it must be woken.
     #[must_use = "the watchdog must be woken"]
     pub(crate) fn end_watchdog_rest(&self) -> bool {
         self.watchdog_rests.swap(false, Ordering::SeqCst)

@@ -1,19 +1,19 @@
 //! Processes with a thread of their own, which holds no permit.
 //!
-//! Each has a [`PinnedThread`]: the record of its thread, the home of its slot, and an inbox. A thread that wakes the
-//! process asks the slot's home, as for any other, and that puts the token into the inbox: so a wake of an ordinary
-//! process knows nothing of this. The thread takes the token out, runs a time slice in the loop that all threads run,
-//! and waits for the next. It has a context, so that its process is found as any other is, and counts as one that has
-//! lost its permit: so the loop looks here for what to run, and what the process wakes goes to the global queue and is
-//! announced with the fence.
+//! Each has a [`PinnedThread`]: the record of its thread, with an inbox, which owns the process's slot. A thread that
+//! wakes the process passes the token to the owner of the slot, as for any process, and this owner puts it into the
+//! inbox: ordinary processes pay nothing for that. The thread takes the token out, runs a time slice in the run loop
+//! that all threads share, and waits for the next. It has a context, through which its process is found like any other,
+//! and is marked as having lost its permit: so the run loop takes its next process from here, and what the process
+//! wakes goes to the global queue and is announced with the fence.
 //!
 //! # Spawn
 //!
 //! * N1 the spawner does everything that can refuse the process beforehand, and opens the slot, owned by the pinned
 //!   thread;
-//! * N2 it starts the thread, and waits; N3 the thread makes the state and starts it, in the spawner's place (it may
-//!   access the slot's data, since the spawner, which has the token, does not: nor does foreign code on the spawner's
-//!   thread meanwhile, such as a waker, which is not part of the start);
+//! * N2 it starts the thread, and waits; N3 the thread makes the state and starts it, in the spawner's place: it may
+//!   access the slot's data, since the spawner has the token and does not, nor does foreign code on the spawner's
+//!   thread (such as a waker), which is not part of the start;
 //! * N4 the thread answers with the state, which stays the thread's own wherever it is stored ([`Anchored`]), and waits
 //!   for the token;
 //! * N5 the spawner ties the process, puts the state into the slot and parks the token, or wakes it. If the start has
@@ -22,9 +22,9 @@
 //! # Inbox
 //!
 //! There is one token, so an inbox holds at most one item, under a lock: nothing is overwritten and no wake is lost.
-//! The thread ends when its process has: no other thread could end it, since only this thread gets the token. Then the
-//! record is free for another process; a late sender cannot confuse the two, since the holder of a token reads the
-//! owner of the process that is in its slot then.
+//! The thread ends with its process, which no other thread can end, since only this one gets the token. Then the record
+//! is free for another process. A late sender cannot confuse the two: the holder of a token reads who owns the slot
+//! now.
 //!
 //! [`Anchored`]: crate::util::thread_bound::Anchored
 
@@ -49,10 +49,8 @@ use crate::util::panics::{Site, contain};
 use crate::util::thread_bound::Anchored;
 use std::ptr;
 
-/// Makes the state and starts it.
 type StartPinned = dyn FnOnce(&mut InitContext<'_>) -> StartedPinned + Send;
 
-/// The result of the start.
 struct StartedPinned {
     /// The state, if it was made.
     body: Option<Body>,
@@ -82,7 +80,6 @@ fn begin<P: Process>(
     }
 }
 
-/// A pinned process to be spawned.
 struct PinnedSpawn {
     host: &'static Scheduler,
     pinned_thread: Option<&'static PinnedThread>,
@@ -120,8 +117,8 @@ impl Spawnable for PinnedSpawn {
         let (host, pinned_thread, theirs, answer) =
             (self.host, self.pinned_thread(), env.clone(), Arc::new(Oneshot::new()));
         pinned_thread.begins();
-        let told = answer.clone();
-        let run = move || host.run_pinned(pinned_thread, theirs, begin, &told);
+        let sender = answer.clone();
+        let run = move || host.run_pinned(pinned_thread, theirs, begin, &sender);
         match spawn_thread_with(self.name.to_owned(), host.config.stack, run) {
             Ok(thread) => host.keep_thread(StartedThread::new(thread, Some(&pinned_thread.thread))),
             Err(error) => {
@@ -147,9 +144,9 @@ impl Spawnable for PinnedSpawn {
             }
             return None;
         };
-        let told = Arc::new(Oneshot::new());
-        self.pinned_thread().give(Work::Close(body, reason.clone(), told.clone()));
-        while_blocked(|| told.wait(None)).flatten()
+        let closed = Arc::new(Oneshot::new());
+        self.pinned_thread().give(Work::Close(body, reason.clone(), closed.clone()));
+        while_blocked(|| closed.wait(None)).flatten()
     }
 
     fn into_body(mut self) -> Body {
@@ -173,8 +170,8 @@ impl ThreadContext {
                 pinned_thread.runs(token.pid());
                 Next::Run(token)
             }
-            Some(Work::Close(body, reason, told)) => {
-                told.put(self.thread.visit(|| crate::engine::lifecycle::exit::close(body, &reason)));
+            Some(Work::Close(body, reason, closed)) => {
+                closed.put(self.thread.visit(|| crate::engine::lifecycle::exit::close(body, &reason)));
                 Next::Exit
             }
             Some(Work::Leave) => Next::Exit,
@@ -183,7 +180,6 @@ impl ThreadContext {
 }
 
 impl Scheduler {
-    /// Runs the thread of a pinned process.
     fn run_pinned(
         &'static self,
         pinned_thread: &'static PinnedThread,
@@ -251,9 +247,9 @@ impl Scheduler {
 /// N3: runs `begin` on the process's own thread, while the spawner has its token.
 fn in_place_of_the_spawner<R>(pid: Pid, begin: impl FnOnce() -> R) -> R {
     let Some(slot) = TABLE.living(pid) else { return begin() };
-    let spawner = slot.owner.take_over();
+    let spawner = slot.debug_owner.take_over();
     let begun = begin();
-    slot.owner.give_back(spawner);
+    slot.debug_owner.give_back(spawner);
     begun
 }
 

@@ -1,38 +1,40 @@
 //! Driving a host's reactor on its own threads, so that events of the system need no thread in between.
 //!
-//! * D1 The sleeper that keeps the timers, the poller, parks in the reactor instead of on its own. A host with a
-//!   reactor always has one while any thread sleeps.
-//! * D2 Processes that the reactor, or a task, wakes there are queued where the poller's last permit looks, and no
-//!   thread is called for them: D3 when the reactor has delivered all events of the system, or would wait though
-//!   something is queued, the poller does sleep:S3, with the fence before it; it finds the work, gets up and runs it,
-//!   and calls other threads if there is more than one can do (sleep:F3).
-//! * D4 A thread that runs processes polls the reactor every so many steps, without waiting; D5 if that has queued any,
-//!   it announces them (sleep:P2 to P5), once for all.
-//! * D6 Tasks of the reactor are foreign code, which may take long. So they run in such visits only, where the thread
-//!   has a permit, does not search, and can be taken over as in a step (`visiting`). While there are tasks, a thread
-//!   that has found nothing visits before it parks, and a poller that the reactor releases gets up.
-//! * D7 A lock of the reactor's, which is only ever tried, decides who drives. A thread that does not get it goes on
-//!   or, as the poller, parks on its own for [`RETRY`]. If all threads are in long steps, one of the reactor's own
-//!   drives, called by the watchdog.
+//! * D1 The poller (the sleeper that waits for timers) parks in the reactor instead of on its own. A host with a
+//!   reactor has a poller whenever any thread sleeps.
+//! * D2 A process that the reactor, or one of its tasks, wakes there is queued where the permit of the poller looks,
+//!   and no thread is called for it. D3 When the reactor has delivered all events of the system, or is about to wait
+//!   although something is queued, the poller does sleep:S3, with the fence before it: it finds the work, leaves the
+//!   list and runs it, and calls other threads if there is enough for several (sleep:F3).
+//! * D4 A thread that runs processes polls the reactor every so many steps, without waiting. D5 If that has queued any
+//!   processes, it announces them (sleep:P2 to sleep:P5), once for all.
+//! * D6 Tasks of the reactor are foreign code, which may take long. So they run in these visits (D4) only, in which the
+//!   thread has a permit, does not search, and can lose its permit to another thread as in a step (`visiting`). While
+//!   there are tasks, a thread that has found no work visits the reactor before it parks, and a poller that the reactor
+//!   has released leaves the list.
+//! * D7 Whoever holds the reactor's lock drives it; the lock is only ever tried. A thread that does not get it
+//!   continues or, as the poller, parks on its own for [`RETRY`]. If all threads are in long steps, a thread of the
+//!   reactor's own drives it, called by the watchdog.
 //!
-//! *No work is missed* (see `sleep`): D2 omits sleep:P2 to P5. The poller does sleep:S3 after it, so the work counts as
-//! queued before the thread parked: it gets up for it, or another thread searches, and looks after that. If a thread
-//! has taken the poller off the list meanwhile, the poller searches.
+//! *No work is missed* (see `sleep`): D2 omits sleep:P2 to sleep:P5. The poller does sleep:S3 after it, so the work
+//! counts as queued before the thread parked: the poller leaves the list for it, or another thread searches, and looks
+//! at the queues after that. If a thread has taken the poller off the list meanwhile, the poller searches.
 //!
 //! *No call is missed*: a thread that calls the poller notes that under the lock that also guards the waker of the wait
 //! ([`Worker::unpark`](crate::engine::workers::worker::Worker::unpark)). The wait stores its waker there and then
 //! checks the note under the same lock: either it finds the note, or the caller finds the waker, and the reactor is
 //! woken.
 //!
-//! A task that becomes ready after D6's visit (it has yielded there, or a thread woke it since) runs in the wait, on a
-//! thread that counts as asleep; if it takes long, one permit is idle meanwhile. A call, and D2, take effect after some
-//! dozens of tasks.
+//! A task that becomes ready after the visit of D6 (it has yielded there, or a thread woke it since) runs in the wait,
+//! on a thread that counts as asleep; if it takes long, one permit is idle meanwhile. Calls and D2 take effect after
+//! some dozens of tasks at most.
 
 use crate::engine::context::local::ThreadContext;
 use crate::engine::host::Scheduler;
 use crate::engine::io::reactor::Driver;
 use crate::engine::workers::worker::Worker;
 use crate::sync::{Ordering, fence, park};
+use crate::util::defer::defer;
 use std::cell::{Cell, RefCell};
 use std::ptr;
 use std::task::Waker;
@@ -55,7 +57,6 @@ thread_local! {
 }
 
 /// D2: a process of `host` was queued. Returns whether this thread drives that host's reactor and so takes care of it.
-/// it sees to that.
 #[inline]
 pub(crate) fn is_seen_to(host: &Scheduler) -> bool {
     let drives = ptr::eq(DRIVES.get(), host);
@@ -126,17 +127,10 @@ impl ThreadContext {
     }
 
     /// Runs `body`, which drives the reactor, as outside code. Returns whether it has queued processes of the host.
-    /// host.
     fn drive(&self, body: impl FnOnce()) -> bool {
-        struct Outside;
-        impl Drop for Outside {
-            fn drop(&mut self) {
-                DRIVES.set(ptr::null());
-            }
-        }
         self.without_context(|| {
             DRIVES.set(self.host);
-            let _outside = Outside;
+            let _outside = defer(|| DRIVES.set(ptr::null()));
             body();
         });
         crate::env::clock::forget_now();

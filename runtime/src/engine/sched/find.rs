@@ -39,7 +39,7 @@
 use super::run_loop::Next;
 use super::spare::RestStep;
 use crate::engine::context::local::ThreadContext;
-use crate::engine::workers::permit::Permit;
+use crate::engine::workers::Permit;
 use crate::engine::workers::worker::Worker;
 use crate::env::clock::Moment;
 use crate::slots::Token;
@@ -123,7 +123,6 @@ impl ThreadContext {
             .or_else(|| self.thread.take_run_next())
     }
 
-    /// Visits a far end, every [`FAIR`] steps.
     #[inline(never)]
     fn be_fair(&self) -> Option<Token> {
         let visit = self.visits.get().wrapping_add(1);

@@ -7,8 +7,7 @@ use crate::engine::workers::threads::StartedThread;
 use crate::engine::workers::worker::CALLED;
 use crate::sync::{lock, spawn_thread_with};
 use std::cell::Cell;
-use std::io;
-use std::ptr;
+use std::{io, ptr};
 
 thread_local! {
     /// The host that this thread belongs to, whatever it is doing.
@@ -28,7 +27,7 @@ impl Scheduler {
         let mut launched = lock(&self.launched);
         while *launched < self.permits.len() {
             let permit = *launched;
-            let thread = self.idle.begin(permit);
+            let thread = self.idle.begin(Some(permit));
             // If a thread cannot be started, the host keeps the others: the caller shuts it down.
             self.start_thread(thread, Some(permit))?;
             *launched += 1;
@@ -43,8 +42,8 @@ impl Scheduler {
         *lock(&self.launched) < self.permits.len()
     }
 
-    /// Starts a thread without a permit, if there is still none that could get one from a step with that need. Gives
-    /// whether it has.
+    /// Starts a thread without a permit, if there is still none that could get one from a step with that need. Returns
+    /// whether it did.
     pub(crate) fn grow(&'static self, need: Need) -> io::Result<bool> {
         // One at a time: so there are never more threads on their way than may be.
         let _growing = lock(&self.growing);
@@ -59,13 +58,13 @@ impl Scheduler {
 
     /// Starts one more thread, without a permit, on a host that was stopped: it runs the remaining work and ends.
     pub(crate) fn start_last_thread(&'static self) {
-        let thread = self.idle.begin_last();
+        let thread = self.idle.begin(None);
         match self.start_thread(thread, None) {
             Ok(()) => self.idle.started(thread),
             Err(error) => {
                 let host = &self.config.name;
-                crate::util::log::error!(%error, %host, "no thread could be started to end what is left: a step \
-                    that returns will");
+                crate::util::log::error!(%error, %host, "no thread could be started to run what is left: it runs when \
+                    a stuck step returns");
             }
         }
     }
@@ -111,10 +110,10 @@ impl Scheduler {
         OF_HOST.try_with(Cell::get).is_ok_and(|host| ptr::eq(host, self))
     }
 
-    /// Runs `body` on a thread of the host, as that thread's life.
+    /// Runs `body` as all that a thread of the host does.
     pub(crate) fn inhabit(&'static self, context: &ThreadContext, body: impl FnOnce(&ThreadContext)) {
         OF_HOST.set(self);
-        crate::env::clock::go_by(self.clock_override());
+        crate::env::clock::use_clock(self.clock_override());
         crate::call::caller::collect_orphans();
         crate::util::panics::contain_thread();
         crate::call::dead_letter::set_sink(Some(self));

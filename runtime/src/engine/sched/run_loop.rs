@@ -14,9 +14,7 @@ use crate::slots::Token;
 use crate::sync::{Ordering, fence};
 use crate::util::panics::{Site, contain};
 
-/// The next action of a thread.
 pub(crate) enum Next {
-    /// Run a time slice of this process.
     Run(Token),
     /// Park in this way, then continue with [`ThreadContext::resume`].
     Park(Rest),
@@ -25,13 +23,12 @@ pub(crate) enum Next {
 }
 
 impl ThreadContext {
-    /// Runs processes until the thread must exit.
     pub(crate) fn run(&self) {
         let mut scratch = StepScratch::new(self.thread);
         while let Err(panic) = contain(Site::Slice, || self.run_with(&mut scratch)) {
             if let Err(panic) = self.panicked_anew(&mut scratch, panic) {
                 // All user code is under guard; a panic from elsewhere must not cost the permit either.
-                crate::util::log::error!(%panic, "a panic came from between the turns of processes");
+                crate::util::log::error!(%panic, "a panic came from the runtime, between two steps");
                 let _panic = contain(Site::Backstop, || scratch = StepScratch::new(self.thread));
                 crate::engine::context::values::forget_values();
             }
@@ -89,7 +86,6 @@ impl ThreadContext {
         }
     }
 
-    /// Returns what to do after a park.
     pub(crate) fn resume(&self, rest: Rest) -> Next {
         match rest {
             Rest::Inbox(pinned_thread) => self.next_of_pinned(pinned_thread),
@@ -164,7 +160,7 @@ mod tests {
             (0..8).map(|_| runtime.spawn_process(Counts(handled.clone())).start().expect("it starts")).collect();
         let contexts: Vec<_> = (0..2)
             .map(|permit| {
-                let index = host.idle.begin(permit);
+                let index = host.idle.begin(Some(permit));
                 *lock(&host.launched) += 1;
                 let worker = host.threads.get(index).expect("made with the host");
                 let deque = worker.occupy(host).expect("no thread has it");

@@ -2,13 +2,14 @@
 //! their dead letters.
 
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Internal, Sink};
-use crate::engine::backpressure;
+use crate::engine::backpressure::suspend::{ResumeReason, end_suspension};
+use crate::engine::backpressure::{congestion, placeholders};
 use crate::engine::context::local::with_current;
 use crate::engine::host::Scheduler;
 use crate::env::clock::{ClockOverride, Moment, TimeKeeper, TimerKey};
 use crate::mailbox::bound::Bound;
 use crate::mailbox::node::{Envelope, NodeBox};
-use crate::slots::{Admission, Schedule, Slot, Token};
+use crate::slots::{Admission, Schedule, Slot, SlotHost, Token};
 use crate::sync::Ordering;
 use crate::time::timers::TimerAction;
 use crate::util::panics::{Site, contain, dispose};
@@ -30,29 +31,31 @@ impl Schedule for Scheduler {
             }
         });
     }
+}
 
+impl SlotHost for Scheduler {
     fn bound(&self) -> Bound {
         self.config.mailbox
     }
 
     fn check_length(&self, slot: &'static Slot) {
-        backpressure::entry_points::check_length(slot);
+        congestion::check_length(slot);
     }
 
     fn known(&self, slot: &'static Slot) -> u64 {
-        backpressure::entry_points::known(slot)
+        congestion::known(slot)
     }
 
     fn admit(&self, slot: &'static Slot, node: NodeBox) -> Admission {
-        backpressure::entry_points::admit(slot, node)
+        if slot.is_hard_bounded() { placeholders::admit(slot, node) } else { congestion::admit(slot, node) }
     }
 
     fn release_suspended(&self, slot: &'static Slot) {
-        backpressure::suspend::end_suspension(slot, backpressure::suspend::ResumeReason::Called);
+        end_suspension(slot, ResumeReason::Called);
     }
 
     fn redeem(&self, slot: &'static Slot, generation: u64) -> Option<Envelope> {
-        backpressure::placeholders::redeem(slot, generation)
+        placeholders::redeem(slot, generation)
     }
 
     fn time_keeper(&'static self) -> Option<&'static dyn TimeKeeper> {
@@ -81,7 +84,7 @@ impl TimeKeeper for Scheduler {
         self.timers.is_pending(key)
     }
 
-    fn told(&self) -> ClockOverride {
+    fn clock_override(&self) -> ClockOverride {
         self.clock_override()
     }
 }

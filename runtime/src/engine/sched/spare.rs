@@ -5,8 +5,8 @@
 //! threads than permits a thread with a permit parks no longer than that either.
 
 use crate::engine::context::local::ThreadContext;
-use crate::engine::permits::handoff::{Attended, RestOutcome};
-use crate::engine::permits::sleep::SleepResult;
+use crate::engine::permits::handoff::RestOutcome;
+use crate::engine::permits::sleep::BecameSpare;
 use crate::engine::workers::pinned::PinnedThread;
 use crate::env::clock::{Moment, forget_now, instant_now};
 use crate::sync::park;
@@ -35,29 +35,25 @@ enum Park {
     Poller(Option<Duration>),
 }
 
-/// The result of a step of resting.
 pub(crate) enum RestStep {
     /// The thread has a permit, and counts as searching.
     Up,
     Park(PermitRest),
-    /// The thread must end.
     Ended,
 }
 
 impl ThreadContext {
-    /// sleep:S1 to sleep:S3 of the sleep protocol.
+    /// sleep:S1 to sleep:S3.
     pub(super) fn sleep(&self, searched: bool) -> RestStep {
         self.thread.heed();
         let timers = self.host.has_driver || self.host.next_timer() < Moment::NEVER;
         let result = self.host.idle.begin_sleep(self.index, searched, timers);
         self.thread.counters.parks.add(1);
-        match result {
-            SleepResult::Asleep(poller) => self.rest(true, poller),
-            SleepResult::Spare(next) => {
-                self.pass_on(next);
-                self.rest(true, false)
-            }
-        }
+        let is_poller = result.unwrap_or_else(|spare| {
+            self.pass_on(spare);
+            false
+        });
+        self.rest(true, is_poller)
     }
 
     /// handoff:A1 to handoff:A4: the thread has been called. Returns how it rests if it gives its permit away.
@@ -65,15 +61,15 @@ impl ThreadContext {
         self.thread.heed();
         // Before it gives up its permit: so the process is in a queue when all permits sleep.
         self.share_run_next();
-        let Attended::Spare(next) = self.host.idle.attend(self.index) else { return None };
-        self.pass_on(next);
+        let spare = self.host.idle.attend(self.index)?;
+        self.pass_on(spare);
         self.host.leave_behind(self.index, self.thread);
         self.host.announce();
         Some(self.rest(false, false))
     }
 
-    /// Hands on the permit to `next`, if there is one; then one more thread may block.
-    fn pass_on(&self, next: Option<usize>) {
+    /// Wakes the thread that got the permit of this one; then one more thread may block.
+    fn pass_on(&self, BecameSpare(next): BecameSpare) {
         next.into_iter().for_each(|next| self.host.unpark(next));
         // A thread that this wakes must not run here.
         self.without_context(|| self.host.wake_blocked_steps());
@@ -145,7 +141,7 @@ impl ThreadContext {
         forget_now();
     }
 
-    /// watchdog:U1 and watchdog:G5: the thread has got a permit.
+    /// watchdog:R3 and watchdog:G5: the thread has got a permit.
     pub(crate) fn see_to_watch(&self) {
         if self.host.has_driver {
             self.host.rouse_watchdog();
@@ -170,14 +166,13 @@ impl ThreadContext {
         self.host.rouse_watchdog();
     }
 
-    /// sleep:S3: gets up for work that came before the thread parked; if it has no permit any more, tells other
-    /// threads. Returns whether there was work.
+    /// sleep:S3: leaves the list if work came before the thread parked, or tells other threads if it has no permit any
+    /// more. Returns whether there was work.
     fn look_again(&self, poller: bool) -> bool {
         let host = self.host;
         let unkept = !poller && host.has_unkept_timers();
         let due = poller && host.next_timer() <= Moment::now();
-        // Work that another thread searches for is no reason to get up: that thread takes care of it (sleep:F3 or
-        // sleep:S3).
+        // Not if another thread searches: that one finds it (sleep:F3 or sleep:S3).
         let work = host.has_work() && !host.idle.is_anyone_searching();
         let any = unkept || due || work;
         if any && !host.idle.end_sleep(self.index) {
@@ -191,7 +186,6 @@ impl ThreadContext {
         any
     }
 
-    /// Returns how long the poller may park.
     fn patience(&self) -> Option<Duration> {
         let next = self.host.next_timer();
         (next < Moment::NEVER).then(|| next.since(Moment::now()))

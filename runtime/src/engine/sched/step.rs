@@ -52,14 +52,12 @@ const PASS: Duration = Duration::from_micros(50);
 /// takes longer than this, and is shared.)
 const BRIEF: Duration = Duration::from_micros(50);
 
-/// The outcome of a step.
 enum StepOutcome {
     Done,
     Error(ProcessError),
     Panic(Panic),
 }
 
-/// The action after a step.
 enum AfterStep {
     /// Another step in this time slice: there is input, and budget.
     Again,
@@ -79,7 +77,6 @@ enum AfterStep {
 pub(crate) struct StepScratch {
     input: StepInput,
     written: Written,
-    /// The reason of a process that exits.
     reason: ExitReason,
     result: Option<Payload>,
     has_values: bool,
@@ -88,7 +85,6 @@ pub(crate) struct StepScratch {
 }
 
 impl StepScratch {
-    /// Makes the storage of the calling thread.
     pub(crate) fn new(thread: &'static Worker) -> Self {
         Self {
             // SAFETY: the thread permanently holds the token of these lanes, and uses no other storage than the one
@@ -114,7 +110,6 @@ impl StepScratch {
 }
 
 impl ThreadContext {
-    /// Runs the process of this token.
     #[inline(always)]
     pub(crate) fn run_slice(&self, scratch: &mut StepScratch, mut token: Token) {
         let slot = token.slot();
@@ -221,7 +216,6 @@ impl ThreadContext {
         }
     }
 
-    /// Continues the time slice with another step.
     #[inline(always)]
     fn go_on(&self, scratch: &mut StepScratch, mut token: Token) {
         loop {
@@ -310,7 +304,6 @@ impl ThreadContext {
         }
     }
 
-    /// Suspends a process that has congested a mailbox. Returns the token if it is not to be suspended.
     #[cold]
     fn suspend_for(&self, scratch: &StepScratch, token: Token, congestion: Congestion, waits: bool) -> Option<Token> {
         // Without the cost of the congestion itself.
@@ -321,7 +314,6 @@ impl ThreadContext {
         token
     }
 
-    /// Puts the process at the end of the queue.
     fn requeue(&self, token: Token) {
         self.thread.running.end();
         let token = token.put_down();
@@ -363,7 +355,7 @@ impl ThreadContext {
     #[inline(always)]
     fn step(&self, scratch: &mut StepScratch, token: &mut Token) -> AfterStep {
         let slot = token.slot();
-        slot.owner.check();
+        slot.debug_owner.check();
         // SAFETY: this is the token, and only the input uses the lanes until the step is over.
         unsafe { scratch.input.begin(&slot.lanes, slot, token.generation()) };
         if (slot.lanes.has_control() || token.is_special())
@@ -379,7 +371,7 @@ impl ThreadContext {
             let mut events = ManuallyDrop::new(Events::input(&mut scratch.input));
             let mut out = ManuallyDrop::new(StepOutput::on(&mut scratch.written));
             let outcome = body.step(&mut events, &mut out);
-            if !(events.is_feed() && out.is_kept()) {
+            if !(events.is_from_scheduler() && out.is_kept()) {
                 let (events, out) = (ManuallyDrop::into_inner(events), ManuallyDrop::into_inner(out));
                 let own = out.into_own();
                 // They hold users' values, with drops of their own.
@@ -461,7 +453,6 @@ impl ThreadContext {
         handles_cancel.map(drop)
     }
 
-    /// Counts a step and its input.
     #[inline(always)]
     fn count(&self, scratch: &StepScratch, slot: &'static Slot) {
         let counters = &self.thread.counters;
@@ -619,7 +610,6 @@ impl ThreadContext {
     }
 }
 
-/// Passes requested upgrades to the process. Returns its panic.
 #[cold]
 fn ask_to_upgrade(token: &mut Token, upgrades: Vec<Upgrade>) -> Result<(), Panic> {
     let Some(body) = token.body() else { return Ok(()) };
@@ -637,7 +627,7 @@ fn warn_of(token: &Token, contradiction: Contradiction) {
 
 /// Stores rare state for the next step. Returns the reason to end with, if there is one.
 fn keep_rare(token: &mut Token, rare: Rare) -> Option<ExitReason> {
-    let Rare { strangers, joins, left, notices, end, .. } = rare;
+    let Rare { stale, joins, left, notices, end, .. } = rare;
     if !(joins.is_empty() && left.is_empty() && notices.is_empty()) {
         if !(left.is_empty() && notices.is_empty()) {
             token.attend(true);
@@ -647,7 +637,7 @@ fn keep_rare(token: &mut Token, rare: Rare) -> Option<ExitReason> {
         cold_state.controls = left;
         cold_state.notices = notices;
     }
-    for envelope in strangers {
+    for envelope in stale {
         token.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::NoProcess);
     }
     end

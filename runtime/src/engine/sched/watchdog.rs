@@ -3,11 +3,11 @@
 //!
 //! # A tick
 //!
-//! * K1 it samples all threads and queues; K2 work that is queued while permits sleep is announced again, since the
-//!   thread that queued it may have overlooked them (`sleep`, *Own work*); K3 each thread in a time slice is told of
-//!   the tick: it visits the far ends of its queues and checks the time before its next turn (`find`), and a time slice
-//!   that was told before ends (`slice`); K4 the orders of the `detector` are executed; K5 a thread drives the reactor,
-//!   if there is one (`driving`).
+//! * K1 it samples all threads and queues; K2 it announces work that is queued while permits sleep, since the thread
+//!   that queued it may have overlooked them (`sleep`, *Own work*); K3 it marks each thread that is in a time slice:
+//!   such a thread visits the far ends of its queues and checks the clock before its next time slice (`find`), and a
+//!   time slice that was marked before ends (`slice`); K4 it executes the orders of the `detector`; K5 it sees that a
+//!   thread drives the reactor, if there is one (`driving`).
 //!
 //! A thread that runs tasks of the reactor, or a timer's action, between two steps counts as in a step. A pinned
 //! process holds no permit and keeps no thread from one: it may take any time, and is not watched.
@@ -21,23 +21,23 @@
 //!
 //! * R1 the watchdog has found all permits idle at some ticks: under the lock of `sleep` it checks whether they all
 //!   are; if so, it notes that it rests. R2 it parks until the note is gone.
-//! * U1 a thread that has got a permit checks, under the lock, whether the watchdog rests. If so the thread is
+//! * R3 a thread that has got a permit checks, under the lock, whether the watchdog rests. If so the thread is
 //!   *unwatched*: it notes that, and when its time slice began, so that its time can be measured later.
 //! * G1 an unwatched thread that queues something without announcing it (in its run-next slot, in its deque, in the
 //!   global queue), G2 a thread that announces something and finds no thread that sleeps or searches (sleep:P3 of
 //!   `sleep`), G3 a thread that sets a timer and finds no thread to keep it, G4 a thread that queues for a permit:
-//!   checks whether the watchdog rests, and if so removes the note and unparks it. G5 where there is a reactor, U1 does
+//!   checks whether the watchdog rests, and if so removes the note and unparks it. G5 where there is a reactor, R3 does
 //!   so.
 //!
 //! *Nothing waits unwatched.* What waits is in a queue, or is a timer that no thread keeps, or queues for a permit.
 //! When R1 sets the note all permits are on the list of sleepers, so all queues are empty except for work that a
 //! sleeper is about to find (sleep:S3), or that is announced after it. From there on steps are run only by threads that
-//! have done U1 after R1, by the order of the lock. Their work is reported by G1, or announced. Of announced work,
-//! sleep:P3 finds a sleeper, which is called and searches; or a searcher, which comes to it or to sleep:F3 or sleep:S3,
+//! have done R3 after R1, by the order of the lock. Their work is reported by G1, or announced. Of announced work,
+//! sleep:P3 finds a sleeper, which is woken and searches; or a searcher, which takes it, or does sleep:F3 or sleep:S3
 //! and announces it again if it is still there (including timers without a poller); or neither: G2. So while the note
-//! is set, queued work is about to be looked at by a searcher. A step that has lost its permit may continue while the
-//! watchdog rests: it announces what it queues, once it knows (`handoff`, handoff:M2); and while the end of such a step
-//! is to be reported, the watchdog rests only for a while at a time.
+//! is set, a searcher is about to look at queued work. A step that has lost its permit may continue while the watchdog
+//! rests: it announces what it queues, once it knows (handoff:M2); and while the end of such a step is to be reported,
+//! the watchdog rests only for a limited time.
 //!
 //! So an occasional message into an idle host wakes one thread, and causes no ticks. (With a thread that wakes every
 //! 2.5 ms beside it, even in another program, each such message was measured to take 1.5 to 2 µs more than 2.7.)
@@ -47,8 +47,7 @@
 use crate::engine::host::{Scheduler, UserCode};
 use crate::engine::permits::holders::At;
 use crate::engine::watchdog::detector::{HostSample, Order, RestUntil, StallDetector, StepId, ThreadSample, tick_of};
-use crate::engine::watchdog::report::Report;
-use crate::engine::watchdog::report::Stall;
+use crate::engine::watchdog::report::{Report, Stall};
 use crate::engine::workers::threads::StartedThread;
 use crate::env::clock::Moment;
 use crate::pid::Resident;
@@ -57,7 +56,6 @@ use crate::util::panics::{Site, dispose};
 use std::ptr;
 use std::time::Duration;
 
-/// The watchdog's state between samples.
 struct WatchState {
     detector: StallDetector,
     places: Vec<At>,
@@ -68,7 +66,6 @@ struct WatchState {
 }
 
 impl Scheduler {
-    /// Starts the watchdog.
     pub(crate) fn start_watchdog(&'static self) -> std::io::Result<()> {
         let mut watchdog = lock(&self.watchdog.thread);
         if watchdog.is_none() {
@@ -79,7 +76,6 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Runs the watchdog.
     fn look_on(&'static self) {
         crate::util::panics::contain_thread();
         let detector = StallDetector::new(self.config.stall_limit);
@@ -175,8 +171,9 @@ impl Scheduler {
                 open.resize(open.len().max(thread + 1), None);
                 open[thread] = self.stall(thread, lasted);
                 if open[thread].is_none() && self.threads.get(thread).is_some_and(|thread| thread.is_visiting()) {
-                    crate::util::log::warn!(?lasted, host = %self.config.name, "a task of the reactor, or what \
-                        a timer does, has stalled: others wait");
+                    let host = &self.config.name;
+                    crate::util::log::warn!(?lasted, %host, "a task of the reactor, or the action of a timer, has \
+                        stalled: others wait");
                 }
             }
         }
@@ -247,7 +244,6 @@ impl Scheduler {
 /// How many stalls may be queued behind a hook that blocks. A guess.
 const REPORTS: usize = 256;
 
-/// Reports a stall to users.
 fn tell(user: Option<Arc<UserCode>>, label: Option<Arc<str>>, stall: &Stall) {
     crate::util::panics::contain_thread();
     log(label.as_deref(), stall);
@@ -260,7 +256,10 @@ fn tell(user: Option<Arc<UserCode>>, label: Option<Arc<str>>, stall: &Stall) {
 fn log(label: Option<&str>, stall: &Stall) {
     let Stall { pid, process, entry, message: message_type, lasted, taken_over, is_over } = stall;
     if *is_over {
-        crate::util::log::warn!(%pid, process, entry, label, message_type, ?lasted, taken_over, "a stalled step has ended");
+        crate::util::log::warn!(
+            %pid, process, entry, label, message_type, ?lasted, taken_over,
+            "a stalled step has ended"
+        );
     } else {
         crate::util::log::warn!(
             %pid, process, entry, label, message_type, ?lasted, taken_over,

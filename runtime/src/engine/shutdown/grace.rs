@@ -19,7 +19,6 @@ use std::time::{Duration, Instant};
 /// long.
 pub(crate) const GRACE: Duration = Duration::from_millis(200);
 
-/// The state of the decisions.
 #[derive(Debug)]
 pub(crate) struct Grace {
     deadline: Option<Instant>,
@@ -33,9 +32,7 @@ pub(crate) struct Grace {
 pub(crate) enum GraceStep {
     /// Wait until that moment (`None`: for ever), or until at most that many processes are left; and look again.
     Wait(Option<Instant>, u64),
-    /// Kill the remaining processes, and look again.
     Kill,
-    /// End the threads.
     Stop,
 }
 
@@ -45,7 +42,6 @@ impl Grace {
         Self { deadline, killed: None, steps: Vec::new() }
     }
 
-    /// Notes the running steps.
     pub(crate) fn look(&mut self, now: Instant, steps: impl Iterator<Item = StepId>) {
         let before = std::mem::take(&mut self.steps);
         let since = |step: StepId| before.iter().find(|(other, _)| *other == step).map_or(now, |(_, since)| *since);

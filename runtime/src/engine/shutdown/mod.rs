@@ -77,9 +77,14 @@ impl Scheduler {
         // On a paused host nothing else would run the queued processes.
         let _started = self.start();
         let finished = self.finish_work(began.checked_add(drain::share(deadline)));
-        let report = self.end_all(reason, deadline.saturating_sub(began.elapsed()), dead);
+        let report = self.end_all(reason, deadline.saturating_sub(instant_now().duration_since(began)), dead);
         let drained = Some(finished.is_ok());
-        ShutdownReport { drained, unfinished: finished.err().unwrap_or_default(), took: began.elapsed(), ..report }
+        ShutdownReport {
+            drained,
+            unfinished: finished.err().unwrap_or_default(),
+            took: instant_now().duration_since(began),
+            ..report
+        }
     }
 
     /// Shuts the host down. The first caller gets the full report; a later one that of the rest.
@@ -116,7 +121,7 @@ impl Scheduler {
             killed: left.saturating_sub(stuck.len() as u64),
             stuck: self.named(stuck),
             thrown_away: self.dead_ended.get() - dead + doomed,
-            took: began.elapsed(),
+            took: instant_now().duration_since(began),
             ..ShutdownReport::default()
         }
     }
@@ -150,7 +155,6 @@ impl Scheduler {
     }
 
     /// L2; waits for the threads, except those in steps that do not return. Returns the processes that have not ended.
-    /// have not ended.
     fn end_threads(&'static self, grace: &mut Grace) -> Vec<&'static Slot> {
         if self.gate.inside() > 0 {
             self.start_last_thread();
@@ -238,7 +242,14 @@ impl Scheduler {
     fn report_of(&self, shutdown: &UnattendedShutdown) -> ShutdownReport {
         let UnattendedShutdown { began, alive, dead, killed } = *shutdown;
         let (ended, thrown_away) = (alive.saturating_sub(killed), self.dead_ended.get() - dead);
-        ShutdownReport { alive, ended, killed, thrown_away, took: began.elapsed(), ..ShutdownReport::default() }
+        ShutdownReport {
+            alive,
+            ended,
+            killed,
+            thrown_away,
+            took: instant_now().duration_since(began),
+            ..ShutdownReport::default()
+        }
     }
 
     /// Tells all unsupervised processes to end. A supervised one has a live supervisor: a supervisor that ends without
@@ -279,7 +290,6 @@ impl Scheduler {
         slots.into_values().collect()
     }
 
-    /// Returns the PIDs of processes, with their types.
     pub(crate) fn named(&self, slots: Vec<&'static Slot>) -> Vec<(Pid, &'static str)> {
         let named = |slot: &'static Slot| {
             let pid = self.slot_owner().pid(slot.index(), slot.last());
@@ -302,6 +312,14 @@ pub(crate) fn tell(slot: &'static Slot, generation: u64, control: Control) {
 mod tests {
     use super::*;
     use crate::Runtime;
+
+    /// Catches: a thread that is started to end what is left although nothing is.
+    #[test]
+    fn a_shutdown_that_leaves_no_process_starts_no_thread() {
+        let runtime = Runtime::builder().workers(1).paused().build().expect("one worker");
+        runtime.host().scheduler().shut_down(&ExitReason::Shutdown, Duration::MAX);
+        assert!(runtime.statistics().threads.is_empty());
+    }
 
     /// Catches: the handle of a thread that is started when a stuck step returns, long after the shutdown, is kept for
     /// ever, and with it the thread's stack.

@@ -26,10 +26,10 @@
 //! or the count came after T2, and the look of Q2 sees the list as T1 left it.
 
 use crate::engine::host::Scheduler;
-use crate::engine::host::idle_waiters::Quiet;
 use crate::env::clock::{Moment, instant_now};
 use crate::sync::{Ordering, fence, lock, wait_for};
 use crate::time::virtual_clock::{ClockUser, IdleError, PATIENCE};
+use crate::util::defer::defer;
 use crate::util::oneshot::RestWatcher;
 use std::time::Instant;
 
@@ -52,7 +52,6 @@ impl Scheduler {
         if self.is_stopped() { Err(IdleError::Shutdown(name())) } else { Ok(()) }
     }
 
-    /// Describes some of the processes that are not at rest.
     fn busy(&'static self) -> String {
         let named =
             |slot: &crate::slots::Slot| slot.metadata.names().map(|(process, entry)| format!("{process}::{entry}"));
@@ -91,19 +90,13 @@ impl ClockUser for Scheduler {
     }
 
     fn wait_until_at_rest(&'static self, until: Instant) -> Result<(), IdleError> {
-        struct IdleWaiter<'a>(&'a Quiet);
-        impl Drop for IdleWaiter<'_> {
-            fn drop(&mut self) {
-                self.0.waiting.fetch_sub(1, Ordering::SeqCst);
-            }
-        }
         #[cfg(feature = "test")]
         if let Some(simulator) = crate::sync::simulated::here() {
             simulator.wait_until_idle();
             return Ok(());
         }
         self.quiet.waiting.fetch_add(1, Ordering::SeqCst);
-        let _waiting = IdleWaiter(&self.quiet);
+        let _waiting = defer(|| _ = self.quiet.waiting.fetch_sub(1, Ordering::SeqCst));
         fence(Ordering::SeqCst);
         let mut guard = lock(&self.quiet.lock);
         loop {
@@ -130,5 +123,23 @@ impl ClockUser for Scheduler {
     fn fire(&'static self, now: Moment) {
         // Their dead letters are this host's.
         crate::call::dead_letter::while_sinking_into(self, || self.fire_all_timers(now));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Runtime;
+
+    /// Catches: a host whose threads signal, each time they park, a thread that has stopped waiting.
+    #[test]
+    fn no_thread_is_counted_as_waiting_after_its_wait() {
+        for is_paused in [false, true] {
+            let builder = Runtime::builder().workers(1);
+            let runtime = if is_paused { builder.paused() } else { builder }.build().expect("one worker");
+            let host = runtime.host().scheduler();
+            assert_eq!(host.wait_until_idle().is_err(), is_paused);
+            assert_eq!(host.quiet.waiting.load(Ordering::SeqCst), 0);
+        }
     }
 }

@@ -50,8 +50,8 @@ impl ShutdownReport {
                 runtime,
                 thrown_away,
                 %report,
-                "a runtime was shut down before its processes had handled their messages; `Runtime::drain` handles them \
-                    first"
+                "a runtime was shut down before its processes had handled their messages; `Runtime::drain` handles \
+                    them first"
             );
         } else {
             crate::util::log::warn!(runtime, thrown_away, %report, "a runtime was shut down, and work was lost");
@@ -72,7 +72,7 @@ impl fmt::Display for ShutdownReport {
             write!(f, ", nor did {more} more")?;
         }
         if self.drained == Some(false) {
-            f.write_str("; the drain did not come to its end")?;
+            f.write_str("; the drain was not completed")?;
             for (pid, process) in &self.unfinished {
                 write!(f, ", {process} {pid} had not finished")?;
             }

@@ -18,10 +18,10 @@
 //!
 //! On a busy host there is nearly always something queued, which is taken at once. *Others wait* if no permit is idle
 //! and
-//! * W1 more processes were queued at the tick before than steps have been made since: so one of them has waited for a
+//! * J4 more processes were queued at the tick before than steps have been made since: so one of them has waited for a
 //!   tick; or
-//! * W2 something was queued, with no permit idle, at each tick for the limit: the stuck permit's share of the work is
-//!   missing. (W1 alone would fail where time slices have many steps. One process is assumed to wait.)
+//! * J5 something was queued, with no permit idle, at each tick for the limit: the stuck permit's share of the work is
+//!   missing. (J4 alone would fail where time slices have many steps. One process is assumed to wait.)
 //!
 //! A step is first seen at the tick after it began, so its run time is known to reach the limit between one limit and
 //! five quarters of it after it began, plus the delay in scheduling the watchdog's thread. A step that ends within a
@@ -56,7 +56,6 @@ const CALM: u32 = 8;
 /// The longest interval of checks for the end of a stalled step while all permits are idle.
 const SELDOM: Duration = Duration::from_secs(1);
 
-/// Returns the tick for that limit.
 pub(crate) fn tick_of(limit: Duration) -> Duration {
     (limit / 4).clamp(SHORTEST_TICK, LONGEST_TICK)
 }
@@ -85,7 +84,6 @@ impl StepId {
     }
 }
 
-/// A sample of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ThreadSample {
     /// Its step, unless it waits inside of it.
@@ -96,7 +94,6 @@ pub(crate) struct ThreadSample {
     pub(crate) has_run_next: bool,
 }
 
-/// A sample of a host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostSample<'a> {
     pub(crate) now: Moment,
@@ -106,7 +103,6 @@ pub(crate) struct HostSample<'a> {
     pub(crate) steps: u64,
     /// How many permits are idle or searching.
     pub(crate) idle: usize,
-    /// Whether all of them sleep.
     pub(crate) all_idle: bool,
 }
 
@@ -126,7 +122,6 @@ pub(crate) enum Order {
 /// When the watchdog looks again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RestUntil {
-    /// At the next tick.
     Tick,
     /// When a process waits, or after so long.
     Calm(Option<Duration>),
@@ -142,7 +137,6 @@ struct StepHistory {
     is_reported: bool,
 }
 
-/// The state of the detector.
 #[derive(Debug)]
 pub(crate) struct StallDetector {
     limit: Duration,
@@ -193,7 +187,7 @@ impl StallDetector {
         self.rest(sample)
     }
 
-    /// W1 and W2: returns how many others wait.
+    /// J4 and J5: returns how many others wait.
     fn waiting(&mut self, sample: HostSample<'_>) -> usize {
         let queued = if sample.idle == 0 { sample.queued } else { 0 };
         let (queued_before, steps_before) = (self.queued.min(queued), self.steps);

@@ -49,7 +49,6 @@ impl fmt::Display for Stall {
     }
 }
 
-/// Reports one stall to users.
 pub(crate) type Report = Box<dyn FnOnce() + Send>;
 
 /// The connection to the watchdog, and its counters.

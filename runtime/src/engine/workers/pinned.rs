@@ -1,20 +1,15 @@
 //! The records of pinned processes' threads: each owns a slot and has an inbox. See `engine/pinned` for their use.
 
 use super::worker::Worker;
-use crate::call::dead_letter::{DeadLetter, Sink};
-use crate::env::clock::TimeKeeper;
 use crate::exit::ExitReason;
-use crate::mailbox::bound::Bound;
-use crate::mailbox::node::{Envelope, NodeBox};
 use crate::pid::Pid;
 use crate::process::body::Body;
-use crate::slots::{Admission, Schedule, Slot, SlotOwner, TABLE, Token};
+use crate::slots::{Schedule, SlotOwner, TABLE, Token};
 use crate::sync::{Arc, AtomicBool, Condvar, Mutex, OnceLock, Ordering, lock, wait};
 use crate::util::oneshot::Oneshot;
 
 /// The record of a pinned process's thread. Never freed, like a host's: a late sender may read it.
 pub(crate) struct PinnedThread {
-    host: &'static SlotOwner,
     /// What its thread runs and counts.
     pub(crate) thread: Worker,
     slot_owner: OnceLock<&'static SlotOwner>,
@@ -23,7 +18,6 @@ pub(crate) struct PinnedThread {
     arrived: Condvar,
 }
 
-/// Work for the thread.
 #[derive(Default)]
 struct Inbox {
     work: Option<Work>,
@@ -36,7 +30,6 @@ struct Inbox {
 }
 
 pub(crate) enum Work {
-    /// A time slice of the process.
     Slice(Token),
     /// Its start has failed: close and drop it, and report a panic of that.
     Close(Body, ExitReason, Arc<Oneshot<Option<ExitReason>>>),
@@ -46,7 +39,6 @@ pub(crate) enum Work {
 
 impl Inbox {
     /// Returns whether there is work that may be done now. (On a paused host a process is started, and then waits.)
-    /// then waits.)
     fn is_ready(&self, is_paused: impl Fn() -> bool) -> bool {
         match &self.work {
             Some(Work::Slice(_)) => !is_paused(),
@@ -56,7 +48,6 @@ impl Inbox {
     }
 }
 
-/// The pinned threads of a host.
 #[derive(Default)]
 pub(crate) struct PinnedThreads(Mutex<PinnedLists>);
 
@@ -75,14 +66,13 @@ impl PinnedThreads {
             return pinned_thread;
         }
         let pinned_thread: &'static PinnedThread = Box::leak(Box::new(PinnedThread {
-            host,
             thread: Worker::new(),
             slot_owner: OnceLock::new(),
             in_use: AtomicBool::new(true),
             inbox: Mutex::new(Inbox { rests: true, ..Inbox::default() }),
             arrived: Condvar::new(),
         }));
-        let slot_owner: &'static SlotOwner = Box::leak(Box::new(SlotOwner::beside(host, pinned_thread)));
+        let slot_owner: &'static SlotOwner = Box::leak(Box::new(host.beside(pinned_thread)));
         let _first = pinned_thread.slot_owner.set(slot_owner);
         lists.all.push(pinned_thread);
         pinned_thread
@@ -182,7 +172,6 @@ impl PinnedThread {
         lock(&self.inbox).runs.is_some_and(|pid| TABLE.living(pid).is_none())
     }
 
-    /// Notes that the process has a time slice.
     pub(crate) fn runs(&self, pid: Option<Pid>) {
         lock(&self.inbox).runs = pid;
     }
@@ -202,39 +191,5 @@ impl PinnedThread {
 impl Schedule for PinnedThread {
     fn wake(&'static self, token: Token) {
         self.give(Work::Slice(token));
-    }
-
-    fn bound(&self) -> Bound {
-        self.host.scheduler.bound()
-    }
-
-    fn check_length(&self, slot: &'static Slot) {
-        self.host.scheduler.check_length(slot);
-    }
-
-    fn known(&self, slot: &'static Slot) -> u64 {
-        self.host.scheduler.known(slot)
-    }
-
-    fn admit(&self, slot: &'static Slot, node: NodeBox) -> Admission {
-        self.host.scheduler.admit(slot, node)
-    }
-
-    fn release_suspended(&self, slot: &'static Slot) {
-        self.host.scheduler.release_suspended(slot);
-    }
-
-    fn redeem(&self, slot: &'static Slot, generation: u64) -> Option<Envelope> {
-        self.host.scheduler.redeem(slot, generation)
-    }
-
-    fn time_keeper(&'static self) -> Option<&'static dyn TimeKeeper> {
-        self.host.scheduler.time_keeper()
-    }
-}
-
-impl Sink for PinnedThread {
-    fn dead_letter(&self, letter: DeadLetter) {
-        self.host.scheduler.dead_letter(letter);
     }
 }

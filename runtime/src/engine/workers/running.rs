@@ -40,7 +40,6 @@ impl RunningProcess {
         self.0.store(ptr::null_mut(), Ordering::Relaxed);
     }
 
-    /// Returns the process that the thread runs.
     #[inline(always)]
     pub(crate) fn slot(&self) -> Option<&'static Slot> {
         // SAFETY: only addresses of slots are stored, and slots are never freed.

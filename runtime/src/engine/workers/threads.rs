@@ -13,10 +13,8 @@ const FIRST: usize = 8;
 /// All together hold four million threads, more than a system supports.
 const SEGMENTS: usize = 19;
 
-/// Records, or room for them.
 type Segment = Box<[OnceLock<CachePadded<Worker>>]>;
 
-/// A started thread, to be joined.
 pub(crate) struct StartedThread {
     thread: JoinHandle<()>,
     /// Its record; the watchdog has none.
@@ -38,20 +36,17 @@ impl StartedThread {
         self.record.map_or(Some(StepId::of_the_watchdog()), Worker::step)
     }
 
-    /// Waits for its end.
     pub(crate) fn join(self) {
         // Its panics are contained; one in the runtime itself was printed by the panic hook.
         let _ended = self.thread.join();
     }
 }
 
-/// The records of a host's threads.
 pub(crate) struct Workers {
     segments: [OnceLock<Segment>; SEGMENTS],
 }
 
 impl Workers {
-    /// None.
     pub(crate) fn new() -> Self {
         Self { segments: [const { OnceLock::new() }; SEGMENTS] }
     }
@@ -63,7 +58,6 @@ impl Workers {
         (segment, thread - FIRST * ((1 << segment) - 1))
     }
 
-    /// Returns the record of that index, if it exists.
     #[inline]
     pub(crate) fn get(&self, thread: usize) -> Option<&Worker> {
         let (segment, place) = Self::place(thread);

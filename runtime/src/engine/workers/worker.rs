@@ -30,6 +30,7 @@ use crate::sync::{
     Arc, AtomicBool, AtomicPtr, AtomicU8, AtomicU64, CachePadded, Deque, Mutex, OnceLock, Ordering, Stealer,
     ThreadHandle, current_thread, lock, unpark,
 };
+use crate::util::defer::defer;
 use crate::util::oneshot::{RestWatcher, Waiter};
 use std::ptr::{self, NonNull};
 use std::task::Waker;
@@ -40,13 +41,12 @@ pub(crate) const CALLED: u8 = 1;
 pub(crate) const LOST: u8 = 2;
 /// A tick has passed during the time slice.
 const TICK: u8 = 4;
-/// The watchdog rests (watchdog:U1).
+/// The watchdog rests (watchdog:R3).
 pub(crate) const UNWATCHED: u8 = 8;
 
 /// In place of the nanoseconds of a moment.
 const NOT_NOTED: u64 = u64::MAX;
 
-/// The record of a thread.
 pub(crate) struct Worker {
     /// The process to run next, woken by the one that ran last. Any thread may take it by an exchange.
     run_next: AtomicPtr<Slot>,
@@ -76,7 +76,6 @@ pub(crate) struct Worker {
     pub(crate) counters: CachePadded<Counters>,
 }
 
-/// Rarely used data.
 struct Cold {
     handle: Option<ThreadHandle>,
     /// Wakes it while it parks in a reactor.
@@ -88,7 +87,6 @@ struct Cold {
 }
 
 impl Worker {
-    /// Makes a record without a thread.
     pub(crate) fn new() -> Self {
         let deque = Deque::new_lifo();
         Self {
@@ -131,7 +129,6 @@ impl Worker {
         !self.run_next.load(Ordering::Relaxed).is_null()
     }
 
-    /// Takes the process in the run-next slot.
     #[inline]
     pub(crate) fn take_run_next(&self) -> Option<Token> {
         if !self.has_run_next() {
@@ -142,7 +139,6 @@ impl Worker {
         NonNull::new(taken).map(|slot| unsafe { Token::from_raw(slot) })
     }
 
-    /// Returns the process that it runs.
     pub(crate) fn running(&self) -> Option<&'static Slot> {
         self.running.slot()
     }
@@ -164,7 +160,6 @@ impl Worker {
         self.attention.load(Ordering::Relaxed)
     }
 
-    /// Returns whether it has been called, or has lost its permit.
     #[inline(always)]
     pub(crate) fn is_called(&self) -> bool {
         self.attention() & (CALLED | LOST) != 0
@@ -178,14 +173,8 @@ impl Worker {
 
     /// Runs user code outside of a step.
     pub(crate) fn visit<R>(&self, body: impl FnOnce() -> R) -> R {
-        struct Over<'a>(&'a Worker);
-        impl Drop for Over<'_> {
-            fn drop(&mut self) {
-                self.0.visiting.store(false, Ordering::Relaxed);
-            }
-        }
         self.visiting.store(true, Ordering::Relaxed);
-        let _over = Over(self);
+        let _over = defer(|| self.visiting.store(false, Ordering::Relaxed));
         body()
     }
 
@@ -205,7 +194,7 @@ impl Worker {
         self.attention.fetch_and(UNWATCHED, Ordering::SeqCst);
     }
 
-    /// watchdog:U1, while the watchdog rests: called by the thread itself when it has got a permit and between two time
+    /// watchdog:R3, while the watchdog rests: called by the thread itself when it has got a permit and between two time
     /// slices.
     #[inline]
     pub(crate) fn begins_unwatched(&self) {
@@ -214,7 +203,6 @@ impl Worker {
         self.begun.store(Moment::now_by(None).nanoseconds(), Ordering::Relaxed);
     }
 
-    /// The watchdog is awake.
     pub(crate) fn begins_watched(&self) {
         if self.is_unwatched() {
             self.begun.store(NOT_NOTED, Ordering::Relaxed);
@@ -268,7 +256,6 @@ impl Worker {
         self.is_at_rest().then(|| self.rests())
     }
 
-    /// Returns how often it has rested on its stack.
     pub(crate) fn rests(&self) -> u64 {
         self.waiter.get().map_or(0, |waiter| waiter.rests())
     }
@@ -292,7 +279,6 @@ impl Worker {
         cold.unparked
     }
 
-    /// Ends the rest in a reactor.
     pub(crate) fn rests_no_more(&self) {
         let mut cold = lock(&self.cold);
         (cold.waker, cold.unparked) = (None, false);

@@ -1,7 +1,6 @@
 //! Time-driven transitions of a pool.
 
-use super::lanes::waits;
-use super::{PoolAction, PoolPlan};
+use super::{PoolAction, PoolPlan, lanes::waits};
 use crate::env::clock::Moment;
 use std::cmp::Reverse;
 

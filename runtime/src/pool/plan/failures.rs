@@ -12,8 +12,7 @@
 
 use super::lanes::{Lane, MemberRecord};
 use super::{PoolAction, PoolPlan};
-use crate::ExitReason;
-use crate::env::clock::Moment;
+use crate::{ExitReason, env::clock::Moment};
 use std::time::Duration;
 
 /// How long members have to end when a pool gives up: as with a supervisor.
@@ -61,7 +60,6 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         }
     }
 
-    /// Starts the backoff of a lane.
     pub(super) fn back_off(&mut self, now: Moment, key: &K, run: Option<Duration>) {
         let Some(lane) = self.lanes.get_mut(key).filter(|lane| !lane.backs_off(now)) else { return };
         let is_stable = run.is_some_and(|run| self.rules.backoff.is_stable(run));
@@ -109,7 +107,6 @@ impl<K> MemberRecord<K> {
 }
 
 impl<K, T> Lane<K, T> {
-    /// Returns whether the lane backs off.
     pub(super) fn backs_off(&self, now: Moment) -> bool {
         self.backs_off_until.is_some_and(|until| until > now)
     }

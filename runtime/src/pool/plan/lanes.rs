@@ -1,8 +1,7 @@
 //! The lanes of a pool's plan: members, queued messages, and matching the two.
 
 use super::{Balancing, MemberId, PoolAction, PoolPlan, PoolRules};
-use crate::env::clock::Moment;
-use crate::{ExitReason, Pid};
+use crate::{ExitReason, Pid, env::clock::Moment};
 use std::collections::{BTreeMap, VecDeque};
 use std::{cmp::Reverse, time::Duration};
 
@@ -28,7 +27,6 @@ impl<K, T> QueuedMessage<K, T> {
 }
 
 impl<K> QueuedMessage<K, ()> {
-    /// Puts a message into the place.
     pub(crate) fn with<T>(self, message: T) -> QueuedMessage<K, T> {
         let Self { lane, serial, until, .. } = self;
         QueuedMessage { message, lane, serial, until }
@@ -51,14 +49,12 @@ pub(super) struct Lane<K, T> {
     pub(super) lasting: bool,
 }
 
-/// The record of a member.
 pub(super) struct MemberRecord<K> {
     pub(super) pid: Pid,
     pub(super) lane: K,
     pub(super) in_hand: usize,
     /// Whether it has finished any message, be it by dying of it.
     pub(super) served: bool,
-    /// When it was started.
     pub(super) since: Moment,
     pub(super) idle_since: Moment,
     /// Whether it is in `idlers`.
@@ -152,7 +148,6 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         }
     }
 
-    /// Gives the queued messages of a lane to members with room.
     pub(super) fn feed(&mut self, key: &K) {
         self.freed = true;
         while self.lanes.get(key).is_some_and(|lane| !lane.queue.is_empty())
@@ -242,7 +237,6 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
     }
 }
 
-/// Returns whether the message with that number is still queued.
 pub(super) fn waits<K: Ord, T>(lanes: &BTreeMap<K, Lane<K, T>>, key: &K, serial: u64) -> bool {
     lanes.get(key).is_some_and(|lane| lane.queue.binary_search_by_key(&serial, |waiting| waiting.serial).is_ok())
 }

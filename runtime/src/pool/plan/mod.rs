@@ -40,15 +40,11 @@ pub(crate) use failures::Unstarted;
 pub(crate) use lanes::QueuedMessage;
 use lanes::{CROWDED, Lane, MemberRecord};
 
-use crate::env::chance::Random;
-use crate::env::clock::Moment;
-use crate::exit::ExitReason;
-use crate::pid::Pid;
-use crate::supervision::Backoff;
-use crate::supervision::plan::intensity::Intensity;
-use std::cmp::Reverse;
+use crate::env::{chance::Random, clock::Moment};
+use crate::supervision::{Backoff, plan::intensity::Intensity};
+use crate::{exit::ExitReason, pid::Pid};
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
-use std::time::Duration;
+use std::{cmp::Reverse, time::Duration};
 
 /// Which of several members with room gets a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +55,6 @@ pub(crate) enum Balancing {
     LeastLoaded,
 }
 
-/// The configuration of a pool.
 #[derive(Clone, Debug)]
 pub(crate) struct PoolRules {
     pub(crate) choice: Balancing,
@@ -69,7 +64,6 @@ pub(crate) struct PoolRules {
     pub(crate) queue: usize,
     /// How long a message may be queued.
     pub(crate) patience: Option<Duration>,
-    /// How long a member may be idle.
     pub(crate) idle: Option<Duration>,
     /// The least and the largest number of members in a lane.
     pub(crate) least: usize,
@@ -80,7 +74,6 @@ pub(crate) struct PoolRules {
     pub(crate) intensity: (u32, Duration),
 }
 
-/// An action, to be executed in order.
 #[derive(Debug)]
 pub(crate) enum PoolAction<K, T> {
     /// Give the message to the member; then call [`PoolPlan::done`] when it has been handled, or [`PoolPlan::bounced`]
@@ -94,9 +87,7 @@ pub(crate) enum PoolAction<K, T> {
     Stop(Pid),
     /// Tell the member to end now.
     Cancel(Pid),
-    /// End the member.
     Kill(Pid),
-    /// The message has waited too long.
     Expire(T),
     /// No member will take the message, for this reason.
     Fail(T, ExitReason),
@@ -106,32 +97,42 @@ pub(crate) enum PoolAction<K, T> {
     Over,
 }
 
-/// Identifies a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemberId {
     pub(crate) number: u64,
     pub(crate) pid: Pid,
 }
 
-/// The reason why a message is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PoolRefusal {
     Full,
     Draining,
 }
 
-/// The state of a pool.
+/// The state and counters of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Standing {
-    pub(crate) members: usize,
-    pub(crate) starting: usize,
-    pub(crate) waiting: usize,
-    pub(crate) in_hand: usize,
-    /// Failures of members and of starts.
-    pub(crate) failed: u64,
+#[non_exhaustive]
+pub struct PoolStatistics {
+    /// Members that get messages.
+    pub members: usize,
+    /// Members that are being started.
+    pub starting: usize,
+    /// Messages queued for a member.
+    pub waiting: usize,
+    /// Messages that members have not finished.
+    pub in_hand: usize,
+    /// Messages accepted.
+    pub accepted: u64,
+    /// Messages refused: the queue was full, or the pool was stopped.
+    pub refused: u64,
+    /// Messages that waited too long in the queue.
+    pub expired: u64,
+    /// Members started.
+    pub started: u64,
+    /// Failures of members (see [`intensity`](crate::Pool::intensity)) and of their starts.
+    pub failed: u64,
 }
 
-/// The state machine of a pool.
 pub(crate) struct PoolPlan<K, T> {
     rules: PoolRules,
     lanes: BTreeMap<K, Lane<K, T>>,
@@ -145,7 +146,6 @@ pub(crate) struct PoolPlan<K, T> {
     /// When to look again at lanes that back off, or whose members' mailboxes were full.
     retries: Vec<(Moment, K)>,
     intensity: Intensity,
-    /// Jitter of the delays.
     random: Random,
     failed: u64,
     serial: u64,
@@ -188,7 +188,6 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         }
     }
 
-    /// Returns the next action.
     pub(crate) fn action(&mut self) -> Option<PoolAction<K, T>> {
         self.actions.pop_front()
     }
@@ -201,7 +200,6 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         }
     }
 
-    /// Handles a message for a lane.
     pub(crate) fn arrive(&mut self, now: Moment, key: K, message: T) -> Result<(), (T, PoolRefusal)> {
         if self.draining {
             return Err((message, PoolRefusal::Draining));
@@ -240,7 +238,6 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         self.actions.push_back(PoolAction::Copy(member, message));
     }
 
-    /// Handles the completion of a message by a member.
     pub(crate) fn done(&mut self, now: Moment, number: u64) {
         let Some(member) = self.members.get_mut(&number) else { return };
         member.in_hand = member.in_hand.saturating_sub(1);
@@ -278,7 +275,6 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         }
     }
 
-    /// Handles the start of a member.
     pub(crate) fn started(&mut self, now: Moment, key: &K, pid: Pid) {
         self.serial += 1;
         let number = self.serial;
@@ -307,7 +303,6 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         self.refill(now, key);
     }
 
-    /// Handles a start that gave no member.
     pub(crate) fn unstarted(&mut self, now: Moment, key: &K, why: &Unstarted) {
         self.starting -= 1;
         if let Some(lane) = self.lanes.get_mut(key) {
@@ -409,14 +404,15 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         self.members.values().filter(|record| which(record)).map(|record| record.pid).collect()
     }
 
-    pub(crate) fn standing(&self) -> Standing {
-        let present = self.members.values().filter(|record| record.is_present());
-        Standing {
-            members: present.count(),
+    /// Returns `counted` with the pool's present state.
+    pub(crate) fn statistics(&self, counted: PoolStatistics) -> PoolStatistics {
+        PoolStatistics {
+            members: self.members.values().filter(|record| record.is_present()).count(),
             starting: self.starting,
             waiting: self.waiting,
             in_hand: self.members.values().map(|record| record.in_hand).sum(),
             failed: self.failed,
+            ..counted
         }
     }
 }

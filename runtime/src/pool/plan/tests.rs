@@ -198,7 +198,7 @@ fn an_elastic_pool_starts_one_for_calls_one_after_another() {
         }
         world.done(0);
     }
-    assert_eq!((world.starts.len(), world.plan.standing().members), (0, 1));
+    assert_eq!((world.starts.len(), world.plan.statistics(PoolStatistics::default()).members), (0, 1));
     assert_eq!(world.messages(), (0..10).collect::<Vec<_>>());
 }
 
@@ -235,7 +235,10 @@ fn a_full_line_refuses_and_those_that_are_coming_count() {
     }
     assert_eq!(world.arrive(0, 5), Err(PoolRefusal::Full));
     world.start();
-    assert_eq!(world.plan.standing(), Standing { members: 1, waiting: 4, in_hand: 1, ..Standing::default() });
+    assert_eq!(
+        world.plan.statistics(PoolStatistics::default()),
+        PoolStatistics { members: 1, waiting: 4, in_hand: 1, ..PoolStatistics::default() }
+    );
     assert_eq!(world.arrive(0, 5), Err(PoolRefusal::Full));
     world.done(0);
     world.arrive(0, 6).unwrap();
@@ -255,7 +258,7 @@ fn what_waits_too_long_expires_in_order_and_what_is_in_hand_does_not() {
     world.after(SECOND / 2);
     assert_eq!(world.expired, [1, 2]);
     assert_eq!(world.plan.due(), None);
-    assert_eq!(world.plan.standing().in_hand, 1);
+    assert_eq!(world.plan.statistics(PoolStatistics::default()).in_hand, 1);
 }
 
 /// Catches: those that wait for room are not told that a message has expired.
@@ -336,7 +339,7 @@ fn a_member_found_gone_bounces_its_message_to_the_head_of_the_line() {
         world.arrive(0, message).unwrap();
     }
     assert!(world.given.is_empty());
-    assert_eq!(world.plan.standing().waiting, 3);
+    assert_eq!(world.plan.statistics(PoolStatistics::default()).waiting, 3);
     world.plan.down(world.now, first, &ExitReason::Killed);
     world.act();
     // It did nothing, so those that wait are told, and the next start is to come after a pause.
@@ -498,7 +501,7 @@ fn every_message_has_one_end_whatever_happens() {
                     }
                 }
             }
-            let standing = world.plan.standing();
+            let standing = world.plan.statistics(PoolStatistics::default());
             for (.., hand) in &world.members {
                 assert!(hand.len() <= rules.concurrency, "seed {seed}");
             }
@@ -514,7 +517,12 @@ fn every_message_has_one_end_whatever_happens() {
         let mut rounds = 0;
         while world.over == 0 {
             rounds += 1;
-            assert!(rounds < 1000, "seed {seed}: {:?} {:?}", world.plan.standing(), world.stopped);
+            assert!(
+                rounds < 1000,
+                "seed {seed}: {:?} {:?}",
+                world.plan.statistics(PoolStatistics::default()),
+                world.stopped
+            );
             std::mem::take(&mut dead).into_iter().for_each(|pid| world.down(pid));
             // As many as are asked for now; one that is taken back may be asked for anew.
             for _ in 0..world.starts.len() {

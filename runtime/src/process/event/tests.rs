@@ -90,3 +90,62 @@ fn a_notice_that_was_taken_waits_for_what_is_in_the_control_lane() {
     // A shutdown would only be one more `Cancel` to it.
     hears.kill();
 }
+
+/// At its first message it begins to watch others and waits until they have ended. At its second it takes the notices
+/// of all their ends before it hears of the first. It reports of whom it hears.
+struct HearsAll {
+    watched: Vec<Pid>,
+    told: Sender<Option<Pid>>,
+    /// Comes when the watched processes have ended.
+    over: Receiver<()>,
+    is_watching: bool,
+}
+
+impl Process for HearsAll {
+    fn step(&mut self, events: &mut Events<'_>, _: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+        while let Some(event) = events.next() {
+            let ended = match event {
+                Event::Message(_) if !std::mem::replace(&mut self.is_watching, true) => {
+                    for watched in &self.watched {
+                        watched.monitor().map_err(|_| ProcessError::new("it lives"))?;
+                    }
+                    self.told.send(None).map_err(ProcessError::new)?;
+                    self.over.recv().map_err(ProcessError::new)?;
+                    continue;
+                }
+                Event::Message(_) => {
+                    let input = events.input_mut().ok_or_else(|| ProcessError::new("it runs"))?;
+                    // (Fewer on a busy machine, where the watchdog may end the slice: see `Hears`.)
+                    self.watched.iter().for_each(|_| assert!(input.mail().is_none()));
+                    continue;
+                }
+                Event::Signal(Signal::Down(down)) => Some(down.pid),
+                _ => None,
+            };
+            self.told.send(ended).map_err(ProcessError::new)?;
+        }
+        Ok(())
+    }
+}
+
+/// Catches: notices that were taken together and are delivered in another order than they came in.
+#[test]
+fn notices_that_were_taken_together_are_delivered_in_order() {
+    let runtime = Runtime::builder().workers(2).stall_limit(Duration::MAX).build().unwrap();
+    let (told, heard) = channel();
+    let watched: Vec<Pid> = (0..3).map(|_| runtime.spawn_process(Idle).start().unwrap()).collect();
+    let (end, over) = channel();
+    let hears = HearsAll { watched: watched.clone(), told, over, is_watching: false };
+    let hears = runtime.spawn_process(hears).start().unwrap();
+    runtime.send(hears, ()).unwrap();
+    let mut heard = std::iter::from_fn(|| heard.recv_timeout(Duration::from_secs(60)).ok());
+    assert_eq!(heard.next(), Some(None));
+    runtime.send(hears, ()).unwrap();
+    for watched in &watched {
+        let ended = watched.join();
+        watched.kill();
+        ended.wait();
+    }
+    end.send(()).unwrap();
+    assert_eq!(heard.by_ref().take(3).collect::<Option<Vec<_>>>(), Some(watched));
+}

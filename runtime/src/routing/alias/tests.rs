@@ -60,7 +60,7 @@ impl AliasTarget for Signpost {
     fn take(&self, package: Package) -> Result<(), Undeliverable> {
         if self.refuses {
             // As a full pool would, of a PID that the sender never saw.
-            let reason = SendFailure::Full(Pid::pointing(this_node(), HOSTLESS, 7, 7));
+            let reason = SendFailure::Full(Pid::of_alias(this_node(), HOSTLESS, 7, 7));
             return Err(Undeliverable { package, reason });
         }
         lock(&self.taken).push(package);
@@ -122,9 +122,9 @@ fn no_pid_is_given_out_twice_and_a_retired_one_answers_to_nothing() {
         let (alias, _signpost) = alias(&[ended()]);
         let pid = alias.pid();
         assert!(pid.is_alias() && seen.insert(pid), "{pid}");
-        assert!(behind(pid).is_some());
+        assert!(target_of(pid).is_some());
         drop(alias);
-        assert!(behind(pid).is_none());
+        assert!(target_of(pid).is_none());
         assert_eq!(send(pid, 1), Err((1, SendFailure::Gone(pid))));
         assert_eq!(pid.to_string().parse(), Ok(pid));
     }
@@ -134,7 +134,7 @@ fn no_pid_is_given_out_twice_and_a_retired_one_answers_to_nothing() {
 
 #[test]
 fn a_pid_that_points_nowhere_is_no_process() {
-    let pid = Pid::pointing(this_node(), HOSTLESS, (1 << SLOT_BITS) - 1, 1);
+    let pid = Pid::of_alias(this_node(), HOSTLESS, (1 << SLOT_BITS) - 1, 1);
     assert_eq!(send(pid, 1), Err((1, SendFailure::Gone(pid))));
     assert_eq!(call(pid, 1).wait(), Err(CallError::Gone(ExitReason::NoProcess)));
     assert!(!pid.is_alive() && !pid.stop() && !pid.kill() && !pid.cancel(ExitReason::Normal));
@@ -318,7 +318,7 @@ fn an_address_can_be_made_of_the_type_that_is_behind() {
     // What is not said and not there is not known.
     lock(&signpost.targets).clear();
     assert_eq!(runtime.address::<Account>(pid).unwrap_err(), AddressError::Gone(pid));
-    let kind = Some(crate::actor::definition::kind::KindOf::<Bank>::KIND);
+    let kind = Some(crate::actor::definition::KindOf::<Bank>::KIND);
     let said = Alias::new(Arc::new(Signpost { kind, ..Signpost::default() }));
     assert_eq!(runtime.address::<Bank>(said.pid()).unwrap().pid(), said.pid());
     assert!(runtime.address::<Account>(said.pid()).is_err());

@@ -9,7 +9,6 @@ use std::ptr::NonNull;
 #[derive(Debug)]
 pub(crate) struct SendRefusal(pub(crate) Envelope, pub(crate) RefusalReason);
 
-/// The reason of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RefusalReason {
     Gone,
@@ -26,18 +25,14 @@ pub(crate) struct Pushed {
 
 /// The decision about a message for a mailbox that may be too full.
 pub(crate) enum Admission {
-    /// Queue it.
     Accepted(NodeBox),
-    /// Return it to the sender.
     Refused(Envelope, RefusalReason),
-    /// It is in the lane.
     Pushed(Pushed),
     /// It has been handled otherwise.
     Taken,
 }
 
 impl Admission {
-    /// Refuses the message because the mailbox is full.
     pub(crate) fn refuse(mut node: NodeBox) -> Self {
         let envelope = node.take();
         Self::give_back(node, envelope, RefusalReason::Full)

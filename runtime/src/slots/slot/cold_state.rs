@@ -32,8 +32,6 @@ pub(crate) struct ColdState {
     pub(crate) notices: VecDeque<Box<SentLinkMessage>>,
     /// Timers of its yields, some of which have fired. Those of an async process are in its own table.
     pub(crate) timers: Vec<TimerKey>,
-    /// Its supervisor.
     pub(crate) guardian: Option<Arc<dyn Guardian>>,
-    /// Its links and monitors.
     pub(crate) links: Option<Box<Links<Pid>>>,
 }

@@ -6,7 +6,6 @@
 //! taking end of the lanes, the process's edge in the wait graph) is accessed in between, by that thread only: a second
 //! token, or code that still uses one that is gone, fails the assertion at its first access.
 
-/// The thread that uses a token.
 pub(crate) struct DebugOwner {
     /// Identifies the thread; zero while the token is not in use.
     #[cfg(all(debug_assertions, not(loom)))]
@@ -19,7 +18,6 @@ impl DebugOwner {
         Self { thread: std::sync::atomic::AtomicUsize::new(0) }
     }
 
-    /// The calling thread begins to use the token.
     #[track_caller]
     pub(crate) fn begin(&self) {
         let before = self.thread.swap(this_thread(), std::sync::atomic::Ordering::Relaxed);
@@ -39,14 +37,12 @@ impl DebugOwner {
         self.thread.swap(this_thread(), std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// The waiting thread continues.
     #[track_caller]
     pub(crate) fn give_back(&self, to: usize) {
         self.check();
         self.thread.store(to, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// Asserts that the calling thread uses the token.
     #[track_caller]
     pub(crate) fn check(&self) {
         let owner = self.thread.load(std::sync::atomic::Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Why a process does not run at once when its turn comes: it has exceeded its time slice, or it is suspended at a
+//! Why a process that is taken from a queue does not run: it has exceeded its time slice, or it is suspended at a
 //! congested mailbox.
 //!
 //! One byte for both, so that the start of a time slice reads one. Only the token's holder writes it. Both are needed:
@@ -10,14 +10,14 @@ use crate::sync::{AtomicU8, Ordering};
 /// The deficit or suspension of a process, in a byte.
 pub(crate) struct Deficit(AtomicU8);
 
-/// The value of the byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deferral {
-    /// It lets that many time slices pass.
     Slices(u8),
     /// It is, or was, suspended, perhaps waiting for its yields besides: its time slice begins by checking why it
     /// should not run.
-    Suspended { for_yields: bool },
+    Suspended {
+        for_yields: bool,
+    },
 }
 
 const SUSPENDED: u8 = u8::MAX;

@@ -3,7 +3,6 @@
 use super::{Slot, Token};
 use crate::sync::{AtomicU8, Ordering};
 
-/// The process has cold state.
 pub(super) const COLD_STATE: u8 = 1;
 /// The mailbox is above its bound. A hint for senders: one that sees it late checks once too few or too many.
 pub(super) const CONGESTED: u8 = 2;
@@ -13,14 +12,13 @@ pub(super) const ATTEND: u8 = 4;
 const SUSPENDED: u8 = 8;
 /// The mailbox has its own bound. Set before the process begins.
 const OWN_BOUND: u8 = 16;
-/// The bound is hard: messages are in a ring, and tickets for them in the lane. Set before the process begins.
+/// The bound is hard: messages are in a queue, and placeholders for them in the lane. Set before the process begins.
 pub(super) const HARD_BOUND: u8 = 32;
 /// The process has a supervisor, which stops it when its host is shut down.
 const SUPERVISED: u8 = 64;
 /// Requests to stop are delivered to the process as signals, ahead of its messages: it has others to stop first.
 const TOLD_TO_STOP: u8 = 128;
 
-/// The flags, in one byte.
 pub(super) struct Flags(AtomicU8);
 
 impl Flags {
@@ -28,7 +26,6 @@ impl Flags {
         Self(AtomicU8::new(0))
     }
 
-    /// Resets them for a new process.
     pub(super) fn clear(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
@@ -78,7 +75,7 @@ impl Slot {
         self.flags.any_in_order(SUSPENDED)
     }
 
-    /// Notes that the mailbox has its own bound, and a ring if that is hard.
+    /// Notes that the mailbox has its own bound, and a queue if that is hard.
     pub(crate) fn note_own_bound(&self, is_hard: bool) {
         self.flags.set(if is_hard { OWN_BOUND | HARD_BOUND } else { OWN_BOUND }, true);
     }
@@ -108,7 +105,6 @@ impl Token {
         self.0.flags.set(ATTEND, to_cold_state);
     }
 
-    /// Sets how the new process is stopped.
     pub(crate) fn describe(&self, is_supervised: bool, is_told_to_stop: bool) {
         self.0.flags.set(SUPERVISED, is_supervised);
         self.0.flags.set(TOLD_TO_STOP, is_told_to_stop);

@@ -18,7 +18,6 @@ pub(crate) struct Metadata {
     pub(crate) parent: AtomicU64,
     /// Yields without an answer.
     pub(crate) outstanding: AtomicU32,
-    /// The index of the slot.
     pub(crate) index: u32,
     /// Without those counted on the slot's first line; the upper 16 bits are the parent's host.
     pub(crate) steps: AtomicU64,
@@ -32,7 +31,6 @@ pub(crate) const HOST_SHIFT: u32 = 48;
 pub(crate) const ALL_STEPS: u64 = (1 << HOST_SHIFT) - 1;
 
 impl Metadata {
-    /// The description in a slot that was never used.
     pub(crate) fn unused(index: u32) -> Self {
         Self {
             kind: AtomicPtr::new(ptr::null_mut()),
@@ -72,7 +70,6 @@ impl Metadata {
         (parent != 0).then(|| Pid::new(node, host, slot, generation))
     }
 
-    /// Returns the names of the process's type and entry.
     pub(crate) fn names(&self) -> Option<(&'static str, &'static str)> {
         // SAFETY: only addresses of static values are stored, with Release.
         let kind = unsafe { self.kind.load(Ordering::Acquire).as_ref()? };
@@ -86,7 +83,6 @@ impl Metadata {
         unsafe { self.kind.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Returns the source location of the spawn.
     pub(crate) fn place(&self) -> Option<&'static std::panic::Location<'static>> {
         // SAFETY: only addresses of static values are stored, with Release.
         unsafe { self.place.load(Ordering::Acquire).as_ref() }

@@ -2,13 +2,13 @@
 //!
 //! The first line has what the fast path of a message touches; the second describes the process.
 //!
-//! Access: any thread reads `lanes`, `life`, `home` and the description; all but the lanes are written by the token's
-//! holder alone. `body` and `cold_state` belong to the token's holder, who reaches them through [`Token`]. A reader of
-//! the description compares `life` before and after, so that it never mixes two processes.
+//! Access: any thread reads `lanes`, `generation`, `home` and the description; all but the lanes are written by the
+//! token's holder alone. `body` and `cold_state` belong to the token's holder, who reaches them through [`Token`]. A
+//! reader of the description compares `generation` before and after, so that it never mixes two processes.
 //!
 //! # The state of a process
 //!
-//! | state | token (see [`Lanes`]) | [`Life`] | [`Flags`], [`Deficit`] | left by |
+//! | state | token (see [`Lanes`]) | [`Generation`] | [`Flags`], [`Deficit`] | left by |
 //! |---|---|---|---|---|
 //! | vacant | parked as vacant | closed | none | [`Token::claim_free`], then [`Token::open`] |
 //! | ready | in a run queue | alive | | a worker that takes it |
@@ -26,8 +26,8 @@
 //!
 //! This file has the four types that refer to each other: a slot has an owner, which has a scheduler, which is given
 //! tokens, and a token belongs to a slot. Their operations:
-//! * [`life`], [`flags`], [`deficit`] and [`counts`]: the slot's words; [`metadata`]: its second line; [`cold_state`]:
-//!   data of few processes;
+//! * [`generation`], [`flags`], [`deficit`] and [`counts`]: the slot's words; [`metadata`]: its second line;
+//!   [`cold_state`]: data of few processes;
 //! * [`send`]: the path of a message, whose outcome is an [`admission`]; [`control`]: all other input;
 //! * [`token`]: operations of the token's holder; [`release`]: parking the token and vacating the slot;
 //! * [`debug_owner`]: the assertion that one thread at a time holds it.
@@ -39,7 +39,7 @@ pub(crate) mod counts;
 pub(crate) mod debug_owner;
 pub(crate) mod deficit;
 pub(crate) mod flags;
-mod life;
+mod generation;
 pub(crate) mod metadata;
 pub(crate) mod release;
 pub(crate) mod send;
@@ -56,24 +56,25 @@ use crate::sync::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering, OwnedCel
 use debug_owner::DebugOwner;
 use deficit::Deficit;
 use flags::Flags;
-use life::Life;
+use generation::Generation;
 use metadata::Metadata;
 use std::num::NonZeroU64;
 use std::ptr;
 
 pub(crate) use admission::{Admission, RefusalReason, SendRefusal};
 
-/// Runs the process of a slot: a host, or the owner of a stand-alone mailbox.
-pub(crate) trait Schedule: Sink {
+/// Runs the process of a slot: a host, the thread of a pinned process, or the owner of a stand-alone mailbox.
+pub(crate) trait Schedule: Sync {
     /// Takes the token of a process that was parked and has input now.
     fn wake(&'static self, token: Token);
+}
 
-    /// Returns the timekeeper of its processes, if there is one.
+/// Serves the slots of a host, or of a stand-alone mailbox.
+pub(crate) trait SlotHost: Sink {
     fn time_keeper(&'static self) -> Option<&'static dyn TimeKeeper> {
         None
     }
 
-    /// Returns the default bound of its mailboxes.
     fn bound(&self) -> Bound {
         Bound::Unbounded
     }
@@ -94,7 +95,7 @@ pub(crate) trait Schedule: Sink {
     /// Resumes a suspended process that is needed elsewhere.
     fn release_suspended(&self, _slot: &'static Slot) {}
 
-    /// Takes the message that a ticket of the process of `generation` stands for.
+    /// Takes the message that a placeholder of the process of `generation` stands for.
     fn redeem(&self, _slot: &'static Slot, _generation: u64) -> Option<Envelope> {
         None
     }
@@ -102,25 +103,24 @@ pub(crate) trait Schedule: Sink {
 
 /// The owner of slots. Never freed, so that it is valid however late a sender is.
 pub(crate) struct SlotOwner {
-    pub(crate) scheduler: &'static dyn Schedule,
+    scheduler: &'static dyn Schedule,
+    pub(crate) host: &'static dyn SlotHost,
     /// Node and host, as in a PID. Changes only while there are no processes: when the record is reused for another
     /// host.
     place: AtomicU64,
-    /// Identifies the host among all, also in an owner beside the host's own.
-    of: usize,
     /// Completions and signals that came too late.
     pub(crate) late: AtomicU64,
 }
 
 impl SlotOwner {
-    pub(crate) fn new(scheduler: &'static dyn Schedule, node: NodeId, host: u16) -> Self {
-        let place = AtomicU64::new(Pid::new(node, host, 0, 0).place().get());
-        Self { scheduler, place, of: ptr::from_ref(scheduler).addr(), late: AtomicU64::new(0) }
+    pub(crate) fn new<Host: Schedule + SlotHost>(host: &'static Host, node: NodeId, number: u16) -> Self {
+        let place = AtomicU64::new(Pid::new(node, number, 0, 0).place().get());
+        Self { scheduler: host, host, place, late: AtomicU64::new(0) }
     }
 
-    /// Another owner of the same host, with a scheduler of its own.
-    pub(crate) fn beside(home: &Self, scheduler: &'static dyn Schedule) -> Self {
-        Self { scheduler, place: AtomicU64::new(home.place().get()), of: home.of, late: AtomicU64::new(0) }
+    /// Makes another owner for the same host, with a scheduler of its own.
+    pub(crate) fn beside(&self, scheduler: &'static dyn Schedule) -> Self {
+        Self { scheduler, host: self.host, place: AtomicU64::new(self.place().get()), late: AtomicU64::new(0) }
     }
 
     /// Assigns it to another host of its node. There are no processes.
@@ -134,24 +134,22 @@ impl SlotOwner {
         NonZeroU64::new(self.place.load(Ordering::Relaxed)).expect("a PID is made from a node id")
     }
 
-    /// Returns the PID of a slot and generation.
     #[inline]
     pub(crate) fn pid(&self, slot: u32, generation: u64) -> Pid {
         Pid::of_words(self.place(), slot, generation)
     }
 
     pub(crate) fn is_beside(&self, other: &Self) -> bool {
-        self.of == other.of
+        ptr::addr_eq(self.host, other.host)
     }
 }
 
-/// The slot of a process.
 #[repr(C, align(64))]
 pub(crate) struct Slot {
     pub(crate) lanes: Lanes,
     body: OwnedCell<Option<Body>>,
-    life: Life,
-    home: AtomicPtr<SlotOwner>,
+    generation: Generation,
+    owner: AtomicPtr<SlotOwner>,
     /// The latest of its steps and messages, in one word: see [`Slot::count`].
     counts: AtomicU32,
     /// The permit that ran the process last.
@@ -160,7 +158,7 @@ pub(crate) struct Slot {
     pub(crate) deficit: Deficit,
     pub(crate) metadata: Metadata,
     /// The thread that uses the token, for assertions.
-    pub(crate) owner: DebugOwner,
+    pub(crate) debug_owner: DebugOwner,
 }
 
 #[cfg(not(any(loom, debug_assertions)))]
@@ -176,14 +174,14 @@ impl Slot {
         Self {
             lanes: Lanes::unused(),
             body: OwnedCell::new(None),
-            life: Life::unused(),
-            home: AtomicPtr::new(ptr::null_mut()),
+            generation: Generation::unused(),
+            owner: AtomicPtr::new(ptr::null_mut()),
             counts: AtomicU32::new(0),
             permit: AtomicU16::new(0),
             flags: Flags::none(),
             deficit: Deficit::none(),
             metadata: Metadata::unused(index),
-            owner: DebugOwner::none(),
+            debug_owner: DebugOwner::none(),
         }
     }
 
@@ -191,40 +189,38 @@ impl Slot {
         self.metadata.index
     }
 
-    /// Identifies the slot in the program.
     #[inline]
     pub(crate) fn address(&self) -> usize {
         ptr::from_ref(self).addr()
     }
 
     /// Begins a new incarnation. For the token's holder.
-    fn begin_life(&self) {
+    fn begin_generation(&self) {
         self.counts.store(0, Ordering::Relaxed);
         self.flags.clear();
         self.deficit.clear();
         self.metadata.messages.store(0, Ordering::Relaxed);
     }
 
-    /// Returns the generation of the live process, if there is one.
     #[inline]
     pub(crate) fn living(&self) -> Option<u64> {
-        let life = self.life.load(Ordering::Acquire);
-        life.is_alive().then_some(life.generation())
+        let word = self.generation.load(Ordering::Acquire);
+        word.is_alive().then_some(word.generation())
     }
 
     #[inline]
     pub(crate) fn is_living(&self, generation: u64) -> bool {
-        self.life.is_alive(generation, Ordering::Acquire)
+        self.generation.is_alive(generation, Ordering::Acquire)
     }
 
     /// Like `is_living`, in one total order with `Token::close`, for code that counts itself in first and checks then.
     pub(crate) fn is_living_in_order(&self, generation: u64) -> bool {
-        self.life.is_alive(generation, Ordering::SeqCst)
+        self.generation.is_alive(generation, Ordering::SeqCst)
     }
 
     /// Returns whether the process of that generation is alive, or was the last here: it may be exiting.
     pub(crate) fn is_last(&self, generation: u64) -> bool {
-        generation != 0 && self.life.load(Ordering::Acquire).generation() == generation
+        generation != 0 && self.generation.load(Ordering::Acquire).generation() == generation
     }
 
     /// Returns whether the process of that generation, which waits for another one, is alive and, unless it `blocks`,
@@ -236,7 +232,7 @@ impl Slot {
     /// Returns whether `pid` is alive here, with its node and host: a PID parsed from text may name others. Every PID
     /// from outside is checked by this; slot and generation that have passed identify one process for ever.
     ///
-    /// The life is read first. The owner read then is that of this incarnation or, if that has just ended, of a later
+    /// The generation is read first. The owner read then is that of this process or, if it has just ended, of a later
     /// one: either way no live process is reached by the PID of another.
     #[inline]
     pub(crate) fn carries(&self, pid: Pid) -> bool {
@@ -252,26 +248,26 @@ impl Slot {
     #[inline]
     fn is_at(&self, pid: Pid) -> bool {
         // In the models all slots have one owner, and reading it would double the orders to explore.
-        cfg!(loom) || self.home().is_some_and(|home| home.place.load(Ordering::Relaxed) == pid.place().get())
+        cfg!(loom) || self.owner().is_some_and(|owner| owner.place.load(Ordering::Relaxed) == pid.place().get())
     }
 
     /// Returns the generation of the live process, or of the last one.
     pub(crate) fn last(&self) -> u64 {
-        self.life.load(Ordering::Acquire).generation()
+        self.generation.load(Ordering::Acquire).generation()
     }
 
     /// Returns the owner of this slot; `None` if it was never used.
     #[inline]
-    pub(crate) fn home(&self) -> Option<&'static SlotOwner> {
+    pub(crate) fn owner(&self) -> Option<&'static SlotOwner> {
         // SAFETY: only addresses of `&'static SlotOwner` are stored.
-        unsafe { self.home.load(Ordering::Acquire).as_ref() }
+        unsafe { self.owner.load(Ordering::Acquire).as_ref() }
     }
 
     /// Wraps the token that the caller has just taken.
     #[inline]
     fn schedule(&'static self) {
-        if let Some(home) = self.home() {
-            home.scheduler.wake(Token(self));
+        if let Some(owner) = self.owner() {
+            owner.scheduler.wake(Token(self));
         }
     }
 }
@@ -280,19 +276,12 @@ impl Slot {
 /// of the marks of [`Lanes`].
 ///
 /// A dropped token would make the slot unusable for ever: it must be parked, queued or used.
-#[derive(Debug)]
 #[must_use = "the slot's only token"]
 pub(crate) struct Token(&'static Slot);
 
-impl std::fmt::Debug for Slot {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Slot({})", self.metadata.index)
-    }
-}
-
 impl Resident for Slot {
     fn resident(&self) -> Option<Pid> {
-        let home = self.home()?;
-        Some(home.pid(self.metadata.index, self.last()))
+        let owner = self.owner()?;
+        Some(owner.pid(self.metadata.index, self.last()))
     }
 }

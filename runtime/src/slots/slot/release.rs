@@ -5,7 +5,7 @@ use crate::call::caller::Caller;
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason};
 use crate::errors::CallError;
 use crate::exit::ExitReason;
-use crate::mailbox::lanes::{Claim, ParkResult, Pop};
+use crate::mailbox::lanes::{Advance, Claim, ParkResult};
 use crate::mailbox::node::{Envelope, MailNode, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
@@ -17,7 +17,7 @@ impl Token {
     /// Parks the token until anything arrives. Returns it if something has.
     #[inline]
     pub(crate) fn park_idle(self) -> Option<Self> {
-        self.0.owner.end();
+        self.0.debug_owner.end();
         // SAFETY: this is the token.
         match unsafe { self.0.lanes.park_idle() } {
             ParkResult::Refused => Some(self.taken_up()),
@@ -28,7 +28,7 @@ impl Token {
 
     /// Parks the token until something arrives in the control lane. Returns it if something has.
     pub(crate) fn park_waiting(self) -> Option<Self> {
-        self.0.owner.end();
+        self.0.debug_owner.end();
         // SAFETY: this is the token.
         match unsafe { self.0.lanes.park_waiting() } {
             ParkResult::Refused => Some(self.taken_up()),
@@ -46,7 +46,7 @@ impl Token {
     /// Parks the token of a vacant slot, until a process starts there or a late sender pushes. Returns it if something
     /// has arrived.
     pub(crate) fn park_vacant(self) -> Option<Self> {
-        self.0.owner.end();
+        self.0.debug_owner.end();
         // SAFETY: this is the token.
         match unsafe { self.0.lanes.park_vacant() } {
             ParkResult::Refused | ParkResult::Reclaimed(Claim::Vacant) => Some(self.taken_up()),
@@ -59,13 +59,13 @@ impl Token {
     /// Empties the lanes of a vacant slot and parks its token. Returns the envelope that was in the node `mine`, if it
     /// is among them; the others become dead letters.
     pub(crate) fn empty_and_park(mut self, mine: Option<NonNull<MailNode>>) -> Option<Envelope> {
-        self.0.owner.check();
+        self.0.debug_owner.check();
         debug_assert!(self.0.living().is_none(), "the process has ended");
         let (mut mine, mut kept) = (mine, None);
         loop {
             // SAFETY: this is the token.
             match unsafe { self.0.lanes.pop_data() } {
-                Pop::Envelope(envelope, free) => {
+                Advance::To(envelope, free) => {
                     free.into_iter().for_each(node_pool::recycle);
                     // The envelope was in the node that is now the lane's first; `mine` is only compared as an address.
                     if mine.is_some() && mine == self.first() {
@@ -79,11 +79,11 @@ impl Token {
                 }
                 // The next sender was preempted before it linked its node. It considers its message accepted, and there
                 // is no process to requeue, so this waits for it.
-                Pop::Busy => {
+                Advance::Busy => {
                     yield_now();
                     continue;
                 }
-                Pop::Empty => {}
+                Advance::Empty => {}
             }
             let mut controls = self.lanes().take_control();
             while let Some(mut node) = controls.pop() {
@@ -98,7 +98,6 @@ impl Token {
         }
     }
 
-    /// Returns the address of the lane's first node.
     fn first(&self) -> Option<NonNull<MailNode>> {
         // SAFETY: this is the token.
         NonNull::new(unsafe { self.0.lanes.first() })
@@ -107,13 +106,13 @@ impl Token {
     /// Disposes of an envelope that no process will handle: its caller is told `why`, a message goes to the dead-letter
     /// hook.
     pub(crate) fn dead_letter(&self, envelope: Envelope, reason: DeadLetterReason, why: &ExitReason) {
-        let Some(home) = self.0.home() else { return };
+        let Some(owner) = self.0.owner() else { return };
         match (envelope.kind, envelope.payload) {
             (NodeKind::Message, Some(message)) => {
                 // SAFETY: the word of a message is its caller, or null, and this envelope is its only holder.
                 let caller = unsafe { Caller::from_word(envelope.word) };
-                let to = home.pid(self.0.metadata.index, envelope.generation);
-                home.scheduler.dead_letter(DeadLetter { to, message, reason });
+                let to = owner.pid(self.0.metadata.index, envelope.generation);
+                owner.host.dead_letter(DeadLetter { to, message, reason });
                 // After the dead letter: a caller that is told finds it counted.
                 if let Some(caller) = caller {
                     caller.fail(CallError::Gone(why.clone()));
@@ -122,12 +121,12 @@ impl Token {
             // Link messages are answered by their drop.
             (NodeKind::Stop | NodeKind::Notice, _) => {}
             (NodeKind::Placeholder, _) => {
-                if let Some(envelope) = home.scheduler.redeem(self.0, envelope.generation) {
+                if let Some(envelope) = owner.host.redeem(self.0, envelope.generation) {
                     self.dead_letter(envelope, reason, why);
                 }
             }
             _ => {
-                home.late.fetch_add(1, Ordering::Relaxed);
+                owner.late.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
@@ -145,9 +144,9 @@ impl Slot {
         let control = envelope.payload.as_mut().and_then(Payload::get_mut::<Control>);
         // A waiter for an ended process is told by the drop of its request: that is an answer, and not late.
         if !matches!(control, Some(Control::Join(_) | Control::Bond(_)))
-            && let Some(home) = self.home()
+            && let Some(owner) = self.owner()
         {
-            home.late.fetch_add(1, Ordering::Relaxed);
+            owner.late.fetch_add(1, Ordering::Relaxed);
         }
         drop(envelope);
     }

@@ -135,7 +135,7 @@ impl Slot {
 
     #[cold]
     fn queue_if_admitted(&'static self, node: NodeBox) -> Result<(), Box<SendRefusal>> {
-        match self.home().map(|home| home.scheduler.admit(self, node)) {
+        match self.owner().map(|owner| owner.host.admit(self, node)) {
             Some(Admission::Accepted(node)) => self.queue_anyway(node),
             Some(Admission::Pushed(pushed)) => self.follow(pushed),
             Some(Admission::Refused(envelope, why)) => Err(Box::new(SendRefusal(envelope, why))),
@@ -192,14 +192,14 @@ impl Slot {
     /// Returns the sequence number of a recent message, if the mailbox is too full; otherwise zero.
     #[cold]
     fn known(&'static self) -> u64 {
-        if self.is_congested() { self.home().map_or(0, |home| home.scheduler.known(self)) } else { 0 }
+        if self.is_congested() { self.owner().map_or(0, |owner| owner.host.known(self)) } else { 0 }
     }
 
     /// Checks how full the mailbox is, at every batch of messages; the consequences are the sender's.
     #[cold]
     pub(crate) fn check_length(&'static self) {
-        if let Some(home) = self.home() {
-            home.scheduler.check_length(self);
+        if let Some(owner) = self.owner() {
+            owner.host.check_length(self);
         }
     }
 
@@ -207,7 +207,7 @@ impl Slot {
     #[cold]
     fn take_back(&'static self, mine: NonNull<MailNode>) -> Result<(), Box<SendRefusal>> {
         match Token(self).taken_up().empty_and_park(Some(mine)) {
-            // The message of a ticket was in the ring when the process ended, and became a dead letter.
+            // The message of a placeholder was in the queue when the process ended, and became a dead letter.
             Some(envelope) if envelope.kind != NodeKind::Placeholder => {
                 Err(Box::new(SendRefusal(envelope, RefusalReason::Gone)))
             }

@@ -43,81 +43,75 @@ impl Token {
     /// The calling thread is about to use it: see [`debug_owner`](crate::slots::slot::debug_owner).
     #[inline(always)]
     pub(crate) fn taken_up(self) -> Self {
-        self.0.owner.begin();
+        self.0.debug_owner.begin();
         self
     }
 
     /// The calling thread is about to give it away.
     #[inline(always)]
     pub(crate) fn put_down(self) -> Self {
-        self.0.owner.end();
+        self.0.debug_owner.end();
         self
     }
 
-    /// Wakes the process of this token.
     pub(crate) fn wake(self) {
         self.0.schedule();
     }
 
-    /// Returns the PID of the process.
     #[inline]
     pub(crate) fn pid(&self) -> Option<Pid> {
-        let home = self.0.home()?;
-        Some(home.pid(self.0.metadata.index, self.0.living()?))
+        let owner = self.0.owner()?;
+        Some(owner.pid(self.0.metadata.index, self.0.living()?))
     }
 
     /// Returns the generation of the process, which is alive.
     #[inline]
     pub(crate) fn generation(&self) -> u64 {
-        self.0.life.load(Ordering::Relaxed).generation()
+        self.0.generation.load(Ordering::Relaxed).generation()
     }
 
     /// Opens a new incarnation and makes its PID routable; messages wait until the token is parked or queued.
-    pub(crate) fn open(&mut self, home: &'static SlotOwner) -> Pid {
+    pub(crate) fn open(&mut self, owner: &'static SlotOwner) -> Pid {
         let slot = self.0;
-        slot.owner.check();
-        slot.begin_life();
-        let generation = slot.life.next();
-        slot.home.store(ptr::from_ref(home).cast_mut(), Ordering::Release);
-        slot.life.open(generation);
-        home.pid(slot.metadata.index, generation)
+        slot.debug_owner.check();
+        slot.begin_generation();
+        let generation = slot.generation.next();
+        slot.owner.store(ptr::from_ref(owner).cast_mut(), Ordering::Release);
+        slot.generation.open(generation);
+        owner.pid(slot.metadata.index, generation)
     }
 
     /// Closes the incarnation: its PID is unroutable from here on. In one total order with checks by its registrants:
     /// see `registrations`.
     pub(crate) fn close(&mut self) {
-        self.0.owner.check();
-        self.0.life.close();
+        self.0.debug_owner.check();
+        self.0.generation.close();
     }
 
     pub(crate) fn is_reusable(&self) -> bool {
-        self.0.life.has_next()
+        self.0.generation.has_next()
     }
 
-    /// The process.
     #[inline]
     pub(crate) fn body(&mut self) -> &mut Option<Body> {
-        self.0.owner.check();
+        self.0.debug_owner.check();
         // SAFETY: the body belongs to the token's holder, and the token is borrowed exclusively.
         self.0.body.with_mut(|body| unsafe { &mut *body })
     }
 
-    /// Returns the cold state, if there is one.
     pub(crate) fn cold_state(&mut self) -> Option<&mut ColdState> {
-        self.0.owner.check();
+        self.0.debug_owner.check();
         // SAFETY: as for the body.
         self.0.metadata.cold_state.with_mut(|cold_state| unsafe { &mut *cold_state }).as_deref_mut()
     }
 
-    /// Returns the cold state, allocating it if needed.
     pub(crate) fn make_cold_state(&mut self) -> &mut ColdState {
         // SAFETY: this is the token, and borrowed.
         unsafe { self.0.own_cold_state() }
     }
 
-    /// Takes the cold state.
     pub(crate) fn take_cold_state(&mut self) -> Option<Box<ColdState>> {
-        self.0.owner.check();
+        self.0.debug_owner.check();
         if !self.0.flags.any(COLD_STATE) {
             return None;
         }
@@ -126,10 +120,9 @@ impl Token {
         self.0.metadata.cold_state.with_mut(|cold_state| unsafe { &mut *cold_state }).take()
     }
 
-    /// Returns the taking end of the lanes.
     #[inline]
     pub(crate) fn lanes(&mut self) -> Holder<'_> {
-        self.0.owner.check();
+        self.0.debug_owner.check();
         // SAFETY: this is the token, borrowed while the holder lives.
         unsafe { Holder::new(&self.0.lanes) }
     }
@@ -142,7 +135,7 @@ impl Slot {
     /// The caller holds the slot's token, and no reference to the cold state.
     #[expect(clippy::mut_from_ref, reason = "the token stands for the exclusive borrow")]
     pub(crate) unsafe fn own_cold_state(&self) -> &mut ColdState {
-        self.owner.check();
+        self.debug_owner.check();
         self.flags.set(COLD_STATE, true);
         // SAFETY: the caller's promise.
         self.metadata.cold_state.with_mut(|cold_state| unsafe { &mut *cold_state }).get_or_insert_default()

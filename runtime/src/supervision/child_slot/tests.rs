@@ -46,7 +46,7 @@ fn ends(slot: &ChildSlot, mut mailbox: Mailbox) {
     drop(mailbox);
     slot.ending();
     slot.quiesce();
-    left.into_iter().for_each(|package| drop(slot.inherit(package)));
+    left.into_iter().for_each(|package| drop(slot.take_unhandled(package)));
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn what_a_successor_leaves_comes_before_what_it_was_not_sent_any_more() {
     let pid = second.pid();
     // What `up` does, up to the third message.
     let waiting: Vec<_> = lock(&bench.slot.queue).kept.drain(..2).collect();
-    waiting.into_iter().for_each(|package| hand(pid, package).unwrap());
+    waiting.into_iter().for_each(|package| redeliver(pid, package).unwrap());
     ends(&bench.slot, second);
     bench.slot.up(pid);
     bench.send(5).unwrap();
@@ -107,9 +107,9 @@ fn what_a_successor_leaves_while_it_comes_up_is_not_taken_for_what_waits() {
     let second = Mailbox::new().unwrap();
     let pid = second.pid();
     drop(second);
-    bench.slot.inherit(Package::new(pid, 1_u64)).unwrap();
+    bench.slot.take_unhandled(Package::new(pid, 1_u64)).unwrap();
     bench.slot.up(pid);
-    bench.slot.inherit(Package::new(pid, 2_u64)).unwrap();
+    bench.slot.take_unhandled(Package::new(pid, 2_u64)).unwrap();
     bench.slot.down(&ExitReason::Killed);
     let mut third = Mailbox::new().unwrap();
     bench.slot.up(third.pid());
@@ -165,7 +165,7 @@ fn a_slot_that_is_shut_keeps_nothing_until_a_process_serves_again() {
     bench.send(1).unwrap();
     bench.slot.shut(&ExitReason::Shutdown);
     assert_eq!((bench.envelopes(), bench.send(2)), (1, Err(SendFailure::Gone(bench.alias.pid()))));
-    assert!(bench.slot.inherit(Package::new(bench.alias.pid(), 3_u64)).is_err());
+    assert!(bench.slot.take_unhandled(Package::new(bench.alias.pid(), 3_u64)).is_err());
     let mut second = Mailbox::new().unwrap();
     bench.slot.up(second.pid());
     bench.send(4).unwrap();

@@ -1,14 +1,10 @@
 //! How one run of a child begins.
 
-use super::super::child::StartedChild;
-use super::super::status::LastEnd;
-use super::{Id, SupervisorEvent, SupervisorProcess};
-use crate::supervision::child_slot::Subtree;
+use super::{super::child::StartedChild, super::status::LastEnd, Id, SupervisorEvent, SupervisorProcess};
 use crate::supervision::incarnation::{ChildRun, UnguardedChild};
-use crate::supervision::registry::ChildRegistry;
-use crate::sync::lock;
+use crate::supervision::{child_slot::Subtree, registry::ChildRegistry};
 use crate::util::panics::{Site, contain};
-use crate::{ChildSpawn, ExitReason};
+use crate::{ChildSpawn, ExitReason, sync::lock};
 use std::sync::Arc;
 
 impl SupervisorProcess {
@@ -65,8 +61,8 @@ impl SupervisorProcess {
 /// What the closure gave must be what was spawned through its `ChildSpawn`, if anything was.
 fn check(run: &ChildRun, begun: StartedChild) -> Result<StartedChild, ExitReason> {
     match run.spawned() {
-        Some(born) if born != begun.pid => Err(ExitReason::error(format!(
-            "the closure spawned {born} through `spawn` and gave {}; spawn what the child needs besides on \
+        Some(spawned) if spawned != begun.pid => Err(ExitReason::error(format!(
+            "the closure spawned {spawned} through `spawn` but returned {}; spawn other processes on \
                 `spawn.host()`",
             begun.pid
         ))),

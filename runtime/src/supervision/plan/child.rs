@@ -4,7 +4,6 @@ use super::Restart;
 use crate::env::clock::Moment;
 use std::time::Duration;
 
-/// The rules of a child, set when it is added.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChildRules {
     pub(crate) restart: Restart,
@@ -12,14 +11,12 @@ pub(crate) struct ChildRules {
     pub(crate) stop_within: Duration,
 }
 
-/// The phase of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// To be started: at once, or when all before it run.
     Waiting {
         at_once: bool,
     },
-    /// Being started.
     Starting,
     Running,
     /// Told to end.
@@ -65,7 +62,6 @@ pub(super) enum AfterExit {
     Group,
 }
 
-/// The plan's record of a child.
 #[derive(Debug)]
 pub(super) struct PlannedChild {
     pub(super) rules: ChildRules,

@@ -26,7 +26,6 @@ impl Intensity {
         !within.is_zero() || most == 0 || most == u32::MAX
     }
 
-    /// Returns the limit and the window.
     pub(crate) fn limits(&self) -> (u32, Duration) {
         (self.most, self.within)
     }

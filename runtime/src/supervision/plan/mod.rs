@@ -33,13 +33,11 @@ mod tests;
 
 pub(crate) use child::{ChildRules, Phase};
 
-use crate::env::clock::Moment;
-use crate::exit::ExitReason;
+use crate::{env::clock::Moment, exit::ExitReason};
 use backoff::Backoff;
 use child::{AfterExit, PlannedChild};
 use intensity::Intensity;
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// How long the others wait for a killed child: one that ends at all ends at the next look of a worker.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
@@ -261,9 +259,9 @@ impl SupervisorPlan {
     }
 
     /// Handles the end, or the failed start, of a child.
-    fn ended(&mut self, now: Moment, id: Id, reason: ExitReason, unborn: bool, chance: u64) {
+    fn ended(&mut self, now: Moment, id: Id, reason: ExitReason, is_start: bool, chance: u64) {
         let Some(child) = self.children.get_mut(&id) else { return };
-        let lived = if unborn { child.phase == Phase::Starting } else { child.phase.is_alive() };
+        let lived = if is_start { child.phase == Phase::Starting } else { child.phase.is_alive() };
         if !lived {
             return;
         }
@@ -275,7 +273,7 @@ impl SupervisorPlan {
         }
         let fails = match restart {
             Restart::Permanent => true,
-            Restart::Transient => unborn || !reason.is_normal(),
+            Restart::Transient => is_start || !reason.is_normal(),
             Restart::Temporary => false,
         };
         let in_group = self.group.as_ref().is_some_and(|group| id >= group.from);

@@ -104,7 +104,6 @@ impl SupervisorPlan {
         }
     }
 
-    /// Starts all waiting dynamic children.
     fn start_waiting(&mut self) {
         for id in std::mem::take(&mut self.waiting) {
             // It may have been stopped meanwhile.

@@ -1,4 +1,4 @@
-//! Sending by text: the message by the name of its method, its arguments as values or as JSON.
+//! Sending by name: the message by the name of its method, its arguments as values or as JSON.
 
 use postroom::error::{EntryError, MessageError, SendFailure};
 use postroom::prelude::*;
@@ -146,8 +146,8 @@ fn an_unknown_message_is_refused_with_those_there_are() {
         let error = runtime.send_json(shop, "sel", "[]").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "`Shop` has no message `sel`; it has `sell`, `order`, `later`, `ask`, `list`, `admit`, `close`, `put`, `count`; \
-             did you mean `sell`?"
+            "`Shop` has no message `sel`; it has `sell`, `order`, `later`, `ask`, `list`, `admit`, `close`, `put`, \
+             `count`; did you mean `sell`?"
         );
         assert!(matches!(&error, MessageError::Unknown { has, .. } if has.len() == 9));
         // An entry is none.

@@ -1,4 +1,4 @@
-//! What becomes of messages that nobody handles.
+//! Messages that no process handles.
 
 use super::*;
 

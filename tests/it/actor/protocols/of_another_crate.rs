@@ -1,4 +1,4 @@
-//! A protocol that stands in another crate.
+//! A protocol that is defined in another crate.
 
 use super::*;
 // Only the trait: what the macro makes beside it need not be imported.

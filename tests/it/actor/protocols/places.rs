@@ -1,4 +1,4 @@
-//! What is there only under a condition, in a module, in a function, by another path.
+//! Protocols and methods under `cfg`, in modules, in functions, and under other paths.
 
 pub mod inner {
     use postroom::prelude::*;

@@ -76,7 +76,7 @@ fn a_machine_refuses_steps_before_init_a_second_init_and_steps_after_the_end() {
     }
     machine.step(&mut Events::of([message(AccountLeave)]), &mut StepOutput::new()).unwrap();
     let late = machine.step(&mut Events::of([]), &mut StepOutput::new());
-    assert!(late.unwrap_err().to_string().contains("after the process was done"));
+    assert!(late.unwrap_err().to_string().contains("after the process has ended"));
 
     let mut machine = Machine::new(account(0));
     machine.init(&mut InitContext::detached(), "plain", payloads![]).unwrap();

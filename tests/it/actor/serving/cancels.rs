@@ -1,4 +1,4 @@
-//! How processes hear that they are to end, and decide.
+//! Cancel signals: how a process receives one, and decides whether to end.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What blocks in async code.
+//! Blocking in async code.
 
 use super::{Adder, Running as Counted, with_workers};
 use postroom::inspect::ProcessState;

@@ -1,4 +1,4 @@
-//! As many threads as there may be, and no more.
+//! The limit on the threads of steps that block.
 
 use super::threads_named;
 use postroom::block_in_place;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Two workers, whose steps are taken over by nobody, and so many threads that may block.
+/// Two workers, whose steps no thread takes over, and `threads` threads that may block.
 fn bounded(name: &str, threads: usize) -> Runtime {
     let builder = Runtime::builder().name(name).workers(2).stall_limit(Duration::MAX);
     builder.blocking_threads(threads).build().unwrap()
@@ -113,7 +113,7 @@ fn in_async_code_ten_thousand_block_in_turn_and_no_worker_is_blocked() {
     });
 }
 
-/// Whoever goes away while it waits for its turn never runs what it was to run, and holds nobody up.
+/// A process that ends while it waits in the queue never runs its closure, and delays no other.
 #[test]
 fn one_that_ends_in_the_line_is_passed_over() {
     soon(|| {
@@ -206,6 +206,42 @@ fn waits_for_other_processes_go_past_the_bound_rather_than_block_the_last_worker
             eventually(|| runtime.statistics().blocking.spare == 0);
             assert_eq!(last.unwrap().depth().wait(), Ok(20));
         }
+    });
+}
+
+/// Does what blocks its thread, in async code.
+#[process]
+struct Reader;
+
+#[process]
+impl Reader {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    async fn read(&mut self, ctx: &mut Context<Self>) -> u32 {
+        ctx.blocking(|| 7).await
+    }
+}
+
+/// What blocks the only thread that may block is a call to a process that has to block for its answer.
+///
+/// Catches: a wait within what blocks that is not noted as one for a process.
+#[test]
+fn a_call_within_what_blocks_goes_past_the_bound_for_its_answer() {
+    soon(|| {
+        let runtime = Runtime::builder().workers(1).blocking_threads(1).stall_limit(Duration::MAX).build().unwrap();
+        let reader = runtime.spawn(Reader).serve().unwrap();
+        let (answered, answers) = std::sync::mpsc::channel();
+        let asks = act(move |_, out| {
+            // The system may take its time to start a thread.
+            let answer = block_in_place(|| reader.read().timeout(Duration::from_secs(25)).wait());
+            answered.send(answer).unwrap();
+            out.done();
+            Ok(())
+        });
+        runtime.spawn_process(asks).start().unwrap();
+        assert_eq!(answers.recv().unwrap(), Ok(7));
     });
 }
 

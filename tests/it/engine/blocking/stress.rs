@@ -1,5 +1,5 @@
-//! Everything that hands a worker on, at once: nothing is lost, nothing runs twice, and no more steps run than workers
-//! are.
+//! Everything that hands a worker on, at once: nothing is lost, nothing runs twice, and no more steps run at a time
+//! than there are workers.
 
 use super::Running as Counted;
 use postroom::block_in_place;

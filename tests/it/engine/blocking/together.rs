@@ -1,4 +1,4 @@
-//! What blocks, together with clocks that are moved by hand, with calls, and with the end of a runtime.
+//! Blocking steps together with virtual clocks, with calls, and with a shutdown.
 
 use super::{Running as Counted, blocker, with_workers};
 use postroom::prelude::*;

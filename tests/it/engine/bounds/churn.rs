@@ -1,4 +1,4 @@
-//! Bounds among processes that come and go, and what is sent from the places where user code runs by the way.
+//! Bounds while processes come and go, and sends from all the places where the runtime calls user code.
 
 use postroom::error::SendFailure;
 use postroom::prelude::*;

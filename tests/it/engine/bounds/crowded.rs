@@ -1,5 +1,5 @@
-//! Who is held no longer though the mailbox that it is held at is as full as before, and who is not held at all: those
-//! whose own mailbox is over its bound, since the others may wait for them.
+//! A process whose own mailbox is over its bound is not suspended, and is resumed if it was, however full the mailbox
+//! that it is suspended at: the senders that fill its own may be waiting for it.
 
 use postroom::inspect::ProcessState;
 use postroom::prelude::*;
@@ -86,8 +86,8 @@ fn is_held(source: Address<Source>) -> bool {
     matches!(source.pid().info().unwrap().state, ProcessState::Suspended { .. })
 }
 
-/// Catches: a process stays held while its own mailbox fills up, so that those who fill it wait for whoever it waits
-/// for. And that it is let go before its mailbox is over its bound, or takes others along. (Mutation: in
+/// Catches: a process stays suspended while its own mailbox fills up, so that its senders wait for whatever it waits
+/// for; or is resumed before its mailbox is over its bound; or others are resumed with it. (Mutation: in
 /// `entry_points.rs`, `check_length` does not end the suspension.)
 #[test]
 fn who_is_held_is_let_go_once_its_own_mailbox_is_over_its_bound_and_nobody_else_is() {
@@ -120,8 +120,9 @@ fn who_is_held_is_let_go_once_its_own_mailbox_is_over_its_bound_and_nobody_else_
     });
 }
 
-/// Catches: a process stays held while its ring is full, so that those who have no room wait for whoever it waits for;
-/// or is let go while there is room. (Mutation: in `placeholders.rs`, `admit` does not end the suspension.)
+/// Catches: a process stays suspended while its bounded queue is full, so that senders without room wait for whatever
+/// it waits for; or is resumed while there is room. (Mutation: in `placeholders.rs`, `admit` does not end the
+/// suspension.)
 #[test]
 fn who_is_held_is_let_go_once_a_message_finds_its_ring_full() {
     for overflow in [Overflow::Refuse, Overflow::Wait, Overflow::DropOldest, Overflow::DropNewest] {

@@ -1,4 +1,4 @@
-//! Everyone at once, against one slow receiver: memory stays flat, and nothing is lost or reordered.
+//! Many senders at once to one slow receiver: memory stays flat, and nothing is lost or reordered.
 
 use postroom::prelude::*;
 use postroom::testing::Clock;

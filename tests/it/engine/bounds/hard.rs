@@ -1,4 +1,4 @@
-//! Hard bounds: what becomes of a message that there is no room for.
+//! Hard bounds: the fate of a message for which there is no room.
 
 use postroom::error::SendFailure;
 use postroom::prelude::*;
@@ -98,7 +98,7 @@ fn drop_oldest_keeps_the_latest_and_tells_the_callers_of_the_dropped() {
     });
 }
 
-/// What is dropped is the receiver's affair, and nobody waits for it.
+/// Dropped messages concern the receiver alone: no sender waits.
 #[test]
 fn a_broadcast_and_a_try_send_make_room_as_the_mailbox_says() {
     soon(|| {

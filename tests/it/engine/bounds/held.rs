@@ -1,4 +1,4 @@
-//! What reaches a process that is held, and what does not.
+//! What reaches a suspended process, and what does not.
 
 use super::Gate;
 use postroom::error::SendFailure;
@@ -44,7 +44,7 @@ fn is_held(pid: Pid) -> bool {
     pid.info().is_some_and(|info| matches!(info.state, ProcessState::Suspended { .. }))
 }
 
-/// By this clock no hold ends because it has lasted long.
+/// By this clock no suspension ends because it has lasted long.
 fn manual(workers: usize) -> postroom::Builder {
     Runtime::builder().workers(workers).clock(Clock::manual())
 }
@@ -145,7 +145,7 @@ fn a_process_with_yields_outstanding_is_held_all_the_same_and_sees_each_answer_o
             });
             let floods = runtime.spawn_process(floods).start().unwrap();
             if waits {
-                // Each answer is a step, until it presses.
+                // Each answer is a step, until it congests the sink.
                 let asks: Vec<_> = (0..8).map(|_| desk.next()).collect();
                 for (number, completion) in asks {
                     completion.complete(number * 3);

@@ -1,4 +1,4 @@
-//! Soft bounds: processes that send too much are held.
+//! Soft bounds: processes that send too much are suspended.
 
 use super::{Sink, Source};
 use postroom::inspect::ProcessState;
@@ -40,8 +40,8 @@ fn a_process_that_sends_beyond_the_bound_is_held_until_the_receiver_has_caught_u
     }
 }
 
-/// Each step sends less than a bound: its process is held after it, and nobody waits within it, however many others
-/// fill the same mailbox meanwhile.
+/// A step that sends less than a bound does not wait: its process is suspended afterwards, however many others fill the
+/// same mailbox meanwhile.
 ///
 /// Mutation: in `congestion.rs`, `note_congestion`, count all the messages of a batch as the step's own.
 #[test]
@@ -65,7 +65,7 @@ fn no_step_waits_for_what_others_have_sent() {
     });
 }
 
-/// Looks again and again whether all have been let go, and does not rest meanwhile: there is always a message more.
+/// Checks again and again whether all have been resumed, and is never idle meanwhile: it always has another message.
 #[process]
 struct Busy {
     host: Host,
@@ -121,16 +121,16 @@ fn has_told(small: Address<Small>) -> bool {
     info.messages == 1 && matches!(info.state, ProcessState::Suspended { .. } | ProcessState::Idle)
 }
 
-/// Four hundred that have one message each are held, and let go in fewer than forty turns (of at most 128 looks each)
-/// although the receiver always has something else: not one a turn.
+/// Four hundred processes that send one message each are suspended, and resumed within forty time slices (of at most
+/// 128 checks each) although the receiver always has something else to do: not one per time slice.
 ///
-/// Mutation: in `suspend.rs`, `relieve`, do without `has_room`.
+/// Mutation: in `suspend.rs`, `resume_waiters`, do without `has_room`.
 #[test]
 fn those_that_send_little_are_let_go_together() {
     soon(|| while !are_let_go_together() {});
 }
 
-/// Gives whether all were held: the mailbox's length is forgiven where the machine puts a sender aside as it numbers
+/// Returns whether all were suspended: the length of the mailbox is unknown while a sender is preempted as it numbers
 /// its message.
 fn are_let_go_together() -> bool {
     let runtime = Runtime::builder().workers(2).clock(Clock::manual()).build().unwrap();
@@ -167,16 +167,16 @@ fn takes_one_a_step(host: Host, gate: Latch, told: Sender<usize>) -> Act {
     })
 }
 
-/// Three that have each sent more than there is room for at half of the bound are let go by a receiver that does not
-/// rest, one in each of its steps.
+/// Three processes that have each sent more than there is room for at half of the bound are resumed by a receiver that
+/// is never idle, one in each of its steps.
 ///
-/// Mutation: in `suspend.rs`, `relieve`, let all go once the mailbox is half empty.
+/// Mutation: in `suspend.rs`, `resume_waiters`, resume all once the mailbox is half empty.
 #[test]
 fn those_that_send_much_are_let_go_one_a_step() {
     soon(|| while !are_let_go_one_a_step() {});
 }
 
-/// Returns whether all were held, as in [`are_let_go_together`].
+/// Returns whether all were suspended, as [`are_let_go_together`] does.
 fn are_let_go_one_a_step() -> bool {
     const SENT: u64 = 600;
     let runtime = Runtime::builder().workers(2).clock(Clock::manual()).build().unwrap();
@@ -218,7 +218,7 @@ fn are_let_go_one_a_step() -> bool {
     let steps = |with: usize| counts.iter().filter(|&&count| count == with).count();
     assert!(counts.is_sorted_by(|one, next| one >= next), "{counts:?}");
     assert_eq!((steps(2), steps(1)), (1, 1));
-    // The first is let go at half of the bound, before that message is taken.
+    // The first is resumed at half of the bound, before that message is taken.
     assert_eq!(steps(1) + steps(0) + 1, 500);
     true
 }
@@ -355,7 +355,7 @@ impl Flooder {
 
 /// Has each of `count` flood those that `next` says.
 fn flood(workers: usize, count: usize, a_step: u64, rounds: u64, next: impl Fn(usize) -> Vec<usize>) {
-    // By this clock no hold ends because it has lasted long.
+    // By this clock no suspension ends because it has lasted long.
     let runtime = Runtime::builder().workers(workers).clock(Clock::manual()).build().unwrap();
     let flooder = || Flooder { a_step, rounds, ..Flooder::default() };
     let all: Vec<_> = (0..count).map(|_| runtime.spawn(flooder()).serve().unwrap()).collect();

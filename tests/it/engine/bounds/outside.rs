@@ -1,4 +1,4 @@
-//! Whoever is no process gets its message back, or waits if it asked to.
+//! Code outside of processes gets its message back, or waits if it asked to.
 
 use super::Sink;
 use postroom::Bound;
@@ -105,7 +105,7 @@ fn a_mailbox_for_nothing_is_refused() {
     }
 }
 
-/// Catches a bound that no mailbox can be seen to exceed, so that nobody would ever be held at it.
+/// Catches: a bound so large that no mailbox can be seen to exceed it, at which no process would ever be suspended.
 #[test]
 fn a_soft_bound_that_cannot_be_measured_is_refused_and_the_error_says_the_largest() {
     let runtime = Runtime::new().unwrap();
@@ -118,7 +118,7 @@ fn a_soft_bound_that_cannot_be_measured_is_refused_and_the_error_says_the_larges
         let error = Runtime::builder().mailbox(Bound::Soft(asked)).build().unwrap_err();
         let BuildError::SoftBound { came, most } = error else { panic!("{error:?}") };
         assert_eq!((came, most), (asked, Bound::MOST_SOFT));
-        assert!(error.to_string().contains("4194303 is the most"), "{error}");
+        assert!(error.to_string().contains("at most 4194303"), "{error}");
     }
     // A hard one is counted, so that its size does not matter.
     let hard = Bound::Hard(usize::MAX, postroom::Overflow::Refuse);

@@ -1,4 +1,4 @@
-//! Those who wait for room: each room that one does not take is another's.
+//! Waiting for room: room that one waiter does not take goes to the next.
 
 use super::Gate;
 use postroom::error::SendFailure;

@@ -1,4 +1,4 @@
-//! Messages to, from and between pinned processes, and what they have to do with workers: nothing.
+//! Messages to, from and between pinned processes, which need no worker.
 
 use super::*;
 use postroom::inspect::ProcessState;

@@ -152,7 +152,7 @@ pub(super) fn waits_for(runtime: Runtime, pid: Pid) -> ShutdownReport {
     let report = runtime.drain(SHORT).unwrap();
     let unfinished: Vec<Pid> = report.unfinished.iter().map(|(pid, _)| *pid).collect();
     assert_eq!((report.drained, unfinished, report.is_clean()), (Some(false), vec![pid], false), "{report}");
-    assert!(report.to_string().contains("the drain did not come to its end"), "{report}");
+    assert!(report.to_string().contains("the drain was not completed"), "{report}");
     report
 }
 
@@ -339,7 +339,7 @@ fn a_drain_overlooks_no_message_on_its_way() {
     });
 }
 
-/// Mutation: in `supervisor.rs`, `post`, do not enter it among the backlogs.
+/// Mutation: in `supervisor.rs`, `slot`, do not add it to the backlogs.
 #[test]
 fn children_that_fail_while_a_runtime_drains_are_started_again_and_finish() {
     soon(|| {

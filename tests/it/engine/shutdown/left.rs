@@ -1,4 +1,4 @@
-//! What a shutdown does with processes that no worker comes to: they end, and whoever waits for that is told.
+//! Processes that no worker reaches during a shutdown: they end, and those that wait for their end are told.
 
 use super::*;
 use postroom::Reply;
@@ -45,10 +45,10 @@ fn hog(runtime: &Runtime, release: &Latch, mut first: impl FnMut() + Send + 'sta
     pid
 }
 
-/// The one worker is in a step that does not return, and no other thread may take it over: so no worker comes to any
+/// The one worker is in a step that does not return, and no other thread may take it over: so no worker reaches any
 /// other process from the deadline on, as on a machine that gives the workers no time.
 ///
-/// Mutation: in `shutdown.rs`, `end_threads`, do not start the last thread; or in `run_loop.rs` let `exit` find
+/// Mutation: in `shutdown/mod.rs`, `end_threads`, do not start the last thread; or in `run_loop.rs` let `exit` find
 /// nothing.
 #[test]
 fn those_that_no_worker_comes_to_are_ended_and_all_who_wait_for_that_are_told() {
@@ -181,7 +181,7 @@ fn a_process_whose_start_outlasts_the_shutdown_ends_and_its_spawner_is_not_left_
 
 /// The start runs on the thread of the process, which is no worker and in no step.
 ///
-/// Mutation: in `pinned.rs`, `run_pinned`, do not note that it runs code of users.
+/// Mutation: in `pinned/mod.rs`, `run_pinned`, do not note that it runs user code.
 #[test]
 fn a_start_on_a_thread_of_its_own_that_does_not_return_holds_up_no_shutdown() {
     soon(|| {

@@ -1,4 +1,4 @@
-//! The record of a host that has ended is that of the next one that is built alike: nothing of the first reaches it.
+//! The record of a host that has ended is reused for the next one of the same configuration, which inherits nothing.
 
 use super::*;
 use postroom::Spawn;

@@ -1,5 +1,4 @@
-//! A shutdown, and a drain that does not come to its end, say what they throw away: in the report and in a line of the
-//! log.
+//! A shutdown, and a drain that is not completed, tell how many messages they discard: in the report and in the log.
 
 use super::drain::{AGES, SHORT, Worker, build, spawn, waits_for};
 use super::*;
@@ -26,7 +25,7 @@ fn a_drain_that_does_not_come_to_its_end_says_what_it_has_thrown_away() {
     });
 }
 
-/// Mutation: in `shutdown.rs`, `end_all`, count only what has been thrown away by its end.
+/// Mutation: in `shutdown/mod.rs`, `end_all`, count only what has been discarded by its end.
 #[test]
 fn what_lies_behind_a_step_that_does_not_return_is_counted() {
     soon(|| {

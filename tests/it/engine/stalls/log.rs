@@ -1,4 +1,4 @@
-//! What the log says of a stall.
+//! Stalls in the log.
 
 use super::{Stuck, Told, Wait, one_worker, stick};
 use postroom_tests::{eventually, logged, soon};

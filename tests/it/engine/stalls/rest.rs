@@ -1,4 +1,4 @@
-//! When there is nothing to look for.
+//! The watchdog rests while there is nothing to look for.
 
 use super::{Loop, Other, Stuck, Wait, one_worker, stick};
 use postroom::block_in_place;
@@ -20,7 +20,7 @@ fn wait_until_it_sleeps(statistics: impl Fn() -> Statistics) -> u64 {
     }
 }
 
-/// Mutation: leave out G2 of `engine/sched/watchdog.rs`.
+/// Mutation: leave out watchdog:G2 of `engine/sched/watchdog.rs`.
 #[test]
 fn nobody_looks_while_nobody_waits_and_somebody_does_as_soon_as_one_does() {
     soon(|| {
@@ -43,7 +43,7 @@ fn nobody_looks_while_nobody_waits_and_somebody_does_as_soon_as_one_does() {
 }
 
 /// How long a step has taken is known although nobody looked when it began.
-/// Mutation: leave out the note of U1.
+/// Mutation: leave out the note of watchdog:R3.
 #[test]
 fn a_step_that_nobody_has_watched_is_as_long_as_it_is() {
     soon(|| {
@@ -63,7 +63,7 @@ fn a_step_that_nobody_has_watched_is_as_long_as_it_is() {
 }
 
 /// What a step on a thread that nobody watches wakes, and waits for, is moved from behind it: out of the run-next slot,
-/// and out of the deque. Mutation: leave out G1 in `Context::push_next`.
+/// and out of the deque. Mutation: leave out watchdog:G1 in `Context::push_next`.
 #[test]
 fn who_waits_behind_a_step_that_nobody_watched_is_seen() {
     soon(|| {
@@ -89,7 +89,7 @@ fn who_waits_behind_a_step_that_nobody_watched_is_seen() {
 }
 
 /// A timer that is set before a step which does not end, or in it, fires, though nobody is left to keep the time.
-/// Mutation: leave out G3.
+/// Mutation: leave out watchdog:G3.
 #[test]
 fn timers_fire_behind_a_step_that_nobody_watched() {
     soon(|| {
@@ -112,7 +112,7 @@ fn timers_fire_behind_a_step_that_nobody_watched() {
 }
 
 /// Steps that do not end on all workers, and others that wait behind them, come from many threads just as the one that
-/// looks for such steps lies down. Mutation: leave out G2.
+/// looks for such steps lies down. Mutation: leave out watchdog:G2.
 #[test]
 fn whatever_comes_as_nobody_looks_any_more_is_seen() {
     soon(|| {
@@ -135,7 +135,7 @@ fn whatever_comes_as_nobody_looks_any_more_is_seen() {
 }
 
 /// A thread that comes back from what blocks it waits for a worker.
-/// Mutation: leave out G4.
+/// Mutation: leave out watchdog:G4.
 #[test]
 fn who_comes_back_for_a_worker_behind_a_step_that_nobody_watched_gets_one() {
     soon(|| {

@@ -1,4 +1,4 @@
-//! Who traps exits hears of them instead of ending.
+//! A process that traps exits is told of them instead of ending.
 
 use super::{linked_pair, partners};
 use postroom::manual::Event;

@@ -1,4 +1,4 @@
-//! When a `Down` is given to a process: in its place among the messages, when the process takes messages.
+//! When a `Down` is delivered: at its place among the messages, when the process takes messages.
 
 use super::{partner, watcher};
 use postroom::Package;

@@ -1,4 +1,4 @@
-//! What stays with the process.
+//! What an upgrade leaves with the process.
 
 use super::*;
 

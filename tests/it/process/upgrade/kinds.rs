@@ -1,4 +1,4 @@
-//! What the process is known as: its type, its protocols, and whether it traps exits.
+//! What an upgrade changes about a process: its type, its protocols, and whether it traps exits.
 
 use super::*;
 

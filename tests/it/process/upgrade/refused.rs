@@ -1,4 +1,4 @@
-//! Upgrades that do not come about, and how one is found by name.
+//! Upgrades that are refused or fail, and upgrades by name.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn a_wish_that_does_not_fit_is_refused_and_the_process_goes_on() {
         let pid = old.pid();
         let error = pid.upgrade(|old: Slow| old).wait().unwrap_err();
         assert_eq!(error, UpgradeError::Type { pid, expected: "Slow", found: "Counter" });
-        assert_eq!(error.to_string(), format!("{pid} is a `Counter`, not a `Slow`, and goes on as what it is"));
+        assert_eq!(error.to_string(), format!("{pid} is a `Counter`, not a `Slow`; it continues unchanged"));
         assert_eq!(old.add(1).wait(), Ok(11));
 
         let living = runtime.spawn(Counter::default()).live().unwrap();
@@ -144,7 +144,10 @@ fn registered_upgrades_are_found_by_the_name_of_the_new_type() {
         runtime.register_upgrade(|old: Counter| Better::of(old, 2));
         runtime.register_upgrade(|old: Better| if old.factor > 2 { Ok(old.state) } else { Err("too small") });
         let missing = runtime.upgrade(pid, "Bettr").wait().unwrap_err();
-        assert_eq!(missing.to_string(), "no upgrade of `Counter` to `Bettr` is registered; there are those to Better");
+        assert_eq!(
+            missing.to_string(),
+            "no upgrade of `Counter` to `Bettr` is registered; there are upgrades to Better"
+        );
         assert_eq!(runtime.upgrade(pid, "Better").wait().unwrap(), pid);
         assert_eq!(runtime.address::<Better>(pid).unwrap().count().wait(), Ok(10));
         let joined = pid.join();

@@ -1,4 +1,4 @@
-//! What was being waited for when the upgrade came.
+//! Answers that a process awaits when it is upgraded.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! A clock that is moved by hand.
+//! Virtual clocks.
 
 use super::{SECOND, probe, still};
 use futures_util::FutureExt;

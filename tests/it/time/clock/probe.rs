@@ -1,4 +1,4 @@
-//! What a probe sees.
+//! Probes.
 
 use super::{SECOND, probe, still};
 use postroom::MissedTicks;
@@ -64,13 +64,13 @@ fn a_probe_says_what_it_has_waited_for_in_vain() {
         assert_eq!(probe.next_within(SECOND), Err(ProbeError::Nothing { expected: "u32", waited: SECOND }));
         echo.text(probe.pid()).send().unwrap();
         let text = panic_of(|| _ = probe.expect());
-        assert_eq!(text, "expected a `u32`, and a `alloc::string::String` came");
+        assert_eq!(text, "expected a `u32`, but a `alloc::string::String` arrived");
         echo.later(1, SECOND, probe.pid()).send().unwrap();
         let text = panic_of(|| probe.expect_nothing_for(2 * SECOND));
-        assert_eq!(text, "expected nothing for 2s, and a `u32` came");
+        assert_eq!(text, "expected nothing for 2s, but a `u32` arrived");
         echo.later(1, SECOND, probe.pid()).send().unwrap();
         let text = panic_of(|| _ = probe.expect());
-        assert!(text.starts_with("expected a `u32`, and nothing came; the runtime is idle"), "{text}");
+        assert!(text.starts_with("expected a `u32`, but nothing arrived; the runtime is idle"), "{text}");
     });
 }
 

@@ -1,4 +1,4 @@
-//! What is sent later, and what becomes of timers.
+//! Delayed sends, and the fate of their timers.
 
 use super::{SECOND, probe, still};
 use postroom::Mailbox;

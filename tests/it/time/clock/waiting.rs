@@ -1,4 +1,4 @@
-//! Waiting for a while: for messages, and for futures.
+//! Waiting with a time limit: for messages, and for futures.
 
 use super::{SECOND, probe, still};
 use postroom::prelude::*;

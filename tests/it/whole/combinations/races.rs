@@ -1,8 +1,8 @@
-//! Ends that meet other things on their way.
+//! Exits that race with other events.
 
 use super::*;
 
-/// Its PID may still be routable when it takes leave of its children: who is added then must not be waited for in vain.
+/// Its PID may still be routable when it has begun to stop its children: one added then must not be waited for in vain.
 #[test]
 fn a_child_that_is_added_while_its_supervisor_ends_is_refused_or_ends_with_it_and_no_caller_waits_for_ever() {
     let ends: [fn(Pid) -> bool; 3] = [Pid::kill, Pid::stop, |pid| pid.cancel("enough")];

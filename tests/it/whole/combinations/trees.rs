@@ -1,4 +1,4 @@
-//! Trees, and what hangs on their addresses.
+//! Supervision trees, and what is attached to the addresses of their children.
 
 use super::*;
 use postroom::CallError;
@@ -218,7 +218,7 @@ fn a_process_that_is_linked_named_in_a_group_and_a_child_stays_all_that_through_
         group.join(now).unwrap();
         let partner = runtime.spawn(Partner::default()).serve().unwrap();
         partner.link(node.pid()).wait().unwrap();
-        // Through the PID that points on.
+        // Through the alias.
         node.pid().upgrade(|old: Node| After(old.seen)).wait().unwrap();
         assert_eq!(node.pid().info().unwrap().pid, now);
         assert_eq!((node.add(1).wait(), runtime.whereis("it"), group.len()), (Ok(1_001), Some(now), 1));

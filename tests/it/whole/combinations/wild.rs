@@ -1,4 +1,4 @@
-//! What no sane program does: foreign code that panics, calls from where there is nobody, and the wrong kind of PID.
+//! What no sane program does: foreign code that panics, calls from outside of processes, and PIDs of the wrong kind.
 
 use super::*;
 use postroom::CallError;

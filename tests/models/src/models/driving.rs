@@ -6,7 +6,7 @@
 
 use crate::check::{check, keep, reach};
 use crate::engine::permits::handoff::RestOutcome;
-use crate::engine::permits::sleep::{Idle, SleepResult};
+use crate::engine::permits::sleep::Idle;
 use crate::fault::{self, Fault};
 use crate::models::sleep::driver::Flag;
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
@@ -42,7 +42,7 @@ struct World {
 impl World {
     fn new(jobs: usize, is_long: bool) -> &'static Self {
         let idle = Idle::new(2, 2);
-        (0..2).for_each(|permit| _ = idle.begin(permit));
+        (0..2).for_each(|permit| _ = idle.begin(Some(permit)));
         let parked = || (Mutex::new(Parked::default()), Condvar::new());
         let (queued, left) = (AtomicUsize::new(0), AtomicUsize::new(jobs));
         keep(Self { idle, queued, parked: [parked(), parked()], left, is_long, ran: Flag::new() })
@@ -115,7 +115,7 @@ impl World {
             } else if !searching && self.idle.start_searching() {
                 searching = true;
             } else {
-                let SleepResult::Asleep(_) = self.idle.begin_sleep(me, searching, me == 0) else {
+                let Ok(_) = self.idle.begin_sleep(me, searching, me == 0) else {
                     unreachable!("nobody waits for a worker")
                 };
                 if !self.rest(me) {
@@ -161,7 +161,7 @@ impl World {
 /// Jobs besides that one come from outside.
 fn model(jobs: usize, is_long: bool) {
     let world = World::new(jobs, is_long);
-    assert_eq!(world.idle.begin_sleep(0, false, true), SleepResult::Asleep(true));
+    assert_eq!(world.idle.begin_sleep(0, false, true), Ok(true));
     let poller = thread::spawn(move || {
         if world.rest(0) {
             world.work(0, true);

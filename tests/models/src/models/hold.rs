@@ -11,7 +11,7 @@
 
 use crate::check::{check, deep, keep, reach};
 use crate::fault::{self, Fault};
-use crate::mailbox::lanes::{Claim, Lanes, ParkResult, Pop};
+use crate::mailbox::lanes::{Advance, Claim, Lanes, ParkResult};
 use crate::mailbox::node::{Envelope, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
@@ -121,9 +121,9 @@ impl Side {
         loop {
             // SAFETY: the caller holds the token.
             match unsafe { self.lanes.pop_data() } {
-                Pop::Envelope(_, free) => free.into_iter().for_each(node_pool::recycle),
-                Pop::Empty => return,
-                Pop::Busy => thread::yield_now(),
+                Advance::To(_, free) => free.into_iter().for_each(node_pool::recycle),
+                Advance::Empty => return,
+                Advance::Busy => thread::yield_now(),
             }
         }
     }

@@ -22,7 +22,7 @@ use crate::mailbox::payload::Payload;
 use crate::pid::{NodeId, Pid};
 use crate::process::Process;
 use crate::process::body::Body;
-use crate::slots::{Schedule, SendRefusal, Slot, SlotOwner, TABLE, Token};
+use crate::slots::{Schedule, SendRefusal, Slot, SlotHost, SlotOwner, TABLE, Token};
 use crate::sync::{Ordering, OwnedCell};
 use loom::thread;
 use std::ptr::{self, NonNull};
@@ -93,6 +93,8 @@ impl Schedule for Host {
         self.turn(token);
     }
 }
+
+impl SlotHost for Host {}
 
 impl Host {
     fn enter(&self) {

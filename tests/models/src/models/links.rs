@@ -21,7 +21,7 @@ use crate::pid::{NodeId, Pid, Resident};
 use crate::process::Process;
 use crate::process::body::Body;
 use crate::process::control::Control;
-use crate::slots::{Schedule, Slot, SlotOwner, TABLE, Token};
+use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, TABLE, Token};
 use loom::thread;
 use std::collections::VecDeque;
 use std::ptr;
@@ -90,6 +90,8 @@ impl Schedule for Host {
         turn(other, token);
     }
 }
+
+impl SlotHost for Host {}
 
 fn control(envelope: Envelope) -> Control {
     envelope.payload.and_then(|payload| payload.take().ok()).expect("all that is sent is a control")

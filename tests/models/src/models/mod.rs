@@ -20,7 +20,7 @@ mod wait_graph;
 mod wake;
 
 use crate::check::{keep, reach};
-use crate::mailbox::lanes::{Claim, Lanes, ParkResult, Pop};
+use crate::mailbox::lanes::{Advance, Claim, Lanes, ParkResult};
 use crate::mailbox::node::{Envelope, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
@@ -191,15 +191,15 @@ impl Mailbox {
         loop {
             // SAFETY: the caller holds the token.
             match unsafe { self.lanes.pop_data() } {
-                Pop::Envelope(envelope, free) => {
+                Advance::To(envelope, free) => {
                     assert_eq!(free.is_some(), *has_first, "the node before it is free, if there was one");
                     *has_first = true;
                     free.into_iter().for_each(node_pool::recycle);
                     taken.push(Self::number(envelope));
                 }
-                Pop::Empty => return taken,
+                Advance::Empty => return taken,
                 // Production puts the process back in line.
-                Pop::Busy => {
+                Advance::Busy => {
                     reach(if *has_first { "busy" } else { "busy without a first node" });
                     loom::thread::yield_now();
                 }

@@ -75,7 +75,7 @@ fn two_timers_in_different_wheels() {
     check(3, PLACES, || model(&[Moment(7), Moment(5)], 1));
 }
 
-/// Without the single order of due:S1, due:S2, due:R3 and R4 neither sees the other.
+/// Without the single order of due:X1, due:X2, due:X5 and due:X6 neither sees the other.
 #[test]
 #[should_panic(expected = "a timer is lost")]
 fn fault_no_single_order() {

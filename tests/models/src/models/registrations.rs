@@ -16,7 +16,7 @@ use crate::exit::ExitReason;
 use crate::fault::{self, Fault};
 use crate::links::registrations::{Registrant, Registration, Registrations};
 use crate::pid::{NodeId, Pid};
-use crate::slots::{Schedule, Slot, SlotOwner, TABLE, Token};
+use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, TABLE, Token};
 use crate::sync::{Mutex, lock};
 use loom::thread;
 use std::sync::Arc;
@@ -39,6 +39,8 @@ impl Schedule for Nobody {
         unreachable!("nothing is sent")
     }
 }
+
+impl SlotHost for Nobody {}
 
 impl TimeKeeper for Nobody {}
 

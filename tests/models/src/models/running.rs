@@ -11,7 +11,7 @@ use crate::check::{check, keep, reach};
 use crate::engine::workers::running::RunningProcess;
 use crate::fault::{self, Fault};
 use crate::pid::{NodeId, Pid};
-use crate::slots::{Schedule, Slot, SlotOwner, Token};
+use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, Token};
 use crate::sync::{Mutex, lock};
 use loom::thread;
 
@@ -30,6 +30,8 @@ impl Schedule for Queue {
         lock(&self.0).push(token);
     }
 }
+
+impl SlotHost for Queue {}
 
 /// `with_own`: what the code of a process reaches of its own.
 fn with_own(running: &RunningProcess) -> bool {

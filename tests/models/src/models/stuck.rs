@@ -15,7 +15,7 @@ use crate::mailbox::node::{MailNode, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::pid::{GENERATION_BITS, LAST_GENERATION, NodeId};
-use crate::slots::{Schedule, Slot, SlotOwner, Token};
+use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, Token};
 use crate::sync::{Mutex, lock};
 use loom::thread;
 use std::cell::Cell;
@@ -33,6 +33,8 @@ impl Schedule for Queue {
         lock(&self.0).push(token);
     }
 }
+
+impl SlotHost for Queue {}
 
 /// Two slots, and the edges of what lives in them.
 struct World {
@@ -89,7 +91,7 @@ impl World {
     fn open(&self, index: usize) -> (Token, Incarnation) {
         let mut token = Token::claim_free(self.slots[index]).expect("nobody else is there");
         let pid = token.open(self.home);
-        (token, pid.life())
+        (token, pid.incarnation())
     }
 
     /// The process `from` calls `on` and waits.

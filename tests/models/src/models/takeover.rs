@@ -8,9 +8,9 @@
 //! Not covered: threads that block or wait in line meanwhile, growth, more than one permit.
 
 use crate::check::{check, keep, reach};
-use crate::engine::permits::handoff::{Attended, HandedOff, RestOutcome};
-use crate::engine::permits::holders::Need;
-use crate::engine::permits::sleep::{Idle, SleepResult};
+use crate::engine::permits::handoff::RestOutcome;
+use crate::engine::permits::holders::{HandedOff, Need};
+use crate::engine::permits::sleep::{BecameSpare, Idle};
 use crate::fault::{self, Fault};
 use crate::sync::{AtomicBool, AtomicU8, AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
 use loom::thread;
@@ -91,7 +91,7 @@ struct World {
 impl World {
     fn new(jobs: &'static [Job]) -> &'static Self {
         let idle = Idle::new(1, 2);
-        assert_eq!(idle.begin(0), 0);
+        assert_eq!(idle.begin(Some(0)), 0);
         assert_eq!(idle.reserve(Need::Blocking), Some(1));
         idle.started(1);
         let (left, stopped) = (AtomicUsize::new(jobs.len()), AtomicBool::new(false));
@@ -168,8 +168,8 @@ impl World {
         // `Thread::heed`.
         self.threads[me].attention.store(0, Ordering::SeqCst);
         match self.idle.attend(me) {
-            Attended::GoesOn => self.take_near(me).or_else(|| self.search(me)),
-            Attended::Spare(next) => {
+            None => self.take_near(me).or_else(|| self.search(me)),
+            Some(BecameSpare(next)) => {
                 reach("stood by after its step");
                 assert_eq!(next, None, "nobody waits for a worker");
                 if !fault::is(LEFT_IN_SILENCE) {
@@ -203,7 +203,7 @@ impl World {
             // `Context::sleep`.
             self.threads[me].attention.store(0, Ordering::SeqCst);
             let lain = self.idle.begin_sleep(me, searching, false);
-            assert!(matches!(lain, SleepResult::Asleep(false) | SleepResult::Spare(None)), "nobody waits for a worker");
+            assert!(matches!(lain, Ok(false) | Err(BecameSpare(None))), "nobody waits for a worker");
             if !self.rest(me, true) {
                 return None;
             }

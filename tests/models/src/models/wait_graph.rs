@@ -298,7 +298,7 @@ fn two_holds() {
     });
 }
 
-/// Without graph:G2 each may miss the other.
+/// Without graph:Z2 each may miss the other.
 #[test]
 #[should_panic]
 fn fault_no_fence() {

@@ -30,7 +30,7 @@ pub(crate) struct Alias(Pid);
 impl Alias {
     pub(crate) fn new(_behind: Arc<dyn AliasTarget>) -> Self {
         let number = GIVEN_OUT.replace(GIVEN_OUT.get() + 1);
-        let pid = Pid::pointing(NodeId::new(7).expect("a node id"), u16::MAX, 0, number);
+        let pid = Pid::of_alias(NodeId::new(7).expect("a node id"), u16::MAX, 0, number);
         POINTING.with_borrow_mut(|pointing| pointing.insert(pid));
         Self(pid)
     }

@@ -10,7 +10,7 @@ pub(crate) mod slot;
 
 pub(crate) use slot::cold_state::ProcessKind;
 #[allow(unused_imports)]
-pub(crate) use slot::{Schedule, SendRefusal, Slot, SlotOwner, Token};
+pub(crate) use slot::{Schedule, SendRefusal, Slot, SlotHost, SlotOwner, Token};
 
 /// A stand-in for the directory: counts how often slots came back. The models have one slot, which they know.
 pub(crate) struct Table;

@@ -31,7 +31,7 @@ fn each_failure_after_the_first_waits_longer_also_of_members_that_have_served() 
     }
     let expected = (0..11).map(|doublings| (FIRST * (1 << doublings)).min(LAST));
     assert_eq!(pauses, expected.collect::<Vec<_>>());
-    assert_eq!(world.plan.standing().failed, 11);
+    assert_eq!(world.plan.statistics(PoolStatistics::default()).failed, 11);
 }
 
 /// Catches: the rounds of failures are never begun anew, or with each success.
@@ -87,10 +87,10 @@ fn members_that_fail_together_are_one_round_and_all_come_back() {
 fn a_normal_end_is_a_failure_only_of_a_member_that_was_done_with_nothing() {
     let (mut world, member) = serving(rules(1, 1));
     world.ends(member, &ExitReason::Normal);
-    assert_eq!((world.starts.len(), world.plan.standing().failed), (1, 0));
+    assert_eq!((world.starts.len(), world.plan.statistics(PoolStatistics::default()).failed), (1, 0));
     let idle = world.start();
     world.ends(idle, &ExitReason::Normal);
-    assert_eq!((world.starts.len(), world.plan.standing().failed), (0, 1));
+    assert_eq!((world.starts.len(), world.plan.statistics(PoolStatistics::default()).failed), (0, 1));
     assert_eq!(world.next_start(), Some(FIRST));
 }
 
@@ -104,7 +104,7 @@ fn members_that_are_let_go_do_not_fail_however_they_end() {
     world.after(SECOND);
     assert_eq!(world.stopped, [member]);
     world.ends(member, &error());
-    assert_eq!((world.given_up.len(), world.plan.standing().failed), (0, 0));
+    assert_eq!((world.given_up.len(), world.plan.statistics(PoolStatistics::default()).failed), (0, 0));
 }
 
 /// Catches: a pool that goes on for ever, or forgets those that wait, its members, its end, or to refuse.
@@ -120,7 +120,7 @@ fn one_failure_too_many_and_the_pool_gives_up() {
     for message in 0..4 {
         world.arrive(0, message).unwrap();
     }
-    assert_eq!(world.plan.standing().waiting, 2);
+    assert_eq!(world.plan.statistics(PoolStatistics::default()).waiting, 2);
     world.down(first);
     let reason = ExitReason::error(PoolGaveUp { most: 2, within: SECOND, reason: ExitReason::Killed });
     assert_eq!((world.failed.clone(), world.told.clone()), (vec![2, 3], Some(reason.clone())));
@@ -134,7 +134,7 @@ fn one_failure_too_many_and_the_pool_gives_up() {
     world.after(Duration::from_nanos(1));
     assert_eq!((world.killed.clone(), world.over), (vec![second], 0));
     world.down(second);
-    assert_eq!((world.over, world.plan.due(), world.plan.standing().failed), (1, None, 3));
+    assert_eq!((world.over, world.plan.due(), world.plan.statistics(PoolStatistics::default()).failed), (1, None, 3));
 }
 
 /// Catches: failures are counted for ever instead of within the window.
@@ -159,7 +159,7 @@ fn a_start_that_is_under_way_when_the_pool_gives_up_holds_it_up_and_is_taken_bac
     world.ends(first, &error());
     assert_eq!((world.given_up.len(), world.over, world.starts.len()), (1, 0, 1));
     assert_eq!(world.try_start(), None);
-    assert_eq!((world.over, world.plan.standing().failed), (1, 1));
+    assert_eq!((world.over, world.plan.statistics(PoolStatistics::default()).failed), (1, 1));
     // The same where the keeper had begun before it could hear of it.
     let mut world = World::new(PoolRules { intensity: (0, SECOND), ..rules(2, 2) }, 1);
     let first = world.start();

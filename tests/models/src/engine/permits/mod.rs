@@ -8,5 +8,3 @@ pub(crate) mod handoff;
 pub(crate) mod holders;
 #[path = "../../../../../runtime/src/engine/permits/sleep.rs"]
 pub(crate) mod sleep;
-#[path = "../../../../../runtime/src/engine/permits/thread_counts.rs"]
-pub(crate) mod thread_counts;

@@ -2,9 +2,9 @@
 
 use super::super::sleep::driver::{Flag, Queue};
 use crate::check::{keep, reach};
-use crate::engine::permits::handoff::{Attended, HandedOff, RestOutcome, Resumption};
-use crate::engine::permits::holders::Need;
-use crate::engine::permits::sleep::{Idle, SleepResult};
+use crate::engine::permits::handoff::{RestOutcome, Resumption};
+use crate::engine::permits::holders::{HandedOff, Need};
+use crate::engine::permits::sleep::{BecameSpare, Idle};
 use crate::fault::{self, Fault};
 use crate::sync::{AtomicBool, AtomicU8, AtomicUsize, Ordering, OwnedCell};
 use std::cell::Cell;
@@ -101,7 +101,7 @@ impl World {
     /// With that many permits, each with its thread, and as many spare threads; there may be no more.
     pub(super) fn new(permits: usize, spare: usize, jobs: &'static [Job]) -> &'static Self {
         let idle = Idle::new(permits, permits + spare);
-        (0..permits).for_each(|permit| _ = idle.begin(permit));
+        (0..permits).for_each(|permit| _ = idle.begin(Some(permit)));
         let spare: Vec<_> = (0..spare).filter_map(|_| idle.reserve(Need::Blocking)).collect();
         spare.into_iter().for_each(|thread| idle.started(thread));
         keep(Self {
@@ -327,7 +327,7 @@ impl World {
     /// What blocked in async code is over, and so is the step.
     pub(super) fn leave_step(&self, me: &Me) {
         self.come_back(me, true);
-        if let Attended::Spare(next) = self.idle.attend(me.number) {
+        if let Some(BecameSpare(next)) = self.idle.attend(me.number) {
             self.pass_on(next);
         }
     }
@@ -383,7 +383,7 @@ impl World {
     fn next_when_called(&self, me: &Me) -> Option<usize> {
         self.threads[me.number].attention.store(0, Ordering::SeqCst);
         self.keep_for_others(me);
-        let Attended::Spare(next) = self.idle.attend(me.number) else { return self.find(me) };
+        let Some(BecameSpare(next)) = self.idle.attend(me.number) else { return self.find(me) };
         reach("was called away");
         self.pass_on(next);
         self.announce();
@@ -455,8 +455,8 @@ impl World {
     fn sleep(&self, me: &Me, searched: bool) -> bool {
         self.threads[me.number].attention.store(0, Ordering::SeqCst);
         match self.idle.begin_sleep(me.number, searched, false) {
-            SleepResult::Asleep(poller) => self.rest(me, true, poller),
-            SleepResult::Spare(next) => {
+            Ok(poller) => self.rest(me, true, poller),
+            Err(BecameSpare(next)) => {
                 if next.is_some() {
                     reach("gave its permit where it wanted to sleep");
                 }

@@ -14,9 +14,8 @@ mod driver;
 
 use self::driver::*;
 use crate::check::{check, deep};
-use crate::engine::permits::handoff::{HandedOff, RestOutcome};
-use crate::engine::permits::holders::Need;
-use crate::engine::permits::sleep::SleepResult;
+use crate::engine::permits::handoff::RestOutcome;
+use crate::engine::permits::holders::{HandedOff, Need};
 use crate::fault;
 use crate::sync::Arc;
 use loom::thread;
@@ -97,7 +96,7 @@ fn two_that_block_in_turn() {
 fn a_sleeper_that_loses_its_worker_tells_others_what_it_sees() {
     check(1, &["told others", "displaced a sleeper", "woke a sleeper"], || {
         let world = World::new(2, 1, &[Job::WaitsFor(1), Job::Short]);
-        let SleepResult::Asleep(poller) = world.idle.begin_sleep(0, false, false) else { unreachable!("nobody waits") };
+        let Ok(poller) = world.idle.begin_sleep(0, false, false) else { unreachable!("nobody waits") };
         assert_eq!(world.idle.hand_off(1, Need::Blocking, false), HandedOff::ToSpare(2));
         let sleeper = thread::spawn(move || world.wake_up(&Me::new(0, 0), poller));
         let searcher = thread::spawn(|| world.stand_by(&Me::new(2, 1)));

@@ -3,7 +3,7 @@
 
 use crate::check::{keep, reach};
 use crate::engine::permits::handoff::RestOutcome;
-use crate::engine::permits::sleep::{Idle, SleepResult};
+use crate::engine::permits::sleep::Idle;
 use crate::fault::{self, Fault};
 use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
 use loom::thread;
@@ -177,7 +177,7 @@ pub(super) struct World {
 impl World {
     pub(super) fn new(threads: usize, jobs: &'static [Job], timers: usize, habits: Habits) -> &'static Self {
         let idle = Idle::new(threads, threads);
-        (0..threads).for_each(|permit| _ = idle.begin(permit));
+        (0..threads).for_each(|permit| _ = idle.begin(Some(permit)));
         keep(Self {
             threads,
             idle,
@@ -396,7 +396,7 @@ impl World {
 
     /// A thread lies down that has not searched; whether timers were pending. Gives whether it is the poller.
     pub(super) fn begin_sleep(&self, me: usize, timers: bool) -> bool {
-        self.idle.begin_sleep(me, false, timers) == SleepResult::Asleep(true)
+        self.idle.begin_sleep(me, false, timers) == Ok(true)
     }
 
     /// The same for a thread that has lain down.
@@ -491,9 +491,7 @@ impl World {
     /// `Context::sleep`.
     fn sleep(&self, me: usize, searched: bool) {
         let timers = self.timer.load(Ordering::SeqCst);
-        let SleepResult::Asleep(poller) = self.idle.begin_sleep(me, searched, timers) else {
-            unreachable!("nobody waits for a worker")
-        };
+        let Ok(poller) = self.idle.begin_sleep(me, searched, timers) else { unreachable!("nobody waits for a worker") };
         self.rest(me, poller);
     }
 

@@ -2,28 +2,26 @@
 //!
 //! | transition | from | to | order |
 //! |---|---|---|---|
-//! | [`open`](Life::open) | closed, generation *n* | alive, generation *n + 1* | Release |
-//! | [`close`](Life::close) | alive, generation *n* | closed, generation *n* | sequentially consistent |
+//! | [`open`](Generation::open) | closed, generation *n* | alive, generation *n + 1* | Release |
+//! | [`close`](Generation::close) | alive, generation *n* | closed, generation *n* | sequentially consistent |
 //!
 //! Only the token's holder makes them; any thread may read.
 
 use crate::pid::LAST_GENERATION;
 use crate::sync::{AtomicU64, Ordering};
 
-/// The word.
-pub(super) struct Life(AtomicU64);
+pub(super) struct Generation(AtomicU64);
 
 /// The value of the word: a generation, and in bit 0 whether its process is alive.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct LifeWord(u64);
+pub(super) struct GenerationWord(u64);
 
-impl LifeWord {
+impl GenerationWord {
     #[inline]
     fn alive(generation: u64) -> Self {
         Self(generation << 1 | 1)
     }
 
-    /// Returns the generation of the live process, or of the last one.
     #[inline]
     pub(super) fn generation(self) -> u64 {
         self.0 >> 1
@@ -35,20 +33,19 @@ impl LifeWord {
     }
 }
 
-impl Life {
-    /// The word of a slot that was never used.
+impl Generation {
     pub(super) fn unused() -> Self {
         Self(AtomicU64::new(0))
     }
 
     #[inline]
-    pub(super) fn load(&self, order: Ordering) -> LifeWord {
-        LifeWord(self.0.load(order))
+    pub(super) fn load(&self, order: Ordering) -> GenerationWord {
+        GenerationWord(self.0.load(order))
     }
 
     #[inline]
     pub(super) fn is_alive(&self, generation: u64, order: Ordering) -> bool {
-        self.load(order) == LifeWord::alive(generation)
+        self.load(order) == GenerationWord::alive(generation)
     }
 
     #[inline]
@@ -64,13 +61,13 @@ impl Life {
     #[inline]
     pub(super) fn open(&self, generation: u64) {
         debug_assert!(!self.load(Ordering::Relaxed).is_alive(), "one process in a slot at a time");
-        self.0.store(LifeWord::alive(generation).0, Ordering::Release);
+        self.0.store(GenerationWord::alive(generation).0, Ordering::Release);
     }
 
     /// Marks the process as dead, in one total order with checks by its registrants: see `registrations`.
     pub(super) fn close(&self) {
-        let life = self.load(Ordering::Relaxed);
-        debug_assert!(life.is_alive(), "a life is closed once");
-        self.0.store(life.0 & !1, Ordering::SeqCst);
+        let word = self.load(Ordering::Relaxed);
+        debug_assert!(word.is_alive(), "a process ends once");
+        self.0.store(word.0 & !1, Ordering::SeqCst);
     }
 }

@@ -1,0 +1,237 @@
+//! A web crawler with limits: on its depth, its number of pages, the requests at a time, and the rate for each host.
+//!
+//! ```text
+//! cargo run --example crawler
+//! ```
+//!
+//! ```text
+//! crawler ──visit──▶ sites ──fetch──▶ fetchers ──get──▶ the web (which this program invents)
+//!           one process per host     four processes
+//! ```
+//!
+//! Each limit is a property of the processes, and no code checks it: a *keyed pool* has one process per host, which
+//! makes one request and then pauses, and a *fixed pool* of four fetchers makes at most four requests at a time.
+//!
+//! The web is as bad as usual: one page is busy at first, one never answers, one does not exist. Things to look for in
+//! the output: the number of attempts of each page, and the limits, as the web itself has measured them. The clock is
+//! virtual, so the crawl, with all its pauses, is over at once.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use postroom::prelude::*;
+
+/// How many links away from the start a page may be.
+const DEPTH: usize = 3;
+
+/// How many pages to visit.
+const PAGES: usize = 20;
+
+/// How many requests may be under way at a time.
+const FETCHERS: usize = 4;
+
+/// How long to wait between two requests to the same host.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// How long a request may take.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// How often a request is made before the page is given up.
+const ATTEMPTS: u32 = 3;
+
+/// `host/path`
+type Url = String;
+type Links = Vec<Url>;
+
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("not found")]
+    NotFound,
+    #[error("busy")]
+    Busy,
+    #[error("no answer in time")]
+    TooSlow,
+    #[error("could not be asked for")]
+    NotAsked,
+}
+
+/// The links of a page, or why it has none. Half of the Internet is missing.
+fn page(url: &str, request: u32) -> Result<Links, Failure> {
+    let links: &[&str] = match url {
+        "ant.example/" => &["ant.example/1", "bee.example/", "cat.example/", "dog.example/", "elk.example/"],
+        "ant.example/1" => &["ant.example/", "ant.example/2"],
+        "ant.example/2" => &["ant.example/3", "ant.example/4", "ant.example/5"],
+        "ant.example/3" => &["ant.example/too-deep"],
+        "bee.example/" => &["bee.example/busy", "bee.example/missing", "cat.example/"],
+        "bee.example/busy" if request < 3 => return Err(Failure::Busy),
+        "bee.example/missing" => return Err(Failure::NotFound),
+        "cat.example/" => &["cat.example/silent", "cat.example/1", "cat.example/2", "cat.example/3"],
+        "dog.example/" => &["dog.example/1", "dog.example/2", "dog.example/3", "dog.example/4", "dog.example/5"],
+        _ => &[],
+    };
+    Ok(links.iter().map(ToString::to_string).collect())
+}
+
+/// The part of a URL before the first slash.
+fn host(url: &str) -> String {
+    url.split('/').next().unwrap_or_default().to_string()
+}
+
+/// Stands for the Internet, and measures what is asked of it.
+#[process]
+#[derive(Default)]
+struct Web {
+    requests: HashMap<Url, u32>,
+    latest: HashMap<String, Instant>,
+    shortest_pause: Option<Duration>,
+    under_way: usize,
+    most_under_way: usize,
+    unanswered: Vec<Reply<Result<Links, Failure>>>,
+}
+
+#[process]
+impl Web {
+    #[entry]
+    fn serve(&mut self) {}
+
+    /// Answers after a while, and takes other requests meanwhile.
+    #[message]
+    fn get(&mut self, ctx: &mut Context<Self>, url: Url, reply: Reply<Result<Links, Failure>>) {
+        let request = self.requests.entry(url.clone()).or_default();
+        *request += 1;
+        let answer = page(&url, *request);
+        if let Some(latest) = self.latest.insert(host(&url), ctx.now()) {
+            let pause = ctx.now() - latest;
+            self.shortest_pause = Some(self.shortest_pause.map_or(pause, |shortest| shortest.min(pause)));
+        }
+        if url.ends_with("silent") {
+            return self.unanswered.push(reply);
+        }
+        self.under_way += 1;
+        self.most_under_way = self.most_under_way.max(self.under_way);
+        ctx.run(ctx.sleep(Duration::from_millis(300))).then(move |this, (), _| {
+            this.under_way -= 1;
+            reply.send(answer);
+        });
+    }
+
+    /// Returns the most requests that were under way at a time, and the shortest time between two to the same host.
+    #[message]
+    fn measured(&self) -> (usize, Option<Duration>) {
+        (self.most_under_way, self.shortest_pause)
+    }
+}
+
+/// Makes one request at a time.
+#[process]
+struct Fetcher {
+    web: Address<Web>,
+}
+
+#[process]
+impl Fetcher {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    async fn fetch(&mut self, url: Url) -> Result<Links, Failure> {
+        self.web.get(url).timeout(LIMIT).await.map_err(|error| match error {
+            CallError::Failed(failure) => failure,
+            CallError::Timeout => Failure::TooSlow,
+            _ => Failure::NotAsked,
+        })
+    }
+}
+
+/// Visits the pages of one host, one after the other.
+#[process]
+struct Site {
+    fetchers: Address<Fetcher>,
+    next: Option<Instant>,
+}
+
+struct Visit {
+    attempts: u32,
+    links: Result<Links, Failure>,
+}
+
+#[process]
+impl Site {
+    #[entry]
+    fn serve(&mut self) {}
+
+    /// Any failure may be temporary, except that of a page that does not exist. To ask for a page twice does no harm.
+    #[message]
+    async fn visit(&mut self, ctx: &mut Context<Self>, url: Url) -> Visit {
+        for attempts in 1.. {
+            if let Some(next) = self.next {
+                ctx.sleep_until(next).await;
+            }
+            // The fetcher limits the request itself. How long the site waits for a free fetcher does not count.
+            let answer = self.fetchers.fetch(url.clone()).timeout(Duration::MAX).await;
+            self.next = Some(ctx.now() + PAUSE);
+            let links = answer.map_err(|error| error.failed().unwrap_or(Failure::NotAsked));
+            if attempts == ATTEMPTS || matches!(links, Ok(_) | Err(Failure::NotFound)) {
+                return Visit { attempts, links };
+            }
+        }
+        unreachable!("the last attempt returns")
+    }
+}
+
+#[process]
+struct Crawler {
+    sites: Address<Site>,
+}
+
+struct Page {
+    depth: usize,
+    visit: Visit,
+}
+
+#[process]
+impl Crawler {
+    /// Visits the pages level by level, so that each one is found with the fewest links.
+    #[entry]
+    async fn crawl(&mut self, start: Url) -> BTreeMap<Url, Page> {
+        let mut pages = BTreeMap::new();
+        let mut level = BTreeSet::from([start]);
+        for depth in 0..=DEPTH {
+            let urls: Vec<Url> = level.into_iter().take(PAGES - pages.len()).collect();
+            let visit = |url: &Url| self.sites.visit(url.clone()).timeout(Duration::MAX).into_future();
+            let visits = join_all(urls.iter().map(visit)).await;
+            let failed = |_| Visit { attempts: 0, links: Err(Failure::NotAsked) };
+            let visits = visits.into_iter().map(|visit| visit.unwrap_or_else(failed));
+            pages.extend(urls.into_iter().zip(visits).map(|(url, visit)| (url, Page { depth, visit })));
+            let links = pages.values().filter_map(|page| page.visit.links.as_ref().ok()).flatten();
+            level = links.filter(|url| !pages.contains_key(*url)).cloned().collect();
+        }
+        pages
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let clock = Clock::manual(); // a program that visits the real web leaves this out
+    let runtime = Runtime::builder().clock(clock.clone()).build()?;
+    let web = runtime.spawn(Web::default()).serve()?;
+    let fetchers = Pool::fixed(FETCHERS).spawn(&runtime, move |spawn| spawn.of(Fetcher { web }).serve())?.address();
+    let sites = Pool::by_key(|visit: &SiteVisit| host(&visit.url))
+        .spawn(&runtime, move |spawn, _| spawn.of(Site { fetchers, next: None }).serve())?;
+    let crawl = runtime.spawn(Crawler { sites: sites.address() }).crawl("ant.example/".to_string())?;
+    clock.advance(Duration::from_secs(600))?;
+
+    println!("{:<22}{:>5}{:>10}  result", "page", "depth", "attempts");
+    let (pages, mut beyond) = (crawl.wait()?, BTreeSet::new());
+    for (url, Page { depth, visit: Visit { attempts, links } }) in &pages {
+        let result = links.as_ref().map_or_else(ToString::to_string, |links| format!("links: {}", links.len()));
+        println!("{url:<22}{depth:>5}{attempts:>10}  {result}");
+        beyond.extend(links.iter().flatten().filter(|url| !pages.contains_key(*url)));
+    }
+    println!("beyond the limits: {beyond:?}");
+    let (most, pause) = web.measured().wait()?;
+    println!("most requests at a time: {most}, shortest pause: {:.1?}", pause.unwrap_or_default());
+    println!("clean shutdown: {}", runtime.drain(Duration::from_secs(10))?.is_clean());
+    Ok(())
+}

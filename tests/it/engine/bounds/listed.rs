@@ -1,0 +1,130 @@
+//! Which process looks after the list of a congested mailbox when a sender joins it: the receiver in its next step, or
+//! the sender itself if the receiver waits for control only.
+
+use postroom::inspect::ProcessState;
+use postroom::manual::Event;
+use postroom::prelude::*;
+use postroom::testing::Clock;
+use postroom::{Bound, Host};
+use postroom_tests::{Ask, Desk, Latch, act, eventually, soon};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+const BOUND: u64 = 1_000;
+
+/// A sender that has found the mailbox above its bound, and a receiver that takes so many messages meanwhile that there
+/// is room for the sender, though more than half of the bound is left.
+struct Pair {
+    runtime: Runtime,
+    receiver: Pid,
+    sender: Pid,
+    desk: Desk,
+    /// Opened when the receiver has taken those messages.
+    caught_up: Latch,
+    /// Lets the receiver, and the sender, end the step that it is in.
+    end: Latch,
+    leave: Latch,
+    taken: Arc<AtomicU64>,
+}
+
+/// `waits`: the receiver then waits for a yield; otherwise it stays in its step.
+fn pair(waits: bool) -> Pair {
+    // By this clock no suspension ends because it has lasted long, and no step is taken over.
+    let builder = Runtime::builder().workers(2).clock(Clock::manual()).stall_limit(std::time::Duration::MAX);
+    let (builder, desk) = Desk::at(builder);
+    let runtime = builder.build().unwrap();
+    let (begin, caught_up, end, leave) = (Latch::new(), Latch::new(), Latch::new(), Latch::new());
+    let (taken, sent) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (may_begin, is_caught_up, may_end) = (begin.clone(), caught_up.clone(), end.clone());
+    let (takes, has_sent) = (taken.clone(), sent.clone());
+    let mut has_waited = false;
+    let receiver = act(move |events, out| {
+        may_begin.wait();
+        let most = if has_waited { u64::MAX } else { has_sent.load(SeqCst) - BOUND * 3 / 4 };
+        while takes.load(SeqCst) < most
+            && let Some(event) = events.next()
+        {
+            takes.fetch_add(u64::from(matches!(event, Event::Message(_))), SeqCst);
+        }
+        if takes.load(SeqCst) < most && !has_waited {
+            // The time slice is over.
+            out.go_on();
+        } else if std::mem::replace(&mut has_waited, true) {
+            out.idle();
+        } else if waits {
+            out.perform(Ask(1), 1);
+            out.wait();
+        } else {
+            is_caught_up.open();
+            may_end.wait();
+            out.go_on();
+        }
+        Ok(())
+    });
+    let receiver = runtime.spawn_process(receiver).mailbox(Bound::Soft(BOUND as usize)).start().unwrap();
+    // Until one comes back.
+    while runtime.send(receiver, ()).is_ok() {
+        sent.fetch_add(1, SeqCst);
+    }
+    let (told, may_leave) = (Latch::new(), leave.clone());
+    let has_told = told.clone();
+    let sender = act(move |events, out| {
+        if let Some(Event::Message(_)) = events.next() {
+            Host::current().unwrap().send(receiver, ()).unwrap();
+            has_told.open();
+            may_leave.wait();
+        }
+        out.idle();
+        Ok(())
+    });
+    let sender = runtime.spawn_process(sender).start().unwrap();
+    runtime.send(sender, ()).unwrap();
+    told.wait();
+    begin.open();
+    Pair { runtime, receiver, sender, desk, caught_up, end, leave, taken }
+}
+
+impl Pair {
+    fn is_suspended(&self) -> bool {
+        self.sender.info().unwrap().state == ProcessState::Suspended { at: self.receiver }
+    }
+}
+
+/// Catches: a sender that resumes those on the list although the receiver will look at it.
+#[test]
+fn a_receiver_in_a_step_looks_after_its_list_itself() {
+    soon(|| {
+        let pair = pair(false);
+        pair.caught_up.wait();
+        pair.leave.open();
+        // The receiver has one of the two workers: when the other one has run this, the sender's step is over.
+        let ran = Latch::new();
+        let runs = ran.clone();
+        let other = act(move |_, out| {
+            runs.open();
+            out.done();
+            Ok(())
+        });
+        pair.runtime.spawn_process(other).start().unwrap();
+        ran.wait();
+        assert!(pair.is_suspended());
+        pair.end.open();
+        eventually(|| pair.sender.info().unwrap().state == ProcessState::Idle);
+    });
+}
+
+/// Catches: a sender that leaves the list to a receiver that does not look at it until its yield is answered.
+#[test]
+fn a_sender_looks_after_the_list_of_a_receiver_that_waits_for_control() {
+    soon(|| {
+        let pair = pair(true);
+        let (_, completion) = pair.desk.next();
+        eventually(|| pair.receiver.info().unwrap().state == ProcessState::Waiting { outstanding: 1 });
+        let taken = pair.taken.load(SeqCst);
+        pair.leave.open();
+        eventually(|| pair.sender.info().unwrap().state == ProcessState::Idle);
+        assert_eq!(pair.runtime.statistics().backpressure.suspensions, 1);
+        assert_eq!(pair.taken.load(SeqCst), taken, "the receiver has had no step meanwhile");
+        completion.complete(1);
+    });
+}
