@@ -81,6 +81,8 @@ pub mod recipe_siblings {}
 pub mod recipe_plugin_host {}
 #[doc = include_str!("src/testing.md")]
 pub mod testing {}
+#[doc = include_str!("src/simulation.md")]
+pub mod simulation {}
 #[doc = include_str!("src/observability.md")]
 pub mod observability {}
 #[doc = include_str!("src/fairness.md")]

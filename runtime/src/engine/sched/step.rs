@@ -164,7 +164,7 @@ impl ThreadContext {
         if let Some(panic) = panic
             && let Err(panic) = self.panicked_anew(scratch, panic)
         {
-            crate::util::log::error!(%panic, "a panic came from between the turns of processes");
+            crate::util::log::error!(%panic, "a panic came from the runtime, between two steps");
         }
     }
 
