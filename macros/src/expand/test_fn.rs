@@ -35,7 +35,7 @@ pub(crate) fn expand(options: TokenStream, item: ItemFn) -> TokenStream {
 fn check(item: &ItemFn, diagnostics: &mut Diagnostics) {
     let signature = &item.sig;
     if !signature.generics.params.is_empty() {
-        diagnostics.on(&signature.generics, "a test cannot be generic", "remove the parameters");
+        diagnostics.on(&signature.generics, "a test cannot be generic", "remove it");
     }
     let what = "a simulated test takes the simulation, on which it spawns its processes";
     match (signature.inputs.len(), signature.inputs.first()) {

@@ -1,0 +1,4 @@
+#[postroom::test]
+struct Adds;
+
+fn main() {}

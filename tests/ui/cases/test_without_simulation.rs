@@ -1,0 +1,4 @@
+#[postroom::test]
+fn adds() {}
+
+fn main() {}
