@@ -211,6 +211,12 @@ impl Caller {
         call_id::keep(self.0.next())
     }
 
+    /// Returns whether the message was called, and its caller has stopped waiting. Reads no clock: callers mark their
+    /// calls when they give up.
+    pub(crate) fn has_given_up(&self) -> bool {
+        self.is_abandoned() && !self.was_sent()
+    }
+
     /// Returns the caller's deadline.
     pub(crate) fn deadline(&self) -> Option<Moment> {
         self.look(|call| call.deadline)

@@ -92,11 +92,17 @@ impl Package {
         self.caller.as_ref().is_none_or(Caller::take)
     }
 
-    /// Discards a package that its caller has withdrawn.
+    /// Discards a package whose caller has withdrawn it.
     #[cold]
     pub(crate) fn throw_away(self) {
+        self.discard(DeadLetterReason::Withdrawn);
+    }
+
+    /// Discards a package whose caller has already been told.
+    #[cold]
+    pub(crate) fn discard(self, reason: DeadLetterReason) {
         let (to, message, caller) = self.into_parts();
-        bring(DeadLetter { to, message, reason: DeadLetterReason::Withdrawn });
+        bring(DeadLetter { to, message, reason });
         drop(caller);
     }
 

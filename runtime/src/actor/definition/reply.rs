@@ -3,6 +3,7 @@
 use super::actor::{Declared, Dispatched};
 use crate::actor::tasks::current;
 use crate::call::caller::{self, Caller};
+use crate::call::dead_letter::DeadLetterReason;
 use crate::engine::context::local::current_pid;
 use crate::process::handling;
 use crate::process::mail::Mail;
@@ -18,10 +19,10 @@ pub struct Asked {
 
 /// Opens a message if it is an `M`; from here on the process runs under the caller's deadline. For generated code.
 #[inline(always)]
-pub fn open<M: Send + 'static>(mail: &mut Mail<'_>) -> Option<(M, Asked)> {
+pub fn open<P: Declared, M: Send + 'static>(mail: &mut Mail<'_>) -> Option<(M, Asked)> {
     let (message, caller) = mail.open::<M>()?;
-    if caller.as_ref().is_some_and(|caller| !caller.take()) {
-        throw_away(message, caller);
+    if let Some(reason) = caller.as_ref().and_then(|caller| refusal(caller, P::SKIPS_ABANDONED)) {
+        discard(message, caller, reason);
         // The mail is opened and empty: later looks find nothing in it.
         return None;
     }
@@ -33,11 +34,11 @@ pub fn open<M: Send + 'static>(mail: &mut Mail<'_>) -> Option<(M, Asked)> {
 
 /// Like `ask`, for a message too large for the stack frame of a step: moves it once, into `to`. For generated code.
 #[inline(never)]
-pub fn open_into<M: Send + 'static>(mail: &mut Mail<'_>, to: &mut Option<M>) -> Option<Asked> {
+pub fn open_into<M: Send + 'static>(mail: &mut Mail<'_>, to: &mut Option<M>, skip_abandoned: bool) -> Option<Asked> {
     let caller = mail.open_into(to)?;
-    if caller.as_ref().is_some_and(|caller| !caller.take()) {
+    if let Some(reason) = caller.as_ref().and_then(|caller| refusal(caller, skip_abandoned)) {
         if let Some(message) = to.take() {
-            throw_away(message, caller);
+            discard(message, caller, reason);
         }
         return None;
     }
@@ -60,11 +61,19 @@ pub fn apart<R>(handle: impl FnOnce() -> R) -> R {
     handle()
 }
 
-/// Discards a message that its caller has withdrawn.
+/// Takes the message of this caller. Returns why it must not be handled, if it must not.
+#[inline(always)]
+fn refusal(caller: &Caller, skip_abandoned: bool) -> Option<DeadLetterReason> {
+    if !caller.take() {
+        return Some(DeadLetterReason::Withdrawn);
+    }
+    (skip_abandoned && caller.has_given_up()).then_some(DeadLetterReason::Expired)
+}
+
 #[cold]
-fn throw_away<M: Send + 'static>(message: M, caller: Option<Caller>) {
+fn discard<M: Send + 'static>(message: M, caller: Option<Caller>, reason: DeadLetterReason) {
     if let Some(pid) = current_pid() {
-        Package::from_parts(pid, Payload::new(message), caller).throw_away();
+        Package::from_parts(pid, Payload::new(message), caller).discard(reason);
     }
 }
 
