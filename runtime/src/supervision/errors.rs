@@ -135,10 +135,11 @@ fn are(has: &[String], count: usize) -> String {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error(
     "the child `{child}`, restarted {} before, ended once more ({reason}{}); no more than {} within {within:?} \
-        are allowed",
+        are allowed{}",
     times(*.restarts),
     while_handling(*.handling),
-    count_restarts(u64::from(*.most))
+    count_restarts(u64::from(*.most)),
+    if .reason.is_normal() { "; work that finishes is a `.transient()` child" } else { "" }
 )]
 #[non_exhaustive]
 pub struct GaveUp {
