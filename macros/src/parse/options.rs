@@ -85,13 +85,8 @@ pub(crate) struct TypeOptions {
 impl TypeOptions {
     pub(crate) fn read(tokens: TokenStream, diagnostics: &mut Diagnostics) -> Self {
         const KNOWN: &[&str] = &["crate", "name", "on_error", "pinned", "skip_abandoned"];
-        let mut out = Self {
-            krate: default_crate(),
-            name: None,
-            ends_on_error: false,
-            pinned: false,
-            skips_abandoned: false,
-        };
+        let mut out =
+            Self { krate: default_crate(), name: None, ends_on_error: false, pinned: false, skips_abandoned: false };
         for setting in settings(tokens, diagnostics) {
             match setting.key.to_string().as_str() {
                 "crate" => out.krate = path(&setting, out.krate, diagnostics),
@@ -102,7 +97,8 @@ impl TypeOptions {
                     out.pinned = bare(&setting, what, diagnostics);
                 }
                 "skip_abandoned" => {
-                    let what = "`skip_abandoned` stands alone: calls without a waiting caller are skipped, or they are not";
+                    let what =
+                        "`skip_abandoned` stands alone: calls without a waiting caller are skipped, or they are not";
                     out.skips_abandoned = bare(&setting, what, diagnostics);
                 }
                 "protocols" => {

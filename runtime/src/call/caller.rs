@@ -199,6 +199,11 @@ impl Caller {
         })
     }
 
+    /// Returns whether the message was withdrawn: its caller has been told.
+    pub(crate) fn is_withdrawn(&self) -> bool {
+        call_id::is_withdrawn(self.0.next())
+    }
+
     /// Called right before the message is handled. Returns whether it may be: see [`call_id::take`].
     #[inline]
     pub(crate) fn take(&self) -> bool {

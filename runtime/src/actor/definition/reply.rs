@@ -139,7 +139,10 @@ impl Asked {
         let error = describe(&error);
         let pid = current_pid();
         let pid = pid.map(tracing::field::display);
-        crate::util::log::warn!(pid, process = P::NAME, message_type = message(), %error, "a message that was sent failed");
+        crate::util::log::warn!(
+            pid, process = P::NAME, message_type = message(), %error,
+            "the method of a sent message returned an error"
+        );
         if P::ENDS_ON_ERROR {
             note(message);
             Dispatched::Failed(ProcessError::new(error))

@@ -46,7 +46,7 @@ pub enum UpgradeError<E = Infallible> {
     #[error("{0} ended before it was upgraded; start the new definition as a process of its own")]
     Gone(Pid),
     /// It has another type. It continues unchanged.
-    #[error("{pid} is a `{found}`, not a `{expected}`, and goes on as what it is")]
+    #[error("{pid} is a `{found}`, not a `{expected}`, and continues unchanged")]
     Type {
         /// The process.
         pid: Pid,
@@ -56,9 +56,7 @@ pub enum UpgradeError<E = Infallible> {
         found: &'static str,
     },
     /// It runs an async entry, which owns its state. It continues unchanged.
-    #[error(
-        "{pid} lives in its async entry `{entry}`, which has its state until it ends; let it serve from a sync entry"
-    )]
+    #[error("{pid} runs its async entry `{entry}`, which owns its state until it ends; let it serve from a sync entry")]
     Entry {
         /// The process.
         pid: Pid,

@@ -10,7 +10,7 @@ fn a_wish_that_does_not_fit_is_refused_and_the_process_goes_on() {
         let pid = old.pid();
         let error = pid.upgrade(|old: Slow| old).wait().unwrap_err();
         assert_eq!(error, UpgradeError::Type { pid, expected: "Slow", found: "Counter" });
-        assert_eq!(error.to_string(), format!("{pid} is a `Counter`, not a `Slow`, and goes on as what it is"));
+        assert_eq!(error.to_string(), format!("{pid} is a `Counter`, not a `Slow`, and continues unchanged"));
         assert_eq!(old.add(1).wait(), Ok(11));
 
         let living = runtime.spawn(Counter::default()).live().unwrap();
