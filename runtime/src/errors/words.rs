@@ -72,3 +72,19 @@ pub(crate) fn distance(one: &str, other: &str) -> usize {
     }
     row[other.len()]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches: `a` for `c`, which is as near as any letter; and that nothing is suggested for a slip.
+    #[test]
+    fn short_names_are_suggested_only_in_another_case() {
+        let suggested =
+            |name: &str, names: &[&str]| did_you_mean(name, &names.iter().map(|&name| name.into()).collect::<Vec<_>>());
+        assert_eq!(suggested("c", &["a", "b"]), "");
+        assert_eq!(suggested("ab", &["ac", "x"]), "");
+        assert_eq!(suggested("A", &["a", "b"]), "; did you mean `a`?");
+        assert_eq!(suggested("run", &["ran", "stop"]), "; did you mean `ran`?");
+    }
+}
