@@ -73,3 +73,39 @@ fn a_process_that_skips_abandoned_calls_handles_only_what_is_still_wanted() {
         assert_eq!((dead.expired, dead.total()), (5, 5));
     });
 }
+
+/// Keeps a caller waiting.
+#[process]
+#[derive(Default)]
+struct Hold(Option<Reply<()>>);
+
+#[process]
+impl Hold {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn hold(&mut self, reply: Reply<()>) {
+        self.0 = Some(reply);
+    }
+
+    #[message]
+    fn is_abandoned(&self) -> Option<bool> {
+        self.0.as_ref().map(Reply::is_abandoned)
+    }
+}
+
+#[test]
+fn a_call_whose_time_is_up_has_been_given_up_before_its_caller_looks() {
+    watched(|| {
+        let clock = postroom::testing::Clock::manual();
+        let runtime = builder().clock(clock.clone()).build().unwrap();
+        let hold = runtime.spawn(Hold::default()).serve().unwrap();
+        let mut held = pin!(hold.hold().timeout(Duration::from_secs(5)).into_future());
+        assert!(poll_once(held.as_mut()).is_pending());
+        assert_eq!(hold.is_abandoned().wait(), Ok(Some(false)));
+        clock.advance(Duration::from_secs(5)).unwrap();
+        assert_eq!(hold.is_abandoned().wait(), Ok(Some(true)));
+        assert_eq!(runtime.block_on(held), Err(CallError::Timeout));
+    });
+}
