@@ -358,7 +358,8 @@ mod tests {
     fn every_compile_error_is_in_the_reference() {
         /// Errors, and the beginnings of help and notes, that are the compiler's own.
         const OTHERS: &[&str] = &["trait bound", "cannot be sent between", "expected non-macro attribute"];
-        const THEIRS: &[&str] = &["required", "see issue", "the trait", "the following", "this error originates", "`"];
+        const THEIRS: &[&str] =
+            &["required", "see issue", "the trait", "the following", "this error originates", "1 redundant", "`"];
         let (mut seen, mut rows) = (BTreeSet::new(), BTreeSet::new());
         for path in files("tests/ui/cases", "stderr") {
             let text = fs::read_to_string(path).expect("the case is readable");

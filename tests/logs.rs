@@ -7,6 +7,7 @@ use postroom_tests::{act, eventually, logged, soon};
 use std::fmt;
 use std::panic::Location;
 use std::sync::{Mutex, Once};
+use std::time::Duration;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Metadata, Subscriber};
 
@@ -159,6 +160,37 @@ fn a_supervisor_logs_a_failure_that_cannot_be_shown_and_lives() {
         let line = only_line(tree.pid());
         assert!(line.contains("a child failed and is restarted") && line.contains("not to be said"), "{line}");
         assert!(tree.pid().is_alive());
+    });
+}
+
+/// Catches: a line that says of a process which has finished that it failed.
+#[test]
+fn a_permanent_child_that_finishes_is_logged_as_ended_with_the_way_to_say_so() {
+    soon(|| {
+        let runtime = runtime();
+        let ends = |spawn: ChildSpawn| {
+            spawn
+                .process(act(|events, out| {
+                    if events.next().is_some() {
+                        out.done();
+                    }
+                    Ok(())
+                }))
+                .start()
+        };
+        let tree = Supervisor::one_for_one()
+            .intensity(1, Duration::from_secs(3_600))
+            .backoff(Backoff::none())
+            .child("brief", ends);
+        let tree = tree.spawn(&runtime).unwrap();
+        runtime.send(tree.child_pid("brief").unwrap(), 1).unwrap();
+        eventually(|| tree.children()[0].restarts == 1);
+        let line = only_line(tree.pid());
+        assert!(line.contains("ended and is started again") && line.contains(".transient()"), "{line}");
+        let end = tree.pid().join();
+        runtime.send(tree.child_pid("brief").unwrap(), 1).unwrap();
+        let end = end.wait().to_string();
+        assert!(end.contains("(normal)") && end.contains("`.transient()`"), "{end}");
     });
 }
 

@@ -17,7 +17,8 @@ use syn::Item;
 ///
 /// On the type: the options `name = "Text"` (for starts by name; by default the type's name), `on_error = "end"` (a
 /// sent message that fails ends the process) or `"report"` (the default: the error is reported and the process
-/// continues), and `crate = path` (the path of `postroom`).
+/// continues), `pinned` (a thread of its own), `skip_abandoned` (calls whose callers no longer wait are not handled),
+/// and `crate = path` (the path of `postroom`).
 ///
 /// On the `impl`: types and calls are generated for methods marked `#[entry]`, `#[message]` or `#[signal]`; they and
 /// all others remain ordinary methods. The option is `crate = path`.

@@ -188,7 +188,7 @@ pub mod inspect {
     };
     pub use crate::call::dead_letter::{DeadLetter, DeadLetterReason};
     pub use crate::engine::host::hooks::{Hook, Started};
-    pub use crate::engine::shutdown::ShutdownReport;
+    pub use crate::engine::shutdown::{ShutdownReport, Unfinished};
     pub use crate::engine::watchdog::report::Stall;
     pub use crate::links::message::Bindings;
     pub use crate::pool::plan::PoolStatistics;
@@ -257,8 +257,9 @@ pub use postroom_macros::{entry, main, message, process, protocol, signal, test}
 
 /// Everything that most programs use.
 pub mod prelude {
+    pub use crate::error::SendFailure;
     pub use crate::payloads;
-    pub use crate::supervision::{Backoff, Child, Supervisor};
+    pub use crate::supervision::{Backoff, Child, Supervisor, Tree};
     pub use crate::testing::{Clock, Probe};
     pub use crate::{
         Address, Bound, Call, CallError, Cancel, Command, CommandError, Completion, Context, Delivery, Down, Exit,

@@ -66,6 +66,8 @@ const DOORS: &[(&str, &[&str])] = &[
     ("actor/definition/reply.rs apart", &[GENERATED]),
     ("actor/send/replies.rs new", &[CALLER]),
     ("call/package.rs answer", &[CALLER]),
+    ("call/package.rs answer_result", &[CALLER]),
+    ("errors/sending.rs map_failed", &[CALLER]),
     ("routing/router.rs connect", &[CALLER]),
     ("routing/router.rs trait Receiver", &[CALLER]),
     ("api/runtime.rs block_on", &[CALLER]),

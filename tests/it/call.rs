@@ -13,6 +13,7 @@ use std::pin::pin;
 use std::thread;
 use std::time::{Duration, Instant};
 
+mod abandoned;
 mod bank;
 mod delivered;
 mod later;

@@ -386,6 +386,33 @@ fn a_withdrawn_message_is_never_handled_however_messages_are_taken() {
     });
 }
 
+/// Catches: a message whose caller has long had its `Cycle` error, reported as lost when the called process ends.
+#[test]
+fn a_withdrawn_message_is_not_lost_when_the_called_process_ends() {
+    with_one_worker(|runtime| {
+        let out = Log::new();
+        let brief = runtime.spawn(Brief).run(out.clone()).expect("it starts").address();
+        brief.pid().join().wait();
+        assert!(matches!(out.all()[..], [Err(CallError::Cycle(_))]), "{:?}", out.all());
+        eventually(|| runtime.statistics().dead_letters.withdrawn == 1);
+        assert_eq!(runtime.statistics().dead_letters.total(), 1);
+    });
+}
+
+/// Waits for one that calls it back, and ends.
+#[process]
+struct Brief;
+
+#[process]
+impl Brief {
+    #[entry]
+    async fn run(&mut self, ctx: &mut Context<Self>, out: Log<Result<(), CallError>>) {
+        let author = ctx.spawn(Author).serve().expect("an author starts");
+        let answer = author.write(ctx.pid()).timeout(LONG).await;
+        out.add(answer.map_err(|error| error.failed().expect("it is the other call that fails")));
+    }
+}
+
 /// A message that is taken by its type.
 #[derive(Debug)]
 struct Note(u32);

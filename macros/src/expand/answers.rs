@@ -280,7 +280,7 @@ impl Answers {
         }
         let (private, message) = (self.self_type.private(), self.named(method, "Message"));
         let parts = self.named(method, "parts");
-        let open = respan(quote!(#private::open::<#message>), method.ident.span().resolved_at(Span::call_site()));
+        let open = respan(quote!(#private::open::<Self, #message>), method.ident.span().resolved_at(Span::call_site()));
         let (mail, caller, mut given) = (local("mail"), local("caller"), local("message"));
         given.set_span(given.span().located_at(method.ident.span()));
         let cfgs = method.cfgs();

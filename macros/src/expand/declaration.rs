@@ -36,7 +36,7 @@ fn expand<'a>(
     lifetimes(generics, fields, &mut diagnostics);
     let krate = &options.krate;
     let name = options.name.map_or_else(|| ident.unraw().to_string(), |name| name.value());
-    let ends_on_error = options.ends_on_error;
+    let (ends_on_error, skips_abandoned) = (options.ends_on_error, options.skips_abandoned);
     let placement = if options.pinned { quote!(OnItsThread) } else { quote!(OnWorkers) };
     let (parameters, arguments, clause) = generics.split_for_impl();
     let cfgs: Vec<&Attribute> = attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).collect();
@@ -62,6 +62,7 @@ fn expand<'a>(
         impl #parameters #krate::__private::Declared for #ident #arguments #clause {
             const NAME: &'static str = #name;
             const ENDS_ON_ERROR: bool = #ends_on_error;
+            const SKIPS_ABANDONED: bool = #skips_abandoned;
             type Placement = #krate::__private::#placement;
         }
         #check

@@ -33,7 +33,7 @@ pub(crate) fn message(message: &Message, owner: &MethodOwner, private: &TokenStr
     if !method.sound {
         return None;
     }
-    let (mail, caller) = (local("mail"), local("caller"));
+    let (mail, caller, process) = (local("mail"), local("caller"), &owner.process);
     let (ty, value, cfgs) = (message.ty(), message.value(), method.cfgs());
     let handled = handled(method, owner, private);
     // A function's frame has room for everything that it may hold. So that other messages do not pay for a large one,
@@ -44,7 +44,11 @@ pub(crate) fn message(message: &Message, owner: &MethodOwner, private: &TokenStr
         if #mail.is::<#ty>() {
             return #private::apart(move || {
                 let mut #opened = ::core::option::Option::None::<#ty>;
-                let ::core::option::Option::Some(#caller) = #private::open_into(#mail, &mut #opened) else {
+                let ::core::option::Option::Some(#caller) = #private::open_into(
+                    #mail,
+                    &mut #opened,
+                    <#process as #private::Declared>::SKIPS_ABANDONED,
+                ) else {
                     return #private::Dispatched::Unhandled;
                 };
                 let ::core::option::Option::Some(#value) = #opened else { return #private::Dispatched::Unhandled };
@@ -60,7 +64,7 @@ pub(crate) fn message(message: &Message, owner: &MethodOwner, private: &TokenStr
         #[cfg(not(debug_assertions))]
         if #private::is_large::<#ty>() {
             #apart
-        } else if let ::core::option::Option::Some((#value, #caller)) = #private::open::<#ty>(#mail) {
+        } else if let ::core::option::Option::Some((#value, #caller)) = #private::open::<#process, #ty>(#mail) {
             return #handled;
         }
     })

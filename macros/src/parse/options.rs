@@ -78,22 +78,34 @@ pub(crate) struct TypeOptions {
     pub(crate) ends_on_error: bool,
     /// It has a thread of its own.
     pub(crate) pinned: bool,
+    /// It discards calls whose callers have stopped waiting.
+    pub(crate) skips_abandoned: bool,
 }
 
 impl TypeOptions {
     pub(crate) fn read(tokens: TokenStream, diagnostics: &mut Diagnostics) -> Self {
-        let mut out = Self { krate: default_crate(), name: None, ends_on_error: false, pinned: false };
+        const KNOWN: &[&str] = &["crate", "name", "on_error", "pinned", "skip_abandoned"];
+        let mut out =
+            Self { krate: default_crate(), name: None, ends_on_error: false, pinned: false, skips_abandoned: false };
         for setting in settings(tokens, diagnostics) {
             match setting.key.to_string().as_str() {
                 "crate" => out.krate = path(&setting, out.krate, diagnostics),
                 "name" => out.name = name(&setting, diagnostics),
                 "on_error" => out.ends_on_error = ends_on_error(&setting, diagnostics),
-                "pinned" => out.pinned = pinned(&setting, diagnostics),
+                "pinned" => {
+                    let what = "`pinned` stands alone: a process has a thread of its own, or it has not";
+                    out.pinned = bare(&setting, what, diagnostics);
+                }
+                "skip_abandoned" => {
+                    let what =
+                        "`skip_abandoned` stands alone: calls without a waiting caller are skipped, or they are not";
+                    out.skips_abandoned = bare(&setting, what, diagnostics);
+                }
                 "protocols" => {
                     let what = "the option `protocols` belongs to `#[process]` on the `impl`";
                     diagnostics.on(&setting.key, what, "move `protocols(…)` to the `impl`'s `#[process]`");
                 }
-                _ => unknown(&setting, "`#[process]`", &["crate", "name", "on_error", "pinned"], diagnostics),
+                _ => unknown(&setting, "`#[process]`", KNOWN, diagnostics),
             }
         }
         out
@@ -114,15 +126,15 @@ fn name(setting: &Setting, diagnostics: &mut Diagnostics) -> Option<LitStr> {
     }
 }
 
-/// Bare: there is nothing to say of it.
-fn pinned(setting: &Setting, diagnostics: &mut Diagnostics) -> bool {
+/// Reads an option that takes no value.
+fn bare(setting: &Setting, what: &str, diagnostics: &mut Diagnostics) -> bool {
     let (key, value) = (&setting.key, &setting.value);
     let written = match (value, &setting.list) {
         (None, None) => return true,
         (Some(value), _) => quote!(#key #value),
         (None, Some(_)) => quote_spanned!(setting.end=> #key ()),
     };
-    diagnostics.on(written, "`pinned` takes no value", "write `pinned`");
+    diagnostics.on(written, what, format!("write `{key}`"));
     true
 }
 
@@ -163,9 +175,9 @@ pub(crate) fn of_impl(tokens: TokenStream, of_protocol: bool, diagnostics: &mut 
                 let what = format!("the option `{key}` belongs to `#[process]` on the struct");
                 diagnostics.on(&setting.key, what, format!("move `{key} = …` to the struct's `#[process]`"));
             }
-            "pinned" => {
-                let what = "the option `pinned` belongs to `#[process]` on the struct";
-                diagnostics.on(&setting.key, what, "move `pinned` to the struct's `#[process]`");
+            key @ ("pinned" | "skip_abandoned") => {
+                let what = format!("the option `{key}` belongs to `#[process]` on the struct");
+                diagnostics.on(&setting.key, what, format!("move `{key}` to the struct's `#[process]`"));
             }
             "protocols" if of_protocol => {
                 let what = "the option `protocols` belongs to the type's own `impl`";

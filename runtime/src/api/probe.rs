@@ -1,8 +1,11 @@
 //! Probes: receivers for tests, with expectations.
 
-use super::{mailbox::Mailbox, runtime::Host};
-use crate::{Package, Pid, Recipient, SpawnError, actor::send::SendTo, time::virtual_clock::ClockError};
-use std::{any::type_name, marker::PhantomData, time::Duration};
+use super::mailbox::Mailbox;
+use super::runtime::Host;
+use crate::actor::send::SendTo;
+use crate::time::virtual_clock::ClockError;
+use crate::{Package, Pid, Recipient, SpawnError};
+use std::{any::type_name, convert::Infallible, marker::PhantomData, time::Duration};
 
 /// The limit of an expectation, by the system's time, where the runtime uses it. A guess: far more than a test takes.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -42,10 +45,14 @@ const GRACE: Duration = Duration::from_secs(1);
 /// probe.expect_nothing_for(Duration::from_secs(3600)); // at once: the clock is moved on
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Probe<M> {
+///
+/// `T` and `E` are the answer's types of its [`recipient`](Self::recipient), for a probe that stands in for a process
+/// that is called: [`next_package`](Self::next_package) returns the call, and [`Package::answer`] or
+/// [`Package::answer_result`] answers it.
+pub struct Probe<M, T = (), E = Infallible> {
     mailbox: Mailbox,
     host: Host,
-    message: PhantomData<fn() -> M>,
+    types: PhantomData<fn(M) -> (T, E)>,
 }
 
 /// The reason why an expectation failed.
@@ -82,13 +89,13 @@ pub enum ProbeError {
     Clock(#[from] ClockError),
 }
 
-impl<M: Send + 'static> Probe<M> {
+impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Probe<M, T, E> {
     /// Makes a probe for messages from processes of `host`, with their clock.
     ///
     /// # Errors
     /// [`SpawnError::Slots`] if all slots for processes are in use.
     pub fn new(host: Host) -> Result<Self, SpawnError> {
-        Ok(Self { mailbox: Mailbox::with_time(Some(host.scheduler()))?, host, message: PhantomData })
+        Ok(Self { mailbox: Mailbox::with_time(Some(host.scheduler()))?, host, types: PhantomData })
     }
 
     /// Returns its PID.
@@ -97,7 +104,7 @@ impl<M: Send + 'static> Probe<M> {
     }
 
     /// Returns its address.
-    pub fn recipient(&self) -> Recipient<M> {
+    pub fn recipient(&self) -> Recipient<M, T, E> {
         Recipient::of(self.pid())
     }
 
@@ -203,16 +210,16 @@ fn expected<M>(result: Result<M, ProbeError>) -> M {
     }
 }
 
-impl<M> SendTo<M> for &Probe<M> {
+impl<M, T, E> SendTo<M> for &Probe<M, T, E> {
     fn target(&self) -> Pid {
         self.mailbox.pid()
     }
 }
 
-impl<M: Send + 'static> From<&Probe<M>> for Recipient<M> {
-    fn from(probe: &Probe<M>) -> Self {
+impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> From<&Probe<M, T, E>> for Recipient<M, T, E> {
+    fn from(probe: &Probe<M, T, E>) -> Self {
         probe.recipient()
     }
 }
 
-crate::util::debug::impl_debug!([M] Probe<M>, self => "Probe<{}>{}", type_name::<M>(), self.mailbox.pid());
+crate::util::debug::impl_debug!([M, T, E] Probe<M, T, E>, self => "Probe<{}>{}", type_name::<M>(), self.mailbox.pid());

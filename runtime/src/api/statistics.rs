@@ -75,7 +75,7 @@ pub struct DeadLetterStatistics {
     pub unhandled: u64,
     /// The mailbox was full.
     pub overflow: u64,
-    /// They expired in the queue of a pool.
+    /// They expired in the queue of a pool, or were skipped because their callers had stopped waiting.
     pub expired: u64,
     /// Their calls failed as a cycle: see [`CallError::Cycle`](crate::CallError::Cycle).
     pub withdrawn: u64,

@@ -191,6 +191,11 @@ impl Caller {
         })
     }
 
+    /// Returns whether the message was withdrawn: its caller has been told.
+    pub(crate) fn is_withdrawn(&self) -> bool {
+        call_id::is_withdrawn(self.0.next())
+    }
+
     /// Called right before the message is handled. Returns whether it may be: see [`call_id::take`].
     #[inline]
     pub(crate) fn take(&self) -> bool {
@@ -201,6 +206,12 @@ impl Caller {
     /// [`call_id::keep`].
     pub(crate) fn keep(&self) -> bool {
         call_id::keep(self.0.next())
+    }
+
+    /// Returns whether the message was called, and its caller has stopped waiting. Reads no clock: callers mark their
+    /// calls when they give up.
+    pub(crate) fn has_given_up(&self) -> bool {
+        self.is_abandoned() && !self.was_sent()
     }
 
     pub(crate) fn deadline(&self) -> Option<Moment> {

@@ -25,7 +25,8 @@ pub enum DeadLetterReason {
     Unhandled,
     /// The mailbox was full, and its bound says to drop the message.
     Overflow,
-    /// It expired in the queue of a pool.
+    /// It expired: in the queue of a pool, or because its caller had stopped waiting when a process declared
+    /// `skip_abandoned` came to it.
     Expired,
     /// Its call failed as a cycle before the process took the message.
     Withdrawn,
@@ -37,7 +38,7 @@ impl fmt::Display for DeadLetterReason {
             Self::Ended => "the process ended before it took the message",
             Self::Overflow => "the mailbox had no room for the message",
             Self::Unhandled => "the process has no method for messages of this type",
-            Self::Expired => "no member of the pool took the message in time",
+            Self::Expired => "nobody waits for the message any longer: its pool or its caller has given it up",
             Self::Withdrawn => "its call would have waited for itself",
         })
     }

@@ -65,7 +65,8 @@ impl Package {
         self.split().map(|(message, _caller)| message)
     }
 
-    /// Passes the message, if it is an `M`, to `handle`, and answers the caller, if any, with the result.
+    /// Passes the message, if it is an `M`, to `handle`, and answers the caller, if any, with what it returns, like a
+    /// method that cannot fail. To answer with an error, use [`Package::answer_result`].
     ///
     /// # Errors
     /// The package, if the message is of another type.
@@ -74,6 +75,25 @@ impl Package {
             let answer = handle(message);
             if let Some(caller) = caller {
                 caller.answer(Payload::new(Ok::<T, std::convert::Infallible>(answer)));
+            }
+        })
+    }
+
+    /// Passes the message, if it is an `M`, to `handle`, and answers the caller, if any, with the result, as a method
+    /// does that returns a `Result<T, E>`: an `Err` fails the call with [`CallError::Failed`].
+    ///
+    /// # Errors
+    /// The package, if the message is of another type.
+    pub fn answer_result<M, T, E>(self, handle: impl FnOnce(M) -> Result<T, E>) -> Result<(), Self>
+    where
+        M: Send + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        self.split::<M>().map(|(message, caller)| {
+            let result = handle(message);
+            if let Some(caller) = caller {
+                caller.answer(Payload::new(result));
             }
         })
     }
@@ -92,8 +112,14 @@ impl Package {
 
     #[cold]
     pub(crate) fn throw_away(self) {
+        self.discard(DeadLetterReason::Withdrawn);
+    }
+
+    /// Discards a package whose caller has already been told.
+    #[cold]
+    pub(crate) fn discard(self, reason: DeadLetterReason) {
         let (to, message, caller) = self.into_parts();
-        bring(DeadLetter { to, message, reason: DeadLetterReason::Withdrawn });
+        bring(DeadLetter { to, message, reason });
         drop(caller);
     }
 
@@ -130,7 +156,11 @@ impl Drop for Package {
         let ends = caller::is_ending() || std::thread::panicking();
         // SAFETY: the package is being dropped, so the payload is taken once.
         let message = unsafe { ManuallyDrop::take(&mut self.payload) };
-        let reason = if ends { DeadLetterReason::Ended } else { DeadLetterReason::Unhandled };
+        let reason = match &self.caller {
+            Some(caller) if caller.is_withdrawn() => DeadLetterReason::Withdrawn,
+            _ if ends => DeadLetterReason::Ended,
+            _ => DeadLetterReason::Unhandled,
+        };
         bring(DeadLetter { to: self.to, message, reason });
         // After the dead letter: a caller that is told finds it counted.
         match self.caller.take() {

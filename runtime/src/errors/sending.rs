@@ -201,8 +201,8 @@ pub enum CallError<E = Infallible> {
     Died(ExitReason),
     /// The deadline passed. The message may have been handled, or may be handled later; a late answer is dropped.
     #[error(
-        "no answer before the deadline; give the call more time with `.timeout(…)`, or find out what the process \
-         waits for"
+        "no answer before the deadline; give the call more time with `.timeout(…)`, or find out what the process waits for; \
+         with a manual clock, send the message, advance the clock, and receive with a probe"
     )]
     Timeout,
     /// The mailbox was full. Not delivered.
@@ -222,11 +222,22 @@ pub enum CallError<E = Infallible> {
     #[error("the called process dropped the call without an answer")]
     Dropped,
     /// The process has no method for a message of this type. Not delivered.
-    #[error("the called process does not understand the message; check the type of the process and of the message")]
+    #[error("the called process has no method for the message; check the type of the process and of the message")]
     Unhandled,
     /// The process answered with a value of another type. The message was handled.
-    #[error("the called process answered with a value of a type that the call does not expect")]
-    Mismatch,
+    #[error(
+        "the call expects a `{expected}`, and the process answered with a `{found}`; make the types of the `Recipient` and \
+         of the answer the same"
+    )]
+    Mismatch {
+        /// The type that the call expects, as a `Result` of answer and error.
+        expected: &'static str,
+        /// The type of the answer, likewise.
+        found: &'static str,
+    },
+    /// The address is that of a name which no process has. Not delivered.
+    #[error("no process has the name that was called; register one, or spawn one with `.named(…).or_existing()`")]
+    UnknownName,
     /// The runtime of the process is being shut down, or was shut down. Not delivered.
     #[error("the runtime of the called process has been shut down")]
     Shutdown,
@@ -236,11 +247,15 @@ impl<E> CallError<E> {
     /// Returns whether the message may have been handled.
     pub fn delivery(&self) -> Delivery {
         match self {
-            Self::Failed(_) | Self::Mismatch => Delivery::Handled,
+            Self::Failed(_) | Self::Mismatch { .. } => Delivery::Handled,
             Self::Died(_) | Self::Timeout | Self::Dropped => Delivery::Unknown,
-            Self::Gone(_) | Self::Full | Self::Restarting | Self::Cycle(_) | Self::Unhandled | Self::Shutdown => {
-                Delivery::NotDelivered
-            }
+            Self::Gone(_)
+            | Self::Full
+            | Self::Restarting
+            | Self::Cycle(_)
+            | Self::Unhandled
+            | Self::UnknownName
+            | Self::Shutdown => Delivery::NotDelivered,
         }
     }
 
@@ -258,13 +273,11 @@ impl<E> CallError<E> {
             _ => None,
         }
     }
-}
 
-impl CallError {
-    /// Changes the error type of a call that cannot have failed with an `E`.
-    pub(crate) fn widen<E>(self) -> CallError<E> {
+    /// Converts the error of the called method, if there is one, and keeps every other error.
+    pub fn map_failed<F>(self, convert: impl FnOnce(E) -> F) -> CallError<F> {
         match self {
-            Self::Failed(never) => match never {},
+            Self::Failed(error) => CallError::Failed(convert(error)),
             Self::Gone(reason) => CallError::Gone(reason),
             Self::Died(reason) => CallError::Died(reason),
             Self::Timeout => CallError::Timeout,
@@ -273,9 +286,18 @@ impl CallError {
             Self::Cycle(cycle) => CallError::Cycle(cycle),
             Self::Dropped => CallError::Dropped,
             Self::Unhandled => CallError::Unhandled,
-            Self::Mismatch => CallError::Mismatch,
+            Self::Mismatch { expected, found } => CallError::Mismatch { expected, found },
+            Self::UnknownName => CallError::UnknownName,
             Self::Shutdown => CallError::Shutdown,
         }
+    }
+}
+
+impl CallError {
+    /// Converts the error of a call to a method that cannot fail to that of one that can:
+    /// `counter.count().await.map_err(CallError::widen)?`.
+    pub fn widen<E>(self) -> CallError<E> {
+        self.map_failed(|never| match never {})
     }
 }
 
@@ -285,10 +307,10 @@ impl<E> From<SendFailure> for CallError<E> {
             SendFailure::Full(_) => Self::Full,
             SendFailure::Restarting(_) => Self::Restarting,
             SendFailure::Shutdown(_) => Self::Shutdown,
+            SendFailure::UnknownName => Self::UnknownName,
             SendFailure::Gone(_)
             | SendFailure::UnknownNode(_)
             | SendFailure::UnknownHost(_)
-            | SendFailure::UnknownName
             | SendFailure::NoTimer(_) => Self::Gone(ExitReason::NoProcess),
         }
     }

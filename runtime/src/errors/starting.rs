@@ -183,8 +183,8 @@ pub enum EntryError {
     },
     /// An input of the wrong type.
     #[error(
-        "input `{input}` of `{process}::{entry}` is of type `{expected}`, which cannot be made from {came} \
-            without loss"
+        "input `{input}` of `{process}::{entry}` is of type `{expected}`, and {came} cannot be converted \
+            to it without loss"
     )]
     Type {
         /// The process type.

@@ -24,7 +24,7 @@ pub(crate) fn list(names: &[String]) -> String {
 
 pub(super) fn are(names: &[String]) -> String {
     match names {
-        [] => "are none; register it with `runtime.register_type::<Type>()`".to_string(),
+        [] => "are no types yet; register it with `runtime.register_type::<Type>()`".to_string(),
         [name] => format!("is `{name}`"),
         names => format!("are {}", list(names)),
     }
@@ -46,7 +46,10 @@ pub(crate) fn did_you_mean(name: &str, names: &[String]) -> String {
     }
     let near = names.iter().map(|known| (distance(name, known), known)).min();
     match near {
-        Some((distance, known)) if distance <= 1 + name.len() / 4 => format!("; did you mean `{known}`?"),
+        // Short names are near to each other by chance.
+        Some((distance, known)) if distance == 0 || name.len() > 2 && distance <= 1 + name.len() / 4 => {
+            format!("; did you mean `{known}`?")
+        }
         _ => String::new(),
     }
 }
@@ -68,4 +71,20 @@ pub(crate) fn distance(one: &str, other: &str) -> usize {
         }
     }
     row[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches: `a` for `c`, which is as near as any letter; and that nothing is suggested for a slip.
+    #[test]
+    fn short_names_are_suggested_only_in_another_case() {
+        let suggested =
+            |name: &str, names: &[&str]| did_you_mean(name, &names.iter().map(|&name| name.into()).collect::<Vec<_>>());
+        assert_eq!(suggested("c", &["a", "b"]), "");
+        assert_eq!(suggested("ab", &["ac", "x"]), "");
+        assert_eq!(suggested("A", &["a", "b"]), "; did you mean `a`?");
+        assert_eq!(suggested("run", &["ran", "stop"]), "; did you mean `ran`?");
+    }
 }

@@ -315,11 +315,11 @@ impl Lanes {
     #[cfg(feature = "test")]
     pub(crate) unsafe fn queued_types(&self, generation: u64) -> Vec<&'static str> {
         let head = self.head.load(Ordering::Acquire);
-        // SAFETY: what is in `head` is not recycled while the caller's promise holds; so are those that follow.
-        let mut next = match marks(head) == FRESH {
-            true => bare(head),
-            false => unsafe { head.as_ref() }.map_or(ptr::null_mut(), |head| head.next.load(Ordering::Acquire)),
-        };
+        let mut next = bare(head);
+        if marks(head) != FRESH {
+            // SAFETY: what is in `head` is not recycled while the caller's promise holds; nor are those that follow.
+            next = unsafe { head.as_ref() }.map_or(ptr::null_mut(), |head| head.next.load(Ordering::Acquire));
+        }
         let mut types = Vec::new();
         // SAFETY: as above.
         while let Some(node) = unsafe { next.as_ref() } {

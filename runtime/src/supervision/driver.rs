@@ -149,6 +149,13 @@ impl SupervisorProcess {
                 _ => None,
             });
             let delay = delay.unwrap_or_default();
+            if reason.is_normal() {
+                crate::util::log::warn!(
+                    supervisor, child, reason = %Shown(reason), restarts, ?delay,
+                    "a permanent child ended and is started again; work that finishes is `.transient()`"
+                );
+                return;
+            }
             crate::util::log::warn!(
                 supervisor, child, reason = %Shown(reason), message_type, restarts, ?delay,
                 "a child failed and is restarted"

@@ -134,10 +134,11 @@ fn are(has: &[String], count: usize) -> String {
 /// [`ExitReason::Error`] with this inside.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error(
-    "the child `{child}` ended ({reason}{}) after {}; no more than {} within {within:?} are allowed",
+    "the child `{child}` ended ({reason}{}) after {}; no more than {} within {within:?} are allowed{}",
     while_handling(*.handling),
     count_restarts(*.restarts),
-    count_restarts(u64::from(*.most))
+    count_restarts(u64::from(*.most)),
+    if .reason.is_normal() { "; work that finishes is a `.transient()` child" } else { "" }
 )]
 #[non_exhaustive]
 pub struct GaveUp {

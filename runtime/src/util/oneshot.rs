@@ -50,6 +50,11 @@ impl<T> Oneshot<T> {
         matches!(*lock(&self.0), OneshotState::Over)
     }
 
+    /// Returns whether the value has neither arrived nor been given up.
+    pub(crate) fn is_awaited(&self) -> bool {
+        matches!(*lock(&self.0), OneshotState::Empty(_))
+    }
+
     pub(crate) fn poll(&self, waker: &Waker) -> Poll<T> {
         // Cloned outside the lock: cloning and dropping a waker may run foreign code.
         let new = waker.clone();

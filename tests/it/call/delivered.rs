@@ -372,7 +372,7 @@ fn an_answer_of_another_type_has_been_handled_and_a_message_without_a_method_has
     with_runtime(|runtime| {
         let (desk, begun) = till(runtime);
         let wrong = Call::<_, String>::new(desk.pid(), "Till::count", TillCount);
-        assert_eq!(checked(wrong.wait(), Delivery::Handled, true), CallError::Mismatch);
+        assert!(matches!(checked(wrong.wait(), Delivery::Handled, true), CallError::Mismatch { .. }));
         assert_eq!(begun.all(), ["count"]);
         let unknown = Call::<_, ()>::new(desk.pid(), "Till::never", Never);
         assert_eq!(checked(unknown.wait(), Delivery::NotDelivered, false), CallError::Unhandled);
@@ -423,7 +423,7 @@ fn what_may_be_made_again_was_not_delivered() {
     let reason = || ExitReason::Killed;
     let cycle = || Cycle { calls: Vec::new() };
     let pid: Pid = "<1.0.0.0>".parse().unwrap();
-    let all: [(CallError<u8>, Delivery, bool); 10] = [
+    let all: [(CallError<u8>, Delivery, bool); 11] = [
         (CallError::Failed(1), Delivery::Handled, false),
         (CallError::Gone(reason()), Delivery::NotDelivered, false),
         (CallError::Died(reason()), Delivery::Unknown, false),
@@ -432,12 +432,18 @@ fn what_may_be_made_again_was_not_delivered() {
         (CallError::Cycle(cycle()), Delivery::NotDelivered, false),
         (CallError::Dropped, Delivery::Unknown, false),
         (CallError::Unhandled, Delivery::NotDelivered, false),
-        (CallError::Mismatch, Delivery::Handled, false),
+        (CallError::Mismatch { expected: "u8", found: "u16" }, Delivery::Handled, false),
+        (CallError::UnknownName, Delivery::NotDelivered, false),
         (CallError::Shutdown, Delivery::NotDelivered, false),
     ];
     for (error, delivery, is_retryable) in all {
         assert_eq!((error.delivery(), error.is_retryable()), (delivery, is_retryable), "{error:?}");
+        // A conversion changes the method's error only.
+        let (text, delivered) = (error.to_string(), error.delivery());
+        let mapped = error.map_failed(|error| error.to_string());
+        assert_eq!((mapped.to_string(), mapped.delivery()), (text, delivered));
     }
+    assert_eq!(CallError::<std::convert::Infallible>::Dropped.widen::<u8>(), CallError::Dropped);
     let commands = [
         (CommandError::Unregistered { command: "Ask" }, Delivery::NotDelivered),
         (CommandError::Dropped, Delivery::Unknown),

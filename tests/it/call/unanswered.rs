@@ -1,6 +1,8 @@
 //! Every way in which a call gets no answer.
 
 use super::*;
+use std::any::type_name;
+use std::convert::Infallible;
 
 fn gone_with_panic<T>(answer: Result<T, CallError>, message: &str) -> bool {
     matches!(answer, Err(CallError::Gone(ExitReason::Panic(panic))) if panic.message == message)
@@ -147,7 +149,10 @@ fn a_call_that_nobody_understands_is_unhandled_and_a_dead_letter() {
         assert_eq!(runtime.statistics().dead_letters.unhandled, 2);
         // The message is understood, and answered with another type than the caller thinks.
         let wrong: Recipient<DeskEcho, String> = Recipient::of(desk.pid());
-        assert_eq!(wrong.call(DeskEcho { value: 1 }).wait(), Err(CallError::Mismatch));
+        let error = wrong.call(DeskEcho { value: 1 }).wait().unwrap_err();
+        let (expected, found) = (type_name::<Result<String, Infallible>>(), type_name::<Result<u32, Infallible>>());
+        assert_eq!(error, CallError::Mismatch { expected, found });
+        assert!(error.to_string().contains(expected) && error.to_string().contains(found), "{error}");
         assert_eq!(desk.echo(1).wait(), Ok(1));
     });
 }

@@ -51,7 +51,7 @@ fn an_address_by_name_serves_one_holder_after_the_other() {
         for number in 0..3 {
             let refused = by_name.note(1).send().unwrap_err();
             assert_eq!(refused.reason, SendFailure::UnknownName);
-            assert_eq!(by_name.number().wait(), Err(CallError::Gone(ExitReason::NoProcess)));
+            assert_eq!(by_name.number().wait(), Err(CallError::UnknownName));
             let holder = account(runtime, "acct", number);
             assert_eq!(by_name.number().wait(), Ok(number));
             assert_eq!(by_name.pid().info().map(|info| info.pid), Some(holder.pid()));
@@ -195,7 +195,7 @@ fn a_ring_of_names_is_no_process_and_hangs_nobody() {
         runtime.register_name("one", other).unwrap();
         runtime.register_name("other", one).unwrap();
         assert!(one.note(1).send().is_err() && !one.pid().is_alive());
-        assert_eq!(one.number().wait(), Err(CallError::Gone(ExitReason::NoProcess)));
+        assert_eq!(one.number().wait(), Err(CallError::UnknownName));
         assert!(runtime.unregister_name("one").is_some());
         account(runtime, "one", 7);
         assert_eq!(other.number().wait(), Ok(7));

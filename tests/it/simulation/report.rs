@@ -124,8 +124,7 @@ fn story(seed: u64) -> String {
         *told.lock().expect("one thread") = format!("{:?} {ends:?} {}", cell.get().wait(), sim.random());
     });
     test.expect("nothing is asserted");
-    let story = story.lock().expect("one thread").clone();
-    story
+    story.lock().expect("one thread").clone()
 }
 
 /// In this program and with other tests beside it; `../../book` has what a user sees.

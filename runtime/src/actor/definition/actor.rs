@@ -21,6 +21,8 @@ pub trait Declared {
     const NAME: &'static str;
     /// Whether an `Err` from a message that was sent, not called, ends the process.
     const ENDS_ON_ERROR: bool;
+    /// Calls whose callers have stopped waiting are discarded unhandled.
+    const SKIPS_ABANDONED: bool;
     /// Which threads may run it.
     type Placement;
 }

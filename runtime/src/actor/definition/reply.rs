@@ -2,8 +2,11 @@
 
 use super::actor::{Declared, Dispatched};
 use crate::call::caller::{self, Caller};
-use crate::process::{handling, mail::Mail};
-use crate::{Package, Payload, ProcessError, actor::tasks::current, engine::context::local::current_pid};
+use crate::call::dead_letter::DeadLetterReason;
+use crate::engine::context::local::current_pid;
+use crate::process::handling;
+use crate::process::mail::Mail;
+use crate::{Package, Payload, ProcessError, actor::tasks::current};
 use std::{convert::Infallible, mem::ManuallyDrop};
 
 /// The caller, if any, of the message that is being handled. For generated code.
@@ -15,10 +18,10 @@ pub struct Asked {
 
 /// Opens a message if it is an `M`; from here on the process runs under the caller's deadline. For generated code.
 #[inline(always)]
-pub fn open<M: Send + 'static>(mail: &mut Mail<'_>) -> Option<(M, Asked)> {
+pub fn open<P: Declared, M: Send + 'static>(mail: &mut Mail<'_>) -> Option<(M, Asked)> {
     let (message, caller) = mail.open::<M>()?;
-    if caller.as_ref().is_some_and(|caller| !caller.take()) {
-        throw_away(message, caller);
+    if let Some(reason) = caller.as_ref().and_then(|caller| refusal(caller, P::SKIPS_ABANDONED)) {
+        discard(message, caller, reason);
         // The mail is opened and empty: later looks find nothing in it.
         return None;
     }
@@ -30,11 +33,11 @@ pub fn open<M: Send + 'static>(mail: &mut Mail<'_>) -> Option<(M, Asked)> {
 
 /// Like `ask`, for a message too large for the stack frame of a step: moves it once, into `to`. For generated code.
 #[inline(never)]
-pub fn open_into<M: Send + 'static>(mail: &mut Mail<'_>, to: &mut Option<M>) -> Option<Asked> {
+pub fn open_into<M: Send + 'static>(mail: &mut Mail<'_>, to: &mut Option<M>, skip_abandoned: bool) -> Option<Asked> {
     let caller = mail.open_into(to)?;
-    if caller.as_ref().is_some_and(|caller| !caller.take()) {
+    if let Some(reason) = caller.as_ref().and_then(|caller| refusal(caller, skip_abandoned)) {
         if let Some(message) = to.take() {
-            throw_away(message, caller);
+            discard(message, caller, reason);
         }
         return None;
     }
@@ -57,10 +60,19 @@ pub fn apart<R>(handle: impl FnOnce() -> R) -> R {
     handle()
 }
 
+/// Takes the message of this caller. Returns why it must not be handled, if it must not.
+#[inline(always)]
+fn refusal(caller: &Caller, skip_abandoned: bool) -> Option<DeadLetterReason> {
+    if !caller.take() {
+        return Some(DeadLetterReason::Withdrawn);
+    }
+    (skip_abandoned && caller.has_given_up()).then_some(DeadLetterReason::Expired)
+}
+
 #[cold]
-fn throw_away<M: Send + 'static>(message: M, caller: Option<Caller>) {
+fn discard<M: Send + 'static>(message: M, caller: Option<Caller>, reason: DeadLetterReason) {
     if let Some(pid) = current_pid() {
-        Package::from_parts(pid, Payload::new(message), caller).throw_away();
+        Package::from_parts(pid, Payload::new(message), caller).discard(reason);
     }
 }
 
@@ -126,8 +138,10 @@ impl Asked {
         let error = describe(&error);
         let pid = current_pid();
         let pid = pid.map(tracing::field::display);
-        let (process, message_type) = (P::NAME, message());
-        crate::util::log::warn!(pid, process, message_type, %error, "a message that was sent failed");
+        crate::util::log::warn!(
+            pid, process = P::NAME, message_type = message(), %error,
+            "the method of a sent message returned an error"
+        );
         if P::ENDS_ON_ERROR {
             note(message);
             Dispatched::Failed(ProcessError::new(error))

@@ -224,7 +224,10 @@ pub(crate) fn unpack<T: Send + 'static, E: Send + 'static>(answer: CommandResult
             Err(payload) => match payload.take::<Result<T, Infallible>>() {
                 Ok(Ok(value)) => Ok(value),
                 Ok(Err(never)) => match never {},
-                Err(_) => Err(CallError::Mismatch),
+                Err(payload) => {
+                    let (expected, found) = (std::any::type_name::<Result<T, E>>(), payload.type_name());
+                    Err(CallError::Mismatch { expected, found })
+                }
             },
         },
         Err(CommandError::Call(error)) => Err(error.widen()),

@@ -25,7 +25,8 @@ impl Pid {
     /// Asks the process to end after it has handled all earlier messages. A full mailbox does not refuse it. Returns
     /// whether the process was alive.
     ///
-    /// Later messages become dead letters. A process in an async entry sees the request when it takes messages.
+    /// Later messages become dead letters. A process in an async entry sees the request only when it takes messages;
+    /// one that never does is ended by [`cancel`](Self::cancel).
     pub fn stop(self) -> bool {
         let Some((slot, pid)) = self.slot_of() else { return false };
         if slot.is_told_to_stop() {

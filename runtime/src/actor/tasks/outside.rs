@@ -11,7 +11,8 @@ impl OutsideCaller for OutsideCall {
     }
 
     fn is_abandoned(&self) -> bool {
-        self.0.is_abandoned()
+        // A result that the called process did not send is that of the deadline.
+        !self.0.is_awaited()
     }
 }
 

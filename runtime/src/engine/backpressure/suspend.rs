@@ -293,7 +293,16 @@ fn end_that_suspension(slot: &'static Slot, number: Option<u64>, why: ResumeReas
     if why == ResumeReason::ForcedRelease {
         suspension.host.forced_releases.add_shared(1);
         let (pid, mailbox) = (slot.resident().map(display), at.resident().map(display));
-        crate::util::log::warn!(pid, mailbox, "a process was suspended at a full mailbox for {FORCED_RELEASE_AFTER:?}");
+        let process = slot.metadata.names().map(|(process, _)| process);
+        let (receiver, lasted) = (at.metadata.names().map(|(process, _)| process), FORCED_RELEASE_AFTER);
+        crate::util::log::warn!(
+            pid,
+            process,
+            mailbox,
+            receiver,
+            ?lasted,
+            "a suspended process continues although the mailbox is still full"
+        );
     }
     release(slot, slot.last(), suspension);
 }

@@ -55,8 +55,8 @@
 //! [`AGAIN`] in any case.
 
 use crate::engine::host::Scheduler;
+use crate::engine::shutdown::report::Unfinished;
 use crate::env::clock::{Moment, instant_now};
-use crate::pid::Pid;
 use crate::slots::Slot;
 use crate::sync::{Ordering, fence, lock, wait_for};
 use crate::time::virtual_clock::ClockUser;
@@ -79,7 +79,7 @@ pub(crate) fn share(deadline: Duration) -> Duration {
 impl Scheduler {
     /// Waits until the host is drained, or until `until`. If it is not drained, returns some of the unfinished
     /// processes.
-    pub(crate) fn finish_work(&'static self, until: Option<Instant>) -> Result<(), Vec<(Pid, &'static str)>> {
+    pub(crate) fn finish_work(&'static self, until: Option<Instant>) -> Result<(), Vec<Unfinished>> {
         self.quiet.waiting.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         let is_drained = self.wait_until_drained(until);
@@ -87,7 +87,7 @@ impl Scheduler {
         if is_drained {
             return Ok(());
         }
-        Err(self.named(self.unfinished().take(NAMED).collect()))
+        Err(self.unfinished().take(NAMED).map(|slot| self.describe_unfinished(slot)).collect())
     }
 
     fn wait_until_drained(&'static self, until: Option<Instant>) -> bool {
@@ -119,6 +119,17 @@ impl Scheduler {
         self.unfinished().next().is_none() && self.backlogs.are_empty()
     }
 
+    fn describe_unfinished(&self, slot: &Slot) -> Unfinished {
+        let (process, entry) = slot.metadata.names().unzip();
+        Unfinished {
+            pid: self.slot_owner().pid(slot.index(), slot.last()),
+            process: process.unwrap_or("?"),
+            entry: entry.filter(|entry| !entry.is_empty()),
+            queued: slot.lanes.depth(),
+            is_working: slot.is_working(),
+        }
+    }
+
     fn unfinished(&'static self) -> impl Iterator<Item = &'static Slot> {
         self.slots().filter(|slot| slot.has_work_left())
     }
@@ -131,7 +142,7 @@ mod tests {
     use crate::manual::Event;
     use crate::process::{Events, Process, StepOutput};
     use crate::sync::{Arc, AtomicBool};
-    use crate::{ProcessError, Runtime};
+    use crate::{Pid, ProcessError, Runtime};
     use std::sync::mpsc::{Receiver, channel};
 
     /// Has a message in its hands, which it hands on while it is asked: to a process that has been looked at by then.

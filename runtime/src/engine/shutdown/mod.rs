@@ -44,7 +44,7 @@ pub(crate) mod grace;
 pub(crate) mod quiescence;
 pub(crate) mod report;
 
-pub use report::ShutdownReport;
+pub use report::{ShutdownReport, Unfinished};
 
 use super::backpressure;
 
@@ -66,6 +66,9 @@ use grace::{GRACE, Grace, GraceStep};
 use std::collections::BTreeMap;
 use std::ptr;
 use std::time::Duration;
+
+/// How many of the processes that are alive at the deadline are named.
+const NAMED: usize = 20;
 
 /// How often a shutdown checks whether threads have ended, since some may be stuck.
 const LOOK: Duration = Duration::from_millis(1);
@@ -104,7 +107,7 @@ impl Scheduler {
             let _started = self.start();
         }
         let mut grace = Grace::until(began.checked_add(deadline));
-        let left = self.wait_for_all(&mut grace);
+        let (left, alive_at_deadline) = self.wait_for_all(&mut grace);
         self.timers.clear();
         self.stop_threads();
         let stuck = self.end_threads(&mut grace);
@@ -119,6 +122,7 @@ impl Scheduler {
             alive,
             ended: alive.saturating_sub(left),
             killed: left.saturating_sub(stuck.len() as u64),
+            alive_at_deadline,
             stuck: self.named(stuck),
             thrown_away: self.dead_ended.get() - dead + doomed,
             took: instant_now().duration_since(began),
@@ -132,9 +136,9 @@ impl Scheduler {
         crate::routing::hosts::goes_down(self.number());
     }
 
-    /// Steps 3 and 4. Returns how many processes were left at the deadline.
-    fn wait_for_all(&'static self, grace: &mut Grace) -> u64 {
-        let mut killed = 0;
+    /// Steps 3 and 4. Returns how many processes were left at the deadline, and some of them.
+    fn wait_for_all(&'static self, grace: &mut Grace) -> (u64, Vec<(Pid, &'static str)>) {
+        let (mut killed, mut some) = (0, Vec::new());
         loop {
             let now = instant_now();
             grace.look(now, self.steps());
@@ -142,9 +146,10 @@ impl Scheduler {
                 GraceStep::Wait(until, most) => _ = self.gate.wait_until_at_most(most, until),
                 GraceStep::Kill => {
                     killed = self.gate.inside();
+                    some = self.named(self.slots().filter(|slot| slot.living().is_some()).take(NAMED).collect());
                     self.signal_all(|| Control::Kill);
                 }
-                GraceStep::Stop => return killed,
+                GraceStep::Stop => return (killed, some),
             }
         }
     }

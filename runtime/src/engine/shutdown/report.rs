@@ -14,6 +14,9 @@ pub struct ShutdownReport {
     pub ended: u64,
     /// How many were killed at the deadline.
     pub killed: u64,
+    /// Some of those that were killed or are stuck, with their types. The usual cause is a `#[signal]` method for
+    /// [`Cancel`](crate::Cancel) that does not call `ctx.stop()`.
+    pub alive_at_deadline: Vec<(Pid, &'static str)>,
     /// Processes in a step that did not return, with their types. Their threads are left behind.
     pub stuck: Vec<(Pid, &'static str)>,
     /// How many accepted messages were discarded because their processes ended before handling them. Delayed messages
@@ -21,10 +24,43 @@ pub struct ShutdownReport {
     pub thrown_away: u64,
     /// Whether everything queued was handled first; `None` without a [drain](crate::Runtime::drain).
     pub drained: Option<bool>,
-    /// If it was not, some of the unfinished processes, with their types.
-    pub unfinished: Vec<(Pid, &'static str)>,
+    /// If it was not, some of the unfinished processes.
+    pub unfinished: Vec<Unfinished>,
     /// How long it took.
     pub took: Duration,
+}
+
+/// A process that had work left when the time of a [drain](crate::Runtime::drain) was over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unfinished {
+    /// Its PID.
+    pub pid: Pid,
+    /// Its type.
+    pub process: &'static str,
+    /// The entry that it was started with; `None` for a process that is written by hand.
+    pub entry: Option<&'static str>,
+    /// How many messages and requests to [stop](Pid::stop) its mailbox had. If it was not working, its entry does not
+    /// take messages.
+    pub queued: u64,
+    /// Whether it was running or in the middle of a message, or held messages.
+    pub is_working: bool,
+}
+
+impl fmt::Display for Unfinished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pid, process, entry, queued, is_working } = self;
+        let items = if *queued == 1 {
+            "1 message or stop request".to_owned()
+        } else {
+            format!("{queued} messages or stop requests")
+        };
+        match (is_working, entry) {
+            (true, _) => write!(f, "{process} {pid} was still working, with {items} in its mailbox"),
+            (false, Some(entry)) => write!(f, "{process} {pid} had {items} that its entry `{entry}` did not take"),
+            (false, None) => write!(f, "{process} {pid} had {items} that it did not take"),
+        }
+    }
 }
 
 impl ShutdownReport {
@@ -64,7 +100,13 @@ const SHOWN: usize = 5;
 
 impl fmt::Display for ShutdownReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {} processes ended, {} were killed", self.ended, self.alive, self.killed)?;
+        write!(f, "{} of {} processes ended, {} killed at the deadline", self.ended, self.alive, self.killed)?;
+        let is_stuck = |pid: &Pid| self.stuck.iter().any(|(stuck, _)| stuck == pid);
+        let mut killed = self.alive_at_deadline.iter().filter(|(pid, _)| !is_stuck(pid)).take(SHOWN);
+        if let Some((pid, process)) = killed.next() {
+            write!(f, ", among them {process} {pid}")?;
+            killed.try_for_each(|(pid, process)| write!(f, " and {process} {pid}"))?;
+        }
         for (pid, process) in self.stuck.iter().take(SHOWN) {
             write!(f, ", {process} {pid} did not return from a step")?;
         }
@@ -72,9 +114,9 @@ impl fmt::Display for ShutdownReport {
             write!(f, ", nor did {more} more")?;
         }
         if self.drained == Some(false) {
-            f.write_str("; the drain was not completed")?;
-            for (pid, process) in &self.unfinished {
-                write!(f, ", {process} {pid} had not finished")?;
+            f.write_str("; the drain was not completed in time")?;
+            for unfinished in &self.unfinished {
+                write!(f, ", {unfinished}")?;
             }
         }
         if self.thrown_away > 0 {

@@ -68,11 +68,16 @@ impl Slot {
     /// Returns whether the process runs or is about to, or has work left from messages: in its mailbox, held by it, or
     /// a wait in the middle of a message. From any thread, stale at once.
     pub(crate) fn has_work_left(&self) -> bool {
+        self.is_working() || self.lanes.depth() > 0
+    }
+
+    /// Returns whether there is more than its mailbox to that.
+    pub(crate) fn is_working(&self) -> bool {
         let (is_idle, waits) = self.lanes.glance();
         let is_laid_down = is_idle || waits;
         let waits_for_yields = waits && self.metadata.outstanding.load(Ordering::Relaxed) > 0;
         let is_in_message = self.metadata.messages.load(Ordering::Relaxed) & WORKS != 0;
-        !is_laid_down || waits_for_yields || is_in_message || self.lanes.depth() > 0
+        !is_laid_down || waits_for_yields || is_in_message
     }
 
     /// Returns the numbers of steps made and messages taken. From any thread; may be off by the last 4,095 steps for a

@@ -112,6 +112,8 @@ impl Token {
                 // SAFETY: the word of a message is its caller, or null, and this envelope is its only holder.
                 let caller = unsafe { Caller::from_word(envelope.word) };
                 let to = owner.pid(self.0.metadata.index, envelope.generation);
+                let is_withdrawn = caller.as_ref().is_some_and(Caller::is_withdrawn);
+                let reason = if is_withdrawn { DeadLetterReason::Withdrawn } else { reason };
                 owner.host.dead_letter(DeadLetter { to, message, reason });
                 // After the dead letter: a caller that is told finds it counted.
                 if let Some(caller) = caller {

@@ -5,7 +5,7 @@ enum Part { Debit(u64), Credit(u64), Refund(u64) }
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Refused { Overdrawn, Unreachable }
 
-#[process]
+#[process(skip_abandoned)]
 #[derive(Default)]
 struct Account { balance: i64, outcomes: HashMap<Part, Result<i64, Refused>> }
 
@@ -51,12 +51,13 @@ impl Transfer {
     }
 }
 
-/// The delay before a call is repeated.
+/// The delay before a call is repeated for the first time, and the longest: it doubles.
 const PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Repeats the call until the outcome of the booking is certain. It is idempotent, so repeating it is harmless.
 async fn settle(ctx: &Context<Transfer>, books: Books, booking: AccountBook) -> Result<(), Refused> {
-    let mut in_doubt = false;
+    let (mut in_doubt, mut pause) = (false, PAUSE);
     loop {
         match books.call(booking.clone()).await {
             Ok(_) => return Ok(()),
@@ -68,6 +69,7 @@ async fn settle(ctx: &Context<Transfer>, books: Books, booking: AccountBook) -> 
                 if !in_doubt && !error.is_retryable() { return Err(Refused::Unreachable) }
             }
         }
-        ctx.sleep(PAUSE).await;
+        ctx.sleep(pause).await;
+        pause = (2 * pause).min(LONGEST_PAUSE);
     }
 }

@@ -150,9 +150,9 @@ fn drained(runtime: Runtime) -> ShutdownReport {
 /// The report of a drain that waits for `pid` in vain.
 pub(super) fn waits_for(runtime: Runtime, pid: Pid) -> ShutdownReport {
     let report = runtime.drain(SHORT).unwrap();
-    let unfinished: Vec<Pid> = report.unfinished.iter().map(|(pid, _)| *pid).collect();
+    let unfinished: Vec<Pid> = report.unfinished.iter().map(|unfinished| unfinished.pid).collect();
     assert_eq!((report.drained, unfinished, report.is_clean()), (Some(false), vec![pid], false), "{report}");
-    assert!(report.to_string().contains("the drain was not completed"), "{report}");
+    assert!(report.to_string().contains("the drain was not completed in time"), "{report}");
     report
 }
 

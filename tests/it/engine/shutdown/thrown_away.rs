@@ -17,7 +17,7 @@ fn a_drain_that_does_not_come_to_its_end_says_what_it_has_thrown_away() {
         state.gate.wait_for_arrival();
         worker.note(2).send().unwrap();
         let report = waits_for(runtime, worker.pid());
-        assert!(report.unfinished[0].1.contains("Worker") && report.to_string().contains("Worker"), "{report}");
+        assert!(report.unfinished[0].process.contains("Worker") && report.unfinished[0].is_working, "{report}");
         assert!(report.thrown_away == 1 && report.to_string().contains("1 message was thrown away"), "{report}");
         // Told to end, or killed: a tenth of the deadline decides.
         assert!(matches!(call.join().unwrap(), Err(CallError::Died(ExitReason::Shutdown | ExitReason::Killed))));
@@ -145,7 +145,8 @@ fn a_runtime_that_is_dropped_by_its_own_process_says_in_the_log_what_it_has_thro
         };
         let lines = said("lost-inside", 5);
         let [line] = lines.as_slice() else { panic!("one line, not {lines:?}") };
-        let parts = ["WARN", "thrown_away=5", "1 of 1 processes ended, 0 were killed; 5 messages were thrown away"];
+        let parts =
+            ["WARN", "thrown_away=5", "1 of 1 processes ended, 0 killed at the deadline; 5 messages were thrown away"];
         assert!(parts.iter().all(|part| line.contains(part)) && line.contains("`Runtime::drain`"), "{line}");
         assert_eq!(said("lost-none-inside", 0), Vec::<String>::new());
     });
@@ -170,7 +171,7 @@ fn a_shutdown_from_inside_that_kills_says_so_in_the_log() {
         // The deadline may be over before the owner has come to its end.
         eventually(|| !logged("lost-killed-inside").is_empty());
         let line = &logged("lost-killed-inside")[0];
-        let killed = ["1 of 2 processes ended, 1 were killed", "0 of 2 processes ended, 2 were killed"];
+        let killed = ["1 of 2 processes ended, 1 killed", "0 of 2 processes ended, 2 killed"];
         assert!(line.contains("work was lost") && killed.iter().any(|killed| line.contains(killed)), "{line}");
     });
 }
@@ -202,5 +203,45 @@ fn what_was_lost_is_logged_where_no_thread_can_be_started() {
         let output = program.output().unwrap();
         let output = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
         assert!(output.contains("answer: 5 [\"WARN") && output.contains("thrown_away=5"), "{output}");
+    });
+}
+
+/// Has an entry that takes no messages, and a method for `Cancel` that does not end it.
+#[process]
+struct Deaf;
+
+#[process]
+impl Deaf {
+    #[entry]
+    async fn run(&mut self) {
+        std::future::pending::<()>().await;
+    }
+
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn note(&mut self) {}
+
+    #[signal]
+    fn cancel(&mut self, _cancel: Cancel) {}
+}
+
+/// Catches: a report that leaves open what a process had left to do, or which were killed.
+#[test]
+fn a_report_names_the_entry_that_takes_no_messages_and_those_that_were_killed() {
+    soon(|| {
+        let runtime = build();
+        let (deaf, clings) = (runtime.spawn(Deaf).run().unwrap().address(), runtime.spawn(Deaf).serve().unwrap());
+        deaf.note().send().unwrap();
+        assert!(deaf.pid().stop());
+        let report = runtime.drain(SHORT).unwrap();
+        let [unfinished] = report.unfinished[..] else { panic!("{report}") };
+        assert_eq!((unfinished.pid, unfinished.entry, unfinished.queued), (deaf.pid(), Some("run"), 2));
+        assert!(!unfinished.is_working, "{report}");
+        assert!(report.alive_at_deadline.iter().any(|(pid, _)| *pid == clings.pid()), "{report}");
+        for part in ["2 messages or stop requests that its entry `run` did not take", &clings.pid().to_string()] {
+            assert!(report.to_string().contains(part), "{report}");
+        }
     });
 }

@@ -157,3 +157,36 @@ fn missed_ticks_are_left_out_made_up_for_or_put_off_as_the_interval_was_told() {
         }
     });
 }
+
+/// Repeats a call until it succeeds.
+#[process]
+struct Stubborn {
+    to: Recipient<u8, u32, String>,
+}
+
+#[process]
+impl Stubborn {
+    #[entry]
+    async fn run(&mut self, number: u8) -> Vec<Result<u32, CallError<String>>> {
+        let mut answers = Vec::new();
+        loop {
+            answers.push(self.to.call(number).await);
+            if answers.last().is_some_and(Result::is_ok) {
+                return answers;
+            }
+        }
+    }
+}
+
+/// Catches: an error of the stand-in that reaches the caller as an answer of another type.
+#[test]
+fn a_probe_answers_calls_with_errors_too() {
+    soon(|| {
+        let runtime = Runtime::builder().clock(Clock::manual()).build().unwrap();
+        let mut probe = Probe::<u8, u32, String>::new(runtime.host()).unwrap();
+        let running = runtime.spawn(Stubborn { to: probe.recipient() }).run(7).unwrap();
+        probe.next_package().unwrap().answer_result(|_: u8| Err::<u32, _>("busy".to_owned())).unwrap();
+        probe.next_package().unwrap().answer_result(|number: u8| Ok::<_, String>(u32::from(number))).unwrap();
+        assert_eq!(running.wait().unwrap(), [Err(CallError::Failed("busy".to_owned())), Ok(7)]);
+    });
+}

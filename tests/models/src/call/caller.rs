@@ -25,6 +25,10 @@ impl Caller {
         None
     }
 
+    pub(crate) fn is_withdrawn(&self) -> bool {
+        match *self {}
+    }
+
     pub(crate) fn fail(self, _error: CallError) {
         match self {}
     }
