@@ -123,9 +123,9 @@ pub fn main(options: TokenStream, item: TokenStream) -> TokenStream {
 /// Makes a test that runs under many seeded schedules, in virtual time: `#[postroom::test]` on `fn name(sim: Sim)` or
 /// `async fn name(sim: Sim)`, which may return a `Result`. Needs the feature `test`.
 ///
-/// Options: `seeds = 1000` (100 runs by default), `seed = 7` for one run, `strategy` (`"portfolio"`, `"random"`, `"pct"`
-/// or `"exhaustive"`), `max_time = "1h"` of the simulation's time, `max_turns`, `faults = "none"` to leave out all that
-/// the test asks for, and `crate = path`. The environment variables `POSTROOM_SEEDS`, `POSTROOM_SEED` and
+/// Options: `seeds = 1000` (100 runs by default), `seed = 7` for one run, `strategy` (`"portfolio"`, `"random"`,
+/// `"pct"` or `"exhaustive"`), `max_time = "1h"` of the simulation's time, `max_turns`, `faults = "none"` to leave out
+/// all that the test asks for, and `crate = path`. The environment variables `POSTROOM_SEEDS`, `POSTROOM_SEED` and
 /// `POSTROOM_STRATEGY` take precedence.
 #[proc_macro_attribute]
 pub fn test(options: TokenStream, item: TokenStream) -> TokenStream {

@@ -135,8 +135,8 @@ pub(crate) mod simulated {
     use std::time::{Duration, Instant};
 
     /// Why no thread is started.
-    pub(super) const NO_THREADS: &str = "a simulation has no threads of the system: run this part outside of it, or put \
-        it behind a process that the test replaces";
+    pub(super) const NO_THREADS: &str = "a simulation has no threads of the system: run this part outside of it, or \
+        put it behind a process that the test replaces";
 
     /// What a test may ask to go wrong, besides crashes.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -72,6 +72,10 @@ const DOORS: &[(&str, &[&str])] = &[
     ("routing/router.rs trait Receiver", &[CALLER]),
     ("api/runtime.rs block_on", &[CALLER]),
     ("engine/blocking/block_in_place.rs block_in_place", &[CALLER]),
+    ("simulation/campaign.rs builder", &[CALLER]),
+    ("simulation/campaign.rs check", &[CALLER]),
+    ("simulation/campaign.rs run", &[CALLER]),
+    ("simulation/campaign.rs run_async", &[CALLER]),
     // For `#[process]` and `#[protocol]`, or sealed.
     ("actor/handle/address.rs trait NarrowOf", &[GENERATED]),
     ("api/child_spawn.rs trait KnownType", &[GENERATED]),
@@ -107,6 +111,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("api/child_spawn.rs trait Spawned", &[GENERATED]),
     ("exit.rs trait SignalKind", &[GENERATED]),
     ("lib.rs trait TakeJson", &[GENERATED]),
+    ("simulation/campaign.rs trait TestResult", &[GENERATED]),
     ("supervision/place.rs trait Sealed", &[GENERATED]),
     ("supervision/place.rs trait SpawnPlace", &[GENERATED]),
 ];

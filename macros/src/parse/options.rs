@@ -1,4 +1,5 @@
-//! The options in `#[process(…)]`, `#[postroom::main(…)]` and `#[postroom::test(…)]`: `key = value`, separated by commas.
+//! The options in `#[process(…)]`, `#[postroom::main(…)]` and `#[postroom::test(…)]`: `key = value`, with commas
+//! between them.
 
 use crate::check::diagnostics::Diagnostics;
 use crate::check::suggest;

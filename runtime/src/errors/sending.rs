@@ -201,8 +201,8 @@ pub enum CallError<E = Infallible> {
     Died(ExitReason),
     /// The deadline passed. The message may have been handled, or may be handled later; a late answer is dropped.
     #[error(
-        "no answer before the deadline; give the call more time with `.timeout(…)`, or find out what the process waits for; \
-         with a manual clock, send the message, advance the clock, and receive with a probe"
+        "no answer before the deadline; give the call more time with `.timeout(…)`, or find out what the process \
+         waits for; with a manual clock, send the message, advance the clock, and receive with a probe"
     )]
     Timeout,
     /// The mailbox was full. Not delivered.
@@ -226,8 +226,8 @@ pub enum CallError<E = Infallible> {
     Unhandled,
     /// The process answered with a value of another type. The message was handled.
     #[error(
-        "the call expects a `{expected}`, and the process answered with a `{found}`; make the types of the `Recipient` and \
-         of the answer the same"
+        "the call expects a `{expected}`, and the process answered with a `{found}`; make the types of the `Recipient` \
+         and of the answer the same"
     )]
     Mismatch {
         /// The type that the call expects, as a `Result` of answer and error.

@@ -137,7 +137,8 @@ impl Simulation {
         self
     }
 
-    /// Sets options of the runtime: handlers, hooks, mailboxes, limits. Its clock, seed and workers are the simulation's.
+    /// Sets options of the runtime: handlers, hooks, mailboxes, limits. Its clock, its seed and its workers are the
+    /// simulation's.
     pub fn builder(mut self, build: impl Fn(Builder) -> Builder + Send + Sync + 'static) -> Self {
         self.build = Arc::new(build);
         self

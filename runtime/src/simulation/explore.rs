@@ -6,8 +6,8 @@
 //! it does not commute with. "Touches the same receiver" is transitive, which is what makes the reduction good for
 //! actors (TransDPOR: Tasharofi et al., 2012).
 //!
-//! What a turn touches: its process, those that it sends to, answers or signals, and *everything* if it spawns, ends, or
-//! changes names or groups. Memory that processes share behind the runtime's back is not seen.
+//! What a turn touches: its process, those that it sends to, answers or signals, and *everything* if it spawns, ends,
+//! or changes names or groups. Memory that processes share behind the runtime's back is not seen.
 
 use smallvec::SmallVec;
 
@@ -95,8 +95,8 @@ impl Explorer {
         self.asleep.iter().any(|(other, _)| *other == actor)
     }
 
-    /// Wakes what does not commute with the turn that has ended, and remembers what it touches for the other branches of
-    /// its node.
+    /// Wakes what does not commute with the turn that has ended, and remembers what it touches for the other branches
+    /// of its node.
     fn turn_ended(&mut self, mut touched: Touched) {
         let Some(actor) = self.actor.take() else { return };
         touched.actors.push(actor);

@@ -32,9 +32,9 @@ pub enum SimulationError {
     Failed(Box<FailedRun>),
     /// Two runs of one seed differed.
     #[error(
-        "`{test}` is not deterministic: with seed {seed}, turn {turn} of its first run was\n    {first}\nand of its second \
-         run\n    {second}\nThe usual reasons: a `HashMap` that is iterated, `Instant::now()` or `SystemTime` (use \
-         `ctx.now()`), `rand` (use `sim.random()`), a thread, a static that a run leaves changed"
+        "`{test}` is not deterministic: with seed {seed}, turn {turn} of its first run was\n    {first}\nand of its \
+         second run\n    {second}\nThe usual reasons: a `HashMap` that is iterated, `Instant::now()` or `SystemTime` \
+         (use `ctx.now()`), `rand` (use `sim.random()`), a thread, a static that a run leaves changed"
     )]
     Differs {
         /// The name of the test.
@@ -49,7 +49,10 @@ pub enum SimulationError {
         second: String,
     },
     /// A condition of [`sometimes!`](crate::test::sometimes) never held.
-    #[error("`{test}`: in {runs} runs it never happened that {}. Use more seeds, or faults that lead there", list(.what))]
+    #[error(
+        "`{test}`: in {runs} runs it never happened that {}. Use more seeds, or faults that lead there",
+        list(.what)
+    )]
     Never {
         /// The name of the test.
         test: String,

@@ -1,12 +1,12 @@
 //! One run of a test: who goes next, on which thread, and what time it is.
 //!
 //! The host is an ordinary one without threads. After each turn everything that production code has queued for its
-//! workers is taken out of their queues (*swept*) into one list of what is ready, and a [choice](super::choices) decides
-//! what comes next: a process, for a time slice, or a thread that has waited. If nothing is ready, the clock leaps to
-//! the next timer. If there is none either, the test is stuck.
+//! workers is taken out of their queues (*swept*) into one list of what is ready, and a [choice](super::choices)
+//! decides what comes next: a process, for a time slice, or a thread that has waited. If nothing is ready, the clock
+//! leaps to the next timer. If there is none either, the test is stuck.
 //!
-//! Who has the baton, and only that thread, is in the code of the test, of a process or of [`SimRun::drive`], so nothing
-//! here waits for a lock.
+//! Only the thread with the baton runs the code of the test, of a process, or [`SimRun::drive`], so no thread waits for
+//! a lock here.
 
 use super::baton::{Drivers, Instruction, Seat, SimThread, is_this};
 use super::choices::Choices;

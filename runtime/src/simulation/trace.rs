@@ -1,7 +1,7 @@
 //! What happened in a run: a hash of it, by which two runs are compared, and if wanted a list of its turns.
 //!
-//! Processes are named by their types and the order in which they were spawned, never by PID or address, so that the same
-//! run reads the same each time.
+//! Processes are named by their types and the order in which they were spawned, never by PID or address, so that the
+//! same run reads the same each time.
 
 use crate::slots::Slot;
 use std::collections::BTreeMap;

@@ -217,7 +217,8 @@ fn an_unknown_type_is_refused_with_those_there_are() {
         let none = runtime.start("Account", "serve", payloads![1]).unwrap_err();
         assert_eq!(
             none.to_string(),
-            "no process type `Account` is registered; there are no types yet; register it with `runtime.register_type::<Type>()`"
+            "no process type `Account` is registered; there are no types yet; register it with \
+             `runtime.register_type::<Type>()`"
         );
         runtime.register_type::<Account>();
         runtime.register_type_with("Counter", Account::default);
@@ -277,7 +278,8 @@ fn an_input_of_the_wrong_type_is_refused_with_what_came() {
         let wrong = entry_error(runtime.start("Account", "texts", payloads!["Ada", 'x', 3, Vec::<u8>::new()]));
         assert_eq!(
             wrong.to_string(),
-            "input `flag` of `Account::texts` is of type `bool`, and `3` of type `i32` cannot be converted to it without loss"
+            "input `flag` of `Account::texts` is of type `bool`, and `3` of type `i32` cannot be converted \
+             to it without loss"
         );
         assert!(started(runtime, "with_token", payloads![Token(3)]).is_ok());
         assert!(started(runtime, "with_token", payloads![3]).is_err());

@@ -92,7 +92,8 @@ impl<P: Addressed + ?Sized> fmt::Display for Address<P> {
 #[diagnostic::on_unimplemented(
     message = "the address of a `{P}` cannot be narrowed to `{Self}`",
     label = "neither a `Recipient` of a message that it handles nor the address of a protocol that it implements",
-    note = "write `Recipient<Message, …>`, with the types of the answer, or `Address<dyn Protocol>`; or have it inferred"
+    note = "write `Recipient<Message, …>`, with the types of the answer, or `Address<dyn Protocol>`; or have it \
+            inferred"
 )]
 pub trait NarrowOf<P: Addressed + ?Sized> {
     /// Returns the narrower address.

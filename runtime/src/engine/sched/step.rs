@@ -126,8 +126,8 @@ impl ThreadContext {
         self.go_on(scratch, token);
     }
 
-    /// Runs a time slice of that budget, for a simulation; or, with `crash`, ends the process as if its step had panicked
-    /// before it took anything.
+    /// Runs a time slice of that budget, for a simulation; or, with `crash`, ends the process as if its step had
+    /// panicked before it took anything.
     #[cfg(feature = "test")]
     pub(crate) fn run_simulated_slice(
         &self,
