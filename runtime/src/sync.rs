@@ -5,13 +5,15 @@
 //! the queues are stand-ins with the real ones' orderings (crossbeam's are not loom-aware); a stand-in behind a lock
 //! would hide a lost wake-up, so whether a queue is empty is a plain atomic index there.
 
+#[cfg(feature = "test")]
+pub(crate) use std::sync::Weak;
 pub(crate) use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 pub(crate) use std::sync::mpsc::{SyncSender, sync_channel};
 pub(crate) use std::sync::{
     Arc, Condvar, Mutex, MutexGuard, Once, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-    TryLockError, Weak,
+    TryLockError,
 };
 pub(crate) use std::thread::{JoinHandle, Thread as ThreadHandle, current as current_thread, yield_now};
 
