@@ -164,7 +164,7 @@ fn type_checks(runtime: &Runtime, dead: &Dead) -> Result<(), String> {
         return Err(format!("a call of the wrong type gave {called:?}"));
     }
     let wrong = Recipient::<ProbeTouch, String>::of(probe.pid()).call(ProbeTouch).timeout(PATIENCE).wait();
-    if wrong != Err(CallError::Mismatch) {
+    if !matches!(wrong, Err(CallError::Mismatch { .. })) {
         return Err(format!("a call that expects another type of answer gave {wrong:?}"));
     }
     soon(runtime, |now| now.dead_letters.unhandled >= 2)?;
