@@ -58,7 +58,7 @@ impl Stock {
     #[message]
     fn take(&mut self, item: String, pieces: u32) -> Result<u32, StockError> {
         // A bug: this should be an error.
-        assert!(pieces > 0, "nobody takes nothing");
+        assert!(pieces > 0, "a withdrawal takes at least one piece");
         let left = self.count(item)?;
         self.tea = left.checked_sub(pieces).ok_or(StockError::OutOfStock(left))?;
         Ok(self.tea)

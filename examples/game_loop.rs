@@ -1,4 +1,4 @@
-//! A game loop with a fixed time step of 1/60 s: players are processes, and slow spectators hold up nobody.
+//! A game loop with a fixed time step of 1/60 s: players are processes, and slow spectators do not hold up the game.
 //!
 //! ```text
 //! cargo run --example game_loop              # a race of four seconds

@@ -16,7 +16,7 @@
 //!   attempt, and Heidi still gets one mail: the server recognizes the key of the job.
 //! * The mail without an `@` is a poison message: it crashes each worker that gets it. The pool replaces the worker,
 //!   and the job gives up after four attempts.
-//! * The mail to Nobody is refused for good. It is not repeated.
+//! * The mail to an unknown address is refused for good. It is not repeated.
 //! * The client submits Ada's mail twice. The queue recognizes the key, and does it once.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -69,7 +69,7 @@ impl MailServer {
         let requests = self.requests.entry(key).or_default();
         *requests += 1;
         match (to.split('@').next(), *requests) {
-            (Some("nobody"), _) => return reply.send(Err(MailError::NoSuchMailbox)),
+            (Some("unknown"), _) => return reply.send(Err(MailError::NoSuchMailbox)),
             (Some("grace"), 1..=2) => return reply.send(Err(MailError::Busy)),
             (Some("heidi"), 1) => self.unanswered.push(reply),
             _ => reply.send(Ok(())),
@@ -229,7 +229,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         (2, "grace@example.org"),
         (3, "heidi@example.org"),
         (4, "no address"),
-        (5, "nobody@example.org"),
+        (5, "unknown@example.org"),
         (1, "ada@example.org"),
     ] {
         println!("job {key}, to {to}: {:?}", queue.submit(key, to.to_string()).wait()?);

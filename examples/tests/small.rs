@@ -125,7 +125,7 @@ fn job_queue() -> Result<(), Box<dyn Error>> {
         "job 2, to grace@example.org: Accepted",
         "job 3, to heidi@example.org: Accepted",
         "job 4, to no address: Accepted",
-        "job 5, to nobody@example.org: Accepted",
+        "job 5, to unknown@example.org: Accepted",
         "job 1, to ada@example.org: Known",
         "job 1 is done (attempts: 1)",
         "job 2 is done (attempts: 3)",

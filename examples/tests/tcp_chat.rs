@@ -18,7 +18,7 @@ impl Drop for Server {
     }
 }
 
-/// A line that is too long disconnects its sender, and nobody else. An interrupt lets the server say goodbye.
+/// A line that is too long disconnects only its sender. An interrupt lets the server say goodbye.
 #[test]
 fn it_serves_until_it_is_interrupted() -> Result<(), Box<dyn Error>> {
     let mut server = Server(program::command("tcp_chat").arg("--serve").stdout(Stdio::piped()).spawn()?);

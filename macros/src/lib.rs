@@ -61,15 +61,7 @@ pub fn process(options: TokenStream, item: TokenStream) -> TokenStream {
 /// lists it on its own `#[process(protocols(Storage))] impl Disk`. The option is `crate = path`.
 #[proc_macro_attribute]
 pub fn protocol(options: TokenStream, item: TokenStream) -> TokenStream {
-    match syn::parse(item.clone()) {
-        Ok(item) => crate::expand::protocol::expand(options.into(), item).into(),
-        Err(_) => {
-            let mut diagnostics = Diagnostics::default();
-            diagnostics.at(Span::call_site(), "`#[protocol]` goes on a trait", "remove it");
-            let (item, diagnostics) = (TokenStream2::from(item), diagnostics.to_tokens());
-            quote!(#item #diagnostics).into()
-        }
-    }
+    expand_on("`#[protocol]` goes on a trait", item, |item| crate::expand::protocol::expand(options.into(), item))
 }
 
 /// Marks a method, inside a `#[process] impl`, as an entry: the process can be started at it.
@@ -109,15 +101,9 @@ fn outside(name: &str, item: TokenStream) -> TokenStream {
 /// program with `#[tokio::main]` keeps that, and makes its runtime inside, with `Builder::tokio_handle`.
 #[proc_macro_attribute]
 pub fn main(options: TokenStream, item: TokenStream) -> TokenStream {
-    match syn::parse(item.clone()) {
-        Ok(item) => crate::expand::main_fn::expand(options.into(), item).into(),
-        Err(_) => {
-            let mut diagnostics = Diagnostics::default();
-            diagnostics.at(Span::call_site(), "`#[postroom::main]` goes on a function", "remove it");
-            let (item, diagnostics) = (TokenStream2::from(item), diagnostics.to_tokens());
-            quote!(#item #diagnostics).into()
-        }
-    }
+    expand_on("`#[postroom::main]` goes on a function", item, |item| {
+        crate::expand::main_fn::expand(options.into(), item)
+    })
 }
 
 /// Makes a test that runs under many seeded schedules, in virtual time: `#[postroom::test]` on `fn name(sim: Sim)` or
@@ -129,11 +115,22 @@ pub fn main(options: TokenStream, item: TokenStream) -> TokenStream {
 /// `POSTROOM_STRATEGY` take precedence.
 #[proc_macro_attribute]
 pub fn test(options: TokenStream, item: TokenStream) -> TokenStream {
+    expand_on("`#[postroom::test]` goes on a function", item, |item| {
+        crate::expand::test_fn::expand(options.into(), item)
+    })
+}
+
+/// Expands an attribute on an item of the kind that it is for, or says what that is.
+fn expand_on<I: syn::parse::Parse>(
+    place: &str,
+    item: TokenStream,
+    expand: impl FnOnce(I) -> TokenStream2,
+) -> TokenStream {
     match syn::parse(item.clone()) {
-        Ok(item) => crate::expand::test_fn::expand(options.into(), item).into(),
+        Ok(item) => expand(item).into(),
         Err(_) => {
             let mut diagnostics = Diagnostics::default();
-            diagnostics.at(Span::call_site(), "`#[postroom::test]` goes on a function", "remove it");
+            diagnostics.at(Span::call_site(), place, "remove it");
             let (item, diagnostics) = (TokenStream2::from(item), diagnostics.to_tokens());
             quote!(#item #diagnostics).into()
         }

@@ -132,7 +132,7 @@ pub(crate) fn wait_for<'a, T>(
 #[cfg(feature = "test")]
 pub(crate) mod simulated {
     use super::{Arc, ThreadHandle};
-    use std::any::TypeId;
+    use std::any::{Any, TypeId};
     use std::cell::{Cell, RefCell};
     use std::time::{Duration, Instant};
 
@@ -140,19 +140,25 @@ pub(crate) mod simulated {
     pub(super) const NO_THREADS: &str = "a simulation has no threads of the system: run this part outside of it, or \
         put it behind a process that the test replaces";
 
-    /// What a test may ask to go wrong, besides crashes.
+    /// What a test may ask to go wrong.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum Mishap {
+        /// A process panics before a time slice.
+        Crash,
+        /// A process that is ready is not run for a while.
+        Slow,
         /// The mailbox of a process seems to be full.
         Full,
         /// A process does not start.
         Start,
-        /// A command fails, or is handled late.
-        Command,
+        /// A command fails.
+        FailedCommand,
+        /// A command is handled late.
+        LateCommand,
     }
 
     /// Decides when the threads of a simulation go on, and what time it is there.
-    pub(crate) trait Simulator: Send + Sync {
+    pub(crate) trait Simulator: Any + Send + Sync {
         /// Lets others run until the calling thread is unparked, or `timeout` has passed.
         fn park(&self, timeout: Option<Duration>);
 
@@ -168,7 +174,7 @@ pub(crate) mod simulated {
         /// Returns whether the calling thread is the test's, rather than one that runs processes.
         fn is_test(&self) -> bool;
 
-        /// Returns whether that goes wrong now with that type of process or command, and how late it is.
+        /// Returns whether that goes wrong now with that type of process or command, and for how long.
         fn mishap(&self, mishap: Mishap, of: TypeId) -> Option<Duration>;
 
         /// Notes that the turn has changed something that others may look at: names, groups.

@@ -1,5 +1,5 @@
-//! No line of the source, the tests or the examples is longer than 120 columns: `rustfmt` leaves comments, strings and
-//! the arguments of macros as they are.
+//! No line of the source, the tests, the examples or the benchmarks is longer than 120 columns: `rustfmt` leaves
+//! comments, strings and the arguments of macros as they are.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ const COLUMNS: usize = 120;
 fn no_line_is_too_long() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (mut checked, mut long) = (0, Vec::new());
-    for folder in ["../runtime", "../macros", "../examples", "."] {
+    for folder in ["../runtime", "../macros", "../examples", "../benches", "."] {
         walk(&root.join(folder), &mut |path, text| {
             checked += 1;
             long.extend(too_long(text).map(|line| format!("{}:{line}", path.display())));

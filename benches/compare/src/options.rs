@@ -16,7 +16,7 @@ cargo run --release --manifest-path benches/compare/Cargo.toml -- [OPTIONS]
   --systems A,B    these systems only: postroom, tokio, actix, kameo, ractor, xtra
   --workers 1,2    numbers of worker threads
   --runs N         runs of each measurement, of which the median counts (default 3)
-  --probe          instead of the table: how late a message comes while other processes flood, block, loop, or set timers
+  --probe          instead of the table: how late a message comes while others flood, block, loop, or set timers
   --quick          small sizes: rough figures in a minute or so
   --sweep A,B      instead of the table: payload, pairs, processes, bound, via, style, or all
   --csv FILE       writes the figures as CSV

@@ -101,8 +101,8 @@ pub fn summary(means: &[Means]) -> Vec<String> {
     let times = |ratio: Option<f64>| ratio.map_or_else(|| DASH.to_string(), |ratio| format!("{ratio:.2}×"));
     let line = |means: &Means| {
         format!(
-            "Geometric mean at {} (rows: {}): {} against the best other actor framework of each row, {} against the best \
-             of all other systems.",
+            "Geometric mean at {} (rows: {}): {} against the best other actor framework of each row, {} against the \
+             best of all other systems.",
             count_workers(means.workers),
             means.lines,
             times(means.against_actors),

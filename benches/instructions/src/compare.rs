@@ -36,7 +36,8 @@ impl fmt::Display for Verdict {
                 let by = by * 100.0;
                 write!(
                     f,
-                    "slower: {recorded:.1} is recorded ({by:+.1} %); record the new value with its reason if it is meant"
+                    "slower: {recorded:.1} is recorded ({by:+.1} %); record the new value with its reason if it is \
+                     meant"
                 )
             }
             Self::Faster { recorded, by } => {

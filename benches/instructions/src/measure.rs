@@ -23,7 +23,8 @@ pub enum MeasureError {
     #[error("expected a line `Collected : NUMBER` from Callgrind for {operation}, which said:\n{output}")]
     Unreadable { operation: &'static str, output: String },
     #[error(
-        "{MANY} times {operation} took no more instructions than {FEW} times: what is counted of it, see src/operation.rs, is not there"
+        "{MANY} times {operation} took no more instructions than {FEW} times: what is counted of it, \
+         see src/operation.rs, is not there"
     )]
     Nothing { operation: &'static str },
 }

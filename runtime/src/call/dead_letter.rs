@@ -38,7 +38,7 @@ impl fmt::Display for DeadLetterReason {
             Self::Ended => "the process ended before it took the message",
             Self::Overflow => "the mailbox had no room for the message",
             Self::Unhandled => "the process has no method for messages of this type",
-            Self::Expired => "nobody waits for the message any longer: its pool or its caller has given it up",
+            Self::Expired => "its pool or its caller has given it up",
             Self::Withdrawn => "its call would have waited for itself",
         })
     }

@@ -311,7 +311,7 @@ impl Lanes {
     /// Returns the types of the queued messages for that generation, in order.
     ///
     /// # Safety
-    /// No other thread uses the lanes meanwhile.
+    /// Nothing is taken out meanwhile. Others may push.
     #[cfg(feature = "test")]
     pub(crate) unsafe fn queued_types(&self, generation: u64) -> Vec<&'static str> {
         let head = self.head.load(Ordering::Acquire);

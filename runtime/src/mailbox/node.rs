@@ -110,7 +110,7 @@ impl MailNode {
     /// Returns the type of its message, if it has one for that generation.
     ///
     /// # Safety
-    /// The node is queued, and no other thread uses it meanwhile.
+    /// The node is queued, and is not taken out meanwhile.
     #[cfg(feature = "test")]
     pub(crate) unsafe fn type_for(&self, generation: u64) -> Option<&'static str> {
         let mark = self.mark.load(Ordering::Relaxed);

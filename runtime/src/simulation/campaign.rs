@@ -17,6 +17,7 @@ use crate::sync::{Arc, AtomicU64, Mutex, Ordering, cores, lock, spawn_thread};
 use crate::time::virtual_clock::Clock;
 use crate::util::oneshot::block_on;
 use crate::util::panics::{catch, install_hook, silence};
+use std::any::TypeId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::Future;
@@ -321,7 +322,7 @@ impl Simulation {
         };
         let length = made.len();
         let shrunk = shrink(made, |list| {
-            again(list, false).is_ok_and(|ran| ran.failure.as_ref().is_some_and(|other| other.is_like(&failure)))
+            again(list, false).is_ok_and(|ran| ran.failure.as_ref().is_some_and(|other| are_alike(other, &failure)))
         });
         let needed = shrunk.choices.iter().filter(|choice| **choice > 0).count();
         let smallest = again(&shrunk.choices, true).map_or_else(|_| original.listed, |ran| ran.listed);
@@ -435,16 +436,10 @@ struct Ran {
     sometimes: BTreeMap<&'static str, u64>,
 }
 
-trait Alike {
-    /// Returns whether they are the same failure: the values in the message may differ.
-    fn is_like(&self, other: &Self) -> bool;
-}
-
-impl Alike for Panic {
-    fn is_like(&self, other: &Self) -> bool {
-        let kind = |panic: &Self| panic.message.split([':', '\n']).next().map(str::to_string);
-        self.place == other.place && kind(self) == kind(other)
-    }
+/// Returns whether they are the same failure: the values in the message may differ.
+fn are_alike(one: &Panic, other: &Panic) -> bool {
+    let kind = |panic: &Panic| panic.message.split([':', '\n']).next().map(str::to_string);
+    one.place == other.place && kind(one) == kind(other)
 }
 
 /// When each run begins: the same moment, since a program may show its times.
@@ -494,10 +489,14 @@ impl Runner {
         let failure = match (abort, outcome) {
             (Some(Abort::Explored), _) => None,
             (Some(abort), _) => Some(Panic { message: abort.to_string(), place: String::new() }),
-            (None, Err((payload, _))) if payload.is::<Aborted>() => {
+            (None, Err((kind, _))) if kind == TypeId::of::<Aborted>() => {
                 Some(Panic { message: "the run was cut short".into(), place: String::new() })
             }
-            (None, Err((_payload, panic))) => Some(panic),
+            (None, Err((_, panic))) => Some(panic),
+            (None, Ok(())) if !is_clean => {
+                let message = "processes did not end after the test: they go on although they were killed";
+                Some(Panic { message: message.into(), place: String::new() })
+            }
             (None, Ok(())) => None,
         };
         self.slots = run.take_slots();

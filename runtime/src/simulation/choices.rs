@@ -82,12 +82,12 @@ impl Choices {
         self.choose(2, |_, random| usize::from(random.unit() < probability)) == 1
     }
 
-    /// Chooses a part of a time, in 256ths.
-    pub(crate) fn part_of(&mut self, time: Duration) -> u32 {
+    /// Chooses a part of a time, in 256ths, of which zero is one.
+    pub(crate) fn part_of(&mut self, time: Duration) -> Duration {
         if time.is_zero() {
-            return 0;
+            return time;
         }
-        self.choose(256, |_, random| random.below(256)) as u32
+        time / 255 * self.choose(256, |_, random| random.below(256)) as u32
     }
 
     fn choose(&mut self, count: usize, draw: impl FnOnce(&mut TurnOrder, &mut Random) -> usize) -> usize {

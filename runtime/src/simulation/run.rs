@@ -11,23 +11,24 @@
 use super::baton::{Drivers, Instruction, Seat, SimThread, is_this};
 use super::choices::Choices;
 use super::explore::Touched;
-use super::faults::{Fault, Faults, Wish};
+use super::faults::{Faults, Rule};
 use super::trace::{TEST, Trace, TurnKind};
 use crate::engine::host::Scheduler;
-use crate::engine::sched::launch::simulated_thread;
+use crate::engine::sched::simulated::simulated_thread;
 use crate::engine::sched::step::StepScratch;
 use crate::env::chance::Random;
-use crate::env::clock::{ClockOverride, Moment, use_clock};
+use crate::env::clock::{Moment, use_clock};
 use crate::exit::Panic;
 use crate::pid::Pid;
-use crate::slots::{TABLE, Token};
+use crate::slots::{SlotOwner, TABLE, Token};
 use crate::sync::simulated::{self, Mishap, Simulator};
 use crate::sync::{Arc, Mutex, MutexGuard, Steal, ThreadHandle, Weak, current_thread, lock};
 use crate::time::virtual_clock::Clock;
+use crate::util::defer::defer;
 use crate::util::panics::silence;
-use std::any::TypeId;
-use std::cell::RefCell;
+use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
+use std::ptr;
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
@@ -80,6 +81,8 @@ struct Waiting {
 /// What is ready to go on.
 enum Ready {
     Process(Token),
+    /// A process that was not run for a while, and is run now.
+    Slowed(Token),
     Thread(ThreadId),
 }
 
@@ -144,14 +147,11 @@ pub(crate) struct SimRun {
     this: Weak<SimRun>,
 }
 
-thread_local! {
-    static CURRENT: RefCell<Option<Arc<SimRun>>> = const { RefCell::new(None) };
-}
-
 /// Calls `body` with the run that the calling thread belongs to.
-pub(crate) fn with_current<R>(body: impl FnOnce(Option<&Arc<SimRun>>) -> R) -> R {
-    let current = CURRENT.try_with(|current| current.borrow().clone()).ok().flatten();
-    body(current.as_ref())
+pub(crate) fn with_current<R>(body: impl FnOnce(Option<&SimRun>) -> R) -> R {
+    let here = simulated::here();
+    let run = here.as_deref().and_then(|here| (here as &dyn Any).downcast_ref());
+    body(run)
 }
 
 /// How long the processes of a run may take to end, in the time of the simulation: their calls and sleeps time out.
@@ -216,22 +216,12 @@ impl SimRun {
 
     /// Makes the calling thread one of the run while `body` runs.
     pub(crate) fn within<R>(self: &Arc<Self>, body: impl FnOnce() -> R) -> R {
-        let _left = self.enter();
+        let (simulator, clock) = (simulated::enter(Some(self.clone())), use_clock(self.clock.clock_override()));
+        let _left = defer(|| {
+            use_clock(clock);
+            simulated::enter(simulator.clone());
+        });
         body()
-    }
-
-    fn enter(self: &Arc<Self>) -> impl Drop + use<> {
-        struct Left(Option<Arc<dyn Simulator>>, Option<Arc<SimRun>>, ClockOverride);
-        impl Drop for Left {
-            fn drop(&mut self) {
-                use_clock(self.2);
-                CURRENT.set(self.1.take());
-                simulated::enter(self.0.take());
-            }
-        }
-        let before = simulated::enter(Some(self.clone()));
-        let current = CURRENT.replace(Some(self.clone()));
-        Left(before, current, use_clock(self.clock.clock_override()))
     }
 
     /// Ends all processes, and has all drivers leave; called by the test's thread. Returns whether nothing is left.
@@ -282,9 +272,9 @@ impl SimRun {
     }
 
     /// Adds a fault that a test asks for.
-    pub(crate) fn add_fault(&self, of: TypeId, wish: Wish, probability: f64) {
+    pub(crate) fn add_fault(&self, rule: Rule) {
         let state = &mut *self.state();
-        state.faults.add(&mut state.choices, of, wish, probability);
+        state.faults.add(&mut state.choices, rule);
     }
 
     /// Makes timers late by up to that much.
@@ -295,9 +285,14 @@ impl SimRun {
 
     /// Returns the types of the messages in the mailbox of a process, in order.
     pub(crate) fn mailbox(&self, pid: Pid) -> Vec<&'static str> {
-        let slot = pid.resolve().and_then(|pid| TABLE.living(pid));
-        // SAFETY: no other thread of the simulation runs, and none outside of it knows the process.
-        slot.map_or(Vec::new(), |slot| unsafe { slot.lanes.queued_types(slot.last()) })
+        let slot = pid.resolve().and_then(|pid| TABLE.living(pid)).filter(|_| self.is_test());
+        let is_ours = |owner: &SlotOwner| ptr::eq(owner, self.scheduler.slot_owner());
+        match slot.filter(|slot| slot.owner().is_some_and(is_ours)) {
+            // SAFETY: a process of the simulation, whose steps do not run while its test does. Others may send to it,
+            // which adds nodes and removes none.
+            Some(slot) => unsafe { slot.lanes.queued_types(slot.last()) },
+            None => Vec::new(),
+        }
     }
 
     /// Drives the run on the calling thread, which has been passed the baton, until it is told to leave.
@@ -308,26 +303,27 @@ impl SimRun {
             state.drivers += 1;
             state.drivers - 1
         };
-        let _left = self.enter();
         // The report of a run that fails says what has panicked.
         silence(true);
-        simulated_thread(self.scheduler, index, |context| {
-            let mut scratch = StepScratch::new(context.thread);
-            loop {
-                match self.next() {
-                    NextTurn::Slice(token, budget, crash) => {
-                        context.enter(|context| context.run_simulated_slice(&mut scratch, token, budget, crash));
-                    }
-                    NextTurn::Leap(limit, late) => _ = self.clock.leap(limit, late),
-                    NextTurn::Thread(other) => {
-                        self.state().idle.push(seat.clone());
-                        other.give(Instruction::Go);
-                        if let Instruction::Leave = seat.wait() {
-                            break;
+        self.within(|| {
+            simulated_thread(self.scheduler, index, |context| {
+                let mut scratch = StepScratch::new(context.thread);
+                loop {
+                    match self.next() {
+                        NextTurn::Slice(token, budget, crash) => {
+                            context.enter(|context| context.run_simulated_slice(&mut scratch, token, budget, crash));
+                        }
+                        NextTurn::Leap(limit, late) => _ = self.clock.leap(limit, late),
+                        NextTurn::Thread(other) => {
+                            self.state().idle.push(seat.clone());
+                            other.give(Instruction::Go);
+                            if let Instruction::Leave = seat.wait() {
+                                break;
+                            }
                         }
                     }
                 }
-            }
+            });
         });
         let id = current_thread().id();
         self.state().members.retain(|member| member.id != id);
@@ -427,28 +423,28 @@ impl SimRun {
         let actor = actors[at];
         let at_time = now.since(self.began);
         state.turns += 1;
-        match state.ready.remove(at) {
+        let ready = state.ready.remove(at);
+        let was_slowed = matches!(ready, Ready::Slowed(_));
+        match ready {
             Ready::Thread(id) => {
                 state.trace.add(at_time, actor, TurnKind::Resumed);
                 Some(NextTurn::Thread(state.seat(id)))
             }
-            Ready::Process(token) => {
-                let fault = state.faults.before_slice(&mut state.choices, token.slot());
-                let crash = match fault {
-                    Some(Fault::Slow(time)) => {
-                        state.trace.add(at_time, actor, TurnKind::Slowed(time));
-                        state.slowed.push((now.after(time), token));
-                        return None;
-                    }
-                    Some(Fault::Crash) => {
-                        state.trace.add(at_time, actor, TurnKind::Crashed);
-                        Some(Panic { message: "a crash that the test has asked for".into(), place: String::new() })
-                    }
-                    None => {
-                        state.trace.add(at_time, actor, TurnKind::Slice);
-                        None
-                    }
-                };
+            Ready::Process(token) | Ready::Slowed(token) => {
+                let kind = token.slot().metadata.kind().map(|kind| kind.type_id);
+                let happens = |state: &mut State, mishap| kind.and_then(|of| state.happens(mishap, of));
+                let crash = happens(state, Mishap::Crash);
+                if crash.is_none()
+                    && !was_slowed
+                    && let Some(time) = happens(state, Mishap::Slow)
+                {
+                    state.trace.add(at_time, actor, TurnKind::Slowed(time));
+                    state.slowed.push((now.after(time), token));
+                    return None;
+                }
+                state.trace.add(at_time, actor, if crash.is_some() { TurnKind::Crashed } else { TurnKind::Slice });
+                let crash = crash
+                    .map(|_| Panic { message: "a crash that the test has asked for".into(), place: String::new() });
                 let budget = state.choices.budget();
                 state.note_running(actor);
                 Some(NextTurn::Slice(token, budget, crash))
@@ -518,12 +514,17 @@ impl SimRun {
 }
 
 impl State {
+    /// Returns whether that goes wrong now, and for how long.
+    fn happens(&mut self, mishap: Mishap, of: TypeId) -> Option<Duration> {
+        if self.is_ending { None } else { self.faults.happens(&mut self.choices, mishap, of) }
+    }
+
     /// Runs the first of those that are ready, whose number is `actor`: the order in which processes end is no choice.
     fn go_first(&mut self, actor: u32) -> NextTurn {
         self.turns += 1;
         match self.ready.remove(0) {
             Ready::Thread(id) => NextTurn::Thread(self.seat(id)),
-            Ready::Process(token) => {
+            Ready::Process(token) | Ready::Slowed(token) => {
                 self.note_running(actor);
                 NextTurn::Slice(token, crate::process::slice::BUDGET, None)
             }
@@ -545,7 +546,7 @@ impl State {
 
     fn actor_of(&self, at: usize) -> u32 {
         match &self.ready[at] {
-            Ready::Process(token) => self.trace.actor(token.slot()),
+            Ready::Process(token) | Ready::Slowed(token) => self.trace.actor(token.slot()),
             Ready::Thread(id) => {
                 self.members.iter().find(|member| member.id == *id).map_or(TEST, |member| member.actor)
             }
@@ -563,7 +564,7 @@ impl State {
         let mut at = 0;
         while at < self.slowed.len() {
             if self.slowed[at].0 <= now {
-                self.ready.push(Ready::Process(self.slowed.remove(at).1));
+                self.ready.push(Ready::Slowed(self.slowed.remove(at).1));
             } else {
                 at += 1;
             }
@@ -632,7 +633,7 @@ impl Simulator for SimRun {
 
     fn mishap(&self, mishap: Mishap, of: TypeId) -> Option<Duration> {
         let state = &mut *self.state();
-        if state.is_ending { None } else { state.faults.mishap(&mut state.choices, mishap, of) }
+        state.happens(mishap, of)
     }
 
     fn touch_everything(&self) {

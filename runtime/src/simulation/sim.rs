@@ -1,6 +1,6 @@
 //! What a simulated test holds.
 
-use super::faults::Wish;
+use super::faults::Rule;
 use super::run::{SimRun, with_current};
 use crate::Pid;
 use crate::api::probe::Probe;
@@ -69,7 +69,12 @@ impl Sim {
         self.run.state().random.next()
     }
 
-    /// Returns the types of the messages in a process's mailbox, in order.
+    fn ask<T: 'static>(&self, mishap: Mishap, probability: f64, most: Duration) {
+        self.run.add_fault(Rule { of: TypeId::of::<T>(), mishap, probability, most });
+    }
+
+    /// Returns the types of the messages in the mailbox of a process of this simulation, in order; of any other, and on
+    /// any other thread than the test's, none.
     pub fn mailbox(&self, pid: impl Into<Pid>) -> Vec<&'static str> {
         self.run.mailbox(pid.into())
     }
@@ -77,37 +82,37 @@ impl Sim {
     /// Makes processes of type `P` panic now and then, between two messages: in a quarter of the runs, before a turn
     /// with that probability. Links, supervisors and callers see what they would see of any other panic.
     pub fn crash<P: 'static>(&self, probability: f64) {
-        self.run.add_fault(TypeId::of::<P>(), Wish::Crash, probability);
+        self.ask::<P>(Mishap::Crash, probability, Duration::ZERO);
     }
 
     /// Makes processes of type `P` slow now and then: in a quarter of the runs, with that probability, one that is
     /// ready is not run for up to `most`.
     pub fn slow<P: 'static>(&self, probability: f64, most: Duration) {
-        self.run.add_fault(TypeId::of::<P>(), Wish::Slow(most), probability);
+        self.ask::<P>(Mishap::Slow, probability, most);
     }
 
     /// Makes the start of a process of type `P` fail now and then, as if its entry had panicked: in a quarter of the
     /// runs, with that probability.
     pub fn fail_start<P: 'static>(&self, probability: f64) {
-        self.run.add_fault(TypeId::of::<P>(), Wish::Other(Mishap::Start, Duration::ZERO), probability);
+        self.ask::<P>(Mishap::Start, probability, Duration::ZERO);
     }
 
     /// Makes mailboxes of processes of type `P` seem full now and then to those that are refused then, `try_send` and
     /// senders outside: in a quarter of the runs, with that probability for each message.
     pub fn fill<P: 'static>(&self, probability: f64) {
-        self.run.add_fault(TypeId::of::<P>(), Wish::Other(Mishap::Full, Duration::ZERO), probability);
+        self.ask::<P>(Mishap::Full, probability, Duration::ZERO);
     }
 
     /// Makes commands of type `C` fail now and then, as if their handler had dropped them: in a quarter of the runs,
     /// with that probability.
     pub fn fail_command<C: 'static>(&self, probability: f64) {
-        self.run.add_fault(TypeId::of::<C>(), Wish::Other(Mishap::Command, Duration::ZERO), probability);
+        self.ask::<C>(Mishap::FailedCommand, probability, Duration::ZERO);
     }
 
     /// Makes commands of type `C` late now and then: in a quarter of the runs, with that probability, one is handled up
     /// to `most` later.
     pub fn delay_command<C: 'static>(&self, probability: f64, most: Duration) {
-        self.run.add_fault(TypeId::of::<C>(), Wish::Other(Mishap::Command, most), probability);
+        self.ask::<C>(Mishap::LateCommand, probability, most);
     }
 
     /// Makes timers up to `most` late, in a quarter of the runs. They are never early.

@@ -34,7 +34,8 @@ pub(crate) enum TurnOrder {
 /// One in how many turns preempts the process that could go on.
 const RARE: usize = 16;
 
-/// The lengths of runs that [`Schedules::Pct`] is made for, as powers of two: nobody knows how long a run will be.
+/// The lengths of runs that [`Schedules::Pct`] is made for, as powers of two: the length of a run is not known in
+/// advance.
 const LENGTHS: std::ops::Range<usize> = 4..13;
 
 /// After how many turns the strategy becomes fair, lest a process that waits for one of lower priority waits for ever.

@@ -117,15 +117,17 @@ pub(crate) fn silence(silent: bool) -> bool {
     SILENT.replace(silent)
 }
 
-/// Runs the body of a simulated test. Returns its panic, with the payload.
+/// Runs the body of a simulated test. Returns its panic, with the type of the payload.
 #[cfg(feature = "test")]
-pub(crate) fn catch<R>(body: impl FnOnce() -> R) -> Result<R, (Box<dyn Any + Send>, Panic)> {
+pub(crate) fn catch<R>(body: impl FnOnce() -> R) -> Result<R, (std::any::TypeId, Panic)> {
     let outer = CONTAINED.replace(true);
     let result = catch_unwind(AssertUnwindSafe(body));
     CONTAINED.set(outer);
     result.map_err(|payload| {
         let panic = Panic { message: message(&*payload), place: PLACE.take() };
-        (payload, panic)
+        let kind = (*payload).type_id();
+        discard(payload);
+        (kind, panic)
     })
 }
 

@@ -86,6 +86,32 @@ fn a_slow_process_is_run_later_and_loses_nothing() {
     test.expect("nothing is lost");
 }
 
+/// A process that is always slow is run when its time has come.
+#[test]
+fn a_process_that_is_always_slow_goes_on() {
+    let test = Simulation::new("always").max_time(1_000 * HOUR).check(|sim| {
+        sim.slow::<Cell>(1.0, HOUR);
+        sim.slow::<Cell>(1.0, 100 * HOUR);
+        let cell = sim.spawn(Cell { value: 0 }).serve().expect("it starts");
+        cell.set(3).send().expect("it lives");
+        assert_eq!(cell.get().timeout(Duration::MAX).wait(), Ok(3));
+    });
+    test.expect("it is run between its rests");
+}
+
+/// Catches: a delay of zero that counts as a failure.
+#[test]
+fn a_late_command_never_fails() {
+    let handles =
+        |builder: postroom::Builder| builder.handler(|Fetch(number), done: Completion<u32>| done.complete(number));
+    let test = Simulation::new("late").seeds(2_000).builder(handles).check(|sim| {
+        sim.delay_command::<Fetch>(1.0, Duration::from_nanos(300));
+        let fetcher = sim.spawn(Fetcher).serve().expect("it starts");
+        assert_eq!(fetcher.fetch(7).wait().expect("it is handled"), 7);
+    });
+    test.expect("it is only late");
+}
+
 #[test]
 fn commands_fail_and_are_late_and_mailboxes_seem_full() {
     let handles =
@@ -118,6 +144,9 @@ fn the_messages_in_a_mailbox_can_be_looked_at() {
         cell.pid().kill();
         sim.until_idle().expect("outside");
         assert!(sim.mailbox(cell.pid()).is_empty(), "it has ended");
+        let elsewhere = postroom::Mailbox::new().expect("there are slots");
+        sim.send(elsewhere.pid(), 'x').expect("it lives");
+        assert!(sim.mailbox(elsewhere.pid()).is_empty(), "it is not a process of the simulation");
     });
     test.expect("it is idle");
 }

@@ -20,8 +20,6 @@ use crate::time::timers::TimerAction;
 use crate::util::defer::defer;
 use std::cell::{Cell, RefCell};
 use std::ptr;
-#[cfg(feature = "test")]
-use std::time::Duration;
 
 pub(crate) struct ThreadContext {
     pub(crate) host: &'static Scheduler,
@@ -142,6 +140,21 @@ impl ThreadContext {
     }
 }
 
+/// Returns a command that is to be passed to its handler now. One that fails is dropped, with its caller, which
+/// answers; one that is late comes by a timer.
+#[cfg(feature = "test")]
+fn simulate_dispatch(host: &'static Scheduler, command: Payload, caller: Caller) -> Option<(Payload, Caller)> {
+    use crate::sync::simulated::{Mishap, mishap};
+    let of = command.type_id();
+    if mishap(Mishap::FailedCommand, of).is_some() {
+        return None;
+    }
+    let Some(late) = mishap(Mishap::LateCommand, of) else { return Some((command, caller)) };
+    let action = Box::new(move || _ = host.with_user(|user| user.dispatcher.dispatch(command, caller)));
+    host.set_timer(Moment::now().after(late), TimerAction::Run(action));
+    None
+}
+
 impl Scheduler {
     /// Calls `body` with the user code; `None` when the host has been shut down.
     pub(crate) fn with_user<R>(&self, body: impl FnOnce(&UserCode) -> R) -> Option<R> {
@@ -154,16 +167,7 @@ impl Scheduler {
     /// Passes a command to its handler. Errors are answers too.
     pub(crate) fn dispatch(&'static self, command: Payload, caller: Caller) {
         #[cfg(feature = "test")]
-        match crate::sync::simulated::mishap(crate::sync::simulated::Mishap::Command, command.type_id()) {
-            None => {}
-            // Both are dropped, which answers.
-            Some(Duration::ZERO) => return,
-            Some(late) => {
-                let action = Box::new(move || _ = self.with_user(|user| user.dispatcher.dispatch(command, caller)));
-                self.set_timer(Moment::now().after(late), TimerAction::Run(action));
-                return;
-            }
-        }
+        let Some((command, caller)) = simulate_dispatch(self, command, caller) else { return };
         // Without the user code both are dropped, which answers.
         self.with_user(|user| user.dispatcher.dispatch(command, caller));
     }

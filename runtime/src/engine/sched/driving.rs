@@ -12,7 +12,7 @@
 //!   thread has a permit, does not search, and can lose its permit to another thread as in a step (`visiting`). While
 //!   there are tasks, a thread that has found no work visits the reactor before it parks, and a poller that the reactor
 //!   has released leaves the list.
-//! * D7 Whoever holds the reactor's lock drives it; the lock is only ever tried. A thread that does not get it
+//! * D7 The thread that holds the reactor's lock drives it; the lock is only ever tried. A thread that does not get it
 //!   continues or, as the poller, parks on its own for [`RETRY`]. If all threads are in long steps, a thread of the
 //!   reactor's own drives it, called by the watchdog.
 //!

@@ -11,7 +11,7 @@ use std::{io, ptr};
 
 thread_local! {
     /// The host that this thread belongs to, whatever it is doing.
-    static OF_HOST: Cell<*const Scheduler> = const { Cell::new(ptr::null()) };
+    pub(super) static OF_HOST: Cell<*const Scheduler> = const { Cell::new(ptr::null()) };
 }
 
 /// Returns whether the calling thread belongs to a host, even while its process blocks.
@@ -120,21 +120,4 @@ impl Scheduler {
         context.user.within(|| context.enter(body));
         OF_HOST.set(ptr::null());
     }
-}
-
-/// Makes the calling thread number `index` of a host without threads, with its only permit, while `body` runs: for a
-/// simulation, in which one such thread runs at a time.
-#[cfg(feature = "test")]
-pub(crate) fn simulated_thread(host: &'static Scheduler, index: usize, body: impl FnOnce(&ThreadContext)) {
-    let thread = host.threads.make(index).and_then(|thread| Some((thread, thread.occupy(host)?)));
-    let Some((thread, deque)) = thread else { unreachable!("each thread of a simulation has a record of its own") };
-    let context = ThreadContext::new(host, host.user().unwrap_or_default(), (index, thread), Some(0), deque);
-    OF_HOST.set(host);
-    crate::call::caller::collect_orphans();
-    crate::util::panics::contain_thread();
-    crate::call::dead_letter::set_sink(Some(host));
-    body(&context);
-    crate::call::dead_letter::set_sink(None);
-    OF_HOST.set(ptr::null());
-    thread.vacate(context.deque);
 }

@@ -11,6 +11,8 @@ pub(crate) mod driving;
 pub(crate) mod find;
 pub(crate) mod launch;
 pub(crate) mod run_loop;
+#[cfg(feature = "test")]
+pub(crate) mod simulated;
 pub(crate) mod slot_owner;
 pub(crate) mod spare;
 pub(crate) mod step;

@@ -75,7 +75,7 @@ enum AfterStep {
 
 /// A thread's storage for its steps, so that a step need not make it anew.
 pub(crate) struct StepScratch {
-    input: StepInput,
+    pub(super) input: StepInput,
     written: Written,
     reason: ExitReason,
     result: Option<Payload>,
@@ -124,48 +124,6 @@ impl ThreadContext {
         slot.permit.store(self.permit_index.get() as u16, Ordering::Relaxed);
         scratch.input.begin_slice(BUDGET);
         self.go_on(scratch, token);
-    }
-
-    /// Runs a time slice of that budget, for a simulation; or, with `crash`, ends the process as if its step had
-    /// panicked before it took anything.
-    #[cfg(feature = "test")]
-    pub(crate) fn run_simulated_slice(
-        &self,
-        scratch: &mut StepScratch,
-        token: Token,
-        budget: u32,
-        crash: Option<Panic>,
-    ) {
-        let token = token.taken_up();
-        let slot = token.slot();
-        self.thread.running.begin(&token);
-        slot.permit.store(self.permit_index.get() as u16, Ordering::Relaxed);
-        scratch.input.begin_slice_of(budget);
-        let token = match slot.deficit.deferral() {
-            _ if slot.deficit.is_none() => token,
-            Deferral::Suspended { .. } => match self.stay_suspended(token) {
-                Some(token) => token,
-                None => return,
-            },
-            // The simulation decides who comes first.
-            Deferral::Slices(_) => {
-                slot.deficit.clear();
-                token
-            }
-        };
-        let panic = match crash {
-            Some(panic) => {
-                // SAFETY: this is the token, and only the input uses the lanes until the step is over.
-                unsafe { scratch.input.begin(&slot.lanes, slot, token.generation()) };
-                Some(panic)
-            }
-            None => contain(Site::Slice, || self.go_on(scratch, token)).err(),
-        };
-        if let Some(panic) = panic
-            && let Err(panic) = self.panicked_anew(scratch, panic)
-        {
-            crate::util::log::error!(%panic, "a panic came from the runtime, between two steps");
-        }
     }
 
     /// Returns whether a process with a deficit lets this time slice pass. A signal for it does not wait; an answer
@@ -217,7 +175,7 @@ impl ThreadContext {
     }
 
     #[inline(always)]
-    fn go_on(&self, scratch: &mut StepScratch, mut token: Token) {
+    pub(super) fn go_on(&self, scratch: &mut StepScratch, mut token: Token) {
         loop {
             let after = self.step(scratch, &mut token);
             match self.conclude(scratch, token, after) {

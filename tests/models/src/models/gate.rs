@@ -82,7 +82,7 @@ fn a_snapshot_never_sees_more_than_there_were() {
     });
 }
 
-/// Without the single order of gate:C1, gate:C2, gate:C5 and gate:C6 somebody comes in that the waiter does not see.
+/// Without the single order of gate:C1, gate:C2, gate:C5 and gate:C6 a thread comes in that the waiter does not see.
 #[test]
 #[should_panic]
 fn fault_no_single_order() {

@@ -26,23 +26,23 @@ const UNTOLD: Fault = Fault::Driver(0);
 /// A process tells its registrants before its life is closed.
 const TOLD_TOO_EARLY: Fault = Fault::Driver(1);
 
-struct Nobody;
+struct Silent;
 
-impl Sink for Nobody {
+impl Sink for Silent {
     fn dead_letter(&self, _: DeadLetter) {
         unreachable!("nothing is sent")
     }
 }
 
-impl Schedule for Nobody {
+impl Schedule for Silent {
     fn wake(&'static self, _: Token) {
         unreachable!("nothing is sent")
     }
 }
 
-impl SlotHost for Nobody {}
+impl SlotHost for Silent {}
 
-impl TimeKeeper for Nobody {}
+impl TimeKeeper for Silent {}
 
 struct World {
     registrations: Registrations,
@@ -72,14 +72,14 @@ impl Registrant for Name {
 
 impl World {
     fn new() -> &'static Self {
-        let home = keep(SlotOwner::new(keep(Nobody), NodeId::new(7).expect("a node id"), 1));
+        let home = keep(SlotOwner::new(keep(Silent), NodeId::new(7).expect("a node id"), 1));
         let (registrations, slot) = (Registrations::new(), keep(Slot::unused(0)));
         keep(Self { registrations, slot, home, holder: Mutex::new(None) })
     }
 
     /// A process begins in the slot.
     fn open(&self) -> (Token, Pid) {
-        let mut token = Token::claim_free(self.slot).expect("nobody is late");
+        let mut token = Token::claim_free(self.slot).expect("no sender is late");
         let pid = token.open(self.home);
         (token, pid)
     }
@@ -127,7 +127,7 @@ impl World {
         }
     }
 
-    /// All are done: `holder` has the name, and nobody anything else.
+    /// All are done: `holder` has the name, and no other process has anything.
     fn close(&self, holder: Option<Pid>) {
         assert_eq!(lock(&self.holder).as_ref().map(|(pid, _)| *pid), holder, "who has the name");
         let registrations = usize::from(holder.is_some());

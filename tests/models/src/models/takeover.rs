@@ -33,7 +33,7 @@ enum Job {
     Pushes(usize),
     /// The same without waiting.
     Leaves(usize),
-    /// Has used its turn, and comes to the global queue as another job, which nobody is told of.
+    /// Has used its turn, and comes to the global queue as another job, which no thread is told of.
     UsesItsTurn(usize),
 }
 
@@ -171,7 +171,7 @@ impl World {
             None => self.take_near(me).or_else(|| self.search(me)),
             Some(BecameSpare(next)) => {
                 reach("stood by after its step");
-                assert_eq!(next, None, "nobody waits for a worker");
+                assert_eq!(next, None, "no thread waits for a worker");
                 if !fault::is(LEFT_IN_SILENCE) {
                     self.announce();
                 }
@@ -203,7 +203,7 @@ impl World {
             // `Context::sleep`.
             self.threads[me].attention.store(0, Ordering::SeqCst);
             let lain = self.idle.begin_sleep(me, searching, false);
-            assert!(matches!(lain, Ok(false) | Err(BecameSpare(None))), "nobody waits for a worker");
+            assert!(matches!(lain, Ok(false) | Err(BecameSpare(None))), "no thread waits for a worker");
             if !self.rest(me, true) {
                 return None;
             }
@@ -301,7 +301,7 @@ fn what_a_stuck_step_pushes_runs() {
     });
 }
 
-/// A step pushes and ends while its permit is taken; something comes from outside afterwards, and is run: nobody counts
+/// A step pushes and ends while its permit is taken; something comes from outside afterwards, and is run: none counts
 /// as searching who is not.
 #[test]
 fn a_step_that_ends_while_its_worker_is_taken() {

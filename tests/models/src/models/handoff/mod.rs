@@ -1,5 +1,5 @@
 //! The hand-off of permits (`engine/permits/{handoff,holders,blocking_queue}.rs`, with `sleep.rs`): no two threads have
-//! a permit at a time, nobody waits for ever for one, and no work is left.
+//! a permit at a time, no thread waits for ever for one, and no work is left.
 //!
 //! The driver takes the steps of `block_in_place.rs`, `spare.rs` and `find.rs`. Whoever has a permit touches a cell of
 //! that permit: two that have it at a time, or one after the other without order, are a race. Work that is left, and a
@@ -96,7 +96,7 @@ fn two_that_block_in_turn() {
 fn a_sleeper_that_loses_its_worker_tells_others_what_it_sees() {
     check(1, &["told others", "displaced a sleeper", "woke a sleeper"], || {
         let world = World::new(2, 1, &[Job::WaitsFor(1), Job::Short]);
-        let Ok(poller) = world.idle.begin_sleep(0, false, false) else { unreachable!("nobody waits") };
+        let Ok(poller) = world.idle.begin_sleep(0, false, false) else { unreachable!("no thread waits") };
         assert_eq!(world.idle.hand_off(1, Need::Blocking, false), HandedOff::ToSpare(2));
         let sleeper = thread::spawn(move || world.wake_up(&Me::new(0, 0), poller));
         let searcher = thread::spawn(|| world.stand_by(&Me::new(2, 1)));

@@ -22,9 +22,9 @@ pub(super) const TIMER_IN_SILENCE: Fault = Fault::Driver(5);
 pub(super) const NO_LOOK_AT_TIMERS: Fault = Fault::Driver(6);
 /// A thread that got its permit while the watchdog rests queues something, and does not end the rest.
 pub(super) const NO_G1: Fault = Fault::Driver(7);
-/// Who announces something and finds nobody to call does not end the rest of the watchdog.
+/// Who announces something and finds no thread to call does not end the rest of the watchdog.
 pub(super) const NO_G2: Fault = Fault::Driver(14);
-/// Who sets a timer that nobody is there to keep does not end the rest of the watchdog.
+/// Who sets a timer that no thread is there to keep does not end the rest of the watchdog.
 pub(super) const NO_G3: Fault = Fault::Driver(15);
 /// A thread leaves what it has pushed to its own deque to others.
 pub(super) const OWN_WORK_LEFT: Fault = Fault::Driver(8);
@@ -491,7 +491,9 @@ impl World {
     /// `Context::sleep`.
     fn sleep(&self, me: usize, searched: bool) {
         let timers = self.timer.load(Ordering::SeqCst);
-        let Ok(poller) = self.idle.begin_sleep(me, searched, timers) else { unreachable!("nobody waits for a worker") };
+        let Ok(poller) = self.idle.begin_sleep(me, searched, timers) else {
+            unreachable!("no thread waits for a worker")
+        };
         self.rest(me, poller);
     }
 
@@ -512,18 +514,18 @@ impl World {
             match idle.look(me, poller) {
                 RestOutcome::Up(permit, _) => {
                     self.see_to_watch(me);
-                    return assert_eq!(permit, me, "nobody takes its worker");
+                    return assert_eq!(permit, me, "no thread takes its worker");
                 }
                 RestOutcome::Ended => return,
                 RestOutcome::Asleep(_) => {}
-                RestOutcome::Spare(_) => unreachable!("nobody takes its worker"),
+                RestOutcome::Spare(_) => unreachable!("no thread takes its worker"),
             }
             let pending = self.timer.load(Ordering::SeqCst);
             let unkept = keeps_timers && !poller && pending && !idle.has_poller();
             let due = poller && pending;
             let work = looks && self.has_work(me) && !idle.is_anyone_searching();
             if unkept || due || work {
-                assert!(idle.end_sleep(me), "nobody takes its worker");
+                assert!(idle.end_sleep(me), "no thread takes its worker");
                 continue;
             }
             reach("parked");
@@ -624,7 +626,7 @@ pub(super) fn model(world: &'static World, begin: Begin, outside: impl FnOnce())
     let lain_down = |me| match begin {
         Begin::Asleep => Some(world.begin_sleep(me, false)),
         Begin::KeptWatch if me == 0 => {
-            assert!(world.begin_sleep(me, true), "nobody is the poller");
+            assert!(world.begin_sleep(me, true), "no thread is the poller");
             Some(true)
         }
         _ => None,
