@@ -3,6 +3,7 @@
 use super::{Adder, Cell};
 use postroom::prelude::*;
 use postroom::test::{FailedRun, Sim, Simulation, SimulationError};
+use postroom_tests::bomb::explode;
 use std::collections::HashMap;
 
 fn failed(error: SimulationError) -> FailedRun {
@@ -60,18 +61,10 @@ fn a_test_that_nothing_can_go_on_with_is_stuck() {
     assert!(failed.message.contains("the test waits for an answer"), "{failed}");
 }
 
-struct Bomb;
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        panic!("in the drop of a payload");
-    }
-}
-
 /// Catches: the payload of a body's panic that panics in turn when it is dropped ends the whole test program's thread.
 #[test]
 fn a_payload_that_panics_in_its_drop_is_a_failed_run() {
-    let test = Simulation::new("bomb").seeds(2).check(|_sim| -> () { std::panic::panic_any(Bomb) });
+    let test = Simulation::new("bomb").seeds(2).check(|_sim| -> () { explode(1) });
     let failed = failed(test.expect_err("the body panics"));
     assert_eq!(failed.message, "a value that is not text", "{failed}");
 }
