@@ -89,7 +89,7 @@
 //! # Modules
 //! * [`prelude`]: the items that most programs use;
 //! * [`supervision`]: supervisors and their trees;
-//! * [`testing`]: a virtual clock, and probes;
+//! * [`test`](mod@test): a virtual clock, probes, and simulations (feature `test`);
 //! * [`inspect`]: [`Host::statistics`], [`Pid::info`], hooks, stalls and dead letters;
 //! * [`error`](mod@error), [`future`], [`generic`]: further errors, return types, and traits for the bounds of
 //!   generic code;
@@ -194,19 +194,18 @@ pub mod inspect {
     pub use crate::pool::plan::PoolStatistics;
 }
 
-/// Tests: a virtual clock, and probes in place of processes.
-pub mod testing {
-    pub use crate::api::probe::{Probe, ProbeError};
-    pub use crate::time::virtual_clock::{Clock, ClockError, IdleError};
-}
-
-/// Tests under chance and time: see [`postroom::test`](macro@test) and [`Simulation`](test::Simulation).
-#[cfg(feature = "test")]
+/// Tests: a virtual clock, probes in place of processes, and, with the feature `test`, simulations.
 pub mod test {
-    pub use crate::simulation::campaign::{Simulation, TestResult};
-    pub use crate::simulation::report::{Coverage, FailedRun, SimulationError};
-    pub use crate::simulation::sim::Sim;
-    pub use crate::simulation::strategy::Schedules;
+    pub use crate::api::probe::{Probe, ProbeError};
+    #[cfg(feature = "test")]
+    pub use crate::simulation::{
+        campaign::{Simulation, TestResult},
+        report::{Coverage, FailedRun, SimulationError},
+        sim::Sim,
+        strategy::Schedules,
+    };
+    pub use crate::time::virtual_clock::{Clock, ClockError, IdleError};
+    #[cfg(feature = "test")]
     #[doc(inline)]
     pub use crate::{__buggify as buggify, __sometimes as sometimes};
 }
@@ -260,7 +259,7 @@ pub mod prelude {
     pub use crate::error::SendFailure;
     pub use crate::payloads;
     pub use crate::supervision::{Backoff, Child, Supervisor, Tree};
-    pub use crate::testing::{Clock, Probe};
+    pub use crate::test::{Clock, Probe};
     pub use crate::{
         Address, Bound, Call, CallError, Cancel, Command, CommandError, Completion, Context, Delivery, Down, Exit,
         ExitReason, Group, GroupEvent, Host, InitError, Monitor, Overflow, Payload, Payloads, Pid, Pool, ProcessError,

@@ -4,7 +4,7 @@
 use postroom::error::{PoolGaveUp, SendFailure};
 use postroom::inspect::{DeadLetterReason, PoolStatistics};
 use postroom::prelude::*;
-use postroom::testing::Clock;
+use postroom::test::Clock;
 use postroom::{Bound, Builder, Overflow, Pool, RunningPool};
 use postroom_tests::face::{Gate, Log, builder, until, watched, with_dead_letters, with_runtime};
 use std::collections::HashMap;

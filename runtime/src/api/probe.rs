@@ -22,7 +22,7 @@ const GRACE: Duration = Duration::from_secs(1);
 ///
 /// ```
 /// use postroom::prelude::*;
-/// use postroom::testing::{Clock, Probe};
+/// use postroom::test::{Clock, Probe};
 /// use std::time::Duration;
 ///
 /// #[process]

@@ -94,7 +94,7 @@ struct VirtualClock {
 ///
 /// ```
 /// use postroom::prelude::*;
-/// use postroom::testing::{Clock, Probe};
+/// use postroom::test::{Clock, Probe};
 /// use std::time::Duration;
 ///
 /// struct Ring;

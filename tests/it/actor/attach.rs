@@ -421,7 +421,7 @@ impl Body {
 #[test]
 fn a_body_receives_items_by_their_type_and_ticks_come_as_messages() {
     watched(|| {
-        let clock = postroom::testing::Clock::manual();
+        let clock = postroom::test::Clock::manual();
         let runtime = builder().clock(clock.clone()).build().unwrap();
         let body = runtime.spawn(Body { ticks: 0 }).two_kinds().unwrap();
         runtime.until_idle().unwrap();

@@ -161,7 +161,7 @@ fn a_future_that_loses_is_dropped_in_its_process_and_what_it_asked_for_is_taken_
         }
     }
     watched(|| {
-        let clock = postroom::testing::Clock::manual();
+        let clock = postroom::test::Clock::manual();
         let runtime = builder().clock(clock.clone()).build().unwrap();
         let slow = runtime.spawn(Awaiting::default()).serve().unwrap();
         let (log, gate) = (Log::new(), Gate::new());

@@ -98,7 +98,7 @@ impl Hold {
 #[test]
 fn a_call_whose_time_is_up_has_been_given_up_before_its_caller_looks() {
     watched(|| {
-        let clock = postroom::testing::Clock::manual();
+        let clock = postroom::test::Clock::manual();
         let runtime = builder().clock(clock.clone()).build().unwrap();
         let hold = runtime.spawn(Hold::default()).serve().unwrap();
         let mut held = pin!(hold.hold().timeout(Duration::from_secs(5)).into_future());

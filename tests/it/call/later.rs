@@ -26,7 +26,7 @@ fn a_message_may_be_sent_later_and_again_and_again() {
 fn what_was_to_be_sent_to_a_process_that_has_ended_by_then_is_a_dead_letter() {
     watched(|| {
         let (builder, dead) = with_dead_letters();
-        let clock = postroom::testing::Clock::manual();
+        let clock = postroom::test::Clock::manual();
         let runtime = builder.clock(clock.clone()).build().unwrap();
         let desk = runtime.spawn(Metronome { log: Log::new(), limit: 1 }).serve().unwrap();
         desk.beat(1).send_after(Duration::from_millis(5)).unwrap();

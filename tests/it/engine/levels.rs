@@ -6,7 +6,7 @@
 //! producers on one core feed a consumer on another.
 
 use postroom::prelude::*;
-use postroom::testing::Clock;
+use postroom::test::Clock;
 use postroom_tests::soon;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use super::*;
 use postroom::supervision::{Child, ChildState};
-use postroom::testing::Clock;
+use postroom::test::Clock;
 
 fn still() -> (Clock, Runtime) {
     let clock = Clock::manual();

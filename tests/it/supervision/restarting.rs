@@ -5,7 +5,7 @@ use super::*;
 use postroom::CallError;
 use postroom::error::SendFailure;
 use postroom::supervision::{Child, ChildState};
-use postroom::testing::Clock;
+use postroom::test::Clock;
 use std::future::{Future, IntoFuture};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};

@@ -263,7 +263,7 @@ fn a_transient_child_that_has_finished_comes_back_with_its_group_also_if_it_was_
 #[test]
 fn the_second_failure_after_a_stable_run_waits_for_twice_as_long_as_the_first() {
     soon(|| {
-        let clock = postroom::testing::Clock::manual();
+        let clock = postroom::test::Clock::manual();
         let runtime = postroom_tests::face::builder().clock(clock.clone()).build().unwrap();
         let (began, starts) = (clock.now(), Log::new());
         let (log, watch, seen) = (Log::new(), clock.clone(), starts.clone());

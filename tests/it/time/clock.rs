@@ -7,7 +7,7 @@ mod timers;
 mod waiting;
 
 use postroom::prelude::*;
-use postroom::testing::{Clock, Probe};
+use postroom::test::{Clock, Probe};
 use std::time::Duration;
 
 /// A runtime that goes by a clock of its own.

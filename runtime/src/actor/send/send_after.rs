@@ -15,7 +15,7 @@ const SHORTEST: Duration = Duration::from_millis(1);
 ///
 /// ```
 /// use postroom::prelude::*;
-/// use postroom::testing::{Clock, Probe};
+/// use postroom::test::{Clock, Probe};
 /// use std::time::Duration;
 ///
 /// let clock = Clock::manual();

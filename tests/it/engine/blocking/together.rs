@@ -2,7 +2,7 @@
 
 use super::{Running as Counted, blocker, with_workers};
 use postroom::prelude::*;
-use postroom::testing::Clock;
+use postroom::test::Clock;
 use postroom_tests::{Latch, eventually, soon};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};

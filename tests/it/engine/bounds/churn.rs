@@ -2,7 +2,7 @@
 
 use postroom::error::SendFailure;
 use postroom::prelude::*;
-use postroom::testing::Clock;
+use postroom::test::Clock;
 use postroom::{Bound, Overflow};
 use postroom_tests::{Latch, eventually, soon, within};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};

@@ -1,7 +1,7 @@
 //! Many senders at once to one slow receiver: memory stays flat, and nothing is lost or reordered.
 
 use postroom::prelude::*;
-use postroom::testing::Clock;
+use postroom::test::Clock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

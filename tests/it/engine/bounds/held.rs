@@ -5,7 +5,7 @@ use postroom::error::SendFailure;
 use postroom::inspect::ProcessState;
 use postroom::manual::Event;
 use postroom::prelude::*;
-use postroom::testing::Clock;
+use postroom::test::Clock;
 use postroom_tests::{Ask, Desk, Latch, act, eventually, soon};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Sender, channel};

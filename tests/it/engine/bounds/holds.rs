@@ -4,7 +4,7 @@ use super::{Sink, Source};
 use postroom::inspect::ProcessState;
 use postroom::manual::Event;
 use postroom::prelude::*;
-use postroom::testing::Clock;
+use postroom::test::Clock;
 use postroom::{Bound, Host};
 use postroom_tests::{Act, Latch, act, eventually, soon};
 use std::sync::mpsc::{Sender, channel};

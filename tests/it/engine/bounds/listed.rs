@@ -4,7 +4,7 @@
 use postroom::inspect::ProcessState;
 use postroom::manual::Event;
 use postroom::prelude::*;
-use postroom::testing::Clock;
+use postroom::test::Clock;
 use postroom::{Bound, Host};
 use postroom_tests::{Ask, Desk, Latch, act, eventually, soon};
 use std::sync::Arc;

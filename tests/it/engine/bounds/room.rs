@@ -4,7 +4,7 @@ use super::Gate;
 use postroom::error::SendFailure;
 use postroom::inspect::ProcessState;
 use postroom::prelude::*;
-use postroom::testing::Clock;
+use postroom::test::Clock;
 use postroom::{Bound, Overflow};
 use postroom_tests::{Latch, eventually, soon};
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use super::*;
 use postroom::inspect::{ProcessState, ThreadState};
-use postroom::testing::Clock;
+use postroom::test::Clock;
 
 #[test]
 fn it_is_started_by_name() {

@@ -6,7 +6,7 @@
 use super::*;
 use futures_util::stream;
 use postroom::supervision::{Backoff, Child, Supervisor};
-use postroom::testing::Clock;
+use postroom::test::Clock;
 use postroom::{Mailbox, Pool, Reply, Running};
 use postroom_tests::face::{Gate, Log};
 use std::thread;

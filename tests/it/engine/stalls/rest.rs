@@ -4,7 +4,7 @@ use super::{Loop, Other, Stuck, Wait, one_worker, stick};
 use postroom::block_in_place;
 use postroom::inspect::Statistics;
 use postroom::prelude::*;
-use postroom::testing::Clock;
+use postroom::test::Clock;
 use postroom_tests::{Latch, act, eventually, listeners, soon};
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use super::{SECOND, probe, still};
 use postroom::prelude::*;
-use postroom::testing::{Clock, ClockError, IdleError};
+use postroom::test::{Clock, ClockError, IdleError};
 use postroom_tests::soon;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

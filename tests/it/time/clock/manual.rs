@@ -3,7 +3,7 @@
 use super::{SECOND, probe, still};
 use futures_util::FutureExt;
 use postroom::prelude::*;
-use postroom::testing::{Clock, ClockError};
+use postroom::test::{Clock, ClockError};
 use postroom_tests::soon;
 use std::time::{Duration, Instant};
 

@@ -3,7 +3,7 @@
 use super::{SECOND, probe, still};
 use postroom::MissedTicks;
 use postroom::prelude::*;
-use postroom::testing::ProbeError;
+use postroom::test::ProbeError;
 use postroom_tests::soon;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;

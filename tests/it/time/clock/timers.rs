@@ -4,7 +4,7 @@ use super::{SECOND, probe, still};
 use postroom::Mailbox;
 use postroom::manual::{Event, Events, InitContext, Process, StepOutput};
 use postroom::prelude::*;
-use postroom::testing::Probe;
+use postroom::test::Probe;
 use postroom_tests::soon;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

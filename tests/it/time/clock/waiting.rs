@@ -101,7 +101,7 @@ fn a_message_is_received_within_a_time_or_not_and_nothing_is_lost() {
 #[test]
 fn within_no_time_a_message_is_received_that_is_there() {
     soon(|| {
-        let clock = postroom::testing::Clock::manual();
+        let clock = postroom::test::Clock::manual();
         let runtime = Runtime::builder().workers(1).clock(clock).paused().build().unwrap();
         let mut seen = probe::<Said>(&runtime);
         let limits = vec![Duration::ZERO; 3];

@@ -2,7 +2,7 @@
 
 use super::*;
 use postroom::CallError;
-use postroom::testing::Clock;
+use postroom::test::Clock;
 use postroom_tests::partner::{Partner, fell_with};
 
 #[test]
