@@ -36,7 +36,7 @@ mutant unlinking-is-not-answered        's/LinkEffect::Answer\(LinkMessage::Unli
 mutant unlinking-forgets-at-once        's/self\.links\.insert\(other, LinkState::Unlinking\(number\)\);/self.links.remove(\&other);/'
 mutant unlinking-hears-of-links         's/self\.links\.entry\(from\)\.or_insert\(LinkState::Linked\);/self.links.insert(from, LinkState::Linked);/'
 mutant unlinked-ends-a-new-link         's/if self\.links\.get\(\&from\) == Some\(\&LinkState::Unlinking\(\*number\)\)/if *number > 0/'
-mutant of-two-unlinkings-one-is-enough  '/Of two that unlink/,/^ *\}$/ s/== Some\(\&LinkState::Linked\)/.is_some()/'
+mutant of-two-unlinkings-one-is-enough  '/If both unlink at once/,/^ *\}$/ s/== Some\(\&LinkState::Linked\)/.is_some()/'
 mutant linking-again-says-nothing       's/Some\(LinkState::Linked\) => None,/Some(_) => None,/; s/None \| Some\(LinkState::Unlinking\(_\)\) =>/None =>/'
 mutant dead-do-not-answer-links         's/Self::Link => Some\(Self::Exit\(Why::gone\(\)\)\)/Self::Link => None/'
 mutant dead-do-not-answer-unlinkings    's/Self::Unlink\(number\) => Some\(Self::Unlinked\(\*number\)\)/Self::Unlink(_) => None/'

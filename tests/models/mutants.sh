@@ -173,8 +173,8 @@ mutant end-keeps-the-late-letter   $lay life 's/if mine\.is_some\(\) \&\& mine =
 mutant end-goes-without-its-token  $lay life '/fn park_vacant/,/^    \}/ s/ParkResult::Refused \| ParkResult::Reclaimed\(Claim::Vacant\) => Some\(self\.taken_up\(\)\)/ParkResult::Reclaimed(Claim::Vacant) => Some(self.taken_up()), ParkResult::Refused => None/'
 
 mutant name-retired-blindly        $names names 's/\.is_some_and\(is_free\)/.filter(|entry| is_free(entry) || true).is_some()/'
-mutant name-retired-if-free        $names names 's/pointed\.free == Some\(number\)/pointed.free.is_some_and(|free| free >= number)/'
-mutant name-held-keeps-its-number  $names names 's/pointed\.free\.take\(\)/pointed.free/'
+mutant name-retired-if-free        $names names 's/alias\.free == Some\(number\)/alias.free.is_some_and(|free| free >= number)/'
+mutant name-held-keeps-its-number  $names names 's/alias\.free\.take\(\)/alias.free/'
 mutant name-falls-free-twice       $names names 's/Some\(entry\) if entry\.holder\(\) == Some\(pid\)/Some(entry) if entry.holder().is_some() || pid.is_alias()/'
 
 mutant stuck-whatever-it-is-told   $slot stuck '/fn is_stuck/,/^    \}/ s/blocks \|\| self\.lanes\.is_quiet\(\)/blocks || self.owner().is_some()/'
