@@ -1,4 +1,5 @@
-//! `ARCHITECTURE.md` is right about what it names: files, functions in files, and all statics.
+//! `ARCHITECTURE.md` and the tables that it leads to are right about what they name: files, functions in files, all
+//! statics, and all traits that are used as `dyn`.
 
 use crate::source::{File, runtime};
 use proc_macro2::TokenTree;
@@ -6,9 +7,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-fn architecture() -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ARCHITECTURE.md");
-    fs::read_to_string(path).expect("ARCHITECTURE.md exists")
+const ARCHITECTURE: &str = "ARCHITECTURE.md";
+const TABLES: &str = "runtime/TABLES.md";
+
+fn document(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// What stands between backticks, with line breaks as blanks. (Not the picture, which is fenced.)
@@ -23,7 +27,7 @@ fn the_files_and_functions_that_are_named_exist() {
     let files = runtime();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let (mut checked, mut wrong) = (0, Vec::new());
-    for name in quoted(&architecture()) {
+    for name in [ARCHITECTURE, TABLES].iter().flat_map(|path| quoted(&document(path))) {
         let (path, function) = name.split_once(": ").map_or((&*name, None), |(path, function)| (path, Some(function)));
         if !path.ends_with(".rs") || path.contains(' ') {
             continue;
@@ -39,7 +43,7 @@ fn the_files_and_functions_that_are_named_exist() {
         }
     }
     assert!(checked > 100, "only {checked} references were found");
-    assert!(wrong.is_empty(), "ARCHITECTURE.md names what does not exist: {wrong:#?}");
+    assert!(wrong.is_empty(), "{ARCHITECTURE} or {TABLES} names what does not exist: {wrong:#?}");
 }
 
 /// Whether the file defines that function, type or method (`Type::method`).
@@ -62,7 +66,7 @@ fn all_statics_are_listed_and_no_others() {
             }
         });
     }
-    let text = architecture();
+    let text = document(TABLES);
     let (_, table) = text.split_once("## Statics and thread-locals").expect("there is a table of statics");
     let table = table.split("\n## ").next().unwrap_or_default();
     let mut listed = BTreeSet::new();
@@ -76,6 +80,37 @@ fn all_statics_are_listed_and_no_others() {
     let missing: Vec<_> = defined.difference(&listed).collect();
     let gone: Vec<_> = listed.difference(&defined).collect();
     assert!(missing.is_empty() && gone.is_empty(), "not listed: {missing:#?}; listed, and not there: {gone:#?}");
+}
+
+#[test]
+fn all_traits_that_are_used_as_dyn_are_listed_where_they_are_defined() {
+    let (mut defined, mut used) = (BTreeSet::new(), BTreeSet::new());
+    for file in runtime() {
+        last_words(&file.tokens, &mut |first, second| {
+            _ = match first {
+                "trait" => defined.insert((second.to_string(), file.path.clone())),
+                "dyn" => used.insert(second.to_string()),
+                _ => false,
+            };
+        });
+    }
+    let text = document(TABLES);
+    let (_, table) = text.split_once("## Traits that call upward").expect("there is a table of traits");
+    let listed: BTreeSet<_> = table
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .flat_map(|row| {
+            let columns: Vec<_> = row.split('|').map(quoted).collect();
+            let path = columns[2].concat();
+            columns[1].clone().into_iter().map(move |name| (name, path.clone()))
+        })
+        .collect();
+    assert!(listed.len() > 20, "only {} traits are listed", listed.len());
+    let wrong: Vec<_> = defined
+        .iter()
+        .filter(|row| used.contains(&row.0) && !listed.contains(row))
+        .collect();
+    assert!(wrong.is_empty(), "used as `dyn`, and not in the table of {TABLES}: {wrong:#?}");
 }
 
 /// Where statics may be that are no part of the world: memory, which all worlds may share, what the machine has once,
@@ -143,6 +178,27 @@ fn statics(tokens: &[TokenTree], is_local: bool, visit: &mut impl FnMut(&str, &s
 /// Returns whether the word at that place is the name of a lifetime.
 fn follows_quote(tokens: &[TokenTree], at: usize) -> bool {
     matches!(at.checked_sub(1).and_then(|at| tokens.get(at)), Some(TokenTree::Punct(quote)) if quote.as_char() == '\'')
+}
+
+/// Visits the words after `trait` and `dyn`, at any depth; of a path its last word.
+fn last_words(tokens: &[TokenTree], visit: &mut impl FnMut(&str, &str)) {
+    for (at, token) in tokens.iter().enumerate() {
+        match token {
+            TokenTree::Ident(first) if first == "trait" || first == "dyn" => {
+                let path = tokens[at + 1..].iter().map_while(|token| match token {
+                    TokenTree::Ident(word) if word != "for" => Some(Some(word.to_string())),
+                    TokenTree::Punct(colon) if colon.as_char() == ':' => Some(None),
+                    _ => None,
+                });
+                // A bound follows the name of a trait that is being defined.
+                let words: Vec<_> = path.flatten().collect();
+                let word = if first == "trait" { words.first() } else { words.last() };
+                word.into_iter().for_each(|word| visit(&first.to_string(), word));
+            }
+            TokenTree::Group(group) => last_words(&group.stream().into_iter().collect::<Vec<_>>(), visit),
+            _ => {}
+        }
+    }
 }
 
 /// Visits each two words that follow one another, at any depth.
