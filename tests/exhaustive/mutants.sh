@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Plants one fault at a time in a copy of `links/protocol.rs` and searches: each must be found.
-# Usage: tests/exhaustive/mutants.sh [word]    (only the mutants whose name has the word; all take some minutes)
+# Usage: tests/exhaustive/mutants.sh [--list] [word]    (only the mutants whose name has the word; all take some minutes)
+# `--list` only says which records no longer fit the code.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 copy=$(mktemp -d)
@@ -10,15 +11,17 @@ export RUST_BACKTRACE=0 POSTROOM_EXHAUSTIVE_MORE=${POSTROOM_EXHAUSTIVE_MORE:--1}
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/tests/exhaustive/target}/mutants
 mkdir -p "$copy/tests/exhaustive" "$copy/runtime/src/links"
 cp -r "$root"/tests/exhaustive/{Cargo.toml,Cargo.lock,src} "$copy/tests/exhaustive"
-bonds=runtime/src/links/protocol.rs
+protocol=runtime/src/links/protocol.rs
 missed=0
 
 # mutant NAME SED-EXPRESSION
 mutant() {
     [[ $1 == *${word:-}* ]] || return 0
-    sed -E "$2" "$root/$bonds" >"$copy/$bonds"
-    if cmp -s "$root/$bonds" "$copy/$bonds"; then
+    sed -E "$2" "$root/$protocol" >"$copy/$protocol"
+    if cmp -s "$root/$protocol" "$copy/$protocol"; then
         echo "STALE   $1: the line is not in protocol.rs any more"; missed=1
+    elif ((only_list)); then
+        :
     elif ! (cd "$copy/tests/exhaustive" && cargo test -q --no-run) >"$copy/log" 2>&1; then
         echo "BROKEN  $1: does not compile"; missed=1
     else
@@ -29,6 +32,8 @@ mutant() {
     fi
 }
 
+only_list=0
+if [[ ${1:-} == --list ]]; then only_list=1; shift; fi
 word=${1:-}
 
 mutant unlinking-has-no-number          's/if self\.links\.get\(\&from\) == Some\(\&LinkState::Unlinking\(\*number\)\)/if matches!(self.links.get(\&from), Some(LinkState::Unlinking(_)))/'
@@ -54,6 +59,6 @@ mutant exit-of-what-was-unlinked        's/Some\(LinkState::Unlinking\(_\)\) \| 
 mutant exit-does-not-end-the-link       's/match self\.links\.remove\(\&from\) \{/match self.links.get(\&from).copied() {/'
 mutant downs-are-not-told               's/exits\.chain\(downs\)/exits/; s/let downs = .*$//'
 mutant owned-does-not-tell-its-owner    's/\.chain\(disowned\)//; s/let disowned = .*$/let _ = \&self.owner;/'
-mutant owned-outlives-its-owner         's/\(self\.owned, said\)/(BTreeSet::new(), said)/'
+mutant owned-outlives-its-owner         's/\(self\.owned, messages\)/(BTreeSet::new(), messages)/'
 
 exit $missed

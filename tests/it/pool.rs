@@ -167,17 +167,17 @@ fn the_least_loaded_member_gets_the_next_message() {
                 thread::spawn(move || address.keep().timeout(LONG).wait())
             })
             .collect();
-        when(&workers, |now| now.in_hand == 12);
+        when(&workers, |now| now.in_flight == 12);
         // The first answers: it has the fewest, and gets the next ones.
         // Past the pool, and so perhaps before what the pool gives it.
         when(&workers, |now| {
             runtime.send(members[0], WorkerAnswerAll { value: 7 }).unwrap();
-            now.in_hand == 8
+            now.in_flight == 8
         });
         assert_eq!(workers.address().who().wait(), Ok(members[0]));
         when(&workers, |now| {
             members.iter().for_each(|member| runtime.send(*member, WorkerAnswerAll { value: 7 }).unwrap());
-            now.in_hand == 0
+            now.in_flight == 0
         });
         assert!(calls.into_iter().all(|call| call.join().unwrap() == Ok(7)));
     });

@@ -106,10 +106,7 @@ fn all_traits_that_are_used_as_dyn_are_listed_where_they_are_defined() {
         })
         .collect();
     assert!(listed.len() > 20, "only {} traits are listed", listed.len());
-    let wrong: Vec<_> = defined
-        .iter()
-        .filter(|row| used.contains(&row.0) && !listed.contains(row))
-        .collect();
+    let wrong: Vec<_> = defined.iter().filter(|row| used.contains(&row.0) && !listed.contains(row)).collect();
     assert!(wrong.is_empty(), "used as `dyn`, and not in the table of {TABLES}: {wrong:#?}");
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Plants one fault at a time in a copy of the production modules and runs the models of that protocol: each must fail.
-# Usage: tests/models/mutants.sh [word]    (only the mutants whose name has the word; all take about an hour)
+# Usage: tests/models/mutants.sh [--list] [word]    (only the mutants whose name has the word; all take about an hour)
+# `--list` only says which records no longer fit the code.
 # Two at a time spoil each other's builds, unless each has its own CARGO_TARGET_DIR.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -18,6 +19,8 @@ mutant() {
     sed -i -E "$4" "$file"
     if cmp -s "$root/runtime/src/$2" "$file"; then
         echo "STALE   $1: the line is not in $2 any more"; missed=1
+    elif ((only_list)); then
+        :
     elif ! (cd "$copy" && cargo test -q -p postroom-models --no-run) >"$copy/log" 2>&1; then
         echo "BROKEN  $1: does not compile"; missed=1
     else
@@ -33,10 +36,12 @@ mutant() {
     cp -p "$root/runtime/src/$2" "$file"; touch "$file"
 }
 
+only_list=0
+if [[ ${1:-} == --list ]]; then only_list=1; shift; fi
 word=${1:-}
 lanes=mailbox/lanes.rs node=mailbox/node.rs slot=slots/slot/mod.rs idle=engine/permits/sleep.rs gate=engine/host/gate.rs
 token=slots/slot/token.rs lay=slots/slot/release.rs send=slots/slot/send.rs control=slots/slot/control.rs
-ear=slots/link_endpoint.rs bond=links/message.rs
+endpoint=slots/link_endpoint.rs message=links/message.rs
 members=links/registrations.rs
 graph=deadlock/wait_graph.rs ticket=call/call_id.rs running=engine/workers/running.rs
 permits=engine/permits/holders.rs handoff=engine/permits/handoff.rs next=time/next_due.rs names=names/table.rs
@@ -126,15 +131,15 @@ mutant stop-forgets-the-line       $handoff handoff '/fn stop\(/,/^    \}/ s/sle
 mutant stop-is-not-seen            $handoff handoff '/fn come_back/,/^    \}/ s/if !sleepers\.permits\.stopped/if true/'
 mutant taken-over-is-no-detached      $handoff handoff '/fn take_over/,/^    \}/ s/At::Detached/At::Blocked/'
 mutant detached-keeps-its-place       $handoff handoff '/fn attend/,/^    \}/ s/At::Detached => \{/At::Detached if false => {/'
-mutant line-of-nobody              $handoff handoff 's/if self\.queued_steps\.load\(Ordering::SeqCst\) == 0/if true/'
-mutant promise-is-not-kept         $handoff handoff 's/Some\(\(waiter, Reservation::Reserved\)\) => Need::Reserved\(waiter\)/Some((_, Reservation::Reserved)) => Need::Blocking/'
+mutant empty-queue-of-steps              $handoff handoff 's/if self\.queued_steps\.load\(Ordering::SeqCst\) == 0/if true/'
+mutant reservation-is-not-kept         $handoff handoff 's/Some\(\(waiter, Reservation::Reserved\)\) => Need::Reserved\(waiter\)/Some((_, Reservation::Reserved)) => Need::Blocking/'
 
-mutant bond-is-not-answered        $bond links '/impl Drop for SentLinkMessage/,/^}/ s/back\.tell\(/if false { return; } let _ = (back, /'
-mutant bond-is-answered-twice      $bond links '/fn open/,/^    \}/ s/self\.said\.take\(\)/self.said.clone()/'
-mutant bond-left-at-the-grave      $lay links 's/^        drop\(envelope\);/        std::mem::forget(envelope);/'
-mutant control-bond-does-not-vacate  $control links 's/Claim::Vacant => drop\(Token\(self\)\.taken_up\(\)\.empty_and_park\(None\)\)/Claim::Vacant => {}/'
-mutant bond-is-heard-by-nobody     $ear  links 's/self\.post_control\(node_pool::empty\(\), NodeKind::Signal.*$/drop((node_pool::empty(), std::mem::ManuallyDrop::new(payload)));/'
-mutant notice-goes-the-other-way   $ear  links 's/let is_notice = bond\.is_notice\(\);/let is_notice = !bond.is_notice();/'
+mutant link-message-is-not-answered        $message links '/impl Drop for SentLinkMessage/,/^}/ s/back\.post\(/if false { return; } let _ = (back, /'
+mutant link-message-is-answered-twice      $message links '/fn open/,/^    \}/ s/self\.message\.take\(\)/self.message.clone()/'
+mutant link-message-is-leaked-at-exit      $lay links 's/^        drop\(envelope\);/        std::mem::forget(envelope);/'
+mutant late-control-does-not-vacate  $control links 's/Claim::Vacant => drop\(Token\(self\)\.taken_up\(\)\.empty_and_park\(None\)\)/Claim::Vacant => {}/'
+mutant link-message-is-not-posted     $endpoint  links 's/self\.post_control\(node_pool::empty\(\), NodeKind::Signal.*$/drop((node_pool::empty(), std::mem::ManuallyDrop::new(payload)));/'
+mutant notice-goes-the-other-way   $endpoint  links 's/let is_notice = sent\.is_notice\(\);/let is_notice = !sent.is_notice();/'
 mutant member-is-taken-in-blindly  $members registrations 's/if lives\(pid\)/if lives(pid) || true/'
 mutant member-is-not-counted       $members registrations 's/self\.cell\(pid\)\.fetch_add\(1, Ordering::SeqCst\);//; s/\.fetch_sub\(1,/.fetch_sub(0,/'
 mutant refused-member-stays        $members registrations 's/^        self\.remove\(pid, \&registration\);//'

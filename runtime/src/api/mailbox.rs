@@ -206,8 +206,8 @@ impl Mailbox {
     fn take_notice(&mut self, token: &mut Token, notice: Option<Payload>) {
         // First the requests that came before the notice.
         self.take_controls(token);
-        if let Some(Ok(Control::Bond(bond))) = notice.map(Payload::take::<Control>) {
-            hear(token, *bond);
+        if let Some(Ok(Control::Link(sent))) = notice.map(Payload::take::<Control>) {
+            receive(token, *sent);
         }
     }
 
@@ -222,9 +222,9 @@ impl Mailbox {
             }
             match envelope.payload.map(Payload::take::<Control>) {
                 Some(Ok(Control::Join(join))) => self.joined.push(join),
-                Some(Ok(Control::Bond(bond))) => hear(token, *bond),
+                Some(Ok(Control::Link(sent))) => receive(token, *sent),
                 // SAFETY: this is the token, and nothing else accesses the cold state of a mailbox.
-                Some(Ok(Control::Inspect(inspect))) => inspect.tell(unsafe { token.slot().inspect() }),
+                Some(Ok(Control::Inspect(inspect))) => inspect.answer(unsafe { token.slot().inspect() }),
                 other => dispose(Site::EventDrop, other),
             }
         }
@@ -232,9 +232,9 @@ impl Mailbox {
 }
 
 /// Handles a link message, which never ends the mailbox.
-fn hear(token: &mut Token, bond: SentLinkMessage) {
+fn receive(token: &mut Token, sent: SentLinkMessage) {
     // SAFETY: this is the token, and nothing else accesses the cold state of a mailbox.
-    let effect = unsafe { token.slot().hear(bond) };
+    let effect = unsafe { token.slot().receive(sent) };
     dispose(Site::ReasonDrop, effect);
 }
 
@@ -275,7 +275,7 @@ impl Drop for Mailbox {
         // Outside the lock: a waker is code of its executor.
         dispose(Site::MailboxWaker, cell.waker);
         lock(&UNUSED).push(self.owner);
-        self.joined.drain(..).for_each(|join| join.tell(&ExitReason::Normal));
+        self.joined.drain(..).for_each(|join| join.notify(&ExitReason::Normal));
     }
 }
 

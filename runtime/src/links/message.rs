@@ -9,13 +9,13 @@ use crate::util::panics::{Site, dispose};
 /// The receiver of link messages, seen from below: a slot.
 pub(crate) trait LinkEndpoint: Resident {
     /// Takes a message for the process `to`; it is dropped if that has ended, or was never here.
-    fn tell(&'static self, to: Pid, bond: SentLinkMessage);
+    fn post(&'static self, to: Pid, sent: SentLinkMessage);
 
     /// Applies a message to the process's half of the link.
     ///
     /// # Safety
     /// The caller holds the token of the slot, and no reference to its cold state.
-    unsafe fn hear(&self, bond: SentLinkMessage) -> LinkEffect<ExitReason>;
+    unsafe fn receive(&self, sent: SentLinkMessage) -> LinkEffect<ExitReason>;
 
     /// Takes the message that a placeholder in the data lane stands for.
     fn redeem(&'static self, generation: u64) -> Option<Envelope>;
@@ -23,7 +23,7 @@ pub(crate) trait LinkEndpoint: Resident {
     /// Returns the process's links and monitors.
     ///
     /// # Safety
-    /// As for `hear`.
+    /// As for `receive`.
     unsafe fn inspect(&self) -> Bindings;
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct SentLinkMessage {
     to: Pid,
     /// Where answers go; `None` for messages without an answer.
     back: Option<&'static dyn LinkEndpoint>,
-    said: Option<LinkMessage<ExitReason>>,
+    message: Option<LinkMessage<ExitReason>>,
 }
 
 impl SentLinkMessage {
@@ -73,9 +73,9 @@ impl SentLinkMessage {
         from: Pid,
         to: Pid,
         back: Option<&'static dyn LinkEndpoint>,
-        said: LinkMessage<ExitReason>,
+        message: LinkMessage<ExitReason>,
     ) -> Self {
-        Self { from, to, back, said: Some(said) }
+        Self { from, to, back, message: Some(message) }
     }
 
     pub(crate) fn from(&self) -> Pid {
@@ -84,22 +84,22 @@ impl SentLinkMessage {
 
     /// Returns whether it is the notice of an end, which stays behind the messages of the dead process.
     pub(crate) fn is_notice(&self) -> bool {
-        matches!(self.said, Some(LinkMessage::Down(..) | LinkMessage::Exit(_)))
+        matches!(self.message, Some(LinkMessage::Down(..) | LinkMessage::Exit(_)))
     }
 
     /// Returns the message and the way back.
     pub(crate) fn open(mut self) -> (Pid, Option<&'static dyn LinkEndpoint>, Option<LinkMessage<ExitReason>>) {
-        (self.from, self.back, self.said.take())
+        (self.from, self.back, self.message.take())
     }
 }
 
 impl Drop for SentLinkMessage {
     fn drop(&mut self) {
-        let Some(said) = self.said.take() else { return };
-        if let (Some(answer), Some(back)) = (said.answer_for_the_dead(), self.back) {
-            back.tell(self.from, Self::new(self.to, self.from, None, answer));
+        let Some(message) = self.message.take() else { return };
+        if let (Some(answer), Some(back)) = (message.answer_for_the_dead(), self.back) {
+            back.post(self.from, Self::new(self.to, self.from, None, answer));
         }
-        dispose(Site::ReasonDrop, said);
+        dispose(Site::ReasonDrop, message);
     }
 }
 

@@ -3,7 +3,7 @@
 //! Each process keeps its own half of each link in its [`Links`](protocol::Links), which only the holder of its token
 //! accesses, so there is no lock; the halves agree by messages between the processes:
 //!
-//! | said | travels in | means |
+//! | message | travels in | means |
 //! |---|---|---|
 //! | link, unlink, unlinked, watch, unwatch, disowned | the control lane | changes the other's half |
 //! | down, exit | the data lane, behind the last message of the dead | a notice of an end |

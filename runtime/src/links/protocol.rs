@@ -163,8 +163,8 @@ impl<Who: Ord + Copy> Links<Who> {
 
     /// Handles a message from `from`. The message stays the caller's, to be dropped when nothing here is borrowed: the
     /// last reference to a reason runs a user's drop, which may link or unlink this very process.
-    pub(crate) fn hear<Why: Cause>(&mut self, from: Who, said: &LinkMessage<Why>) -> LinkEffect<Why> {
-        match said {
+    pub(crate) fn receive<Why: Cause>(&mut self, from: Who, message: &LinkMessage<Why>) -> LinkEffect<Why> {
+        match message {
             LinkMessage::Link => {
                 self.links.entry(from).or_insert(LinkState::Linked);
                 LinkEffect::Nothing
@@ -224,8 +224,8 @@ impl<Who: Ord + Copy> Links<Who> {
         let downs = self.watchers.iter().map(|&(other, number)| (other, LinkMessage::Down(number, why.clone())));
         let unwatched = self.watched.iter().map(|(&number, &other)| (other, LinkMessage::Unwatch(number)));
         let disowned = self.owner.iter().map(|&owner| (owner, LinkMessage::Disowned));
-        let said = exits.chain(downs).chain(unwatched).chain(disowned).collect();
-        (self.owned, said)
+        let messages = exits.chain(downs).chain(unwatched).chain(disowned).collect();
+        (self.owned, messages)
     }
 
     pub(crate) fn links(&self) -> impl Iterator<Item = Who> {

@@ -315,10 +315,10 @@ fn start<S: Spawned, K: LaneKey>(
     let error = Arc::new(Mutex::new(None));
     let alias = Alias::new(router.clone());
     let pid = alias.pid();
-    let keeper = PoolProcess::new(router.clone(), alias, host, factory, error.clone());
+    let process = PoolProcess::new(router.clone(), alias, host, factory, error.clone());
     let label = format!("pool of {}", std::any::type_name::<S::Process>());
     // Notes must not be refused; there is one for each start, whose messages are queued or with members.
-    match host.spawn_process(keeper).label(label).mailbox(Bound::Unbounded).told_to_stop().start() {
+    match host.spawn_process(process).label(label).mailbox(Bound::Unbounded).told_to_stop().start() {
         Ok(_) => Ok(RunningPool { pid, router, process: PhantomData }),
         Err(outer) => Err(lock(&error).take().unwrap_or(outer)),
     }

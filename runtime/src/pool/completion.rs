@@ -5,14 +5,14 @@ use crate::sync::{Arc, Mutex, lock};
 use crate::{CommandError, Payload};
 
 /// Notified when a member has finished a message.
-pub(crate) trait Hears: Send + Sync {
+pub(crate) trait CompletionListener: Send + Sync {
     fn handled(&self, member: u64);
 }
 
 /// Takes the place of the message's caller and passes the answer, or its absence, through. A message that was sent, not
 /// called, has one without a caller.
 pub(crate) struct MemberCaller {
-    pool: Arc<dyn Hears>,
+    pool: Arc<dyn CompletionListener>,
     member: u64,
     /// `None` after the completion; inside, the caller.
     caller: Mutex<Option<Option<Caller>>>,
@@ -20,7 +20,7 @@ pub(crate) struct MemberCaller {
 }
 
 impl MemberCaller {
-    pub(crate) fn new(pool: Arc<dyn Hears>, member: u64, caller: Option<Caller>) -> (Arc<Self>, Caller) {
+    pub(crate) fn new(pool: Arc<dyn CompletionListener>, member: u64, caller: Option<Caller>) -> (Arc<Self>, Caller) {
         let deadline = caller.as_ref().and_then(Caller::deadline);
         let was_sent = caller.as_ref().is_none_or(Caller::was_sent);
         let member_caller = Arc::new(Self { pool, member, caller: Mutex::new(Some(caller)), was_sent });
@@ -67,7 +67,7 @@ mod tests {
     #[derive(Default)]
     struct Heard(Mutex<Vec<String>>);
 
-    impl Hears for Heard {
+    impl CompletionListener for Heard {
         fn handled(&self, member: u64) {
             lock(&self.0).push(format!("{member} is done"));
         }

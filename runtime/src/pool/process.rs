@@ -46,7 +46,7 @@ impl<K: LaneKey> PoolProcess<K> {
         let started = started.unwrap_or_else(|panic| Err(SpawnError::Init(InitError::Panicked(panic))));
         match started {
             Ok(pid) => {
-                // The user may have spawned it in another way. Outside of a process there is no keeper.
+                // The user may have spawned it in another way.
                 if let Ok(named) = monitor_child(pid)
                     && named != pid
                 {
@@ -98,7 +98,7 @@ impl<K: LaneKey> PoolProcess<K> {
 impl<K: LaneKey> Process for PoolProcess<K> {
     fn init(&mut self, ctx: &mut InitContext<'_>, _: &str, _: crate::Payloads) -> Result<(), InitError> {
         if let Some(pid) = ctx.pid() {
-            let _first = self.router.keeper.set(pid);
+            let _first = self.router.process.set(pid);
         }
         let first = self.router.look(|plan, _| {
             plan.open();
@@ -140,7 +140,7 @@ impl<K: LaneKey> Process for PoolProcess<K> {
                         }
                         Ok(Ok(Note::Over)) => out.set(StepStatus::Ended(self.reason.clone(), None)),
                         Ok(Err(_)) => {}
-                        // Sent to the keeper's own PID, which has no methods.
+                        // Sent to the pool's own PID, which has no methods.
                         Err(package) => drop(package),
                     }
                 }

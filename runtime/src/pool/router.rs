@@ -6,7 +6,7 @@
 //! add. So two messages of one sender for one member stay in order, and an answer that arrives while the pool acts
 //! causes no deadlock.
 
-use super::completion::{Hears, MemberCaller};
+use super::completion::{CompletionListener, MemberCaller};
 use super::plan::{MemberId, PoolAction, PoolPlan, PoolRefusal, PoolStatistics, QueuedMessage};
 use super::route::{Route, Routes};
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Internal, Sink};
@@ -40,7 +40,7 @@ pub(crate) struct PoolRouter<K: LaneKey> {
     routes: Routes<K>,
     host: &'static Scheduler,
     /// The pool's process, once it has started.
-    pub(crate) keeper: OnceLock<Pid>,
+    pub(crate) process: OnceLock<Pid>,
     /// The type that addresses of the pool are checked against.
     pub(crate) kind: OnceLock<&'static ProcessKind>,
     itself: Weak<Self>,
@@ -81,7 +81,7 @@ impl<K: LaneKey> PoolRouter<K> {
             state: Mutex::new(state),
             routes,
             host,
-            keeper: OnceLock::new(),
+            process: OnceLock::new(),
             kind: OnceLock::new(),
             itself: itself.clone(),
         });
@@ -198,8 +198,8 @@ impl<K: LaneKey> PoolRouter<K> {
 
     /// Sends a note to the pool's process. If that has ended, or was killed, there is nothing left to do.
     fn note(&self, note: Note<K>) {
-        if let Some(keeper) = self.keeper.get() {
-            let _ended = send(*keeper, Internal(Payload::new(note)));
+        if let Some(process) = self.process.get() {
+            let _ended = send(*process, Internal(Payload::new(note)));
         }
     }
 
@@ -266,7 +266,7 @@ impl<K: LaneKey> Backlog for PoolRouter<K> {
     }
 }
 
-impl<K: LaneKey> Hears for PoolRouter<K> {
+impl<K: LaneKey> CompletionListener for PoolRouter<K> {
     fn handled(&self, member: u64) {
         self.tell(|plan, now| plan.done(now, member));
     }
@@ -300,7 +300,7 @@ impl<K: LaneKey> AliasTarget for PoolRouter<K> {
     }
 
     fn life(&self) -> Option<Pid> {
-        self.keeper.get().copied()
+        self.process.get().copied()
     }
 
     fn kind(&self) -> Option<&'static ProcessKind> {

@@ -13,7 +13,7 @@ pub(crate) enum Control {
     Kill,
     /// Notify this waiter of the end.
     Join(Join),
-    Bond(Box<SentLinkMessage>),
+    Link(Box<SentLinkMessage>),
     Inspect(Inspect),
     Upgrade(Upgrade),
 }
@@ -32,7 +32,7 @@ impl Inspect {
         Self(waiter)
     }
 
-    pub(crate) fn tell(self, bindings: Bindings) {
+    pub(crate) fn answer(self, bindings: Bindings) {
         self.0.put(Some(bindings));
     }
 }
@@ -59,7 +59,7 @@ impl Join {
     }
 
     /// Notifies the waiter: the process has ended, and its state has been dropped.
-    pub(crate) fn tell(mut self, reason: &ExitReason) {
+    pub(crate) fn notify(mut self, reason: &ExitReason) {
         if let Some(waiter) = self.0.take() {
             waiter.ended(reason, None);
         }

@@ -153,7 +153,7 @@ pub(crate) struct StepInput {
     others: u32,
     pub(crate) messages: u32,
     pub(crate) completions: u32,
-    pub(crate) rare: Option<Box<Rare>>,
+    pub(crate) rare: Option<Box<RareEvents>>,
     /// The message taken with a ticket.
     redeemed: EnvelopeContent,
 }
@@ -169,7 +169,7 @@ enum Met {
 
 /// State that few steps need.
 #[derive(Default)]
-pub(crate) struct Rare {
+pub(crate) struct RareEvents {
     /// Envelopes meant for an earlier process in the slot.
     pub(crate) stale: Vec<Envelope>,
     pub(crate) joins: Vec<Join>,
@@ -322,7 +322,7 @@ impl StepInput {
     }
 
     /// Finishes a step that was not plain. Returns the rare state, with what the step did not take.
-    pub(crate) fn finish(&mut self) -> Option<Box<Rare>> {
+    pub(crate) fn finish(&mut self) -> Option<Box<RareEvents>> {
         if !self.controls.is_empty() {
             self.rare().left = std::mem::take(&mut self.controls);
         }
@@ -350,7 +350,7 @@ impl StepInput {
         }
     }
 
-    fn rare(&mut self) -> &mut Rare {
+    fn rare(&mut self) -> &mut RareEvents {
         self.rare.get_or_insert_default()
     }
 
@@ -441,9 +441,9 @@ impl StepInput {
             }
             (NodeKind::Stop, _) => self.end(ExitReason::Normal),
             (NodeKind::Notice, Some(payload)) => {
-                if let Ok(Control::Bond(bond)) = payload.take() {
+                if let Ok(Control::Link(sent)) = payload.take() {
                     self.controlled = true;
-                    self.rare().notices.push_back(bond);
+                    self.rare().notices.push_back(sent);
                 }
             }
             _ => {}
@@ -473,9 +473,9 @@ impl StepInput {
             return Some(Event::Signal(Signal::Cancel(Cancel { reason: ExitReason::Normal })));
         }
         while self.has_notice() && !self.ended {
-            let bond = self.rare.as_mut()?.notices.pop_front()?;
-            let from = bond.from();
-            match self.hear(*bond) {
+            let sent = self.rare.as_mut()?.notices.pop_front()?;
+            let from = sent.from();
+            match self.receive(*sent) {
                 LinkEffect::Down(number, reason) => {
                     return Some(Event::Signal(Signal::Down(Down::new(from, reason, number))));
                 }
@@ -486,11 +486,11 @@ impl StepInput {
         None
     }
 
-    fn hear(&mut self, bond: SentLinkMessage) -> LinkEffect<ExitReason> {
-        let (from, Some(endpoint)) = (bond.from(), self.endpoint) else { return LinkEffect::Nothing };
+    fn receive(&mut self, sent: SentLinkMessage) -> LinkEffect<ExitReason> {
+        let (from, Some(endpoint)) = (sent.from(), self.endpoint) else { return LinkEffect::Nothing };
         // SAFETY: a step has begun, so its thread holds the token; neither it nor the step holds a reference to the
         // cold state.
-        let effect = unsafe { endpoint.hear(bond) };
+        let effect = unsafe { endpoint.receive(sent) };
         if let LinkEffect::End(reason) = effect {
             self.end(ExitReason::linked(from, reason));
             return LinkEffect::Nothing;
@@ -526,11 +526,11 @@ impl StepInput {
                 }
                 Ok(Control::Kill) => self.end(ExitReason::Killed),
                 Ok(Control::Join(join)) => self.rare().joins.push(join),
-                Ok(Control::Bond(bond)) => drop(self.hear(*bond)),
+                Ok(Control::Link(sent)) => drop(self.receive(*sent)),
                 Ok(Control::Inspect(inspect)) => {
                     if let Some(endpoint) = self.endpoint {
-                        // SAFETY: as in `hear`.
-                        inspect.tell(unsafe { endpoint.inspect() });
+                        // SAFETY: as in `receive`.
+                        inspect.answer(unsafe { endpoint.inspect() });
                     }
                 }
                 Ok(Control::Upgrade(upgrade)) => self.rare().upgrades.get_or_insert_default().push(upgrade),

@@ -25,7 +25,7 @@ pub(crate) enum TurnOrder {
     /// Each is equally likely.
     Uniform,
     /// The last one goes on while it can, but for one turn in [`RARE`].
-    Rare {
+    RareEvents {
         last: u32,
     },
     Pct(Priorities),
@@ -66,7 +66,7 @@ impl TurnOrder {
                 let changes = (0..changes).map(|_| random.below(length) as u64).collect();
                 Self::Pct(Priorities { of: BTreeMap::new(), changes, lowest: 1 << 32 })
             }
-            _ => Self::Rare { last: u32::MAX },
+            _ => Self::RareEvents { last: u32::MAX },
         }
     }
 
@@ -75,7 +75,7 @@ impl TurnOrder {
         match self {
             Self::Pct(priorities) if turn < FAIR => priorities.choose(actors, turn, random),
             Self::Uniform | Self::Pct(_) => random.below(actors.len()),
-            Self::Rare { last } => {
+            Self::RareEvents { last } => {
                 let again = actors.iter().position(|actor| actor == last).filter(|_| random.below(RARE) > 0);
                 let chosen = again.unwrap_or_else(|| random.below(actors.len()));
                 *last = actors[chosen];

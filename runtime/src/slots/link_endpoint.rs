@@ -13,9 +13,9 @@ use crate::util::panics::{Site, dispose};
 use std::ptr;
 
 impl LinkEndpoint for Slot {
-    fn tell(&'static self, to: Pid, bond: SentLinkMessage) {
-        let is_notice = bond.is_notice();
-        let payload = Some(Payload::new(Control::Bond(Box::new(bond))));
+    fn post(&'static self, to: Pid, sent: SentLinkMessage) {
+        let is_notice = sent.is_notice();
+        let payload = Some(Payload::new(Control::Link(Box::new(sent))));
         if is_notice {
             // A refused message is dropped: there is no process to handle it.
             drop(self.enqueue(NodeKind::Notice, to, ptr::null_mut(), payload));
@@ -24,16 +24,16 @@ impl LinkEndpoint for Slot {
         }
     }
 
-    unsafe fn hear(&self, bond: SentLinkMessage) -> LinkEffect<ExitReason> {
-        let (from, back, said) = bond.open();
-        let (Some(said), Some(me)) = (said, self.resident()) else { return LinkEffect::Nothing };
+    unsafe fn receive(&self, sent: SentLinkMessage) -> LinkEffect<ExitReason> {
+        let (from, back, message) = sent.open();
+        let (Some(message), Some(me)) = (message, self.resident()) else { return LinkEffect::Nothing };
         // SAFETY: the caller's promise; the reference ends with this statement.
-        let effect = unsafe { self.own_cold_state() }.links.get_or_insert_default().hear(from, &said);
+        let effect = unsafe { self.own_cold_state() }.links.get_or_insert_default().receive(from, &message);
         // Only now: the last reference to an exit reason runs the drop of a user's error, which may call back.
-        dispose(Site::ReasonDrop, said);
+        dispose(Site::ReasonDrop, message);
         let LinkEffect::Answer(answer) = effect else { return effect };
         if let Some(back) = back {
-            back.tell(from, SentLinkMessage::new(me, from, None, answer));
+            back.post(from, SentLinkMessage::new(me, from, None, answer));
         }
         LinkEffect::Nothing
     }

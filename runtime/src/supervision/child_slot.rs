@@ -150,7 +150,7 @@ impl ChildSlot {
                 queue.state = SlotState::Up;
                 self.place.store(pid.place().get(), Ordering::Relaxed);
                 self.incarnation.store(word(pid), Ordering::SeqCst);
-                return tell(queue);
+                return wake_waiters(queue);
             }
             if queue.state == SlotState::Shut {
                 queue.state = SlotState::Down;
@@ -229,7 +229,7 @@ impl ChildSlot {
         self.incarnation.store(0, Ordering::SeqCst);
         let mut queue = lock(&self.queue);
         queue.state = SlotState::Shut;
-        tell(queue);
+        wake_waiters(queue);
         self.empty(reason);
         let subtree = lock(&self.subtree).clone();
         if let Some(subtree) = subtree {
@@ -291,7 +291,7 @@ impl ChildSlot {
 }
 
 /// Wakes those that wait for a process.
-fn tell(mut queue: MutexGuard<'_, ChildQueue>) {
+fn wake_waiters(mut queue: MutexGuard<'_, ChildQueue>) {
     let waiters = std::mem::take(&mut queue.waiters);
     // Outside the lock: wakers may do anything.
     drop(queue);
@@ -416,7 +416,7 @@ fn addressed(package: Package, to: Pid) -> Package {
 /// No supervisor is left that could restart it.
 impl Drop for ChildSlot {
     fn drop(&mut self) {
-        tell(lock(&self.queue));
+        wake_waiters(lock(&self.queue));
         self.empty(&ExitReason::NoProcess);
     }
 }

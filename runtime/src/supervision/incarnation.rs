@@ -26,7 +26,7 @@ pub(super) struct ExitListener {
 }
 
 impl ExitListener {
-    fn tell(self, ended: ChildEnded) {
+    fn notify(self, ended: ChildEnded) {
         let tag = ptr::without_provenance_mut(ENDED as usize);
         let payload = Some(Payload::new(ended));
         self.slot.post_control(node_pool::empty(), NodeKind::Completed, self.generation, tag, payload);
@@ -84,7 +84,7 @@ impl Guardian for ChildRun {
     }
 
     fn ended(&self, pid: Pid, reason: &ExitReason, handling: Option<&'static str>) {
-        self.listener.tell(ChildEnded { id: self.id, pid, reason: reason.clone(), handling });
+        self.listener.notify(ChildEnded { id: self.id, pid, reason: reason.clone(), handling });
     }
 }
 
@@ -98,6 +98,6 @@ pub(super) struct UnguardedChild {
 
 impl EndWaiter for UnguardedChild {
     fn ended(&self, reason: &ExitReason, _result: Option<Payload>) {
-        self.listener.tell(ChildEnded { id: self.id, pid: self.pid, reason: reason.clone(), handling: None });
+        self.listener.notify(ChildEnded { id: self.id, pid: self.pid, reason: reason.clone(), handling: None });
     }
 }

@@ -111,7 +111,7 @@ impl Model for Scenario {
                     return None;
                 }
             }
-            Event::Hears(from, who, place) => world.hears(from, who, place),
+            Event::Hears(from, who, place) => world.receives(from, who, place),
             Event::Notices(from, who) => world.notices(from, who),
             Event::Tells(who) => world.tells(who),
             Event::Buries(from, who, place) => world.buries(from, who, place),

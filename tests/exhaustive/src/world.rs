@@ -244,8 +244,8 @@ impl World {
         true
     }
 
-    /// `Feed::hear`, and `exit.rs::hear` of one that is on its way out.
-    pub(crate) fn hears(&mut self, from: Who, who: Who, place: usize) {
+    /// `StepInput::receive`, and `receive` of `exit.rs` of one that is on its way out.
+    pub(crate) fn receives(&mut self, from: Who, who: Who, place: usize) {
         let Some(control) = self.control[from][who].remove(place) else { return };
         let Control::Said(said) = control else {
             if self.living(who).is_some() {
@@ -254,7 +254,7 @@ impl World {
             return;
         };
         let heard = match &mut self.lives[who] {
-            Life::Living(links) | Life::Leaving(links, _) => links.hear(from, &said),
+            Life::Living(links) | Life::Leaving(links, _) => links.receive(from, &said),
             Life::Dead => unreachable!("the dead hear nothing"),
         };
         let lives = self.living(who).is_some();
@@ -276,7 +276,7 @@ impl World {
     pub(crate) fn notices(&mut self, from: Who, who: Who) {
         let Some(said) = self.notices[from][who].pop_front() else { return };
         let Some(links) = self.links(who) else { unreachable!("what is said to the leaving is dropped") };
-        match links.hear(from, &said) {
+        match links.receive(from, &said) {
             LinkEffect::Nothing => {}
             LinkEffect::Answer(_) => self.blame("a notice was answered"),
             LinkEffect::Down(number, _) => {
@@ -355,6 +355,6 @@ pub(crate) fn is_unlinking(links: &Links<Who>, other: Who) -> bool {
     let says = linked.link::<Why>(other).is_some();
     let mut fresh = links.clone();
     // Of two halves that are not linked, one that hears of a link is linked then, unless it waits for an answer.
-    let _nothing: LinkEffect<Why> = fresh.hear(other, &LinkMessage::Link);
+    let _nothing: LinkEffect<Why> = fresh.receive(other, &LinkMessage::Link);
     says && !fresh.links().any(|linked| linked == other)
 }

@@ -294,13 +294,13 @@ fn a_call_that_a_pool_had_given_to_a_member_is_told_apart_from_one_that_waited()
             })
             .unwrap();
         let gate = Gate::new();
-        let in_hand = asking(pool.address().panic_at(gate.clone()));
+        let in_flight = asking(pool.address().panic_at(gate.clone()));
         gate.wait_for_arrival();
         let in_line = asking(pool.address().count());
         until(|| pool.statistics().waiting == 1);
         let over = pool.pid().join();
         pool.pid().kill();
-        let error = checked(in_hand.join().unwrap(), Delivery::Unknown, true);
+        let error = checked(in_flight.join().unwrap(), Delivery::Unknown, true);
         assert!(matches!(error, CallError::Died(_)), "{error}");
         let error = checked(in_line.join().unwrap(), Delivery::NotDelivered, false);
         assert_eq!(error, CallError::Gone(ExitReason::Killed));

@@ -25,11 +25,11 @@ fn an_elastic_pool_grows_while_all_are_busy_up_to_its_bound_and_shrinks_when_the
         for value in 0..9 {
             address.work(gate.clone(), value).send().unwrap();
         }
-        when(&workers, |now| now.in_hand == 4 && now.waiting == 5);
+        when(&workers, |now| now.in_flight == 4 && now.waiting == 5);
         clock.advance(LONG).unwrap();
         assert_eq!(workers.members().len(), 4, "they have work");
         gate.open();
-        when(&workers, |now| now.waiting + now.in_hand == 0);
+        when(&workers, |now| now.waiting + now.in_flight == 0);
         clock.advance(SECOND - Duration::from_nanos(1)).unwrap();
         assert_eq!(workers.members().len(), 4);
         clock.advance(Duration::from_nanos(1)).unwrap();
@@ -58,7 +58,7 @@ fn stopping_a_pool_finishes_what_it_took_and_refuses_what_comes_later() {
                 thread::spawn(move || address.work(gate, value).timeout(LONG).wait())
             })
             .collect();
-        when(&workers, |now| now.in_hand == 2 && now.waiting == 4);
+        when(&workers, |now| now.in_flight == 2 && now.waiting == 4);
         let end = workers.pid().join();
         workers.stop();
         let refused = address.echo(9).send().unwrap_err();
@@ -162,7 +162,7 @@ fn a_shutdown_ends_a_pool_and_its_members_and_tells_those_that_wait() {
                 thread::spawn(move || address.work(gate, value).timeout(LONG).wait())
             })
             .collect();
-        when(&workers, |now| now.in_hand == 2 && now.waiting == 2);
+        when(&workers, |now| now.in_flight == 2 && now.waiting == 2);
         // Given to a member is not yet taken out of its mailbox.
         gate.wait_for_arrivals(2);
         let report = runtime.shutdown().unwrap();
@@ -187,7 +187,7 @@ fn a_member_that_dies_is_replaced_and_only_what_it_had_in_hand_fails() {
         let crash = {
             let (address, gate) = (address, gate.clone());
             address.work(gate.clone(), 0).send().unwrap();
-            when(&workers, |now| now.in_hand == 1);
+            when(&workers, |now| now.in_flight == 1);
             thread::spawn(move || address.crash().timeout(LONG).wait())
         };
         when(&workers, |now| now.waiting == 1);

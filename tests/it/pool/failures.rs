@@ -111,7 +111,7 @@ fn the_members_of_a_pool_that_gives_up_are_told_to_end_and_killed_if_they_do_not
             .unwrap();
         let address = workers.address();
         let kept = thread::spawn(move || address.keep().timeout(LONG).wait());
-        when(&workers, |now| now.in_hand == 1);
+        when(&workers, |now| now.in_flight == 1);
         let ends: Vec<_> = workers.members().into_iter().map(Pid::join).collect();
         let over = workers.pid().join();
         workers.address().crash().send().unwrap();
@@ -202,7 +202,7 @@ fn what_a_member_is_given_while_it_ends_is_a_dead_letter() {
         here.pass();
         address.echo(1).send().unwrap();
         let asks = thread::spawn(move || address.echo(2).timeout(LONG).wait());
-        when(&workers, |now| (now.in_hand, now.waiting) == (3, 0));
+        when(&workers, |now| (now.in_flight, now.waiting) == (3, 0));
         gate.open();
         let error = asks.join().unwrap().unwrap_err();
         assert_eq!((error.delivery(), error), (Delivery::NotDelivered, CallError::Gone(ExitReason::Normal)));

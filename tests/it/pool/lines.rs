@@ -14,7 +14,7 @@ fn what_finds_nobody_free_waits_and_goes_to_the_first_that_is_in_order() {
         for value in 0..10 {
             workers.address().work(gate.clone(), value).send().unwrap();
         }
-        when(&workers, |now| (now.in_hand, now.waiting) == (1, 9));
+        when(&workers, |now| (now.in_flight, now.waiting) == (1, 9));
         gate.open();
         until(|| log.len() == 10);
         assert_eq!(log.all(), (0..10).collect::<Vec<_>>());
@@ -35,7 +35,7 @@ fn a_full_line_refuses_with_the_message_and_takes_again_when_there_is_room() {
         assert_eq!(runtime.block_on(async { address.echo(8).await }), Err(CallError::Full));
         assert_eq!(workers.statistics().refused, 3);
         gate.open();
-        when(&workers, |now| now.waiting + now.in_hand == 0);
+        when(&workers, |now| now.waiting + now.in_flight == 0);
         assert_eq!(address.echo(9).wait(), Ok(9));
     });
 }
@@ -50,7 +50,7 @@ fn without_a_line_only_what_members_have_room_for_is_taken() {
         address.work(gate.clone(), 2).send().unwrap();
         assert_eq!(address.echo(3).wait(), Err(CallError::Full));
         gate.open();
-        when(&workers, |now| now.waiting + now.in_hand == 0);
+        when(&workers, |now| now.waiting + now.in_flight == 0);
         assert_eq!(address.echo(4).wait(), Ok(4));
     });
 }
@@ -81,7 +81,7 @@ fn what_waits_too_long_fails_its_caller_with_timeout_and_is_a_dead_letter() {
         assert_eq!(dead.all().iter().map(|(_, reason)| *reason).collect::<Vec<_>>(), [DeadLetterReason::Expired; 2]);
         assert!(dead.all()[0].0.ends_with("WorkerEcho"));
         let now = workers.statistics();
-        assert_eq!((now.expired, now.waiting, now.in_hand), (2, 0, 1));
+        assert_eq!((now.expired, now.waiting, now.in_flight), (2, 0, 1));
         assert_eq!((runtime.statistics().dead_letters.expired, runtime.statistics().dead_letters.total()), (2, 2));
         // What a member has in hand is not timed.
         clock.advance(LONG).unwrap();
@@ -110,7 +110,7 @@ fn whoever_waits_for_room_gets_in_when_a_message_is_done() {
         assert!(blocks.join().unwrap());
         assert!(awaits.wait().unwrap());
         assert!(task.join().unwrap().unwrap());
-        when(&workers, |now| now.accepted == 5 && now.waiting + now.in_hand == 0);
+        when(&workers, |now| now.accepted == 5 && now.waiting + now.in_flight == 0);
     });
 }
 
@@ -130,7 +130,7 @@ fn whoever_waits_for_room_gets_in_when_a_message_expires() {
         assert!(blocks.join().unwrap());
         assert_eq!((workers.statistics().expired, workers.statistics().waiting), (1, 1));
         gate.open();
-        when(&workers, |now| now.waiting + now.in_hand == 0);
+        when(&workers, |now| now.waiting + now.in_flight == 0);
     });
 }
 
@@ -206,7 +206,7 @@ fn answers_that_are_kept_count_as_in_hand_until_they_are_given() {
         let workers = pool(runtime, Pool::fixed(1));
         let address = workers.address();
         let kept = thread::spawn(move || address.keep().timeout(LONG).wait());
-        when(&workers, |now| now.in_hand == 1);
+        when(&workers, |now| now.in_flight == 1);
         address.echo(1).send().unwrap();
         assert_eq!(workers.statistics().waiting, 1);
         let member = workers.members()[0];
@@ -216,6 +216,6 @@ fn answers_that_are_kept_count_as_in_hand_until_they_are_given() {
             kept.is_finished()
         });
         assert_eq!(kept.join().unwrap(), Ok(5));
-        when(&workers, |now| now.waiting + now.in_hand == 0);
+        when(&workers, |now| now.waiting + now.in_flight == 0);
     });
 }

@@ -52,7 +52,7 @@ fn each_call_is_answered_once_while_members_die_and_lines_are_full() {
             let answered: u32 = callers.into_iter().map(|caller| caller.join().unwrap()).sum();
             assert!(answered > 200, "{answered} in round {round}");
             let end = workers.pid().join();
-            when(&workers, |now| now.waiting + now.in_hand == 0);
+            when(&workers, |now| now.waiting + now.in_flight == 0);
             workers.stop();
             assert_eq!(end.wait(), ExitReason::Normal);
             until(|| runtime.statistics().processes.live == 0);

@@ -309,7 +309,7 @@ fn in_a_storm_of_kills_every_message_is_handled_once_and_in_order() {
     #[process]
     struct Target {
         seen: Arc<Mutex<Vec<Vec<u64>>>>,
-        in_hand: Arc<AtomicU64>,
+        in_flight: Arc<AtomicU64>,
     }
     #[process]
     impl Target {
@@ -319,7 +319,7 @@ fn in_a_storm_of_kills_every_message_is_handled_once_and_in_order() {
         fn hit(&mut self, sender: u64, number: u64) {
             self.seen.lock().unwrap()[sender as usize].push(number);
             if number % 97 == 96 {
-                self.in_hand.fetch_add(1, SeqCst);
+                self.in_flight.fetch_add(1, SeqCst);
                 panic!("in hand")
             }
         }
@@ -328,10 +328,11 @@ fn in_a_storm_of_kills_every_message_is_handled_once_and_in_order() {
         let (builder, letters) = with_dead_letters();
         let runtime = builder.build().unwrap();
         let seen = Arc::new(Mutex::new(vec![Vec::new(); SENDERS as usize]));
-        let (own, in_hand) = (seen.clone(), Arc::new(AtomicU64::new(0)));
-        let counted = in_hand.clone();
-        let target =
-            Child::new("target", move |spawn| spawn.of(Target { seen: own.clone(), in_hand: counted.clone() }).serve());
+        let (own, in_flight) = (seen.clone(), Arc::new(AtomicU64::new(0)));
+        let counted = in_flight.clone();
+        let target = Child::new("target", move |spawn| {
+            spawn.of(Target { seen: own.clone(), in_flight: counted.clone() }).serve()
+        });
         let supervisor = eager(Supervisor::one_for_one()).add(target.keep_at_most(usize::MAX));
         let tree = supervisor.spawn(&runtime).unwrap();
         let target: Address<Target> = tree.child("target").unwrap();
@@ -374,6 +375,6 @@ fn in_a_storm_of_kills_every_message_is_handled_once_and_in_order() {
             assert_eq!((first_wrong, seen.len() as u64), (None, EACH), "sender {sender}");
         }
         assert!(letters.is_empty());
-        assert!(in_hand.load(SeqCst) > 0 && restarts(&tree, "target") > in_hand.load(SeqCst), "nothing was killed");
+        assert!(in_flight.load(SeqCst) > 0 && restarts(&tree, "target") > in_flight.load(SeqCst), "nothing was killed");
     });
 }

@@ -20,7 +20,7 @@ use super::state_machine::Machine;
 use crate::actor::definition::{Actor, Declared, KindOf, Migratable};
 use crate::actor::tasks::{Handover, TableCell, current, waker};
 use crate::actor::{definition::actor::async_entry, definition::context::carry_over};
-use crate::engine::{blocking::block_in_place::while_blocked, context::local::current_pid, shutdown::tell};
+use crate::engine::{blocking::block_in_place::while_blocked, context::local::current_pid, shutdown::send_control};
 use crate::process::handover::{Successor, Upgrade, UpgradeRefusal};
 use crate::process::{body::Body, control::Control};
 use crate::util::panics::{Site, contain};
@@ -258,7 +258,7 @@ impl Pid {
             if let Some(process) = process
                 && let Some(slot) = TABLE.living(process)
             {
-                tell(slot, process.generation(), control);
+                send_control(slot, process.generation(), control);
             }
         }
         Upgrading { pid: self, told, address: Address::new }

@@ -1,6 +1,6 @@
 //! The calling end of a call.
 
-use crate::actor::tasks::time_source::{keeper, now_for};
+use crate::actor::tasks::time_source::{now_for, time_keeper};
 use crate::actor::tasks::{Called, CommandResult, OutsideCall, WaitKey, Waits, current, waker};
 use crate::deadlock::edges::{self, CallWait};
 use crate::engine::{
@@ -353,20 +353,20 @@ fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
     send_with_caller(call.pid, call.message, caller)?;
     // The program's timekeeper, not that of the called host, which may end before the call; except for a host with a
     // virtual clock.
-    let told = keeper(call.pid).filter(|keeper| keeper.clock_override().is_some());
-    let keeper = told.unwrap_or_else(|| timekeeper());
-    let limiter = deadline.and_then(|deadline| Limiter::set(deadline, &outside, keeper));
+    let virtual_clock = time_keeper(call.pid).filter(|time_keeper| time_keeper.clock_override().is_some());
+    let time_keeper = virtual_clock.unwrap_or_else(|| timekeeper());
+    let limiter = deadline.and_then(|deadline| Limiter::set(deadline, &outside, time_keeper));
     Ok((CallStage::Outside(outside, limiter), false))
 }
 
 /// The timer that ends a call awaited outside of processes. Dropping it cancels the timer.
 struct Limiter {
-    keeper: &'static dyn TimeKeeper,
+    time_keeper: &'static dyn TimeKeeper,
     key: TimerKey,
 }
 
 impl Limiter {
-    fn set(deadline: Moment, call: &Arc<OutsideCall>, keeper: &'static dyn TimeKeeper) -> Option<Self> {
+    fn set(deadline: Moment, call: &Arc<OutsideCall>, time_keeper: &'static dyn TimeKeeper) -> Option<Self> {
         if deadline == Moment::NEVER {
             return None;
         }
@@ -376,13 +376,13 @@ impl Limiter {
                 call.0.put(Err(CommandError::Call(CallError::Timeout)));
             }
         };
-        keeper.later(deadline, Box::new(time_out)).map(|key| Self { keeper, key })
+        time_keeper.later(deadline, Box::new(time_out)).map(|key| Self { time_keeper, key })
     }
 }
 
 impl Drop for Limiter {
     fn drop(&mut self) {
-        let _was_pending = self.keeper.forget(self.key);
+        let _was_pending = self.time_keeper.forget(self.key);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Links and monitors, from inside a process.
 
-use crate::engine::context::own::{say, with_own};
-use crate::engine::{blocking::block_in_place::while_blocked, shutdown::tell};
+use crate::engine::context::own::{send_link_message, with_own};
+use crate::engine::{blocking::block_in_place::while_blocked, shutdown::send_control};
 use crate::links::protocol::{LinkMessage, Links};
 use crate::process::control::{Control, Inspect};
 use crate::slots::{Slot, TABLE};
@@ -37,7 +37,7 @@ impl Pid {
     pub fn monitor(self) -> Result<Monitor, TopologyError> {
         let other = self.meant();
         let (own, number) = self.bind(other, |links| links.watch(other))?;
-        say(own, other, LinkMessage::Watch(number));
+        send_link_message(own, other, LinkMessage::Watch(number));
         Ok(Monitor::new(other, number))
     }
 
@@ -50,9 +50,9 @@ impl Pid {
     /// [`TopologyError`] outside of processes and for the process itself.
     pub fn link(self) -> Result<(), TopologyError> {
         let other = self.meant();
-        let (own, said) = self.bind(other, |links| links.link(other))?;
-        if let Some(said) = said {
-            say(own, other, said);
+        let (own, message) = self.bind(other, |links| links.link(other))?;
+        if let Some(message) = message {
+            send_link_message(own, other, message);
         }
         Ok(())
     }
@@ -63,11 +63,11 @@ impl Pid {
     /// [`TopologyError`] outside of processes and for the process itself.
     pub fn unlink(self) -> Result<(), TopologyError> {
         let other = self.meant();
-        let (own, said) = self.bind(other, |links| links.unlink(other))?;
+        let (own, message) = self.bind(other, |links| links.unlink(other))?;
         let is_its = |signal: &Signal| matches!(signal, Signal::Exit(exit) if exit.pid == other);
         let _unheard = crate::actor::tasks::current::peek(|waits| take_out(&mut waits.signals, is_its));
-        if let Some(said) = said {
-            say(own, other, said);
+        if let Some(message) = message {
+            send_link_message(own, other, message);
         }
         Ok(())
     }
@@ -98,7 +98,7 @@ impl Pid {
         let pid = self.meant();
         let inspect = Inspect::new(told.clone());
         if let Some(slot) = TABLE.living(pid) {
-            tell(slot, pid.generation(), Control::Inspect(inspect));
+            send_control(slot, pid.generation(), Control::Inspect(inspect));
         }
         Inspection(told)
     }
@@ -135,7 +135,7 @@ impl Monitor {
             Some((slot, me))
         });
         if let Some((slot, me)) = ended.flatten() {
-            say((slot, me), self.pid(), LinkMessage::Unwatch(self.number()));
+            send_link_message((slot, me), self.pid(), LinkMessage::Unwatch(self.number()));
             return true;
         }
         // Already received, but not yet delivered to the process.

@@ -1,6 +1,6 @@
 //! Stopping, killing and joining processes.
 
-use crate::engine::{blocking::block_in_place::while_blocked, shutdown::tell};
+use crate::engine::{blocking::block_in_place::while_blocked, shutdown::send_control};
 use crate::process::control::{Control, EndWaiter, Join};
 use crate::slots::{Slot, TABLE};
 use crate::{
@@ -30,7 +30,7 @@ impl Pid {
     pub fn stop(self) -> bool {
         let Some((slot, pid)) = self.slot_of() else { return false };
         if slot.is_told_to_stop() {
-            tell(slot, pid.generation(), Control::Cancel(ExitReason::Normal));
+            send_control(slot, pid.generation(), Control::Cancel(ExitReason::Normal));
             return true;
         }
         slot.enqueue(NodeKind::Stop, pid, ptr::null_mut(), None).is_ok()
@@ -52,13 +52,13 @@ impl Pid {
     pub fn kill(self) -> bool {
         let Some((slot, pid)) = self.slot_of() else { return false };
         let control = if slot.is_told_to_stop() { Control::Cancel(ExitReason::Killed) } else { Control::Kill };
-        tell(slot, pid.generation(), control);
+        send_control(slot, pid.generation(), control);
         true
     }
 
     fn control(self, control: Control) -> bool {
         let Some((slot, pid)) = self.slot_of() else { return false };
-        tell(slot, pid.generation(), control);
+        send_control(slot, pid.generation(), control);
         true
     }
 
@@ -76,7 +76,7 @@ impl Pid {
         if let Some(pid) = self.resolve()
             && let Some(slot) = TABLE.last(pid)
         {
-            tell(slot, pid.generation(), Control::Join(join));
+            send_control(slot, pid.generation(), Control::Join(join));
         }
     }
 }

@@ -5,7 +5,9 @@ use crate::call::dead_letter::{DeadLetter, DeadLetterReason, bring};
 use crate::engine::backpressure::congestion::{SendMode, with_mode};
 use crate::env::clock::{Moment, TimeKeeper, TimerKey};
 use crate::sync::{Arc, Mutex, MutexGuard, current_thread, lock, yield_now};
-use crate::{Payload, Pid, SendError, actor::tasks::time_source::keeper, errors::SendFailure, routing::router::gone};
+use crate::{
+    Payload, Pid, SendError, actor::tasks::time_source::time_keeper, errors::SendFailure, routing::router::gone,
+};
 use std::{thread::ThreadId, time::Duration};
 
 /// The shortest period: a shorter one would keep a worker busy.
@@ -45,7 +47,7 @@ impl Timer {
     pub fn cancel(&self) -> bool {
         match &self.0 {
             Repetition::Over => false,
-            Repetition::Once(keeper, key) => keeper.forget(*key),
+            Repetition::Once(time_keeper, key) => time_keeper.forget(*key),
             Repetition::Again(again) => again.cancel(),
         }
     }
@@ -55,7 +57,9 @@ impl Timer {
     pub fn reset(&self, delay: Duration) -> bool {
         match &self.0 {
             Repetition::Over => false,
-            Repetition::Once(keeper, key) => keeper.reset(*key, Moment::now_by(keeper.clock_override()).after(delay)),
+            Repetition::Once(time_keeper, key) => {
+                time_keeper.reset(*key, Moment::now_by(time_keeper.clock_override()).after(delay))
+            }
             Repetition::Again(again) => again.reset(delay),
         }
     }
@@ -64,7 +68,7 @@ impl Timer {
     pub fn is_pending(&self) -> bool {
         match &self.0 {
             Repetition::Over => false,
-            Repetition::Once(keeper, key) => keeper.is_pending(*key),
+            Repetition::Once(time_keeper, key) => time_keeper.is_pending(*key),
             Repetition::Again(again) => again.is_pending(),
         }
     }
@@ -84,10 +88,10 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         if delay.is_zero() {
             return send(pid, message).map(|()| Timer(Repetition::Over));
         }
-        let Some(keeper) = keeper(pid) else {
+        let Some(time_keeper) = time_keeper(pid) else {
             return Err(SendError { message, reason: gone(pid) });
         };
-        let due = Moment::now_by(keeper.clock_override()).after(delay);
+        let due = Moment::now_by(time_keeper.clock_override()).after(delay);
         // In a cell, to get it back if no timer can be set.
         let cell = Arc::new(Mutex::new(Some(message)));
         let inside = cell.clone();
@@ -98,8 +102,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
                 bury(pid, refused);
             }
         };
-        if let Some(key) = keeper.later(due, Box::new(send_now)) {
-            return Ok(Timer(Repetition::Once(keeper, key)));
+        if let Some(key) = time_keeper.later(due, Box::new(send_now)) {
+            return Ok(Timer(Repetition::Once(time_keeper, key)));
         }
         match lock(&cell).take() {
             Some(message) => Err(SendError { message, reason: SendFailure::NoTimer(pid) }),
@@ -118,13 +122,13 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         M: Clone,
     {
         let (pid, message) = (self.pid(), self.into_message());
-        let Some(keeper) = keeper(pid) else {
+        let Some(time_keeper) = time_keeper(pid) else {
             return Err(SendError { message, reason: gone(pid) });
         };
         let period = period.max(SHORTEST);
-        let due = Moment::now_by(keeper.clock_override()).after(period);
+        let due = Moment::now_by(time_keeper.clock_override()).after(period);
         let state = Mutex::new(RepetitionState::Sending(current_thread().id()));
-        let every = Arc::new(Every { pid, period, keeper, state });
+        let every = Arc::new(Every { pid, period, time_keeper, state });
         let copy = message.clone();
         if every.arm(due, copy) {
             return Ok(Timer(Repetition::Again(every)));
@@ -146,7 +150,7 @@ fn bury<M: Send + 'static>(to: Pid, SendError { message, reason }: SendError<M>)
 struct Every {
     pid: Pid,
     period: Duration,
-    keeper: &'static dyn TimeKeeper,
+    time_keeper: &'static dyn TimeKeeper,
     state: Mutex<RepetitionState>,
 }
 
@@ -168,7 +172,7 @@ impl Every {
             drop(state);
             return true;
         }
-        let key = self.keeper.later(due, Box::new(move || this.send(message)));
+        let key = self.time_keeper.later(due, Box::new(move || this.send(message)));
         *state = key.map_or(RepetitionState::Over, |key| RepetitionState::Armed(key, due));
         key.is_some()
     }
@@ -202,7 +206,7 @@ impl Every {
         };
         // Counted from when it was due, to keep the rate.
         let regular = due.after(self.period);
-        let now = Moment::now_by(self.keeper.clock_override());
+        let now = Moment::now_by(self.time_keeper.clock_override());
         let due = if regular >= now { regular } else { now.next_of(due, self.period) };
         goes_on.1 = is_sent && self.arm(due, next);
     }
@@ -226,7 +230,7 @@ impl Every {
             // Outside the lock: the message is dropped.
             RepetitionState::Armed(key, _) => {
                 // Fails if the timer has fired; the copy then finds the state over.
-                self.keeper.forget(key);
+                self.time_keeper.forget(key);
                 true
             }
             // Cancelled from inside its own send, by a waker: no further copy.
@@ -236,9 +240,9 @@ impl Every {
     }
 
     fn reset(&self, delay: Duration) -> bool {
-        let due = Moment::now_by(self.keeper.clock_override()).after(delay);
+        let due = Moment::now_by(self.time_keeper.clock_override()).after(delay);
         match &mut *self.settled() {
-            RepetitionState::Armed(key, at) if self.keeper.reset(*key, due) => {
+            RepetitionState::Armed(key, at) if self.time_keeper.reset(*key, due) => {
                 *at = due;
                 true
             }
@@ -301,17 +305,17 @@ mod tests {
         let millis = Duration::from_millis;
         let began = Moment::now();
         let now = NOW.get_or_init(|| SharedMoment::new(began));
-        let keeper = KEEPER.get_or_init(|| Keeper { now, set: Mutex::default() });
+        let time_keeper = KEEPER.get_or_init(|| Keeper { now, set: Mutex::default() });
         let state = Mutex::new(RepetitionState::Sending(current_thread().id()));
-        let every = Arc::new(Every { pid: mailbox.pid(), period: millis(10), keeper, state });
+        let every = Arc::new(Every { pid: mailbox.pid(), period: millis(10), time_keeper, state });
         assert!(every.arm(began.after(millis(10)), 7_u64));
         // How late each is, and when the next one is due then.
         for (late, next) in [(0, 20), (3, 30), (9, 40), (10, 50), (11, 70), (0, 80), (35, 120), (1, 130)] {
-            let (due, fire) = lock(&keeper.set).pop().expect("one is always set");
-            keeper.now.store(due.after(millis(late)));
+            let (due, fire) = lock(&time_keeper.set).pop().expect("one is always set");
+            time_keeper.now.store(due.after(millis(late)));
             fire();
             assert_eq!(mailbox.receive().take::<u64>().unwrap(), 7);
-            let set: Vec<_> = lock(&keeper.set).iter().map(|(due, _)| due.since(began)).collect();
+            let set: Vec<_> = lock(&time_keeper.set).iter().map(|(due, _)| due.since(began)).collect();
             assert_eq!(set, [millis(next)], "after one that was {late} ms late");
         }
         assert!(every.is_pending());

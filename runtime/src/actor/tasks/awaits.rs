@@ -108,26 +108,26 @@ impl TimerFuture {
 struct Elsewhere {
     fired: Arc<Oneshot<()>>,
     key: Option<TimerKey>,
-    keeper: &'static dyn TimeKeeper,
+    time_keeper: &'static dyn TimeKeeper,
 }
 
 impl Elsewhere {
     fn new(due: Moment) -> Self {
         // By the system's time, except on a thread with a virtual clock.
-        let told = current_host().filter(|_| has_virtual_clock());
-        let keeper = told.map_or(timekeeper() as &'static dyn TimeKeeper, |host| host);
+        let virtual_host = current_host().filter(|_| has_virtual_clock());
+        let time_keeper = virtual_host.map_or(timekeeper() as &'static dyn TimeKeeper, |host| host);
         let fired = Arc::new(Oneshot::new());
         let fire = fired.clone();
-        let set = || keeper.later(due, Box::new(move || _ = fire.put(())));
+        let set = || time_keeper.later(due, Box::new(move || _ = fire.put(())));
         let key = if due < Moment::NEVER { set() } else { None };
-        Self { fired, key, keeper }
+        Self { fired, key, time_keeper }
     }
 }
 
 impl Drop for Elsewhere {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            let _was_pending = self.keeper.forget(key);
+            let _was_pending = self.time_keeper.forget(key);
         }
     }
 }

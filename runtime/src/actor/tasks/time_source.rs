@@ -1,4 +1,4 @@
-//! The clock of a process, and the keeper of its timers.
+//! The clock of a process, and the `TimeKeeper` of its timers.
 
 use crate::engine::{context::local::with_current, lifecycle::spawn::current_host};
 use crate::env::clock::{Moment, TimeKeeper, has_virtual_clock};
@@ -11,12 +11,12 @@ pub(crate) fn now_for(pid: Pid) -> Moment {
     if has_virtual_clock() || with_current(|context| context.is_some()) {
         Moment::now()
     } else {
-        Moment::now_by(keeper(pid).and_then(TimeKeeper::clock_override))
+        Moment::now_by(time_keeper(pid).and_then(TimeKeeper::clock_override))
     }
 }
 
 /// Returns the timekeeper for delayed sends to `pid`; `None` if no such process lives in this program.
-pub(crate) fn keeper(pid: Pid) -> Option<&'static dyn TimeKeeper> {
+pub(crate) fn time_keeper(pid: Pid) -> Option<&'static dyn TimeKeeper> {
     let own = match pid.resolve().and_then(|pid| TABLE.living(pid)).and_then(Slot::owner) {
         Some(owner) => owner.host.time_keeper(),
         // The alias has no target now, but may have one later.

@@ -67,11 +67,11 @@ impl ColdState {
 }
 
 /// Sends a link message to `to`; if that has ended, it is answered on its behalf.
-pub(crate) fn say(from: (&'static Slot, Pid), to: Pid, said: LinkMessage<ExitReason>) {
+pub(crate) fn send_link_message(from: (&'static Slot, Pid), to: Pid, message: LinkMessage<ExitReason>) {
     let (back, from) = from;
-    let bond = SentLinkMessage::new(from, to, Some(back), said);
+    let sent = SentLinkMessage::new(from, to, Some(back), message);
     match TABLE.slot(to.slot()) {
-        Some(slot) => slot.tell(to, bond),
-        None => drop(bond),
+        Some(slot) => slot.post(to, sent),
+        None => drop(sent),
     }
 }

@@ -163,7 +163,7 @@ pub(crate) struct Quiet {
 
 impl Quiet {
     /// rest:T2 and rest:T3: a thread has parked, or the host has been shut down.
-    pub(crate) fn tell(&self) {
+    pub(crate) fn notify(&self) {
         fence(Ordering::SeqCst);
         if self.waiting.load(Ordering::SeqCst) > 0 {
             let _waiting = lock(&self.lock);
@@ -484,7 +484,7 @@ impl Scheduler {
         }
         self.wake_watchdog();
         self.clock().remove_user(self);
-        self.quiet.tell();
+        self.quiet.notify();
     }
 }
 

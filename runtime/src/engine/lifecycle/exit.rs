@@ -30,7 +30,7 @@ use crate::call::caller::Caller;
 use crate::call::dead_letter::DeadLetterReason;
 use crate::call::package::Package;
 use crate::engine::backpressure::suspend;
-use crate::engine::context::own::say;
+use crate::engine::context::own::send_link_message;
 use crate::engine::host::Scheduler;
 use crate::engine::host::hooks::Started;
 use crate::exit::{ExitReason, Panic};
@@ -222,7 +222,7 @@ impl ExitingProcess {
             guarded(|| waiter.ended(&self.reason, result));
         }
         for join in cold_state.joined.drain(..) {
-            guarded(|| join.tell(&self.reason));
+            guarded(|| join.notify(&self.reason));
         }
         if let Some(guardian) = cold_state.guardian.take() {
             guardian.ended(self.pid, &self.reason, self.handling);
@@ -240,12 +240,12 @@ pub(crate) fn release_mailbox(token: &Token, reason: &ExitReason) {
 }
 
 pub(crate) fn tell_bound(slot: &'static Slot, pid: Pid, links: Links<Pid>, reason: &ExitReason) {
-    let (owned, said) = links.end(reason);
+    let (owned, messages) = links.end(reason);
     for other in owned {
         other.cancel(ExitReason::Shutdown);
     }
-    for (other, said) in said {
-        say((slot, pid), other, said);
+    for (other, message) in messages {
+        send_link_message((slot, pid), other, message);
     }
 }
 
@@ -336,7 +336,7 @@ fn empty(token: &mut Token, cold_state: &mut Option<Box<ColdState>>, pid: Pid, r
             {
                 match control {
                     Control::Join(join) => cold_state.get_or_insert_default().joined.push(join),
-                    Control::Bond(bond) => hear(token.slot(), pid, cold_state.get_or_insert_default(), *bond),
+                    Control::Link(sent) => receive(token.slot(), pid, cold_state.get_or_insert_default(), *sent),
                     other => dispose(Site::EventDrop, other),
                 }
             } else if envelope.kind != NodeKind::Signal {
@@ -349,12 +349,12 @@ fn empty(token: &mut Token, cold_state: &mut Option<Box<ColdState>>, pid: Pid, r
 }
 
 /// Applies a link message to a process that has ended but not yet notified others.
-fn hear(slot: &'static Slot, pid: Pid, cold_state: &mut ColdState, bond: SentLinkMessage) {
-    let (from, _, Some(said)) = bond.open() else { return };
-    let effect = cold_state.links().hear(from, &said);
-    dispose(Site::ReasonDrop, said);
+fn receive(slot: &'static Slot, pid: Pid, cold_state: &mut ColdState, sent: SentLinkMessage) {
+    let (from, _, Some(message)) = sent.open() else { return };
+    let effect = cold_state.links().receive(from, &message);
+    dispose(Site::ReasonDrop, message);
     if let LinkEffect::Answer(answer) = effect {
-        say((slot, pid), from, answer);
+        send_link_message((slot, pid), from, answer);
     }
 }
 

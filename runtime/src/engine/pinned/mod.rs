@@ -164,7 +164,7 @@ impl ThreadContext {
         if pinned_thread.has_ended() {
             return Next::Exit;
         }
-        match pinned_thread.try_take(|| self.host.is_paused(), || self.host.quiet.tell()) {
+        match pinned_thread.try_take(|| self.host.is_paused(), || self.host.quiet.notify()) {
             None => Next::Park(Rest::Inbox(pinned_thread)),
             Some(Work::Slice(token)) => {
                 pinned_thread.runs(token.pid());
@@ -207,7 +207,7 @@ impl Scheduler {
         } else {
             answer.put(StartedPinned { body: None, outcome: Err(SpawnError::Shutdown), traps: false });
             let work = loop {
-                match pinned_thread.try_take(|| false, || self.quiet.tell()) {
+                match pinned_thread.try_take(|| false, || self.quiet.notify()) {
                     Some(work) => break work,
                     None => pinned_thread.wait(|| false),
                 }
@@ -216,7 +216,7 @@ impl Scheduler {
         }
         pinned_thread.ends();
         self.pinned_threads.give_back(pinned_thread);
-        self.quiet.tell();
+        self.quiet.notify();
     }
 
     /// Spawns a process with its own thread, on which `make` makes it and `start` starts it.

@@ -84,7 +84,7 @@ impl ThreadContext {
 
     /// Begins to rest. `is_asleep`: with its permit, after sleep:S1.
     pub(super) fn rest(&self, is_asleep: bool, poller: bool) -> RestStep {
-        self.host.quiet.tell();
+        self.host.quiet.notify();
         self.go_on_resting(PermitRest {
             looks_again: is_asleep,
             is_poller: poller,

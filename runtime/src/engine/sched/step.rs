@@ -29,7 +29,7 @@ use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::pid::Pid;
 use crate::process::StepOutput;
-use crate::process::event::{Events, Rare, StepInput};
+use crate::process::event::{Events, RareEvents, StepInput};
 use crate::process::handover::Upgrade;
 use crate::process::output::{Contradiction, StepRequest, StepStatus, Written, Yield};
 use crate::process::slice::BUDGET;
@@ -317,7 +317,7 @@ impl ThreadContext {
         // SAFETY: this is the token, and only the input uses the lanes until the step is over.
         unsafe { scratch.input.begin(&slot.lanes, slot, token.generation()) };
         if (slot.lanes.has_control() || token.is_special())
-            && let Err(panic) = self.begin_rare(scratch, token)
+            && let Err(panic) = self.begin_with_rare_events(scratch, token)
         {
             return self.after(scratch, token, StepOutcome::Panic(panic));
         }
@@ -358,7 +358,7 @@ impl ThreadContext {
     /// Begins a step with something in the control lane, or with rare state. Returns a panic of the process, if asking
     /// it caused one.
     #[inline(never)]
-    fn begin_rare(&self, scratch: &mut StepScratch, token: &mut Token) -> Result<(), Panic> {
+    fn begin_with_rare_events(&self, scratch: &mut StepScratch, token: &mut Token) -> Result<(), Panic> {
         let begun = self.begin_special(scratch, token);
         let slot = token.slot();
         // After the controls were taken, including a wake: it may have been for senders that wait for room.
@@ -470,7 +470,7 @@ impl ThreadContext {
         let has_control_node = input.has_control_node();
         let data_empty = data_empty && !input.has_notices();
         let again = if input.has_taken() && !input.is_spent() { AfterStep::Again } else { AfterStep::Requeue };
-        let end = input.finish().and_then(|rare| keep_rare(token, *rare));
+        let end = input.finish().and_then(|rare| apply_rare_events(token, *rare));
         let reason = match outcome {
             StepOutcome::Done => None,
             StepOutcome::Error(error) => Some(error.into_reason()),
@@ -584,8 +584,8 @@ fn warn_of(token: &Token, contradiction: Contradiction) {
 }
 
 /// Stores rare state for the next step. Returns the reason to end with, if there is one.
-fn keep_rare(token: &mut Token, rare: Rare) -> Option<ExitReason> {
-    let Rare { stale, joins, left, notices, end, .. } = rare;
+fn apply_rare_events(token: &mut Token, rare: RareEvents) -> Option<ExitReason> {
+    let RareEvents { stale, joins, left, notices, end, .. } = rare;
     if !(joins.is_empty() && left.is_empty() && notices.is_empty()) {
         if !(left.is_empty() && notices.is_empty()) {
             token.attend(true);

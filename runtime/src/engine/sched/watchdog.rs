@@ -227,7 +227,7 @@ impl Scheduler {
     fn tell_of(&self, stall: &Stall) {
         let (user, stall) = (self.user(), stall.clone());
         let label = self.label(stall.pid);
-        let report: Report = Box::new(move || tell(user, label, &stall));
+        let report: Report = Box::new(move || report(user, label, &stall));
         let mut reporter = lock(&self.watchdog.reporter);
         if reporter.is_none() {
             let (sender, reports) = sync_channel::<Report>(REPORTS);
@@ -244,7 +244,7 @@ impl Scheduler {
 /// How many stalls may be queued behind a hook that blocks. A guess.
 const REPORTS: usize = 256;
 
-fn tell(user: Option<Arc<UserCode>>, label: Option<Arc<str>>, stall: &Stall) {
+fn report(user: Option<Arc<UserCode>>, label: Option<Arc<str>>, stall: &Stall) {
     crate::util::panics::contain_thread();
     log(label.as_deref(), stall);
     if let Some(user) = &user {

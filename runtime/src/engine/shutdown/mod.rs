@@ -264,7 +264,7 @@ impl Scheduler {
             if let Some(generation) = slot.living()
                 && !slot.is_supervised()
             {
-                tell(slot, generation, Control::Cancel(reason.clone()));
+                send_control(slot, generation, Control::Cancel(reason.clone()));
             }
         }
     }
@@ -279,7 +279,7 @@ impl Scheduler {
     fn signal_all(&'static self, control: impl Fn() -> Control) {
         for slot in self.slots() {
             if let Some(generation) = slot.living() {
-                tell(slot, generation, control());
+                send_control(slot, generation, control());
             }
         }
     }
@@ -305,7 +305,7 @@ impl Scheduler {
 }
 
 /// Sends `control` to a process through its control lane.
-pub(crate) fn tell(slot: &'static Slot, generation: u64, control: Control) {
+pub(crate) fn send_control(slot: &'static Slot, generation: u64, control: Control) {
     let is_end = control.is_end();
     slot.post_control(node_pool::empty(), NodeKind::Signal, generation, ptr::null_mut(), Some(Payload::new(control)));
     if is_end && slot.is_suspended() {

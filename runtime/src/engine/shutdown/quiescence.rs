@@ -64,7 +64,7 @@ impl Scheduler {
 
 impl RestWatcher for Scheduler {
     fn rests(&self) {
-        self.quiet.tell();
+        self.quiet.notify();
     }
 }
 

@@ -52,7 +52,7 @@ pub(super) struct Lane<K, T> {
 pub(super) struct MemberRecord<K> {
     pub(super) pid: Pid,
     pub(super) lane: K,
-    pub(super) in_hand: usize,
+    pub(super) in_flight: usize,
     /// Whether it has finished any message, be it by dying of it.
     pub(super) served: bool,
     pub(super) since: Moment,
@@ -73,11 +73,11 @@ impl<K> MemberRecord<K> {
     }
 
     pub(super) fn has_room(&self, rules: &PoolRules) -> bool {
-        self.is_present() && !self.crowded && self.in_hand < rules.concurrency
+        self.is_present() && !self.crowded && self.in_flight < rules.concurrency
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.is_present() && self.in_hand == 0
+        self.is_present() && self.in_flight == 0
     }
 }
 
@@ -100,7 +100,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         let lane = lanes.get_mut(key).filter(|lane| !is_new || lane.queue.is_empty())?;
         let load = |number: &u64| {
             let member = members.get(number)?;
-            member.has_room(rules).then_some(member.in_hand)
+            member.has_room(rules).then_some(member.in_flight)
         };
         let count = lane.members.len();
         let place = match rules.choice {
@@ -119,7 +119,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
 
     pub(super) fn give(&mut self, number: u64, waiting: QueuedMessage<K, T>) {
         let Some(member) = self.members.get_mut(&number) else { unreachable!("chosen among the members") };
-        member.in_hand += 1;
+        member.in_flight += 1;
         self.actions.push_back(PoolAction::Give(MemberId { number, pid: member.pid }, waiting));
     }
 

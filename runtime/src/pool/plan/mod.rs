@@ -120,7 +120,7 @@ pub struct PoolStatistics {
     /// Messages queued for a member.
     pub waiting: usize,
     /// Messages that members have not finished.
-    pub in_hand: usize,
+    pub in_flight: usize,
     /// Messages accepted.
     pub accepted: u64,
     /// Messages refused: the queue was full, or the pool was stopped.
@@ -240,7 +240,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
 
     pub(crate) fn done(&mut self, now: Moment, number: u64) {
         let Some(member) = self.members.get_mut(&number) else { return };
-        member.in_hand = member.in_hand.saturating_sub(1);
+        member.in_flight = member.in_flight.saturating_sub(1);
         (member.served, member.crowded) = (true, false);
         member.idle_since = now;
         let Some(lane) = self.lanes.get(&member.lane) else { return };
@@ -259,7 +259,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
     pub(crate) fn bounced(&mut self, now: Moment, number: u64, lives: bool, waiting: QueuedMessage<K, T>) {
         if let Some(member) = self.members.get_mut(&number) {
             (member.lost, member.crowded) = (!lives, lives);
-            member.in_hand = member.in_hand.saturating_sub(1);
+            member.in_flight = member.in_flight.saturating_sub(1);
         }
         if self.over || self.ending.is_some() {
             let reason = self.ending.clone().unwrap_or(ExitReason::NoProcess);
@@ -281,7 +281,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         let record = MemberRecord {
             pid,
             lane: key.clone(),
-            in_hand: 0,
+            in_flight: 0,
             served: false,
             since: now,
             idle_since: now,
@@ -410,7 +410,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
             members: self.members.values().filter(|record| record.is_present()).count(),
             starting: self.starting,
             waiting: self.waiting,
-            in_hand: self.members.values().map(|record| record.in_hand).sum(),
+            in_flight: self.members.values().map(|record| record.in_flight).sum(),
             failed: self.failed,
             ..counted
         }

@@ -237,7 +237,7 @@ fn a_full_line_refuses_and_those_that_are_coming_count() {
     world.start();
     assert_eq!(
         world.plan.statistics(PoolStatistics::default()),
-        PoolStatistics { members: 1, waiting: 4, in_hand: 1, ..PoolStatistics::default() }
+        PoolStatistics { members: 1, waiting: 4, in_flight: 1, ..PoolStatistics::default() }
     );
     assert_eq!(world.arrive(0, 5), Err(PoolRefusal::Full));
     world.done(0);
@@ -258,7 +258,7 @@ fn what_waits_too_long_expires_in_order_and_what_is_in_hand_does_not() {
     world.after(SECOND / 2);
     assert_eq!(world.expired, [1, 2]);
     assert_eq!(world.plan.due(), None);
-    assert_eq!(world.plan.statistics(PoolStatistics::default()).in_hand, 1);
+    assert_eq!(world.plan.statistics(PoolStatistics::default()).in_flight, 1);
 }
 
 /// Catches: those that wait for room are not told that a message has expired.

@@ -145,7 +145,7 @@ impl Slot {
     pub(crate) fn late(&self, mut envelope: Envelope) {
         let control = envelope.payload.as_mut().and_then(Payload::get_mut::<Control>);
         // A waiter for an ended process is told by the drop of its request: that is an answer, and not late.
-        if !matches!(control, Some(Control::Join(_) | Control::Bond(_)))
+        if !matches!(control, Some(Control::Join(_) | Control::Link(_)))
             && let Some(owner) = self.owner()
         {
             owner.late.fetch_add(1, Ordering::Relaxed);

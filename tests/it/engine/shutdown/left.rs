@@ -65,7 +65,7 @@ fn those_that_no_worker_comes_to_are_ended_and_all_who_wait_for_that_are_told() 
         let child: Address<Mute> = tree.child("deaf").unwrap();
         // One call is in the hands of the process, the other comes too late for that.
         let call = move || deaf.ask().timeout(Duration::MAX).wait();
-        let (in_hand, seen) = (thread::spawn(call), move || deaf.pid().info().map_or(0, |info| info.messages));
+        let (in_flight, seen) = (thread::spawn(call), move || deaf.pid().info().map_or(0, |info| info.messages));
         eventually(|| seen() == 1);
         let watcher = Watcher { down: None };
         let watcher = other.spawn(watcher).watch(deaf.pid()).unwrap();
@@ -83,7 +83,7 @@ fn those_that_no_worker_comes_to_are_ended_and_all_who_wait_for_that_are_told() 
             assert_eq!(end.wait(), ExitReason::Killed);
         }
         assert_eq!(Arc::strong_count(&held), 1, "told when the state has been dropped");
-        assert!(in_hand.join().unwrap().is_err() && unopened.join().unwrap().is_err());
+        assert!(in_flight.join().unwrap().is_err() && unopened.join().unwrap().is_err());
         assert_eq!(watcher.wait().unwrap(), ExitReason::Killed);
         // Of the one that is stuck nobody is told before its step returns, and then all are, though its host is gone.
         assert!(stuck.is_alive() && reads.wait_timeout(Duration::from_millis(1)).is_none());

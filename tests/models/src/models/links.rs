@@ -47,13 +47,13 @@ impl Resident for Other {
 }
 
 impl LinkEndpoint for Other {
-    fn tell(&'static self, to: Pid, bond: SentLinkMessage) {
+    fn post(&'static self, to: Pid, sent: SentLinkMessage) {
         assert_eq!(to, self.pid);
-        let (_, _, said) = bond.open();
-        self.heard.lock().unwrap().extend(said);
+        let (_, _, message) = sent.open();
+        self.heard.lock().unwrap().extend(message);
     }
 
-    unsafe fn hear(&self, _bond: SentLinkMessage) -> LinkEffect<ExitReason> {
+    unsafe fn receive(&self, _sent: SentLinkMessage) -> LinkEffect<ExitReason> {
         unreachable!("it is no slot")
     }
 
@@ -130,22 +130,22 @@ fn step(token: &mut Token) -> bool {
             }
             match control(envelope) {
                 // SAFETY: this is the token, and nothing refers to the cold state.
-                Control::Bond(bond) => drop(unsafe { token.slot().hear(*bond) }),
+                Control::Link(sent) => drop(unsafe { token.slot().receive(*sent) }),
                 Control::Kill => ends = true,
-                _ => unreachable!("nothing else is said"),
+                _ => unreachable!("nothing else is message"),
             }
         }
         while let Some(envelope) = token.lanes().pop_data() {
             if envelope.generation != generation {
                 token.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::NoProcess);
-            } else if let Control::Bond(bond) = control(envelope) {
-                notices.push_back(bond);
+            } else if let Control::Link(sent) = control(envelope) {
+                notices.push_back(sent);
             }
         }
         while !notices.is_empty() && (!token.lanes().has_control_node() || fault::is(NOT_LOOKED)) {
-            if let Some(bond) = notices.pop_front() {
+            if let Some(sent) = notices.pop_front() {
                 // SAFETY: as above.
-                drop(unsafe { token.slot().hear(*bond) });
+                drop(unsafe { token.slot().receive(*sent) });
             }
         }
         if notices.is_empty() {
@@ -169,22 +169,22 @@ fn end(other: &'static Other, mut token: Token) {
         node_pool::recycle(node);
         if fault::is(NOT_HEARD) {
             std::mem::forget(envelope);
-        } else if let Control::Bond(bond) = control(envelope) {
+        } else if let Control::Link(sent) = control(envelope) {
             reach("heard on its way out");
-            let (from, _, said) = bond.open();
+            let (from, _, message) = sent.open();
             let links = cold_state.get_or_insert_default().links.get_or_insert_default();
-            if let LinkEffect::Answer(answer) = links.hear(from, &said.expect("it has just been said")) {
-                other.tell(from, SentLinkMessage::new(me, from, None, answer));
+            if let LinkEffect::Answer(answer) = links.receive(from, &message.expect("it has just been message")) {
+                other.post(from, SentLinkMessage::new(me, from, None, answer));
             }
         }
     }
-    for (to, said) in cold_state
+    for (to, message) in cold_state
         .and_then(|cold_state| cold_state.links)
         .map(|links| links.end(&ExitReason::Killed).1)
         .unwrap_or_default()
     {
         reach("told by the process");
-        other.tell(to, SentLinkMessage::new(me, to, None, said));
+        other.post(to, SentLinkMessage::new(me, to, None, message));
     }
     TABLE.take_back(token);
 }
@@ -224,8 +224,8 @@ impl World {
     }
 
     /// The other says this to the first life.
-    fn say(&self, said: LinkMessage<ExitReason>) {
-        self.slot.tell(self.pid(1), SentLinkMessage::new(self.other.pid, self.pid(1), Some(self.other), said));
+    fn say(&self, message: LinkMessage<ExitReason>) {
+        self.slot.post(self.pid(1), SentLinkMessage::new(self.other.pid, self.pid(1), Some(self.other), message));
     }
 
     fn kill(&self) {
@@ -244,11 +244,11 @@ impl World {
 }
 
 /// A process ends, and another begins in its slot, while somebody says something to the first. Gives the answers.
-fn said_while_it_ends(said: &[LinkMessage<ExitReason>]) -> Vec<LinkMessage<ExitReason>> {
+fn said_while_it_ends(message: &[LinkMessage<ExitReason>]) -> Vec<LinkMessage<ExitReason>> {
     let world = World::new();
     let first = world.open();
-    let said = said.to_vec();
-    let other = thread::spawn(move || said.into_iter().for_each(|said| world.say(said)));
+    let message = message.to_vec();
+    let other = thread::spawn(move || message.into_iter().for_each(|message| world.say(message)));
     end(world.other, first);
     let second = world.open();
     world.begin(second);
