@@ -131,6 +131,7 @@ mod pool;
 mod process;
 mod registry;
 pub mod routing;
+mod signal;
 #[cfg(feature = "test")]
 mod simulation;
 mod slots;
@@ -158,7 +159,7 @@ pub use call::package::Package;
 pub use engine::blocking::block_in_place::block_in_place;
 pub use env::program::this_node;
 pub use errors::{CallError, CommandError, Delivery, InitError, ProcessError, RunError, SendError, SpawnError};
-pub use exit::{Cancel, Down, Exit, ExitReason, Monitor, Signal};
+pub use exit::ExitReason;
 pub use mailbox::bound::{Bound, Overflow};
 pub use mailbox::payload::{Payload, Payloads};
 pub use pid::{NodeId, Pid};
@@ -166,6 +167,7 @@ pub use pool::builder::{KeyedPool, Pool, RunningPool};
 pub use registry::group::Group;
 pub use registry::group::GroupEvent;
 pub use registry::topic::Topic;
+pub use signal::{Cancel, Down, Exit, Monitor, Signal};
 
 /// Hand-written processes: the trait that `#[process]` implements, the input and output of a step, and commands.
 pub mod manual {
@@ -249,7 +251,7 @@ pub mod generic {
     pub use crate::actor::send::addressed::Addressed;
     pub use crate::actor::send::addressed::SendTo;
     pub use crate::api::child_spawn::Spawned;
-    pub use crate::exit::SignalKind;
+    pub use crate::signal::SignalKind;
 }
 
 pub use postroom_macros::{entry, main, message, process, protocol, signal, test};

@@ -109,7 +109,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("actor/send/addressed.rs trait SendTo", &[GENERATED]),
     ("actor/machine/upgrade.rs trait IntoUpgrade", &[GENERATED]),
     ("api/child_spawn.rs trait Spawned", &[GENERATED]),
-    ("exit.rs trait SignalKind", &[GENERATED]),
+    ("signal.rs trait SignalKind", &[GENERATED]),
     ("lib.rs trait TakeJson", &[GENERATED]),
     ("simulation/campaign.rs trait TestResult", &[GENERATED]),
     ("supervision/place.rs trait Sealed", &[GENERATED]),

@@ -3,11 +3,12 @@
 use super::control::{Control, Join};
 use super::{handover::Upgrade, mail::Mail, slice::TimeSlice};
 use crate::errors::{CallError, CommandError};
-use crate::exit::{Cancel, Down, Exit, ExitReason, Signal};
+use crate::exit::ExitReason;
 use crate::links::message::{LinkEndpoint, SentLinkMessage};
 use crate::mailbox::lanes::{Controls, Holder, Lanes};
 use crate::mailbox::node::{Envelope, EnvelopeContent, MessageInPlace, NodeKind};
 use crate::mailbox::{node_pool, payload::Payload};
+use crate::signal::{Cancel, Down, Exit, Signal};
 use crate::util::panics::{Site, dispose};
 use crate::{call::package::Package, links::protocol::LinkEffect, util::debug::impl_debug};
 use std::collections::VecDeque;
