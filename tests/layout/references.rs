@@ -56,6 +56,38 @@ fn defines(file: &File, name: &str) -> bool {
     found
 }
 
+/// Of names without a file only those with a type are checked (`Type::method`): a word alone may be anything.
+#[test]
+fn the_methods_and_variants_that_are_named_without_a_file_exist() {
+    let files = runtime();
+    let words: Vec<BTreeSet<String>> = files.iter().map(|file| words(&file.tokens)).collect();
+    let (mut checked, mut wrong) = (0, Vec::new());
+    for name in [ARCHITECTURE, TABLES].iter().flat_map(|path| quoted(&document(path))) {
+        let Some((ty, method)) = name.split_once("::").filter(|(ty, _)| ty.chars().all(char::is_alphanumeric)) else {
+            continue;
+        };
+        checked += 1;
+        if !words.iter().any(|words| words.contains(ty) && words.contains(method)) {
+            wrong.push(name);
+        }
+    }
+    assert!(checked > 40, "only {checked} names were found");
+    assert!(wrong.is_empty(), "{ARCHITECTURE} or {TABLES} names what does not exist: {wrong:#?}");
+}
+
+/// All words of a file, at any depth.
+fn words(tokens: &[TokenTree]) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for token in tokens {
+        match token {
+            TokenTree::Ident(word) => _ = found.insert(word.to_string()),
+            TokenTree::Group(group) => found.extend(words(&group.stream().into_iter().collect::<Vec<_>>())),
+            _ => {}
+        }
+    }
+    found
+}
+
 #[test]
 fn all_statics_are_listed_and_no_others() {
     let mut defined = BTreeSet::new();

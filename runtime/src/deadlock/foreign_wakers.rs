@@ -16,54 +16,78 @@ use crate::pid::{GENERATION_MASK, SLOT_BITS};
 use crate::slots::side_table::SideTable;
 use crate::sync::{AtomicU64, Ordering};
 
-/// Generation, and below it the count of its wakers; at [`MOST`] the count is unknown, and stays so.
+/// A [`LentWord`] for each slot.
 static LENT: World<SideTable<AtomicU64>> = World::new(SideTable::new(|| AtomicU64::new(0)));
 
-const COUNT_BITS: u32 = SLOT_BITS;
-const MOST: u64 = (1 << COUNT_BITS) - 1;
+/// The generation of a process, and the count of its wakers that other code holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct LentWord(u64);
 
 /// Counts a new waker of that process.
 pub(crate) fn lend(incarnation: Incarnation) {
     if let Some(lent) = LENT.make(index_of(incarnation)) {
-        let _of_a_later_life =
-            lent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| lent_once_more(word, incarnation));
+        let _of_a_later_process = update(lent, Ordering::Relaxed, |word| word.once_more(incarnation));
     }
 }
 
 /// Counts out a dropped waker; returns whether it was the last.
 pub(crate) fn give_back(incarnation: Incarnation) -> bool {
     let lent = LENT.get(index_of(incarnation));
-    let before = lent.and_then(|lent| {
-        lent.fetch_update(Ordering::Release, Ordering::Relaxed, |word| lent_once_less(word, incarnation)).ok()
-    });
-    before.is_some_and(|before| before & MOST == 1)
+    let before = lent.and_then(|lent| update(lent, Ordering::Release, |word| word.once_less(incarnation)));
+    before.is_some_and(|before| before.count() == 1)
+}
+
+/// Replaces the word by what `change` makes of it; returns the old one, or `None` if it stays.
+fn update(lent: &AtomicU64, order: Ordering, change: impl Fn(LentWord) -> Option<LentWord>) -> Option<LentWord> {
+    lent.fetch_update(order, Ordering::Relaxed, |word| Some(change(LentWord(word))?.0)).ok().map(LentWord)
 }
 
 /// Returns whether other code has wakers of that process, which the calling thread runs, so that no first one can be
 /// added meanwhile.
 #[inline]
 pub(crate) fn is_lent(incarnation: Incarnation) -> bool {
-    LENT.get(index_of(incarnation)).is_some_and(|lent| counts(lent.load(Ordering::Acquire), incarnation))
+    LENT.get(index_of(incarnation)).is_some_and(|lent| LentWord(lent.load(Ordering::Acquire)).counts(incarnation))
 }
 
-#[inline]
-fn counts(word: u64, incarnation: Incarnation) -> bool {
-    word >> COUNT_BITS == incarnation & GENERATION_MASK && word & MOST != 0
-}
+impl LentWord {
+    const COUNT_BITS: u32 = SLOT_BITS;
+    /// From this count on it is unknown, and stays so.
+    const MOST: u64 = (1 << Self::COUNT_BITS) - 1;
 
-/// Returns the incremented word; `None` if it counts for a later process.
-fn lent_once_more(word: u64, incarnation: Incarnation) -> Option<u64> {
-    let (counted, generation) = (word >> COUNT_BITS, incarnation & GENERATION_MASK);
-    match counted.cmp(&generation) {
-        std::cmp::Ordering::Less => Some(generation << COUNT_BITS | 1),
-        std::cmp::Ordering::Equal => Some(if word & MOST == MOST { word } else { word + 1 }),
-        std::cmp::Ordering::Greater => None,
+    fn new(generation: u64, count: u64) -> Self {
+        Self(generation << Self::COUNT_BITS | count)
     }
-}
 
-/// Returns the decremented word; `None` if it counts none of that incarnation, or too many.
-fn lent_once_less(word: u64, incarnation: Incarnation) -> Option<u64> {
-    (counts(word, incarnation) && word & MOST != MOST).then(|| word - 1)
+    #[inline]
+    fn generation(self) -> u64 {
+        self.0 >> Self::COUNT_BITS
+    }
+
+    #[inline]
+    fn count(self) -> u64 {
+        self.0 & Self::MOST
+    }
+
+    /// Returns whether it counts wakers of that incarnation.
+    #[inline]
+    fn counts(self, incarnation: Incarnation) -> bool {
+        self.generation() == incarnation & GENERATION_MASK && self.count() != 0
+    }
+
+    /// Returns the incremented word; `None` if it counts for a later process.
+    fn once_more(self, incarnation: Incarnation) -> Option<Self> {
+        let generation = incarnation & GENERATION_MASK;
+        match self.generation().cmp(&generation) {
+            std::cmp::Ordering::Less => Some(Self::new(generation, 1)),
+            std::cmp::Ordering::Equal => Some(Self::new(generation, (self.count() + 1).min(Self::MOST))),
+            std::cmp::Ordering::Greater => None,
+        }
+    }
+
+    /// Returns the decremented word; `None` if it counts none of that incarnation, or too many.
+    fn once_less(self, incarnation: Incarnation) -> Option<Self> {
+        (self.counts(incarnation) && self.count() != Self::MOST).then(|| Self::new(self.generation(), self.count() - 1))
+    }
 }
 
 #[cfg(test)]
@@ -75,22 +99,22 @@ mod tests {
 
     #[test]
     fn a_waker_that_is_never_dropped_counts_for_its_own_process_only() {
-        let word = lent_once_more(0, SLOT | 1).and_then(|word| lent_once_more(word, SLOT | 1)).expect("the first");
-        assert!(counts(word, SLOT | 1) && !counts(word, SLOT | 2));
+        let word = LentWord(0).once_more(SLOT | 1).and_then(|word| word.once_more(SLOT | 1)).expect("the first");
+        assert!(word.counts(SLOT | 1) && !word.counts(SLOT | 2));
         // Its process has ended, and another lends one and has it back.
-        let word = lent_once_more(word, SLOT | 2).expect("a later one");
-        assert!(counts(word, SLOT | 2) && !counts(word, SLOT | 1));
+        let word = word.once_more(SLOT | 2).expect("a later one");
+        assert!(word.counts(SLOT | 2) && !word.counts(SLOT | 1));
         // Those of the earlier one come and go, and change nothing.
-        assert_eq!((lent_once_more(word, SLOT | 1), lent_once_less(word, SLOT | 1)), (None, None));
-        let word = lent_once_less(word, SLOT | 2).expect("it was lent");
-        assert!(!counts(word, SLOT | 2));
+        assert_eq!((word.once_more(SLOT | 1), word.once_less(SLOT | 1)), (None, None));
+        let word = word.once_less(SLOT | 2).expect("it was lent");
+        assert!(!word.counts(SLOT | 2));
     }
 
     #[test]
     fn more_than_can_be_counted_are_lent_for_good() {
-        let word = 3 << COUNT_BITS | (MOST - 1);
-        let word = lent_once_more(word, SLOT | 3).expect("one more");
-        assert_eq!((lent_once_more(word, SLOT | 3), lent_once_less(word, SLOT | 3)), (Some(word), None));
-        assert!(counts(word, SLOT | 3));
+        let word = LentWord::new(3, LentWord::MOST - 1);
+        let word = word.once_more(SLOT | 3).expect("one more");
+        assert_eq!((word.once_more(SLOT | 3), word.once_less(SLOT | 3)), (Some(word), None));
+        assert!(word.counts(SLOT | 3));
     }
 }

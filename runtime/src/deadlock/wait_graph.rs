@@ -61,18 +61,46 @@ pub(crate) type Incarnation = u64;
 /// The longest walk. A longer cycle is left to its deadlines.
 const DEPTH: usize = 64;
 
-/// Below the number: the length of the method's name, and a bit for whether the process blocks its thread.
-const LOW_BITS: u32 = 64 - NUMBER_BITS;
-const BLOCKS: u64 = 1 << (LOW_BITS - 1);
-const LENGTH: u64 = BLOCKS - 1;
+/// How long a method's name can be in an edge.
+const MOST_LENGTH: u64 = EdgeWord::BLOCKS - 1;
+
+/// What an edge waits for, as one word: the number of the call or the suspension, whether the process blocks its
+/// thread, and the length of the method's name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct EdgeWord(u64);
+
+impl EdgeWord {
+    /// There is no edge.
+    const NONE: Self = Self(0);
+    const LOW_BITS: u32 = 64 - NUMBER_BITS;
+    const BLOCKS: u64 = 1 << (Self::LOW_BITS - 1);
+
+    #[inline]
+    fn new(number: u64, blocks: bool, length: usize) -> Self {
+        let blocks = if blocks { Self::BLOCKS } else { 0 };
+        Self(number << Self::LOW_BITS | blocks | length as u64)
+    }
+
+    #[inline]
+    fn number(self) -> u64 {
+        self.0 >> Self::LOW_BITS
+    }
+
+    fn blocks(self) -> bool {
+        self.0 & Self::BLOCKS != 0
+    }
+
+    fn length(self) -> usize {
+        (self.0 & MOST_LENGTH) as usize
+    }
+}
 
 /// The edge of a process. Only the thread that runs the process publishes: if two threads did so at once, a reader
 /// could combine parts of both, such as the text of one name with the length of another. Any thread reads.
 #[derive(Debug)]
 pub(crate) struct Edge {
-    /// The number of the call or the suspension, and below it the length of the method's name and a mark. Zero: no
-    /// edge.
-    number: AtomicU64,
+    /// An [`EdgeWord`].
+    word: AtomicU64,
     on: AtomicU64,
     /// The node of the call; null for a suspension.
     node: AtomicPtr<MailNode>,
@@ -104,7 +132,7 @@ impl What {
     fn number(&self) -> u64 {
         match self {
             Self::Call(ticket, _) => ticket.number(),
-            Self::Suspension(number) => *number & (u64::MAX >> LOW_BITS),
+            Self::Suspension(number) => *number & (u64::MAX >> EdgeWord::LOW_BITS),
         }
     }
 }
@@ -142,7 +170,7 @@ pub(crate) enum Closed<C> {
 impl Edge {
     pub(crate) fn unused() -> Self {
         Self {
-            number: AtomicU64::new(0),
+            word: AtomicU64::new(EdgeWord::NONE.0),
             on: AtomicU64::new(0),
             node: AtomicPtr::new(ptr::null_mut()),
             method: AtomicPtr::new(ptr::null_mut()),
@@ -156,57 +184,56 @@ impl Edge {
             What::Call(ticket, method) => (ptr::from_ref(ticket.node()).cast_mut(), method),
             What::Suspension(_) => (ptr::null_mut(), ""),
         };
-        let length = if method.len() as u64 <= LENGTH { method.len() } else { cut(method) };
-        self.number.store(0, Ordering::Relaxed);
+        let length = if method.len() as u64 <= MOST_LENGTH { method.len() } else { cut(method) };
+        self.word.store(EdgeWord::NONE.0, Ordering::Relaxed);
         fence(Ordering::Release);
         self.on.store(wait.on, Ordering::Relaxed);
         self.node.store(node, Ordering::Relaxed);
         self.method.store(method.as_ptr().cast_mut(), Ordering::Relaxed);
-        let blocks = if wait.blocks { BLOCKS } else { 0 };
-        self.number.store(wait.what.number() << LOW_BITS | blocks | length as u64, Ordering::Release);
+        self.word.store(EdgeWord::new(wait.what.number(), wait.blocks, length).0, Ordering::Release);
     }
 
     /// Removes the edge: the process no longer waits, or waits for something else too.
     #[inline]
     pub(crate) fn withdraw(&self) {
-        self.number.store(0, Ordering::Release);
+        self.word.store(EdgeWord::NONE.0, Ordering::Release);
     }
 
     /// Removes the edge if it is still that of this call: it may be that of a later wait, or of a later process.
     #[inline]
     pub(crate) fn withdraw_call(&self, call: u64) {
-        if self.number.load(Ordering::Relaxed) >> LOW_BITS == call {
+        if EdgeWord(self.word.load(Ordering::Relaxed)).number() == call {
             self.withdraw();
         }
     }
 
     /// Removes another process's suspension. Returns whether it still existed.
     fn lift(&self, hold: u64) -> bool {
-        let number = self.number.load(Ordering::Relaxed);
-        number >> LOW_BITS == hold
-            && self.number.compare_exchange(number, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        let word = self.word.load(Ordering::Relaxed);
+        EdgeWord(word).number() == hold
+            && self.word.compare_exchange(word, EdgeWord::NONE.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// Returns the content, unless there is none or it is being written.
     pub(crate) fn read(&self) -> Option<Wait> {
-        let before = self.number.load(Ordering::Acquire);
-        if before == 0 {
+        let word = EdgeWord(self.word.load(Ordering::Acquire));
+        if word == EdgeWord::NONE {
             return None;
         }
         let on = self.on.load(Ordering::Relaxed);
         let node = self.node.load(Ordering::Relaxed);
         let method = self.method.load(Ordering::Relaxed);
         fence(Ordering::Acquire);
-        if self.number.load(Ordering::Relaxed) != before {
+        if self.word.load(Ordering::Relaxed) != word.0 {
             return None;
         }
-        let number = before >> LOW_BITS;
+        let number = word.number();
         // SAFETY: null, or made from a `&'static MailNode`.
         let what = match unsafe { node.as_ref() } {
-            Some(node) => What::Call(CallId::of(node, number), text(method, (before & LENGTH) as usize)),
+            Some(node) => What::Call(CallId::of(node, number), text(method, word.length())),
             None => What::Suspension(number),
         };
-        Some(Wait { on, what, blocks: before & BLOCKS != 0 })
+        Some(Wait { on, what, blocks: word.blocks() })
     }
 
     /// Returns the content if it is still valid: a call that was answered, or abandoned, leaves its edge behind.
@@ -221,7 +248,7 @@ impl Edge {
 /// Returns the greatest length for a name that is too long, at a character boundary.
 #[cold]
 fn cut(method: &str) -> usize {
-    method.floor_char_boundary(LENGTH as usize)
+    method.floor_char_boundary(MOST_LENGTH as usize)
 }
 
 /// Returns the name in an edge that was read whole.
