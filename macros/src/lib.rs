@@ -15,13 +15,35 @@ use syn::Item;
 
 /// Makes a process of a struct or an enum and its `impl` block; goes on both.
 ///
-/// On the type: the options `name = "Text"` (for starts by name; by default the type's name), `on_error = "end"` (a
-/// sent message that fails ends the process) or `"report"` (the default: the error is reported and the process
-/// continues), `pinned` (a thread of its own), `skip_abandoned` (calls whose callers no longer wait are not handled),
-/// and `crate = path` (the path of `postroom`).
+/// # On the type
 ///
-/// On the `impl`: types and calls are generated for methods marked `#[entry]`, `#[message]` or `#[signal]`; they and
-/// all others remain ordinary methods. The option is `crate = path`.
+/// | option | effect |
+/// |---|---|
+/// | `name = "Text"` | the name in logs, statistics and starts by name; by default the type's name |
+/// | `on_error = "report"` | the default: the `Err` of a message that was sent, not called, is logged |
+/// | `on_error = "end"` | such an `Err` ends the process |
+/// | `pinned` | the process has a thread of its own, and its state need not be `Send` |
+/// | `skip_abandoned` | calls whose callers no longer wait are not handled |
+/// | `crate = path` | the path of the crate `postroom`, for re-exports |
+///
+/// # On the `impl`
+///
+/// A process has one such block, with at least one method marked `#[entry]`. For it and for those marked `#[message]`
+/// or `#[signal]`, types and calls are generated; all remain ordinary methods. `protocols(Storage, Audit)` lists the
+/// protocols that the process implements; `crate = path` is as above.
+///
+/// # On `impl Protocol for Type`
+///
+/// Implements the messages of a protocol, without `#[message]` on the methods. The option is `crate = path`.
+///
+/// # Generated items
+///
+/// * `struct AccountDeposit { amount }`, the message type of each `#[message]`;
+/// * `Address<Account>::deposit(amount)`, which returns a `Call`;
+/// * `Spawn<Account>::serve(…)`, for each entry;
+/// * implementations of the traits in `postroom::generic`.
+///
+/// The page of the crate `postroom` begins with an example.
 #[proc_macro_attribute]
 pub fn process(options: TokenStream, item: TokenStream) -> TokenStream {
     let options = TokenStream2::from(options);
@@ -54,29 +76,64 @@ pub fn process(options: TokenStream, item: TokenStream) -> TokenStream {
     quote!(#original #diagnostics).into()
 }
 
-/// Makes a protocol of a trait: messages that several process types answer.
+/// Makes a protocol of a trait: messages that several process types answer, with `Address<dyn Storage>` as the address.
 ///
 /// Each method is a message; attributes below `#[message]` go to its type, and `#[message(Type)]` uses an existing
-/// type. The trait remains an ordinary one. A process type implements it with `#[process] impl Storage for Disk`, and
-/// lists it on its own `#[process(protocols(Storage))] impl Disk`. The option is `crate = path`.
+/// type. The arguments are owned, and `replies: Replies<T>` may come last; whether a method is `async`, or takes a
+/// context or a `Reply`, is for each implementation to decide. The trait remains an ordinary one. A process type
+/// implements it with `#[process] impl Storage for Disk`, and lists it on its own `#[process(protocols(Storage))] impl
+/// Disk`. The option is `crate = path`.
 #[proc_macro_attribute]
 pub fn protocol(options: TokenStream, item: TokenStream) -> TokenStream {
     expand_on("`#[protocol]` goes on a trait", item, |item| crate::expand::protocol::expand(options.into(), item))
 }
 
 /// Marks a method, inside a `#[process] impl`, as an entry: the process can be started at it.
+///
+/// The method takes `&mut self`, then optionally `ctx: &mut Context<Self>`, then any number of owned inputs.
+///
+/// | | `fn` | `async fn` |
+/// |---|---|---|
+/// | runs | before the spawn returns, on the spawner's thread | as the body of the process |
+/// | returns | nothing, or `Result<(), E>` | any owned type, or `!` |
+/// | the spawn returns | the `Address` | a `Running`, a future of the result |
+///
+/// A process with a sync entry then serves messages until it is stopped. One with an async entry serves them where its
+/// body says so, such as by `ctx.serve(self).await`, and ends when its body returns.
 #[proc_macro_attribute]
 pub fn entry(_: TokenStream, item: TokenStream) -> TokenStream {
     outside("entry", item)
 }
 
 /// Marks a method, inside a `#[process] impl`, as the handler of a message.
+///
+/// `#[message]` generates the message type: `AccountDeposit` for the method `deposit` of `Account`, with the arguments
+/// as fields. `#[message(Tick)]` handles the existing type `Tick`, its only argument.
+///
+/// The method can be `async`. It takes `&mut self` or `&self`, then optionally `ctx: &mut Context<Self>`, then owned
+/// arguments. The answer of a call is
+///
+/// * the value that the method returns; an `Err` is `CallError::Failed` for the caller;
+/// * or what is sent through `reply: Reply<T>`, taken as the last argument, at any later time;
+/// * or a stream of what is sent through `replies: Replies<T>`.
+///
+/// Attributes below `#[message]`, such as `#[derive(Clone)]`, go to the generated type.
 #[proc_macro_attribute]
 pub fn message(_: TokenStream, item: TokenStream) -> TokenStream {
     outside("message", item)
 }
 
-/// Marks a method, inside a `#[process] impl`, as the handler of a signal of the runtime.
+/// Marks a method, inside a `#[process] impl`, as the handler of a signal of the runtime, which the type of its
+/// argument selects.
+///
+/// | argument | cause | with a method for it |
+/// |---|---|---|
+/// | `Cancel` | the process is told to end | it ends only when it calls `ctx.stop()` |
+/// | `Down` | a monitored process has ended | |
+/// | `Exit` | a linked process has failed | it traps exits: it does not fail too |
+///
+/// The method takes `&mut self` or `&self`, optionally the context, and the signal. It returns nothing, and can be
+/// `async`.
 #[proc_macro_attribute]
 pub fn signal(_: TokenStream, item: TokenStream) -> TokenStream {
     outside("signal", item)
@@ -95,7 +152,11 @@ fn outside(name: &str, item: TokenStream) -> TokenStream {
 }
 
 /// Runs `main`, sync or async, inside a runtime: `#[postroom::main]` on `async fn main()` or `fn main(runtime:
-/// &Runtime)`. Options: `workers = 4` and `crate = path`.
+/// &Runtime)`. Options: `workers = 4` (by default as many as `POSTROOM_WORKERS` says, or one per core) and
+/// `crate = path`.
+///
+/// When `main` returns, the runtime shuts down and discards queued messages. If it cannot start, the program prints the
+/// error and exits with status 2.
 ///
 /// With the feature `tokio` the runtime has its own reactor (`Builder::tokio`), for the processes and for `main`. A
 /// program with `#[tokio::main]` keeps that, and makes its runtime inside, with `Builder::tokio_handle`.

@@ -55,7 +55,7 @@ impl ExitReason {
         }
     }
 
-    /// Makes a reason from an error.
+    /// Creates a reason from an error.
     pub fn error(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Error(Arc::from(error.into()))
     }

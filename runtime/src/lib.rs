@@ -26,17 +26,20 @@
 //! ```
 //!
 //! The guide in the repository's folder `book` explains each feature with programs. This page goes through the
-//! parts of the program above, and names the types that belong to each.
+//! parts of the program above, and names the types that belong to each. `use postroom::prelude::*` imports what most
+//! programs need.
 //!
 //! # Runtime
 //! A [`Runtime`] owns the worker threads and its processes; [`Builder`] has its settings. It dereferences to a
 //! [`Host`], which is `Copy`, and which code inside processes uses too. A runtime that is dropped shuts down and
-//! discards queued messages. [`Runtime::drain`] handles them first.
+//! discards queued messages. [`Runtime::drain`] handles them first. [`#[postroom::main]`](macro@main) runs `main`
+//! inside a runtime.
 //!
 //! # Processes
 //! [`Spawn`] has the options of a spawn, such as a name or a [`Bound`] for the mailbox. A sync entry initializes a
 //! process that then serves messages. An async entry is the body of the process, and its spawn returns a
-//! [`Running`], a future of the result. A method that takes a [`Context`] can spawn, send, wait and stop.
+//! [`Running`], a future of the result. A method that takes a [`Context`] can spawn, send, wait and stop; a method with
+//! [`signal`] handles a [`Signal`] of the runtime, such as the request to end.
 //!
 //! # Messages and calls
 //! A spawn returns an [`Address`], with a method for each message. The method builds a [`Call`]: finish it with
@@ -79,17 +82,24 @@
 //!
 //! # Discovery
 //! Processes find each other by name ([`Host::whereis`], [`Host::named_address`]), in a [`Group`], or as subscribers of
-//! a [`Topic`]. A [`Pool`] is many processes behind one address.
+//! a [`Topic`]. A [`Pool`] is many processes behind one address. Code outside of processes calls them, or receives
+//! messages in a [`Mailbox`] of its own.
 //!
 //! # Waiting, blocking and time
 //! Async entries and methods can await any future. Blocking code belongs in [`Context::blocking`] or
 //! [`block_in_place`], and [`Host::spawn_pinned`] gives a process its own thread. [`Context::attach`] receives the
-//! items of a stream as messages. [`Context::sleep`], [`Interval`] and [`Timer`] use the clock of the runtime.
+//! items of a stream as messages. [`Context::sleep`], [`Interval`] and [`Timer`] use the clock of the runtime. A
+//! [`Command`] asks code outside of processes, and is answered later.
+//!
+//! # Testing
+//! A [`Clock`](crate::test::Clock) that a test advances makes hours pass in no time, and a
+//! [`Probe`](crate::test::Probe) stands in for a process and checks what it receives. [`#[postroom::test]`](macro@test)
+//! runs a test under many seeded schedules (feature `test`).
 //!
 //! # Modules
 //! * [`prelude`]: the items that most programs use;
 //! * [`supervision`]: supervisors and their trees;
-//! * [`test`](mod@test): a virtual clock, probes, and simulations (feature `test`);
+//! * [`test`](mod@test): a virtual clock and probes, and with the feature `test` simulations;
 //! * [`inspect`]: [`Host::statistics`], [`Pid::info`], hooks, stalls and dead letters;
 //! * [`error`](mod@error), [`future`], [`generic`]: further errors, return types, and traits for the bounds of
 //!   generic code;
@@ -100,11 +110,12 @@
 //!
 //! # Features
 //! All are off by default.
-//! * `serde`: text and binary forms of [`Pid`], and starting and sending by name with JSON inputs.
+//! * `serde`: [`Pid`] as text or two numbers, and starting and sending by name with JSON inputs.
 //! * `futures`: sending as a `Sink` (`Recipient::sink`). Sources are `Stream`s without it.
 //! * `ctrl-c`: `Runtime::run_until_ctrl_c`, `Runtime::drain_at_ctrl_c`, and `Interrupt`.
 //! * `tokio`: Tokio's sockets, timers, files and tasks inside processes (`Builder::tokio`,
 //!   `Builder::tokio_handle`); the runtime of `#[postroom::main]` includes it.
+//! * `test`: simulated tests with [`#[postroom::test]`](macro@test), for dev-dependencies.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

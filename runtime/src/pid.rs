@@ -161,7 +161,7 @@ impl NodeId {
         self.0.get()
     }
 
-    /// Makes a node ID from any `bits`.
+    /// Creates a node ID from any `bits`.
     pub(crate) fn from_random(bits: u64) -> Self {
         Self::new(bits >> HOST_BITS).unwrap_or(Self(NonZeroU64::MIN))
     }

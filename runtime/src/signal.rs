@@ -39,7 +39,7 @@ pub struct Down {
 }
 
 impl Down {
-    /// Makes the answer to a monitor, for a process that is driven by hand.
+    /// Creates the answer to a monitor, for a process that is driven by hand.
     pub fn of(monitor: Monitor, reason: ExitReason) -> Self {
         Self { pid: monitor.pid, reason, monitor }
     }

@@ -34,7 +34,7 @@ pub(crate) const CASES: &[Case] = &[
         eventually(|| hostile.has_struck());
         assert_eq!(mailbox.receive_timeout(LONG).and_then(|package| package.take::<u8>().ok()), Some(7));
     }),
-    ("the waker of a stream of replies", "StreamWaker", |hostile| {
+    ("the waker of a stream of answers", "StreamWaker", |hostile| {
         let host = hostile.plain();
         let Ok(source) = host.spawn(Source { replies: None }).serve() else { return };
         let Ok(stream) = source.open().open() else { return };

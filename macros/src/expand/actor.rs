@@ -71,7 +71,7 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
 
         #[automatically_derived]
         impl #parameters #krate::generic::Handles<Never> for #ty #clause {
-            type Reply = ();
+            type Answer = ();
             type Error = ::core::convert::Infallible;
         }
 

@@ -139,14 +139,14 @@ impl Answers {
         let (parameters, _, clause) = generics.split_for_impl();
         let each = self.methods.iter().map(|method| {
             let (cfgs, name, message) = (method.cfgs(), method.ident.span(), self.named(method, "Message"));
-            let (answer, error) = (self.named(method, "Reply"), self.named(method, "Error"));
+            let (answer, error) = (self.named(method, "Answer"), self.named(method, "Error"));
             let name = name.resolved_at(Span::call_site());
             let handles = respan(quote!(#krate::generic::Handles<#message>), name);
             quote_spanned! {name=>
                 #(#cfgs)*
                 #[automatically_derived]
                 impl #parameters #handles for #ty #clause {
-                    type Reply = #answer;
+                    type Answer = #answer;
                     type Error = #error;
                 }
             }
@@ -170,7 +170,7 @@ impl Answers {
                 respan(quote!((<#from #named as #private::Chain<#ty>>::#what)), at)
             };
             let (message, answer, error, others) =
-                (of_chain("Message"), of_chain("Reply"), of_chain("Error"), of_chain("Rest"));
+                (of_chain("Message"), of_chain("Answer"), of_chain("Error"), of_chain("Rest"));
             let cfgs = method.cfgs();
             let conditions: Vec<&TokenStream> =
                 cfgs.iter().filter_map(|cfg| cfg.meta.require_list().ok().map(|list| &list.tokens)).collect();
@@ -184,7 +184,7 @@ impl Answers {
                 #(#cfgs)*
                 #[automatically_derived]
                 impl #parameters #handles for #ty #clause {
-                    type Reply = #answer;
+                    type Answer = #answer;
                     type Error = #error;
                 }
             }
@@ -304,7 +304,7 @@ impl Answers {
         };
         let returned = returned.resolved_at(Span::call_site());
         let found = respan(quote!(#private::Answer::<#ok, #error>::THIS), returned);
-        let (answered, failed) = (self.named(method, "Reply"), self.named(method, "Error"));
+        let (answered, failed) = (self.named(method, "Answer"), self.named(method, "Error"));
         let said = respan(quote!(#private::Answer<#answered, #failed>), returned);
         Some(quote! {
             #(#cfgs)*

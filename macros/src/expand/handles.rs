@@ -29,7 +29,7 @@ pub(crate) fn items(message: &Message, self_type: &SelfType) -> TokenStream {
         #[automatically_derived]
         #[allow(trivial_bounds)]
         impl #parameters #krate::generic::Handles<#ty> for #process #clause {
-            type Reply = #answer;
+            type Answer = #answer;
             type Error = #error;
         }
     }

@@ -51,7 +51,7 @@ pub(crate) fn expand(options: TokenStream, mut item: ItemTrait) -> TokenStream {
 
             #[automatically_derived]
             impl #parameters #krate::generic::Handles<Never> for #ty #clause {
-                type Reply = ();
+                type Answer = ();
                 type Error = ::core::convert::Infallible;
             }
 
@@ -311,7 +311,7 @@ fn found(message: &Message, self_type: &SelfType) -> TokenStream {
         #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
         impl #parameters #private::Named<#hash, __Asking> for #ty #clause {
             type Message = #message_ty;
-            type Reply = #ok;
+            type Answer = #ok;
             type Error = #error;
             type Parts = (#(#types,)*);
 

@@ -93,7 +93,7 @@ pub(crate) fn read(
                 out.has_ctx = true;
             }
             ArgumentKind::Reply if role != Role::Message => {
-                diagnostics.on(whole(), format!("{} has no caller to reply to", role.what()), "remove it");
+                diagnostics.on(whole(), format!("{} has no caller to answer", role.what()), "remove it");
             }
             ArgumentKind::Reply if out.reply.is_some() => {
                 diagnostics.on(whole(), "a message is answered in one way", "remove it")

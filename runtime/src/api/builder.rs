@@ -32,7 +32,23 @@ const STACKS: std::ops::RangeInclusive<usize> = 64 << 10..=1 << 30;
 /// The default time that an idle blocking thread stays, as in Tokio.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-/// Configures and builds a [`Runtime`].
+/// Configures and builds a [`Runtime`]. Invalid settings are reported by [`build`](Self::build).
+///
+/// ```
+/// use postroom::prelude::*;
+/// use std::time::Duration;
+///
+/// let runtime = Runtime::builder()
+///     .name("orders")
+///     .workers(2)
+///     .process_limit(100_000)
+///     .call_timeout(Duration::from_secs(1))
+///     .mailbox(Bound::Soft(10_000))
+///     .on_dead_letter(|letter| eprintln!("{} did not handle {letter:?}", letter.to))
+///     .build()?;
+/// assert_eq!((runtime.name(), runtime.workers()), ("orders", 2));
+/// # Ok::<(), postroom::error::BuildError>(())
+/// ```
 #[must_use = "nothing runs until `.build()`"]
 pub struct Builder {
     name: Arc<str>,
@@ -61,7 +77,8 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Starts with the defaults: one worker for each core, no limits.
+    /// Returns a builder with the defaults: one worker for each core, or as many as `POSTROOM_WORKERS` says; mailboxes
+    /// of [`Bound::DEFAULT`]; any number of processes.
     pub fn new() -> Self {
         Self {
             name: "postroom".into(),
@@ -84,7 +101,7 @@ impl Builder {
         }
     }
 
-    /// Names the host; its threads carry the name too.
+    /// Names the host; its threads carry the name too. The default is `postroom`. Several hosts may have one name.
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = name.into();
         self
@@ -96,19 +113,23 @@ impl Builder {
         self
     }
 
-    /// Limits how many processes may be alive at once. Further spawns are refused.
+    /// Limits how many processes may be alive at once: further spawns fail with
+    /// [`SpawnError::Limit`](crate::SpawnError::Limit). Unlimited by default; zero is refused. Costs each spawn and
+    /// exit an atomic operation on a shared counter.
     pub fn process_limit(mut self, limit: usize) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// Seeds the random choices, to make them repeatable.
+    /// Seeds the random choices of the scheduler, such as where to steal. They follow from the seed; the order of
+    /// threads does not: for tests that repeat exactly there are [simulations](mod@crate::test).
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Sets the default timeout of calls by the host's processes, instead of [`DEFAULT_TIMEOUT`].
+    /// Sets the default timeout of calls by the host's processes, instead of [`DEFAULT_TIMEOUT`]: see
+    /// [`Call::timeout`](crate::Call::timeout) for zero and [`Duration::MAX`]. Calls from outside keep the default.
     pub fn call_timeout(mut self, timeout: Duration) -> Self {
         self.call_timeout = timeout;
         self
@@ -123,13 +144,15 @@ impl Builder {
         self
     }
 
-    /// Sets how long a shutdown waits for processes to end before it kills them.
+    /// Sets how long a shutdown, and the drop of the [`Runtime`], waits for processes to end before it kills them. The
+    /// default is five seconds. Zero kills them at once; [`Duration::MAX`] never does.
     pub fn shutdown_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// Starts without workers: processes run after [`Runtime::resume`].
+    /// Starts without workers: sync entries run, on the spawner's thread, and messages queue until
+    /// [`Runtime::resume`].
     pub fn paused(mut self) -> Self {
         self.paused = true;
         self
@@ -164,8 +187,9 @@ impl Builder {
     }
 
     /// Calls `hook` for each stalled step: when the stall is noticed, and when the step has ended. The hook runs on its
-    /// own thread. While it blocks, up to 256 reports are queued; further ones are only counted in
-    /// [`WatchdogStatistics::stalls`](crate::inspect::WatchdogStatistics::stalls). A panic in it is contained.
+    /// own thread; a second one replaces the first. While it blocks, up to 256 reports are queued; further ones are
+    /// only counted in [`WatchdogStatistics::stalls`](crate::inspect::WatchdogStatistics::stalls). A panic in it is
+    /// contained.
     pub fn on_stall(mut self, hook: impl Fn(&Stall) + Send + Sync + 'static) -> Self {
         self.hooks.stall = Some(Box::new(hook));
         self
@@ -207,13 +231,15 @@ impl Builder {
         self
     }
 
-    /// Adds a hook that is called at each start and end of a process.
+    /// Adds a hook that is called at each start and end of a process: see [`Hook`]. Hooks start in the order in which
+    /// they were added. Costs each spawn and exit their calls.
     pub fn hook(mut self, hook: impl Hook) -> Self {
         self.hooks.hooks.push(Box::new(hook));
         self
     }
 
-    /// Sets a hook for messages that no process will handle. A panic in it is contained.
+    /// Sets a hook for messages that no process will handle. It runs on the thread that meets the message, so it should
+    /// be short. A panic in it is contained. A second hook replaces the first.
     pub fn on_dead_letter(mut self, hook: impl Fn(DeadLetter) + Send + Sync + 'static) -> Self {
         self.hooks.dead_letter = Some(Box::new(hook));
         self
@@ -303,7 +329,7 @@ impl Builder {
         self
     }
 
-    /// Starts the runtime.
+    /// Starts the runtime: its workers and a watchdog, each a thread. Dropping the [`Runtime`] ends them.
     ///
     /// # Errors
     /// [`BuildError`] for an invalid number of workers or threads, a limit of zero for processes, messages or time, or

@@ -85,6 +85,7 @@ impl Host {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
+    /// # Errors
     /// [`MessageError`], which lists the alternatives, for an unknown message and for inputs that do not fit; if the
     /// type is not registered; and if the message is refused, as by [`Host::send`].
     pub fn send_to_method(self, to: impl Into<Pid>, message: &str, inputs: Payloads) -> Result<(), MessageError> {

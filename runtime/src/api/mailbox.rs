@@ -112,7 +112,7 @@ impl Sink for MailboxOwner {
 }
 
 impl Mailbox {
-    /// Makes an empty mailbox.
+    /// Creates an empty mailbox.
     ///
     /// # Errors
     /// [`SpawnError::Slots`] if all slots for processes are in use.
@@ -136,7 +136,7 @@ impl Mailbox {
         self.pid
     }
 
-    /// Returns the next package, if there is one.
+    /// Returns the next package, if there is one now. Never blocks.
     pub fn try_receive(&mut self) -> Option<Package> {
         match self.poll_package(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(package) => Some(package),
@@ -144,18 +144,18 @@ impl Mailbox {
         }
     }
 
-    /// Blocks the thread until there is a package.
+    /// Blocks the thread until there is a package. Inside a process another thread runs the others meanwhile.
     pub fn receive(&mut self) -> Package {
         while_blocked(|| block_on(self.received()))
     }
 
-    /// Blocks for at most `timeout`.
+    /// Blocks for at most `timeout`, by the system's time. `None`: no package came.
     pub fn receive_timeout(&mut self, timeout: Duration) -> Option<Package> {
         let deadline = instant_now().checked_add(timeout);
         while_blocked(|| block_on_until(pin!(self.received()), deadline))
     }
 
-    /// Waits for a package. Cancel safe.
+    /// Waits for a package, in async code. Cancel safe: no package is lost.
     pub async fn received(&mut self) -> Package {
         poll_fn(|context| self.poll_package(context)).await
     }

@@ -27,13 +27,14 @@ impl Host {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
+    /// # Errors
     /// [`NameError`] if another live process has the name, if this process is not alive, or if the name is empty or
     /// longer than 1,024 bytes.
     pub fn register_name(self, name: impl Into<Arc<str>>, process: impl Into<Pid>) -> Result<(), NameError> {
         self.scheduler().names.register(&Name::new(name)?, process.into())
     }
 
-    /// Removes a name, and returns its holder.
+    /// Removes a name, and returns its holder; `None` if it had none.
     pub fn unregister_name(self, name: &str) -> Option<Pid> {
         self.scheduler().names.unregister(name)
     }
@@ -77,7 +78,7 @@ impl Host {
     /// ```
     ///
     /// # Errors
-    /// [`NameError`] if the name is empty or longer than 1,024 bytes.
+    /// [`BadName`] if the name is empty or longer than 1,024 bytes.
     pub fn named_address<P: Addressed + ?Sized>(self, name: impl Into<Arc<str>>) -> Result<Address<P>, BadName> {
         Ok(Address::new(self.scheduler().names.alias(&Name::new(name)?)))
     }
@@ -103,7 +104,7 @@ impl Host {
         }
     }
 
-    /// Returns the group of that name. See [`Group`].
+    /// Returns the group of that name. See [`Group`]. An invalid name is reported by [`Group::join`].
     pub fn group(self, name: impl Into<Arc<str>>) -> Group {
         Group::new(self.groups(), name)
     }
@@ -128,8 +129,7 @@ impl Host {
     /// Subscribes a process to events of type `E` on this host. Returns whether it was not subscribed before.
     ///
     /// # Errors
-    /// If the process has ended.
-    /// If the process has ended.
+    /// [`GroupError::Gone`] if the process has ended.
     pub fn subscribe<E: Send + 'static>(
         self,
         subscriber: impl crate::actor::send::addressed::SendTo<E>,

@@ -90,7 +90,7 @@ pub enum ProbeError {
 }
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Probe<M, T, E> {
-    /// Makes a probe for messages from processes of `host`, with their clock.
+    /// Creates a probe for messages from processes of `host`, with their clock.
     ///
     /// # Errors
     /// [`SpawnError::Slots`] if all slots for processes are in use.

@@ -110,7 +110,7 @@ impl HostRecord {
 }
 
 impl Host {
-    /// Makes a host whose threads have not been started, reusing the record of an ended host that was built alike.
+    /// Creates a host whose threads have not been started, reusing the record of an ended host that was built alike.
     pub(crate) fn new(config: Config, identity: Identity, user: UserCode) -> Self {
         let number = identity.number;
         let unused = {
@@ -200,7 +200,7 @@ impl Host {
         self.record().forget_all();
     }
 
-    /// Returns its name.
+    /// Returns its name: see [`Builder::name`](crate::Builder::name).
     pub fn name(self) -> &'static str {
         &self.record.scheduler.config.name
     }
@@ -277,8 +277,7 @@ impl Host {
     /// the compiler.
     ///
     /// # Errors
-    /// The message and the reason if the process has ended or never existed, or if its mailbox is full and the sender
-    /// is not a process: a process is suspended instead, see [`Bound`](crate::Bound).
+    /// As [`Call::send`](crate::Call::send). A PID of another type is no error: the message becomes a dead letter.
     pub fn send<M: Send + 'static>(self, to: impl SendTo<M>, message: M) -> Result<(), SendError<M>> {
         send(to.target(), message)
     }
@@ -286,7 +285,7 @@ impl Host {
     /// Sends a message like [`Host::send`] without ever waiting: see [`Call::try_send`](crate::Call::try_send).
     ///
     /// # Errors
-    /// The message and the reason if the process has ended or never existed, or if its mailbox is full.
+    /// As [`Call::try_send`](crate::Call::try_send).
     pub fn try_send<M: Send + 'static>(self, to: impl SendTo<M>, message: M) -> Result<(), SendError<M>> {
         Recipient::<M>::of(to.target()).call(message).try_send()
     }
@@ -295,7 +294,7 @@ impl Host {
     /// [`Call::send_wait`](crate::Call::send_wait).
     ///
     /// # Errors
-    /// The message and the reason if the process has ended or never existed.
+    /// As [`Call::send_wait`](crate::Call::send_wait), which here has no deadline.
     pub fn send_wait<M: Send + 'static>(self, to: impl SendTo<M>, message: M) -> Result<(), SendError<M>> {
         Recipient::<M>::of(to.target()).call(message).send_wait()
     }
@@ -386,6 +385,10 @@ impl Eq for Host {}
 
 /// A host, and the duty to shut it down: dropping the runtime does so, with the deadline that it was built with.
 ///
+/// The drop blocks until all processes have ended or the deadline has passed, and discards queued messages: end a
+/// program with [`drain`](Self::drain) to handle them. Inside one of its own processes, a drop only begins the
+/// shutdown.
+///
 /// A runtime dereferences to its [`Host`]. The runtimes of a program reach each other: PIDs are valid in all of them.
 ///
 /// ```
@@ -423,7 +426,7 @@ impl Runtime {
         self.host
     }
 
-    /// Starts the workers of a runtime that was built paused.
+    /// Starts the workers of a runtime that was built [paused](crate::Builder::paused). No effect on one that runs.
     ///
     /// # Errors
     /// [`BuildError`] if the threads cannot be started.
@@ -431,8 +434,9 @@ impl Runtime {
         self.host.scheduler().start().map_err(BuildError::Threads)
     }
 
-    /// Runs `future` to completion on the calling thread; it may await calls. Inside a process this costs a thread, as
-    /// [`Call::wait`](crate::Call::wait) does, and the future is not part of the process.
+    /// Runs `future` to completion on the calling thread, which it blocks; it may await calls, and with Tokio its
+    /// sockets and timers. Inside a process this costs a thread, as [`Call::wait`](crate::Call::wait) does, and the
+    /// future is not part of the process: a request to end the process does not interrupt it.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.host.scheduler().within_reactor(|| while_blocked(|| outside(|| block_on(future))))
     }

@@ -17,7 +17,7 @@ pub struct Package {
 }
 
 impl Package {
-    /// Makes a package for `to` with a message of any type.
+    /// Creates a package for `to` with a message of any type.
     pub fn new<M: Send + 'static>(to: Pid, message: M) -> Self {
         Self::from_parts(to, Payload::new(message), None)
     }
@@ -144,7 +144,7 @@ pub struct Undeliverable {
 }
 
 impl Undeliverable {
-    /// Returns whether the message was delivered: never.
+    /// Returns [`Delivery::NotDelivered`]: a refused message has not been delivered.
     pub fn delivery(&self) -> Delivery {
         self.reason.delivery()
     }

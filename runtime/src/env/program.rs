@@ -7,7 +7,8 @@ use crate::sync::{AtomicU64, Ordering};
 /// The host number in a PID that belongs to no host: that of a stand-alone mailbox, and an alias.
 pub(crate) const HOSTLESS: u16 = u16::MAX;
 
-/// Returns the identity of this run. Drawn once, before the first PID is given out.
+/// Returns the identity of this run of the program, with which its PIDs begin. Drawn at random, once, before the first
+/// PID is given out.
 #[inline]
 pub fn this_node() -> NodeId {
     NodeId::new(NODE.load(Ordering::Relaxed)).unwrap_or_else(draw_node)

@@ -10,7 +10,7 @@ use std::{convert::Infallible, fmt};
 /// A message that was *not delivered* can be repeated without harm. One whose delivery is *unknown* may have been
 /// handled, in whole or in part, or may be handled later: repeat it only if it is *idempotent*, so that handling it
 /// twice has the effect of once, and undo nothing on the assumption that it was not handled. The guide's chapter
-/// *Calls* shows how.
+/// *Delivery guarantees* shows how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Delivery {
     /// No method has seen it or will.
@@ -74,12 +74,12 @@ pub enum SendFailure {
 }
 
 impl SendFailure {
-    /// Returns whether the message was delivered: never.
+    /// Returns [`Delivery::NotDelivered`]: a refused message has not been delivered.
     pub fn delivery(&self) -> Delivery {
         Delivery::NotDelivered
     }
 
-    /// Returns whether the same message may be accepted later.
+    /// Returns whether the same message may be accepted later: for a full mailbox and a child that is being restarted.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Full(_) | Self::Restarting(_))
     }
@@ -98,12 +98,12 @@ impl SendFailure {
 }
 
 impl<M> SendError<M> {
-    /// Returns whether the message was delivered: never.
+    /// Returns [`Delivery::NotDelivered`]: a refused message has not been delivered.
     pub fn delivery(&self) -> Delivery {
         self.reason.delivery()
     }
 
-    /// Returns whether the same message may be accepted later.
+    /// Returns whether the same message may be accepted later: for a full mailbox and a child that is being restarted.
     pub fn is_retryable(&self) -> bool {
         self.reason.is_retryable()
     }
@@ -166,12 +166,12 @@ pub enum MessageError {
 }
 
 impl MessageError {
-    /// Returns whether the message was delivered: never.
+    /// Returns [`Delivery::NotDelivered`]: a refused message has not been delivered.
     pub fn delivery(&self) -> Delivery {
         Delivery::NotDelivered
     }
 
-    /// Returns whether the same message may be accepted later.
+    /// Returns whether the same message may be accepted later: for a full mailbox and a child that is being restarted.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Refused(reason) if reason.is_retryable())
     }

@@ -219,7 +219,7 @@ pub enum InitError {
 }
 
 impl InitError {
-    /// Makes the error of an entry that failed.
+    /// Creates the error of an entry that failed.
     pub fn failed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Failed(error.into())
     }

@@ -9,7 +9,7 @@ use std::{fmt, time::Duration};
 pub struct ProcessError(Box<dyn std::error::Error + Send + Sync>);
 
 impl ProcessError {
-    /// Makes an error from `what`.
+    /// Creates an error from `what`.
     pub fn new(what: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self(what.into())
     }

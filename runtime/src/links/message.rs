@@ -68,7 +68,7 @@ pub(crate) struct SentLinkMessage {
 }
 
 impl SentLinkMessage {
-    /// Makes a message from `from` to `to`; answers go to `back`.
+    /// Creates a message from `from` to `to`; answers go to `back`.
     pub(crate) fn new(
         from: Pid,
         to: Pid,

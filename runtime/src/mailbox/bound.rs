@@ -2,7 +2,36 @@
 
 use super::node::{BEHIND, FARTHEST};
 
-/// The bound of a mailbox: see [`Spawn::mailbox`](crate::Spawn::mailbox).
+/// The bound of a mailbox, in messages: set it for one process with [`Spawn::mailbox`](crate::Spawn::mailbox), and for
+/// all of a runtime with [`Builder::mailbox`](crate::Builder::mailbox). A bound of zero is refused.
+///
+/// ```
+/// use postroom::error::SendFailure;
+/// use postroom::prelude::*;
+///
+/// #[process]
+/// struct Printer;
+///
+/// #[process]
+/// impl Printer {
+///     #[entry]
+///     fn serve(&mut self) {}
+///     #[message]
+///     fn print(&mut self, page: u32) { let _ = page; }
+/// }
+///
+/// let runtime = Runtime::builder().paused().build()?; // nothing is handled yet
+/// let printer = runtime.spawn(Printer).mailbox(Bound::Hard(2, Overflow::Refuse)).serve()?;
+/// printer.print(1).send()?;
+/// printer.print(2).send()?;
+/// let refused = printer.print(3).send().unwrap_err(); // the message comes back
+/// assert_eq!((refused.message.page, refused.reason), (3, SendFailure::Full(printer.pid())));
+///
+/// runtime.resume()?;
+/// runtime.until_idle()?;
+/// printer.print(3).send()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Bound {
@@ -18,7 +47,7 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// The default bound.
+    /// The default bound: soft, 1,024 messages.
     pub const DEFAULT: Self = Self::Soft(1_024);
 
     /// The largest soft bound: 4,194,303 messages. A mailbox longer than twice that cannot be measured, and one step

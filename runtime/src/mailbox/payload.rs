@@ -283,7 +283,7 @@ impl fmt::Debug for Payload {
 pub struct Payloads(Vec<Payload>);
 
 impl Payloads {
-    /// Makes an empty list.
+    /// Creates an empty list.
     pub const fn new() -> Self {
         Self(Vec::new())
     }

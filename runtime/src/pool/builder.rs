@@ -78,20 +78,21 @@ impl Pool {
         Self { rules, lanes: None, routes: Routes::new(Some(0)) }
     }
 
-    /// A pool with a constant number of members.
+    /// Describes a pool with a constant number of members. Zero is refused by [`spawn`](Pool::spawn).
     pub fn fixed(members: usize) -> Self {
         Self::of(members, members, None)
     }
 
-    /// A pool whose number of members varies within these bounds: one is started when a message finds none with room,
-    /// and retired when it has been idle for a minute, or as set by [`idle_after`](Pool::idle_after). `0..=8` starts
-    /// none until the first message.
+    /// Describes a pool whose number of members varies within these bounds: one is started when a message finds none
+    /// with room, and retired when it has been idle for a minute, or as set by [`idle_after`](Pool::idle_after).
+    /// `0..=8` starts none until the first message.
     pub fn elastic(members: RangeInclusive<usize>) -> Self {
         let (least, most) = members.into_inner();
         Self::of(least, most, Some(IDLE))
     }
 
-    /// A pool with one process per key, started at its first message and retired when idle: see [`KeyedPool`].
+    /// Describes a pool with one process per key, started at its first message and retired when idle: see
+    /// [`KeyedPool`].
     pub fn by_key<M: Send + 'static, K: Eq + Hash + Send + Sync + 'static>(
         key: impl Fn(&M) -> K + Send + Sync + 'static,
     ) -> KeyedPool<K> {
@@ -156,7 +157,8 @@ macro_rules! options {
                 self
             }
 
-            /// Sets after which idle time a member is retired, if the pool can do with fewer.
+            /// Sets after which idle time a member is retired, if the pool can do with fewer; the default is a minute.
+            /// [`Duration::MAX`] never retires one. No effect on a fixed pool.
             pub fn idle_after(mut self, idle: Duration) -> Self {
                 if self.rules.idle.is_some() {
                     self.rules.idle = Some(idle);

@@ -43,7 +43,7 @@ enum EventSource<'a> {
 }
 
 impl<'a> Events<'a> {
-    /// Makes the input for a process that is driven by hand.
+    /// Creates the input for a process that is driven by hand.
     pub fn of(events: impl IntoIterator<Item = Event>) -> Events<'static> {
         Events(EventSource::Queue(events.into_iter().collect()))
     }
@@ -189,7 +189,7 @@ pub(crate) struct RareEvents {
 }
 
 impl StepInput {
-    /// Makes the input for a thread with that time slice; before the first step it reads from lanes that stay empty.
+    /// Creates the input for a thread with that time slice; before the first step it reads from lanes that stay empty.
     ///
     /// # Safety
     /// The calling thread holds the token of `nowhere`, and uses it only through this input.

@@ -38,7 +38,39 @@ use std::marker::PhantomData;
 /// 2. `step`, each time input has arrived (and, harmlessly, sometimes without), on any worker.
 /// 3. `close`, once, in any case; then the state is dropped, and then all waiters for the end are notified.
 ///
-/// A panic in any of them ends this process alone.
+/// A panic in any of them ends this process alone. A step must return soon: it may neither block nor wait, since it
+/// keeps a worker from other processes.
+///
+/// ```
+/// use postroom::ProcessError;
+/// use postroom::manual::{Event, Events, Process, StepOutput};
+/// use postroom::prelude::*;
+///
+/// /// Adds numbers until a zero comes, and ends with the sum.
+/// struct Sum(u64);
+///
+/// impl Process for Sum {
+///     fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+///         while let Some(event) = events.next() {
+///             let Event::Message(package) = event else { continue };
+///             match package.take::<u64>() {
+///                 Ok(0) => out.done_with(self.0),
+///                 Ok(number) => self.0 += number,
+///                 Err(_other) => {} // dropped: a dead letter
+///             }
+///         }
+///         Ok(())
+///     }
+/// }
+///
+/// let runtime = Runtime::new()?;
+/// let sum = runtime.spawn_process(Sum(0)).run::<u64>()?;
+/// for number in [20, 22, 0] {
+///     runtime.send(sum.pid(), number as u64)?;
+/// }
+/// assert_eq!(sum.wait()?, 42);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Process: 'static {
     /// Returns the names that `init` accepts. The first is the default.
     fn entries(&self) -> &'static [&'static str] {
@@ -70,7 +102,7 @@ pub trait Process: 'static {
     /// An error ends the process, and is its exit reason.
     fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError>;
 
-    /// Called once before the state is dropped.
+    /// Cleans up: called once, before the state is dropped, however the process ends. Its panic is logged.
     fn close(&mut self) {}
 
     /// Returns whether a cancel signal is delivered to `step`. If not, it ends the process before its next step.
@@ -110,7 +142,7 @@ pub struct InitContext<'a> {
 }
 
 impl InitContext<'_> {
-    /// Makes one for a process that is driven by hand, without a runtime or a PID.
+    /// Creates one for a process that is driven by hand, without a runtime or a PID.
     pub fn detached() -> Self {
         Self { pid: None, parent: None, place: PhantomData }
     }

@@ -162,7 +162,7 @@ impl<'a> StepOutput<'a> {
 }
 
 impl StepOutput<'_> {
-    /// Makes an empty output, for a process that is driven by hand.
+    /// Creates an empty output, for a process that is driven by hand.
     pub fn new() -> Self {
         Self(OutputStore::Own(Box::default()))
     }

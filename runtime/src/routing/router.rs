@@ -18,12 +18,13 @@ use crate::sync::{Arc, OnceLock, PoisonError, RwLock};
 use crate::{env::world::World, errors::SendFailure};
 use std::{collections::BTreeMap, ptr};
 
-/// Accepts packages.
+/// Accepts packages: a transport to another node, a host, or the mailbox of a process.
 pub trait Receiver: Send + Sync {
-    /// Accepts `package`, to be handled later.
+    /// Accepts `package`, to be handled later. Called on the thread that sends, inside a send or a call, so it should
+    /// queue the package and return.
     ///
     /// # Errors
-    /// [`Undeliverable`] with the package, if its destination is not here.
+    /// [`Undeliverable`] with the package, if its destination is not here: the sender gets its message back.
     fn deliver(&self, package: Package) -> Result<(), Undeliverable>;
 }
 
@@ -307,7 +308,7 @@ impl Node {
         Self(this_node())
     }
 
-    /// Returns its number.
+    /// Returns its ID, with which its PIDs begin.
     pub fn id(self) -> NodeId {
         self.0
     }
@@ -339,7 +340,7 @@ pub struct Router {
 }
 
 impl Router {
-    /// Makes a router that knows this program only.
+    /// Creates a router that knows this program only. For tests: sends use [that of the program](Self::of_program).
     pub fn new() -> Self {
         Self::default()
     }
@@ -350,14 +351,14 @@ impl Router {
         ROUTER.get_or_init(Self::new)
     }
 
-    /// Connects `engine` as the transport for `node`.
+    /// Connects `engine` as the transport for `node`, in place of an earlier one.
     pub fn connect(&self, node: NodeId, engine: Arc<dyn Receiver>) {
         let before = self.nodes.write().unwrap_or_else(PoisonError::into_inner).insert(node, engine);
         // Outside the lock: the drop of a transport may connect another.
         drop(before);
     }
 
-    /// Disconnects `node`: its packages are refused. Returns whether it was connected.
+    /// Disconnects `node`: its packages are refused as [`SendFailure::UnknownNode`]. Returns whether it was connected.
     pub fn disconnect(&self, node: NodeId) -> bool {
         let before = self.nodes.write().unwrap_or_else(PoisonError::into_inner).remove(&node);
         before.is_some()

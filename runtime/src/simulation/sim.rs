@@ -52,7 +52,7 @@ impl Sim {
         }
     }
 
-    /// Makes a probe: see [`Probe`].
+    /// Creates a probe: see [`Probe`].
     ///
     /// # Panics
     /// If all slots for processes are in use.

@@ -19,7 +19,7 @@ pub(crate) struct SideTable<T> {
 }
 
 impl<T: Sync> SideTable<T> {
-    /// Makes a table whose entries begin as the result of `unused`.
+    /// Creates a table whose entries begin as the result of `unused`.
     pub(crate) const fn new(unused: fn() -> T) -> Self {
         // At most the alignment of a cache line. Entries are never dropped, like those of other program-wide tables.
         const { assert!(align_of::<T>() <= 64) };

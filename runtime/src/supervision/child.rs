@@ -81,8 +81,10 @@ impl<S: Spawned<Process: 'static>> KindOfSpawned<S> {
 }
 
 impl<S: Spawned<Process: 'static>> Child<S> {
-    /// A permanent child with five seconds to end when it is told to (a [`Tree`](super::Tree): as long as its own
-    /// children take). Its unhandled messages become dead letters when it ends.
+    /// Describes a permanent child with five seconds to end when it is told to (a [`Tree`](super::Tree): as long as its
+    /// own children take). Its unhandled messages become dead letters when it ends.
+    ///
+    /// An error or a panic of `start` counts as a failure of the child, and is retried.
     pub fn new<E>(name: impl Into<Arc<str>>, mut start: impl FnMut(ChildSpawn) -> Result<S, E> + Send + 'static) -> Self
     where
         E: Into<Box<dyn Error + Send + Sync>>,
@@ -107,8 +109,8 @@ impl<S: Spawned<Process: 'static>> Child<S> {
 }
 
 impl<S: Spawned<Process: 'static>> Child<S> {
-    /// A child that is started once, such as a session with a client: it is [`temporary`](Self::temporary), so the
-    /// closure may give away what it captured.
+    /// Describes a child that is started once, such as a session with a client: it is [`temporary`](Self::temporary),
+    /// so the closure may give away what it captured.
     ///
     /// ```
     /// use postroom::prelude::*;

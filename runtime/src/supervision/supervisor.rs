@@ -67,24 +67,25 @@ impl Supervisor {
         Self { strategy, most, within, backoff: Backoff::default(), name: None, children: Vec::new() }
     }
 
-    /// A supervisor that restarts only the child that failed.
+    /// Describes a supervisor that restarts only the child that failed.
     pub fn one_for_one() -> Self {
         Self::of(Strategy::OneForOne)
     }
 
-    /// A supervisor that, when one child fails, stops all in reverse order and starts them again.
+    /// Describes a supervisor that, when one child fails, stops all in reverse order and starts them again.
     pub fn one_for_all() -> Self {
         Self::of(Strategy::OneForAll)
     }
 
-    /// A supervisor that, when one child fails, stops those after it in reverse order, and starts it and them again.
+    /// Describes a supervisor that, when one child fails, stops those after it in reverse order, and starts it and them
+    /// again.
     pub fn rest_for_one() -> Self {
         Self::of(Strategy::RestForOne)
     }
 
-    /// A supervisor that restarts only the child that failed, and whose children are added and removed while it runs:
-    /// see [`Tree::start`]. They start without waiting for each other, and are stopped all at once. A child that will
-    /// not be restarted is removed.
+    /// Describes a supervisor that restarts only the child that failed, and whose children are added and removed while
+    /// it runs: see [`Tree::start`]. They start without waiting for each other, and are stopped all at once. A child
+    /// that will not be restarted is removed.
     pub fn dynamic() -> Self {
         Self::of(Strategy::Dynamic)
     }
@@ -92,14 +93,15 @@ impl Supervisor {
     /// Limits the restarts of all children together within a window of time. One more failure, and the supervisor gives
     /// up: it stops the other children and ends, with a [`GaveUp`](super::GaveUp) as its reason.
     ///
-    /// With 0 restarts the first failure is one too many; with [`u32::MAX`] there is no limit. A window of
-    /// [`Duration::MAX`] counts all restarts ever.
+    /// The default is 5 within ten seconds. With 0 restarts the first failure is one too many; with [`u32::MAX`] there
+    /// is no limit. A window of [`Duration::MAX`] counts all restarts ever; one of zero is refused by
+    /// [`spawn`](Self::spawn).
     pub fn intensity(mut self, restarts: u32, within: Duration) -> Self {
         (self.most, self.within) = (restarts, within);
         self
     }
 
-    /// Sets the delays before restarts.
+    /// Sets the delays before restarts. The default is [`Backoff::default`]: from 10 ms to 10 s.
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.backoff = backoff;
         self
@@ -138,7 +140,9 @@ impl Supervisor {
     /// stop it.
     ///
     /// # Errors
-    /// See [`SupervisorError`].
+    /// [`SupervisorError::Duplicate`] for two children of one name, [`SupervisorError::Childless`] and
+    /// [`SupervisorError::Window`] for a supervisor that could do nothing, and [`SupervisorError::Spawn`] if its
+    /// process cannot be spawned, such as for a name that is taken.
     #[track_caller]
     pub fn spawn(self, place: impl SpawnPlace) -> Result<Tree, SupervisorError> {
         let at = Location::caller();

@@ -136,17 +136,17 @@ impl Drop for VirtualClockOwner {
 }
 
 impl Clock {
-    /// The system's clock.
+    /// Returns the system's clock, the default.
     pub fn system() -> Self {
         Self(None)
     }
 
-    /// A virtual clock that starts at the current time and stands still until it is advanced. For tests.
+    /// Creates a virtual clock that starts at the current time and stands still until it is advanced. For tests.
     pub fn manual() -> Self {
         Self::starting_at(Moment::now_by(None))
     }
 
-    /// Makes a virtual clock that starts at that moment.
+    /// Creates a virtual clock that starts at that moment.
     pub(crate) fn starting_at(now: Moment) -> Self {
         let unused = lock(&UNUSED_TIMES).pop();
         let clock = unused.unwrap_or_else(|| {

@@ -65,7 +65,7 @@ sites! {
     // Of waiters.
     Waker => "the waker of a waiter for an answer",
     MailboxWaker => "the waker of a mailbox",
-    StreamWaker => "the waker of a stream of replies",
+    StreamWaker => "the waker of a stream of answers",
     BlockedWaker => "the waker of a step that waits to block",
     TimerAction => "the action of a timer",
     TimerDrop => "the drop of a timer",

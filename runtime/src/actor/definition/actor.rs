@@ -51,7 +51,7 @@ pub trait Actor: Declared + Sized + 'static {
     /// Whether any method is async.
     const ASYNC: bool;
 
-    /// Makes the handle for a PID. For generated code.
+    /// Creates the handle for a PID. For generated code.
     fn client(pid: Pid) -> Self::Client;
     /// Returns the PID of a handle. For generated code.
     fn pid(client: &Self::Client) -> Pid;
@@ -115,7 +115,7 @@ impl<P: Actor> Addressed for P {
 )]
 pub trait Handles<M>: Addressed {
     /// The type of the answer; for a method that returns a `Result`, its `Ok` type.
-    type Reply: Send + 'static;
+    type Answer: Send + 'static;
     /// The error type; [`Infallible`](std::convert::Infallible) for a method that returns no `Result`.
     type Error: Send + 'static;
 }

@@ -42,6 +42,48 @@ pub struct Finished<T> {
 /// A message method, an entry or a signal method takes it as `ctx: &mut Context<Self>`. The futures of the `serve`
 /// family and of `receive` borrow the context; all others borrow nothing and can be joined and selected. To wait for
 /// messages or something else, use [`serve_until`](Self::serve_until) or [`serve_next_or`](Self::serve_next_or).
+///
+/// ```
+/// use postroom::prelude::*;
+/// use std::time::Duration;
+///
+/// #[process]
+/// struct Job { units: u32 }
+///
+/// #[process]
+/// impl Job {
+///     #[entry]
+///     async fn work(&mut self, ctx: &mut Context<Self>) -> u32 {
+///         ctx.sleep(Duration::from_millis(1)).await;
+///         6 * self.units
+///     }
+/// }
+///
+/// #[process]
+/// struct Office { done: u32 }
+///
+/// #[process]
+/// impl Office {
+///     #[entry]
+///     fn serve(&mut self) {}
+///     #[message]
+///     async fn work(&mut self, ctx: &mut Context<Self>, units: u32) -> Result<u32, SpawnError> {
+///         let job = ctx.spawn(Job { units }).owned().work()?; // ends with this process at the latest
+///         self.done += job.await.unwrap_or(0);
+///         Ok(self.done)
+///     }
+///     #[message]
+///     fn close(&mut self, ctx: &mut Context<Self>) { ctx.stop(); }
+/// }
+///
+/// let runtime = Runtime::new()?;
+/// let office = runtime.spawn(Office { done: 0 }).serve()?;
+/// assert_eq!(office.work(7).wait()?, 42);
+/// let end = office.pid().join();
+/// office.close().send()?;
+/// assert!(matches!(end.wait(), ExitReason::Normal));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Context<P> {
     pid: Option<Pid>,
     process: PhantomData<fn(P)>,
@@ -73,7 +115,7 @@ impl<P> Context<P> {
         self.pid
     }
 
-    /// Returns the process that spawned this one; `None` if a thread did.
+    /// Returns the process that spawned this one; `None` if code outside of processes did. The process may have ended.
     pub fn parent(&self) -> Option<Pid> {
         self.metadata()?.parent(self.pid?.node())
     }
@@ -83,12 +125,13 @@ impl<P> Context<P> {
         self.metadata().and_then(Metadata::names).map_or("", |(_, entry)| entry)
     }
 
-    /// Returns the source location of the spawn.
+    /// Returns the source location of the spawn; `None` if the machine is driven by hand.
     pub fn spawn_place(&self) -> Option<&'static Location<'static>> {
         self.metadata()?.place()
     }
 
-    /// Returns the deadline of the call that is being handled.
+    /// Returns the deadline of the call that is being handled; `None` if it has none, or if the message was sent. Calls
+    /// that this method makes have to be answered by then too.
     pub fn deadline(&self) -> Option<Instant> {
         current::deadline().map(Moment::instant)
     }
@@ -98,26 +141,29 @@ impl<P> Context<P> {
         Moment::now().instant()
     }
 
-    /// Returns a value that was set with `value` on this process's spawn, or inherited from its ancestors.
+    /// Returns the value of type `T` that was set with [`Spawn::value`](crate::Spawn::value) on this process's spawn,
+    /// or else on that of its nearest ancestor; `None` if there is none.
     pub fn value<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         inherited_values()?.get(&TypeId::of::<T>())?.clone().downcast().ok()
     }
 
-    /// Sends a message to an address or a PID; see [`Host::send`](crate::Host::send).
+    /// Sends a message to an address or a PID; see [`Host::send`](crate::Host::send). At a full mailbox this process is
+    /// suspended after its step.
     ///
     /// # Errors
-    /// Returns the message and the reason if the process has ended or never existed.
+    /// As [`Call::send`].
     pub fn send<M: Send + 'static>(&self, to: impl SendTo<M>, message: M) -> Result<(), SendError<M>> {
         send(to.target(), message)
     }
 
-    /// Ends the process after the current method returns; in async code, at its next await.
+    /// Ends the process with reason [`Normal`](ExitReason::Normal) after the current method returns; in async code, at
+    /// its next await. Queued messages become dead letters.
     pub fn stop(&self) {
         current::stop();
     }
 
     /// Starts a call whose answer is handled by a closure, while the process serves other messages: finish it with
-    /// `then`.
+    /// [`then`](CallThen::then). A call that fails passes its error to the closure.
     pub fn call<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
         &mut self,
         call: Call<M, T, E>,
@@ -125,7 +171,8 @@ impl<P> Context<P> {
         CallThen { context: PhantomData, call }
     }
 
-    /// Starts a future that runs beside the process's methods: finish it with `then`, whose closure gets its output.
+    /// Starts a future that runs beside the process's methods: finish it with [`then`](RunThen::then), whose closure
+    /// gets its output. It is polled in steps of this process, never at the same time as a method.
     pub fn run<F>(&mut self, future: F) -> RunThen<'_, P, F>
     where
         F: Future<Output: Send + 'static> + Send + 'static,
@@ -156,12 +203,17 @@ impl<P> Context<P> {
         awaits::timeout(duration, future)
     }
 
-    /// Ticks once every `period`, first after one period. A period of zero counts as one nanosecond.
+    /// Returns an interval that ticks once every `period`, first after one period. A period of zero counts as one
+    /// nanosecond; one of [`Duration::MAX`](std::time::Duration::MAX) never ticks.
     pub fn interval(&self, period: Duration) -> Interval {
         Interval::new(period)
     }
 
-    /// Performs a command through its handler and returns the answer. Dropping the future discards the answer.
+    /// Performs a command through its handler and returns the answer, however long that takes: a
+    /// [`timeout`](Self::timeout) limits it. Dropping the future discards the answer.
+    ///
+    /// # Errors
+    /// A [`CommandError`] if the runtime has no handler for `C`, or if the handler fails, panics or drops the command.
     pub fn perform<C: Command>(
         &self,
         command: C,
@@ -175,7 +227,7 @@ impl<P> Context<P> {
         crate::actor::send::links::trap_exits(traps);
     }
 
-    /// Returns whether the process has been told to end.
+    /// Returns whether the process has been told to end, by [`Pid::cancel`] or a shutdown.
     pub fn is_cancelled(&self) -> bool {
         current::peek(|waits| waits.cancelled.is_some()).unwrap_or(false)
     }
@@ -201,7 +253,8 @@ pub struct CallThen<'a, P, M, T, E> {
 }
 
 impl<P: 'static, M: Send + 'static, T: Send + 'static, E: Send + 'static> CallThen<'_, P, M, T, E> {
-    /// Makes the call; `then` runs with the answer, between two messages, unless the process has ended.
+    /// Creates the call, without waiting; `then` runs with its result, between two messages, unless the process has
+    /// ended.
     pub fn then(self, then: impl FnOnce(&mut P, Result<T, CallError<E>>, &mut Context<P>) + Send + 'static) {
         let deadline = current::deadline();
         let run = Box::new(move |this: &mut P, answer, context: &mut Context<P>| {

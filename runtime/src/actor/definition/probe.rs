@@ -44,7 +44,7 @@ macro_rules! probe {
 
         impl<$($of),+> $probe<$($of),+> {
             #[expect(clippy::new_without_default, reason = "only the macro makes one")]
-            /// Makes the probe.
+            /// Creates the probe.
             pub fn new() -> Self {
                 Self(::std::marker::PhantomData)
             }

@@ -96,7 +96,7 @@ pub trait Chain<L> {
     /// The first message's type.
     type Message;
     /// Its answer.
-    type Reply: Send + 'static;
+    type Answer: Send + 'static;
     /// Its error.
     type Error: Send + 'static;
     /// The rest of the list.
@@ -105,7 +105,7 @@ pub trait Chain<L> {
 
 impl<L, M, T: Send + 'static, E: Send + 'static, Rest: Chain<L>> Chain<L> for ((M, T, E), Rest) {
     type Message = M;
-    type Reply = T;
+    type Answer = T;
     type Error = E;
     type Rest = Rest;
 }
@@ -113,7 +113,7 @@ impl<L, M, T: Send + 'static, E: Send + 'static, Rest: Chain<L>> Chain<L> for ((
 /// The end of the list: an `impl` with more methods than the protocol is reported by the compiler alone.
 impl<L> Chain<L> for () {
     type Message = Beyond<()>;
-    type Reply = ();
+    type Answer = ();
     type Error = Infallible;
     type Rest = Beyond<()>;
 }
@@ -123,7 +123,7 @@ pub struct Beyond<T>(PhantomData<T>);
 
 impl<L, T> Chain<L> for Beyond<T> {
     type Message = Beyond<Self>;
-    type Reply = ();
+    type Answer = ();
     type Error = Infallible;
     type Rest = Beyond<Self>;
 }
@@ -149,7 +149,7 @@ pub trait Named<const H: u64, L> {
     /// Its type.
     type Message;
     /// Its answer.
-    type Reply: Send + 'static;
+    type Answer: Send + 'static;
     /// Its error.
     type Error: Send + 'static;
     /// Its fields, as a tuple.

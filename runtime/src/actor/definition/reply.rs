@@ -184,6 +184,37 @@ impl Watch {
 /// Dropping it unanswered fails the caller at once with [`CallError::Dropped`](crate::CallError::Dropped), or with
 /// [`CallError::Died`](crate::CallError::Died) if the process ends while holding it. The reply of a message that was
 /// sent, not called, goes nowhere.
+///
+/// A message method takes it as its last argument, and then returns nothing. `Reply<Result<T, E>>` answers like a
+/// method that returns a `Result`.
+///
+/// ```
+/// use postroom::prelude::*;
+///
+/// #[process]
+/// #[derive(Default)]
+/// struct Gate { waiting: Vec<Reply<&'static str>> }
+///
+/// #[process]
+/// impl Gate {
+///     #[entry]
+///     fn serve(&mut self) {}
+///     /// Answered when the gate opens.
+///     #[message]
+///     fn pass(&mut self, reply: Reply<&'static str>) { self.waiting.push(reply); }
+///     #[message]
+///     fn open(&mut self) { self.waiting.drain(..).for_each(|reply| reply.send("open")); }
+/// }
+///
+/// let runtime = Runtime::new()?;
+/// let gate = runtime.spawn(Gate::default()).serve()?;
+/// let passed = std::thread::spawn(move || gate.pass().wait());
+/// while !passed.is_finished() {
+///     gate.open().wait()?;
+/// }
+/// assert_eq!(passed.join().unwrap(), Ok("open"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "dropping a reply fails its caller"]
 pub struct Reply<T> {
     caller: Option<Caller>,
@@ -191,7 +222,7 @@ pub struct Reply<T> {
 }
 
 impl<T: Send + 'static> Reply<T> {
-    /// Answers the call.
+    /// Answers the call. Never blocks; the answer of a caller that has stopped waiting is dropped.
     pub fn send(self, value: T) {
         if let Some(caller) = self.caller {
             caller.answer((self.wrap)(value));

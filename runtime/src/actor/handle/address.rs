@@ -12,8 +12,37 @@ use std::{convert::Infallible, fmt, marker::PhantomData, ops::Deref};
 /// Sixteen bytes, `Copy`, valid for ever: a message to a process that has ended is returned to the sender. The type is
 /// checked again at delivery, so an address with the wrong type cannot do harm.
 ///
-/// Its own methods are `pid` and `narrow`; all others are messages. Operations on the process itself are methods of its
-/// [`Pid`].
+/// Its own methods are `pid` and `narrow`; all others are messages, and return a [`Call`]. Operations on the process
+/// itself, such as [`stop`](Pid::stop) and [`join`](Pid::join), are methods of its [`Pid`].
+///
+/// ```
+/// use postroom::prelude::*;
+///
+/// #[process]
+/// struct Disk { blocks: Vec<u8> }
+///
+/// #[process]
+/// impl Disk {
+///     #[entry]
+///     fn serve(&mut self) {}
+///     #[message]
+///     fn read(&mut self, block: usize) -> Option<u8> { self.blocks.get(block).copied() }
+/// }
+///
+/// let runtime = Runtime::new()?;
+/// let disk: Address<Disk> = runtime.spawn(Disk { blocks: vec![7, 8] }).serve()?;
+/// assert_eq!(disk.read(1).wait()?, Some(8));
+///
+/// let same: Address<Disk> = runtime.address(disk.pid())?; // from a PID: the type is checked here
+/// assert_eq!(same, disk);
+/// let reader: Recipient<DiskRead, Option<u8>> = disk.narrow(); // any process with this message
+/// assert_eq!(reader.call(DiskRead { block: 2 }).wait()?, None);
+///
+/// disk.pid().kill();
+/// disk.pid().join().wait();
+/// assert!(matches!(disk.read(0).wait(), Err(CallError::Gone(_)))); // for ever: PIDs are not reused
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Address<P: Addressed + ?Sized> {
     handle: P::Handle,
 }
@@ -106,20 +135,44 @@ impl<P: Serves<Q>, Q: Protocol + ?Sized> NarrowOf<P> for Address<Q> {
     }
 }
 
-impl<P: Handles<M> + ?Sized, M: Send + 'static> NarrowOf<P> for Recipient<M, P::Reply, P::Error> {
+impl<P: Handles<M> + ?Sized, M: Send + 'static> NarrowOf<P> for Recipient<M, P::Answer, P::Error> {
     fn narrow_of(address: Address<P>) -> Self {
         Self::of(address.pid())
     }
 }
 
-/// The address of any process that handles messages of type `M`, answering with `T` or failing with `E`.
+/// The address of any process that handles messages of type `M`, answering with `T` or failing with `E`. Made by
+/// [`Address::narrow`] or `From`; sixteen bytes, `Copy`.
+///
+/// ```
+/// use postroom::prelude::*;
+///
+/// struct Tick;
+///
+/// #[process]
+/// struct Counter { ticks: u32 }
+///
+/// #[process]
+/// impl Counter {
+///     #[entry]
+///     fn serve(&mut self) {}
+///     #[message(Tick)]
+///     fn tick(&mut self, _tick: Tick) -> u32 { self.ticks += 1; self.ticks }
+/// }
+///
+/// let runtime = Runtime::new()?;
+/// let ticker: Recipient<Tick, u32> = runtime.spawn(Counter { ticks: 0 }).serve()?.into();
+/// ticker.send(Tick)?;
+/// assert_eq!(ticker.call(Tick).wait()?, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Recipient<M, T = (), E = Infallible> {
     pid: Pid,
     types: PhantomData<fn(M) -> (T, E)>,
 }
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Recipient<M, T, E> {
-    /// Makes a recipient of a PID. Its type is checked at delivery: if the process has no method for `M`, messages
+    /// Creates a recipient of a PID. Its type is checked at delivery: if the process has no method for `M`, messages
     /// become dead letters and calls fail with [`CallError::Unhandled`](crate::CallError::Unhandled).
     pub fn of(pid: Pid) -> Self {
         Self { pid, types: PhantomData }
@@ -130,15 +183,15 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Recipient<M, T, E>
         self.pid
     }
 
-    /// Sends `message` and expects no answer.
+    /// Sends `message` and expects no answer: see [`Call::send`].
     ///
     /// # Errors
-    /// Returns the message and the reason if the process has ended.
+    /// As [`Call::send`].
     pub fn send(&self, message: M) -> Result<(), SendError<M>> {
         send(self.pid, message)
     }
 
-    /// Makes a call with `message`.
+    /// Returns a call with `message`, of which nothing has been sent yet. Its method is named by the type of `M`.
     pub fn call(&self, message: M) -> Call<M, T, E> {
         Call::new(self.pid, std::any::type_name::<M>(), message)
     }
@@ -146,7 +199,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Recipient<M, T, E>
 
 impl_debug!([M, T, E] Recipient<M, T, E>, self => "Recipient<{}>{}", std::any::type_name::<M>(), self.pid);
 
-impl<P: Handles<M> + ?Sized, M: Send + 'static> From<Address<P>> for Recipient<M, P::Reply, P::Error> {
+impl<P: Handles<M> + ?Sized, M: Send + 'static> From<Address<P>> for Recipient<M, P::Answer, P::Error> {
     fn from(address: Address<P>) -> Self {
         address.narrow()
     }

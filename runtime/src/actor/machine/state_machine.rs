@@ -83,7 +83,7 @@ pub struct Machine<P: Actor> {
 }
 
 impl<P: Actor> Machine<P> {
-    /// Makes a machine for a struct that has not been started.
+    /// Creates a machine for a struct that has not been started.
     pub fn new(process: P) -> Self {
         Self { state: MachineState::New(process), table: TableCell::default() }
     }
@@ -267,7 +267,7 @@ impl<P: Actor> Machine<P> {
         out.set(StepStatus::Continue);
     }
 
-    /// Makes the machine of the new definition, with what the old one was waiting for.
+    /// Creates the machine of the new definition, with what the old one was waiting for.
     pub(crate) fn taking_over(process: P, pid: Option<Pid>, table: TableCell) -> Self {
         Self { state: MachineState::Serving(process, Context::new(pid)), table }
     }

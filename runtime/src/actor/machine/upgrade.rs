@@ -166,7 +166,7 @@ fn request<P: Actor, S: IntoUpgrade>(
     Handover { make: Box::new(make), refuse: Box::new(refuse) }
 }
 
-/// Makes the machine of the new definition, with what the old one waited for.
+/// Creates the machine of the new definition, with what the old one waited for.
 fn successor<P: Actor, N: Migratable, E: Send + 'static>(
     new: N,
     mut table: TableCell,
@@ -278,7 +278,7 @@ impl<A, E: Send + 'static> Upgrading<A, E> {
         Upgrading { pid: self.pid, told: self.told, address: |pid| pid }
     }
 
-    /// Blocks the thread until the upgrade is done.
+    /// Blocks the thread until the upgrade is done. Inside a process another thread runs the others meanwhile.
     ///
     /// # Errors
     /// See [`UpgradeError`].
@@ -289,7 +289,7 @@ impl<A, E: Send + 'static> Upgrading<A, E> {
         }
     }
 
-    /// Blocks for at most `timeout`; the request stands if it has not been answered by then.
+    /// Blocks for at most `timeout`, by the system's time; the request stands if it has not been answered by then.
     ///
     /// # Errors
     /// As [`Upgrading::wait`].

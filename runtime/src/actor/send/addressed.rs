@@ -18,7 +18,7 @@ pub trait Addressed: 'static {
     /// Whether it is a protocol.
     const IS_PROTOCOL: bool;
 
-    /// Makes the handle for a PID. For generated code.
+    /// Creates the handle for a PID. For generated code.
     fn handle_of(pid: Pid) -> Self::Handle;
     /// Returns the PID of a handle. For generated code.
     fn pid_of(handle: &Self::Handle) -> Pid;
@@ -37,7 +37,7 @@ pub struct ProtocolInfo {
 
 /// A handle in the deref chain of an address. For generated code.
 pub trait Link: Copy + Send + Sync + 'static {
-    /// Makes the handle for a PID.
+    /// Creates the handle for a PID.
     fn of(pid: Pid) -> Self;
     /// Returns the PID of a handle.
     fn pid(&self) -> Pid;

@@ -18,15 +18,55 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use std::{convert::Infallible, marker::PhantomData, pin::Pin};
 
-/// How long a call waits unless the call or [`Builder::call_timeout`](crate::Builder::call_timeout) says otherwise.
+/// How long a call waits unless the call or [`Builder::call_timeout`](crate::Builder::call_timeout) says otherwise:
+/// five seconds.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A message that is ready to be sent, or to be called with. `M` is its type; `T` and `E` are the answer's.
 ///
-/// Nothing happens until `.send()` (no answer), `.await` (in async code) or `.wait()` (on a plain thread).
+/// The methods of an [`Address`](crate::Address) return it. Nothing happens until one of these:
+///
+/// | | waits for | at a full mailbox with a [soft bound](crate::Bound::Soft) |
+/// |---|---|---|
+/// | [`send`](Self::send) | nothing | suspends a sending process after its step; fails in other code |
+/// | [`try_send`](Self::try_send) | nothing | fails |
+/// | [`send_wait`](Self::send_wait) | room in the mailbox | blocks the thread |
+/// | [`send_async`](Self::send_async) | room in the mailbox | waits; for async code |
+/// | `.await` | the answer | as `send`; for async code |
+/// | [`wait`](Self::wait) | the answer; blocks the thread | as `send` |
+/// | [`send_after`](Self::send_after), [`send_every`](Self::send_every) | nothing | the message is a dead letter |
 ///
 /// A call waits for [`DEFAULT_TIMEOUT`] unless it or the builder says otherwise, and never longer than the caller of
-/// the method that makes it. Dropping a waiting call cancels it: its answer is discarded.
+/// the method that makes it. Dropping a waiting call cancels it: its answer is discarded, but its message may still be
+/// handled.
+///
+/// ```
+/// use postroom::prelude::*;
+/// use std::time::Duration;
+///
+/// #[process]
+/// struct Account { balance: u64 }
+///
+/// #[process]
+/// impl Account {
+///     #[entry]
+///     fn serve(&mut self) {}
+///     #[message]
+///     fn withdraw(&mut self, amount: u64) -> Result<u64, &'static str> {
+///         self.balance = self.balance.checked_sub(amount).ok_or("overdrawn")?;
+///         Ok(self.balance)
+///     }
+/// }
+///
+/// let runtime = Runtime::new()?;
+/// let account = runtime.spawn(Account { balance: 100 }).serve()?;
+/// account.withdraw(10).send()?; // no answer
+/// assert_eq!(account.withdraw(20).timeout(Duration::from_secs(1)).wait()?, 70);
+/// assert_eq!(account.withdraw(80).wait(), Err(CallError::Failed("overdrawn")));
+/// let left = runtime.block_on(async { account.withdraw(30).await })?;
+/// assert_eq!(left, 40);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "a call does nothing until it is sent with `.send()`, awaited, or waited for with `.wait()`"]
 pub struct Call<M, T = (), E = Infallible> {
     pid: Pid,
@@ -44,7 +84,7 @@ enum Limit {
 }
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
-    /// Makes a call of `pid` with `message`; `method` is shown to people, as `Type::method`.
+    /// Creates a call of `pid` with `message`; `method` is shown to people, as `Type::method`.
     #[inline]
     pub fn new(pid: Pid, method: &'static str, message: M) -> Self {
         Self { pid, method, message, limit: Limit::Default, answer: PhantomData }
@@ -70,13 +110,17 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         self.method
     }
 
-    /// Sets how long to wait for the answer.
+    /// Sets how long to wait for the answer. [`Duration::MAX`] waits without a limit. Zero still sends the message, and
+    /// fails with [`CallError::Timeout`] unless the answer is there at once.
+    ///
+    /// Time is that of the runtime's clock in a process and in async code, and the system's on a plain thread.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.limit = Limit::After(timeout);
         self
     }
 
-    /// Sets the time at which the call stops waiting.
+    /// Sets the time at which the call stops waiting. A time that has passed is like a [timeout](Self::timeout) of
+    /// zero.
     pub fn deadline(mut self, deadline: Instant) -> Self {
         self.limit = Limit::At(Moment::from_instant(deadline));
         self
@@ -86,21 +130,26 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         Self { limit: deadline.map_or(self.limit, Limit::At), ..self }
     }
 
-    /// Sends the message and expects no answer. A process that sends to a full mailbox is suspended after its step
-    /// until there is room: see [`Bound`](crate::Bound).
+    /// Sends the message and expects no answer. A process that sends to a full mailbox is suspended after its step until
+    /// there is room: see [`Bound`](crate::Bound). Blocks only at a full mailbox whose hard bound says
+    /// [`Overflow::Wait`](crate::Overflow::Wait).
     ///
     /// # Errors
-    /// The message and the reason if the process has ended, or if its mailbox is full and the sender is not a process.
+    /// The message and the reason: [`Gone`](crate::error::SendFailure::Gone),
+    /// [`Restarting`](crate::error::SendFailure::Restarting) or [`Shutdown`](crate::error::SendFailure::Shutdown) if no
+    /// process can handle it; [`Full`](crate::error::SendFailure::Full) if the mailbox is full and the sender is not a
+    /// process; [`UnknownNode`](crate::error::SendFailure::UnknownNode) and the other variants for PIDs from elsewhere.
     #[inline]
     pub fn send(self) -> Result<(), SendError<M>> {
         send(self.pid, self.message)
     }
 
     /// Blocks the thread until the answer arrives. In async code, await the call instead. Inside a process this costs a
-    /// thread: the permit passes to another thread meanwhile, so that the called process can run.
+    /// thread: another one runs the other processes meanwhile, and the called one among them.
     ///
     /// # Errors
-    /// See [`CallError`].
+    /// A [`CallError`]: [`Failed`](CallError::Failed) with the method's own error, [`Timeout`](CallError::Timeout) at
+    /// the deadline, or one of those that tell why there will be no answer.
     pub fn wait(self) -> Result<T, CallError<E>> {
         self.attempt().unwrap_or_else(|refused| Err(refused.into()))
     }

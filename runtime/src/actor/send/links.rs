@@ -104,12 +104,13 @@ impl Pid {
     }
 }
 
-/// A pending answer of [`Pid::bindings`].
+/// A request for the links and monitors of a process, to be awaited or waited for: made by [`Pid::bindings`].
 #[must_use = "await it, or call `.wait()`"]
 pub struct Inspection(Arc<Oneshot<Option<Bindings>>>);
 
 impl Inspection {
-    /// Blocks the thread until the process has answered.
+    /// Blocks the thread until the process has answered, in its next step; `None` if it has ended. Inside a process
+    /// another thread runs the others meanwhile.
     pub fn wait(self) -> Option<Bindings> {
         while_blocked(|| self.0.wait(None)).flatten()
     }

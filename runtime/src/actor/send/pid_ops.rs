@@ -17,7 +17,8 @@ impl Pid {
         TABLE.living(pid).map(|slot| (slot, pid))
     }
 
-    /// Returns whether the process is alive, as far as this node knows.
+    /// Returns whether the process is alive. It may end right after; `false` is final, except for an
+    /// [alias](Self::is_alias), whose process may be restarted. `false` too for a process of another node.
     pub fn is_alive(self) -> bool {
         self.slot_of().is_some()
     }
@@ -26,7 +27,7 @@ impl Pid {
     /// whether the process was alive.
     ///
     /// Later messages become dead letters. A process in an async entry sees the request only when it takes messages;
-    /// one that never does is ended by [`cancel`](Self::cancel).
+    /// one that never does is ended by [`cancel`](Self::cancel). Returns at once: use [`join`](Self::join) to wait.
     pub fn stop(self) -> bool {
         let Some((slot, pid)) = self.slot_of() else { return false };
         if slot.is_told_to_stop() {
@@ -45,8 +46,9 @@ impl Pid {
         self.control(Control::Cancel(reason.into()))
     }
 
-    /// Ends the process before its next message, without asking it. Its state is dropped and closed as at any end.
-    /// Returns whether the process was alive.
+    /// Ends the process before its next message, without asking it; a step in progress is not interrupted, but an
+    /// async method is, at its await. The state is dropped as at any end. Returns whether the process was alive,
+    /// without waiting for its end.
     ///
     /// A supervisor first kills its children, a pool its members, and ends after them.
     pub fn kill(self) -> bool {
@@ -63,7 +65,25 @@ impl Pid {
     }
 
     /// Waits for the end of the process: until its state has been dropped and its name is free. Await it, or `wait` on
-    /// a plain thread. Returns the exit reason; [`ExitReason::NoProcess`] if it had ended before.
+    /// a plain thread. Its result is the exit reason; [`ExitReason::NoProcess`] if the process had ended before this
+    /// call, since reasons are not kept. Dropping the future changes nothing.
+    ///
+    /// Costs an allocation and one control message to the process.
+    ///
+    /// ```
+    /// use postroom::prelude::*;
+    ///
+    /// # #[process] struct Disk;
+    /// # #[process]
+    /// # impl Disk { #[entry] fn serve(&mut self) {} }
+    /// let runtime = Runtime::new()?;
+    /// let disk = runtime.spawn(Disk).serve()?.pid();
+    /// let end = disk.join();
+    /// assert!(disk.stop());
+    /// assert!(matches!(end.wait(), ExitReason::Normal));
+    /// assert!(matches!(disk.join().wait(), ExitReason::NoProcess));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn join(self) -> Ended {
         let ending = Arc::new(ExitWaiter(Oneshot::new()));
         self.join_with(ending.clone());
@@ -81,7 +101,7 @@ impl Pid {
     }
 }
 
-/// A future of a process's end.
+/// The end of a process, to be awaited or waited for: made by [`Pid::join`]. Its output is the exit reason.
 #[must_use = "await it, or call `.wait()`"]
 pub struct Ended {
     ending: Arc<ExitWaiter>,
@@ -101,13 +121,14 @@ impl Ended {
         }
     }
 
-    /// Blocks the thread until the process has ended.
+    /// Blocks the thread until the process has ended. Inside a process another thread runs the others meanwhile; a
+    /// process that waits for its own end waits for ever.
     pub fn wait(self) -> ExitReason {
         let reason = while_blocked(|| self.ending.0.wait(None)).map_or(ExitReason::NoProcess, |(reason, _)| reason);
         self.told(reason)
     }
 
-    /// Blocks for at most `timeout`. `None`: the process is still alive.
+    /// Blocks for at most `timeout`, by the system's time. `None`: the process has not ended yet.
     pub fn wait_timeout(self, timeout: Duration) -> Option<ExitReason> {
         let deadline = instant_now().checked_add(timeout);
         while_blocked(|| self.ending.0.wait(deadline)).map(|(reason, _)| self.told(reason))

@@ -164,7 +164,7 @@ pub struct Streaming<M, T> {
 }
 
 impl<M: Send + 'static, T: Send + 'static> Streaming<M, T> {
-    /// Makes a message for `pid` from the end that its answers go to; `method` is shown to people.
+    /// Creates a message for `pid` from the end that its answers go to; `method` is shown to people.
     pub fn new(pid: Pid, method: &'static str, message: impl FnOnce(Replies<T>) -> M) -> Self {
         let (replies, stream) = channel();
         Self { pid, method, message: message(replies), stream }

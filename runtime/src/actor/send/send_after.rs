@@ -82,7 +82,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// until then it is kept, unless it is cancelled or the runtime is shut down.
     ///
     /// # Errors
-    /// The message and the reason if the process has already ended.
+    /// As [`Call::send`], by what is known now; [`NoTimer`](SendFailure::NoTimer) if no runtime could keep the message.
     pub fn send_after(self, delay: Duration) -> Result<Timer, SendError<M>> {
         let (pid, message) = (self.pid(), self.into_message());
         if delay.is_zero() {
@@ -116,7 +116,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// later ones keep their times. Periods below one millisecond count as one.
     ///
     /// # Errors
-    /// The message and the reason if the process has already ended.
+    /// As [`Call::send_after`].
     pub fn send_every(self, period: Duration) -> Result<Timer, SendError<M>>
     where
         M: Clone,

@@ -16,7 +16,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// Sends the message, expects no answer, and never waits: a sending process is not suspended.
     ///
     /// # Errors
-    /// The message and the reason if the process has ended or its mailbox is full.
+    /// As [`Call::send`]; also inside a process [`Full`](crate::error::SendFailure::Full) if the mailbox is full.
     pub fn try_send(self) -> Result<(), SendError<M>> {
         let (pid, message) = (self.pid(), self.into_message());
         with_mode(SendMode::Try, || send(pid, message))
@@ -27,7 +27,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// [`deadline`](Call::deadline), if any. Inside a process another thread runs the others meanwhile.
     ///
     /// # Errors
-    /// The message and the reason if the process has ended or the deadline has passed.
+    /// The message and the reason: [`Full`](crate::error::SendFailure::Full) or
+    /// [`Restarting`](crate::error::SendFailure::Restarting) if the deadline has passed, otherwise as [`Call::send`].
     pub fn send_wait(self) -> Result<(), SendError<M>> {
         let until = self.limit().filter(|limit| *limit != Moment::NEVER);
         let until = until.map(|limit| instant_now() + limit.since(now_for(self.pid())));
@@ -44,10 +45,12 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     }
 
     /// Sends the message and expects no answer. Waits while the mailbox is full, or while the process is a child that
-    /// is being restarted. Cancel safe: the message is dropped.
+    /// is being restarted; a timeout or deadline of the call has no effect. Cancel safe: dropping the future before it
+    /// completes drops the message unsent.
     ///
     /// # Errors
-    /// The message and the reason if the process has ended.
+    /// As [`Call::send`], except [`Full`](crate::error::SendFailure::Full) and
+    /// [`Restarting`](crate::error::SendFailure::Restarting).
     pub async fn send_async(self) -> Result<(), SendError<M>> {
         let (pid, mut message) = (self.pid(), self.into_message());
         loop {

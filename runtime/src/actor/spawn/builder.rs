@@ -205,10 +205,12 @@ impl<P, T: Send + 'static, E: Send + 'static> Running<P, T, E> {
         self.pid
     }
 
-    /// Blocks the thread until the process has ended, and returns the result of its entry.
+    /// Blocks the thread until the process has ended, and returns the result of its entry. In async code, await it
+    /// instead. Inside a process another thread runs the others meanwhile.
     ///
     /// # Errors
-    /// The entry's own error, or the reason why the process ended without a result.
+    /// [`RunError::Failed`] with the entry's own error, or [`RunError::Ended`] with the reason why the process ended
+    /// without a result.
     pub fn wait(self) -> Result<T, RunError<E>> {
         match while_blocked(|| self.ending.0.wait(None)) {
             Some((reason, result)) => outcome(reason, result),
@@ -216,7 +218,7 @@ impl<P, T: Send + 'static, E: Send + 'static> Running<P, T, E> {
         }
     }
 
-    /// Blocks for at most `timeout`; returns the running process if it has not ended by then.
+    /// Blocks for at most `timeout`, by the system's time; returns the running process if it has not ended by then.
     ///
     /// # Errors
     /// As [`Running::wait`].

@@ -8,7 +8,8 @@ use crate::process::{Process, control::EndWaiter, guardian::Guardian, kind::Kind
 use crate::{Bound, Payloads, Pid, SpawnError, sync::Arc, util::oneshot::Oneshot};
 use std::{any::TypeId, panic::Location};
 
-/// A hand-written [`Process`] that is about to be spawned.
+/// A hand-written [`Process`] that is about to be spawned: set its options, then call [`start`](Self::start), or
+/// [`run`](Self::run) if it has a result. Made by [`Host::spawn_process`](crate::Host::spawn_process).
 #[must_use = "nothing is spawned until `.start(…)`"]
 pub struct SpawnProcess<P: Process> {
     host: HostRef,
@@ -51,7 +52,8 @@ impl<P: Process> SpawnProcess<P> {
     /// Starts at the process's first entry, without inputs.
     ///
     /// # Errors
-    /// See [`SpawnError`].
+    /// A [`SpawnError`]: [`Init`](SpawnError::Init) if `init` fails, [`Entry`](SpawnError::Entry) if it refuses the
+    /// entry or its inputs; otherwise because of an option, a limit or a shutdown.
     pub fn start(self) -> Result<Pid, SpawnError> {
         self.spawn(None, Payloads::new())
     }
@@ -59,7 +61,8 @@ impl<P: Process> SpawnProcess<P> {
     /// Starts at `entry`.
     ///
     /// # Errors
-    /// See [`SpawnError`].
+    /// A [`SpawnError`]: [`Init`](SpawnError::Init) if `init` fails, [`Entry`](SpawnError::Entry) if it refuses the
+    /// entry or its inputs; otherwise because of an option, a limit or a shutdown.
     pub fn start_at(self, entry: &str, input: Payloads) -> Result<Pid, SpawnError> {
         self.spawn(Some(entry), input)
     }
@@ -72,7 +75,8 @@ impl<P: Process> SpawnProcess<P> {
     /// Starts at the first entry a process that will be [`done_with`](crate::manual::StepOutput::done_with) a `T`.
     ///
     /// # Errors
-    /// See [`SpawnError`].
+    /// A [`SpawnError`]: [`Init`](SpawnError::Init) if `init` fails, [`Entry`](SpawnError::Entry) if it refuses the
+    /// entry or its inputs; otherwise because of an option, a limit or a shutdown.
     pub fn run<T: Send + 'static>(self) -> Result<Running<P, T>, SpawnError> {
         self.begin_running(None, Payloads::new())
     }
@@ -80,7 +84,8 @@ impl<P: Process> SpawnProcess<P> {
     /// Starts at `entry` a process that will be [`done_with`](crate::manual::StepOutput::done_with) a `T`.
     ///
     /// # Errors
-    /// See [`SpawnError`].
+    /// A [`SpawnError`]: [`Init`](SpawnError::Init) if `init` fails, [`Entry`](SpawnError::Entry) if it refuses the
+    /// entry or its inputs; otherwise because of an option, a limit or a shutdown.
     pub fn run_at<T: Send + 'static>(self, entry: &str, input: Payloads) -> Result<Running<P, T>, SpawnError> {
         self.begin_running(Some(entry), input)
     }

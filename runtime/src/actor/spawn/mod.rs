@@ -11,12 +11,14 @@ macro_rules! options {
     ([$($generics:tt)*] $spawn:ty) => {
         impl<$($generics)*> $spawn {
             /// Registers the process under a name on its host. The name is free again before the process's end is
-            /// reported.
+            /// reported. If another live process has it, the spawn fails with [`SpawnError::Name`]: see
+            /// [`or_existing`](Self::or_existing).
             pub fn named(self, name: impl Into<Arc<str>>) -> Self {
                 self.option(|options| options.name = Some(name.into()))
             }
 
-            /// Links the process with its spawner before it runs: see [`Pid::link`].
+            /// Links the process with its spawner before it runs: see [`Pid::link`]. Outside of a process the spawn
+            /// fails with [`SpawnError::NoProcess`], as with `monitored` and `owned`.
             pub fn linked(self) -> Self {
                 self.option(|options| options.bound.linked = true)
             }

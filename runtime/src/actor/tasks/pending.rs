@@ -173,7 +173,7 @@ impl Waits {
         self.rows.get_mut(key.row as usize).filter(|wait| wait.serial == key.serial)
     }
 
-    /// Makes the caller that answers the row, and that must do so before `deadline`.
+    /// Creates the caller that answers the row, and that must do so before `deadline`.
     pub(crate) fn caller(&mut self, key: WaitKey, deadline: Option<Moment>) -> Option<Caller> {
         let (slot, generation) = self.owner?;
         let (caller, ticket) = Caller::process(slot, generation, key.tag(), deadline);

@@ -12,7 +12,7 @@ use std::{mem::ManuallyDrop, ops::Deref, ptr};
 /// The incarnation that owns a table; `None` for a machine that is driven by hand.
 pub(crate) type TableOwner = Option<(&'static Slot, u64)>;
 
-/// Makes a waker of the process to give away: slot and generation in place of a pointer. It owns nothing and may
+/// Creates a waker of the process to give away: slot and generation in place of a pointer. It owns nothing and may
 /// outlive the process.
 pub(crate) fn waker_of(owner: TableOwner) -> Waker {
     // The clone is counted.

@@ -13,8 +13,8 @@ use std::time::Duration;
 /// that of the stalled step has been given to another thread. The step itself continues: code cannot be stopped from
 /// outside.
 ///
-/// The cure is `ctx.blocking(
-/// …)` around code that blocks or computes for long, or shorter steps.
+/// The remedy is [`ctx.blocking(…)`](crate::Context::blocking) around code that blocks or computes for long, or
+/// shorter steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stall {

@@ -221,7 +221,7 @@ impl Worker {
         begun.filter(|_| self.begun_after.load(Ordering::Relaxed) == steps).map(Moment::of_nanoseconds)
     }
 
-    /// Makes the thread check: at once if it sleeps and is unparked, otherwise when its step is over.
+    /// Creates the thread check: at once if it sleeps and is unparked, otherwise when its step is over.
     pub(crate) fn call(&self, why: u8) {
         self.attention.fetch_or(why, Ordering::SeqCst);
     }

@@ -29,7 +29,7 @@ pub struct Backoff {
 const WHOLE: u16 = 1_024;
 
 impl Backoff {
-    /// Delays that double from `min` up to `max`, with a jitter of one half. A `max` below `min` counts as `min`.
+    /// Sets delays that double from `min` up to `max`, with a jitter of one half. A `max` below `min` counts as `min`.
     ///
     /// A run as long as the longest delay counts as stable. A delay of [`Duration::MAX`] never passes: the child stays
     /// down until it is restarted by request.
@@ -38,12 +38,12 @@ impl Backoff {
         Self { min, max, jitter: WHOLE / 2, reset_after: max }
     }
 
-    /// The same delay each time, exactly.
+    /// Sets the same delay each time, exactly.
     pub fn constant(delay: Duration) -> Self {
         Self { jitter: 0, ..Self::exponential(delay, delay) }
     }
 
-    /// No delay.
+    /// Sets no delay: restarts follow failures at once.
     pub fn none() -> Self {
         Self::constant(Duration::ZERO)
     }
