@@ -39,7 +39,7 @@
 //! [`Spawn`] has the options of a spawn, such as a name or a [`Bound`] for the mailbox. A sync entry initializes a
 //! process that then serves messages. An async entry is the body of the process, and its spawn returns a
 //! [`Running`], a future of the result. A method that takes a [`Context`] can spawn, send, wait and stop; a method with
-//! [`signal`] handles a [`Signal`] of the runtime, such as the request to end.
+//! [`signal`](macro@signal) handles a [`Signal`] of the runtime, such as the request to end.
 //!
 //! # Messages and calls
 //! A spawn returns an [`Address`], with a method for each message. The method builds a [`Call`]: finish it with

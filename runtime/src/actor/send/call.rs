@@ -130,8 +130,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         Self { limit: deadline.map_or(self.limit, Limit::At), ..self }
     }
 
-    /// Sends the message and expects no answer. A process that sends to a full mailbox is suspended after its step until
-    /// there is room: see [`Bound`](crate::Bound). Blocks only at a full mailbox whose hard bound says
+    /// Sends the message and expects no answer. A process that sends to a full mailbox is suspended after its step
+    /// until there is room: see [`Bound`](crate::Bound). Blocks only at a full mailbox whose hard bound says
     /// [`Overflow::Wait`](crate::Overflow::Wait).
     ///
     /// # Errors
