@@ -213,7 +213,7 @@ pub mod test {
     #[cfg(feature = "test")]
     pub use crate::simulation::{
         campaign::{Simulation, TestResult},
-        report::{Coverage, FailedRun, SimulationError},
+        report::{Coverage, Departure, FailedRun, SimulationError},
         sim::Sim,
         strategy::Schedules,
     };

@@ -4,6 +4,7 @@ mod all;
 mod faults;
 mod report;
 mod time;
+mod trace_file;
 
 use postroom::prelude::*;
 

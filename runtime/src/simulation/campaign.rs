@@ -3,12 +3,13 @@
 use super::baton::Drivers;
 use super::choices::Choices;
 use super::explore::Explorer;
-use super::report::{Coverage, FailedRun, SimulationError};
+use super::report::{Coverage, Departure, FailedRun, SimulationError};
 use super::run::{Abort, Aborted, Bounds, Remembered, Settings, SimRun};
 use super::shrink::shrink;
 use super::sim::Sim;
 use super::strategy::{Schedules, TurnOrder};
-use super::trace::{Listed, Trace};
+use super::trace::{ExpectedTurns, Listed, Trace};
+use super::trace_file::{Recorded, TraceFile};
 use crate::api::builder::Builder;
 use crate::api::runtime::Host;
 use crate::env::clock::Moment;
@@ -21,6 +22,7 @@ use std::any::TypeId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::Future;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How many seeds a test runs with, unless it says so.
@@ -65,6 +67,7 @@ pub struct Simulation {
     schedules: Schedules,
     bounds: Bounds,
     has_faults: bool,
+    replay: Option<PathBuf>,
     build: Arc<dyn Fn(Builder) -> Builder + Send + Sync>,
 }
 
@@ -98,6 +101,7 @@ impl Simulation {
             schedules: Schedules::default(),
             bounds: Bounds { turns: 1_000_000, time: Duration::from_secs(24 * 3600) },
             has_faults: true,
+            replay: None,
             build: Arc::new(|builder| builder),
         }
     }
@@ -138,6 +142,15 @@ impl Simulation {
         self
     }
 
+    /// Replays the smallest failing schedule of a trace file, which [`FailedRun::trace`] names, and runs nothing else.
+    /// The environment variable `POSTROOM_REPLAY` does the same for the test that wrote the file. If the program has
+    /// changed, the replay follows the schedule as long as the same processes take the same turns, and says where it
+    /// departed.
+    pub fn replay(mut self, trace: impl Into<PathBuf>) -> Self {
+        self.replay = Some(trace.into());
+        self
+    }
+
     /// Sets options of the runtime: handlers, hooks, mailboxes, limits. Its clock, its seed and its workers are the
     /// simulation's.
     pub fn builder(mut self, build: impl Fn(Builder) -> Builder + Send + Sync + 'static) -> Self {
@@ -169,7 +182,7 @@ impl Simulation {
     ///
     /// # Errors
     /// [`SimulationError`]: the first seed that fails, with the smallest failing schedule that was found; a test that
-    /// is not the same twice; a condition of `sometimes!` that never held.
+    /// is not the same twice; a condition of `sometimes!` that never held; a replay that does not follow its schedule.
     pub fn check<R: TestResult>(
         mut self,
         body: impl Fn(Sim) -> R + Send + Sync + 'static,
@@ -177,6 +190,9 @@ impl Simulation {
         install_hook();
         self.read_environment()?;
         let body: TestBody = Arc::new(move |sim| body(sim).expect_passed());
+        if let Some((path, recorded)) = self.recorded()? {
+            return self.check_replay(&body, path, recorded);
+        }
         if self.schedules == Schedules::Exhaustive {
             return self.check_all(&body);
         }
@@ -215,13 +231,11 @@ impl Simulation {
     }
 
     fn covered(&self, covered: Covered) -> Result<Coverage, SimulationError> {
-        let Covered { runs, turns, hashes, sometimes, .. } = covered;
-        let never: Vec<_> = sometimes.iter().filter(|(_, held)| **held == 0).map(|(what, _)| *what).collect();
+        let never: Vec<_> = covered.sometimes.iter().filter(|(_, held)| **held == 0).map(|(what, _)| *what).collect();
         if !never.is_empty() && self.only.is_none() {
-            return Err(SimulationError::Never { test: self.name.clone(), runs, what: never });
+            return Err(SimulationError::Never { test: self.name.clone(), runs: covered.runs, what: never });
         }
-        let schedules = hashes.len() as u64;
-        Ok(Coverage { runs, turns, schedules, is_exhaustive: covered.is_exhaustive, sometimes })
+        Ok(covered.coverage())
     }
 
     fn read_environment(&mut self) -> Result<(), SimulationError> {
@@ -263,6 +277,57 @@ impl Simulation {
         let (turn, first, second) =
             one.listed.difference(&two.listed).unwrap_or((0, "the same this time".into(), "the same this time".into()));
         Err(SimulationError::Differs { test: self.name.clone(), seed, turn, first, second })
+    }
+
+    /// Reads what is to be replayed.
+    fn recorded(&self) -> Result<Option<(PathBuf, Recorded)>, SimulationError> {
+        let asked = std::env::var_os("POSTROOM_REPLAY").map(PathBuf::from);
+        let Some(path) = self.replay.clone().or_else(|| asked.clone()) else { return Ok(None) };
+        let recorded =
+            Recorded::read(&path).map_err(|reason| SimulationError::Unreadable { path: path.clone(), reason })?;
+        let is_meant = self.replay.is_some() || recorded.test == self.name;
+        Ok(is_meant.then_some((path, recorded)))
+    }
+
+    /// Replays a schedule.
+    fn check_replay(
+        &self,
+        body: &TestBody,
+        path: PathBuf,
+        Recorded { seed, is_exhaustive, choices, turns, .. }: Recorded,
+    ) -> Result<Coverage, SimulationError> {
+        let choices = if is_exhaustive { Choices::exhaustive(choices) } else { Choices::replayed(choices) };
+        let ran = Runner::new(self, body.clone()).run_expecting(turns.clone(), choices, seed, true)?;
+        let departure = turns.difference(&ran.listed);
+        let departure = departure.map(|(turn, was, is)| Departure { turn, was, is, trace: path.clone() });
+        let Some(failure) = &ran.failure else {
+            let mut covered = Covered::default();
+            covered.add(&ran);
+            return match departure {
+                Some(departure) => Err(SimulationError::Departed { test: self.name.clone(), departure }),
+                None => Ok(covered.coverage()),
+            };
+        };
+        let needed = ran.made.iter().filter(|choice| **choice > 0).count();
+        Err(SimulationError::Failed(Box::new(FailedRun {
+            test: self.name.clone(),
+            seed,
+            run: (1, 1),
+            message: failure.message.clone(),
+            place: failure.place.clone(),
+            time: ran.time,
+            turns: ran.turns,
+            choices: (ran.made.len(), needed, 0),
+            smallest: ran.listed,
+            replay: format!("POSTROOM_REPLAY={} cargo test {}", path.display(), self.short_name()),
+            trace: Ok(path),
+            departure,
+        })))
+    }
+
+    /// Returns the name of the test without its module.
+    fn short_name(&self) -> &str {
+        self.name.rsplit_once("::").map_or(&*self.name, |(_, test)| test)
     }
 
     /// Runs all schedules, one after the other.
@@ -326,8 +391,17 @@ impl Simulation {
         });
         let needed = shrunk.choices.iter().filter(|choice| **choice > 0).count();
         let smallest = again(&shrunk.choices, true).map_or_else(|_| original.listed, |ran| ran.listed);
-        let test = self.name.rsplit_once("::").map_or(&*self.name, |(_, test)| test);
-        let exhaustive = if self.schedules == Schedules::Exhaustive { "POSTROOM_STRATEGY=exhaustive " } else { "" };
+        let (test, is_exhaustive) = (self.short_name(), self.schedules == Schedules::Exhaustive);
+        let exhaustive = if is_exhaustive { "POSTROOM_STRATEGY=exhaustive " } else { "" };
+        let file = TraceFile {
+            test: &self.name,
+            seed,
+            is_exhaustive,
+            message: &failure.message,
+            choices: &shrunk.choices,
+            listed: &smallest,
+        };
+        let trace = file.write().map_err(|error| error.to_string());
         SimulationError::Failed(Box::new(FailedRun {
             test: self.name.clone(),
             seed,
@@ -336,6 +410,8 @@ impl Simulation {
             place: failure.place,
             time: original.time,
             turns: original.turns,
+            trace,
+            departure: None,
             choices: (length, needed, shrunk.tries),
             smallest,
             replay: format!("{exhaustive}POSTROOM_SEED={seed} cargo test {test}"),
@@ -397,6 +473,11 @@ struct Covered {
 }
 
 impl Covered {
+    fn coverage(self) -> Coverage {
+        let Self { runs, turns, hashes, sometimes, is_exhaustive } = self;
+        Coverage { runs, turns, schedules: hashes.len() as u64, is_exhaustive, sometimes }
+    }
+
     fn add(&mut self, ran: &Ran) {
         self.runs += 1;
         self.turns += ran.turns;
@@ -464,6 +545,17 @@ impl Runner {
     }
 
     fn run(&mut self, choices: Choices, seed: u64, recorded: bool) -> Result<Ran, SimulationError> {
+        self.run_expecting(ExpectedTurns::default(), choices, seed, recorded)
+    }
+
+    /// Makes a run that replays these turns, as long as it can.
+    fn run_expecting(
+        &mut self,
+        expected: ExpectedTurns,
+        choices: Choices,
+        seed: u64,
+        recorded: bool,
+    ) -> Result<Ran, SimulationError> {
         let unsupported = |reason: String| SimulationError::Unsupported { test: self.test.clone(), reason };
         let clock = Clock::starting_at(BEGINNING);
         let builder = (self.build)(Builder::new().name("simulation"));
@@ -476,7 +568,7 @@ impl Runner {
             return Err(unsupported(reason.to_string()));
         }
         let slots = std::mem::take(&mut self.slots);
-        let settings = Settings { seed, bounds: self.bounds, has_faults: self.has_faults, recorded };
+        let settings = Settings { seed, bounds: self.bounds, has_faults: self.has_faults, recorded, expected };
         let run = SimRun::new((scheduler, clock), self.drivers.clone(), slots, choices, settings);
         let loud = silence(true);
         let body = || (self.body)(Sim::new(run.clone(), runtime.host()));

@@ -110,6 +110,11 @@ impl Choices {
         self.made.push(u16::try_from(chosen).unwrap_or(u16::MAX));
     }
 
+    /// Replays no more: what follows are zeros.
+    pub(crate) fn stop_replaying(&mut self) {
+        self.given.truncate(self.made.len());
+    }
+
     /// Returns the choices made.
     pub(crate) fn made(&self) -> &[u16] {
         &self.made
@@ -129,3 +134,19 @@ const CHOICES: u64 = 1 << 40;
 
 /// The events that a time slice may take; the first is as in production.
 const BUDGETS: [u32; 4] = [crate::process::slice::BUDGET, 1, 2, 8];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches: a replay that goes on with choices that were made elsewhere.
+    #[test]
+    fn a_replay_that_is_stopped_goes_on_with_the_dullest() {
+        let mut choices = Choices::replayed(vec![1; 4]);
+        let choose = |choices: &mut Choices| choices.actor(&[7, 8], 0, Touched::default());
+        assert_eq!((choose(&mut choices), choose(&mut choices)), (Some(1), Some(1)));
+        choices.stop_replaying();
+        assert_eq!((choose(&mut choices), choices.fault(1.0)), (Some(0), false));
+        assert_eq!(choices.made(), [1, 1, 0, 0]);
+    }
+}

@@ -8,7 +8,7 @@
 //!
 //! From the bottom up: [`strategy`] and [`choices`] decide, [`faults`] and [`trace`] are what they decide upon and what
 //! came of it, [`baton`] has the threads, [`run`] is one run, [`campaign`] runs many and reports, [`shrink`] makes a
-//! failing schedule small, [`sim`] is what a test holds.
+//! failing schedule small, [`trace_file`] writes it down and reads it, [`sim`] is what a test holds.
 
 pub(crate) mod baton;
 pub(crate) mod campaign;
@@ -21,3 +21,4 @@ pub(crate) mod shrink;
 pub(crate) mod sim;
 pub(crate) mod strategy;
 pub(crate) mod trace;
+pub(crate) mod trace_file;

@@ -4,6 +4,7 @@ use super::run::Abort;
 use super::trace::Listed;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What the runs of a simulation have covered.
@@ -61,6 +62,26 @@ pub enum SimulationError {
         /// What never happened.
         what: Vec<&'static str>,
     },
+    /// A replay ended otherwise than the run that it replays.
+    #[error(
+        "`{test}` passed, but its replay proves nothing: it departed from the schedule in {}. Replay it with the \
+         program that wrote the file, or run the test with other seeds",
+        .departure
+    )]
+    Departed {
+        /// The name of the test.
+        test: String,
+        /// Where.
+        departure: Departure,
+    },
+    /// A trace cannot be replayed.
+    #[error("the trace {} cannot be replayed: {reason}", .path.display())]
+    Unreadable {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
     /// The runtime cannot be simulated.
     #[error("`{test}` cannot be simulated: {reason}")]
     Unsupported {
@@ -85,6 +106,27 @@ fn list(what: &[&str]) -> String {
     what.iter().map(|what| format!("\"{what}\"")).collect::<Vec<_>>().join(", nor that ")
 }
 
+/// Where a replay departed from the run that it replays: the program has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Departure {
+    /// The first turn that differed, from 1.
+    pub turn: usize,
+    /// What it was.
+    pub was: String,
+    /// What it is now.
+    pub is: String,
+    /// The trace that is replayed.
+    pub trace: PathBuf,
+}
+
+impl fmt::Display for Departure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { turn, was, is, trace } = self;
+        write!(f, "turn {turn} of {}, which was `{was}` and is `{is}`", trace.display())
+    }
+}
+
 /// A run that failed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -103,6 +145,10 @@ pub struct FailedRun {
     pub time: Duration,
     /// How many turns the run had taken.
     pub turns: u64,
+    /// The file with the smallest failing schedule, for Perfetto and for a replay; or why it was not written.
+    pub trace: Result<PathBuf, String>,
+    /// Where the run departed from the one that it replays, if it does.
+    pub departure: Option<Departure>,
     /// How many choices the run made, how many of them the smallest failing schedule needs, and how many runs it took
     /// to find that.
     pub(crate) choices: (usize, usize, usize),
@@ -114,6 +160,11 @@ impl FailedRun {
     /// Returns the smallest failing schedule that was found, a turn each line.
     pub fn schedule(&self) -> String {
         self.smallest.to_string()
+    }
+
+    /// Returns the command that makes the run again.
+    pub fn replay_command(&self) -> &str {
+        &self.replay
     }
 }
 
@@ -132,6 +183,13 @@ impl fmt::Display for FailedRun {
             self.smallest.len()
         )?;
         write!(f, "{}", self.smallest)?;
+        if let Some(departure) = &self.departure {
+            writeln!(f, "  a replay that departed in {departure}")?;
+        }
+        match &self.trace {
+            Ok(path) => writeln!(f, "  trace:  {}", path.display())?,
+            Err(reason) => writeln!(f, "  trace:  not written, {reason}")?,
+        }
         write!(f, "  again:  {}", self.replay)
     }
 }

@@ -12,7 +12,7 @@ use super::baton::{Drivers, Instruction, Seat, SimThread, is_this};
 use super::choices::Choices;
 use super::explore::Touched;
 use super::faults::{Faults, Rule};
-use super::trace::{TEST, Trace, TurnKind};
+use super::trace::{ExpectedTurns, TEST, Trace, TurnKind};
 use crate::engine::host::Scheduler;
 use crate::engine::sched::simulated::simulated_thread;
 use crate::engine::sched::step::StepScratch;
@@ -46,6 +46,8 @@ pub(crate) struct Settings {
     pub(crate) has_faults: bool,
     /// Whether its turns are listed.
     pub(crate) recorded: bool,
+    /// The turns that it replays.
+    pub(crate) expected: ExpectedTurns,
 }
 
 /// Why a run was cut short.
@@ -170,9 +172,11 @@ impl SimRun {
         drivers: Arc<Drivers>,
         slots: Vec<u32>,
         choices: Choices,
-        Settings { seed, bounds, has_faults, recorded }: Settings,
+        Settings { seed, bounds, has_faults, recorded, expected }: Settings,
     ) -> Arc<Self> {
         let main = Seat::new();
+        let mut trace = Trace::new(recorded);
+        trace.expect(expected);
         let state = State {
             ready: Vec::new(),
             slowed: Vec::new(),
@@ -181,7 +185,7 @@ impl SimRun {
             idle: Vec::new(),
             drivers: 0,
             choices,
-            trace: Trace::new(recorded),
+            trace,
             faults: Faults::new(has_faults),
             turns: 0,
             turns_of_body: 0,
@@ -413,6 +417,7 @@ impl SimRun {
         state.trace.name_spawned(|index| TABLE.slot(index));
         let actors: smallvec::SmallVec<[u32; 16]> = (0..state.ready.len()).map(|at| state.actor_of(at)).collect();
         let touched = std::mem::take(&mut state.touched);
+        state.follow();
         if state.is_ending {
             return Some(state.go_first(actors[0]));
         }
@@ -445,6 +450,7 @@ impl SimRun {
                 state.trace.add(at_time, actor, if crash.is_some() { TurnKind::Crashed } else { TurnKind::Slice });
                 let crash = crash
                     .map(|_| Panic { message: "a crash that the test has asked for".into(), place: String::new() });
+                state.follow();
                 let budget = state.choices.budget();
                 state.note_running(actor);
                 Some(NextTurn::Slice(token, budget, crash))
@@ -517,6 +523,13 @@ impl State {
     /// Returns whether that goes wrong now, and for how long.
     fn happens(&mut self, mishap: Mishap, of: TypeId) -> Option<Duration> {
         if self.is_ending { None } else { self.faults.happens(&mut self.choices, mishap, of) }
+    }
+
+    /// Stops replaying a run that this one has departed from.
+    fn follow(&mut self) {
+        if self.trace.has_diverged() {
+            self.choices.stop_replaying();
+        }
     }
 
     /// Runs the first of those that are ready, whose number is `actor`: the order in which processes end is no choice.

@@ -36,6 +36,39 @@ pub(crate) enum TurnKind {
     Slowed(Duration),
 }
 
+impl TurnKind {
+    /// Returns a word for it, by which turns of two runs are compared.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Slice => "runs",
+            Self::Resumed => "goes on",
+            Self::Crashed => "crashes",
+            Self::Slowed(_) => "is not run",
+        }
+    }
+}
+
+/// What a replayed run is compared with: the process and the kind of each turn.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ExpectedTurns(pub(crate) Vec<(String, String)>);
+
+impl ExpectedTurns {
+    fn has(&self, number: usize, process: &str, kind: &TurnKind) -> bool {
+        self.0.get(number).is_none_or(|(expected, what)| expected == process && what == kind.name())
+    }
+
+    /// Returns the first turn, from 1, in which a run differs, with what it was and what it is. A run that goes on
+    /// after the last turn does not differ.
+    pub(crate) fn difference(&self, listed: &Listed) -> Option<(usize, String, String)> {
+        let line = |(process, kind): &(String, String)| format!("{process} {kind}");
+        let differs =
+            |at: &usize| listed.turns.get(*at).is_none_or(|turn| !self.has(*at, listed.label(turn.actor), &turn.kind));
+        let at = (0..self.0.len()).find(differs)?;
+        let now = listed.turns.get(at).map_or("the end".to_string(), |turn| listed.line(turn).trim().to_string());
+        Some((at + 1, line(&self.0[at]), now))
+    }
+}
+
 /// The trace of a run.
 pub(crate) struct Trace {
     /// The numbers of the processes in slots.
@@ -52,6 +85,10 @@ pub(crate) struct Trace {
     turns: Option<Vec<Turn>>,
     /// Whether the body of the test is over, after which nothing is added.
     is_closed: bool,
+    /// The turns of the run that this one replays.
+    expected: ExpectedTurns,
+    /// Whether a turn has differed from those.
+    has_diverged: bool,
 }
 
 impl Trace {
@@ -65,7 +102,19 @@ impl Trace {
             hash: 0xcbf2_9ce4_8422_2325,
             turns: recorded.then(Vec::new),
             is_closed: false,
+            expected: ExpectedTurns::default(),
+            has_diverged: false,
         }
+    }
+
+    /// Compares the turns with those of another run.
+    pub(crate) fn expect(&mut self, expected: ExpectedTurns) {
+        self.expected = expected;
+    }
+
+    /// Returns whether a turn has differed from the run that this one replays.
+    pub(crate) fn has_diverged(&self) -> bool {
+        self.has_diverged
     }
 
     /// Numbers the process that is spawned in that slot.
@@ -112,6 +161,9 @@ impl Trace {
             self.hash = (self.hash ^ part).wrapping_mul(0x0000_0100_0000_01b3);
         }
         self.turns_of[actor as usize] += 1;
+        if let Some(turns) = self.turns.as_ref().filter(|turns| turns.len() < self.expected.0.len()) {
+            self.has_diverged |= !self.expected.has(turns.len(), &self.label(actor), &kind);
+        }
         if let Some(turns) = &mut self.turns {
             turns.push(Turn { at, actor, kind, got: Vec::new(), sent: Vec::new() });
         }
@@ -188,9 +240,26 @@ impl Listed {
         })
     }
 
+    pub(crate) fn turns(&self) -> &[Turn] {
+        &self.turns
+    }
+
+    /// Returns the names of the processes, by their numbers.
+    pub(crate) fn labels(&self) -> &[String] {
+        &self.labels
+    }
+
+    pub(crate) fn label(&self, actor: u32) -> &str {
+        self.labels.get(actor as usize).map_or("?", String::as_str)
+    }
+
     fn line(&self, turn: &Turn) -> String {
-        let label = |actor: u32| self.labels.get(actor as usize).map_or("?", String::as_str);
-        let mut line = format!("{:>12}  {:<20}", format!("{:?}", turn.at), label(turn.actor));
+        format!("{:>12}  {:<20}{}", format!("{:?}", turn.at), self.label(turn.actor), self.what(turn))
+    }
+
+    /// Describes what happened in a turn, beginning with a space.
+    pub(crate) fn what(&self, turn: &Turn) -> String {
+        let mut line = String::new();
         match &turn.kind {
             TurnKind::Slice if turn.got.is_empty() => line.push_str(" runs"),
             TurnKind::Slice => {
@@ -205,7 +274,7 @@ impl Listed {
             }
         }
         if !turn.sent.is_empty() {
-            let mut to: Vec<_> = turn.sent.iter().map(|&to| label(to)).collect();
+            let mut to: Vec<_> = turn.sent.iter().map(|&to| self.label(to)).collect();
             to.dedup();
             let _infallible = write!(line, "; sends to {}", to.join(", "));
         }

@@ -1,0 +1,162 @@
+//! The file of a failing run: its turns in the [trace event format] of Chrome, which Perfetto shows, and its choices,
+//! by which it is replayed.
+//!
+//! The time of the format is the number of the turn, since many turns happen at one moment of virtual time; that
+//! moment is among the arguments of each. A process is a thread of the format. An arrow leads from a turn to the next
+//! one of each process that it has sent something to.
+//!
+//! [trace event format]: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+
+use super::trace::{ExpectedTurns, Listed};
+use crate::env::program::this_node;
+use crate::sync::current_thread;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// How many turns a file shows, from the first one. The choices are complete.
+const SHOWN: usize = 100_000;
+
+/// The longest name of a test in the name of a file, in bytes: file systems allow 255 for all of it.
+const LONGEST: usize = 200;
+
+/// The file by which Cargo and other tools mark a folder of build products.
+const CACHE_TAG: &str = "CACHEDIR.TAG";
+
+/// What is written.
+pub(crate) struct TraceFile<'a> {
+    pub(crate) test: &'a str,
+    pub(crate) seed: u64,
+    pub(crate) is_exhaustive: bool,
+    pub(crate) message: &'a str,
+    pub(crate) choices: &'a [u16],
+    pub(crate) listed: &'a Listed,
+}
+
+impl TraceFile<'_> {
+    /// Writes the file to the folder `postroom` among the build products, and returns its path.
+    pub(crate) fn write(&self) -> io::Result<PathBuf> {
+        let folder = build_folder().join("postroom");
+        std::fs::create_dir_all(&folder)?;
+        let path = folder.join(format!("{}-{}.json", file_name(self.test), self.seed));
+        // Another program or thread may write or read the same file.
+        let unfinished = folder.join(format!("{}-{:?}", this_node(), current_thread().id()));
+        let written = std::fs::write(&unfinished, self.to_json().to_string());
+        let written = written.and_then(|()| std::fs::rename(&unfinished, &path));
+        if written.is_err() {
+            let _may_not_exist = std::fs::remove_file(&unfinished);
+        }
+        written.map(|()| path)
+    }
+
+    fn to_json(&self) -> Value {
+        let turns = &self.listed.turns()[..self.listed.turns().len().min(SHOWN)];
+        let track = |actor: u32| json!({"pid": 1, "tid": actor});
+        let mut events = vec![event("M", "process_name", track(0), json!({"args": {"name": self.test}}))];
+        for (actor, label) in self.listed.labels().iter().enumerate() {
+            events.push(event("M", "thread_name", track(actor as u32), json!({"args": {"name": label}})));
+            let order = json!({"args": {"sort_index": actor}});
+            events.push(event("M", "thread_sort_index", track(actor as u32), order));
+        }
+        // The arrows that lead to the next turn of each process.
+        let (mut arriving, mut arrows): (BTreeMap<u32, Vec<usize>>, _) = (BTreeMap::new(), 0);
+        for (number, turn) in turns.iter().enumerate() {
+            let what = self.listed.what(turn);
+            let arguments = json!({
+                "turn": number + 1,
+                "process": self.listed.label(turn.actor),
+                "kind": turn.kind.name(),
+                "virtual time": format!("{:?}", turn.at),
+            });
+            let slice = json!({"ts": number, "dur": 1, "args": arguments});
+            events.push(event("X", what.trim(), track(turn.actor), slice));
+            for arrow in arriving.remove(&turn.actor).unwrap_or_default() {
+                events.push(event("f", "sent", track(turn.actor), json!({"ts": number, "id": arrow, "bp": "e"})));
+            }
+            for &to in &turn.sent {
+                arriving.entry(to).or_default().push(arrows);
+                events.push(event("s", "sent", track(turn.actor), json!({"ts": number, "id": arrows})));
+                arrows += 1;
+            }
+        }
+        json!({
+            "displayTimeUnit": "ms",
+            "otherData": {
+                "test": self.test,
+                "seed": self.seed,
+                "exhaustive": self.is_exhaustive,
+                "failure": self.message,
+                "choices": self.choices,
+                "turns left out": self.listed.turns().len() - turns.len(),
+            },
+            "traceEvents": events,
+        })
+    }
+}
+
+/// Makes an event of that phase, with the members of all these objects.
+fn event(phase: &str, name: &str, mut track: Value, rest: Value) -> Value {
+    if let (Value::Object(event), Value::Object(rest)) = (&mut track, rest) {
+        event.extend([("ph".into(), phase.into()), ("name".into(), name.into()), ("cat".into(), "postroom".into())]);
+        event.extend(rest);
+    }
+    track
+}
+
+/// Replaces what a file's name cannot have everywhere.
+fn file_name(test: &str) -> String {
+    let name = test.replace("::", ".");
+    let plain = |letter: char| if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '_' };
+    name.chars().map(plain).take(LONGEST).collect()
+}
+
+/// Returns where Cargo's build products are: what `CARGO_TARGET_DIR` says if that is no relative path, since tests run
+/// in the folder of their package; the folder marked as such in which the test program lies; or the one for temporary
+/// files, for programs that lie elsewhere.
+fn build_folder() -> PathBuf {
+    let said = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from).filter(|folder| folder.is_absolute());
+    let found = || {
+        let program = std::env::current_exe().ok()?;
+        program.ancestors().find(|folder| folder.join(CACHE_TAG).is_file()).map(Path::to_path_buf)
+    };
+    said.or_else(found).unwrap_or_else(std::env::temp_dir)
+}
+
+/// A run that was written, to be replayed.
+pub(crate) struct Recorded {
+    pub(crate) test: String,
+    pub(crate) seed: u64,
+    pub(crate) is_exhaustive: bool,
+    pub(crate) choices: Vec<u16>,
+    pub(crate) turns: ExpectedTurns,
+}
+
+impl Recorded {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// Why it cannot be replayed.
+    pub(crate) fn read(path: &Path) -> Result<Self, String> {
+        let text = std::fs::read(path).map_err(|error| error.to_string())?;
+        let file: Value = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+        Self::of(&file).ok_or_else(|| "it is no trace of a simulated test".to_string())
+    }
+
+    fn of(file: &Value) -> Option<Self> {
+        let data = &file["otherData"];
+        let choice = |value: &Value| u16::try_from(value.as_u64()?).ok();
+        let turn = |event: &Value| {
+            let text = |key: &str| Some(event["args"][key].as_str()?.to_string());
+            Some((text("process")?, text("kind")?))
+        };
+        let slices = file["traceEvents"].as_array()?.iter().filter(|event| event["ph"] == "X");
+        Some(Self {
+            test: data["test"].as_str()?.to_string(),
+            seed: data["seed"].as_u64()?,
+            is_exhaustive: data["exhaustive"].as_bool()?,
+            choices: data["choices"].as_array()?.iter().map(choice).collect::<Option<_>>()?,
+            turns: ExpectedTurns(slices.map(turn).collect::<Option<_>>()?),
+        })
+    }
+}
