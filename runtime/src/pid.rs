@@ -105,6 +105,28 @@ impl Pid {
         (self.slot_and_generation >> GENERATION_BITS) as u32
     }
 
+    /// Returns the PID as bytes, for formats of one's own; all bits are kept.
+    ///
+    /// ```
+    /// use postroom::Pid;
+    ///
+    /// let pid: Pid = "<7f3a.1.42.9>".parse()?;
+    /// assert_eq!(Pid::from_bytes(pid.to_bytes()), Some(pid));
+    /// assert_eq!(Pid::from_bytes([0; 16]), None);
+    /// # Ok::<(), postroom::error::ParsePidError>(())
+    /// ```
+    pub fn to_bytes(self) -> [u8; 16] {
+        (u128::from(self.place.get()) << 64 | u128::from(self.slot_and_generation)).to_be_bytes()
+    }
+
+    /// Returns the PID with these [bytes](Self::to_bytes); `None` if they name no node.
+    pub fn from_bytes(bytes: [u8; 16]) -> Option<Self> {
+        let words = u128::from_be_bytes(bytes);
+        let place = (words >> 64) as u64;
+        NodeId::new(place >> HOST_BITS)?;
+        Some(Self { place: NonZeroU64::new(place)?, slot_and_generation: words as u64 })
+    }
+
     /// Returns its generation among the processes of that slot.
     #[inline]
     pub fn generation(self) -> u64 {
@@ -269,7 +291,10 @@ mod tests {
                 (node, host, slot, generation)
             );
             assert_eq!(pid.to_string().parse(), Ok(pid));
+            assert_eq!(Pid::from_bytes(pid.to_bytes()), Some(pid));
         }
+        // A host without a node.
+        assert_eq!(Pid::from_bytes((1_u128 << 64).to_be_bytes()), None);
     }
 
     #[test]

@@ -1,0 +1,15 @@
+//! Postroom across machines: what nodes of a cluster say to each other, and how they agree on who is there.
+//!
+//! Nodes talk through a message broker, the [`engine`], which others keep alive; they open no connections to each
+//! other. The parts of this crate are **pure state machines**: they have no thread, no clock, no socket and no lock.
+//! The caller passes in what arrived and what time it is, and asks what to send and when to come back. The same code
+//! therefore runs over a real broker and under a simulator that decides about every delay.
+//!
+//! | module | what it decides |
+//! |---|---|
+//! | [`clock`] | nothing: it says which clock the others have to be given |
+//! | [`engine`] | what a broker must be able to do |
+#![forbid(unsafe_code)]
+
+pub mod clock;
+pub mod engine;
