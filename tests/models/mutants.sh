@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Plants one fault at a time in a copy of the production modules and runs the models of that protocol: each must fail.
-# Usage: tests/models/mutants.sh [--list] [word]    (only the mutants whose name has the word; all take about an hour)
-# `--list` only says which records no longer fit the code.
-# Two at a time spoil each other's builds, unless each has its own CARGO_TARGET_DIR.
+# Plants one fault at a time in a copy of the production modules and runs the models of that protocol: one must fail.
+# Usage: tests/models/mutants.sh [--list] [word]    (only mutants whose name contains the word; all take about an hour)
+# `--list` only reports mutants that no longer match the code.
+# Concurrent runs need a CARGO_TARGET_DIR each.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 copy=$(mktemp -d)
@@ -18,17 +18,18 @@ mutant() {
     cp "$root/runtime/src/$2" "$file"
     sed -i -E "$4" "$file"
     if cmp -s "$root/runtime/src/$2" "$file"; then
-        echo "STALE   $1: the line is not in $2 any more"; missed=1
+        echo "STALE   $1: $2 no longer has that line"; missed=1
     elif ((only_list)); then
         :
     elif ! (cd "$copy" && cargo test -q -p postroom-models --no-run) >"$copy/log" 2>&1; then
         echo "BROKEN  $1: does not compile"; missed=1
     else
-        local said status found
-        said=$(cd "$copy" && timeout 300 cargo test -q -p postroom-models "models::$3::" -- --skip fault_ 2>&1); status=$?
-        found=$(sed -nE 's/^    (models::.*)$/\1/p' <<<"$said" | sort -u | tr '\n' ' ')
+        local output status found
+        output=$(cd "$copy" &&
+            timeout 300 cargo test -q -p postroom-models "models::$3::" -- --skip fault_ 2>&1); status=$?
+        found=$(sed -nE 's/^    (models::.*)$/\1/p' <<<"$output" | sort -u | tr '\n' ' ')
         if [[ $found ]]; then echo "caught  $1: $found"
-        elif [[ $said == *'(signal: '* ]]; then echo "caught  $1: the models abort"
+        elif [[ $output == *'(signal: '* ]]; then echo "caught  $1: the models abort"
         elif ((status == 124)); then echo "SLOW    $1: the models do not end"; missed=1
         elif ((status)); then echo "BROKEN  $1: the models do not run"; missed=1
         else echo "MISSED  $1"; missed=1; fi
@@ -39,152 +40,291 @@ mutant() {
 only_list=0
 if [[ ${1:-} == --list ]]; then only_list=1; shift; fi
 word=${1:-}
-lanes=mailbox/lanes.rs node=mailbox/node.rs slot=slots/slot/mod.rs idle=engine/permits/sleep.rs gate=engine/host/gate.rs
-token=slots/slot/token.rs lay=slots/slot/release.rs send=slots/slot/send.rs control=slots/slot/control.rs
+lanes=mailbox/lanes.rs node=mailbox/node.rs slot=slots/slot/mod.rs
+sleep=engine/permits/sleep.rs gate=engine/host/gate.rs
+token=slots/slot/token.rs release=slots/slot/release.rs send=slots/slot/send.rs control=slots/slot/control.rs
 endpoint=slots/link_endpoint.rs message=links/message.rs
 members=links/registrations.rs
-graph=deadlock/wait_graph.rs ticket=call/call_id.rs running=engine/workers/running.rs
+graph=deadlock/wait_graph.rs call=call/call_id.rs running=engine/workers/running.rs
 permits=engine/permits/holders.rs handoff=engine/permits/handoff.rs next=time/next_due.rs names=names/table.rs
 
-mutant push-data-relaxed           $lanes mailbox 's/(tail\.swap\(node, Ordering::)AcqRel/\1Relaxed/'
-mutant link-relaxed                $lanes mailbox 's/(next\.store\(node, Ordering::)Release/\1Relaxed/'
-mutant pop-relaxed                 $lanes mailbox 's/(next\.load\(Ordering::)Acquire/\1Relaxed/'
-mutant push-control-relaxed        $lanes token 's/(compare_exchange_weak\(current, new, Ordering::)SeqCst/\1Relaxed/'
-mutant push-control-forgets-claim  $lanes token 's/^        self\.claim\(\)$/        Claim::Nothing/'
-mutant push-control-ignores-wait   $lanes token 's/if marks\(before\) \& WAIT != 0/if false/'
-mutant take-control-relaxed        $lanes token 's/(control\.swap\(ptr::null_mut\(\), Ordering::)AcqRel/\1Relaxed/'
-mutant wake-does-not-order         $lanes wake 's/let seen = self\.control.*$/let seen: Result<*mut MailNode, *mut MailNode> = Ok(current);/'
-mutant wake-ignores-wait           $lanes wake 's/if marks\(before\) \& WAIT != 0/if false/'
-mutant lay-does-not-look-back      $lanes token 's/if self\.control\.load\(Ordering::SeqCst\)\.is_null\(\)/if true/'
-mutant lay-takes-back-blindly      $lanes token 's/match self\.claim\(\)/match Claim::Process/'
-mutant lay-stores                  $lanes token 's/if self\.tail\.compare_exchange\(head, laid.*is_err\(\)/self.tail.store(laid, Ordering::SeqCst); if false/'
-mutant claim-stores                $lanes token 's/self\.tail\.compare_exchange\(tail, bare\(tail\).*is_err\(\)/{ self.tail.store(bare(tail), Ordering::SeqCst); false }/'
-mutant first-node-relaxed          $lanes token 's/(head\.store\(marked\(node, FRESH\), Ordering::)Release/\1Relaxed/'
-mutant first-node-not-fresh        $lanes token 's/head\.store\(marked\(node, FRESH\)/head.store(node/'
-mutant first-node-is-not-stored    $lanes token 's/self\.head\.store\(marked\(node, FRESH\), Ordering::Release\);//'
-mutant advance-relaxed             $lanes token '/fn advance/,/^    \}/ s/(head\.load\(Ordering::)Acquire/\1Relaxed/'
-mutant advance-keeps-it-fresh      $lanes token '/fn advance/,/^    \}/ s/head\.store\(first,/head.store(head,/'
-mutant lay-keeps-the-first-node    $lanes token '/unsafe fn lay\(/,/^    \}/ s/self\.head\.store\(ptr::null_mut\(\), Ordering::Relaxed\);//'
-mutant lay-ignores-a-fresh-node    $lanes token '/unsafe fn lay\(/,/let laid/ s/if marks\(head\) == FRESH/if false/'
-mutant lay-empties-head-too-late   $lanes token '/unsafe fn lay\(/,/^    \}/ { s/self\.head\.store\(ptr::null_mut\(\), Ordering::Relaxed\);//; s/if let Some\(free\)/self.head.store(ptr::null_mut(), Ordering::Relaxed); if let Some(free)/ }'
-mutant lay-empties-head-blindly    $lanes token '/unsafe fn lay\(/,/let laid/ s/if !head\.is_null\(\)/if true/'
-mutant lay-does-not-restore-head   $lanes token '/unsafe fn lay\(/,/^    \}/ s/self\.head\.store\(head, Ordering::Release\);//'
-mutant lay-restores-head-blindly   $lanes token '/tail\.compare_exchange\(head, laid/,/^    \}/ s/if !head\.is_null\(\)/if true/'
-mutant lay-recycles-too-early      $lanes mailbox '/unsafe fn lay\(/,/^    \}/ s/let laid = /if let Some(free) = NonNull::new(head) { super::node_pool::recycle(unsafe { NodeBox::from_raw(free) }); } let laid = /'
-mutant data-is-empty-without-first $lanes life '/unsafe fn is_data_empty/,/^    \}/ s/bare\(self\.tail\.load\(Ordering::Relaxed\)\) == head/head.is_null()/'
-mutant first-node-not-numbered     $lanes token 's/unsafe \{ \(\*node\)\.number_first\(\) \};//'
-mutant fresh-node-counts-as-seen   $lanes token '/fn first_sequence/,/^    \}/ s/return 0;/return 1;/'
-mutant number-not-known-is-zero    $lanes mailbox 's/\{ known \} else \{ first \}/{ known } else { 7 }/'
-mutant glance-relaxed              $lanes mailbox '/fn depth/,/^    \}/ s/Acquire/Relaxed/'
-mutant glance-at-head-relaxed      $lanes mailbox '/fn first_sequence/,/^    \}/ s/Acquire/Relaxed/'
-mutant head-stored-relaxed         $lanes mailbox '/fn advance/,/^    \}/ s/(head\.store\(.*, Ordering::)Release/\1Relaxed/'
-mutant numbers-go-wild             $node  mailbox 's/if distance >= LAST_SEQUENCE - BEHIND/if false/'
-mutant numbers-stand-still         $node  token 's/1 \} else \{ before \+ 1 \}/1 } else { before }/'
+mutant push-data-relaxed $lanes mailbox \
+    's/(tail\.swap\(node, Ordering::)AcqRel/\1Relaxed/'
+mutant link-relaxed $lanes mailbox \
+    's/(next\.store\(node, Ordering::)Release/\1Relaxed/'
+mutant pop-relaxed $lanes mailbox \
+    's/(next\.load\(Ordering::)Acquire/\1Relaxed/'
+mutant push-control-relaxed $lanes token \
+    's/(compare_exchange_weak\(current, new, Ordering::)SeqCst/\1Relaxed/'
+mutant push-control-forgets-claim $lanes token \
+    's/^        self\.claim\(\)$/        Claim::Nothing/'
+mutant push-control-ignores-wait $lanes token \
+    's/if marks\(before\) \& WAIT != 0/if false/'
+mutant take-control-relaxed $lanes token \
+    's/(control\.swap\(ptr::null_mut\(\), Ordering::)AcqRel/\1Relaxed/'
+mutant wake-does-not-order $lanes wake \
+    's/let seen = self\.control.*$/let seen: Result<*mut MailNode, *mut MailNode> = Ok(current);/'
+mutant wake-ignores-wait $lanes wake \
+    's/if marks\(before\) \& WAIT != 0/if false/'
+mutant parks-without-a-second-check $lanes token \
+    's/if self\.control\.load\(Ordering::SeqCst\)\.is_null\(\)/if true/'
+mutant park-takes-back-unclaimed $lanes token \
+    's/match self\.claim\(\)/match Claim::Process/'
+mutant park-stores-the-mark $lanes token \
+    's/if self\.tail\.compare_exchange\(head, laid.*is_err\(\)/self.tail.store(laid, Ordering::SeqCst); if false/'
+mutant claim-stores-the-tail $lanes token \
+    's/self\.tail\.compare_exchange\(tail, bare\(tail\).*is_err\(\)/{ self.tail.store(bare(tail), Ordering::SeqCst);'\
+' false }/'
+mutant first-node-relaxed $lanes token \
+    's/(head\.store\(marked\(node, FRESH\), Ordering::)Release/\1Relaxed/'
+mutant first-node-not-fresh $lanes token \
+    's/head\.store\(marked\(node, FRESH\)/head.store(node/'
+mutant first-node-not-stored $lanes token \
+    's/self\.head\.store\(marked\(node, FRESH\), Ordering::Release\);//'
+mutant advance-relaxed $lanes token \
+    '/fn advance/,/^    \}/ s/(head\.load\(Ordering::)Acquire/\1Relaxed/'
+mutant advance-keeps-fresh-mark $lanes token \
+    '/fn advance/,/^    \}/ s/head\.store\(first,/head.store(head,/'
+mutant park-keeps-the-first-node $lanes token \
+    '/unsafe fn lay\(/,/^    \}/ s/self\.head\.store\(ptr::null_mut\(\), Ordering::Relaxed\);//'
+mutant park-ignores-a-fresh-node $lanes token \
+    '/unsafe fn lay\(/,/let laid/ s/if marks\(head\) == FRESH/if false/'
+mutant park-clears-head-too-late $lanes token \
+    '/unsafe fn lay\(/,/^    \}/ { s/self\.head\.store\(ptr::null_mut\(\), Ordering::Relaxed\);//; s/if let'\
+' Some\(free\)/self.head.store(ptr::null_mut(), Ordering::Relaxed); if let Some(free)/ }'
+mutant park-clears-head-unchecked $lanes token \
+    '/unsafe fn lay\(/,/let laid/ s/if !head\.is_null\(\)/if true/'
+mutant park-does-not-restore-head $lanes token \
+    '/unsafe fn lay\(/,/^    \}/ s/self\.head\.store\(head, Ordering::Release\);//'
+mutant park-restores-head-unchecked $lanes token \
+    '/tail\.compare_exchange\(head, laid/,/^    \}/ s/if !head\.is_null\(\)/if true/'
+mutant park-recycles-too-early $lanes mailbox \
+    '/unsafe fn lay\(/,/^    \}/ s/let laid = /if let Some(free) = NonNull::new(head) {'\
+' super::node_pool::recycle(unsafe { NodeBox::from_raw(free) }); } let laid = /'
+mutant data-is-empty-without-first $lanes slot_reuse \
+    '/unsafe fn is_data_empty/,/^    \}/ s/bare\(self\.tail\.load\(Ordering::Relaxed\)\) == head/head.is_null()/'
+mutant first-node-not-numbered $lanes token \
+    's/unsafe \{ \(\*node\)\.number_first\(\) \};//'
+mutant fresh-node-counts-as-seen $lanes token \
+    '/fn first_sequence/,/^    \}/ s/return 0;/return 1;/'
+mutant unknown-number-is-not-first $lanes mailbox \
+    's/\{ known \} else \{ first \}/{ known } else { 7 }/'
+mutant depth-relaxed $lanes mailbox \
+    '/fn depth/,/^    \}/ s/Acquire/Relaxed/'
+mutant depth-reads-head-relaxed $lanes mailbox \
+    '/fn first_sequence/,/^    \}/ s/Acquire/Relaxed/'
+mutant head-stored-relaxed $lanes mailbox \
+    '/fn advance/,/^    \}/ s/(head\.store\(.*, Ordering::)Release/\1Relaxed/'
+mutant numbers-overflow $node mailbox \
+    's/if distance >= LAST_SEQUENCE - BEHIND/if false/'
+mutant numbers-do-not-grow $node token \
+    's/1 \} else \{ before \+ 1 \}/1 } else { before }/'
 
-mutant rouse-forgets-claim         $lanes hold '/fn rouse/,/^    \}/ s/Some\(self\.claim_after_control\(current\)\)/Some(Claim::Nothing)/'
-mutant rouse-wakes-nobody          $lanes hold '/fn rouse/,/^    \}/ s/marked\(current, WOKEN\)/current/'
-mutant rouse-does-not-order        $lanes hold '/fn rouse/,/^    \}/ s/SeqCst, /Relaxed, /'
+mutant rouse-forgets-claim $lanes suspend \
+    '/fn rouse/,/^    \}/ s/Some\(self\.claim_after_control\(current\)\)/Some(Claim::Nothing)/'
+mutant rouse-sets-no-wake $lanes suspend \
+    '/fn rouse/,/^    \}/ s/marked\(current, WOKEN\)/current/'
+mutant rouse-does-not-order $lanes suspend \
+    '/fn rouse/,/^    \}/ s/SeqCst, /Relaxed, /'
 
-mutant wait-relaxed                $lanes token 's/(compare_exchange\(ptr::null_mut\(\), wait, Ordering::)AcqRel/\1Relaxed/'
-mutant wait-stores                 $lanes token 's/match self\.control\.compare_exchange\(ptr::null_mut\(\), wait.*$/match Ok::<(), ()>(self.control.store(wait, Ordering::SeqCst)) {/'
+mutant wait-relaxed $lanes token \
+    's/(compare_exchange\(ptr::null_mut\(\), wait, Ordering::)AcqRel/\1Relaxed/'
+mutant wait-stores $lanes token \
+    's/match self\.control\.compare_exchange\(ptr::null_mut\(\), wait.*$/match Ok::<(),'\
+' ()>(self.control.store(wait, Ordering::SeqCst)) {/'
 
-mutant back-is-not-fresh           $lay life 's/ParkResult::Reclaimed\(claim\) => self\.fresh\(claim\)/ParkResult::Reclaimed(_) => Some(self)/'
-mutant park-keeps-a-fresh-token    $lay life 's/self\.0\.settle\(claim\);//'
-mutant queue-does-not-vacate         $send life 's/Claim::Vacant => self\.take_back\(mine\),/Claim::Vacant => Ok(()),/'
-mutant control-does-not-vacate       $control life 's/Claim::Vacant => drop\(Token\(self\)\.taken_up\(\)\.empty_and_park\(None\)\)/Claim::Vacant => {}/'
-mutant refusal-of-another-letter   $lay life 's/mine == self\.first\(\)/mine != self.first()/'
-mutant a-second-letter-is-kept     $lay life 's/^ *mine = None;//'
-mutant life-is-not-closed          slots/slot/generation.rs life 's/self\.0\.store\(word\.0 \& !1/self.0.store(word.0/'
-mutant post-does-not-schedule      $slot life 's/owner\.scheduler\.wake\(Token\(self\)\)/let _ = owner/'
+mutant reclaimed-token-is-not-refreshed $release slot_reuse \
+    's/ParkResult::Reclaimed\(claim\) => self\.fresh\(claim\)/ParkResult::Reclaimed(_) => Some(self)/'
+mutant park-keeps-a-reclaimed-token $release slot_reuse \
+    's/self\.0\.settle\(claim\);//'
+mutant queue-does-not-vacate $send slot_reuse \
+    's/Claim::Vacant => self\.take_back\(mine\),/Claim::Vacant => Ok(()),/'
+mutant control-does-not-vacate $control slot_reuse \
+    's/Claim::Vacant => drop\(Token\(self\)\.taken_up\(\)\.empty_and_park\(None\)\)/Claim::Vacant => {}/'
+mutant refuses-another-senders-message $release slot_reuse \
+    's/mine == self\.first\(\)/mine != self.first()/'
+mutant keeps-a-second-message $release slot_reuse \
+    's/^ *mine = None;//'
+mutant incarnation-is-not-closed slots/slot/generation.rs slot_reuse \
+    's/self\.0\.store\(word\.0 \& !1/self.0.store(word.0/'
+mutant post-does-not-schedule $slot slot_reuse \
+    's/owner\.scheduler\.wake\(Token\(self\)\)/let _ = owner/'
 
-mutant announce-without-fence      $idle sleep '/fn announce/,/^    \}/ s/fence\(Ordering::SeqCst\);//'
-mutant lie-down-without-fence      $idle sleep '/fn begin_sleep/,/^    \}/ s/fence\(Ordering::SeqCst\);//'
-mutant stop-searching-not-fenced   $idle sleep '/fn stop_searching/,/^    \}/ s/fence\(Ordering::SeqCst\);//'
-mutant rouse-does-not-say-so       $idle sleep '/fn rouse\(/,/^    \}/ s/sleepers\.permits\.end_sleep\(thread\);//'
-mutant monitor-rests-blindly        $idle sleep 's/let rests = sleepers\.list\.len\(\) == self\.permits;/let rests = true;/'
-mutant taken-over-blindly           $handoff takeover 's/if !is_in_step\(\)/if is_in_step() \&\& false/'
-mutant rouse-keeps-the-poller     $handoff sleep '/fn take_off/,/^    \}/ s/sleepers\.poller = None;//'
-mutant nobody-is-the-poller       $idle sleep 's/let poller = sleepers\.poller\.is_none\(\).*$/let poller = false;/'
-mutant timer-wakes-nobody          $idle sleep '/fn timer_set/,/^    \}/ s/self\.rouse\(false\)/None/'
-mutant timer-forgets-the-poller   $idle sleep '/fn timer_set/,/^    \}/ s/return Some\(poller\)/return None.filter(|_: \&usize| poller == 0)/'
-mutant searcher-not-counted        $idle sleep '/fn end_sleep/,/^    \}/ s/place, SEARCHING/place, 0/'
+mutant announce-without-fence $sleep sleep \
+    '/fn announce/,/^    \}/ s/fence\(Ordering::SeqCst\);//'
+mutant sleep-without-fence $sleep sleep \
+    '/fn begin_sleep/,/^    \}/ s/fence\(Ordering::SeqCst\);//'
+mutant stop-searching-not-fenced $sleep sleep \
+    '/fn stop_searching/,/^    \}/ s/fence\(Ordering::SeqCst\);//'
+mutant rouse-does-not-record-it $sleep sleep \
+    '/fn rouse\(/,/^    \}/ s/sleepers\.permits\.end_sleep\(thread\);//'
+mutant watchdog-rests-unchecked $sleep sleep \
+    's/let rests = sleepers\.list\.len\(\) == self\.permits;/let rests = true;/'
+mutant takes-over-unchecked $handoff takeover \
+    's/if !is_in_step\(\)/if is_in_step() \&\& false/'
+mutant rouse-keeps-the-poller $handoff sleep \
+    '/fn take_off/,/^    \}/ s/sleepers\.poller = None;//'
+mutant no-thread-becomes-poller $sleep sleep \
+    's/let poller = sleepers\.poller\.is_none\(\).*$/let poller = false;/'
+mutant timer-wakes-no-sleeper $sleep sleep \
+    '/fn timer_set/,/^    \}/ s/self\.rouse\(false\)/None/'
+mutant timer-forgets-the-poller $sleep sleep \
+    '/fn timer_set/,/^    \}/ s/return Some\(poller\)/return None.filter(|_: \&usize| poller == 0)/'
+mutant searcher-not-counted $sleep sleep \
+    '/fn end_sleep/,/^    \}/ s/place, SEARCHING/place, 0/'
 
-mutant count-is-not-in-order       $gate gate '/fn count/,/^    \}/ s/fence_for_models\(\);//'
-# The fence of the sums orders the close as well: without its own alone, no execution is another one.
-mutant close-is-not-in-order       $gate gate '/fn close/,/^    \}/ s/fence_for_models\(\);//; /fn totals/,/^    \}/ s/fence\(Ordering::SeqCst\);//'
-mutant entered-is-added-first      $gate gate '/fn totals/,/^    \}/ { s/let left = (.*)tally\.left/let LATER = \1tally.entered/; s/let entered = (.*)tally\.entered/let left = \1tally.left/; s/LATER/entered/ }'
-mutant leave-wakes-nobody          $gate gate 's/self\.left\.notify_all\(\);//'
-mutant leave-wakes-without-lock    $gate gate 's/let _waiting = lock\(\&self\.waiting\);//'
-mutant enter-ignores-the-close     $gate gate 's/let open = !self\.is_closed\(\);/let open = true;/'
+mutant count-is-not-ordered $gate gate \
+    '/fn count/,/^    \}/ s/fence_for_models\(\);//'
+# The fence of the sums orders the close as well, so removing only the fence of the close changes no execution.
+mutant close-is-not-ordered $gate gate \
+    '/fn close/,/^    \}/ s/fence_for_models\(\);//; /fn totals/,/^    \}/ s/fence\(Ordering::SeqCst\);//'
+mutant entered-is-added-first $gate gate \
+    '/fn totals/,/^    \}/ { s/let left = (.*)tally\.left/let LATER = \1tally.entered/; s/let entered ='\
+' (.*)tally\.entered/let left = \1tally.left/; s/LATER/entered/ }'
+mutant leave-does-not-notify $gate gate \
+    's/self\.left\.notify_all\(\);//'
+mutant leave-notifies-without-lock $gate gate \
+    's/let _waiting = lock\(\&self\.waiting\);//'
+mutant enter-ignores-the-close $gate gate \
+    's/let open = !self\.is_closed\(\);/let open = true;/'
 
-mutant receiver-does-not-search    $handoff handoff '/fn give_away/,/^    \}/ s/self\.counts\.fetch_add\(SEARCHING, Ordering::SeqCst\);//'
-mutant line-is-not-joined          $permits handoff '/fn wait\(/,/^    \}/ s/self\.waiting\.push_back\(thread\);//'
-mutant lie-down-ignores-the-line   $idle handoff 's/let given = sleepers\.permits\.pass_to_waiting\(thread, At::Detached\);/let given = None;/'
-mutant called-keeps-its-worker     $handoff handoff '/fn attend/,/^    \}/ s/permits\.pass_to_waiting\(thread, At::Spare\)/None::<usize>/'
-mutant given-worker-is-kept        $permits handoff '/fn pass_to_waiting/,/^    \}/ s/self\.set\(from, then\);//'
-mutant handed-off-worker-is-kept   $permits handoff '/fn pass_to_spare/,/^    \}/ s/self\.set\(from, then\);//'
-mutant nobody-is-behind            $permits handoff 's/self\.places\[next\]\.behind = Some\(from\);//'
-mutant sleeper-is-not-displaced    $permits handoff '/fn displace/,/^    \}/ s/self\.set\(sleeper, At::Spare\);//'
-mutant sleeper-stays-on-the-list   $handoff handoff '/fn take_off/,/^    \}/ s/sleepers\.list\.remove\(place\)/sleepers.list[place]/'
-mutant displaced-gets-up           $idle handoff 's/return sleepers\.permits\.permit\(thread\)\.is_some\(\);/return true;/'
-mutant stop-forgets-the-line       $handoff handoff '/fn stop\(/,/^    \}/ s/sleepers\.permits\.detach_waiting\(\);//'
-mutant stop-is-not-seen            $handoff handoff '/fn come_back/,/^    \}/ s/if !sleepers\.permits\.stopped/if true/'
-mutant taken-over-is-no-detached      $handoff handoff '/fn take_over/,/^    \}/ s/At::Detached/At::Blocked/'
-mutant detached-keeps-its-place       $handoff handoff '/fn attend/,/^    \}/ s/At::Detached => \{/At::Detached if false => {/'
-mutant empty-queue-of-steps              $handoff handoff 's/if self\.queued_steps\.load\(Ordering::SeqCst\) == 0/if true/'
-mutant reservation-is-not-kept         $handoff handoff 's/Some\(\(waiter, Reservation::Reserved\)\) => Need::Reserved\(waiter\)/Some((_, Reservation::Reserved)) => Need::Blocking/'
+mutant receiver-does-not-search $handoff handoff \
+    '/fn give_away/,/^    \}/ s/self\.counts\.fetch_add\(SEARCHING, Ordering::SeqCst\);//'
+mutant permit-queue-is-not-joined $permits handoff \
+    '/fn wait\(/,/^    \}/ s/self\.waiting\.push_back\(thread\);//'
+mutant sleep-ignores-the-permit-queue $sleep handoff \
+    's/let given = sleepers\.permits\.pass_to_waiting\(thread, At::Detached\);/let given = None;/'
+mutant called-thread-keeps-its-permit $handoff handoff \
+    '/fn attend/,/^    \}/ s/permits\.pass_to_waiting\(thread, At::Spare\)/None::<usize>/'
+mutant passed-permit-is-kept $permits handoff \
+    '/fn pass_to_waiting/,/^    \}/ s/self\.set\(from, then\);//'
+mutant handed-off-permit-is-kept $permits handoff \
+    '/fn pass_to_spare/,/^    \}/ s/self\.set\(from, then\);//'
+mutant previous-holder-is-not-recorded $permits handoff \
+    's/self\.places\[next\]\.behind = Some\(from\);//'
+mutant sleeper-is-not-displaced $permits handoff \
+    '/fn displace/,/^    \}/ s/self\.set\(sleeper, At::Spare\);//'
+mutant sleeper-stays-on-the-list $handoff handoff \
+    '/fn take_off/,/^    \}/ s/sleepers\.list\.remove\(place\)/sleepers.list[place]/'
+mutant displaced-sleeper-wakes $sleep handoff \
+    's/return sleepers\.permits\.permit\(thread\)\.is_some\(\);/return true;/'
+mutant stop-forgets-the-permit-queue $handoff handoff \
+    '/fn stop\(/,/^    \}/ s/sleepers\.permits\.detach_waiting\(\);//'
+mutant stop-is-not-seen $handoff handoff \
+    '/fn come_back/,/^    \}/ s/if !sleepers\.permits\.stopped/if true/'
+mutant taken-over-is-not-detached $handoff handoff \
+    '/fn take_over/,/^    \}/ s/At::Detached/At::Blocked/'
+mutant detached-does-not-become-spare $handoff handoff \
+    '/fn attend/,/^    \}/ s/At::Detached => \{/At::Detached if false => {/'
+mutant blocking-queue-seems-empty $handoff handoff \
+    's/if self\.queued_steps\.load\(Ordering::SeqCst\) == 0/if true/'
+mutant reservation-is-not-kept $handoff handoff \
+    's/Some\(\(waiter, Reservation::Reserved\)\) => Need::Reserved\(waiter\)/Some((_, Reservation::Reserved)) =>'\
+' Need::Blocking/'
 
-mutant link-message-is-not-answered        $message links '/impl Drop for SentLinkMessage/,/^}/ s/back\.post\(/if false { return; } let _ = (back, /'
-mutant link-message-is-answered-twice      $message links '/fn open/,/^    \}/ s/self\.message\.take\(\)/self.message.clone()/'
-mutant link-message-is-leaked-at-exit      $lay links 's/^        drop\(envelope\);/        std::mem::forget(envelope);/'
-mutant late-control-does-not-vacate  $control links 's/Claim::Vacant => drop\(Token\(self\)\.taken_up\(\)\.empty_and_park\(None\)\)/Claim::Vacant => {}/'
-mutant link-message-is-not-posted     $endpoint  links 's/self\.post_control\(node_pool::empty\(\), NodeKind::Signal.*$/drop((node_pool::empty(), std::mem::ManuallyDrop::new(payload)));/'
-mutant notice-goes-the-other-way   $endpoint  links 's/let is_notice = sent\.is_notice\(\);/let is_notice = !sent.is_notice();/'
-mutant member-is-taken-in-blindly  $members registrations 's/if lives\(pid\)/if lives(pid) || true/'
-mutant member-is-not-counted       $members registrations 's/self\.cell\(pid\)\.fetch_add\(1, Ordering::SeqCst\);//; s/\.fetch_sub\(1,/.fetch_sub(0,/'
-mutant refused-member-stays        $members registrations 's/^        self\.remove\(pid, \&registration\);//'
-mutant refused-member-is-counted   $members registrations 's/if registrant\.is_some\(\)/if false \&\& registrant.is_some()/'
-mutant look-is-not-in-order        $members registrations '/fn add/,/^    \}/ s/fence_for_models\(\);//'
-mutant end-is-not-in-order         $members registrations '/fn end\(/,/^    \}/ s/fence_for_models\(\);//'
-mutant end-forgets-a-member        $members registrations 's/lock\(self\.shard\(pid\)\)\.remove\(\&pid\)/lock(self.shard(pid)).get(\&pid).map(|_| Registered::new())/'
-mutant end-looks-for-no-member     $members registrations 's/load\(Ordering::SeqCst\) != 0/load(Ordering::SeqCst) > 1/'
-mutant edge-without-fence          $graph wait_graph '/^pub\(crate\) fn publish</,/^\}/ s/fence\(Ordering::SeqCst\);//'
-mutant closes-without-second-look  $graph wait_graph 's/let cycle = cycle\(places, from, wait\)\?;/let cycle = vec![(from, wait)];/'
-mutant closes-and-keeps-its-edge   $graph wait_graph '/^fn close</,/^\}/ s/^ +edge\.withdraw\(\);//'
-mutant ring-is-not-read-again      $graph wait_graph 's/cycle\.iter\(\)\.all\(stands\)\.then_some\(cycle\)/Some(cycle)/'
-mutant edge-published-relaxed      $graph wait_graph '/fn publish\(&self/,/^    \}/ s/length\)\.0, Ordering::Release/length).0, Ordering::Relaxed/'
-mutant edge-keeps-its-number       $graph wait_graph '/fn publish\(&self/,/^    \}/ s/self\.word\.store\(EdgeWord::NONE\.0, Ordering::Relaxed\);//'
-mutant edge-rewritten-unfenced     $graph wait_graph '/fn publish\(&self/,/^    \}/ s/fence\(Ordering::Release\);//'
-mutant edge-read-relaxed           $graph wait_graph '/fn read/,/^    \}/ s/(let word = .*Ordering::)Acquire/\1Relaxed/'
-mutant edge-read-without-fence     $graph wait_graph '/fn read/,/^    \}/ s/fence\(Ordering::Acquire\);//'
-mutant edge-is-not-read-again      $graph wait_graph 's/if self\.word\.load\(Ordering::Relaxed\) != word\.0/if false/'
-mutant kept-counts-as-open         $ticket wait_graph '/fn is_open/,/^    \}/ s/has_no_mark_but\(TAKEN\)/has_no_mark_but(TAKEN | KEPT)/'
+mutant link-message-is-not-answered $message links \
+    '/impl Drop for SentLinkMessage/,/^}/ s/back\.post\(/if false { return; } let _ = (back, /'
+mutant link-message-is-answered-twice $message links \
+    '/fn open/,/^    \}/ s/self\.message\.take\(\)/self.message.clone()/'
+mutant link-message-is-leaked-at-exit $release links \
+    's/^        drop\(envelope\);/        std::mem::forget(envelope);/'
+mutant late-control-does-not-vacate $control links \
+    's/Claim::Vacant => drop\(Token\(self\)\.taken_up\(\)\.empty_and_park\(None\)\)/Claim::Vacant => {}/'
+mutant link-message-is-not-posted $endpoint links \
+    's/self\.post_control\(node_pool::empty\(\), NodeKind::Signal.*$/drop((node_pool::empty(),'\
+' std::mem::ManuallyDrop::new(payload)));/'
+mutant notice-in-the-wrong-lane $endpoint links \
+    's/let is_notice = sent\.is_notice\(\);/let is_notice = !sent.is_notice();/'
+mutant member-is-added-unchecked $members registrations \
+    's/if lives\(pid\)/if lives(pid) || true/'
+mutant member-is-not-counted $members registrations \
+    's/self\.cell\(pid\)\.fetch_add\(1, Ordering::SeqCst\);//; s/\.fetch_sub\(1,/.fetch_sub(0,/'
+mutant refused-member-stays $members registrations \
+    's/^        self\.remove\(pid, \&registration\);//'
+mutant refused-member-is-counted $members registrations \
+    's/if registrant\.is_some\(\)/if false \&\& registrant.is_some()/'
+mutant add-is-not-ordered $members registrations \
+    '/fn add/,/^    \}/ s/fence_for_models\(\);//'
+mutant end-is-not-ordered $members registrations \
+    '/fn end\(/,/^    \}/ s/fence_for_models\(\);//'
+mutant end-forgets-a-member $members registrations \
+    's/lock\(self\.shard\(pid\)\)\.remove\(\&pid\)/lock(self.shard(pid)).get(\&pid).map(|_| Registered::new())/'
+mutant end-skips-the-members $members registrations \
+    's/load\(Ordering::SeqCst\) != 0/load(Ordering::SeqCst) > 1/'
+mutant edge-without-fence $graph wait_graph \
+    '/^pub\(crate\) fn publish</,/^\}/ s/fence\(Ordering::SeqCst\);//'
+mutant closes-without-second-look $graph wait_graph \
+    's/let cycle = cycle\(places, from, wait\)\?;/let cycle = vec![(from, wait)];/'
+mutant closing-keeps-its-edge $graph wait_graph \
+    '/^fn close</,/^\}/ s/^ +edge\.withdraw\(\);//'
+mutant cycle-is-not-read-again $graph wait_graph \
+    's/cycle\.iter\(\)\.all\(stands\)\.then_some\(cycle\)/Some(cycle)/'
+mutant edge-published-relaxed $graph wait_graph \
+    '/fn publish\(&self/,/^    \}/ s/length\)\.0, Ordering::Release/length).0, Ordering::Relaxed/'
+mutant edge-keeps-its-number $graph wait_graph \
+    '/fn publish\(&self/,/^    \}/ s/self\.word\.store\(EdgeWord::NONE\.0, Ordering::Relaxed\);//'
+mutant edge-overwritten-unfenced $graph wait_graph \
+    '/fn publish\(&self/,/^    \}/ s/fence\(Ordering::Release\);//'
+mutant edge-read-relaxed $graph wait_graph \
+    '/fn read/,/^    \}/ s/(let word = .*Ordering::)Acquire/\1Relaxed/'
+mutant edge-read-without-fence $graph wait_graph \
+    '/fn read/,/^    \}/ s/fence\(Ordering::Acquire\);//'
+mutant edge-is-not-read-again $graph wait_graph \
+    's/if self\.word\.load\(Ordering::Relaxed\) != word\.0/if false/'
+mutant kept-counts-as-open $call wait_graph \
+    '/fn is_open/,/^    \}/ s/has_no_mark_but\(TAKEN\)/has_no_mark_but(TAKEN | KEPT)/'
 
-mutant ticket-taken-though-withdrawn $ticket wait_graph '/^fn mark_as/,/^\}/ s/while !has_mark\(before, WITHDRAWN\)/while !has_mark(before, WITHDRAWN) || true/'
-mutant ticket-taken-by-a-store     $ticket wait_graph '/^fn mark_as/,/^\}/ s/match word\.compare_exchange_weak\(before, marked.*$/match Ok::<(), *mut MailNode>(word.store(marked, Ordering::Relaxed)) {/'
-mutant ticket-withdrawn-by-a-store $ticket wait_graph '/fn withdraw/,/^    \}/ s/self\.word\(\)\.compare_exchange\(open, withdrawn.*$/{ self.word().store(withdrawn, Ordering::Relaxed); !open.is_null() }/'
-mutant ticket-withdrawn-unmarked   $ticket wait_graph 's/self\.marked\(WANTED \| UNWANTED \| WITHDRAWN\)/self.marked(WANTED | UNWANTED)/'
-mutant ticket-closes-all-the-same  $graph wait_graph '/^fn close</,/^\}/ s/if own\.withdraw\(\) \{/if own.withdraw() || true {/'
+mutant call-taken-though-withdrawn $call wait_graph \
+    '/^fn mark_as/,/^\}/ s/while !has_mark\(before, WITHDRAWN\)/while !has_mark(before, WITHDRAWN) || true/'
+mutant call-taken-by-a-store $call wait_graph \
+    '/^fn mark_as/,/^\}/ s/match word\.compare_exchange_weak\(before, marked.*$/match Ok::<(), *mut'\
+' MailNode>(word.store(marked, Ordering::Relaxed)) {/'
+mutant call-withdrawn-by-a-store $call wait_graph \
+    '/fn withdraw/,/^    \}/ s/self\.word\(\)\.compare_exchange\(open, withdrawn.*$/{ self.word().store(withdrawn,'\
+' Ordering::Relaxed); !open.is_null() }/'
+mutant call-withdrawn-unmarked $call wait_graph \
+    's/self\.marked\(WANTED \| UNWANTED \| WITHDRAWN\)/self.marked(WANTED | UNWANTED)/'
+mutant cycle-closes-without-withdrawal $graph wait_graph \
+    '/^fn close</,/^\}/ s/if own\.withdraw\(\) \{/if own.withdraw() || true {/'
 
-mutant next-is-not-looked-at-again $next next 's/raised \&\& self\.0\.lower\(least\(\)\)/raised \&\& false/'
-mutant next-seen-again-tells-nobody $next next 's/raised \&\& self\.0\.lower\(least\(\)\)/raised \&\& self.0.lower(least()) \&\& false/'
-mutant next-of-all-is-not-lowered  $next next '/pub\(crate\) fn lower/,/^    \}/ s/ \&\& self\.0\.lower\(due\)$//'
-mutant next-of-all-is-lowered-first $next next '/pub\(crate\) fn lower/,/^    \}/ { s/^        if due < of_wheel.*$/        let is_first = due < self.0.load() \&\& self.0.lower(due); if due < of_wheel.load() {/; s/^        due < self\.0\.load.*$/        is_first/ }'
+mutant next-is-not-checked-again $next next_due \
+    's/raised \&\& self\.0\.lower\(least\(\)\)/raised \&\& false/'
+mutant next-checked-again-is-not-reported $next next_due \
+    's/raised \&\& self\.0\.lower\(least\(\)\)/raised \&\& self.0.lower(least()) \&\& false/'
+mutant next-of-all-is-not-lowered $next next_due \
+    '/pub\(crate\) fn lower/,/^    \}/ s/ \&\& self\.0\.lower\(due\)$//'
+mutant next-of-all-is-lowered-first $next next_due \
+    '/pub\(crate\) fn lower/,/^    \}/ { s/^        if due < of_wheel.*$/        let is_first = due < self.0.load()'\
+' \&\& self.0.lower(due); if due < of_wheel.load() {/; s/^        due < self\.0\.load.*$/        is_first/ }'
 
-mutant running-is-not-begun        $running running '/fn begin/,/^    \}/ s/self\.0\.store\(.*$/let _ = ptr::from_ref(token.slot());/'
-mutant running-is-not-ended        $running running '/fn end/,/^    \}/ s/self\.0\.store\(.*$//'
+mutant running-is-not-begun $running running \
+    '/fn begin/,/^    \}/ s/self\.0\.store\(.*$/let _ = ptr::from_ref(token.slot());/'
+mutant running-is-not-ended $running running \
+    '/fn end/,/^    \}/ s/self\.0\.store\(.*$//'
 
-mutant end-keeps-the-late-letter   $lay life 's/if mine\.is_some\(\) \&\& mine == self\.first\(\)/if mine.is_none() \&\& mine != self.first()/'
-mutant end-goes-without-its-token  $lay life '/fn park_vacant/,/^    \}/ s/ParkResult::Refused \| ParkResult::Reclaimed\(Claim::Vacant\) => Some\(self\.taken_up\(\)\)/ParkResult::Reclaimed(Claim::Vacant) => Some(self.taken_up()), ParkResult::Refused => None/'
+mutant end-keeps-the-late-message $release slot_reuse \
+    's/if mine\.is_some\(\) \&\& mine == self\.first\(\)/if mine.is_none() \&\& mine != self.first()/'
+mutant end-loses-its-token $release slot_reuse \
+    '/fn park_vacant/,/^    \}/ s/ParkResult::Refused \| ParkResult::Reclaimed\(Claim::Vacant\) =>'\
+' Some\(self\.taken_up\(\)\)/ParkResult::Reclaimed(Claim::Vacant) => Some(self.taken_up()), ParkResult::Refused =>'\
+' None/'
 
-mutant name-retired-blindly        $names names 's/\.is_some_and\(is_free\)/.filter(|entry| is_free(entry) || true).is_some()/'
-mutant name-retired-if-free        $names names 's/alias\.free == Some\(number\)/alias.free.is_some_and(|free| free >= number)/'
-mutant name-held-keeps-its-number  $names names 's/alias\.free\.take\(\)/alias.free/'
-mutant name-falls-free-twice       $names names 's/Some\(entry\) if entry\.holder\(\) == Some\(pid\)/Some(entry) if entry.holder().is_some() || pid.is_alias()/'
+mutant name-retired-unchecked $names names \
+    's/\.is_some_and\(is_free\)/.filter(|entry| is_free(entry) || true).is_some()/'
+mutant name-retired-if-free $names names \
+    's/alias\.free == Some\(number\)/alias.free.is_some_and(|free| free >= number)/'
+mutant name-held-keeps-its-number $names names \
+    's/alias\.free\.take\(\)/alias.free/'
+mutant name-falls-free-twice $names names \
+    's/Some\(entry\) if entry\.holder\(\) == Some\(pid\)/Some(entry) if entry.holder().is_some() || pid.is_alias()/'
 
-mutant stuck-whatever-it-is-told   $slot stuck '/fn is_stuck/,/^    \}/ s/blocks \|\| self\.lanes\.is_quiet\(\)/blocks || self.owner().is_some()/'
-mutant stuck-in-any-life           $slot stuck '/fn is_stuck/,/^    \}/ s/self\.is_living\(generation\)/generation != 0/'
-mutant stuck-though-woken          $lanes stuck '/fn is_quiet/,/^    \}/ s/ \&\& marks\(control\) \& WOKEN == 0//'
-mutant stuck-not-though-it-blocks  $slot stuck '/fn is_stuck/,/^    \}/ s/blocks \|\| self\.lanes/!(blocks \&\& false) \&\& self.lanes/'
+mutant stuck-despite-pending-controls $slot stuck \
+    '/fn is_stuck/,/^    \}/ s/blocks \|\| self\.lanes\.is_quiet\(\)/blocks || self.owner().is_some()/'
+mutant stuck-in-any-incarnation $slot stuck \
+    '/fn is_stuck/,/^    \}/ s/self\.is_living\(generation\)/generation != 0/'
+mutant stuck-though-woken $lanes stuck \
+    '/fn is_quiet/,/^    \}/ s/ \&\& marks\(control\) \& WOKEN == 0//'
+mutant not-stuck-though-it-blocks $slot stuck \
+    '/fn is_stuck/,/^    \}/ s/blocks \|\| self\.lanes/!(blocks \&\& false) \&\& self.lanes/'
 
 exit $missed

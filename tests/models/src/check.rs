@@ -1,8 +1,8 @@
 //! Runs a model: all its executions, up to a bound on preemptions.
 //!
-//! An execution must not leak into the next one, and production code keeps its slots and nodes for ever. So what is
-//! made with [`keep`] lives until the execution ends and is dropped then. And a model that never comes to the
-//! interesting place proves nothing, so a test names those places and [`check`] counts them.
+//! An execution must not leak into the next one, while production code keeps its slots and nodes for ever. So a value
+//! made with [`keep`] is dropped at the end of the execution. And a model that never reaches its race proves nothing,
+//! so a test names the places that some execution must reach, and [`check`] counts them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -18,10 +18,10 @@ struct Kept {
     drop: unsafe fn(*mut ()),
 }
 
-/// A value that lives until the execution ends.
+/// Keeps a value until the execution ends.
 pub(crate) fn keep<T: 'static>(value: T) -> &'static T {
     /// # Safety
-    /// `place` is a `Box<T>` that nobody uses any more.
+    /// `place` is a `Box<T>` that is no longer used.
     unsafe fn drop_box<T>(place: *mut ()) {
         // SAFETY: as the caller promises.
         drop(unsafe { Box::from_raw(place.cast::<T>()) });
@@ -32,12 +32,12 @@ pub(crate) fn keep<T: 'static>(value: T) -> &'static T {
     unsafe { &*place }
 }
 
-/// Notes that an execution has come to `place`.
+/// Records that an execution has reached `place`.
 pub(crate) fn reach(place: &'static str) {
     REACHED.with_borrow_mut(|reached| *reached.entry(place).or_default() += 1);
 }
 
-/// Which thread of the model this is.
+/// Returns a number for the calling thread of the model.
 pub(crate) fn thread() -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
@@ -50,7 +50,7 @@ fn begin() {
     crate::slots::TABLE.freed();
     crate::routing::alias::reset();
     EXECUTIONS.set(EXECUTIONS.get() + 1);
-    // Of an execution that failed in an earlier test of this thread: its values are no more than memory now.
+    // Left by an execution that failed in an earlier test on this thread: their memory is leaked, not dropped.
     KEPT.take().clear();
 }
 
@@ -73,8 +73,8 @@ fn bound(default: usize) -> usize {
     deeper.map_or(default, |deeper| deeper.parse().expect("POSTROOM_MODEL_PREEMPTIONS is a whole number"))
 }
 
-/// Checks all executions of `model` with at most `preemptions` preemptions, and that every one of `places` was reached.
-/// The model joins its threads.
+/// Checks all executions of `model` with at most `preemptions` preemptions, and that each of `places` was reached. The
+/// model must join its threads.
 pub(crate) fn check(preemptions: usize, places: &[&'static str], model: impl Fn() + Send + Sync + 'static) {
     REACHED.take();
     EXECUTIONS.set(0);

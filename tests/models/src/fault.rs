@@ -1,7 +1,7 @@
-//! Planted faults: what a model must find.
+//! Planted faults, which a model must find.
 //!
 //! A fault weakens one kind of operation everywhere, in [`crate::sync`], or changes one step of a driver. All threads
-//! of a model run on the thread that checks it, one at a time, so the fault of a test is that thread's.
+//! of a model run on the thread that checks it, one at a time, so a test's fault is stored per thread.
 
 use std::cell::Cell;
 
@@ -9,7 +9,7 @@ use std::cell::Cell;
 pub(crate) enum Fault {
     /// `fence` does nothing.
     NoFence,
-    /// `fence_for_models` does nothing: what sequentially consistent accesses promise is not kept.
+    /// `fence_for_models` does nothing: sequentially consistent accesses have no single order.
     NoSingleOrder,
     /// Exchanges of pointers order nothing.
     RelaxedSwap,
@@ -23,7 +23,7 @@ pub(crate) enum Fault {
     TornCompare,
     /// Exchanges of pointers are a load and a store.
     TornSwap,
-    /// A step of a driver that a test names is left out or done in the wrong order.
+    /// A driver omits a step, or does it in the wrong order; the number says which.
     Driver(u8),
 }
 
@@ -31,7 +31,7 @@ thread_local! {
     static PLANTED: Cell<Option<Fault>> = const { Cell::new(None) };
 }
 
-/// Whether `fault` is planted.
+/// Returns whether `fault` is planted.
 pub(crate) fn is(fault: Fault) -> bool {
     PLANTED.get() == Some(fault)
 }

@@ -1,10 +1,10 @@
-//! Models of the protocols that threads meet in, for the [loom](https://docs.rs/loom) model checker.
+//! Models of the concurrent protocols, for the [loom](https://docs.rs/loom) model checker.
 //!
 //! The modules below with a `#[path]` into `runtime/src` are the production code, not copies: here their `crate::sync`
-//! is `sync`, made of loom's types. What the models need of the rest of the runtime is a small stand-in. The folders
-//! are those of `runtime/src`. `README.md` says what is covered, what is not, and which planted faults are caught.
+//! is `sync`, made of loom's types. Small stand-ins replace the rest of the runtime. The folders are those of
+//! `runtime/src`. `README.md` lists what is covered, what is not, and which planted faults are caught.
 
-// What no model uses of the production modules is no concern here.
+// The models use only parts of the production modules.
 #![cfg(test)]
 #![allow(dead_code, unreachable_pub, unused_imports)]
 

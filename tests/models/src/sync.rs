@@ -1,4 +1,4 @@
-//! What `runtime/src/sync.rs` is to the program, made of loom's types. Planted faults take effect here.
+//! A replacement for `runtime/src/sync.rs`, made of loom's types. Planted faults take effect here.
 
 use crate::fault::{self, Fault};
 pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -7,7 +7,7 @@ pub(crate) use std::sync::{Arc, PoisonError};
 
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 
-/// The atomic that the protocols are decided by, with the faults that can be planted in it.
+/// The atomic pointer that decides the protocols, with the faults that can be planted in it.
 pub(crate) struct AtomicPtr<T>(loom::sync::atomic::AtomicPtr<T>);
 
 impl<T> std::fmt::Debug for AtomicPtr<T> {
@@ -77,7 +77,7 @@ impl<T> AtomicPtr<T> {
     }
 }
 
-/// Reports a race when two accesses overlap, or are not ordered.
+/// A cell that reports a race if two accesses overlap, or are not ordered.
 #[derive(Debug)]
 pub(crate) struct OwnedCell<T>(loom::cell::UnsafeCell<T>);
 
@@ -98,7 +98,7 @@ impl<T> OwnedCell<T> {
     }
 }
 
-/// Padding is of no interest here.
+/// A value without padding, which the models do not need.
 #[derive(Debug)]
 pub(crate) struct CachePadded<T>(T);
 
@@ -124,16 +124,16 @@ pub(crate) fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> Mute
     condition.wait(guard).unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Models have nobody who comes meanwhile.
+/// Does nothing: no other thread runs during a spin in a model.
 pub(crate) fn spin() {}
 
-/// Only burials call it, when they meet an envelope that is not linked.
+/// Yields. Only the vacating of a slot calls it, when it finds an envelope that is not linked yet.
 pub(crate) fn yield_now() {
-    crate::check::reach("busy at the grave");
+    crate::check::reach("busy while vacating the slot");
     loom::thread::yield_now();
 }
 
-/// Models have no time: this waits until it is notified.
+/// Waits until it is notified: models have no time.
 pub(crate) fn wait_for<'a, T>(
     condition: &Condvar,
     guard: MutexGuard<'a, T>,
@@ -148,7 +148,7 @@ pub(crate) fn fence(order: Ordering) {
     }
 }
 
-/// Loom gives sequentially consistent accesses no single order; where the code rests on it, this restores it.
+/// Restores the single order of sequentially consistent accesses, which loom does not give, where the code rests on it.
 pub(crate) fn fence_for_models() {
     if !fault::is(Fault::NoSingleOrder) {
         loom::sync::atomic::fence(Ordering::SeqCst);

@@ -4,7 +4,7 @@ use crate::errors::{CallError, CommandError};
 use crate::mailbox::node::{MailNode, NodeBox};
 use crate::mailbox::payload::Payload;
 
-/// What a slot is for those it calls.
+/// The slot of a caller, which receives the reply.
 pub(crate) trait Port: Send + Sync {
     #[allow(dead_code)]
     fn answer(&'static self, node: NodeBox, generation: u64, tag: *mut MailNode, result: Result<Payload, CommandError>);
@@ -13,7 +13,7 @@ pub(crate) trait Port: Send + Sync {
 pub(crate) enum Caller {}
 
 impl Caller {
-    /// The word of a message that carries this caller.
+    /// Returns the word of a message that carries this caller.
     pub(crate) fn into_word(self) -> *mut MailNode {
         match self {}
     }

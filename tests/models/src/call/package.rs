@@ -1,13 +1,13 @@
-//! A stand-in for the messages that come back to their senders with an error.
+//! A stand-in for messages that are returned to their senders with an error.
 
 use crate::errors::SendFailure;
 
-/// Nothing.
+/// A message. Empty, since no model returns one.
 #[derive(Debug)]
 #[allow(dead_code)]
 pub(crate) struct Package;
 
-/// One that comes back, with the reason.
+/// A message that is returned, with the reason.
 #[derive(Debug)]
 #[allow(dead_code)]
 pub(crate) struct Undeliverable {

@@ -1,4 +1,4 @@
-//! The production modules of the engine that threads meet in.
+//! The production modules of the engine in which threads synchronize.
 
 pub(crate) mod host;
 pub(crate) mod permits;

@@ -1,16 +1,16 @@
-//! A stand-in for the clock: in the models time does not pass, but there are moments.
+//! A stand-in for the clock: in the models time does not pass, but moments can be compared.
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Who keeps the time: nobody.
+/// The service that fires timers, which no model has.
 pub(crate) trait TimeKeeper {}
 
-/// The time, for deadlines, which no model has.
+/// Returns the time, for deadlines, which no model has.
 pub(crate) fn instant_now() -> std::time::Instant {
     std::time::Instant::now()
 }
 
-/// Names a timer that was set.
+/// The key of a timer.
 #[derive(Clone, Copy)]
 pub(crate) struct TimerKey;
 
@@ -22,7 +22,7 @@ impl Moment {
     pub(crate) const NEVER: Self = Self(u64::MAX);
 }
 
-/// A moment that threads share.
+/// A moment shared by threads.
 #[derive(Debug)]
 pub(crate) struct SharedMoment(AtomicU64);
 

@@ -1,4 +1,4 @@
-//! The production modules of what binds processes. What they say is heard by slots, and answered to whoever stands in.
+//! The production modules of links and registrations. Slots receive the link messages, and stand-ins the answers.
 
 #[path = "../../../../runtime/src/links/message.rs"]
 pub(crate) mod message;

@@ -1,9 +1,9 @@
-//! A stand-in for the blocks of memory: the program's allocator.
+//! A stand-in for the size classes: the program's allocator.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
-/// Memory of that layout, and of one byte at least.
+/// Returns the layout, enlarged to at least one byte.
 fn at_least(layout: Layout) -> Layout {
     Layout::from_size_align(layout.size().max(1), layout.align()).expect("not larger than it was")
 }
@@ -15,7 +15,7 @@ pub(crate) fn take(layout: Layout) -> NonNull<u8> {
 }
 
 /// # Safety
-/// It was taken with this layout, and nobody uses it any more.
+/// `memory` was taken with this layout, and is no longer used.
 pub(crate) unsafe fn give_back(memory: NonNull<u8>, layout: Layout) {
     // SAFETY: as the caller promises.
     unsafe { dealloc(memory.as_ptr(), at_least(layout)) }

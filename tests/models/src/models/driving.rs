@@ -1,8 +1,8 @@
-//! The poller that parks in the reactor (`engine/sched/driving.rs`, driving:D2 and D3): what it queues there is
-//! announced to nobody, since it looks at the queues afterwards, as if it had just lain down.
+//! The poller that parks in the reactor (`engine/sched/driving.rs`, driving:D2 and D3): it queues processes there
+//! without announcing them, because it checks the queues afterwards, like a thread that has just gone to sleep.
 //!
-//! Covered: its look against a thread that searches and ends its search, and against somebody who announces other work.
-//! Not covered: Tokio, and who drives it (a lock that is only tried); calls, which go by a lock.
+//! Covered: that check against a thread that ends its search, and against a thread that announces other work. Not
+//! covered: Tokio and the lock of its driver (which is only tried); calls, which are guarded by a lock.
 
 use crate::check::{check, keep, reach};
 use crate::engine::permits::handoff::RestOutcome;
@@ -14,25 +14,25 @@ use loom::thread;
 
 /// driving:D3 without its fence.
 const NO_FENCE_AFTER_QUEUEING: Fault = Fault::Driver(0);
-/// driving:D3 is left out: the poller parks again without a look.
-const NO_LOOK_AFTER_QUEUEING: Fault = Fault::Driver(1);
+/// driving:D3 is left out: the poller parks again without a check of the queues.
+const NO_CHECK_AFTER_QUEUEING: Fault = Fault::Driver(1);
 /// sleep:S3 is left out for the other thread.
-const NO_LOOK_AFTER_SEARCH: Fault = Fault::Driver(2);
+const NO_CHECK_AFTER_SEARCH: Fault = Fault::Driver(2);
 
-/// What a thread parks on: calls and events end it.
+/// What a thread parks on: a call or an event wakes it.
 #[derive(Default)]
 struct Parked {
     called: bool,
-    /// Something has come from the system.
+    /// The system has delivered an event.
     event: bool,
 }
 
 struct World {
     idle: Idle,
-    /// How many jobs are queued where all look: its emptiness is a plain index, as that of production's queues.
+    /// How many jobs are in the shared queue: a plain index, as in production's queues.
     queued: AtomicUsize,
     parked: [(Mutex<Parked>, Condvar); 2],
-    /// The jobs that have not run.
+    /// How many jobs have not run.
     left: AtomicUsize,
     /// The other thread's job ends only when the poller has run one.
     is_long: bool,
@@ -53,7 +53,7 @@ impl World {
         self.parked[thread].1.notify_one();
     }
 
-    /// Gives whether an event ended it.
+    /// Parks the thread. Returns whether an event woke it.
     fn park(&self, me: usize) -> bool {
         let mut parked = lock(&self.parked[me].0);
         while !(parked.called || parked.event) {
@@ -65,7 +65,7 @@ impl World {
 
     fn announce(&self) {
         if let Some(thread) = self.idle.announce() {
-            reach("called somebody");
+            reach("called a thread");
             self.tell(thread, |parked| parked.called = true);
         }
     }
@@ -85,7 +85,7 @@ impl World {
         false
     }
 
-    /// A job has run; the last one ends the model.
+    /// Ends a job; the last one ends the model.
     fn done(&self, me: usize) {
         if self.is_long && me == 0 {
             self.ran.raise();
@@ -116,7 +116,7 @@ impl World {
                 searching = true;
             } else {
                 let Ok(_) = self.idle.begin_sleep(me, searching, me == 0) else {
-                    unreachable!("nobody waits for a worker")
+                    unreachable!("no thread waits for a permit")
                 };
                 if !self.rest(me) {
                     return;
@@ -126,19 +126,19 @@ impl World {
         }
     }
 
-    /// `rest`: gives whether the thread searches again.
+    /// `rest`. Returns whether the thread searches again.
     fn rest(&self, me: usize) -> bool {
-        let mut looks = !(me == 1 && fault::is(NO_LOOK_AFTER_SEARCH));
+        let mut looks = !(me == 1 && fault::is(NO_CHECK_AFTER_SEARCH));
         loop {
             match self.idle.look(me, me == 0) {
                 RestOutcome::Up(..) => return true,
                 RestOutcome::Ended => return false,
                 RestOutcome::Asleep(_) => {}
-                RestOutcome::Spare(_) => unreachable!("nobody takes its worker"),
+                RestOutcome::Spare(_) => unreachable!("no thread takes its permit"),
             }
             if looks && self.has_work() && !self.idle.is_anyone_searching() {
-                reach(if me == 0 { "the poller got up" } else { "the other got up" });
-                assert!(self.idle.end_sleep(me), "nobody takes its worker");
+                reach(if me == 0 { "the poller left the list" } else { "the other left the list" });
+                assert!(self.idle.end_sleep(me), "no thread takes its permit");
                 continue;
             }
             looks = true;
@@ -149,16 +149,16 @@ impl World {
                     fence(Ordering::SeqCst);
                 }
                 if self.idle.is_anyone_searching() {
-                    reach("queued while somebody searched");
+                    reach("queued while a thread searched");
                 }
-                looks = !fault::is(NO_LOOK_AFTER_QUEUEING);
+                looks = !fault::is(NO_CHECK_AFTER_QUEUEING);
             }
         }
     }
 }
 
-/// The first thread lies in the reactor, as the poller, and the system has something for it; the other looks for work.
-/// Jobs besides that one come from outside.
+/// The first thread is parked in the reactor, as the poller, and the system has an event for it; the other looks for
+/// work. All jobs but that event's come from outside.
 fn model(jobs: usize, is_long: bool) {
     let world = World::new(jobs, is_long);
     assert_eq!(world.idle.begin_sleep(0, false, true), Ok(true));
@@ -180,19 +180,19 @@ fn model(jobs: usize, is_long: bool) {
 
 #[test]
 fn what_the_reactor_wakes_is_run() {
-    let places = ["queued while somebody searched", "the poller got up", "the other got up"];
+    let places = ["queued while a thread searched", "the poller left the list", "the other left the list"];
     check(3, &places, || model(1, false));
 }
 
 #[test]
 fn what_the_reactor_wakes_is_run_beside_work_from_outside() {
-    check(2, &["called somebody"], || model(2, false));
+    check(2, &["called a thread"], || model(2, false));
 }
 
-/// Neither is left to a thread that is in a long step.
+/// Neither job is left behind a thread that is in a long step.
 #[test]
 fn what_the_reactor_wakes_is_run_beside_a_long_step() {
-    check(2, &["called somebody", "the poller got up"], || model(2, true));
+    check(2, &["called a thread", "the poller left the list"], || model(2, true));
 }
 
 #[test]
@@ -203,12 +203,12 @@ fn fault_no_fence_after_queueing() {
 
 #[test]
 #[should_panic]
-fn fault_no_look_after_queueing() {
-    fault::with(NO_LOOK_AFTER_QUEUEING, what_the_reactor_wakes_is_run);
+fn fault_no_check_after_queueing() {
+    fault::with(NO_CHECK_AFTER_QUEUEING, what_the_reactor_wakes_is_run);
 }
 
 #[test]
 #[should_panic]
-fn fault_no_look_after_search() {
-    fault::with(NO_LOOK_AFTER_SEARCH, what_the_reactor_wakes_is_run);
+fn fault_no_check_after_search() {
+    fault::with(NO_CHECK_AFTER_SEARCH, what_the_reactor_wakes_is_run);
 }

@@ -1,4 +1,4 @@
-//! The gate (`engine/host/gate.rs`): who may still come in, and who waits until all have left.
+//! The gate (`engine/host/gate.rs`): admission while it closes, and waiting until all have left.
 //!
 //! Not covered: deadlines (models have no time).
 
@@ -12,7 +12,7 @@ const VISITORS: usize = 2;
 
 struct House {
     gate: Gate,
-    /// What each visitor does inside. Whoever was told that nobody is inside reads it: a race if that was not so.
+    /// Written by each visitor inside, and read when the gate reports that none is inside: a race if that is wrong.
     work: [OwnedCell<u32>; VISITORS],
 }
 
@@ -24,12 +24,12 @@ impl House {
             self.work[visitor].with_mut(|work| unsafe { *work += 1 });
             self.gate.leave(lane);
         }
-        reach(if inside { "came in" } else { "turned back" });
+        reach(if inside { "entered" } else { "turned back" });
         inside
     }
 }
 
-/// Visitors come, each twice at most, while the gate is closed and the house waited for.
+/// Visitors enter, each `visits` times, while the gate is closed and the house waits until it is empty.
 fn model(lanes: [TallyLane; VISITORS], visits: usize) {
     let work = [OwnedCell::new(0), OwnedCell::new(0)];
     let house = keep(House { gate: Gate::new(2), work });
@@ -38,35 +38,35 @@ fn model(lanes: [TallyLane; VISITORS], visits: usize) {
     });
     assert!(house.gate.close());
     assert!(house.gate.wait_until_at_most(0, None));
-    // SAFETY: nobody is inside, and loom checks it.
+    // SAFETY: no visitor is inside, and loom checks it.
     let seen = [0, 1].map(|visitor: usize| house.work[visitor].with(|work| unsafe { *work }));
     let came = visitors.map(|visitor| visitor.join().unwrap());
-    assert_eq!(seen, came, "whoever came in was waited for");
+    assert_eq!(seen, came, "the house waits for each visitor that entered");
 }
 
 /// Two permits, each with a tally of its own.
 #[test]
 fn permits() {
-    check(deep(3, 4), &["came in", "turned back"], || model([TallyLane::Permit(0), TallyLane::Permit(1)], 1));
+    check(deep(3, 4), &["entered", "turned back"], || model([TallyLane::Permit(0), TallyLane::Permit(1)], 1));
 }
 
-/// A permit that comes twice and a thread from outside.
+/// A permit and a thread from outside, each entering twice.
 #[test]
 fn a_worker_and_a_thread_from_outside() {
-    check(3, &["came in", "turned back"], || model([TallyLane::Permit(0), TallyLane::Shared], 2));
+    check(3, &["entered", "turned back"], || model([TallyLane::Permit(0), TallyLane::Shared], 2));
 }
 
 /// Two threads that share a tally.
 #[test]
 fn threads_from_outside() {
-    check(4, &["came in", "turned back"], || model([TallyLane::Shared, TallyLane::Shared], 1));
+    check(4, &["entered", "turned back"], || model([TallyLane::Shared, TallyLane::Shared], 1));
 }
 
-/// How many are inside is asked while one comes in by one tally after the other, never by two at a time. Catches: who
-/// left is counted before who entered, as for the waiter; then two are seen.
+/// The number inside is read while one visitor enters by one tally after the other. Catches a sum of those that left
+/// before the sum of those that entered, as for the waiter, which counts two.
 #[test]
 fn a_snapshot_never_sees_more_than_there_were() {
-    check(4, &["nobody was inside", "one was inside"], || {
+    check(4, &["none was inside", "one was inside"], || {
         let gate = keep(Gate::new(1));
         let visitor = thread::spawn(move || {
             for lane in [TallyLane::Permit(0), TallyLane::Shared, TallyLane::Permit(0)] {
@@ -76,13 +76,13 @@ fn a_snapshot_never_sees_more_than_there_were() {
         });
         let (entered, left) = gate.snapshot();
         assert!(left <= entered && entered - left <= 1, "{entered} and {left}");
-        reach(if entered == left { "nobody was inside" } else { "one was inside" });
+        reach(if entered == left { "none was inside" } else { "one was inside" });
         visitor.join().unwrap();
         assert_eq!(gate.snapshot(), (3, 3));
     });
 }
 
-/// Without the single order of gate:C1, gate:C2, gate:C5 and gate:C6 a thread comes in that the waiter does not see.
+/// Without the single order of gate:C1, gate:C2, gate:C5 and gate:C6 the waiter misses a visitor that enters.
 #[test]
 #[should_panic]
 fn fault_no_single_order() {

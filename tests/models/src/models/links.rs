@@ -1,11 +1,11 @@
-//! What is said about links on its way to a slot (`slots/link_endpoint.rs` and `links/message.rs` over `slots/slot`).
+//! Delivery of link messages to a slot (`slots/link_endpoint.rs` and `links/message.rs` over `slots/slot`).
 //!
-//! A question to a process that is on its way out is answered once: by the process, which hears it before it tells
-//! everyone of its end, or by whoever finds that nobody will hear it any more. Nothing of it reaches the next life. And
-//! a notice is not heard before what its sender said ahead of it, though that went by the other lane.
+//! A request to an exiting process is answered once: by the process, if it receives the request before it notifies its
+//! partners of its exit, or by the thread that finds the request undeliverable. No request reaches the next
+//! incarnation. And a notice is not handled before the messages that its sender sent ahead of it in the other lane.
 //!
-//! The slot, its endpoint and what is said are production code. The driver takes the steps of `process/event.rs`
-//! (`step`) and `engine/lifecycle/exit.rs` (`end`). What follows from what was said is searched in `tests/exhaustive`.
+//! The slot, its endpoint and the messages are production code. The driver repeats the steps of `process/event.rs`
+//! (`step`) and `engine/lifecycle/exit.rs` (`end`). The effects of the messages are explored in `tests/exhaustive`.
 
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::check::{check, keep, reach};
@@ -27,17 +27,17 @@ use std::collections::VecDeque;
 use std::ptr;
 use std::sync::Mutex;
 
-/// A notice is heard whatever there is in the control lane.
-const NOT_LOOKED: Fault = Fault::Driver(0);
-/// Who ends forgets what was said to it while its state was dropped.
-const NOT_HEARD: Fault = Fault::Driver(1);
-/// A receiver hears what was said to any life of its slot.
+/// A notice is handled although the control lane is not empty.
+const NOTICE_TOO_EARLY: Fault = Fault::Driver(0);
+/// An exiting process discards the link messages that arrived while its state was dropped.
+const DISCARDED_AT_EXIT: Fault = Fault::Driver(1);
+/// A receiver handles link messages to any incarnation of its slot.
 const ANY_GENERATION: Fault = Fault::Driver(2);
 
-/// Who says things to the process, and hears the answers. Not seen by loom: it orders nothing.
+/// Sends link messages to the process, and receives the answers. Invisible to loom, so that it orders nothing.
 struct Other {
     pid: Pid,
-    heard: Mutex<Vec<LinkMessage<ExitReason>>>,
+    received: Mutex<Vec<LinkMessage<ExitReason>>>,
 }
 
 impl Resident for Other {
@@ -50,7 +50,7 @@ impl LinkEndpoint for Other {
     fn post(&'static self, to: Pid, sent: SentLinkMessage) {
         assert_eq!(to, self.pid);
         let (_, _, message) = sent.open();
-        self.heard.lock().unwrap().extend(message);
+        self.received.lock().unwrap().extend(message);
     }
 
     unsafe fn receive(&self, _sent: SentLinkMessage) -> LinkEffect<ExitReason> {
@@ -68,7 +68,7 @@ impl LinkEndpoint for Other {
 
 struct World {
     slot: &'static Slot,
-    home: &'static SlotOwner,
+    owner: &'static SlotOwner,
     other: &'static Other,
 }
 
@@ -87,7 +87,7 @@ impl Sink for Host {
 impl Schedule for Host {
     fn wake(&'static self, token: Token) {
         let other = self.0.lock().unwrap().expect("the world is made");
-        turn(other, token);
+        run_slice(other, token);
     }
 }
 
@@ -97,8 +97,8 @@ fn control(envelope: Envelope) -> Control {
     envelope.payload.and_then(|payload| payload.take().ok()).expect("all that is sent is a control")
 }
 
-/// `Context::turn`.
-fn turn(other: &'static Other, mut token: Token) {
+/// `ThreadContext::run_slice`.
+fn run_slice(other: &'static Other, mut token: Token) {
     loop {
         if step(&mut token) {
             return end(other, token);
@@ -112,8 +112,8 @@ fn turn(other: &'static Other, mut token: Token) {
     }
 }
 
-/// `Feed`: what is in the control lane is heard, then the notices of the data lane as long as that lane stays empty.
-/// Gives whether the process ends.
+/// `StepInput`: handles the control lane, then the notices of the data lane as long as the control lane stays empty.
+/// Returns whether the process exits.
 fn step(token: &mut Token) -> bool {
     let generation = token.generation();
     let mut notices = VecDeque::new();
@@ -124,7 +124,7 @@ fn step(token: &mut Token) -> bool {
             let envelope = node.take();
             node_pool::recycle(node);
             if envelope.generation != generation && !fault::is(ANY_GENERATION) {
-                reach("a stranger");
+                reach("a stale message");
                 token.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::NoProcess);
                 continue;
             }
@@ -132,7 +132,7 @@ fn step(token: &mut Token) -> bool {
                 // SAFETY: this is the token, and nothing refers to the cold state.
                 Control::Link(sent) => drop(unsafe { token.slot().receive(*sent) }),
                 Control::Kill => ends = true,
-                _ => unreachable!("nothing else is message"),
+                _ => unreachable!("no other control is sent"),
             }
         }
         while let Some(envelope) = token.lanes().pop_data() {
@@ -142,7 +142,7 @@ fn step(token: &mut Token) -> bool {
                 notices.push_back(sent);
             }
         }
-        while !notices.is_empty() && (!token.lanes().has_control_node() || fault::is(NOT_LOOKED)) {
+        while !notices.is_empty() && (!token.lanes().has_control_node() || fault::is(NOTICE_TOO_EARLY)) {
             if let Some(sent) = notices.pop_front() {
                 // SAFETY: as above.
                 drop(unsafe { token.slot().receive(*sent) });
@@ -167,13 +167,15 @@ fn end(other: &'static Other, mut token: Token) {
     while let Some(mut node) = controls.pop() {
         let envelope = node.take();
         node_pool::recycle(node);
-        if fault::is(NOT_HEARD) {
+        if fault::is(DISCARDED_AT_EXIT) {
             std::mem::forget(envelope);
         } else if let Control::Link(sent) = control(envelope) {
-            reach("heard on its way out");
+            reach("received while exiting");
             let (from, _, message) = sent.open();
             let links = cold_state.get_or_insert_default().links.get_or_insert_default();
-            if let LinkEffect::Answer(answer) = links.receive(from, &message.expect("it has just been message")) {
+            if let LinkEffect::Answer(answer) =
+                links.receive(from, &message.expect("it has just been taken from the lane"))
+            {
                 other.post(from, SentLinkMessage::new(me, from, None, answer));
             }
         }
@@ -183,7 +185,7 @@ fn end(other: &'static Other, mut token: Token) {
         .map(|links| links.end(&ExitReason::Killed).1)
         .unwrap_or_default()
     {
-        reach("told by the process");
+        reach("notified by the process");
         other.post(to, SentLinkMessage::new(me, to, None, message));
     }
     TABLE.take_back(token);
@@ -192,14 +194,14 @@ fn end(other: &'static Other, mut token: Token) {
 impl World {
     fn new() -> &'static Self {
         let node = NodeId::new(7).expect("a node id");
-        let other = keep(Other { pid: Pid::new(node, 1, 9, 1), heard: Mutex::default() });
-        let keeper = keep(Host(Mutex::new(Some(other))));
-        keep(Self { slot: keep(Slot::unused(0)), home: keep(SlotOwner::new(keeper, node, 1)), other })
+        let other = keep(Other { pid: Pid::new(node, 1, 9, 1), received: Mutex::default() });
+        let host = keep(Host(Mutex::new(Some(other))));
+        keep(Self { slot: keep(Slot::unused(0)), owner: keep(SlotOwner::new(host, node, 1)), other })
     }
 
-    /// The PID of a life of the slot.
+    /// Returns the PID of an incarnation of the slot.
     fn pid(&self, generation: u64) -> Pid {
-        self.home.pid(0, generation)
+        self.owner.pid(0, generation)
     }
 
     fn open(&self) -> Token {
@@ -207,24 +209,24 @@ impl World {
             match Token::claim_free(self.slot) {
                 Some(token) => break token,
                 None => {
-                    reach("a late sender was at the grave");
+                    reach("a late sender was vacating the slot");
                     thread::yield_now();
                 }
             }
         };
-        token.open(self.home);
+        token.open(self.owner);
         *token.body() = Some(Body::new(Actor));
         token
     }
 
     fn begin(&self, token: Token) {
         if let Some(token) = token.park_idle() {
-            turn(self.other, token);
+            run_slice(self.other, token);
         }
     }
 
-    /// The other says this to the first life.
-    fn say(&self, message: LinkMessage<ExitReason>) {
+    /// Sends `message` from the other process to the first incarnation.
+    fn send(&self, message: LinkMessage<ExitReason>) {
         self.slot.post(self.pid(1), SentLinkMessage::new(self.other.pid, self.pid(1), Some(self.other), message));
     }
 
@@ -233,22 +235,23 @@ impl World {
         self.slot.post_control(node_pool::empty(), NodeKind::Signal, 1, ptr::null_mut(), kill);
     }
 
-    /// All are done, and a life is idle: it knows of nobody. Gives what the other has heard.
+    /// Checks at the end of an execution that the process that is idle now has no partner. Returns the messages that
+    /// the other process has received.
     fn close(&self) -> Vec<LinkMessage<ExitReason>> {
-        assert_eq!(self.slot.lanes.claim(), Claim::Process, "the token is laid down");
+        assert_eq!(self.slot.lanes.claim(), Claim::Process, "the token is parked");
         // SAFETY: the claim has taken the token.
         let bound = unsafe { self.slot.inspect() };
         assert_eq!(bound.count(), 0, "it is bound: {bound:?}");
-        std::mem::take(&mut *self.other.heard.lock().unwrap())
+        std::mem::take(&mut *self.other.received.lock().unwrap())
     }
 }
 
-/// A process ends, and another begins in its slot, while somebody says something to the first. Gives the answers.
-fn said_while_it_ends(message: &[LinkMessage<ExitReason>]) -> Vec<LinkMessage<ExitReason>> {
+/// Ends a process and spawns another in its slot while `message` is sent to the first. Returns the answers.
+fn sent_while_it_exits(message: &[LinkMessage<ExitReason>]) -> Vec<LinkMessage<ExitReason>> {
     let world = World::new();
     let first = world.open();
     let message = message.to_vec();
-    let other = thread::spawn(move || message.into_iter().for_each(|message| world.say(message)));
+    let other = thread::spawn(move || message.into_iter().for_each(|message| world.send(message)));
     end(world.other, first);
     let second = world.open();
     world.begin(second);
@@ -256,71 +259,72 @@ fn said_while_it_ends(message: &[LinkMessage<ExitReason>]) -> Vec<LinkMessage<Ex
     world.close()
 }
 
-const WAYS: [&str; 4] = ["heard on its way out", "told by the process", "a stranger", "a late sender was at the grave"];
+const PLACES: [&str; 4] =
+    ["received while exiting", "notified by the process", "a stale message", "a late sender was vacating the slot"];
 
 #[test]
-fn a_watch_of_one_that_ends_is_answered_once() {
-    check(4, &WAYS, || {
-        let heard = said_while_it_ends(&[LinkMessage::Watch(3)]);
-        assert!(matches!(heard[..], [LinkMessage::Down(3, _)]), "{heard:?}");
+fn a_monitor_request_to_an_exiting_process_is_answered_once() {
+    check(4, &PLACES, || {
+        let received = sent_while_it_exits(&[LinkMessage::Watch(3)]);
+        assert!(matches!(received[..], [LinkMessage::Down(3, _)]), "{received:?}");
     });
 }
 
 #[test]
-fn a_link_with_one_that_ends_is_answered_once() {
-    check(4, &WAYS, || {
-        let heard = said_while_it_ends(&[LinkMessage::Link]);
-        // Of one that is on its way out, with the poke that a failure comes with.
+fn a_link_request_to_an_exiting_process_is_answered_once() {
+    check(4, &PLACES, || {
+        let received = sent_while_it_exits(&[LinkMessage::Link]);
+        // An exiting process also sends the `Failed` that precedes the notice of a failure.
         assert!(
-            matches!(heard[..], [LinkMessage::Exit(_)] | [LinkMessage::Failed(_), LinkMessage::Exit(_)]),
-            "{heard:?}"
+            matches!(received[..], [LinkMessage::Exit(_)] | [LinkMessage::Failed(_), LinkMessage::Exit(_)]),
+            "{received:?}"
         );
     });
 }
 
 #[test]
-fn an_unlinking_from_one_that_ends_is_answered_once() {
-    check(4, &["heard on its way out", "a stranger"], || {
-        let heard = said_while_it_ends(&[LinkMessage::Unlink(5)]);
-        assert_eq!(heard, [LinkMessage::Unlinked(5)]);
+fn an_unlink_request_to_an_exiting_process_is_answered_once() {
+    check(4, &["received while exiting", "a stale message"], || {
+        let received = sent_while_it_exits(&[LinkMessage::Unlink(5)]);
+        assert_eq!(received, [LinkMessage::Unlinked(5)]);
     });
 }
 
 #[test]
-fn of_a_watch_that_is_taken_back_there_is_one_answer_at_most() {
-    check(2, &WAYS, || {
-        let heard = said_while_it_ends(&[LinkMessage::Watch(3), LinkMessage::Unwatch(3)]);
-        assert!(matches!(heard[..], [] | [LinkMessage::Down(3, _)]), "{heard:?}");
+fn a_withdrawn_monitor_request_is_answered_at_most_once() {
+    check(2, &PLACES, || {
+        let received = sent_while_it_exits(&[LinkMessage::Watch(3), LinkMessage::Unwatch(3)]);
+        assert!(matches!(received[..], [] | [LinkMessage::Down(3, _)]), "{received:?}");
     });
 }
 
-/// The process lies idle when it is killed and watched at once.
+/// An idle process is killed and monitored at the same time.
 #[test]
-fn a_watch_of_one_that_is_killed_is_answered_once() {
-    check(3, &["heard on its way out", "told by the process"], || {
+fn a_monitor_request_to_a_killed_process_is_answered_once() {
+    check(3, &["received while exiting", "notified by the process"], || {
         let world = World::new();
         let first = world.open();
         let killer = thread::spawn(|| world.kill());
-        let watcher = thread::spawn(|| world.say(LinkMessage::Watch(3)));
+        let watcher = thread::spawn(|| world.send(LinkMessage::Watch(3)));
         world.begin(first);
         killer.join().unwrap();
         watcher.join().unwrap();
         let second = world.open();
         world.begin(second);
-        let heard = world.close();
-        assert!(matches!(heard[..], [LinkMessage::Down(3, _)]), "{heard:?}");
+        let received = world.close();
+        assert!(matches!(received[..], [LinkMessage::Down(3, _)]), "{received:?}");
     });
 }
 
-/// Somebody links with the process and ends at once: a link that was heard after the notice would stay for ever.
+/// A partner links with the process and exits at once: a link made after the notice was handled would stay for ever.
 #[test]
-fn a_notice_is_heard_after_what_was_said_before_it() {
+fn a_notice_is_received_after_earlier_messages() {
     check(5, &["a notice waits"], || {
         let world = World::new();
         let first = world.open();
         let other = thread::spawn(|| {
-            world.say(LinkMessage::Link);
-            world.say(LinkMessage::Exit(ExitReason::Normal));
+            world.send(LinkMessage::Link);
+            world.send(LinkMessage::Exit(ExitReason::Normal));
         });
         world.begin(first);
         other.join().unwrap();
@@ -330,18 +334,18 @@ fn a_notice_is_heard_after_what_was_said_before_it() {
 
 #[test]
 #[should_panic(expected = "it is bound")]
-fn fault_not_looked() {
-    fault::with(NOT_LOOKED, a_notice_is_heard_after_what_was_said_before_it);
+fn fault_notice_too_early() {
+    fault::with(NOTICE_TOO_EARLY, a_notice_is_received_after_earlier_messages);
 }
 
 #[test]
 #[should_panic]
-fn fault_not_heard() {
-    fault::with(NOT_HEARD, a_watch_of_one_that_ends_is_answered_once);
+fn fault_discarded_at_exit() {
+    fault::with(DISCARDED_AT_EXIT, a_monitor_request_to_an_exiting_process_is_answered_once);
 }
 
 #[test]
 #[should_panic]
 fn fault_any_generation() {
-    fault::with(ANY_GENERATION, a_watch_of_one_that_ends_is_answered_once);
+    fault::with(ANY_GENERATION, a_monitor_request_to_an_exiting_process_is_answered_once);
 }

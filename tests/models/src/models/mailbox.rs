@@ -1,10 +1,9 @@
-//! The data lane (`mailbox/lanes.rs`): the envelopes of each sender arrive once, in their order, and whole.
+//! The data lane (`mailbox/lanes.rs`): the envelopes of each sender arrive once, in order, and intact.
 //!
-//! Its nodes: each is given back once, and whoever is late writes to none that was given back (the stand-in pool
-//! looks).
+//! Its nodes: each is recycled once, and no late thread writes to a recycled node (the stand-in pool checks both).
 //!
-//! Not covered: that `Lanes::depth` is right while others push or take (it is only near); nodes that go from thread to
-//! thread through the real pool.
+//! Not covered: the exactness of `Lanes::depth` during pushes and pops (it is an estimate); nodes that move between
+//! threads through the real pool.
 
 use super::{Mailbox, Rest};
 use crate::check::{check, deep, reach};
@@ -21,7 +20,7 @@ const PLACES: [&str; 6] = [
     "the second was first",
 ];
 
-/// Two senders and whoever of the three threads has the token.
+/// Two senders push while the thread with the token, which may be any of the three, takes.
 fn model(envelopes: u32) {
     let mailbox = Mailbox::new();
     let senders =
@@ -49,19 +48,19 @@ fn two_senders_of_two() {
     check(deep(1, 2), &PLACES, || model(2));
 }
 
-/// The same, and each node goes to whichever thread draws first, so that a sender that is late meets its predecessor,
-/// or its own node, in another use.
+/// As above, and each node goes to the first thread that needs one, so that a late sender meets its predecessor, or its
+/// own node, reused.
 #[test]
-fn two_senders_with_one_shelf() {
+fn two_senders_with_one_magazine() {
     check(deep(1, 2), &PLACES, || {
         node_pool::share();
         model(2);
     });
 }
 
-/// An envelope after the other, through marks that are laid and taken: the first node comes and goes.
+/// One sender pushes while the process parks and is woken again: the first node comes and goes.
 #[test]
-fn three_letters_of_one_sender() {
+fn three_envelopes_of_one_sender() {
     check(4, &["busy without a first node", "refused without a first node", "refused the first node"], || {
         node_pool::share();
         let mailbox = Mailbox::new();
@@ -72,7 +71,7 @@ fn three_letters_of_one_sender() {
     });
 }
 
-/// Two senders and nobody who takes: envelopes that were numbered at the same time may count as one.
+/// Two senders push to a process that does not take: envelopes that were numbered at the same time may count as one.
 #[test]
 fn a_count_of_two_senders() {
     check(4, &["counted both", "counted one"], || {
@@ -90,8 +89,7 @@ fn a_count_of_two_senders() {
     });
 }
 
-/// The same where the number of the first envelope is known from elsewhere: both are counted, and none that is not
-/// there.
+/// As above, but the number of the first envelope is known from elsewhere: the count is exact.
 #[test]
 fn a_count_of_two_senders_with_a_number_that_is_known() {
     check(4, &[], || {
@@ -105,7 +103,7 @@ fn a_count_of_two_senders_with_a_number_that_is_known() {
     });
 }
 
-/// A glance at the depth while envelopes come and go, and the process rests: never more than there were.
+/// The depth is read while envelopes come and go and the process parks: it never exceeds the number of envelopes.
 #[test]
 fn a_glance_at_the_depth() {
     check(deep(2, 3), &["refused the first node", "saw some", "saw none"], || {

@@ -3,20 +3,20 @@
 mod driving;
 mod gate;
 mod handoff;
-mod hold;
-mod life;
 mod links;
 mod mailbox;
 mod names;
-mod next;
+mod next_due;
 mod registrations;
 mod running;
 mod sleep;
+mod slot_reuse;
 mod stuck;
+mod suspend;
 mod takeover;
 mod token;
-mod told;
 mod wait_graph;
+mod wait_in_step;
 mod wake;
 
 use crate::check::{keep, reach};
@@ -27,7 +27,7 @@ use crate::mailbox::payload::Payload;
 use crate::sync::{AtomicBool, Ordering, OwnedCell};
 use std::ptr;
 
-/// How a process of a model rests.
+/// How a process of a model parks.
 #[derive(Clone, Copy, PartialEq)]
 enum Rest {
     /// Until anything arrives.
@@ -36,25 +36,25 @@ enum Rest {
     Wait,
 }
 
-/// The lanes of one process, and the process: whoever takes its token runs it at once, on its own thread.
+/// The lanes of one process, and the process: the thread that takes its token runs it at once.
 ///
-/// That is less than production does: there the token travels through a queue, which orders more.
+/// In production the token goes through a queue, which orders more.
 struct Mailbox {
     lanes: Lanes,
-    /// What only the token's holder may touch: a race if two hold it.
+    /// For the token's holder only: two holders are a race.
     process: OwnedCell<Process>,
-    /// What the wakers announce, relaxed: that a wake leads to a run that sees it is what the lanes promise.
+    /// Raised by each waker, relaxed: the lanes promise that a wake leads to a run that sees it.
     announced: [AtomicBool; 2],
 }
 
 #[derive(Default)]
 struct Process {
-    /// The envelopes of either lane, in the order that they were taken.
+    /// The envelopes of each lane, in the order in which they were taken.
     data: Vec<u32>,
     control: Vec<u32>,
     /// Which announcements have been seen.
     seen: [bool; 2],
-    /// Whether it waits for control before it is idle.
+    /// Whether it waits for control.
     waits: bool,
 }
 
@@ -82,7 +82,7 @@ impl Mailbox {
         self.send_where(0, number);
     }
 
-    /// Sends where that sequence number is known from elsewhere.
+    /// Sends with a sequence number of the first envelope that is known from elsewhere.
     fn send_where(&self, known: u64, number: u32) {
         let claim = self.lanes.push_data(node_pool::node(Self::envelope(number)), || known, || ());
         if claim == Claim::Process {
@@ -109,22 +109,22 @@ impl Mailbox {
                 reach("took the token");
                 self.run(Rest::Idle);
             }
-            Claim::Vacant => unreachable!("the process lives"),
+            Claim::Vacant => unreachable!("the process is alive"),
         }
     }
 
-    /// The process begins to wait for control.
+    /// Makes the process wait for control.
     fn wait(&self) {
         // SAFETY: the caller holds the token, and loom checks it.
         self.process.with_mut(|process| unsafe { (*process).waits = true });
         self.run(Rest::Wait);
     }
 
-    /// The caller holds the token: runs the process until it is parked. A process that waits has taken what is there
-    /// already, and takes no data until control has come.
+    /// Runs the process until it is parked. The caller holds the token. A process that waits takes no data until a
+    /// control has arrived.
     fn run(&self, rest: Rest) {
         let mut rest = rest;
-        // A token that has just been taken comes without a first node, or with one that has not been consumed.
+        // A token that has just been taken has no first node, or one that has not been consumed.
         let mut has_first = false;
         loop {
             if rest == Rest::Idle || self.lanes.has_control() {
@@ -149,12 +149,12 @@ impl Mailbox {
                     rest = Rest::Idle;
                     has_first = false;
                 }
-                ParkResult::Reclaimed(_) => unreachable!("the process lives"),
+                ParkResult::Reclaimed(_) => unreachable!("the process is alive"),
             }
         }
     }
 
-    /// The caller holds the token: takes all that there is.
+    /// Takes all envelopes. The caller holds the token.
     fn step(&self, has_first: &mut bool) {
         let control = self.take_control();
         let data = self.take_data(has_first);
@@ -170,7 +170,7 @@ impl Mailbox {
         });
     }
 
-    /// What the control lane has; `None` if neither an envelope nor a wake.
+    /// Takes the control lane; `None` if it has neither an envelope nor a wake.
     fn take_control(&self) -> Option<Vec<u32>> {
         if !self.lanes.has_control() {
             return None;
@@ -185,7 +185,7 @@ impl Mailbox {
         Some(taken)
     }
 
-    /// What the data lane has. `has_first` says whether its first node is one that was consumed.
+    /// Takes the data lane. `has_first` says whether its first node is a consumed one.
     fn take_data(&self, has_first: &mut bool) -> Vec<u32> {
         let mut taken = Vec::new();
         loop {
@@ -198,7 +198,7 @@ impl Mailbox {
                     taken.push(Self::number(envelope));
                 }
                 Advance::Empty => return taken,
-                // Production puts the process back in line.
+                // Production requeues the process.
                 Advance::Busy => {
                     reach(if *has_first { "busy" } else { "busy without a first node" });
                     loom::thread::yield_now();
@@ -207,10 +207,11 @@ impl Mailbox {
         }
     }
 
-    /// All senders are done: the token must be parked as idle, and nothing left. Gives the process.
+    /// Checks, when all senders are done, that the token is parked as idle and the lanes are empty. Returns the
+    /// process.
     fn rest(&self) -> Process {
-        assert_eq!(self.lanes.glance(), (true, false), "the token is laid down, and not to wait");
-        assert_eq!(self.lanes.claim(), Claim::Process, "the token is laid down");
+        assert_eq!(self.lanes.glance(), (true, false), "the token is parked, and not to wait");
+        assert_eq!(self.lanes.claim(), Claim::Process, "the token is parked");
         assert!(self.take_control().is_none(), "a control was left");
         assert!(self.take_data(&mut false).is_empty(), "an envelope was left");
         assert_eq!(self.lanes.depth(), 0);

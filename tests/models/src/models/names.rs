@@ -1,7 +1,7 @@
-//! The names of a host (`names.rs`, over `registrations.rs`): an address that goes by a name serves for as long as a
-//! process has the name, and of those whose names are free as many are kept as should be: here one.
+//! The names of a host (`names/table.rs`, over `links/registrations.rs`): the alias of a name is valid for as long as a
+//! process has the name, and of the aliases of free names a fixed number is kept, here one.
 //!
-//! Not covered: who lives and the table of aliases (stand-ins); more than one alias that is kept.
+//! Not covered: liveness of processes and the table of aliases (stand-ins); more than one kept alias.
 
 use crate::check::{check, keep, reach};
 use crate::exit::ExitReason;
@@ -12,7 +12,7 @@ use crate::pid::{NodeId, Pid};
 use crate::routing::alias;
 use loom::thread;
 
-/// A process.
+/// Returns the PID of a process.
 fn process(slot: u32) -> Pid {
     Pid::new(NodeId::new(7).expect("a node id"), 1, slot, 1)
 }
@@ -21,7 +21,7 @@ fn name(text: &'static str) -> Name {
     Name::new(text).expect("a name")
 }
 
-/// Names, with an address for `free`, which no process has, and one for `held`, which the first process has.
+/// Names with two aliases: of `free`, which no process has, and of `held`, which the first process has.
 struct World {
     names: &'static Names,
     free: Pid,
@@ -36,20 +36,19 @@ fn world() -> World {
 }
 
 impl World {
-    /// All are done: so many names are held, and there are so many addresses. They are all given back.
+    /// Checks the number of names and of aliases at the end of an execution, and that clearing removes all.
     fn close(&self, held: usize, addresses: usize) {
-        assert_eq!(self.names.count(), (held, addresses), "names and addresses");
+        assert_eq!(self.names.count(), (held, addresses), "names and aliases");
         assert_eq!(alias::count(), addresses, "aliases");
         self.names.clear();
         assert_eq!((self.names.count(), alias::count()), ((0, 0), 0));
     }
 }
 
-/// The name that has been free for the longest time is to be retired, since another one falls free, and a process gets
-/// it at the same time.
+/// A second name falls free, so the alias of the first is to be retired, while a process registers that first name.
 #[test]
 fn a_name_is_given_away_while_it_is_retired() {
-    check(6, &["its address serves", "retired before"], || {
+    check(6, &["its alias is valid", "retired before"], || {
         let world = world();
         let names = world.names;
         let other = thread::spawn(move || assert_eq!(names.unregister("held"), Some(process(1))));
@@ -57,14 +56,14 @@ fn a_name_is_given_away_while_it_is_retired() {
         other.join().unwrap();
         assert_eq!(names.whereis("free"), Some(process(2)), "who has got the name");
         let serves = alias::lives(world.free);
-        reach(if serves { "its address serves" } else { "retired before" });
-        // That of the one that has fallen free is kept.
+        reach(if serves { "its alias is valid" } else { "retired before" });
+        // The alias of the name that has fallen free is kept.
         assert!(alias::lives(world.held));
         world.close(1, 1 + usize::from(serves));
     });
 }
 
-/// The same, and the process loses the name again before it is retired: it is free under another number.
+/// As above, and the process loses the name again before the alias is retired: it is free under another number.
 #[test]
 fn a_name_is_given_away_and_falls_free_again_while_it_is_retired() {
     check(6, &["it is kept", "the other is kept"], || {
@@ -79,7 +78,7 @@ fn a_name_is_given_away_and_falls_free_again_while_it_is_retired() {
     });
 }
 
-/// A process ends while another one gets its name.
+/// A process exits while another one registers its name.
 #[test]
 fn a_name_is_given_away_while_its_process_ends() {
     check(6, &["refused", "taken over"], || {
@@ -97,8 +96,8 @@ fn a_name_is_given_away_while_its_process_ends() {
         }
         assert!(next.is_ok(), "the one before has ended");
         assert_eq!(names.whereis("held"), Some(process(2)), "who has got the name");
-        assert!(alias::lives(world.held), "an address is retired");
-        // That of the other name has been free for longer than this one, if this one was free at all.
+        assert!(alias::lives(world.held), "a valid alias is retired");
+        // The other name has been free for longer than this one, if this one was free at all.
         world.close(1, 1 + usize::from(alias::lives(world.free)));
     });
 }

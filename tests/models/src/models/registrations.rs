@@ -1,13 +1,13 @@
-//! What ends with a process (`registrations.rs`, over `slots/slot` for the life): a registrant takes a member in while
-//! that process ends, and its slot goes to another.
+//! Registrations that end with a process (`links/registrations.rs`, over `slots/slot` for liveness): a registrant adds
+//! a process while that process exits, and its slot is reused.
 //!
-//! When all is over, no membership of an ended process is left, neither in the table, nor in its cell, nor with the
-//! registrant; and that of the next process in the slot is untouched.
+//! In the end no registration of an exited process is left, neither in the table, nor in its cell, nor with the
+//! registrant, and the registration of the next process in the slot is untouched.
 //!
 //! The registrant is a stand-in for `names/table.rs`, with one name: it keeps the rule that a registrant changes its
-//! members under its own lock. The driver takes the steps of `engine/lifecycle/exit.rs`.
+//! members under its own lock. The driver repeats the steps of `engine/lifecycle/exit.rs`.
 //!
-//! Not covered: groups (they keep the same rule), more than one cell and one shard, the envelopes of an ended process.
+//! Not covered: groups (they keep the same rule), more than one cell and one shard, envelopes to an exited process.
 
 use crate::call::dead_letter::{DeadLetter, Sink};
 use crate::check::{check, keep, reach};
@@ -21,10 +21,10 @@ use crate::sync::{Mutex, lock};
 use loom::thread;
 use std::sync::Arc;
 
-/// A process ends without a word to its registrants.
-const UNTOLD: Fault = Fault::Driver(0);
-/// A process tells its registrants before its life is closed.
-const TOLD_TOO_EARLY: Fault = Fault::Driver(1);
+/// A process exits without notifying its registrants.
+const NOT_NOTIFIED: Fault = Fault::Driver(0);
+/// A process notifies its registrants before its incarnation is closed.
+const NOTIFIED_TOO_EARLY: Fault = Fault::Driver(1);
 
 struct Silent;
 
@@ -47,19 +47,19 @@ impl TimeKeeper for Silent {}
 struct World {
     registrations: Registrations,
     slot: &'static Slot,
-    home: &'static SlotOwner,
-    /// Who has the name.
+    owner: &'static SlotOwner,
+    /// The process that has the name.
     holder: Mutex<Option<(Pid, Registration)>>,
 }
 
-/// The name, as its holder's membership.
+/// The name, as its holder's registration.
 struct Name(&'static World);
 
 impl Registrant for Name {
     fn ended(&self, pid: Pid, _: &ExitReason) {
         let mut holder = lock(&self.0.holder);
         let has_it = holder.as_ref().is_some_and(|(holder, _)| *holder == pid);
-        reach(if has_it { "freed by the end" } else { "the end of one that was refused, or has lost it" });
+        reach(if has_it { "freed by the exit" } else { "the exit of a process without the name" });
         if has_it {
             *holder = None;
         }
@@ -72,77 +72,77 @@ impl Registrant for Name {
 
 impl World {
     fn new() -> &'static Self {
-        let home = keep(SlotOwner::new(keep(Silent), NodeId::new(7).expect("a node id"), 1));
+        let owner = keep(SlotOwner::new(keep(Silent), NodeId::new(7).expect("a node id"), 1));
         let (registrations, slot) = (Registrations::new(), keep(Slot::unused(0)));
-        keep(Self { registrations, slot, home, holder: Mutex::new(None) })
+        keep(Self { registrations, slot, owner, holder: Mutex::new(None) })
     }
 
-    /// A process begins in the slot.
+    /// Spawns a process in the slot.
     fn open(&self) -> (Token, Pid) {
         let mut token = Token::claim_free(self.slot).expect("no sender is late");
-        let pid = token.open(self.home);
+        let pid = token.open(self.owner);
         (token, pid)
     }
 
     /// `engine/lifecycle/exit.rs`.
     fn end(&self, mut token: Token, pid: Pid) {
-        if fault::is(TOLD_TOO_EARLY) {
+        if fault::is(NOTIFIED_TOO_EARLY) {
             self.registrations.end(pid, &ExitReason::Normal);
             token.close();
         } else {
             token.close();
-            if !fault::is(UNTOLD) {
+            if !fault::is(NOT_NOTIFIED) {
                 self.registrations.end(pid, &ExitReason::Normal);
             }
         }
         TABLE.take_back(token);
     }
 
-    fn lives(&self, pid: Pid) -> bool {
+    fn is_alive(&self, pid: Pid) -> bool {
         self.slot.is_living_in_order(pid.generation())
     }
 
-    /// `Names::register`. Gives whether `pid` has the name.
+    /// `Names::register`. Returns whether `pid` has the name.
     fn register(&'static self, pid: Pid) -> bool {
         let mut holder = lock(&self.holder);
         if let Some((other, _)) = holder.as_ref()
-            && self.lives(*other)
+            && self.is_alive(*other)
         {
             return *other == pid;
         }
-        let Some(seat) = self.registrations.add(pid, Arc::new(Name(self)), |pid| self.lives(pid)) else {
+        let Some(registration) = self.registrations.add(pid, Arc::new(Name(self)), |pid| self.is_alive(pid)) else {
             reach("refused");
             return false;
         };
-        reach("taken in");
-        *holder = Some((pid, seat));
+        reach("registered");
+        *holder = Some((pid, registration));
         true
     }
 
     /// `Names::unregister`.
     fn unregister(&self) {
         let mut holder = lock(&self.holder);
-        if let Some((pid, seat)) = holder.take() {
-            self.registrations.remove(pid, &seat);
+        if let Some((pid, registration)) = holder.take() {
+            self.registrations.remove(pid, &registration);
         }
     }
 
-    /// All are done: `holder` has the name, and no other process has anything.
+    /// Checks at the end of an execution that `holder` has the name, and that no other process has a registration.
     fn close(&self, holder: Option<Pid>) {
         assert_eq!(lock(&self.holder).as_ref().map(|(pid, _)| *pid), holder, "who has the name");
         let registrations = usize::from(holder.is_some());
         assert_eq!(self.registrations.count(&[1]), registrations, "registrations");
         assert_eq!(self.registrations.counted() as usize, registrations, "registrations, in their cell");
-        // Dropped before the name goes.
+        // Dropped before the name is.
         self.unregister();
         assert_eq!((self.registrations.count(&[1]), self.registrations.counted()), (0, 0));
     }
 }
 
-/// A process is given a name while it ends.
+/// A process is given a name while it exits.
 #[test]
-fn a_name_for_one_that_ends() {
-    check(6, &["taken in", "refused", "freed by the end", "the end of one that was refused, or has lost it"], || {
+fn a_name_for_an_exiting_process() {
+    check(6, &["registered", "refused", "freed by the exit", "the exit of a process without the name"], || {
         let world = World::new();
         let (token, pid) = world.open();
         let namer = thread::spawn(move || world.register(pid));
@@ -152,10 +152,10 @@ fn a_name_for_one_that_ends() {
     });
 }
 
-/// A process is given a name, loses it and is given it again while it ends.
+/// A process is given a name, loses it and is given it again while it exits.
 #[test]
-fn a_name_given_and_taken_from_one_that_ends() {
-    check(4, &["taken in", "refused", "freed by the end"], || {
+fn a_name_given_and_taken_while_its_process_exits() {
+    check(4, &["registered", "refused", "freed by the exit"], || {
         let world = World::new();
         let (token, pid) = world.open();
         let namer = thread::spawn(move || {
@@ -169,10 +169,10 @@ fn a_name_given_and_taken_from_one_that_ends() {
     });
 }
 
-/// Two threads want the name for one process that ends.
+/// Two threads register the name for one process that exits.
 #[test]
-fn two_that_name_one_that_ends() {
-    check(3, &["taken in", "refused", "freed by the end"], || {
+fn two_registrations_of_an_exiting_process() {
+    check(3, &["registered", "refused", "freed by the exit"], || {
         let world = World::new();
         let (token, pid) = world.open();
         let namers = [(); 2].map(|()| thread::spawn(move || world.register(pid)));
@@ -184,10 +184,10 @@ fn two_that_name_one_that_ends() {
     });
 }
 
-/// The name is wanted for a process that ends, and for the next one in its slot.
+/// The name is registered for a process that exits, and for the next one in its slot.
 #[test]
-fn a_name_for_one_that_ends_and_for_the_next_in_its_slot() {
-    check(4, &["taken in", "refused", "freed by the end"], || {
+fn a_name_for_an_exiting_process_and_for_the_next_in_its_slot() {
+    check(4, &["registered", "refused", "freed by the exit"], || {
         let world = World::new();
         let (token, pid) = world.open();
         let namer = thread::spawn(move || world.register(pid));
@@ -201,21 +201,21 @@ fn a_name_for_one_that_ends_and_for_the_next_in_its_slot() {
     });
 }
 
-/// Without one order of the count, the close and both looks, a name is left with the dead.
+/// Without a single order of the count, the close and both checks, an exited process keeps its name.
 #[test]
 #[should_panic]
 fn fault_no_single_order() {
-    fault::with(Fault::NoSingleOrder, a_name_for_one_that_ends);
+    fault::with(Fault::NoSingleOrder, a_name_for_an_exiting_process);
 }
 
 #[test]
 #[should_panic]
-fn fault_untold() {
-    fault::with(UNTOLD, a_name_for_one_that_ends);
+fn fault_not_notified() {
+    fault::with(NOT_NOTIFIED, a_name_for_an_exiting_process);
 }
 
 #[test]
 #[should_panic]
-fn fault_told_too_early() {
-    fault::with(TOLD_TOO_EARLY, a_name_for_one_that_ends);
+fn fault_notified_too_early() {
+    fault::with(NOTIFIED_TOO_EARLY, a_name_for_an_exiting_process);
 }

@@ -1,10 +1,10 @@
-//! Which process a thread runs (`engine/permits/running.rs`): code of a user that runs on a thread reaches the process
-//! that the thread has the token of, and no other.
+//! The process that a thread runs (`engine/workers/running.rs`): users' code reaches the process whose token its thread
+//! has, and no other.
 //!
-//! The slot, its token and the word are production code. The driver takes the steps of `engine/sched/step.rs` (`turn`,
-//! `conclude`) and of `engine/context/own.rs` (`with_own`).
+//! The slot, its token and the word are production code. The driver repeats the steps of `engine/sched/step.rs`
+//! (`run_slice`, `conclude`) and of `engine/context/own.rs` (`with_own`).
 //!
-//! Not covered: the end of a process, after whose life is closed nothing is reached (`life` has that); starts.
+//! Not covered: an exit, since a process is unreachable once its incarnation is closed (see `slot_reuse`); spawns.
 
 use crate::call::dead_letter::{DeadLetter, Sink};
 use crate::check::{check, keep, reach};
@@ -15,10 +15,10 @@ use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, Token};
 use crate::sync::{Mutex, lock};
 use loom::thread;
 
-/// The word is taken back when the token has been parked, and what the drop of a value does comes in between.
-const TAKEN_BACK_LATE: Fault = Fault::Driver(0);
+/// The word is cleared only after the token has been parked, and the drop of a value runs in between.
+const CLEARED_LATE: Fault = Fault::Driver(0);
 
-/// Where the one that wakes the process leaves its token: a run queue.
+/// A run queue, to which a waker pushes the token of the process.
 struct Queue(Mutex<Vec<Token>>);
 
 impl Sink for Queue {
@@ -33,32 +33,32 @@ impl Schedule for Queue {
 
 impl SlotHost for Queue {}
 
-/// `with_own`: what the code of a process reaches of its own.
+/// `with_own`: changes the state of the process that runs here. Returns whether there is one.
 fn with_own(running: &RunningProcess) -> bool {
     let Some(slot) = running.slot().filter(|slot| slot.living().is_some()) else { return false };
-    // SAFETY: what is checked here; loom sees two that do it at once.
+    // SAFETY: this is the condition that the model checks; loom reports two threads that do it at once.
     unsafe { slot.own_cold_state() }.labelled = true;
     true
 }
 
-/// A turn: the process is at work, then its token is parked, then a value is dropped.
-fn turn(running: &RunningProcess, token: Token) {
+/// Runs a time slice: the process works, then its token is parked, then a value is dropped.
+fn run_slice(running: &RunningProcess, token: Token) {
     let mut held = Some(token);
     while let Some(mut token) = held {
         running.begin(&token);
         assert!(with_own(running), "the code of a process reaches its own");
         while token.lanes().pop_data().is_some() {}
-        held = give_away(running, token);
+        held = park(running, token);
         if held.is_some() {
-            reach("laid down in vain");
+            reach("parking was refused");
             thread::yield_now();
         }
     }
 }
 
-/// Lays the token down; a value is dropped then. Gives the token back if something has arrived.
-fn give_away(running: &RunningProcess, token: Token) -> Option<Token> {
-    if fault::is(TAKEN_BACK_LATE) {
+/// Parks the token, then drops a value. Returns the token if a message has arrived.
+fn park(running: &RunningProcess, token: Token) -> Option<Token> {
+    if fault::is(CLEARED_LATE) {
         let left = token.park_idle();
         if with_own(running) {
             reach("reached by a value's drop");
@@ -76,27 +76,27 @@ fn give_away(running: &RunningProcess, token: Token) -> Option<Token> {
 /// While one thread parks the token, a message comes, and another thread runs the process.
 #[test]
 fn a_value_is_dropped_as_the_token_goes() {
-    check(4, &["run by the other", "laid down in vain"], || {
+    check(4, &["run by the other thread", "parking was refused"], || {
         let queue = keep(Queue(Mutex::new(Vec::new())));
-        let home = keep(SlotOwner::new(queue, NodeId::new(7).expect("a node id"), 1));
+        let owner = keep(SlotOwner::new(queue, NodeId::new(7).expect("a node id"), 1));
         let slot: &'static Slot = keep(Slot::unused(0));
-        let mut token = Token::claim_free(slot).expect("nobody else is there");
-        token.open(home);
+        let mut token = Token::claim_free(slot).expect("the slot is free");
+        token.open(owner);
         let other = thread::spawn(move || {
-            slot.send(home.pid(0, 1), 7_u32).expect("it lives");
+            slot.send(owner.pid(0, 1), 7_u32).expect("it lives");
             let woken = lock(&queue.0).pop();
             if let Some(token) = woken {
-                reach("run by the other");
-                turn(&RunningProcess::nothing(), token);
+                reach("run by the other thread");
+                run_slice(&RunningProcess::nothing(), token);
             }
         });
-        turn(&RunningProcess::nothing(), token);
+        run_slice(&RunningProcess::nothing(), token);
         other.join().unwrap();
     });
 }
 
 #[test]
 #[should_panic]
-fn fault_taken_back_late() {
-    fault::with(TAKEN_BACK_LATE, a_value_is_dropped_as_the_token_goes);
+fn fault_cleared_late() {
+    fault::with(CLEARED_LATE, a_value_is_dropped_as_the_token_goes);
 }

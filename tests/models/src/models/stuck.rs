@@ -1,11 +1,12 @@
-//! Who counts as stuck in a ring of calls (`slots/slot`, `is_stuck`, over `wait_graph.rs` and `call_id.rs`): not one
-//! that has something in its control lane, unless it blocks, and not one that has ended, whoever is in its slot now.
+//! Stuck processes in a cycle of calls (`slots/slot`, `is_stuck`, over `wait_graph.rs` and `call_id.rs`): a process
+//! with pending controls is not stuck, unless it blocks its thread, and an exited one is not stuck, whatever process is
+//! in its slot now.
 //!
-//! The slots, the edges and the tickets are production code. The driver takes the steps of `engine/sched/step.rs`,
-//! `engine/lifecycle/exit.rs` and `actor/tasks/pending.rs`. As there a process takes its edge away when it has taken
-//! its controls up: a call that closes the ring in between fails. Its message is withdrawn then, as that of any.
+//! The slots, the edges and the call IDs are production code. The driver repeats the steps of `engine/sched/step.rs`,
+//! `engine/lifecycle/exit.rs` and `actor/tasks/pending.rs`. As there, a process withdraws its edge after it has taken
+//! its controls: a call that closes the cycle in between fails, and its message is withdrawn as in any cycle.
 //!
-//! Not covered: holds, foreign wakers.
+//! Not covered: suspensions, foreign wakers.
 
 use crate::call::call_id::{self, CallId};
 use crate::call::dead_letter::{DeadLetter, Sink};
@@ -21,7 +22,7 @@ use loom::thread;
 use std::cell::Cell;
 use std::ptr;
 
-/// Where who wakes a process leaves its token: a run queue.
+/// A run queue, to which a waker pushes the token of a process.
 struct Queue(Mutex<Vec<Token>>);
 
 impl Sink for Queue {
@@ -36,14 +37,14 @@ impl Schedule for Queue {
 
 impl SlotHost for Queue {}
 
-/// Two slots, and the edges of what lives in them.
+/// Two slots, and the edges of their processes.
 struct World {
     queue: &'static Queue,
-    home: &'static SlotOwner,
+    owner: &'static SlotOwner,
     slots: [&'static Slot; 2],
     edges: [Edge; 2],
     second_look: Mutex<()>,
-    /// Whether the second process has begun to see to its controls. Not seen by loom: it orders nothing.
+    /// Whether the second process has begun to take its controls. Invisible to loom, so that it orders nothing.
     woken: Cell<bool>,
 }
 
@@ -53,60 +54,60 @@ unsafe impl Sync for World {}
 impl Places for World {
     type Caller = ();
 
-    fn withdraw(&self, ticket: CallId) -> Option<()> {
-        ticket.withdraw().then_some(())
+    fn withdraw(&self, id: CallId) -> Option<()> {
+        id.withdraw().then_some(())
     }
 
-    fn edge(&self, life: Incarnation) -> Option<&Edge> {
-        self.edges.get(index_of(life))
+    fn edge(&self, incarnation: Incarnation) -> Option<&Edge> {
+        self.edges.get(index_of(incarnation))
     }
 
-    /// As that of `deadlock/edges.rs`.
-    fn is_stuck(&self, life: Incarnation, blocks: bool) -> bool {
-        self.slots.get(index_of(life)).is_some_and(|slot| slot.is_stuck(life & LAST_GENERATION, blocks))
+    /// As in `deadlock/edges.rs`.
+    fn is_stuck(&self, incarnation: Incarnation, blocks: bool) -> bool {
+        self.slots.get(index_of(incarnation)).is_some_and(|slot| slot.is_stuck(incarnation & LAST_GENERATION, blocks))
     }
 }
 
-fn index_of(life: Incarnation) -> usize {
-    (life >> GENERATION_BITS) as usize
+fn index_of(incarnation: Incarnation) -> usize {
+    (incarnation >> GENERATION_BITS) as usize
 }
 
-fn ticket(number: u64) -> CallId {
+fn issue(number: u64) -> CallId {
     CallId::issue(keep(MailNode::empty()), number)
 }
 
-/// A call that has failed: the methods of the ring.
+/// The methods of the cycle, if the call has failed.
 type Failed = Option<Vec<&'static str>>;
 
 impl World {
     fn new() -> &'static Self {
         let queue = keep(Queue(Mutex::new(Vec::new())));
-        let home = keep(SlotOwner::new(queue, NodeId::new(7).expect("a node id"), 1));
+        let owner = keep(SlotOwner::new(queue, NodeId::new(7).expect("a node id"), 1));
         let slots = [0, 1].map(|index| keep(Slot::unused(index)));
         let edges = [Edge::unused(), Edge::unused()];
-        keep(Self { queue, home, slots, edges, second_look: Mutex::new(()), woken: Cell::new(false) })
+        keep(Self { queue, owner, slots, edges, second_look: Mutex::new(()), woken: Cell::new(false) })
     }
 
-    /// A process begins in the slot.
+    /// Spawns a process in the slot.
     fn open(&self, index: usize) -> (Token, Incarnation) {
-        let mut token = Token::claim_free(self.slots[index]).expect("nobody else is there");
-        let pid = token.open(self.home);
+        let mut token = Token::claim_free(self.slots[index]).expect("the slot is free");
+        let pid = token.open(self.owner);
         (token, pid.incarnation())
     }
 
-    /// The process `from` calls `on` and waits.
-    fn call(&self, from: Incarnation, on: Incarnation, ticket: CallId, method: &'static str, blocks: bool) -> Failed {
-        let wait = Wait { on, what: What::Call(ticket, method), blocks };
+    /// Makes the process `from` call `on` and wait.
+    fn call(&self, from: Incarnation, on: Incarnation, id: CallId, method: &'static str, blocks: bool) -> Failed {
+        let wait = Wait { on, what: What::Call(id, method), blocks };
         match publish(self, &self.second_look, from, &self.edges[index_of(from)], wait) {
-            Some(Closed::Calls(ring)) => Some(ring.into_iter().map(|(_, method)| method).collect()),
-            Some(_) => unreachable!("no message is being handled, and nobody is held"),
+            Some(Closed::Calls(cycle)) => Some(cycle.into_iter().map(|(_, method)| method).collect()),
+            Some(_) => unreachable!("no message is being handled, and no process is suspended"),
             None => None,
         }
     }
 
-    /// A signal, or a wake, for the process of that life in the second slot.
-    fn tell(&self, life: Incarnation, wakes: bool) {
-        let (slot, generation) = (self.slots[1], life & LAST_GENERATION);
+    /// Sends a signal, or a wake, to that incarnation in the second slot.
+    fn notify(&self, incarnation: Incarnation, wakes: bool) {
+        let (slot, generation) = (self.slots[1], incarnation & LAST_GENERATION);
         if wakes {
             slot.wake(generation);
         } else {
@@ -120,7 +121,7 @@ impl World {
         }
     }
 
-    /// A permit that looks for a process to run: the second one, which has been woken.
+    /// Takes a process to run from the queue: the second one, if it has been woken.
     fn next(&self) -> Option<Token> {
         lock(&self.queue.0).pop()
     }
@@ -134,9 +135,9 @@ impl World {
         }
     }
 
-    /// The second process has been woken, since it waits no more: it takes its edge away, gives its call up and comes
-    /// to the message of the first one. Gives whether it handles that.
-    fn goes_on(&self, mut token: Token, own: CallId, message: CallId) -> bool {
+    /// Runs the second process after a wake that ended its wait: it withdraws its edge, gives up its call and takes the
+    /// message of the first process. Returns whether it handles that message.
+    fn resume(&self, mut token: Token, own: CallId, message: CallId) -> bool {
         self.take_up(&mut token);
         self.edges[1].withdraw();
         own.abandon();
@@ -147,8 +148,8 @@ impl World {
         handles
     }
 
-    /// The second process has been killed.
-    fn ends(&self, mut token: Token, own: CallId) {
+    /// Ends the second process, which has been killed.
+    fn exit(&self, mut token: Token, own: CallId) {
         self.take_up(&mut token);
         token.close();
         own.abandon();
@@ -159,70 +160,70 @@ impl World {
     }
 }
 
-/// The second process waits for the first, and has been told something. Then the first one calls it: it is not stuck.
-fn one_that_is_to_see_to_something(wakes: bool) {
+/// The second process waits for the first, and receives a control. Then the first one calls it: it is not stuck.
+fn a_process_with_pending_controls(wakes: bool) {
     let world = World::new();
-    let (first, (second, life)) = (world.open(0).1, world.open(1));
-    let (own, message) = (ticket(1), ticket(2));
-    assert!(world.call(life, first, own, "Second::calls", false).is_none());
-    assert!(second.park_waiting().is_none(), "nobody has told it anything");
+    let (first, (second, incarnation)) = (world.open(0).1, world.open(1));
+    let (own, message) = (issue(1), issue(2));
+    assert!(world.call(incarnation, first, own, "Second::calls", false).is_none());
+    assert!(second.park_waiting().is_none(), "no control has been sent to it");
     let permit = thread::spawn(move || {
-        let handles = world.next().map(|token| world.goes_on(token, own, message));
-        handles.inspect(|_| reach("run beside"))
+        let handles = world.next().map(|token| world.resume(token, own, message));
+        handles.inspect(|_| reach("run by the other thread"))
     });
-    world.tell(life, wakes);
-    let failed = world.call(first, life, message, "First::calls", false).is_some();
-    assert!(!failed || world.woken.get(), "a call of one that has something to see to fails");
-    reach(if failed { "as it took its controls up" } else { "waits" });
+    world.notify(incarnation, wakes);
+    let failed = world.call(first, incarnation, message, "First::calls", false).is_some();
+    assert!(!failed || world.woken.get(), "a call of a process with pending controls fails");
+    reach(if failed { "while it took its controls" } else { "waits" });
     let handles = permit.join().unwrap();
-    let handles = handles.unwrap_or_else(|| world.goes_on(world.next().expect("it was woken"), own, message));
+    let handles = handles.unwrap_or_else(|| world.resume(world.next().expect("it was woken"), own, message));
     assert!(failed != handles, "failed: {failed}, handled: {handles}");
 }
 
 #[test]
-fn one_that_has_a_signal_is_not_stuck() {
-    check(4, &["run beside", "waits"], || one_that_is_to_see_to_something(false));
+fn a_process_with_a_pending_signal_is_not_stuck() {
+    check(4, &["run by the other thread", "waits"], || a_process_with_pending_controls(false));
 }
 
 #[test]
-fn one_that_has_a_wake_is_not_stuck() {
-    check(4, &["run beside", "waits"], || one_that_is_to_see_to_something(true));
+fn a_process_with_a_pending_wake_is_not_stuck() {
+    check(4, &["run by the other thread", "waits"], || a_process_with_pending_controls(true));
 }
 
-/// One that blocks its thread sees to nothing before its wait is over: the ring is found at once.
+/// A process that blocks its thread takes no controls before its wait is over: the cycle is found at once.
 #[test]
-fn one_that_blocks_is_stuck_whatever_it_is_told() {
+fn a_blocked_process_is_stuck_despite_pending_controls() {
     check(3, &["found"], || {
         let world = World::new();
-        let (first, (_runs, life)) = (world.open(0).1, world.open(1));
-        let told = thread::spawn(move || world.tell(life, false));
-        assert!(world.call(life, first, ticket(1), "Second::calls", true).is_none());
-        told.join().unwrap();
-        assert!(world.call(first, life, ticket(2), "First::calls", true).is_some(), "both wait for ever");
+        let (first, (_runs, incarnation)) = (world.open(0).1, world.open(1));
+        let notifier = thread::spawn(move || world.notify(incarnation, false));
+        assert!(world.call(incarnation, first, issue(1), "Second::calls", true).is_none());
+        notifier.join().unwrap();
+        assert!(world.call(first, incarnation, issue(2), "First::calls", true).is_some(), "both wait for ever");
         reach("found");
     });
 }
 
-/// The second process waits for the first, and is killed; another one in its slot calls the first. Meanwhile the first
-/// calls the one that is killed. It may be found in a ring with that one, not with the next.
+/// The second process waits for the first, and is killed; the next one in its slot calls the first. Meanwhile the first
+/// calls the killed one. The call may fail for a cycle with the killed process, but not with the next one.
 #[test]
-fn the_next_in_a_slot_is_another_one() {
-    check(deep(1, 2), &["with the one before", "waits"], || {
+fn the_next_process_in_a_slot_is_distinct() {
+    check(deep(1, 2), &["in a cycle with the previous process", "waits"], || {
         let world = World::new();
-        let (first, (second, life)) = (world.open(0).1, world.open(1));
-        let own = ticket(1);
-        assert!(world.call(life, first, own, "Second::calls", false).is_none());
+        let (first, (second, incarnation)) = (world.open(0).1, world.open(1));
+        let own = issue(1);
+        assert!(world.call(incarnation, first, own, "Second::calls", false).is_none());
         let permit = thread::spawn(move || {
-            world.ends(second, own);
-            let (next, life) = world.open(1);
-            let failed = world.call(life, first, ticket(3), "Next::calls", false);
+            world.exit(second, own);
+            let (next, incarnation) = world.open(1);
+            let failed = world.call(incarnation, first, issue(3), "Next::calls", false);
             assert!(failed.is_none(), "the first one waits for another: {failed:?}");
-            assert!(next.park_waiting().is_none(), "nobody has told it anything");
+            assert!(next.park_waiting().is_none(), "no control has been sent to it");
         });
-        match world.call(first, life, ticket(2), "First::calls", false) {
-            Some(ring) => {
-                assert_eq!(ring, ["First::calls", "Second::calls"], "the next one has not been called");
-                reach("with the one before");
+        match world.call(first, incarnation, issue(2), "First::calls", false) {
+            Some(cycle) => {
+                assert_eq!(cycle, ["First::calls", "Second::calls"], "the next process has not been called");
+                reach("in a cycle with the previous process");
             }
             None => reach("waits"),
         }

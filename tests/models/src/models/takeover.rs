@@ -1,11 +1,12 @@
-//! A permit is taken from a thread that is stuck in a step (`engine/permits/{handoff,holders,sleep}.rs`, handoff:M1 to
-//! M4): what it has queued runs, no matter what it does meanwhile, and no thread is left that counts as what it is not.
+//! A permit is taken over from a thread that is stuck in a step (`engine/permits/{handoff,holders,sleep}.rs`,
+//! handoff:M1 to M4): what that thread has queued runs, whatever it does meanwhile, and no thread is left in the wrong
+//! count.
 //!
-//! One permit, one thread that has it and a spare one. The driver takes the steps of `find.rs`, `spare.rs`,
-//! `block_in_place.rs` and `watchdog.rs`, without run-next slots (`sleep` has these) and timers. The main thread plays
-//! the watchdog: what it has seen of a thread and what it does then are apart.
+//! One permit, one thread that has it and a spare one. The driver repeats the steps of `find.rs`, `spare.rs`,
+//! `block_in_place.rs` and `watchdog.rs`, without run-next slots (see `sleep`) and timers. The main thread plays the
+//! watchdog: time passes between its observation of a thread and what it does about it.
 //!
-//! Not covered: threads that block or wait in line meanwhile, growth, more than one permit.
+//! Not covered: threads that block or wait for a permit meanwhile, growth, more than one permit.
 
 use crate::check::{check, keep, reach};
 use crate::engine::permits::handoff::RestOutcome;
@@ -15,12 +16,12 @@ use crate::fault::{self, Fault};
 use crate::sync::{AtomicBool, AtomicU8, AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
 use loom::thread;
 
-/// handoff:M1 does not ask whether the thread is still in a step.
+/// handoff:M1 does not check whether the thread is still in a step.
 const TAKEN_BLINDLY: Fault = Fault::Driver(0);
 /// handoff:M4 is left out.
 const NOT_WOKEN: Fault = Fault::Driver(1);
 /// handoff:A4 is left out.
-const LEFT_IN_SILENCE: Fault = Fault::Driver(2);
+const LEFT_UNANNOUNCED: Fault = Fault::Driver(2);
 
 const CALLED: u8 = 1;
 const LOST: u8 = 2;
@@ -31,10 +32,10 @@ enum Job {
     Short,
     /// Leaves a job in its thread's deque and waits until it has run.
     Pushes(usize),
-    /// The same without waiting.
+    /// Leaves a job in its thread's deque.
     Leaves(usize),
-    /// Has used its turn, and comes to the global queue as another job, which no thread is told of.
-    UsesItsTurn(usize),
+    /// Uses up its time slice, and is queued in the global queue as another job, without an announcement.
+    UsesItsSlice(usize),
 }
 
 #[derive(Default)]
@@ -114,7 +115,7 @@ impl World {
         !self.global.is_empty() || self.threads.iter().any(|thread| !thread.deque.is_empty())
     }
 
-    /// `Context::push_next`, if something is there already.
+    /// `ThreadContext::push_next` with a run-next slot that is full.
     fn push_own(&self, me: usize, job: usize) {
         if self.threads[me].attention.load(Ordering::Relaxed) & LOST != 0 {
             reach("pushed while detached");
@@ -126,13 +127,13 @@ impl World {
         }
     }
 
-    fn turn(&self, me: usize, job: usize) {
+    fn run_slice(&self, me: usize, job: usize) {
         self.threads[me].running.store(true, Ordering::Relaxed);
         match self.jobs[job] {
             Job::Short => {}
             Job::Leaves(other) => self.push_own(me, other),
-            // `Context::push_used`.
-            Job::UsesItsTurn(again) => self.global.push(again),
+            // `ThreadContext::push_used`.
+            Job::UsesItsSlice(again) => self.global.push(again),
             Job::Pushes(other) => {
                 self.push_own(me, other);
                 self.run[other].wait();
@@ -143,7 +144,7 @@ impl World {
         }
         self.threads[me].running.store(false, Ordering::Relaxed);
         if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // `Host::stop_threads`.
+            // `Scheduler::stop_threads`.
             self.stopped.store(true, Ordering::SeqCst);
             for thread in self.idle.stop() {
                 self.threads[thread].attention.fetch_or(CALLED, Ordering::SeqCst);
@@ -158,21 +159,21 @@ impl World {
             let called = self.threads[me].attention.load(Ordering::Relaxed) != 0;
             let found = if called { self.next_when_called(me) } else { self.take_near(me).or_else(|| self.search(me)) };
             match found {
-                Some(job) => self.turn(me, job),
+                Some(job) => self.run_slice(me, job),
                 None => return,
             }
         }
     }
 
     fn next_when_called(&self, me: usize) -> Option<usize> {
-        // `Thread::heed`.
+        // `Worker::heed`.
         self.threads[me].attention.store(0, Ordering::SeqCst);
         match self.idle.attend(me) {
             None => self.take_near(me).or_else(|| self.search(me)),
             Some(BecameSpare(next)) => {
-                reach("stood by after its step");
-                assert_eq!(next, None, "no thread waits for a worker");
-                if !fault::is(LEFT_IN_SILENCE) {
+                reach("became spare after its step");
+                assert_eq!(next, None, "no thread waits for a permit");
+                if !fault::is(LEFT_UNANNOUNCED) {
                     self.announce();
                 }
                 if self.rest(me, false) { self.search_on(me, true) } else { None }
@@ -200,10 +201,10 @@ impl World {
             if found.is_some() || over {
                 return found;
             }
-            // `Context::sleep`.
+            // `ThreadContext::sleep`.
             self.threads[me].attention.store(0, Ordering::SeqCst);
-            let lain = self.idle.begin_sleep(me, searching, false);
-            assert!(matches!(lain, Ok(false) | Err(BecameSpare(None))), "no thread waits for a worker");
+            let slept = self.idle.begin_sleep(me, searching, false);
+            assert!(matches!(slept, Ok(false) | Err(BecameSpare(None))), "no thread waits for a permit");
             if !self.rest(me, true) {
                 return None;
             }
@@ -211,7 +212,7 @@ impl World {
         }
     }
 
-    /// `Context::rest`.
+    /// `ThreadContext::rest`.
     fn rest(&self, me: usize, mut looks_again: bool) -> bool {
         loop {
             let asleep = match self.idle.look(me, false) {
@@ -231,7 +232,8 @@ impl World {
         }
     }
 
-    /// handoff:M1 to M4 (`Host::take_over`), for a thread that was seen in a step. Gives whether it was.
+    /// handoff:M1 to M4 (`Scheduler::take_over`), for a thread that was seen in a step. Returns whether its permit was
+    /// taken.
     fn take_over(&self, number: usize) -> bool {
         let thread = &self.threads[number];
         if !thread.running.load(Ordering::Relaxed) {
@@ -246,7 +248,7 @@ impl World {
             }
             other => unreachable!("one thread is spare: {other:?}"),
         };
-        reach("took the worker");
+        reach("took the permit");
         thread.attention.fetch_or(LOST, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         if !fault::is(NOT_WOKEN) {
@@ -256,7 +258,7 @@ impl World {
         true
     }
 
-    /// What the watchdog announces at each tick.
+    /// Announces queued work, as the watchdog does at each tick.
     fn announce_again(&self) {
         let mut places = Vec::new();
         if self.has_work() && self.idle.sample(&mut places).sleeping > 0 {
@@ -265,17 +267,17 @@ impl World {
     }
 }
 
-/// The first thread has job 0 at hand, the second is spare, while the main one does what `watchdog` says.
+/// Runs two threads, of which the first begins with job 0 and the second is spare, while the main one runs `watchdog`.
 fn model(world: &'static World, watchdog: impl FnOnce()) {
     let first = thread::spawn(move || {
-        world.turn(0, 0);
+        world.run_slice(0, 0);
         world.work(0);
     });
     let second = thread::spawn(move || {
         if world.rest(1, false)
             && let Some(job) = world.search_on(1, true)
         {
-            world.turn(1, job);
+            world.run_slice(1, job);
             world.work(1);
         }
     });
@@ -285,10 +287,10 @@ fn model(world: &'static World, watchdog: impl FnOnce()) {
     assert_eq!(world.left.load(Ordering::Relaxed), 0);
 }
 
-/// A step pushes and waits: what it waits for runs, whether it was pushed before its thread lost its permit or after.
+/// A step pushes a job and waits for it: the job runs, whether its thread lost its permit before the push or after.
 #[test]
 fn what_a_stuck_step_pushes_runs() {
-    check(1, &["took the worker", "stood by after its step"], || {
+    check(1, &["took the permit", "became spare after its step"], || {
         let world = World::new(&[Job::Pushes(1), Job::Short]);
         model(world, || {
             while !world.stopped.load(Ordering::Acquire) {
@@ -301,11 +303,11 @@ fn what_a_stuck_step_pushes_runs() {
     });
 }
 
-/// A step pushes and ends while its permit is taken; something comes from outside afterwards, and is run: none counts
-/// as searching who is not.
+/// A step pushes and ends while its permit is taken; a later job from outside runs, so no thread is wrongly counted as
+/// searching.
 #[test]
-fn a_step_that_ends_while_its_worker_is_taken() {
-    check(3, &["took the worker", "came too late", "stood by after its step"], || {
+fn a_step_that_ends_while_its_permit_is_taken() {
+    check(3, &["took the permit", "came too late", "became spare after its step"], || {
         let world = World::new(&[Job::Leaves(1), Job::Short, Job::Short]);
         model(world, || {
             world.take_over(0);
@@ -314,10 +316,10 @@ fn a_step_that_ends_while_its_worker_is_taken() {
     });
 }
 
-/// The same with a thread that lies down and is woken between the watchdog's look and what follows.
+/// As above with a thread that goes to sleep and is woken between the watchdog's check and its take-over.
 #[test]
-fn a_sleeper_that_is_about_to_wake_keeps_its_worker() {
-    check(2, &["took the worker", "came too late"], || {
+fn a_sleeper_that_is_about_to_wake_keeps_its_permit() {
+    check(2, &["took the permit", "came too late"], || {
         let world = World::new(&[Job::Short, Job::Short, Job::Short]);
         let outside = thread::spawn(move || world.push_global(1));
         model(world, || {
@@ -328,12 +330,12 @@ fn a_sleeper_that_is_about_to_wake_keeps_its_worker() {
     });
 }
 
-/// A thread loses its permit as it pushes a process that has used its turn, without telling anyone: whoever has the
-/// permit by then finds it, or is told of it when the thread stands by.
+/// A thread loses its permit as it pushes, unannounced, a process that has used up its time slice: the thread that has
+/// the permit by then finds it, or is woken for it when the first becomes spare.
 #[test]
-fn a_used_turn_is_left_by_one_that_loses_its_worker() {
-    check(3, &["took the worker", "came too late", "stood by after its step"], || {
-        let world = World::new(&[Job::UsesItsTurn(1), Job::Short]);
+fn a_used_slice_is_left_by_one_that_loses_its_permit() {
+    check(3, &["took the permit", "came too late", "became spare after its step"], || {
+        let world = World::new(&[Job::UsesItsSlice(1), Job::Short]);
         model(world, || {
             world.take_over(0);
         });
@@ -342,19 +344,19 @@ fn a_used_turn_is_left_by_one_that_loses_its_worker() {
 
 #[test]
 #[should_panic = "deadlock"]
-fn fault_left_in_silence() {
-    fault::with(LEFT_IN_SILENCE, a_used_turn_is_left_by_one_that_loses_its_worker);
+fn fault_left_unannounced() {
+    fault::with(LEFT_UNANNOUNCED, a_used_slice_is_left_by_one_that_loses_its_permit);
 }
 
 /// Found by the stress of `tests/it/engine/stalls.rs`: the sleeper woke up detached, and counted as searching for ever.
 #[test]
 #[should_panic = "deadlock"]
 fn fault_taken_blindly() {
-    fault::with(TAKEN_BLINDLY, a_sleeper_that_is_about_to_wake_keeps_its_worker);
+    fault::with(TAKEN_BLINDLY, a_sleeper_that_is_about_to_wake_keeps_its_permit);
 }
 
 #[test]
 #[should_panic = "deadlock"]
 fn fault_not_woken() {
-    fault::with(NOT_WOKEN, a_step_that_ends_while_its_worker_is_taken);
+    fault::with(NOT_WOKEN, a_step_that_ends_while_its_permit_is_taken);
 }

@@ -1,8 +1,8 @@
-//! The token (`mailbox/lanes.rs`): whatever is pushed while it is being parked is handled, once, by one holder. And
-//! the first node, which an idle process does without: whoever finds null in its place puts its own there, whether a
-//! mark lay beside it or somebody holds the token; a holder that cannot lay its mark has its first node back.
+//! The token (`mailbox/lanes.rs`): a push while the token is being parked is handled once, by one holder. And the first
+//! node, which an idle process lacks: a sender that finds null in its place puts its own node there, whether the token
+//! is parked or held; a holder that cannot park the token takes its first node back.
 //!
-//! Not covered: the end of a process (see `life`).
+//! Not covered: exits (see `slot_reuse`).
 
 use super::Mailbox;
 use super::Rest;
@@ -10,16 +10,16 @@ use crate::check::check;
 use crate::fault::{self, Fault};
 use loom::thread;
 
-/// A sender's exchange found null and a mark, and took both.
+/// A sender's exchange found null and a mark, and replaced both.
 const IN_PLACE_OF_A_MARK: &str = "a first node in the place of a mark";
-/// A sender's exchange found null without a mark, and its holder came before the sender had put its node there.
+/// A sender's exchange found null without a mark, and the holder looked before the sender had stored its node.
 const BUSY_WITHOUT: &str = "busy without a first node";
-/// The same, and the holder was about to park the token.
+/// As above, and the holder was about to park the token.
 const REFUSED_WITHOUT: &str = "refused without a first node";
-/// The holder gave the first node up, could not lay its mark and took the node back.
+/// The holder gave up the first node, could not park the token and took the node back.
 const REFUSED_THE_FIRST: &str = "refused the first node";
 
-/// Letters from another thread meet a process that parks its token to be idle.
+/// Envelopes from another thread meet a process that parks its token to be idle.
 #[test]
 fn data_and_idle() {
     check(5, &[IN_PLACE_OF_A_MARK, BUSY_WITHOUT, REFUSED_WITHOUT, REFUSED_THE_FIRST, "busy"], || {
@@ -75,7 +75,7 @@ fn control_and_data_and_wait() {
     });
 }
 
-/// An envelope that comes while nobody holds the token of a process that waits, and the control that ends the wait.
+/// An envelope arrives while the token of a waiting process is parked, before the control that ends the wait.
 #[test]
 fn data_before_the_end_of_a_wait() {
     check(5, &["took the token", BUSY_WITHOUT, REFUSED_WITHOUT, IN_PLACE_OF_A_MARK], || {
@@ -89,7 +89,7 @@ fn data_before_the_end_of_a_wait() {
     });
 }
 
-/// Letters do not wake a process that waits for control; they are counted.
+/// Envelopes do not wake a process that waits for control; they are counted.
 #[test]
 fn data_does_not_end_a_wait() {
     check(5, &[], || {
@@ -147,7 +147,7 @@ fn fault_torn_compare() {
     fault::with(Fault::TornCompare, control_and_idle);
 }
 
-/// Whoever takes a first node in has not seen what its sender wrote there.
+/// The holder takes a first node without seeing what its sender wrote to it.
 #[test]
 #[should_panic]
 fn fault_relaxed_first() {

@@ -1,7 +1,7 @@
-//! The wait graph (`wait_graph.rs`) and the tickets of calls (`call_id.rs`): of those that close a ring at the same
-//! moment exactly one is told, and nobody is told of a ring that was open.
+//! The wait graph (`wait_graph.rs`) and call IDs (`call_id.rs`): if several calls close a cycle at the same moment,
+//! exactly one fails, and no call fails for a cycle that was open.
 //!
-//! Not covered: the side table (stress tests), a walk through stale edges of many, wakers that are lent.
+//! Not covered: the side table (stress tests), a walk through the stale edges of many processes, foreign wakers.
 
 use crate::call::call_id::CallId;
 use crate::check::{check, keep, reach};
@@ -16,19 +16,19 @@ use std::ptr;
 struct Graph {
     edges: Vec<Edge>,
     second_look: Mutex<()>,
-    /// In the place of the lock, where one test plants that there is none.
+    /// The second process's lock in the test that plants two locks.
     other_look: Mutex<()>,
 }
 
 impl Places for Graph {
     type Caller = ();
 
-    fn withdraw(&self, ticket: CallId) -> Option<()> {
-        ticket.withdraw().then_some(())
+    fn withdraw(&self, call: CallId) -> Option<()> {
+        call.withdraw().then_some(())
     }
 
-    fn edge(&self, life: Incarnation) -> Option<&Edge> {
-        self.edges.get(life as usize)
+    fn edge(&self, incarnation: Incarnation) -> Option<&Edge> {
+        self.edges.get(incarnation as usize)
     }
 
     fn is_stuck(&self, _life: Incarnation, _blocks: bool) -> bool {
@@ -36,11 +36,13 @@ impl Places for Graph {
     }
 }
 
-/// The driver's faults.
+/// The second process takes another lock.
 const TWO_LOCKS: Fault = Fault::Driver(0);
+/// A process that runs does not withdraw its edge first.
 const RUNS_WITH_ITS_EDGE: Fault = Fault::Driver(1);
-/// A thread that does not run the process publishes its edge: a machine of the process's that is driven by hand there.
+/// A thread that does not run the process publishes its edge, as if it drove one of the process's machines by hand.
 const TWO_WRITERS: Fault = Fault::Driver(2);
+/// A process handles a message without checking whether it was withdrawn.
 const TAKES_BLINDLY: Fault = Fault::Driver(3);
 
 impl Graph {
@@ -49,7 +51,7 @@ impl Graph {
         keep(Self { edges, second_look: Mutex::new(()), other_look: Mutex::new(()) })
     }
 
-    fn ticket(number: u64) -> CallId {
+    fn issue(number: u64) -> CallId {
         CallId::issue(keep(MailNode::empty()), number)
     }
 
@@ -60,9 +62,9 @@ impl Graph {
         closed
     }
 
-    /// The process `from` calls `on` and waits. Gives whether its call has failed.
-    fn call(&self, from: Incarnation, on: Incarnation, ticket: CallId) -> bool {
-        matches!(self.publish(from, on, What::Call(ticket, "Type::method")), Some(Closed::Calls(_)))
+    /// Makes the process `from` call `on` and wait. Returns whether its call has failed.
+    fn call(&self, from: Incarnation, on: Incarnation, call: CallId) -> bool {
+        matches!(self.publish(from, on, What::Call(call, "Type::method")), Some(Closed::Calls(_)))
     }
 
     fn resume(&self, from: Incarnation) {
@@ -70,30 +72,30 @@ impl Graph {
     }
 }
 
-/// A ring of so many, closed by all at once.
-fn ring(count: u64) {
+/// Makes a cycle of `count` processes, which all close it at once.
+fn cycle(count: u64) {
     let graph = Graph::new(count as usize);
     let others: Vec<_> = (2..=count)
         .map(|from| {
-            let ticket = Graph::ticket(from);
-            thread::spawn(move || graph.call(from, from % count + 1, ticket))
+            let call = Graph::issue(from);
+            thread::spawn(move || graph.call(from, from % count + 1, call))
         })
         .collect();
-    let mut failed = u32::from(graph.call(1, 2 % (count + 1), Graph::ticket(1)));
+    let mut failed = u32::from(graph.call(1, 2 % (count + 1), Graph::issue(1)));
     failed += others.into_iter().map(|other| u32::from(other.join().unwrap())).sum::<u32>();
-    assert_eq!(failed, 1, "one call of the ring fails");
+    assert_eq!(failed, 1, "one call of the cycle fails");
 }
 
 /// Two that call each other.
 #[test]
 fn two_at_once() {
-    check(5, &["closed", "waits"], || ring(2));
+    check(5, &["closed", "waits"], || cycle(2));
 }
 
-/// Three around.
+/// Three in a cycle.
 #[test]
 fn three_at_once() {
-    check(2, &["closed", "waits"], || ring(3));
+    check(2, &["closed", "waits"], || cycle(3));
 }
 
 /// The second has answered the first before it calls it: neither waits for ever, so neither may fail.
@@ -101,57 +103,56 @@ fn three_at_once() {
 fn an_answer_on_its_way() {
     check(5, &["waits"], || {
         let graph = Graph::new(2);
-        let ticket = Graph::ticket(1);
+        let call = Graph::issue(1);
         let second = thread::spawn(move || {
-            // As the push into the lane of the first does.
-            ticket.word().store(ptr::null_mut(), Ordering::Relaxed);
-            graph.call(2, 1, Graph::ticket(2))
+            // As the push of the reply to the first does.
+            call.word().store(ptr::null_mut(), Ordering::Relaxed);
+            graph.call(2, 1, Graph::issue(2))
         });
-        assert!(!graph.call(1, 2, ticket), "an answered call fails");
-        assert!(!second.join().unwrap(), "a call of one that goes on fails");
+        assert!(!graph.call(1, 2, call), "an answered call fails");
+        assert!(!second.join().unwrap(), "a call of a process that continues fails");
     });
 }
 
-/// The second has handed the reply to the first out of its hands before it calls it.
+/// The second has handed the first's `Reply` to other code before it calls the first.
 #[test]
-fn a_reply_out_of_hand() {
+fn a_reply_handed_on() {
     check(5, &["waits"], || {
         let graph = Graph::new(2);
-        let ticket = Graph::ticket(1);
+        let call = Graph::issue(1);
         let second = thread::spawn(move || {
-            assert!(crate::call::call_id::keep(ticket.word()));
-            graph.call(2, 1, Graph::ticket(2))
+            assert!(crate::call::call_id::keep(call.word()));
+            graph.call(2, 1, Graph::issue(2))
         });
-        assert!(!graph.call(1, 2, ticket), "a call in the hands of others fails");
-        assert!(!second.join().unwrap(), "a call of one that may go on fails");
+        assert!(!graph.call(1, 2, call), "a call that other code may answer fails");
+        assert!(!second.join().unwrap(), "a call of a process that may continue fails");
     });
 }
 
-/// The first is woken for nothing, and waits again, while the second closes the ring.
+/// The first is woken spuriously, and waits again, while the second closes the cycle.
 #[test]
-fn a_wake_for_nothing() {
+fn a_spurious_wake() {
     check(3, &["closed", "waits"], || {
         let graph = Graph::new(2);
-        let ticket = Graph::ticket(2);
-        let second = thread::spawn(move || graph.call(2, 1, ticket));
-        let ticket = Graph::ticket(1);
-        let mut failed = u32::from(graph.call(1, 2, ticket));
+        let call = Graph::issue(2);
+        let second = thread::spawn(move || graph.call(2, 1, call));
+        let call = Graph::issue(1);
+        let mut failed = u32::from(graph.call(1, 2, call));
         if failed == 0 {
             graph.resume(1);
-            failed += u32::from(graph.call(1, 2, ticket));
+            failed += u32::from(graph.call(1, 2, call));
         }
         failed += u32::from(second.join().unwrap());
-        assert_eq!(failed, 1, "one call of the ring fails");
+        assert_eq!(failed, 1, "one call of the cycle fails");
     });
 }
 
-/// The first is woken, gives its call up, and answers the second from its own hands: it takes its edge away before it
-/// does.
+/// The first is woken, gives up its call, and answers the second: it withdraws its edge before it does.
 #[test]
 fn a_wake_for_something_else() {
     check(4, &["waits"], || {
         let graph = Graph::new(2);
-        let (first, second) = (Graph::ticket(1), Graph::ticket(2));
+        let (first, second) = (Graph::issue(1), Graph::issue(2));
         assert!(!graph.call(1, 2, first));
         // It runs from here on, and its call is not given up yet.
         if !fault::is(RUNS_WITH_ITS_EDGE) {
@@ -159,61 +160,60 @@ fn a_wake_for_something_else() {
         }
         let caller = thread::spawn(move || graph.call(2, 1, second));
         second.word().store(ptr::null_mut(), Ordering::Relaxed);
-        assert!(!caller.join().unwrap(), "a call of one that runs fails");
+        assert!(!caller.join().unwrap(), "a call of a process that runs fails");
     });
 }
 
-/// An edge is written anew while somebody reads it, over one that was left behind: it is read as one of the two, or not
-/// at all.
+/// An edge is overwritten while another thread reads it: the reader sees the old edge, the new one, or none.
 #[test]
-fn an_edge_is_read_whole() {
+fn an_edge_is_never_torn() {
     check(4, &["the first", "the second", "none"], || {
         let graph = Graph::new(3);
-        let (first, second) = (Graph::ticket(1), Graph::ticket(4));
+        let (first, second) = (Graph::issue(1), Graph::issue(4));
         assert!(!graph.call(1, 2, first));
         let writer = thread::spawn(move || graph.publish(1, 3, What::Call(second, "Other::longer_method")));
         match graph.edges[1].read() {
             None => reach("none"),
-            Some(Wait { on, what: What::Call(ticket, method), .. }) => {
+            Some(Wait { on, what: What::Call(call, method), .. }) => {
                 let (is, length) =
                     if on == 2 { (first, "Type::method".len()) } else { (second, "Other::longer_method".len()) };
                 reach(if on == 2 { "the first" } else { "the second" });
-                let is_same = ticket.number() == is.number() && ptr::eq(ticket.word(), is.word());
-                assert!(is_same && method.len() == length, "it is read half");
-                assert!(method.starts_with(if on == 2 { 'T' } else { 'O' }), "its method is another one's");
+                let is_same = call.number() == is.number() && ptr::eq(call.word(), is.word());
+                assert!(is_same && method.len() == length, "the edge is torn");
+                assert!(method.starts_with(if on == 2 { 'T' } else { 'O' }), "the method belongs to the other edge");
             }
-            Some(_) => unreachable!("nobody is held"),
+            Some(_) => unreachable!("no process is suspended"),
         }
         assert!(writer.join().unwrap().is_none());
     });
 }
 
-/// Two machines of one process, on two threads, wait for two calls at once; one of the threads runs the process. The
-/// edge is read as that one's.
+/// Two machines of one process, on two threads, wait for two calls at once; only one of the threads runs the process.
+/// The edge is that thread's.
 #[test]
-fn only_who_runs_the_process_publishes() {
+fn only_the_thread_that_runs_the_process_publishes() {
     check(4, &["the first", "none"], || {
         let graph = Graph::new(3);
-        let (first, second) = (Graph::ticket(1), Graph::ticket(4));
-        // `Waits::suspend` looks whether its thread runs the process.
-        let publish = move |runs: bool, on: Incarnation, ticket: CallId, method: &'static str| {
+        let (first, second) = (Graph::issue(1), Graph::issue(4));
+        // `Waits::suspend` checks whether its thread runs the process.
+        let publish = move |runs: bool, on: Incarnation, call: CallId, method: &'static str| {
             if runs || fault::is(TWO_WRITERS) {
-                let _none = graph.publish(1, on, What::Call(ticket, method));
+                let _none = graph.publish(1, on, What::Call(call, method));
             }
         };
         let other = thread::spawn(move || publish(false, 3, second, "Other::longer_method"));
         let own = thread::spawn(move || publish(true, 2, first, "Type::method"));
         match graph.edges[1].read() {
             None => reach("none"),
-            Some(Wait { on, what: What::Call(ticket, method), .. }) => {
+            Some(Wait { on, what: What::Call(call, method), .. }) => {
                 reach("the first");
-                let whole = match on {
-                    2 => ticket.number() == first.number() && method.len() == "Type::method".len(),
-                    _ => ticket.number() == second.number() && method.len() == "Other::longer_method".len(),
+                let is_intact = match on {
+                    2 => call.number() == first.number() && method.len() == "Type::method".len(),
+                    _ => call.number() == second.number() && method.len() == "Other::longer_method".len(),
                 };
-                assert!(whole, "it is read with parts of both");
+                assert!(is_intact, "the edge has parts of both");
             }
-            Some(_) => unreachable!("nobody is held"),
+            Some(_) => unreachable!("no process is suspended"),
         }
         own.join().unwrap();
         other.join().unwrap();
@@ -223,23 +223,23 @@ fn only_who_runs_the_process_publishes() {
 #[test]
 #[should_panic]
 fn fault_two_writers() {
-    fault::with(TWO_WRITERS, only_who_runs_the_process_publishes);
+    fault::with(TWO_WRITERS, only_the_thread_that_runs_the_process_publishes);
 }
 
-/// The second is woken as the first closes the ring, gives its call up, and comes to the first one's message: that is
-/// handled, or its call fails, and not both.
+/// The second is woken as the first closes the cycle, gives up its call, and takes the first one's message: either that
+/// is handled, or its call fails, and not both.
 #[test]
 fn a_message_is_handled_or_its_call_fails() {
-    check(5, &["closed", "waits", "handled", "thrown away"], || {
+    check(5, &["closed", "waits", "handled", "discarded"], || {
         let graph = Graph::new(2);
-        let (first, second) = (Graph::ticket(1), Graph::ticket(2));
+        let (first, second) = (Graph::issue(1), Graph::issue(2));
         assert!(!graph.call(2, 1, second));
         let woken = thread::spawn(move || {
             graph.resume(2);
             second.abandon();
-            let may = crate::call::call_id::take(first.word());
-            reach(if may { "handled" } else { "thrown away" });
-            may || fault::is(TAKES_BLINDLY)
+            let taken = crate::call::call_id::take(first.word());
+            reach(if taken { "handled" } else { "discarded" });
+            taken || fault::is(TAKES_BLINDLY)
         });
         let failed = graph.call(1, 2, first);
         let handled = woken.join().unwrap();
@@ -247,49 +247,48 @@ fn a_message_is_handled_or_its_call_fails() {
     });
 }
 
-/// A process handles a message without a look whether it was withdrawn.
 #[test]
 #[should_panic]
 fn fault_takes_blindly() {
     fault::with(TAKES_BLINDLY, a_message_is_handled_or_its_call_fails);
 }
 
-/// The second handles the first one's message, and calls the first from there, before the first has come to say that it
-/// waits: it is the second's call that fails, whichever of them closes the ring.
+/// The second handles the first one's message, and calls the first from there, before the first has published its wait:
+/// the second's call fails, whichever of them closes the cycle.
 #[test]
 fn a_call_from_within_the_method_of_another() {
     check(5, &["closed", "waits"], || {
         let graph = Graph::new(2);
-        let (first, second) = (Graph::ticket(1), Graph::ticket(2));
+        let (first, second) = (Graph::issue(1), Graph::issue(2));
         assert!(crate::call::call_id::take(first.word()));
         let method = thread::spawn(move || graph.call(2, 1, second));
         let failed = graph.call(1, 2, first);
         let other = method.join().unwrap();
         assert!(!failed && first.is_open(), "a call that is being handled fails");
-        assert!(other || crate::call::call_id::is_withdrawn(second.word()), "nobody of the ring goes on");
+        assert!(other || crate::call::call_id::is_withdrawn(second.word()), "no process of the cycle continues");
         assert!(!crate::call::call_id::take(second.word()), "a call that has failed is handled");
     });
 }
 
-/// A hold and a call that would close a ring with each other: either the hold is not made, or the call lifts it.
+/// A suspension and a call that would close a cycle: either the suspension is not made, or the call ends it.
 #[test]
-fn a_hold_and_a_call() {
+fn a_suspension_and_a_call() {
     check(5, &["closed", "waits"], || {
         let graph = Graph::new(2);
-        let ticket = Graph::ticket(2);
-        let caller = thread::spawn(move || graph.publish(2, 1, What::Call(ticket, "Type::method")));
-        let hold = graph.publish(1, 2, What::Suspension(7));
+        let call = Graph::issue(2);
+        let caller = thread::spawn(move || graph.publish(2, 1, What::Call(call, "Type::method")));
+        let suspension = graph.publish(1, 2, What::Suspension(7));
         let call = caller.join().unwrap();
-        let lifted = matches!(&call, Some(Closed::Suspended(held)) if held == &[1]);
-        assert!(call.is_none() || lifted, "the call waits");
-        assert_eq!(hold.is_none(), lifted, "one of them opens the ring");
+        let ended = matches!(&call, Some(Closed::Suspended(held)) if held == &[1]);
+        assert!(call.is_none() || ended, "the call waits");
+        assert_eq!(suspension.is_none(), ended, "one of them opens the cycle");
         assert!(graph.edges[1].read().is_none() && graph.edges[2].stands().is_some());
     });
 }
 
-/// Two holds: one of them is made.
+/// Two suspensions that would close a cycle: one of them is made.
 #[test]
-fn two_holds() {
+fn two_suspensions() {
     check(5, &["closed", "waits"], || {
         let graph = Graph::new(2);
         let other = thread::spawn(move || graph.publish(2, 1, What::Suspension(8)).is_none());
@@ -305,14 +304,14 @@ fn fault_no_fence() {
     fault::with(Fault::NoFence, two_at_once);
 }
 
-/// Two that look again at the same time both fail.
+/// Two calls that check again at the same time both fail.
 #[test]
 #[should_panic]
 fn fault_two_locks() {
     fault::with(TWO_LOCKS, two_at_once);
 }
 
-/// A process that runs with its edge in place may answer, and be taken for one that waits.
+/// A process that runs with its edge in place may answer, and still count as waiting.
 #[test]
 #[should_panic]
 fn fault_runs_with_its_edge() {

@@ -1,4 +1,5 @@
-//! Wakes (`Lanes::wake`): what a waker announces before it wakes is seen by a run of the process, however many wake it.
+//! Wakes (`Lanes::wake`): a run of the process sees what each waker announced before its wake, however many wakers
+//! there are.
 
 use super::{Mailbox, Rest};
 use crate::check::check;
@@ -29,7 +30,7 @@ fn a_wake_and_wait() {
     check(6, &["took the token", "refused"], || model(1, Rest::Wait));
 }
 
-/// The second wake finds the first one unseen, or the process about to look.
+/// The second wake finds the first one unseen, or the process about to check.
 #[test]
 fn two_wakes_and_idle() {
     check(3, &["took the token", "taken back"], || model(2, Rest::Idle));

@@ -11,5 +11,5 @@ pub(crate) mod handover;
 #[path = "../../../../runtime/src/process/kind.rs"]
 pub(crate) mod kind;
 
-/// What lies in a slot.
+/// The process in a slot.
 pub(crate) trait Process: Send + 'static {}

@@ -1,5 +1,5 @@
-//! A stand-in for PIDs that point on, and for who lives: a model says which processes have ended. What it says is in
-//! one order for all of its threads (`models/registrations` shows that the real one is, too).
+//! A stand-in for aliases, and for liveness: a model says which processes have exited. Its threads see these exits in
+//! one order (`models/registrations` shows that this holds for the real ones, too).
 
 use crate::call::package::{Package, Undeliverable};
 use crate::pid::{NodeId, Pid};
@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The production one's, as far as names need it.
+/// The methods of the production trait that names need.
 #[allow(dead_code)]
 pub(crate) trait AliasTarget: Send + Sync {
     fn now(&self) -> Option<Pid>;
@@ -24,7 +24,7 @@ thread_local! {
     static ENDED: RefCell<BTreeSet<Pid>> = const { RefCell::new(BTreeSet::new()) };
 }
 
-/// A PID that points on, until this is dropped.
+/// An alias, valid until it is dropped.
 pub(crate) struct Alias(Pid);
 
 impl Alias {
@@ -46,7 +46,7 @@ impl Drop for Alias {
     }
 }
 
-/// Whether the process has not ended, or the alias not been retired.
+/// Returns whether the process has not exited, or the alias has not been retired.
 pub(crate) fn lives(pid: Pid) -> bool {
     if pid.is_alias() {
         POINTING.with_borrow(|pointing| pointing.contains(&pid))
@@ -55,17 +55,17 @@ pub(crate) fn lives(pid: Pid) -> bool {
     }
 }
 
-/// How many aliases there are.
+/// Returns the number of aliases.
 pub(crate) fn count() -> usize {
     POINTING.with_borrow(BTreeSet::len)
 }
 
-/// The process ends.
+/// Marks the process as exited.
 pub(crate) fn end(pid: Pid) {
     ENDED.with_borrow_mut(|ended| ended.insert(pid));
 }
 
-/// Forgets all of an execution.
+/// Resets the state between executions.
 pub(crate) fn reset() {
     GIVEN_OUT.set(0);
     POINTING.take();

@@ -12,7 +12,7 @@ pub(crate) use slot::cold_state::ProcessKind;
 #[allow(unused_imports)]
 pub(crate) use slot::{Schedule, SendRefusal, Slot, SlotHost, SlotOwner, Token};
 
-/// A stand-in for the directory: counts how often slots came back. The models have one slot, which they know.
+/// A stand-in for the directory, which counts returned slots. The models have one slot, which they know.
 pub(crate) struct Table;
 
 pub(crate) static TABLE: Table = Table;
@@ -28,12 +28,12 @@ impl Table {
         }
     }
 
-    /// The slot of that index comes back.
+    /// Returns the slot with that index to the directory.
     pub(crate) fn free(&self, _index: u32) {
         FREED.set(FREED.get() + 1);
     }
 
-    /// How many slots have come back since this was last asked.
+    /// Returns how many slots have been returned since the last call.
     pub(crate) fn freed(&self) -> u32 {
         FREED.take()
     }

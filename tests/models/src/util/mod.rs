@@ -1,4 +1,4 @@
-//! Stand-ins for what knows nothing of processes.
+//! Stand-ins for utilities that are independent of processes.
 
 #[path = "../../../../runtime/src/util/defer.rs"]
 pub(crate) mod defer;

@@ -1,4 +1,4 @@
-//! A stand-in for what is handed over once: no process of a model is asked what binds it.
+//! A stand-in for the oneshot: no process of a model is asked for its bindings.
 
 use std::marker::PhantomData;
 

@@ -1,6 +1,6 @@
 //! A stand-in for the guards around users' code: the models run none.
 
-/// Those of the modules that are modelled.
+/// The sites in the modules that are modelled.
 pub(crate) enum Site {
     ValueDrop,
     ReasonDrop,

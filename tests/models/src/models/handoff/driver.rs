@@ -1,4 +1,5 @@
-//! Threads that hand their permits on: the steps of `block_in_place.rs`, `spare.rs` and `find.rs`, named beside each.
+//! Threads that hand off their permits: the steps of `block_in_place.rs`, `spare.rs` and `find.rs`, each with the name
+//! of its production function.
 
 use super::super::sleep::driver::{Flag, Queue};
 use crate::check::{keep, reach};
@@ -9,25 +10,24 @@ use crate::fault::{self, Fault};
 use crate::sync::{AtomicBool, AtomicU8, AtomicUsize, Ordering, OwnedCell};
 use std::cell::Cell;
 
-/// handoff:H2: whoever got a permit from a thread that blocks does not look at what that was to run next.
-pub(super) const NO_LOOK_BEHIND: Fault = Fault::Driver(0);
-/// handoff:H2: one that blocks, and has given its permit to one that waited, keeps what it was to run next.
+/// handoff:H2: the thread that gets a permit from one that blocks does not check the run-next slot of that one.
+pub(super) const NO_CHECK_BEHIND: Fault = Fault::Driver(0);
+/// handoff:H2: a thread that blocks, and has given its permit to one that waited, keeps the job in its run-next slot.
 pub(super) const KEEPS_RUN_NEXT: Fault = Fault::Driver(1);
-/// handoff:H2: it puts that into its deque, and tells nobody.
-pub(super) const LEAVES_IN_SILENCE: Fault = Fault::Driver(2);
-/// sleep:S3: one that has lost its permit while it lay down leaves what it sees to others, and tells nobody.
-pub(super) const LOSES_IN_SILENCE: Fault = Fault::Driver(3);
+/// handoff:H2: it moves that job to its deque without announcing it.
+pub(super) const LEAVES_UNANNOUNCED: Fault = Fault::Driver(2);
+/// sleep:S3: a thread that has lost its permit while it went to sleep does not announce the work that it sees.
+pub(super) const LOSES_UNANNOUNCED: Fault = Fault::Driver(3);
 /// handoff:M3 is left out.
 pub(super) const RUN_NEXT_IS_LEFT: Fault = Fault::Driver(4);
 /// handoff:M2 is left out.
-pub(super) const LOST_UNTOLD: Fault = Fault::Driver(5);
-/// Whoever stands by does not serve the line.
-pub(super) const LINE_IS_FORGOTTEN: Fault = Fault::Driver(6);
-/// handoff:B1: it goes on with the permit that it had.
-pub(super) const GOES_ON_REGARDLESS: Fault = Fault::Driver(7);
-
-/// handoff:B2: nobody is called.
-pub(super) const CALLS_NOBODY: Fault = Fault::Driver(8);
+pub(super) const LOSS_NOT_SIGNALLED: Fault = Fault::Driver(5);
+/// A thread that becomes spare does not wake the steps in the blocking queue.
+pub(super) const QUEUE_IS_FORGOTTEN: Fault = Fault::Driver(6);
+/// handoff:B1: the thread continues with the permit that it had before.
+pub(super) const KEEPS_ITS_OLD_PERMIT: Fault = Fault::Driver(7);
+/// handoff:B2: no thread is called.
+pub(super) const CALLS_NO_THREAD: Fault = Fault::Driver(8);
 
 const CALLED: u8 = 1;
 const LOST: u8 = 2;
@@ -44,18 +44,19 @@ pub(super) enum Job {
     WaitsFor(usize),
     /// Puts the first into its thread's run-next slot, and blocks until the other has run.
     Blocks(usize, usize),
-    /// Says that the first has run; then the same with the other one.
-    Tells(usize, usize),
-    /// The same in async code: its thread does not wait for a permit, and the last one is what is left of it.
+    /// Marks the first as run; then does as `Blocks` with the other.
+    Raises(usize, usize),
+    /// Does as `Blocks` with the first in async code: its thread does not wait for a permit, and the other is the next
+    /// step of its process.
     Awaits(usize, usize),
-    /// Puts the job into its thread's run-next slot and waits until it has run; it is taken over before it does the
-    /// first if that says so, or at any time.
+    /// Puts the job into its thread's run-next slot and waits until it has run. Its permit is taken over before that if
+    /// `late`, otherwise at any time.
     Hogs { job: usize, late: bool },
     /// Runs again and again, until the job with that number has run.
     Restless(usize),
 }
 
-/// What a thread has to itself.
+/// The state that only its thread uses.
 pub(super) struct Me {
     number: usize,
     permit: Cell<usize>,
@@ -85,20 +86,20 @@ impl Thread {
 pub(super) struct World {
     pub(super) idle: Idle,
     threads: [Thread; THREADS],
-    /// What only a thread with that permit may touch: a race if two have it at a time.
+    /// For the thread with that permit only: a race if two have it at a time.
     permits: [OwnedCell<u32>; 2],
     global: Queue,
     jobs: &'static [Job],
     run: [Flag; JOBS],
     left: AtomicUsize,
     stopped: AtomicBool,
-    /// A job has been put into the run-next slot of one that is to be taken over; that one has been taken over.
+    /// Raised when the run-next slot of the thread to be taken over is full, and when that thread has been taken over.
     pub(super) pushed: Flag,
     pub(super) taken_over: Flag,
 }
 
 impl World {
-    /// With that many permits, each with its thread, and as many spare threads; there may be no more.
+    /// Makes a host with `permits` permits, each with its thread, and `spare` spare threads, which is the limit.
     pub(super) fn new(permits: usize, spare: usize, jobs: &'static [Job]) -> &'static Self {
         let idle = Idle::new(permits, permits + spare);
         (0..permits).for_each(|permit| _ = idle.begin(Some(permit)));
@@ -124,7 +125,7 @@ impl World {
         assert_eq!((threads.blocked, threads.waiting), (0, 0));
     }
 
-    /// `Host::announce`.
+    /// `Scheduler::announce`.
     fn announce(&self) {
         if let Some(thread) = self.idle.announce() {
             reach("woke a sleeper");
@@ -132,13 +133,13 @@ impl World {
         }
     }
 
-    /// `Host::push_global`.
+    /// `Scheduler::push_global`.
     pub(super) fn push_global(&self, job: usize) {
         self.global.push(job);
         self.announce();
     }
 
-    /// `Host::has_work`.
+    /// `Scheduler::has_work`.
     fn has_work(&self) -> bool {
         !self.global.is_empty() || self.threads.iter().any(|thread| !thread.deque.is_empty())
     }
@@ -155,13 +156,13 @@ impl World {
         self.threads[me.number].attention.load(Ordering::Relaxed)
     }
 
-    /// `Context::take_up`, and the use of the permit.
+    /// `ThreadContext::take_up`, and a use of the permit.
     fn uses(&self, me: &Me) {
         // SAFETY: the thread has that permit, and loom checks it.
         self.permits[me.permit.get()].with_mut(|uses| unsafe { *uses += 1 });
     }
 
-    /// `Host::stop_threads`.
+    /// `Scheduler::stop_threads`.
     pub(super) fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
         for thread in self.idle.stop() {
@@ -177,7 +178,7 @@ impl World {
         }
     }
 
-    /// `Context::push_next`.
+    /// `ThreadContext::push_next`.
     fn push_next(&self, me: &Me, job: usize) {
         let own = &self.threads[me.number];
         let displaced = own.next.swap(job + 1, Ordering::AcqRel);
@@ -185,7 +186,7 @@ impl World {
         if self.attention(me) & LOST != 0
             && let Some(job) = self.take_next(me.number)
         {
-            reach("pushed without a worker");
+            reach("pushed without a permit");
             self.push_global(job);
         }
     }
@@ -194,15 +195,15 @@ impl World {
         self.threads[thread].next.swap(0, Ordering::AcqRel).checked_sub(1)
     }
 
-    /// `Context::keep_for_others`.
-    fn keep_for_others(&self, me: &Me) {
+    /// `ThreadContext::share_run_next`.
+    fn share_run_next(&self, me: &Me) {
         if let Some(job) = self.take_next(me.number) {
             self.threads[me.number].deque.push(job);
         }
     }
 
-    /// `Context::turn`: runs one job.
-    pub(super) fn turn(&self, me: &Me, job: usize) {
+    /// `ThreadContext::run_slice`: runs one job.
+    pub(super) fn run_slice(&self, me: &Me, job: usize) {
         match self.jobs[job] {
             Job::Short => self.uses(me),
             Job::WaitsFor(other) => {
@@ -214,7 +215,7 @@ impl World {
                 self.uses(me);
                 self.block(me, next, until, false);
             }
-            Job::Tells(told, next) => {
+            Job::Raises(told, next) => {
                 self.uses(me);
                 self.run[told].raise();
                 self.block(me, next, next, false);
@@ -222,7 +223,7 @@ impl World {
             Job::Awaits(next, rest) => {
                 self.uses(me);
                 self.block(me, next, next, true);
-                // The step ends; with a permit the next one follows at once, else it waits its turn.
+                // The step ends. With a permit the next step follows at once; without one it is queued.
                 if self.attention(me) == 0 {
                     self.uses(me);
                     self.done(rest);
@@ -230,7 +231,7 @@ impl World {
                     self.push_global(rest);
                 }
             }
-            // The one that has its permit uses it at the same time.
+            // The thread that has its permit uses it at the same time.
             Job::Hogs { job, late } => {
                 if late {
                     self.taken_over.wait();
@@ -242,7 +243,7 @@ impl World {
             Job::Restless(until) => {
                 self.uses(me);
                 if !self.run[until].is_raised() {
-                    reach("went on");
+                    reach("ran again");
                     self.push_next(me, job);
                     return loom::thread::yield_now();
                 }
@@ -258,20 +259,20 @@ impl World {
         self.come_back(me, is_async);
     }
 
-    /// `Context::hand_off` and `pass`.
+    /// `ThreadContext::hand_off` and `pass`.
     fn hand_off(&self, me: &Me, need: Need) {
         match self.idle.hand_off(me.number, need, false) {
             HandedOff::ToSpare(next) => {
-                reach("handed off to a spare one");
+                reach("handed off to a spare thread");
                 self.unpark(next);
             }
             HandedOff::ToWaiting(next) => {
-                reach("handed off to one that waited");
+                reach("handed off to a thread that waited");
                 self.unpark(next);
                 if !fault::is(KEEPS_RUN_NEXT) {
-                    self.keep_for_others(me);
+                    self.share_run_next(me);
                 }
-                if !fault::is(LEAVES_IN_SILENCE) {
+                if !fault::is(LEAVES_UNANNOUNCED) {
                     self.announce();
                 }
             }
@@ -280,20 +281,20 @@ impl World {
         }
     }
 
-    /// `Context::come_back`.
+    /// `ThreadContext::come_back`.
     pub(super) fn come_back(&self, me: &Me, is_async: bool) {
         self.threads[me.number].attention.store(0, Ordering::SeqCst);
         let back = self.idle.come_back(me.number, is_async);
-        self.go_on(me, back);
+        self.continue_with(me, back);
     }
 
-    /// The rest of it.
-    pub(super) fn go_on(&self, me: &Me, mut back: Resumption) {
-        if fault::is(GOES_ON_REGARDLESS) {
+    /// The rest of `ThreadContext::come_back`.
+    pub(super) fn continue_with(&self, me: &Me, mut back: Resumption) {
+        if fault::is(KEEPS_ITS_OLD_PERMIT) {
             return self.uses(me);
         }
         if let Resumption::Waits(others) = &back {
-            if !fault::is(CALLS_NOBODY) {
+            if !fault::is(CALLS_NO_THREAD) {
                 others.iter().for_each(|&other| self.call(other, CALLED));
             }
             back = loop {
@@ -302,7 +303,7 @@ impl World {
                     None => self.threads[me.number].parked.wait(),
                 }
             };
-            reach("waited in line");
+            reach("waited in the queue");
             if self.idle.is_wanted() {
                 self.call(me.number, CALLED);
             }
@@ -315,16 +316,16 @@ impl World {
                     reach("displaced a sleeper");
                     self.unpark(displaced);
                 }
-                self.serve_line();
+                self.wake_blocked_steps();
             }
             Resumption::Detached | Resumption::Waits(_) => {
-                reach("came back without a worker");
+                reach("came back without a permit");
                 self.call(me.number, LOST);
             }
         }
     }
 
-    /// What blocked in async code is over, and so is the step.
+    /// Ends a step that blocked in async code, when the blocking is over.
     pub(super) fn leave_step(&self, me: &Me) {
         self.come_back(me, true);
         if let Some(BecameSpare(next)) = self.idle.attend(me.number) {
@@ -332,18 +333,18 @@ impl World {
         }
     }
 
-    /// `Host::serve_line`.
-    fn serve_line(&self) {
-        if !fault::is(LINE_IS_FORGOTTEN) {
+    /// `Scheduler::wake_blocked_steps`.
+    fn wake_blocked_steps(&self) {
+        if !fault::is(QUEUE_IS_FORGOTTEN) {
             self.idle.reserve_threads().into_iter().for_each(std::task::Waker::wake);
         }
     }
 
-    /// `Host::take_over`.
+    /// `Scheduler::take_over`.
     pub(super) fn take_over(&self, number: usize) {
         match self.idle.take_over(number, || true) {
             HandedOff::ToSpare(next) | HandedOff::ToWaiting(next) => {
-                if !fault::is(LOST_UNTOLD) {
+                if !fault::is(LOSS_NOT_SIGNALLED) {
                     self.call(number, LOST);
                 }
                 crate::sync::fence(Ordering::SeqCst);
@@ -354,11 +355,11 @@ impl World {
                 self.unpark(next);
                 self.announce();
             }
-            handed_off => unreachable!("{handed_off:?}: it is in a step, and one stands by"),
+            handed_off => unreachable!("{handed_off:?}: it is in a step, and there is a spare thread"),
         }
     }
 
-    /// What the watchdog does for a run-next slot behind a long step.
+    /// Moves the job in a run-next slot behind a long step, as the watchdog does.
     pub(super) fn surface(&self, number: usize) {
         if let Some(job) = self.take_next(number) {
             reach("moved a run-next slot");
@@ -371,7 +372,7 @@ impl World {
         loop {
             let found = if self.attention(me) != 0 { self.next_when_called(me) } else { self.find(me) };
             let Some(job) = found else { return };
-            self.turn(me, job);
+            self.run_slice(me, job);
         }
     }
 
@@ -379,10 +380,10 @@ impl World {
         self.take_near(me).or_else(|| self.search(me, self.idle.start_searching()))
     }
 
-    /// `Context::next_when_called` and `attend`.
+    /// `ThreadContext::next_when_called` and `attend`.
     fn next_when_called(&self, me: &Me) -> Option<usize> {
         self.threads[me.number].attention.store(0, Ordering::SeqCst);
-        self.keep_for_others(me);
+        self.share_run_next(me);
         let Some(BecameSpare(next)) = self.idle.attend(me.number) else { return self.find(me) };
         reach("was called away");
         self.pass_on(next);
@@ -392,25 +393,25 @@ impl World {
 
     fn pass_on(&self, next: Option<usize>) {
         next.into_iter().for_each(|next| self.unpark(next));
-        self.serve_line();
+        self.wake_blocked_steps();
     }
 
-    /// A thread that begins as a spare one, as `Context::next_when_called` when it is new.
+    /// Runs a thread that begins as a spare one, as `ThreadContext::next_when_called` does for a new thread.
     pub(super) fn stand_by(&self, me: &Me) {
         if self.rest(me, false, false)
             && let Some(job) = self.search(me, true)
         {
-            self.turn(me, job);
+            self.run_slice(me, job);
             self.work(me);
         }
     }
 
-    /// A thread that has lain down.
+    /// Runs a thread that begins asleep.
     pub(super) fn wake_up(&self, me: &Me, poller: bool) {
         if self.rest(me, true, poller)
             && let Some(job) = self.search(me, true)
         {
-            self.turn(me, job);
+            self.run_slice(me, job);
             self.work(me);
         }
     }
@@ -419,7 +420,7 @@ impl World {
         self.take_next(me.number).or_else(|| self.threads[me.number].deque.pop()).or_else(|| self.global.pop())
     }
 
-    /// `Context::search_on`.
+    /// `ThreadContext::search`.
     fn search(&self, me: &Me, mut searching: bool) -> Option<usize> {
         loop {
             let over = self.stopped.load(Ordering::Acquire);
@@ -438,9 +439,9 @@ impl World {
         }
     }
 
-    /// One look of `Context::search_awake`.
+    /// One round of `ThreadContext::search_awake`.
     fn look_everywhere(&self, me: &Me) -> Option<usize> {
-        let behind = me.behind.take().filter(|_| !fault::is(NO_LOOK_BEHIND));
+        let behind = me.behind.take().filter(|_| !fault::is(NO_CHECK_BEHIND));
         let behind = behind.and_then(|behind| self.take_next(behind).or_else(|| self.threads[behind].deque.pop()));
         if behind.is_some() {
             reach("found what was left behind");
@@ -451,14 +452,14 @@ impl World {
         })
     }
 
-    /// `Context::sleep`.
+    /// `ThreadContext::sleep`.
     fn sleep(&self, me: &Me, searched: bool) -> bool {
         self.threads[me.number].attention.store(0, Ordering::SeqCst);
         match self.idle.begin_sleep(me.number, searched, false) {
             Ok(poller) => self.rest(me, true, poller),
             Err(BecameSpare(next)) => {
                 if next.is_some() {
-                    reach("gave its permit where it wanted to sleep");
+                    reach("gave its permit away instead of sleeping");
                 }
                 self.pass_on(next);
                 self.rest(me, true, false)
@@ -466,9 +467,9 @@ impl World {
         }
     }
 
-    /// `Context::rest`.
-    fn rest(&self, me: &Me, has_lain_down: bool, poller: bool) -> bool {
-        let mut looks_again = has_lain_down;
+    /// `ThreadContext::rest`.
+    fn rest(&self, me: &Me, is_asleep: bool, poller: bool) -> bool {
+        let mut looks_again = is_asleep;
         loop {
             let asleep = match self.idle.look(me.number, poller) {
                 RestOutcome::Up(permit, behind) => {
@@ -488,11 +489,11 @@ impl World {
         }
     }
 
-    /// `Context::look_again`.
+    /// `ThreadContext::look_again`.
     fn look_again(&self, me: &Me) -> bool {
         let work = self.has_work() && !self.idle.is_anyone_searching();
-        if work && !self.idle.end_sleep(me.number) && !fault::is(LOSES_IN_SILENCE) {
-            reach("told others");
+        if work && !self.idle.end_sleep(me.number) && !fault::is(LOSES_UNANNOUNCED) {
+            reach("announced to others");
             self.announce();
         }
         work

@@ -1,13 +1,12 @@
 //! The hand-off of permits (`engine/permits/{handoff,holders,blocking_queue}.rs`, with `sleep.rs`): no two threads have
 //! a permit at a time, no thread waits for ever for one, and no work is left.
 //!
-//! The driver takes the steps of `block_in_place.rs`, `spare.rs` and `find.rs`. Whoever has a permit touches a cell of
-//! that permit: two that have it at a time, or one after the other without order, are a race. Work that is left, and a
-//! thread that is left waiting, show as a deadlock: jobs wait for each other, and threads end only when all jobs have
-//! run. Threads sleep until they are woken: there is no watching poller here, and no watchdog that looks again, but
-//! where a model says so.
+//! The driver repeats the steps of `block_in_place.rs`, `spare.rs` and `find.rs`. A thread with a permit touches a cell
+//! of that permit: two that have it at a time, or one after the other without order, are a race. Work that is left, and
+//! a thread that is left waiting, show as a deadlock: jobs wait for each other, and threads end only when all jobs have
+//! run. Threads sleep until they are woken: there is no poller, and no watchdog except where a model has one.
 //!
-//! Not covered: how long one that waits in line has to wait while others run, threads that are started and that end
+//! Not covered: how long a thread in the queue waits while others run, threads that are started and that end
 //! (`holders` and `blocking_queue` have unit tests), more than three threads and two permits.
 
 mod driver;
@@ -21,13 +20,13 @@ use crate::sync::Arc;
 use loom::thread;
 use std::task::{Wake, Waker};
 
-/// One permit: its thread begins with job 0, another one stands by. The main thread does what `outside` says.
+/// Runs one permit with two threads: the first begins with job 0, the other is spare. The main thread runs `outside`.
 fn one_worker(jobs: &'static [Job], outside: impl FnOnce(&'static World)) {
     let world = World::new(1, 1, jobs);
     let spare = thread::spawn(|| world.stand_by(&Me::new(1, 0)));
     let first = thread::spawn(|| {
         let me = Me::new(0, 0);
-        world.turn(&me, 0);
+        world.run_slice(&me, 0);
         world.work(&me);
     });
     outside(world);
@@ -36,51 +35,52 @@ fn one_worker(jobs: &'static [Job], outside: impl FnOnce(&'static World)) {
     world.rest_is_done();
 }
 
-/// A step wakes another process and blocks until that has run: who gets the permit runs it.
+/// A step wakes another process and blocks until that has run: the thread that gets the permit runs it.
 #[test]
 fn what_a_step_that_blocks_was_to_run_next_runs() {
     check(
         4,
-        &["handed off to a spare one", "found what was left behind", "waited in line", "displaced a sleeper"],
+        &["handed off to a spare thread", "found what was left behind", "waited in the queue", "displaced a sleeper"],
         || {
             one_worker(&[Job::Blocks(1, 1), Job::Short], |_| ());
         },
     );
 }
 
-/// The same in async code: what is left of the process waits in the queue, or follows at once.
+/// The same in async code: the next step of the process is queued, or follows at once.
 #[test]
 fn what_awaits_comes_back_or_waits_its_turn() {
-    check(4, &["came back without a worker", "displaced a sleeper", "was called away"], || {
+    check(4, &["came back without a permit", "displaced a sleeper", "was called away"], || {
         one_worker(&[Job::Awaits(1, 2), Job::Short, Job::Short], |_| ());
     });
 }
 
-/// A job comes from outside while the one that blocked comes back for the only permit.
+/// A job comes from outside while a thread that blocked comes back for the only permit.
 #[test]
 fn a_push_from_outside_while_one_comes_back() {
-    check(2, &["displaced a sleeper", "waited in line", "gave its permit where it wanted to sleep"], || {
+    check(2, &["displaced a sleeper", "waited in the queue", "gave its permit away instead of sleeping"], || {
         one_worker(&[Job::Blocks(1, 1), Job::Short, Job::Short], |world| world.push_global(2));
     });
 }
 
-/// One comes back for the only permit while others are always ready: it is called for, and gets it.
+/// A thread comes back for the only permit while other jobs are always ready: it calls the thread that has the permit,
+/// and gets it.
 #[test]
 fn one_that_comes_back_among_others_that_never_rest() {
-    check(2, &["went on", "waited in line", "was called away"], || {
+    check(2, &["ran again", "waited in the queue", "was called away"], || {
         one_worker(&[Job::Blocks(1, 1), Job::Short, Job::Restless(0)], |world| world.push_global(2));
     });
 }
 
-/// A second step blocks while the first may wait for the permit: it passes to that one, and what the second was to run
-/// next does not stay behind.
+/// A second step blocks while the first may wait for the permit: the permit passes to the first, and the job in the
+/// second's run-next slot does not stay behind.
 #[test]
 fn two_that_block_in_turn() {
-    check(2, &["handed off to one that waited", "handed off to a spare one", "waited in line"], || {
-        let world = World::new(1, 2, &[Job::Blocks(1, 3), Job::Tells(3, 2), Job::Short]);
+    check(2, &["handed off to a thread that waited", "handed off to a spare thread", "waited in the queue"], || {
+        let world = World::new(1, 2, &[Job::Blocks(1, 3), Job::Raises(3, 2), Job::Short]);
         let first = thread::spawn(|| {
             let me = Me::new(0, 0);
-            world.turn(&me, 0);
+            world.run_slice(&me, 0);
             world.work(&me);
         });
         let second = thread::spawn(|| world.stand_by(&Me::new(2, 0)));
@@ -90,11 +90,11 @@ fn two_that_block_in_turn() {
     });
 }
 
-/// Two permits: one sleeps, the other is about to, and loses its permit to one that comes back before it has looked
-/// again. A job comes from outside, on which the one that came back waits in its step: the sleeper must run it.
+/// Two permits: a thread is about to sleep, and loses its permit, before its second check of the queues, to one that
+/// comes back. A job comes from outside for which the step of the latter waits: the sleeper must announce it.
 #[test]
-fn a_sleeper_that_loses_its_worker_tells_others_what_it_sees() {
-    check(1, &["told others", "displaced a sleeper", "woke a sleeper"], || {
+fn a_sleeper_that_loses_its_permit_tells_others_what_it_sees() {
+    check(1, &["announced to others", "displaced a sleeper", "woke a sleeper"], || {
         let world = World::new(2, 1, &[Job::WaitsFor(1), Job::Short]);
         let Ok(poller) = world.idle.begin_sleep(0, false, false) else { unreachable!("no thread waits") };
         assert_eq!(world.idle.hand_off(1, Need::Blocking, false), HandedOff::ToSpare(2));
@@ -103,7 +103,7 @@ fn a_sleeper_that_loses_its_worker_tells_others_what_it_sees() {
         let back = thread::spawn(|| {
             let me = Me::new(1, 1);
             world.come_back(&me, false);
-            world.turn(&me, 0);
+            world.run_slice(&me, 0);
             world.work(&me);
         });
         world.push_global(1);
@@ -112,11 +112,11 @@ fn a_sleeper_that_loses_its_worker_tells_others_what_it_sees() {
     });
 }
 
-/// Two permits: a step that blocks gives its permit to one that waits, in whose step it is waited for what the first
-/// has woken; the other thread goes to sleep meanwhile, and must run it.
+/// Two permits: a step that blocks gives its permit to a thread that waits, whose step needs the job that the first has
+/// woken; the other thread goes to sleep meanwhile, and must run that job.
 #[test]
 fn what_a_thread_that_blocks_leaves_behind_is_announced() {
-    check(2, &["handed off to one that waited"], || {
+    check(2, &["handed off to a thread that waited"], || {
         let world = World::new(2, 1, &[Job::Blocks(2, 1), Job::WaitsFor(2), Job::Short]);
         assert_eq!(world.idle.hand_off(0, Need::Blocking, false), HandedOff::ToSpare(2));
         assert_eq!(world.idle.look(2, false), RestOutcome::Up(0, Some(0)));
@@ -124,13 +124,13 @@ fn what_a_thread_that_blocks_leaves_behind_is_announced() {
         let waits = world.idle.come_back(0, false);
         let leaves = thread::spawn(|| {
             let me = Me::new(2, 0);
-            world.turn(&me, 0);
+            world.run_slice(&me, 0);
             world.work(&me);
         });
         let back = thread::spawn(|| {
             let me = Me::new(0, 0);
-            world.go_on(&me, waits);
-            world.turn(&me, 1);
+            world.continue_with(&me, waits);
+            world.run_slice(&me, 1);
             world.work(&me);
         });
         world.work(&Me::new(1, 1));
@@ -139,10 +139,10 @@ fn what_a_thread_that_blocks_leaves_behind_is_announced() {
     });
 }
 
-/// The host stops while one that blocked comes back: it goes on, with a permit or without.
+/// The host stops while a thread that blocked comes back: it continues, with a permit or without.
 #[test]
 fn a_stop_while_one_comes_back() {
-    check(3, &["waited in line", "came back without a worker"], || {
+    check(3, &["waited in the queue", "came back without a permit"], || {
         let world = World::new(1, 1, &[]);
         assert_eq!(world.idle.hand_off(0, Need::Blocking, false), HandedOff::ToSpare(1));
         let back = thread::spawn(|| {
@@ -156,10 +156,10 @@ fn a_stop_while_one_comes_back() {
     });
 }
 
-/// A step that does not end has filled its run-next slot before it is taken over, for one that waits for its permit.
+/// A step that does not end has filled its run-next slot before its permit is taken over for a thread that waits.
 #[test]
 fn what_waits_behind_a_stalled_step_is_taken_over() {
-    check(deep(2, 3), &["took over", "moved a run-next slot", "waited in line"], || {
+    check(deep(2, 3), &["took over", "moved a run-next slot", "waited in the queue"], || {
         let world = World::new(1, 1, &[Job::Hogs { job: 1, late: false }, Job::Short]);
         assert_eq!(world.idle.hand_off(0, Need::Blocking, false), HandedOff::ToSpare(1));
         assert_eq!(world.idle.look(1, false), RestOutcome::Up(0, Some(0)));
@@ -167,12 +167,12 @@ fn what_waits_behind_a_stalled_step_is_taken_over() {
         let waits = world.idle.come_back(0, false);
         let stalled = thread::spawn(|| {
             let me = Me::new(1, 0);
-            world.turn(&me, 0);
+            world.run_slice(&me, 0);
             world.work(&me);
         });
         let back = thread::spawn(|| {
             let me = Me::new(0, 0);
-            world.go_on(&me, waits);
+            world.continue_with(&me, waits);
             world.work(&me);
         });
         world.pushed.wait();
@@ -182,10 +182,10 @@ fn what_waits_behind_a_stalled_step_is_taken_over() {
     });
 }
 
-/// It fills its slot at any moment of the take-over: the watchdog, which looks again, finds it at the latest.
+/// It fills that slot at any moment of the take-over: the watchdog's next check finds the job at the latest.
 #[test]
 fn what_a_stalled_step_wakes_while_it_is_taken_over_is_found() {
-    check(2, &["took over", "moved a run-next slot", "pushed without a worker"], || {
+    check(2, &["took over", "moved a run-next slot", "pushed without a permit"], || {
         one_worker(&[Job::Hogs { job: 1, late: false }, Job::Short], |world| {
             world.take_over(0);
             world.pushed.wait();
@@ -194,10 +194,10 @@ fn what_a_stalled_step_wakes_while_it_is_taken_over_is_found() {
     });
 }
 
-/// It fills its slot when it has been taken over: others run that without the watchdog.
+/// It fills that slot after the take-over: other threads run the job without the watchdog.
 #[test]
 fn what_a_step_that_was_taken_over_wakes_runs() {
-    check(2, &["took over", "pushed without a worker", "was called away"], || {
+    check(2, &["took over", "pushed without a permit", "was called away"], || {
         one_worker(&[Job::Hogs { job: 1, late: true }, Job::Short], |world| {
             world.take_over(0);
             world.taken_over.raise();
@@ -214,13 +214,13 @@ impl Wake for Wakes {
     }
 }
 
-/// At the bound one in async code lines up while a thread comes free: it is told.
+/// At the limit of threads an async step joins the blocking queue while a thread comes free: the step is woken.
 #[test]
 fn a_thread_that_comes_free_is_given_to_the_line() {
-    check(4, &["lined up", "came back without a worker"], || {
+    check(4, &["queued", "came back without a permit"], || {
         let world = World::new(1, 1, &[]);
         let flag = crate::check::keep(super::sleep::driver::Flag::new());
-        // The first has blocked, and the one that stood by has its permit.
+        // The first thread has blocked, and the spare one has its permit.
         assert_eq!(world.idle.hand_off(0, Need::Blocking, false), HandedOff::ToSpare(1));
         assert!(matches!(world.idle.look(1, false), RestOutcome::Up(0, Some(0))));
         assert!(world.idle.stop_searching());
@@ -230,7 +230,7 @@ fn a_thread_that_comes_free_is_given_to_the_line() {
             match world.idle.hand_off_or_queue(1, ticket, Waker::from(Arc::new(Wakes(flag)))).0 {
                 Ok(handed_off) => break handed_off,
                 Err(place) => {
-                    crate::check::reach("lined up");
+                    crate::check::reach("queued");
                     ticket = Some(place);
                     flag.wait();
                 }
@@ -243,8 +243,8 @@ fn a_thread_that_comes_free_is_given_to_the_line() {
 
 #[test]
 #[should_panic = "deadlock"]
-fn fault_no_look_behind() {
-    fault::with(NO_LOOK_BEHIND, what_a_step_that_blocks_was_to_run_next_runs);
+fn fault_no_check_behind() {
+    fault::with(NO_CHECK_BEHIND, what_a_step_that_blocks_was_to_run_next_runs);
 }
 
 #[test]
@@ -255,14 +255,14 @@ fn fault_keeps_run_next() {
 
 #[test]
 #[should_panic = "deadlock"]
-fn fault_leaves_in_silence() {
-    fault::with(LEAVES_IN_SILENCE, what_a_thread_that_blocks_leaves_behind_is_announced);
+fn fault_leaves_unannounced() {
+    fault::with(LEAVES_UNANNOUNCED, what_a_thread_that_blocks_leaves_behind_is_announced);
 }
 
 #[test]
 #[should_panic = "deadlock"]
-fn fault_loses_in_silence() {
-    fault::with(LOSES_IN_SILENCE, a_sleeper_that_loses_its_worker_tells_others_what_it_sees);
+fn fault_loses_unannounced() {
+    fault::with(LOSES_UNANNOUNCED, a_sleeper_that_loses_its_permit_tells_others_what_it_sees);
 }
 
 #[test]
@@ -273,24 +273,24 @@ fn fault_run_next_is_left() {
 
 #[test]
 #[should_panic = "deadlock"]
-fn fault_lost_untold() {
-    fault::with(LOST_UNTOLD, what_a_step_that_was_taken_over_wakes_runs);
+fn fault_loss_not_signalled() {
+    fault::with(LOSS_NOT_SIGNALLED, what_a_step_that_was_taken_over_wakes_runs);
 }
 
 #[test]
 #[should_panic = "deadlock"]
-fn fault_line_is_forgotten() {
-    fault::with(LINE_IS_FORGOTTEN, a_thread_that_comes_free_is_given_to_the_line);
+fn fault_queue_is_forgotten() {
+    fault::with(QUEUE_IS_FORGOTTEN, a_thread_that_comes_free_is_given_to_the_line);
 }
 
 #[test]
 #[should_panic = "Concurrent write accesses"]
-fn fault_goes_on_regardless() {
-    fault::with(GOES_ON_REGARDLESS, a_push_from_outside_while_one_comes_back);
+fn fault_keeps_its_old_permit() {
+    fault::with(KEEPS_ITS_OLD_PERMIT, a_push_from_outside_while_one_comes_back);
 }
 
 #[test]
 #[should_panic = "exceeded maximum number of branches"]
-fn fault_calls_nobody() {
-    fault::with(CALLS_NOBODY, one_that_comes_back_among_others_that_never_rest);
+fn fault_calls_no_thread() {
+    fault::with(CALLS_NO_THREAD, one_that_comes_back_among_others_that_never_rest);
 }

@@ -1,5 +1,5 @@
-//! Threads that look for work and go to sleep: the steps of `engine/sched/find.rs` and `engine/host/mod.rs`, named
-//! beside each.
+//! Threads that look for work and go to sleep: the steps of `engine/sched/find.rs` and `engine/host/mod.rs`, each with
+//! the name of its production function.
 
 use crate::check::{keep, reach};
 use crate::engine::permits::handoff::RestOutcome;
@@ -8,45 +8,45 @@ use crate::fault::{self, Fault};
 use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
 use loom::thread;
 
-/// sleep:F3 is left out: who finds work while searching does not look whether there is more.
-pub(super) const NO_LOOK_AFTER_FIND: Fault = Fault::Driver(0);
-/// sleep:S3 is left out: who lies down does not look at the queues again.
-pub(super) const NO_LOOK_AFTER_LYING_DOWN: Fault = Fault::Driver(1);
-/// sleep:P1 and P3 are swapped: who pushes looks at the sleepers first.
+/// sleep:F3 is left out: a searcher that finds work does not check whether there is more.
+pub(super) const NO_CHECK_AFTER_FIND: Fault = Fault::Driver(0);
+/// sleep:S3 is left out: a thread that goes to sleep does not check the queues again.
+pub(super) const NO_CHECK_AFTER_ENTERING_THE_LIST: Fault = Fault::Driver(1);
+/// sleep:P1 and P3 are swapped: a pusher checks for sleepers before it pushes.
 pub(super) const ANNOUNCED_TOO_EARLY: Fault = Fault::Driver(2);
 /// A batch that was moved to a deque is not announced.
-pub(super) const BATCH_IN_SILENCE: Fault = Fault::Driver(3);
-/// A timer is not announced to anyone.
-pub(super) const TIMER_IN_SILENCE: Fault = Fault::Driver(5);
-/// Who lies down does not look again whether a timer has been set.
-pub(super) const NO_LOOK_AT_TIMERS: Fault = Fault::Driver(6);
-/// A thread that got its permit while the watchdog rests queues something, and does not end the rest.
+pub(super) const BATCH_UNANNOUNCED: Fault = Fault::Driver(3);
+/// A new timer is not announced.
+pub(super) const TIMER_UNANNOUNCED: Fault = Fault::Driver(5);
+/// A thread that goes to sleep does not check again whether a timer has been set.
+pub(super) const NO_CHECK_AT_TIMERS: Fault = Fault::Driver(6);
+/// A thread that got its permit while the watchdog rests queues a job without ending that rest.
 pub(super) const NO_G1: Fault = Fault::Driver(7);
-/// Who announces something and finds no thread to call does not end the rest of the watchdog.
+/// An announcement that finds no thread to call does not end the rest of the watchdog.
 pub(super) const NO_G2: Fault = Fault::Driver(14);
-/// Who sets a timer that no thread is there to keep does not end the rest of the watchdog.
+/// A timer that is set while no thread is there to fire it does not end the rest of the watchdog.
 pub(super) const NO_G3: Fault = Fault::Driver(15);
-/// A thread leaves what it has pushed to its own deque to others.
+/// A thread leaves the jobs in its own deque to others.
 pub(super) const OWN_WORK_LEFT: Fault = Fault::Driver(8);
-/// A thread leaves what has used its turn to others.
-pub(super) const USED_TURN_LEFT: Fault = Fault::Driver(13);
-/// What is done every `FAIR` steps leaves out the announcement of what is in the own deque.
-pub(super) const FAIR_IN_SILENCE: Fault = Fault::Driver(9);
-/// The same announcement is made without its fence.
+/// A thread leaves a process that has used up its time slice to others.
+pub(super) const USED_SLICE_LEFT: Fault = Fault::Driver(13);
+/// The announcement of the own deque every `FAIR` steps is left out.
+pub(super) const FAIR_UNANNOUNCED: Fault = Fault::Driver(9);
+/// That announcement is made without its fence.
 pub(super) const FAIR_WITHOUT_FENCE: Fault = Fault::Driver(10);
-/// The watchdog looks at run-next slots only.
+/// The watchdog checks run-next slots only.
 pub(super) const NO_SECOND_ANNOUNCEMENT: Fault = Fault::Driver(11);
-/// Whoever is taken off the list for own work is not woken.
-pub(super) const OWN_WORK_WAKES_NOBODY: Fault = Fault::Driver(12);
-/// A thread that has fired a timer may lie down with what that has queued.
+/// A sleeper that is taken off the list for own work is not woken.
+pub(super) const OWN_WORK_WAKES_NO_THREAD: Fault = Fault::Driver(12);
+/// A thread that has fired a timer may go to sleep without running what the timer has queued.
 pub(super) const FIRED_AND_LEFT: Fault = Fault::Driver(16);
-/// The watchdog moves what is in a run-next slot while its thread may lie down.
-pub(super) const MOVED_BY_HAND: Fault = Fault::Driver(4);
+/// The watchdog moves the job in a run-next slot without the lock that keeps its thread from going to sleep.
+pub(super) const MOVED_WITHOUT_LOCK: Fault = Fault::Driver(4);
 
 /// The most threads of a model.
 const THREADS: usize = 2;
 
-/// Jobs in the order that they came; one thread pushes, anyone takes.
+/// A queue of jobs: one thread pushes, any thread takes.
 pub(in crate::models) struct Queue {
     jobs: [AtomicUsize; 3],
     pushed: AtomicUsize,
@@ -82,7 +82,7 @@ impl Queue {
     }
 }
 
-/// What a thread parks on, and a job waits for: a flag that is taken by the one who waited.
+/// A flag that a thread parks on, or a job waits for; the waiter lowers it.
 pub(in crate::models) struct Flag {
     raised: Mutex<bool>,
     changed: Condvar,
@@ -122,31 +122,31 @@ pub(super) enum Job {
     Wakes(usize),
     /// Puts a job into the run-next slot of its thread.
     Leaves(usize),
-    /// Puts a job into the run-next slot of its thread, and then another one, which the first one leaves for the deque.
+    /// Puts a job into the run-next slot of its thread, and then another, which displaces the first to the deque.
     Spills(usize, usize),
-    /// Has used its turn, and comes to the global queue as another job, behind another step: the one that waits until
-    /// that job has run, if there is such a step.
-    UsesItsTurn(usize, Step),
+    /// Uses up its time slice, and is queued in the global queue as another job. The thread's next step is a long one,
+    /// which waits until that job has run, or a short one.
+    UsesItsSlice(usize, Step),
 }
 
-/// What a thread runs after a turn that was used, out of its run-next slot.
+/// The step that a thread runs out of its run-next slot after a used time slice.
 #[derive(Clone, Copy)]
 pub(super) enum Step {
-    /// Nothing that takes long.
+    /// A step that ends at once.
     Short,
-    /// A step that ends only when the process that has used its turn has run.
+    /// A step that ends only when the process that has used up its time slice has run.
     Long,
 }
 
-/// Not seen by loom, so that it orders nothing: who has lain down and not got up, for the marks.
+/// Invisible to loom, so that it orders nothing: which threads are asleep, for [`reach`].
 type Unseen = std::sync::atomic::AtomicBool;
 
 /// How the threads of a world behave.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Habits {
-    /// Somebody plays the watchdog.
+    /// The main thread plays the watchdog.
     pub(super) watchdog: bool,
-    /// Where no permit is idle, the watchdog has another thread run what waits.
+    /// If no permit is idle, the watchdog has another thread run what waits.
     pub(super) takes_over: bool,
     /// A thread does before each step what production does every `FAIR` steps.
     pub(super) fair: bool,
@@ -169,8 +169,8 @@ pub(super) struct World {
     timer: AtomicBool,
     stopped: AtomicBool,
     habits: Habits,
-    lies: [Unseen; THREADS],
-    /// Each the thread's own.
+    asleep: [Unseen; THREADS],
+    /// Whether the thread's permit was taken while the watchdog rested. Each is used by its thread only.
     unwatched: [Unseen; THREADS],
 }
 
@@ -192,12 +192,12 @@ impl World {
             timer: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             habits,
-            lies: [Unseen::new(false), Unseen::new(false)],
+            asleep: [Unseen::new(false), Unseen::new(false)],
             unwatched: [Unseen::new(false), Unseen::new(false)],
         })
     }
 
-    /// `Host::announce`.
+    /// `Scheduler::announce`.
     fn announce(&self) {
         match self.idle.announce() {
             Some(thread) => {
@@ -209,24 +209,24 @@ impl World {
         }
     }
 
-    /// `Host::unpark`.
+    /// `Scheduler::unpark`.
     fn unpark(&self, thread: usize) {
         self.parked[thread].raise();
     }
 
-    /// `Context::see_to_watch`.
+    /// `ThreadContext::see_to_watch`.
     fn see_to_watch(&self, me: usize) {
         self.unwatched[me].store(self.idle.does_watchdog_rest(), Ordering::Relaxed);
     }
 
-    /// `Context::be_watched`.
+    /// `ThreadContext::be_watched`.
     fn be_watched(&self, me: usize) {
         if self.unwatched[me].swap(false, Ordering::Relaxed) && !fault::is(NO_G1) {
             self.rouse_watchdog();
         }
     }
 
-    /// `Host::rouse_watchdog`.
+    /// `Scheduler::rouse_watchdog`.
     fn rouse_watchdog(&self) {
         if self.habits.watchdog && self.idle.does_watchdog_rest() {
             reach("woke the watchdog");
@@ -234,7 +234,7 @@ impl World {
         }
     }
 
-    /// `Host::wake_watchdog`.
+    /// `Scheduler::wake_watchdog`.
     fn wake_watchdog(&self) {
         let _rested = self.idle.end_watchdog_rest();
         self.watchdog.raise();
@@ -245,7 +245,7 @@ impl World {
         self.global.push(job);
     }
 
-    /// `Host::push_global`.
+    /// `Scheduler::push_global`.
     pub(super) fn push_global(&self, job: usize) {
         if fault::is(ANNOUNCED_TOO_EARLY) {
             self.announce();
@@ -256,10 +256,10 @@ impl World {
         self.announce();
     }
 
-    /// `Host::set_timer`.
+    /// `Scheduler::set_timer`.
     pub(super) fn set_timer(&self) {
         self.timer.store(true, Ordering::SeqCst);
-        if fault::is(TIMER_IN_SILENCE) {
+        if fault::is(TIMER_UNANNOUNCED) {
             return;
         }
         match self.idle.timer_set() {
@@ -269,23 +269,23 @@ impl World {
         }
     }
 
-    /// `Host::has_work`, as the thread `me` asks.
+    /// `Scheduler::has_work`, called by thread `me`.
     fn has_work(&self, me: usize) -> bool {
         let looks_at = |thread| thread != me || !fault::is(OWN_WORK_LEFT);
-        let looks_at_global = me != 0 || !fault::is(USED_TURN_LEFT);
+        let looks_at_global = me != 0 || !fault::is(USED_SLICE_LEFT);
         looks_at_global && !self.global.is_empty()
             || (0..THREADS).any(|thread| looks_at(thread) && !self.deques[thread].is_empty())
     }
 
-    /// `Host::has_unkept_timers`.
+    /// `Scheduler::has_unkept_timers`.
     fn has_unkept_timers(&self) -> bool {
         self.timer.load(Ordering::SeqCst) && !self.idle.has_poller()
     }
 
-    /// One of the jobs, or the timer's action, has been done.
+    /// Counts a job, or the timer's action, as done.
     fn done(&self) {
         if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // `Host::stop_threads`.
+            // `Scheduler::stop_threads`.
             self.stopped.store(true, Ordering::SeqCst);
             for thread in self.idle.stop() {
                 self.parked[thread].raise();
@@ -296,7 +296,7 @@ impl World {
         }
     }
 
-    /// `Context::push_next`.
+    /// `ThreadContext::push_next`.
     fn push_next(&self, me: usize, job: usize) {
         let displaced = self.next[me].swap(job + 1, Ordering::AcqRel).checked_sub(1);
         self.be_watched(me);
@@ -305,25 +305,25 @@ impl World {
         }
     }
 
-    /// Own work: without sleep:P2.
+    /// Pushes own work: without sleep:P2.
     fn push_own(&self, me: usize, job: usize) {
-        let other_lies = self.lies[1 - me].load(Ordering::Relaxed);
+        let other_asleep = self.asleep[1 - me].load(Ordering::Relaxed);
         self.deques[me].push(job);
         match self.idle.announce_own() {
             Some(thread) => {
                 reach("woke a sleeper for own work");
-                if !fault::is(OWN_WORK_WAKES_NOBODY) {
+                if !fault::is(OWN_WORK_WAKES_NO_THREAD) {
                     self.unpark(thread);
                 }
             }
-            None if other_lies => reach("overlooked a sleeper"),
+            None if other_asleep => reach("overlooked a sleeper"),
             None => {}
         }
     }
 
-    /// `Context::be_fair`.
+    /// `ThreadContext::be_fair`.
     fn be_fair(&self, me: usize) {
-        if !self.habits.fair || fault::is(FAIR_IN_SILENCE) || self.deques[me].is_empty() {
+        if !self.habits.fair || fault::is(FAIR_UNANNOUNCED) || self.deques[me].is_empty() {
             return;
         }
         if fault::is(FAIR_WITHOUT_FENCE) {
@@ -340,13 +340,13 @@ impl World {
         self.next[thread].swap(0, Ordering::AcqRel).checked_sub(1)
     }
 
-    /// That with this number: one of the jobs, or what a timer has woken.
+    /// Returns the job with this number: one of the jobs, or the timer's.
     fn job(&self, number: usize) -> Job {
         self.jobs.get(number).copied().unwrap_or(Job::Short)
     }
 
-    /// Runs one job, as `Context::turn` would a step.
-    fn turn(&self, me: usize, job: usize) {
+    /// Runs one job, as `ThreadContext::run_slice` does a step.
+    fn run_slice(&self, me: usize, job: usize) {
         match self.job(job) {
             Job::Short => {}
             Job::WaitsFor(other) => self.run[other].wait(),
@@ -359,12 +359,12 @@ impl World {
                 self.push_next(me, first);
                 self.push_next(me, second);
             }
-            Job::UsesItsTurn(again, next) => {
-                // `Context::push_used`: without sleep:P2 to P5.
+            Job::UsesItsSlice(again, next) => {
+                // `ThreadContext::push_used`: without sleep:P2 to P5.
                 self.push_unannounced(again);
                 self.be_watched(me);
-                if self.lies[1 - me].load(Ordering::Relaxed) {
-                    reach("let a sleeper lie");
+                if self.asleep[1 - me].load(Ordering::Relaxed) {
+                    reach("left a sleeper asleep");
                 }
                 if matches!(next, Step::Long) {
                     self.run[again].wait();
@@ -376,7 +376,7 @@ impl World {
 
     fn has_run(&self, job: usize) {
         let is_awaited = |other: &Job| match *other {
-            Job::WaitsFor(awaited) | Job::Wakes(awaited) | Job::UsesItsTurn(awaited, Step::Long) => awaited == job,
+            Job::WaitsFor(awaited) | Job::Wakes(awaited) | Job::UsesItsSlice(awaited, Step::Long) => awaited == job,
             _ => false,
         };
         if self.jobs.iter().any(is_awaited) {
@@ -385,25 +385,26 @@ impl World {
         self.done();
     }
 
-    /// `Context::run`.
+    /// `ThreadContext::run`.
     fn work(&self, me: usize) {
         loop {
             self.be_fair(me);
             let Some(job) = self.take_near(me).or_else(|| self.search(me)) else { return };
-            self.turn(me, job);
+            self.run_slice(me, job);
         }
     }
 
-    /// A thread lies down that has not searched; whether timers were pending. Gives whether it is the poller.
+    /// Puts a thread to sleep that has not searched; `timers` says whether timers are pending. Returns whether it is
+    /// the poller.
     pub(super) fn begin_sleep(&self, me: usize, timers: bool) -> bool {
         self.idle.begin_sleep(me, false, timers) == Ok(true)
     }
 
-    /// The same for a thread that has lain down.
+    /// `ThreadContext::run` for a thread that is asleep.
     pub(super) fn wake_up(&self, me: usize, poller: bool) {
         self.rest(me, poller);
         if let Some(job) = self.search_on(me, true) {
-            self.turn(me, job);
+            self.run_slice(me, job);
             self.work(me);
         }
     }
@@ -416,16 +417,16 @@ impl World {
         if fault::is(OWN_WORK_LEFT) { None } else { self.deques[me].pop() }
     }
 
-    /// `Context::take_global`: one, and all others into the own deque.
+    /// `ThreadContext::take_global`: takes one job, and moves another to the own deque.
     fn take_global(&self, me: usize) -> Option<usize> {
-        if fault::is(USED_TURN_LEFT) && me == 0 {
+        if fault::is(USED_SLICE_LEFT) && me == 0 {
             return None;
         }
         let first = self.global.pop()?;
         if let Some(second) = self.global.pop() {
             self.deques[me].push(second);
             reach("moved a batch");
-            if !fault::is(BATCH_IN_SILENCE) {
+            if !fault::is(BATCH_UNANNOUNCED) {
                 self.announce();
             }
         }
@@ -441,7 +442,7 @@ impl World {
         loop {
             if searching && let Some(job) = self.look_everywhere(me) {
                 if self.idle.stop_searching()
-                    && !fault::is(NO_LOOK_AFTER_FIND)
+                    && !fault::is(NO_CHECK_AFTER_FIND)
                     && (self.has_work(me) || self.has_unkept_timers())
                 {
                     self.announce();
@@ -475,7 +476,7 @@ impl World {
         }
     }
 
-    /// `Context::keep_time`: what is due is fired, not by one who counts as searching.
+    /// `ThreadContext::keep_time`: fires what is due. The thread does not count as searching.
     fn keep_time(&self, me: usize) {
         if self.timer.swap(false, Ordering::AcqRel) {
             reach("fired a timer");
@@ -483,49 +484,49 @@ impl World {
         }
     }
 
-    /// One look of `Context::search_awake`.
+    /// One round of `ThreadContext::search_awake`.
     fn look_everywhere(&self, me: usize) -> Option<usize> {
         self.take_near(me).or_else(|| self.deques[1 - me].pop().inspect(|_| reach("stole")))
     }
 
-    /// `Context::sleep`.
+    /// `ThreadContext::sleep`.
     fn sleep(&self, me: usize, searched: bool) {
         let timers = self.timer.load(Ordering::SeqCst);
         let Ok(poller) = self.idle.begin_sleep(me, searched, timers) else {
-            unreachable!("no thread waits for a worker")
+            unreachable!("no thread waits for a permit")
         };
         self.rest(me, poller);
     }
 
-    /// The rest of it: the thread lies on the list of the sleepers.
+    /// The rest of `ThreadContext::sleep`: the thread is on the list of the sleepers.
     fn rest(&self, me: usize, poller: bool) {
-        struct Lies<'a>(&'a Unseen);
-        impl Drop for Lies<'_> {
+        struct Asleep<'a>(&'a Unseen);
+        impl Drop for Asleep<'_> {
             fn drop(&mut self) {
                 self.0.store(false, Ordering::Relaxed);
             }
         }
-        self.lies[me].store(true, Ordering::Relaxed);
-        let _lies = Lies(&self.lies[me]);
+        self.asleep[me].store(true, Ordering::Relaxed);
+        let _asleep = Asleep(&self.asleep[me]);
         let idle = &self.idle;
-        let looks = !fault::is(NO_LOOK_AFTER_LYING_DOWN);
-        let keeps_timers = !fault::is(NO_LOOK_AT_TIMERS);
+        let looks = !fault::is(NO_CHECK_AFTER_ENTERING_THE_LIST);
+        let keeps_timers = !fault::is(NO_CHECK_AT_TIMERS);
         loop {
             match idle.look(me, poller) {
                 RestOutcome::Up(permit, _) => {
                     self.see_to_watch(me);
-                    return assert_eq!(permit, me, "no thread takes its worker");
+                    return assert_eq!(permit, me, "no thread takes its permit");
                 }
                 RestOutcome::Ended => return,
                 RestOutcome::Asleep(_) => {}
-                RestOutcome::Spare(_) => unreachable!("no thread takes its worker"),
+                RestOutcome::Spare(_) => unreachable!("no thread takes its permit"),
             }
             let pending = self.timer.load(Ordering::SeqCst);
             let unkept = keeps_timers && !poller && pending && !idle.has_poller();
             let due = poller && pending;
             let work = looks && self.has_work(me) && !idle.is_anyone_searching();
             if unkept || due || work {
-                assert!(idle.end_sleep(me), "no thread takes its worker");
+                assert!(idle.end_sleep(me), "no thread takes its permit");
                 continue;
             }
             reach("parked");
@@ -533,32 +534,32 @@ impl World {
         }
     }
 
-    /// `Host::look_on`, without its clock: whatever a tick may be there for is done at each look, and it rests as soon
-    /// as all permits are idle. What a thread would run that it gives a stuck one's permit to, it runs itself.
+    /// `Scheduler::look_on`, without its clock: each round does all that a tick may do, and the watchdog rests as soon
+    /// as all permits are idle. It also plays the thread to which it would give a stuck one's permit.
     pub(super) fn look_on(&self) {
         let mut places = Vec::new();
         while !self.stopped.load(Ordering::Acquire) {
-            let crew = self.idle.sample(&mut places);
+            let counts = self.idle.sample(&mut places);
             let has_work = !self.global.is_empty() || self.deques.iter().any(|deque| !deque.is_empty());
-            if has_work && crew.sleeping > 0 && !fault::is(NO_SECOND_ANNOUNCEMENT) {
+            if has_work && counts.sleeping > 0 && !fault::is(NO_SECOND_ANNOUNCEMENT) {
                 self.announce();
             }
             (0..self.threads).for_each(|thread| self.move_run_next(thread));
-            if crew.idle == 0 && self.habits.takes_over {
+            if counts.idle == 0 && self.habits.takes_over {
                 self.run_what_waits();
             }
-            if !crew.all_idle || !self.rest_watchdog() {
+            if !counts.all_idle || !self.rest_watchdog() {
                 thread::yield_now();
             }
         }
     }
 
-    /// For a thread that has got the permit of one that is stuck.
+    /// Runs one job, as the thread that has got the permit of a stuck one.
     fn run_what_waits(&self) {
         let job = self.global.pop().or_else(|| self.deques.iter().find_map(Queue::pop));
         if let Some(job) = job {
             reach("took over");
-            assert!(matches!(self.job(job), Job::Short), "another one would be stuck");
+            assert!(matches!(self.job(job), Job::Short), "any other job would get stuck");
             self.has_run(job);
         } else if self.timer.load(Ordering::SeqCst) && self.timer.swap(false, Ordering::AcqRel) {
             reach("took over");
@@ -566,7 +567,7 @@ impl World {
         }
     }
 
-    /// watchdog:R1 and R2. Gives whether it has rested.
+    /// watchdog:R1 and R2. Returns whether it has rested.
     pub(super) fn rest_watchdog(&self) -> bool {
         let rests = self.idle.rest_watchdog();
         if rests {
@@ -579,9 +580,9 @@ impl World {
         rests
     }
 
-    /// `Host::move_run_next`.
+    /// `Scheduler::move_run_next`.
     pub(super) fn move_run_next(&self, thread: usize) {
-        // To the one queue that anyone else pushes to, whoever holds the permit.
+        // Into the queue that other threads push to, whichever thread holds the permit.
         let change = |_| match self.take_next(thread) {
             Some(job) => {
                 self.global.push(job);
@@ -589,15 +590,18 @@ impl World {
             }
             None => false,
         };
-        let moved =
-            if fault::is(MOVED_BY_HAND) { change(None) } else { self.idle.while_none_falls_asleep(thread, change) };
+        let moved = if fault::is(MOVED_WITHOUT_LOCK) {
+            change(None)
+        } else {
+            self.idle.while_none_falls_asleep(thread, change)
+        };
         if moved {
             reach("moved what was to run next");
             self.announce();
         }
     }
 
-    /// `Driven::at_rest`.
+    /// `Scheduler::at_rest`.
     pub(super) fn is_at_rest(&self) -> bool {
         let Some(rises) = self.idle.all_asleep() else { return false };
         fence(Ordering::SeqCst);
@@ -608,36 +612,36 @@ impl World {
     }
 }
 
-/// How the threads of a model begin.
+/// The state in which the threads of a model begin.
 #[derive(Clone, Copy)]
 pub(super) enum Begin {
-    /// They look for work.
+    /// All look for work.
     Awake,
     /// The first has job 0 at hand, the others look for work.
     AtWork,
-    /// They have lain down, and have not looked again yet.
+    /// All are on the list of the sleepers, and have not checked the queues again yet.
     Asleep,
-    /// The first has lain down as the poller, for a timer that was cancelled then; the others look for work.
-    KeptWatch,
+    /// The first is asleep as the poller, for a timer that was cancelled since; the others look for work.
+    WasPoller,
 }
 
-/// The threads work while the main one does what `outside` says.
+/// Runs the threads while the main one runs `outside`.
 pub(super) fn model(world: &'static World, begin: Begin, outside: impl FnOnce()) {
-    let lain_down = |me| match begin {
+    let sleeping = |me| match begin {
         Begin::Asleep => Some(world.begin_sleep(me, false)),
-        Begin::KeptWatch if me == 0 => {
+        Begin::WasPoller if me == 0 => {
             assert!(world.begin_sleep(me, true), "no thread is the poller");
             Some(true)
         }
         _ => None,
     };
-    let pollers: Vec<_> = (0..world.threads).map(lain_down).collect();
+    let pollers: Vec<_> = (0..world.threads).map(sleeping).collect();
     let threads: Vec<_> = (0..world.threads)
         .map(|me| {
             let poller = pollers[me];
             thread::spawn(move || {
                 match (begin, poller) {
-                    (Begin::AtWork, _) if me == 0 => world.turn(me, 0),
+                    (Begin::AtWork, _) if me == 0 => world.run_slice(me, 0),
                     (_, Some(poller)) => return world.wake_up(me, poller),
                     _ => {}
                 }

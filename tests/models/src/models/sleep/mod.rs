@@ -1,18 +1,18 @@
 //! Sleep and wake (`engine/permits/sleep.rs`): no work is left, and no timer, while all threads sleep.
 //!
-//! The driver takes the steps of `engine/sched/find.rs` and `engine/host/mod.rs`. Queues are stand-ins whose emptiness
-//! is two plain atomic indices, read relaxed: the real ones read more strictly, so the fences of the protocol are all
-//! that the models rest on. Work that is left shows as a deadlock: jobs wait for each other, and threads end only when
-//! all jobs have run.
+//! The driver repeats the steps of `engine/sched/find.rs` and `engine/host/mod.rs`. The stand-in queues tell whether
+//! they are empty by two plain atomic indices, read relaxed. The real ones read more strictly, so the models rest on
+//! the protocol's fences alone. Work that is left shows as a deadlock: jobs wait for each other, and threads end only
+//! when all jobs have run.
 //!
-//! Time is left out in the safe direction. A parked poller sleeps until it is woken, unless a timer is pending (it may
-//! be due); a timer is due as soon as it is set. Where somebody plays the watchdog (`Habits::watchdog`), it does at
-//! each look what it does after some ticks in production.
+//! The models have no time, and err on the safe side. A parked poller sleeps until it is woken, unless a timer is
+//! pending (it may be due); a timer is due as soon as it is set. The watchdog (`Habits::watchdog`) does in each round
+//! what it does after some ticks in production.
 //!
-//! Own work, which is announced without a fence, and what has used its turn, which may be announced to nobody, are all
-//! that may lie while a thread sleeps that could help. Their promises have a model each: the pusher runs it, a fenced
-//! announcement (every `FAIR` steps, here before each step of `Habits::fair`) finds the sleeper, and so does the
-//! watchdog's.
+//! Only own work, which is announced without a fence, and a process that has used up its time slice, which may be
+//! announced to no thread, may be queued while a thread sleeps that could help. Each of their guarantees has a model:
+//! the pusher runs the work, a fenced announcement (every `FAIR` steps, here before each step if `Habits::fair`) finds
+//! the sleeper, and so does the watchdog's.
 //!
 //! Not covered: more than two threads with a permit; the pauses between looks; the real deque and queues.
 
@@ -24,7 +24,7 @@ use crate::fault::{self, Fault};
 use crate::sync::Ordering;
 use loom::thread;
 
-const MONITOR: Habits = Habits { watchdog: true, takes_over: false, fair: false };
+const WATCHDOG: Habits = Habits { watchdog: true, takes_over: false, fair: false };
 const TAKES_OVER: Habits = Habits { watchdog: true, takes_over: true, fair: false };
 const FAIR: Habits = Habits { watchdog: false, takes_over: false, fair: true };
 
@@ -58,7 +58,7 @@ fn a_push_for_each_thread() {
     });
 }
 
-/// Two jobs from outside, taken as a batch by a thread that comes from a step and does not search.
+/// Two jobs from outside are taken as a batch by a thread that has ended a step and does not search.
 #[test]
 fn a_batch_after_a_step() {
     check(1, &["woke a sleeper", "moved a batch", "parked"], || {
@@ -80,7 +80,7 @@ fn own_work_is_not_lost() {
     });
 }
 
-/// The same, and the next step of the pusher ends only when the other thread has run that job: the fenced announcement
+/// As above, and the next step of the pusher ends only when the other thread has run that job: the fenced announcement
 /// before the step finds the sleeper.
 #[test]
 fn own_work_is_announced_before_a_long_step() {
@@ -90,31 +90,31 @@ fn own_work_is_announced_before_a_long_step() {
     });
 }
 
-/// The same without that announcement: the watchdog makes another one.
+/// As above without that announcement: the watchdog makes another one.
 #[test]
 fn own_work_behind_a_long_step() {
     check(deep(1, 2), &["overlooked a sleeper", "stole", "parked"], || {
-        let world = World::new(2, &[Job::Spills(1, 2), Job::Short, Job::WaitsFor(1)], 0, MONITOR);
+        let world = World::new(2, &[Job::Spills(1, 2), Job::Short, Job::WaitsFor(1)], 0, WATCHDOG);
         model(world, Begin::AtWork, || world.look_on());
     });
 }
 
-/// A process that has used its turn is announced to nobody, while the other thread goes to sleep: it is run, by its
+/// A process that has used up its time slice is not announced, while the other thread goes to sleep: it is run, by its
 /// pusher at the latest.
 #[test]
-fn a_used_turn_is_not_lost() {
-    check(3, &["let a sleeper lie", "parked"], || {
-        let world = World::new(2, &[Job::UsesItsTurn(1, Step::Short), Job::Short], 0, Habits::default());
+fn a_used_slice_is_not_lost() {
+    check(3, &["left a sleeper asleep", "parked"], || {
+        let world = World::new(2, &[Job::UsesItsSlice(1, Step::Short), Job::Short], 0, Habits::default());
         model(world, Begin::AtWork, || ());
     });
 }
 
-/// The same, and the pusher's next step, from the run-next slot, ends only when another thread has run that process:
+/// As above, and the pusher's next step, from the run-next slot, ends only when another thread has run that process:
 /// the watchdog announces it.
 #[test]
-fn a_used_turn_behind_a_long_step() {
-    check(deep(1, 2), &["let a sleeper lie", "parked"], || {
-        let world = World::new(2, &[Job::UsesItsTurn(1, Step::Long), Job::Short], 0, MONITOR);
+fn a_used_slice_behind_a_long_step() {
+    check(deep(1, 2), &["left a sleeper asleep", "parked"], || {
+        let world = World::new(2, &[Job::UsesItsSlice(1, Step::Long), Job::Short], 0, WATCHDOG);
         model(world, Begin::AtWork, || world.look_on());
     });
 }
@@ -138,12 +138,12 @@ fn a_timer_for_two_threads() {
 }
 
 /// A timer is set while the thread that was the poller is in a step that ends only when the timer has fired: the other
-/// one, which lies down, keeps it.
+/// thread, which goes to sleep, becomes the poller.
 #[test]
 fn a_timer_when_the_poller_is_in_a_long_step() {
     check(2, &["woke a sleeper", "fired a timer", "parked"], || {
         let world = World::new(2, &[Job::WaitsFor(1)], 1, Habits::default());
-        model(world, Begin::KeptWatch, || {
+        model(world, Begin::WasPoller, || {
             world.push_global(0);
             world.set_timer();
         });
@@ -154,32 +154,32 @@ fn a_timer_when_the_poller_is_in_a_long_step() {
 #[test]
 fn a_job_behind_a_long_step() {
     check(2, &["moved what was to run next", "woke a sleeper", "parked"], || {
-        let world = World::new(2, &[Job::Wakes(1), Job::Short], 0, MONITOR);
+        let world = World::new(2, &[Job::Wakes(1), Job::Short], 0, WATCHDOG);
         model(world, Begin::AtWork, || world.look_on());
     });
 }
 
-/// The same with threads that have lain down, and find what was pushed before when they look again, while the watchdog
-/// comes to rest: it sees that one has got up, or is told. (watchdog:G1)
+/// As above with threads that are going to sleep and find the earlier push in their second check, while the watchdog
+/// comes to rest: it sees that a thread has left the list, or is woken. (watchdog:G1)
 #[test]
-fn a_job_behind_a_long_step_while_the_monitor_comes_to_rest() {
+fn a_job_behind_a_long_step_while_the_watchdog_comes_to_rest() {
     check(1, &["moved what was to run next", "the watchdog rested", "woke the watchdog", "parked"], || {
-        let world = World::new(2, &[Job::Wakes(1), Job::Short], 0, MONITOR);
+        let world = World::new(2, &[Job::Wakes(1), Job::Short], 0, WATCHDOG);
         world.push_unannounced(0);
         model(world, Begin::Asleep, || {
-            // It has looked before.
+            // It has checked the threads before.
             world.rest_watchdog();
             world.look_on();
         });
     });
 }
 
-/// A process that has used its turn, behind a long step of the only thread, while the watchdog comes to rest.
+/// A process that has used up its time slice, behind a long step of the only thread, while the watchdog comes to rest.
 /// (watchdog:G1)
 #[test]
-fn a_used_turn_behind_a_long_step_while_the_monitor_comes_to_rest() {
+fn a_used_slice_behind_a_long_step_while_the_watchdog_comes_to_rest() {
     check(2, &["took over", "the watchdog rested", "woke the watchdog", "parked"], || {
-        let world = World::new(1, &[Job::UsesItsTurn(1, Step::Long), Job::Short], 0, TAKES_OVER);
+        let world = World::new(1, &[Job::UsesItsSlice(1, Step::Long), Job::Short], 0, TAKES_OVER);
         world.push_unannounced(0);
         model(world, Begin::Asleep, || {
             world.rest_watchdog();
@@ -191,7 +191,7 @@ fn a_used_turn_behind_a_long_step_while_the_monitor_comes_to_rest() {
 /// Two jobs from outside for the only thread, the first of which ends only when the other has run, while the watchdog
 /// comes to rest. (watchdog:G2, in sleep:P3 or in sleep:F3)
 #[test]
-fn a_push_behind_a_long_step_while_the_monitor_comes_to_rest() {
+fn a_push_behind_a_long_step_while_the_watchdog_comes_to_rest() {
     check(2, &["took over", "the watchdog rested", "woke the watchdog", "woke a sleeper", "parked"], || {
         let world = World::new(1, &[Job::WaitsFor(1), Job::Short], 0, TAKES_OVER);
         model(world, Begin::Asleep, || {
@@ -206,9 +206,9 @@ fn a_push_behind_a_long_step_while_the_monitor_comes_to_rest() {
     });
 }
 
-/// The same with two threads, which find all when they look again: the last that searches tells of what they leave.
+/// As above with two threads, which find the jobs in their second check: the last searcher announces what is left.
 #[test]
-fn a_job_behind_two_long_steps_while_the_monitor_comes_to_rest() {
+fn a_job_behind_two_long_steps_while_the_watchdog_comes_to_rest() {
     check(1, &["took over", "the watchdog rested", "woke the watchdog", "parked"], || {
         let world = World::new(2, &[Job::WaitsFor(1), Job::Short, Job::WaitsFor(0)], 0, TAKES_OVER);
         (0..3).for_each(|job| world.push_unannounced(job));
@@ -219,10 +219,10 @@ fn a_job_behind_two_long_steps_while_the_monitor_comes_to_rest() {
     });
 }
 
-/// A timer is set while the only thread is in a step that ends only when it has fired, or gets up for that step, and
-/// the watchdog comes to rest. (watchdog:G3, or watchdog:G2 in sleep:F3)
+/// A timer is set while the only thread is in a step that ends only when the timer has fired, or wakes up for that
+/// step, and the watchdog comes to rest. (watchdog:G3, or watchdog:G2 in sleep:F3)
 #[test]
-fn a_timer_behind_a_long_step_while_the_monitor_comes_to_rest() {
+fn a_timer_behind_a_long_step_while_the_watchdog_comes_to_rest() {
     check(2, &["took over", "the watchdog rested", "woke the watchdog", "parked"], || {
         let world = World::new(1, &[Job::WaitsFor(1)], 1, TAKES_OVER);
         world.push_unannounced(0);
@@ -235,17 +235,17 @@ fn a_timer_behind_a_long_step_while_the_monitor_comes_to_rest() {
     });
 }
 
-/// A job in the run-next slot of a thread whose step ends is moved, while somebody looks whether all is at rest: it is
-/// not before that job has run.
+/// A job in the run-next slot of a thread whose step ends is moved during a check for quiescence: the host does not
+/// count as quiescent before that job has run.
 #[test]
 fn what_is_moved_is_not_at_rest() {
     check(3, &["moved what was to run next", "at rest"], || {
-        let world = World::new(1, &[Job::Leaves(1), Job::Short, Job::Short], 0, MONITOR);
+        let world = World::new(1, &[Job::Leaves(1), Job::Short, Job::Short], 0, WATCHDOG);
         let watchdog = thread::spawn(|| world.move_run_next(0));
         model(world, Begin::AtWork, || {
             if world.is_at_rest() {
                 reach("at rest");
-                assert_eq!(world.left.load(Ordering::Relaxed), 1, "a job is in nobody's queue");
+                assert_eq!(world.left.load(Ordering::Relaxed), 1, "a job is in no queue");
             }
             watchdog.join().unwrap();
             world.push_global(2);
@@ -253,7 +253,7 @@ fn what_is_moved_is_not_at_rest() {
     });
 }
 
-/// Without sleep:P2 and sleep:S2 the pusher sees nobody asleep, and the sleeper no work.
+/// Without sleep:P2 and sleep:S2 the pusher sees no sleeper, and the sleeper no work.
 #[test]
 #[should_panic = "deadlock"]
 fn fault_no_fences() {
@@ -268,37 +268,37 @@ fn fault_announced_too_early() {
 
 #[test]
 #[should_panic = "deadlock"]
-fn fault_no_look_after_lying_down() {
-    fault::with(NO_LOOK_AFTER_LYING_DOWN, a_push_from_outside_for_one_thread);
+fn fault_no_check_after_entering_the_list() {
+    fault::with(NO_CHECK_AFTER_ENTERING_THE_LIST, a_push_from_outside_for_one_thread);
 }
 
 #[test]
 #[should_panic = "deadlock"]
-fn fault_no_look_after_find() {
-    fault::with(NO_LOOK_AFTER_FIND, a_push_for_each_thread);
+fn fault_no_check_after_find() {
+    fault::with(NO_CHECK_AFTER_FIND, a_push_for_each_thread);
 }
 
 #[test]
 #[should_panic = "deadlock"]
-fn fault_batch_in_silence() {
-    fault::with(BATCH_IN_SILENCE, a_batch_after_a_step);
+fn fault_batch_unannounced() {
+    fault::with(BATCH_UNANNOUNCED, a_batch_after_a_step);
 }
 
 #[test]
 #[should_panic = "deadlock"]
-fn fault_timer_in_silence() {
-    fault::with(TIMER_IN_SILENCE, a_timer_for_one_thread);
+fn fault_timer_unannounced() {
+    fault::with(TIMER_UNANNOUNCED, a_timer_for_one_thread);
 }
 
-/// Found in the first version of `find.rs`: a timer set while the only thread lies down was never fired.
+/// Found in the first version of `find.rs`: a timer set while the only thread went to sleep never fired.
 #[test]
 #[should_panic = "deadlock"]
-fn fault_no_look_at_timers() {
-    fault::with(NO_LOOK_AT_TIMERS, a_timer_for_one_thread);
+fn fault_no_check_at_timers() {
+    fault::with(NO_CHECK_AT_TIMERS, a_timer_for_one_thread);
 }
 
-/// Was there once: a thread that had fired a timer, and might not search since another one did, lay down with what the
-/// timer had queued.
+/// An earlier version had this fault: a thread that had fired a timer, and was not admitted to search because another
+/// one did, went to sleep without running what the timer had queued.
 #[test]
 #[should_panic]
 fn fault_fired_and_left() {
@@ -309,46 +309,46 @@ fn fault_fired_and_left() {
 #[test]
 #[should_panic = "deadlock"]
 fn fault_no_g1() {
-    fault::with(NO_G1, a_job_behind_a_long_step_while_the_monitor_comes_to_rest);
+    fault::with(NO_G1, a_job_behind_a_long_step_while_the_watchdog_comes_to_rest);
 }
 
 #[test]
 #[should_panic = "deadlock"]
-fn fault_no_g1_for_a_used_turn() {
-    fault::with(NO_G1, a_used_turn_behind_a_long_step_while_the_monitor_comes_to_rest);
+fn fault_no_g1_for_a_used_slice() {
+    fault::with(NO_G1, a_used_slice_behind_a_long_step_while_the_watchdog_comes_to_rest);
 }
 
 #[test]
 #[should_panic = "deadlock"]
 fn fault_no_g2() {
-    fault::with(NO_G2, a_push_behind_a_long_step_while_the_monitor_comes_to_rest);
+    fault::with(NO_G2, a_push_behind_a_long_step_while_the_watchdog_comes_to_rest);
 }
 
 #[test]
 #[should_panic = "deadlock"]
 fn fault_no_g2_of_two() {
-    fault::with(NO_G2, a_job_behind_two_long_steps_while_the_monitor_comes_to_rest);
+    fault::with(NO_G2, a_job_behind_two_long_steps_while_the_watchdog_comes_to_rest);
 }
 
 #[test]
 #[should_panic = "deadlock"]
-fn fault_no_look_after_find_with_a_watchdog() {
-    fault::with(NO_LOOK_AFTER_FIND, a_job_behind_two_long_steps_while_the_monitor_comes_to_rest);
+fn fault_no_check_after_find_with_a_watchdog() {
+    fault::with(NO_CHECK_AFTER_FIND, a_job_behind_two_long_steps_while_the_watchdog_comes_to_rest);
 }
 
 #[test]
 #[should_panic = "deadlock"]
 fn fault_no_g3() {
-    fault::with(NO_G3, a_timer_behind_a_long_step_while_the_monitor_comes_to_rest);
+    fault::with(NO_G3, a_timer_behind_a_long_step_while_the_watchdog_comes_to_rest);
 }
 
 #[test]
-#[should_panic = "a job is in nobody's queue"]
-fn fault_moved_by_hand() {
-    fault::with(MOVED_BY_HAND, what_is_moved_is_not_at_rest);
+#[should_panic = "a job is in no queue"]
+fn fault_moved_without_lock() {
+    fault::with(MOVED_WITHOUT_LOCK, what_is_moved_is_not_at_rest);
 }
 
-/// A thread that trusted others with its own work would leave it: it may have overlooked them.
+/// A thread that left its own work to others would lose it: its announcement may have missed them.
 #[test]
 #[should_panic = "deadlock"]
 fn fault_own_work_left() {
@@ -357,27 +357,27 @@ fn fault_own_work_left() {
 
 #[test]
 #[should_panic = "deadlock"]
-fn fault_used_turn_left() {
-    fault::with(USED_TURN_LEFT, a_used_turn_is_not_lost);
+fn fault_used_slice_left() {
+    fault::with(USED_SLICE_LEFT, a_used_slice_is_not_lost);
 }
 
-/// The watchdog looks for ever, and sees nothing.
+/// The watchdog checks for ever, and finds nothing.
 #[test]
 #[should_panic = "maximum number of branches"]
-fn fault_no_second_announcement_of_a_used_turn() {
-    fault::with(NO_SECOND_ANNOUNCEMENT, a_used_turn_behind_a_long_step);
+fn fault_no_second_announcement_of_a_used_slice() {
+    fault::with(NO_SECOND_ANNOUNCEMENT, a_used_slice_behind_a_long_step);
 }
 
 #[test]
 #[should_panic = "deadlock"]
-fn fault_own_work_wakes_nobody() {
-    fault::with(OWN_WORK_WAKES_NOBODY, own_work_is_announced_before_a_long_step);
+fn fault_own_work_wakes_no_thread() {
+    fault::with(OWN_WORK_WAKES_NO_THREAD, own_work_is_announced_before_a_long_step);
 }
 
 #[test]
 #[should_panic = "deadlock"]
-fn fault_fair_in_silence() {
-    fault::with(FAIR_IN_SILENCE, own_work_is_announced_before_a_long_step);
+fn fault_fair_unannounced() {
+    fault::with(FAIR_UNANNOUNCED, own_work_is_announced_before_a_long_step);
 }
 
 #[test]
@@ -386,7 +386,7 @@ fn fault_fair_without_fence() {
     fault::with(FAIR_WITHOUT_FENCE, own_work_is_announced_before_a_long_step);
 }
 
-/// The watchdog looks for ever, and sees nothing.
+/// The watchdog checks for ever, and finds nothing.
 #[test]
 #[should_panic = "maximum number of branches"]
 fn fault_no_second_announcement() {

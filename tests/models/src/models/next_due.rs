@@ -1,6 +1,6 @@
-//! When the first timer is due (`time/next_due.rs`): who sets timers while the time to sleep until is raised.
+//! The time of the next timer (`time/next_due.rs`): timers are set while a thread raises the time to sleep until.
 //!
-//! Not covered: a wheel's own moment being raised, which is done under its lock.
+//! Not covered: raising a wheel's own moment, which is done under its lock.
 
 use crate::check::{check, keep, reach};
 use crate::env::clock::{Moment, SharedMoment};
@@ -8,7 +8,7 @@ use crate::fault::{self, Fault};
 use crate::time::next_due::NextDue;
 use loom::thread;
 
-/// What was due first, and has been fired: whoever keeps the time is about to find that.
+/// The time of a timer that has fired: the thread that fires timers is about to notice.
 const PAST: Moment = Moment(3);
 
 struct Host {
@@ -19,7 +19,7 @@ struct Host {
 impl Host {
     fn new() -> Self {
         let host = Self { next: NextDue::new(), wheels: [Moment::NEVER; 2].map(SharedMoment::new) };
-        // Set, and fired: the wheel's moment is raised then, that of the whole is not.
+        // The timer has fired: the wheel's moment has been raised, the moment of all wheels has not.
         assert!(host.next.lower(&host.wheels[0], PAST));
         host.wheels[0].store(Moment::NEVER);
         host
@@ -29,7 +29,7 @@ impl Host {
         self.wheels.iter().map(SharedMoment::load).min().unwrap_or(Moment::NEVER)
     }
 
-    /// Raises the time, and sleeps. Gives until when, unless a timer was seen to be first.
+    /// Raises the time, and sleeps. Returns until when; `None` if an earlier timer was found.
     fn sleep(&self) -> Option<Moment> {
         if self.next.raise(|| self.least()) {
             reach("saw a timer that was set meanwhile");
@@ -41,7 +41,7 @@ impl Host {
     }
 }
 
-/// Timers are set, each in a wheel of its own, while one thread raises the time as often.
+/// Sets `timers`, each in a wheel of its own, while one thread raises the time `times` times.
 fn model(timers: &'static [Moment], times: usize) {
     let host = keep(Host::new());
     let setters: Vec<_> = timers
@@ -53,7 +53,7 @@ fn model(timers: &'static [Moment], times: usize) {
     let told: Vec<bool> = setters.into_iter().map(|setter| setter.join().unwrap()).collect();
     let first = *timers.iter().min().expect("some are set");
     assert!(host.next.load() <= first, "a timer is lost");
-    // Who sleeps too long is woken: by who set the timer, or because it was seen at the last look.
+    // A thread that sleeps too long is woken by the one that set the timer, or finds the timer in its last check.
     let woken = told.contains(&true) || sleeps.iter().any(Option::is_none);
     assert!(woken || sleeps.last().copied().flatten().is_some_and(|until| until <= first), "it is slept through");
 }

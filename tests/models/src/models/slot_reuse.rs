@@ -1,15 +1,16 @@
-//! The re-use of slots (`slots/slot` over `mailbox/lanes.rs`): a process ends, late senders come, another one begins.
+//! Slot reuse (`slots/slot` over `mailbox/lanes.rs`): a process exits, late senders arrive, and another process is
+//! spawned in its slot.
 //!
-//! Every envelope is accounted for once: handled by the life that it was sent to, refused to its sender, or a dead
-//! letter; every control is handled by its life or counted as late. Nothing reaches another life, and one thread at a
-//! time is in the process or at its grave.
+//! Every envelope is accounted for once: handled by the incarnation that it was sent to, returned to its sender, or a
+//! dead letter; every control is handled by its incarnation or counted as late. Nothing reaches another incarnation,
+//! and only one thread at a time runs the process or vacates its slot.
 //!
-//! The slot and its token are production code. The driver takes the steps of `engine/sched/step.rs` (`turn`),
-//! `engine/lifecycle/exit.rs` and `engine/lifecycle/spawn.rs`; whoever takes a token runs it at once, on its own
-//! thread, where production puts it into a queue, which orders more.
+//! The slot and its token are production code. The driver repeats the steps of `engine/sched/step.rs` (`run_slice`),
+//! `engine/lifecycle/exit.rs` and `engine/lifecycle/spawn.rs`. A thread that takes a token runs the process at once; in
+//! production the token goes through a queue, which orders more.
 //!
-//! Not covered: the directory's lists (there is one slot, which everyone knows), callers in envelopes, more than two
-//! lives.
+//! Not covered: the directory's lists (there is one slot, known to all threads), callers in envelopes, more than two
+//! incarnations.
 
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::check::{check, deep, keep, reach};
@@ -30,40 +31,40 @@ use std::sync::Mutex;
 
 /// A receiver takes envelopes of any generation.
 const ANY_GENERATION: Fault = Fault::Driver(0);
-/// A life ends without being closed first.
+/// An incarnation ends without being closed first.
 const NOT_CLOSED: Fault = Fault::Driver(1);
-/// Whoever ends a process leaves its slot undead: the token is parked as idle.
-const LAID_IDLE: Fault = Fault::Driver(2);
-/// The end is told before the token is parked.
-const TOLD_FIRST: Fault = Fault::Driver(3);
+/// An exit parks the token as idle instead of as vacant.
+const PARKED_IDLE: Fault = Fault::Driver(2);
+/// The exit is reported before the token is parked.
+const NOTIFIED_FIRST: Fault = Fault::Driver(3);
 
 /// The control that ends a process.
 const KILL: u32 = 99;
 
-/// What became of what was sent. Not seen by loom: it orders nothing.
+/// What became of each envelope. Invisible to loom, so that it orders nothing.
 #[derive(Default)]
 struct Log {
-    /// Life and number.
+    /// The incarnation and the number of each.
     handled: Vec<(u64, u32)>,
     refused: Vec<u32>,
     dead: Vec<u32>,
-    /// How many lives have ended.
+    /// How many incarnations have ended.
     ended: u64,
-    /// Whether those who wait for the first end have been told.
-    told: bool,
-    /// How many envelopes became dead letters after that.
-    dead_late: u32,
+    /// Whether the first exit has been reported.
+    notified: bool,
+    /// How many envelopes became dead letters after that report.
+    dead_after_notification: u32,
 }
 
 struct World {
     slot: &'static Slot,
-    home: &'static SlotOwner,
-    keeper: &'static Host,
+    owner: &'static SlotOwner,
+    host: &'static Host,
 }
 
 struct Host {
     log: Mutex<Log>,
-    /// Only the token's holder touches it: a race if two hold it.
+    /// Only the token's holder touches it: two holders are a race.
     inside: OwnedCell<u32>,
 }
 
@@ -82,7 +83,7 @@ impl Sink for Host {
     fn dead_letter(&self, envelope: DeadLetter) {
         reach("dead letter");
         let mut log = self.log.lock().unwrap();
-        log.dead_late += u32::from(log.told);
+        log.dead_after_notification += u32::from(log.notified);
         log.dead.push(number(Some(envelope.message)));
     }
 }
@@ -90,7 +91,7 @@ impl Sink for Host {
 impl Schedule for Host {
     fn wake(&'static self, token: Token) {
         reach("took the token");
-        self.turn(token);
+        self.run_slice(token);
     }
 }
 
@@ -102,30 +103,30 @@ impl Host {
         self.inside.with_mut(|inside| unsafe { *inside += 1 });
     }
 
-    /// `Context::turn`.
-    fn turn(&self, mut token: Token) {
-        let pid = token.pid().expect("a token that is scheduled is that of a living process");
+    /// `ThreadContext::run_slice`.
+    fn run_slice(&self, mut token: Token) {
+        let pid = token.pid().expect("a token that is scheduled belongs to a live process");
         let mut body = token.body().take().expect("and its process is there");
         loop {
-            assert_eq!(token.pid(), Some(pid), "the token is still that of this life");
+            assert_eq!(token.pid(), Some(pid), "the token still belongs to this incarnation");
             if self.step(&mut token, pid.generation()) {
                 drop(body);
                 self.end(token);
                 return;
             }
             if !token.lanes().is_data_empty() {
-                // A sender is half done: production puts the process back in line.
+                // A sender has not finished its push: production requeues the process.
                 thread::yield_now();
                 continue;
             }
             *token.body() = Some(body);
             let Some(held) = token.park_idle() else { return };
             token = held;
-            body = token.body().take().expect("the token was never let go");
+            body = token.body().take().expect("the token was not given up");
         }
     }
 
-    /// `Context::step`. Gives whether the process ends.
+    /// `ThreadContext::step`. Returns whether the process exits.
     fn step(&self, token: &mut Token, generation: u64) -> bool {
         self.enter();
         let mut ends = false;
@@ -140,13 +141,13 @@ impl Host {
         }
         for envelope in taken {
             if envelope.generation != generation && !fault::is(ANY_GENERATION) {
-                reach("a stranger");
+                reach("a stale message");
                 token.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::NoProcess);
                 continue;
             }
             let meant = envelope.generation;
             let number = number(envelope.payload);
-            assert_eq!(meant, generation, "an envelope of another life was seen");
+            assert_eq!(meant, generation, "an envelope of another incarnation was seen");
             ends |= number == KILL;
             self.log.lock().unwrap().handled.push((generation, number));
         }
@@ -170,10 +171,10 @@ impl Host {
                 token.dead_letter(node.take(), DeadLetterReason::Ended, &ExitReason::Normal);
                 node_pool::recycle(node);
             }
-            if fault::is(TOLD_FIRST) {
-                self.log.lock().unwrap().told = true;
+            if fault::is(NOTIFIED_FIRST) {
+                self.log.lock().unwrap().notified = true;
             }
-            if fault::is(LAID_IDLE) {
+            if fault::is(PARKED_IDLE) {
                 let _laid = token.park_idle();
                 return;
             }
@@ -185,7 +186,7 @@ impl Host {
             thread::yield_now();
         }
         let mut log = self.log.lock().unwrap();
-        (log.told, log.ended) = (true, log.ended + 1);
+        (log.notified, log.ended) = (true, log.ended + 1);
         drop(log);
         TABLE.free(0);
     }
@@ -193,65 +194,65 @@ impl Host {
 
 impl World {
     fn new() -> &'static Self {
-        let keeper = keep(Host { log: Mutex::default(), inside: OwnedCell::new(0) });
+        let host = keep(Host { log: Mutex::default(), inside: OwnedCell::new(0) });
         let node = NodeId::new(7).expect("a node id");
-        let home = keep(SlotOwner::new(keeper, node, 1));
-        keep(Self { slot: keep(Slot::unused(0)), home, keeper })
+        let owner = keep(SlotOwner::new(host, node, 1));
+        keep(Self { slot: keep(Slot::unused(0)), owner, host })
     }
 
-    /// `Host::spawn`, once a slot's token has been taken.
+    /// `Scheduler::start_process`, after it has taken a slot's token.
     fn open(&self) -> Token {
         let mut token = loop {
             match Token::claim_free(self.slot) {
                 Some(token) => break token,
                 None => {
-                    reach("a late sender was at the grave");
+                    reach("a late sender was vacating the slot");
                     thread::yield_now();
                 }
             }
         };
-        token.open(self.home);
-        self.keeper.enter();
+        token.open(self.owner);
+        self.host.enter();
         *token.body() = Some(Body::new(Actor));
         token
     }
 
-    /// Lays the token of a process that has just been spawned down.
-    fn begin(&self, token: Token) {
+    /// Parks the token of a process that has just been spawned.
+    fn park_new(&self, token: Token) {
         if let Some(token) = token.park_idle() {
-            self.keeper.turn(token);
+            self.host.run_slice(token);
         }
     }
 
-    /// Begins the second life, if the first has ended.
-    fn begin_again(&self) {
-        if self.keeper.log.lock().unwrap().ended == 1 {
-            reach("begun again");
-            self.begin(self.open());
+    /// Spawns the second process if the first has exited.
+    fn spawn_again(&self) {
+        if self.host.log.lock().unwrap().ended == 1 {
+            reach("spawned again");
+            self.park_new(self.open());
         }
     }
 
-    /// The PID that the process of that life has, or has had.
+    /// Returns the PID of that incarnation.
     fn pid(&self, generation: u64) -> Pid {
-        self.home.pid(self.slot.index(), generation)
+        self.owner.pid(self.slot.index(), generation)
     }
 
-    /// A message, as processes send it.
+    /// Sends a message, as processes do.
     fn send(&self, generation: u64, number: u32) {
         if let Err((number, _)) = self.slot.send(self.pid(generation), number) {
             reach("refused");
-            self.keeper.log.lock().unwrap().refused.push(number);
+            self.host.log.lock().unwrap().refused.push(number);
         }
     }
 
-    /// The same as an envelope, as packages are sent.
+    /// Sends a message in an envelope, as packages are sent.
     fn post(&self, generation: u64, number: u32) {
         let sent =
             self.slot.enqueue(NodeKind::Message, self.pid(generation), ptr::null_mut(), Some(Payload::new(number)));
         if let Err(refusal) = sent {
             let SendRefusal(Envelope { payload, .. }, _) = *refusal;
             reach("refused");
-            self.keeper.log.lock().unwrap().refused.push(self::number(payload));
+            self.host.log.lock().unwrap().refused.push(self::number(payload));
         }
     }
 
@@ -265,15 +266,15 @@ impl World {
         );
     }
 
-    /// All are done, the second life is idle: checks that `envelopes` and `controls`, each with the life that it was
-    /// sent to, are accounted for.
+    /// Checks at the end of an execution, when the second process is idle, that `envelopes` and `controls`, each with
+    /// the incarnation that it was sent to, are accounted for.
     fn close(&self, envelopes: &[(u64, u32)], controls: &[(u64, u32)]) {
-        assert_eq!(self.slot.lanes.claim(), Claim::Process, "the token is laid down");
+        assert_eq!(self.slot.lanes.claim(), Claim::Process, "the token is parked");
         // SAFETY: this is the token.
         assert!(unsafe { self.slot.lanes.is_data_empty() } && !self.slot.lanes.has_control(), "something was left");
         assert_eq!(self.slot.living(), Some(2));
-        let log = std::mem::take(&mut *self.keeper.log.lock().unwrap());
-        assert_eq!((log.ended, TABLE.freed()), (1, 1), "one life ended, and its slot was given back once");
+        let log = std::mem::take(&mut *self.host.log.lock().unwrap());
+        assert_eq!((log.ended, TABLE.freed()), (1, 1), "one incarnation ended, and its slot was returned once");
         for sent in envelopes {
             let handled = log.handled.iter().filter(|handled| *handled == sent).count();
             let refused = log.refused.iter().filter(|&&number| number == sent.1).count();
@@ -285,7 +286,7 @@ impl World {
             );
         }
         let handled = log.handled.iter().filter(|handled| controls.contains(handled)).count() as u64;
-        let late = self.home.late.load(Ordering::Relaxed);
+        let late = self.owner.late.load(Ordering::Relaxed);
         assert_eq!(handled + late, controls.len() as u64, "a control was lost or doubled");
         assert_eq!(
             log.handled.len() as u64,
@@ -294,24 +295,24 @@ impl World {
     }
 }
 
-/// A process ends and another one begins in its slot while `late` senders send to the first; the second gets an
+/// Ends a process and spawns another in its slot while `late` senders send to the first; the second receives an
 /// envelope.
 fn ends_and_begins(world: &'static World, late: Vec<Box<dyn FnOnce() + Send>>) {
     let first = world.open();
     let late: Vec<_> = late.into_iter().map(|late| thread::spawn(late)).collect();
-    world.keeper.end(first);
+    world.host.end(first);
     let second = world.open();
-    world.begin(second);
+    world.park_new(second);
     world.send(2, 20);
     late.into_iter().for_each(|late| late.join().unwrap());
 }
 
 const LATE: [&str; 5] =
-    ["refused", "dead letter", "a stranger", "a late sender was at the grave", "refused at the end"];
+    ["refused", "dead letter", "a stale message", "a late sender was vacating the slot", "refused at the end"];
 
-/// An envelope comes late.
+/// One envelope is late.
 #[test]
-fn a_late_letter() {
+fn a_late_envelope() {
     check(4, &LATE, || {
         let world = World::new();
         ends_and_begins(world, vec![Box::new(|| world.post(1, 10))]);
@@ -319,24 +320,24 @@ fn a_late_letter() {
     });
 }
 
-/// A message comes late: it is refused, or a dead letter before the end is told. (Where two come late, or another
-/// process has begun in the slot by then, it may be a dead letter after that: see `engine/lifecycle/exit.rs`.)
+/// A late message is refused, or becomes a dead letter before the exit is reported. (If two messages are late, or the
+/// slot is in use again by then, it may become a dead letter after that: see `engine/lifecycle/exit.rs`.)
 #[test]
-fn a_dead_letter_is_not_late() {
+fn a_dead_letter_precedes_the_notification() {
     check(6, &["refused", "dead letter", "refused at the end"], || {
         let world = World::new();
         let first = world.open();
         let late = thread::spawn(|| world.send(1, 10));
-        world.keeper.end(first);
+        world.host.end(first);
         late.join().unwrap();
-        let log = std::mem::take(&mut *world.keeper.log.lock().unwrap());
-        assert_eq!(log.dead_late, 0, "a dead letter came after the end had been told");
+        let log = std::mem::take(&mut *world.host.log.lock().unwrap());
+        assert_eq!(log.dead_after_notification, 0, "a dead letter came after the report of the exit");
         assert_eq!(log.refused.len() + log.dead.len(), 1, "it is refused, or a dead letter");
         assert_eq!((world.slot.lanes.claim(), TABLE.freed()), (Claim::Vacant, 1));
     });
 }
 
-/// A message comes late.
+/// One message is late.
 #[test]
 fn a_late_message() {
     check(deep(4, 5), &LATE, || {
@@ -346,7 +347,7 @@ fn a_late_message() {
     });
 }
 
-/// A message and a control come late, and meet at a grave that neither an envelope nor a node lies in.
+/// A message and a control are late, and meet in a vacant slot without a node.
 #[test]
 fn a_late_message_and_a_late_control() {
     check(deep(1, 2), &LATE, || {
@@ -356,29 +357,29 @@ fn a_late_message_and_a_late_control() {
     });
 }
 
-/// A control comes late.
+/// One control is late.
 #[test]
 fn a_late_control() {
-    check(5, &["a stranger", "a late sender was at the grave"], || {
+    check(5, &["a stale message", "a late sender was vacating the slot"], || {
         let world = World::new();
         ends_and_begins(world, vec![Box::new(|| world.send_control(1, 10))]);
         world.close(&[(2, 20)], &[(1, 10)]);
     });
 }
 
-/// A wake comes late.
+/// One wake is late.
 #[test]
 fn a_late_wake() {
-    check(5, &["took the token", "a late sender was at the grave"], || {
+    check(5, &["took the token", "a late sender was vacating the slot"], || {
         let world = World::new();
         ends_and_begins(world, vec![Box::new(|| world.slot.wake(1))]);
         world.close(&[(2, 20)], &[]);
     });
 }
 
-/// Two envelopes of two senders come late: the one that has the token must give the other's the way of dead letters.
+/// Two senders are late: the one that takes the token must turn the other's envelope into a dead letter.
 #[test]
-fn two_late_letters() {
+fn two_late_envelopes() {
     check(deep(1, 2), &LATE, || {
         let world = World::new();
         ends_and_begins(world, vec![Box::new(|| world.send(1, 10)), Box::new(|| world.post(1, 11))]);
@@ -386,14 +387,14 @@ fn two_late_letters() {
     });
 }
 
-/// Three late senders, the nodes of which go from thread to thread: one that has its envelope back, and still buries,
-/// may meet its node with another's envelope in it.
+/// Three senders are late, and nodes move between threads: one that has its envelope back, and is still vacating the
+/// slot, may meet its own node with another sender's envelope in it.
 #[test]
 fn three_late_messages() {
-    check(deep(1, 2), &["had its own back", "dead letter"], || {
+    check(deep(1, 2), &["had its own message back", "dead letter"], || {
         node_pool::share();
         let world = World::new();
-        world.keeper.end(world.open());
+        world.host.end(world.open());
         // `Slot::send`, once it has found the process alive.
         let send = |number: u32| {
             let node = node_pool::message(1, number, ptr::null_mut());
@@ -403,7 +404,7 @@ fn three_late_messages() {
                 let token = unsafe { Token::from_raw(NonNull::from(world.slot)) };
                 let back = token.empty_and_park(Some(mine)).map(|envelope| self::number(envelope.payload));
                 assert_eq!(back, Some(number), "each sender has its own message back");
-                reach("had its own back");
+                reach("had its own message back");
             }
         };
         let others = [10, 11].map(|number| thread::spawn(move || send(number)));
@@ -412,21 +413,21 @@ fn three_late_messages() {
     });
 }
 
-/// A process is killed, its slot is used again, and a control for the first life comes, all while the thread that laid
-/// its token down looks back: the token that it takes back is that of another life.
-fn killed_while_laid_down(with_control: bool) {
+/// A process is killed, its slot is reused, and a control for the first incarnation arrives, all while the thread that
+/// parked the token checks again: the token that it takes back belongs to another incarnation.
+fn killed_while_parking(with_control: bool) {
     let world = World::new();
     let first = world.open();
     let killer = thread::spawn(|| {
         world.send_control(1, KILL);
-        world.begin_again();
+        world.spawn_again();
     });
     let late = with_control.then(|| thread::spawn(|| world.send_control(1, 10)));
-    world.begin(first);
+    world.park_new(first);
     late.into_iter().for_each(|late| late.join().unwrap());
     killer.join().unwrap();
     if world.slot.living().is_none() {
-        world.begin_again();
+        world.spawn_again();
     }
     let controls = [(1, KILL), (1, 10)];
     world.close(&[], if with_control { &controls } else { &controls[..1] });
@@ -434,40 +435,40 @@ fn killed_while_laid_down(with_control: bool) {
 
 #[test]
 fn killed() {
-    check(6, &["took the token", "begun again"], || killed_while_laid_down(false));
+    check(6, &["took the token", "spawned again"], || killed_while_parking(false));
 }
 
-/// With four preemptions a burial that goes on with a fresh token (`empty_and_park-keeps-a-fresh-token`) is not found,
-/// with five it is.
+/// Five preemptions find the mutant `park-keeps-a-reclaimed-token`, which vacates the slot with a token that it has
+/// taken back; four do not.
 #[test]
 fn killed_with_a_late_control() {
-    check(deep(4, 5), &["took the token", "begun again", "a late sender was at the grave"], || {
-        killed_while_laid_down(true)
+    check(deep(4, 5), &["took the token", "spawned again", "a late sender was vacating the slot"], || {
+        killed_while_parking(true)
     });
 }
 
 #[test]
-#[should_panic = "another life"]
+#[should_panic = "another incarnation"]
 fn fault_any_generation() {
-    fault::with(ANY_GENERATION, a_late_letter);
+    fault::with(ANY_GENERATION, a_late_envelope);
 }
 
 #[test]
 #[should_panic]
 fn fault_not_closed() {
-    fault::with(NOT_CLOSED, a_late_letter);
+    fault::with(NOT_CLOSED, a_late_envelope);
 }
 
 #[test]
 #[should_panic]
-fn fault_laid_idle() {
-    fault::with(LAID_IDLE, a_late_letter);
+fn fault_parked_idle() {
+    fault::with(PARKED_IDLE, a_late_envelope);
 }
 
 #[test]
 #[should_panic]
 fn fault_torn_compare() {
-    fault::with(Fault::TornCompare, a_late_letter);
+    fault::with(Fault::TornCompare, a_late_envelope);
 }
 
 #[test]
@@ -476,9 +477,9 @@ fn fault_no_single_order() {
     fault::with(Fault::NoSingleOrder, a_late_control);
 }
 
-/// A sender that has seen the process alive pushes when the end has been told already.
+/// A sender that has seen the process alive pushes after the exit has been reported.
 #[test]
 #[should_panic]
-fn fault_told_first() {
-    fault::with(TOLD_FIRST, a_dead_letter_is_not_late);
+fn fault_notified_first() {
+    fault::with(NOTIFIED_FIRST, a_dead_letter_precedes_the_notification);
 }
