@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Plants one fault at a time in a copy of `links/protocol.rs` and searches: each must be found.
-# Usage: tests/exhaustive/mutants.sh [--list] [word]    (only the mutants whose name has the word; all take some minutes)
-# `--list` only says which records no longer fit the code.
+# Usage: tests/exhaustive/mutants.sh [--list] [word]    (only mutants whose name contains the word; all take minutes)
+# `--list` only reports mutants that no longer match the code.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
-# One act less than the scenarios have, as in CI: that finds them all, in a tenth of the time.
+# One act less than the scenarios have, as in CI: this finds all mutants, in a tenth of the time.
 export RUST_BACKTRACE=0 POSTROOM_EXHAUSTIVE_MORE=${POSTROOM_EXHAUSTIVE_MORE:--1}
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/tests/exhaustive/target}/mutants
 mkdir -p "$copy/tests/exhaustive" "$copy/runtime/src/links"
@@ -19,7 +19,7 @@ mutant() {
     [[ $1 == *${word:-}* ]] || return 0
     sed -E "$2" "$root/$protocol" >"$copy/$protocol"
     if cmp -s "$root/$protocol" "$copy/$protocol"; then
-        echo "STALE   $1: the line is not in protocol.rs any more"; missed=1
+        echo "STALE   $1: protocol.rs no longer has that line"; missed=1
     elif ((only_list)); then
         :
     elif ! (cd "$copy/tests/exhaustive" && cargo test -q --no-run) >"$copy/log" 2>&1; then
@@ -36,29 +36,57 @@ only_list=0
 if [[ ${1:-} == --list ]]; then only_list=1; shift; fi
 word=${1:-}
 
-mutant unlinking-has-no-number          's/if self\.links\.get\(\&from\) == Some\(\&LinkState::Unlinking\(\*number\)\)/if matches!(self.links.get(\&from), Some(LinkState::Unlinking(_)))/'
-mutant unlinking-is-not-answered        's/LinkEffect::Answer\(LinkMessage::Unlinked\(\*number\)\)/{ let _ = number; LinkEffect::Nothing }/'
-mutant unlinking-forgets-at-once        's/self\.links\.insert\(other, LinkState::Unlinking\(number\)\);/self.links.remove(\&other);/'
-mutant unlinking-hears-of-links         's/self\.links\.entry\(from\)\.or_insert\(LinkState::Linked\);/self.links.insert(from, LinkState::Linked);/'
-mutant unlinked-ends-a-new-link         's/if self\.links\.get\(\&from\) == Some\(\&LinkState::Unlinking\(\*number\)\)/if *number > 0/'
-mutant of-two-unlinkings-one-is-enough  '/If both unlink at once/,/^ *\}$/ s/== Some\(\&LinkState::Linked\)/.is_some()/'
-mutant linking-again-says-nothing       's/Some\(LinkState::Linked\) => None,/Some(_) => None,/; s/None \| Some\(LinkState::Unlinking\(_\)\) =>/None =>/'
-mutant dead-do-not-answer-links         's/Self::Link => Some\(Self::Exit\(Why::gone\(\)\)\)/Self::Link => None/'
-mutant dead-do-not-answer-unlinkings    's/Self::Unlink\(number\) => Some\(Self::Unlinked\(\*number\)\)/Self::Unlink(_) => None/'
-mutant dead-do-not-answer-watches       's/Self::Watch\(number\) => Some\(Self::Down\(\*number, Why::gone\(\)\)\)/Self::Watch(_) => None/'
-mutant down-is-not-checked              's/LinkMessage::Down\(number, why\) if .* => \{/LinkMessage::Down(number, why) => {/; s/^ *LinkMessage::Down\(\.\.\) => LinkEffect::Nothing,//'
-mutant down-is-not-forgotten            's/^ *self\.watched\.remove\(number\);//'
-mutant unwatching-is-not-said-at-the-end 's/chain\(unwatched\)\.//; s/let unwatched = .*$/let _ = \&self.watched;/'
-mutant unwatching-is-not-heard          's/self\.watchers\.remove\(\&\(from, \*number\)\);/let _ = number;/'
-mutant normal-end-is-not-told           's/\.chain\(\[\(other, LinkMessage::Exit\(why\.clone\(\)\)\)\]\)/.chain((!why.is_quiet()).then(|| (other, LinkMessage::Exit(why.clone()))))/'
-mutant normal-end-is-given              's/Some\(LinkState::Linked\) if why\.is_quiet\(\) => LinkEffect::Nothing,//'
-mutant failure-is-told-to-normal-ends   's/\(\!why\.is_quiet\(\)\)\.then\(/true.then(/'
-mutant failure-pokes-those-who-trap     's/Some\(LinkState::Linked\) if !self\.traps => LinkEffect::End/Some(LinkState::Linked) => LinkEffect::End/'
-mutant exit-ends-those-who-trap         's/Some\(LinkState::Linked\) if self\.traps => LinkEffect::Exit\(why\.clone\(\)\),//'
-mutant exit-of-what-was-unlinked        's/Some\(LinkState::Unlinking\(_\)\) \| None => LinkEffect::Nothing,/Some(LinkState::Unlinking(_)) if self.traps => LinkEffect::Exit(why.clone()), Some(LinkState::Unlinking(_)) | None => LinkEffect::Nothing,/'
-mutant exit-does-not-end-the-link       's/match self\.links\.remove\(\&from\) \{/match self.links.get(\&from).copied() {/'
-mutant downs-are-not-told               's/exits\.chain\(downs\)/exits/; s/let downs = .*$//'
-mutant owned-does-not-tell-its-owner    's/\.chain\(disowned\)//; s/let disowned = .*$/let _ = \&self.owner;/'
-mutant owned-outlives-its-owner         's/\(self\.owned, messages\)/(BTreeSet::new(), messages)/'
+mutant unlink-number-is-ignored \
+    's/if self\.links\.get\(\&from\) == Some\(\&LinkState::Unlinking\(\*number\)\)/if'\
+' matches!(self.links.get(\&from), Some(LinkState::Unlinking(_)))/'
+mutant unlink-is-not-answered \
+    's/LinkEffect::Answer\(LinkMessage::Unlinked\(\*number\)\)/{ let _ = number; LinkEffect::Nothing }/'
+mutant unlink-forgets-at-once \
+    's/self\.links\.insert\(other, LinkState::Unlinking\(number\)\);/self.links.remove(\&other);/'
+mutant unlinking-process-accepts-links \
+    's/self\.links\.entry\(from\)\.or_insert\(LinkState::Linked\);/self.links.insert(from, LinkState::Linked);/'
+mutant unlinked-ends-a-new-link \
+    's/if self\.links\.get\(\&from\) == Some\(\&LinkState::Unlinking\(\*number\)\)/if *number > 0/'
+mutant crossing-unlinks-count-once \
+    '/If both unlink at once/,/^ *\}$/ s/== Some\(\&LinkState::Linked\)/.is_some()/'
+mutant linking-again-sends-nothing \
+    's/Some\(LinkState::Linked\) => None,/Some(_) => None,/; s/None \| Some\(LinkState::Unlinking\(_\)\) =>/None =>/'
+mutant dead-do-not-answer-links \
+    's/Self::Link => Some\(Self::Exit\(Why::gone\(\)\)\)/Self::Link => None/'
+mutant dead-do-not-answer-unlinks \
+    's/Self::Unlink\(number\) => Some\(Self::Unlinked\(\*number\)\)/Self::Unlink(_) => None/'
+mutant dead-do-not-answer-monitors \
+    's/Self::Watch\(number\) => Some\(Self::Down\(\*number, Why::gone\(\)\)\)/Self::Watch(_) => None/'
+mutant down-is-not-checked \
+    's/LinkMessage::Down\(number, why\) if .* => \{/LinkMessage::Down(number, why) => {/; s/^'\
+' *LinkMessage::Down\(\.\.\) => LinkEffect::Nothing,//'
+mutant down-is-not-forgotten \
+    's/^ *self\.watched\.remove\(number\);//'
+mutant exit-does-not-withdraw-monitors \
+    's/chain\(unwatched\)\.//; s/let unwatched = .*$/let _ = \&self.watched;/'
+mutant demonitor-is-ignored \
+    's/self\.watchers\.remove\(\&\(from, \*number\)\);/let _ = number;/'
+mutant normal-exit-sends-no-notice \
+    's/\.chain\(\[\(other, LinkMessage::Exit\(why\.clone\(\)\)\)\]\)/.chain((!why.is_quiet()).then(|| (other,'\
+' LinkMessage::Exit(why.clone()))))/'
+mutant normal-exit-is-delivered \
+    's/Some\(LinkState::Linked\) if why\.is_quiet\(\) => LinkEffect::Nothing,//'
+mutant normal-exit-is-sent-as-failure \
+    's/\(\!why\.is_quiet\(\)\)\.then\(/true.then(/'
+mutant failure-ends-trapping-processes \
+    's/Some\(LinkState::Linked\) if !self\.traps => LinkEffect::End/Some(LinkState::Linked) => LinkEffect::End/'
+mutant exit-ends-trapping-processes \
+    's/Some\(LinkState::Linked\) if self\.traps => LinkEffect::Exit\(why\.clone\(\)\),//'
+mutant exit-of-an-unlinked-process-is-delivered \
+    's/Some\(LinkState::Unlinking\(_\)\) \| None => LinkEffect::Nothing,/Some(LinkState::Unlinking(_)) if'\
+' self.traps => LinkEffect::Exit(why.clone()), Some(LinkState::Unlinking(_)) | None => LinkEffect::Nothing,/'
+mutant exit-does-not-end-the-link \
+    's/match self\.links\.remove\(\&from\) \{/match self.links.get(\&from).copied() {/'
+mutant downs-are-not-sent \
+    's/exits\.chain\(downs\)/exits/; s/let downs = .*$//'
+mutant owned-does-not-notify-its-owner \
+    's/\.chain\(disowned\)//; s/let disowned = .*$/let _ = \&self.owner;/'
+mutant owned-outlives-its-owner \
+    's/\(self\.owned, messages\)/(BTreeSet::new(), messages)/'
 
 exit $missed

@@ -1,30 +1,30 @@
-//! What must hold, and the search through all that can happen.
+//! The properties that must hold, and the search of all states.
 
 use crate::links::Links;
-use crate::world::{Act, COUNT, Event, Watch, Who, Why, World, is_unlinking};
+use crate::world::{Act, COUNT, Event, Index, MonitorState, Why, World, is_unlinking};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use std::time::Instant;
 
-/// How much is on its way at once in some state that each scenario reaches.
+/// The number of messages in flight at once that some state of each scenario must reach.
 const IN_FLIGHT: usize = 8;
 
-/// Where the processes begin, and what they may do.
+/// The initial state, and the acts that processes may perform.
 #[derive(Clone)]
 pub(crate) struct Scenario {
     pub(crate) start: World,
-    pub(crate) may: &'static [May],
-    /// Whether all three are in the same position at the start: then it is always the first that acts first, and
-    /// towards the second, which leaves one of six.
+    pub(crate) allowed: &'static [ActKind],
+    /// Whether all three processes are in the same position at the start. Then the first act is always the first
+    /// process's, towards the second, which leaves a sixth of the states.
     pub(crate) is_symmetric: bool,
-    /// A planted fault: notices are heard ahead of what was said before them.
+    /// A planted fault: notices are received ahead of messages that were sent before them.
     pub(crate) notices_overtake: bool,
-    /// A planted fault: what one says to another in the control lane is heard in any order.
+    /// A planted fault: the messages of one sender in the control lane are received in any order.
     pub(crate) control_is_unordered: bool,
 }
 
 /// A kind of act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum May {
+pub(crate) enum ActKind {
     Link,
     Watch,
     Trap,
@@ -34,33 +34,35 @@ pub(crate) enum May {
 }
 
 impl Scenario {
-    fn acts(&self, world: &World, who: Who, acts: &mut Vec<Act>) {
-        for may in self.may {
-            let others = (0..COUNT).filter(|other| *other != who);
-            match may {
-                May::Link => acts.extend(others.flat_map(|other| [Act::Link(other), Act::Unlink(other)])),
-                May::Watch => {
+    fn acts(&self, world: &World, process: Index, acts: &mut Vec<Act>) {
+        for kind in self.allowed {
+            let others = (0..COUNT).filter(|other| *other != process);
+            match kind {
+                ActKind::Link => acts.extend(others.flat_map(|other| [Act::Link(other), Act::Unlink(other)])),
+                ActKind::Watch => {
                     acts.extend(others.map(Act::Watch));
-                    let mine = &world.watches[who];
+                    let mine = &world.watches[process];
                     acts.extend(
-                        mine.iter().filter(|(_, (_, watch))| *watch != Watch::TakenBack).map(|(n, _)| Act::Unwatch(*n)),
+                        mine.iter()
+                            .filter(|(_, (_, watch))| *watch != MonitorState::Withdrawn)
+                            .map(|(n, _)| Act::Unwatch(*n)),
                     );
                 }
-                May::Trap => acts.push(Act::Trap),
-                May::Kill => acts.extend(others.map(Act::Kill)),
-                May::Finish => acts.push(Act::End(Why::Normal)),
-                May::Fail => acts.push(Act::End(Why::Failed)),
+                ActKind::Trap => acts.push(Act::Trap),
+                ActKind::Kill => acts.extend(others.map(Act::Kill)),
+                ActKind::Finish => acts.push(Act::End(Why::Normal)),
+                ActKind::Fail => acts.push(Act::End(Why::Failed)),
             }
         }
     }
 
-    /// Whether the first act of all may be this one.
-    fn may_begin(&self, who: Who, act: Act) -> bool {
+    /// Returns whether a symmetric scenario may begin with this act.
+    fn may_begin(&self, process: Index, act: Act) -> bool {
         let towards = match act {
             Act::Link(other) | Act::Unlink(other) | Act::Watch(other) | Act::Kill(other) => Some(other),
             Act::Unwatch(_) | Act::Trap | Act::End(_) => None,
         };
-        who == 0 && towards.is_none_or(|other| other == 1)
+        process == 0 && towards.is_none_or(|other| other == 1)
     }
 }
 
@@ -76,28 +78,28 @@ impl Model for Scenario {
         if world.fault.is_some() {
             return;
         }
-        for who in 0..COUNT {
-            if world.acts > 0 && world.living(who).is_some() {
+        for process in 0..COUNT {
+            if world.acts > 0 && world.running(process).is_some() {
                 let mut acts = Vec::new();
-                self.acts(world, who, &mut acts);
+                self.acts(world, process, &mut acts);
                 if self.is_symmetric && *world == self.start {
-                    acts.retain(|act| self.may_begin(who, *act));
+                    acts.retain(|act| self.may_begin(process, *act));
                 }
-                events.extend(acts.into_iter().map(|act| Event::Acts(who, act)));
+                events.extend(acts.into_iter().map(|act| Event::Act(process, act)));
             }
-            if matches!(world.lives[who], crate::world::Life::Leaving(..)) {
-                events.push(Event::Tells(who));
+            if matches!(world.states[process], crate::world::State::Exiting(..)) {
+                events.push(Event::NotifyPartners(process));
             }
             for from in 0..COUNT {
-                let said = world.control[from][who].len();
-                if world.is_dead(who) {
-                    events.extend((0..said).map(|place| Event::Buries(from, who, place)));
+                let queued = world.control[from][process].len();
+                if world.is_dead(process) {
+                    events.extend((0..queued).map(|place| Event::AnswerForDead(from, process, place)));
                 } else {
-                    let heard = if self.control_is_unordered { said } else { said.min(1) };
-                    events.extend((0..heard).map(|place| Event::Hears(from, who, place)));
+                    let receivable = if self.control_is_unordered { queued } else { queued.min(1) };
+                    events.extend((0..receivable).map(|place| Event::Receive(from, process, place)));
                 }
-                if !world.notices[from][who].is_empty() && (said == 0 || self.notices_overtake) {
-                    events.push(Event::Notices(from, who));
+                if !world.notices[from][process].is_empty() && (queued == 0 || self.notices_overtake) {
+                    events.push(Event::ReceiveNotice(from, process));
                 }
             }
         }
@@ -106,15 +108,15 @@ impl Model for Scenario {
     fn next_state(&self, world: &World, event: Event) -> Option<World> {
         let mut world = world.clone();
         match event {
-            Event::Acts(who, act) => {
-                if !world.act(who, act) {
+            Event::Act(process, act) => {
+                if !world.act(process, act) {
                     return None;
                 }
             }
-            Event::Hears(from, who, place) => world.receives(from, who, place),
-            Event::Notices(from, who) => world.notices(from, who),
-            Event::Tells(who) => world.tells(who),
-            Event::Buries(from, who, place) => world.buries(from, who, place),
+            Event::Receive(from, process, place) => world.receive(from, process, place),
+            Event::ReceiveNotice(from, process) => world.receive_notice(from, process),
+            Event::NotifyPartners(process) => world.notify_partners(process),
+            Event::AnswerForDead(from, process, place) => world.answer_for_dead(from, process, place),
         }
         Some(world)
     }
@@ -124,39 +126,41 @@ impl Model for Scenario {
             !world.is_at_rest() || holds(world)
         }
         vec![
-            Property::always("nothing is told that should not be", |_, world: &World| world.fault.is_none()),
+            Property::always("no message is delivered that should not be", |_, world: &World| world.fault.is_none()),
             Property::always("at rest both sides of a link agree", |_, world| at_rest(world, links_agree)),
-            Property::always("at rest nobody is bound to the dead", |_, world| {
-                at_rest(world, nobody_is_bound_to_the_dead)
+            Property::always("at rest no process is bound to a dead one", |_, world| {
+                at_rest(world, no_binding_to_the_dead)
             }),
-            Property::always("at rest each watch was told, or is known to the watched", |_, world| {
-                at_rest(world, watches_are_kept)
+            Property::always("at rest each monitor has fired, or is known to the monitored process", |_, world| {
+                at_rest(world, monitors_are_kept)
             }),
-            Property::always("at rest everyone has learnt of the failure of a partner", |_, world| {
-                at_rest(world, |world| !world.owed.as_flattened().contains(&true))
+            Property::always("at rest each partner of a failed process was notified", |_, world| {
+                at_rest(world, |world| !world.failure_pending.as_flattened().contains(&true))
             }),
-            Property::always("at rest who was killed, or whose owner has ended, is dead", |_, world| {
-                at_rest(world, |world| (0..COUNT).all(|who| !world.condemned[who] || world.is_dead(who)))
+            Property::always("at rest each process that was killed, or whose owner has exited, is dead", |_, world| {
+                at_rest(world, |world| (0..COUNT).all(|process| !world.killed[process] || world.is_dead(process)))
             }),
-            Property::always("at rest owners know those they own, and no others", |_, world| {
+            Property::always("at rest owners know the processes that they own, and no others", |_, world| {
                 at_rest(world, owners_know)
             }),
-            Property::sometimes("much is on its way at once", |_, world: &World| world.in_flight() >= IN_FLIGHT),
-            Property::sometimes("somebody has ended, and nothing is left to do", |_, world: &World| {
-                world.is_at_rest() && (0..COUNT).any(|who| world.is_dead(who))
+            Property::sometimes("many messages are in flight at once", |_, world: &World| {
+                world.in_flight() >= IN_FLIGHT
+            }),
+            Property::sometimes("a process has exited, and the world is at rest", |_, world: &World| {
+                world.is_at_rest() && (0..COUNT).any(|process| world.is_dead(process))
             }),
         ]
     }
 }
 
-/// Each process that lives, with what it knows.
-fn living(world: &World) -> impl Iterator<Item = (Who, &Links<Who>)> {
-    (0..COUNT).filter_map(|who| Some((who, world.living(who)?)))
+/// Returns each running process, with its links.
+fn running(world: &World) -> impl Iterator<Item = (Index, &Links<Index>)> {
+    (0..COUNT).filter_map(|process| Some((process, world.running(process)?)))
 }
 
 fn links_agree(world: &World) -> bool {
-    living(world).all(|(one, links)| {
-        living(world).filter(|(other, _)| *other != one).all(|(other, theirs)| {
+    running(world).all(|(one, links)| {
+        running(world).filter(|(other, _)| *other != one).all(|(other, theirs)| {
             let (mine, theirs) =
                 (links.links().any(|linked| linked == other), theirs.links().any(|linked| linked == one));
             mine == theirs
@@ -164,39 +168,39 @@ fn links_agree(world: &World) -> bool {
     })
 }
 
-fn nobody_is_bound_to_the_dead(world: &World) -> bool {
-    living(world).all(|(_, links)| {
+fn no_binding_to_the_dead(world: &World) -> bool {
+    running(world).all(|(_, links)| {
         let bound = links.links().chain(links.all_watched()).chain(links.watchers()).chain(links.owned());
         bound.into_iter().all(|other| !world.is_dead(other))
     })
 }
 
-fn watches_are_kept(world: &World) -> bool {
-    living(world).all(|(who, links)| {
-        let waits = |by: Who, of: Who| {
+fn monitors_are_kept(world: &World) -> bool {
+    running(world).all(|(process, links)| {
+        let waits = |by: Index, of: Index| {
             let watches = world.watches[by].values();
-            watches.filter(|(target, watch)| *target == of && *watch == Watch::Waits).count()
+            watches.filter(|(target, watch)| *target == of && *watch == MonitorState::Active).count()
         };
-        let told = (0..COUNT).all(|other| !world.is_dead(other) || waits(who, other) == 0);
-        let known = living(world).all(|(other, theirs)| {
+        let delivered = (0..COUNT).all(|other| !world.is_dead(other) || waits(process, other) == 0);
+        let known = running(world).all(|(other, theirs)| {
             let watches = links.all_watched().filter(|watched| *watched == other).count();
-            let knows = theirs.watchers().filter(|watcher| *watcher == who).count();
-            watches == waits(who, other) && knows == watches
+            let knows = theirs.watchers().filter(|watcher| *watcher == process).count();
+            watches == waits(process, other) && knows == watches
         });
-        told && known
+        delivered && known
     })
 }
 
 fn owners_know(world: &World) -> bool {
-    living(world).all(|(who, links)| {
+    running(world).all(|(process, links)| {
         (0..COUNT).all(|other| {
             let owns = links.owned().any(|owned| owned == other);
-            owns == (world.owns[who][other] && !world.is_dead(other))
+            owns == (world.owns[process][other] && !world.is_dead(other))
         })
     })
 }
 
-/// Searches all that can happen, and says how much that is.
+/// Searches all states of the scenario, and prints their number.
 pub(crate) fn check(scenario: Scenario) {
     let name = std::thread::current().name().unwrap_or("scenario").to_string();
     let began = Instant::now();

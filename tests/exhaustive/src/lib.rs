@@ -1,10 +1,10 @@
-//! Checks `runtime/src/links/protocol.rs`, the production module and not a copy, in all that can happen among three
-//! processes, with the [stateright](https://docs.rs/stateright) model checker. `README.md` says what is covered, what
-//! is not, and which planted faults are caught.
+//! Checks `runtime/src/links/protocol.rs`, the production module and not a copy, in all states that three processes can
+//! reach, with the [stateright](https://docs.rs/stateright) model checker. `README.md` lists what is covered, what is
+//! not, and which planted faults are caught.
 //!
-//! * `world`: the processes, what is on its way between them, and what follows from each event;
-//! * `check`: what must hold, and the search;
-//! * `scenarios`: from where, and with what each process may do.
+//! * `world`: the processes, the messages in flight between them, and the effects of each event;
+//! * `check`: the properties, and the search;
+//! * `scenarios`: the initial states, and the acts that processes may perform.
 
 #[cfg(test)]
 mod check;

@@ -1,55 +1,55 @@
-//! From where, and with what each process may do.
+//! The initial states, and the acts that processes may perform.
 
-use crate::check::{May, Scenario, check};
+use crate::check::{ActKind, Scenario, check};
 use crate::world::World;
 
-/// How much the processes may do in all, of their own accord; `POSTROOM_EXHAUSTIVE_MORE` is added to it.
+/// Returns how many acts the processes may perform in all: `default` plus `POSTROOM_EXHAUSTIVE_MORE`.
 fn acts(default: u8) -> u8 {
     let more = std::env::var("POSTROOM_EXHAUSTIVE_MORE").ok();
     let more = more.map_or(0, |more| more.parse().expect("POSTROOM_EXHAUSTIVE_MORE is a small whole number"));
     default.saturating_add_signed(more)
 }
 
-/// Three strangers.
-fn strangers(acts: u8, may: &'static [May]) -> Scenario {
+/// Three unrelated processes.
+fn strangers(acts: u8, allowed: &'static [ActKind]) -> Scenario {
     Scenario {
         start: World::new(self::acts(acts)),
-        may,
+        allowed,
         is_symmetric: true,
         notices_overtake: false,
         control_is_unordered: false,
     }
 }
 
-/// Three of which each is linked to the others, and watches them.
-fn bound(acts: u8, may: &'static [May]) -> Scenario {
+/// Three processes, each of which is linked to the others and monitors them.
+fn bound(acts: u8, allowed: &'static [ActKind]) -> Scenario {
     let mut start = World::new(self::acts(acts));
     for (one, other) in [(0, 1), (1, 2), (2, 0)] {
-        start.born(one, other, true, true, false);
-        start.born(other, one, true, true, false);
+        start.bind_spawned(one, other, true, true, false);
+        start.bind_spawned(other, one, true, true, false);
     }
-    Scenario { start, may, is_symmetric: true, notices_overtake: false, control_is_unordered: false }
+    Scenario { start, allowed, is_symmetric: true, notices_overtake: false, control_is_unordered: false }
 }
 
-/// The first owns the second, and that one the third.
-fn owners(acts: u8, may: &'static [May]) -> Scenario {
+/// Three processes, of which the first owns the second, and the second the third.
+fn owners(acts: u8, allowed: &'static [ActKind]) -> Scenario {
     let mut start = World::new(self::acts(acts));
-    start.born(0, 1, true, true, true);
-    start.born(1, 2, false, true, true);
-    Scenario { start, may, is_symmetric: false, notices_overtake: false, control_is_unordered: false }
+    start.bind_spawned(0, 1, true, true, true);
+    start.bind_spawned(1, 2, false, true, true);
+    Scenario { start, allowed, is_symmetric: false, notices_overtake: false, control_is_unordered: false }
 }
 
-const ALL: &[May] = &[May::Link, May::Watch, May::Trap, May::Kill, May::Finish, May::Fail];
+const ALL: &[ActKind] = &[ActKind::Link, ActKind::Watch, ActKind::Trap, ActKind::Kill, ActKind::Finish, ActKind::Fail];
 
-/// Eight acts: two processes can unlink, link and unlink again at once.
+/// Eight acts, so that two processes can unlink, link and unlink again at once.
 #[test]
 fn links() {
-    check(strangers(8, &[May::Link, May::Fail]));
+    check(strangers(8, &[ActKind::Link, ActKind::Fail]));
 }
 
 #[test]
-fn watches() {
-    check(strangers(7, &[May::Watch, May::Finish]));
+fn monitors() {
+    check(strangers(7, &[ActKind::Watch, ActKind::Finish]));
 }
 
 #[test]
@@ -58,23 +58,23 @@ fn all() {
 }
 
 #[test]
-fn all_of_those_that_are_bound() {
+fn all_among_linked_processes() {
     check(bound(4, ALL));
 }
 
 #[test]
-fn all_of_those_that_own_each_other() {
+fn all_among_owned_processes() {
     check(owners(4, ALL));
 }
 
 #[test]
-#[should_panic(expected = "nobody is bound to the dead")]
-fn fault_a_link_is_heard_after_the_notice_of_the_end() {
-    check(Scenario { notices_overtake: true, ..strangers(4, &[May::Link, May::Finish]) });
+#[should_panic(expected = "no process is bound to a dead one")]
+fn fault_a_link_is_received_after_the_exit_notice() {
+    check(Scenario { notices_overtake: true, ..strangers(4, &[ActKind::Link, ActKind::Finish]) });
 }
 
 #[test]
 #[should_panic(expected = "at rest")]
-fn fault_a_watch_is_heard_after_the_watcher_was_forgotten() {
-    check(Scenario { control_is_unordered: true, ..strangers(4, &[May::Watch, May::Finish]) });
+fn fault_a_monitor_request_is_received_after_its_withdrawal() {
+    check(Scenario { control_is_unordered: true, ..strangers(4, &[ActKind::Watch, ActKind::Finish]) });
 }

@@ -1,19 +1,19 @@
-//! Three processes, and what is on its way between them.
+//! Three processes, and the messages in flight between them.
 //!
-//! What one process says to another in one lane arrives in that order; between senders, and between lanes, there is no
-//! order. That is less than production promises, where a lane has one order for all senders. A notice is heard when
-//! nothing is left in the control lane of what its sender said; production waits until the lane is empty.
+//! The messages of one sender in one lane arrive in order; between senders, and between lanes, there is no order. That
+//! is less than production promises, where a lane has one order for all senders. A notice is received when the control
+//! lane has no message of its sender left; production waits until the lane is empty.
 
 use crate::links::{Cause, LinkEffect, LinkMessage, Links};
 use std::collections::{BTreeMap, VecDeque};
 
-/// How many processes there are.
+/// The number of processes.
 pub(crate) const COUNT: usize = 3;
 
-/// Which one.
-pub(crate) type Who = usize;
+/// The index of a process.
+pub(crate) type Index = usize;
 
-/// Why a process ended.
+/// Why a process exited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Why {
     Normal,
@@ -31,134 +31,134 @@ impl Cause for Why {
     }
 }
 
-/// What travels in the control lane.
+/// A message in the control lane.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Control {
-    Said(LinkMessage<Why>),
-    /// A kill, or the cancel of an owner that has ended.
-    Die,
+    Link(LinkMessage<Why>),
+    /// A kill, or the cancellation by an owner that has exited.
+    Kill,
 }
 
-/// What a process does of its own accord.
+/// A spontaneous act of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
-    Link(Who),
-    Unlink(Who),
-    Watch(Who),
+    Link(Index),
+    Unlink(Index),
+    Watch(Index),
     Unwatch(u64),
-    /// Traps exits from here on, or not any more.
+    /// Toggles whether it traps exits.
     Trap,
     /// Kills another.
-    Kill(Who),
-    /// Ends: normally, or by a failure.
+    Kill(Index),
+    /// Exits: normally, or by a failure.
     End(Why),
 }
 
-/// What happens next.
+/// An event that changes the state of the world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    Acts(Who, Act),
-    /// The second hears what the first has said in that place of the control lane.
-    Hears(Who, Who, usize),
-    /// The second hears the first's notice.
-    Notices(Who, Who),
-    /// One that is on its way out tells those that it was bound to.
-    Tells(Who),
-    /// Something that the first said finds the second dead, and is answered for it.
-    Buries(Who, Who, usize),
+    Act(Index, Act),
+    /// The second receives the first's message at that place of the control lane.
+    Receive(Index, Index, usize),
+    /// The second receives the first's notice.
+    ReceiveNotice(Index, Index),
+    /// An exiting process notifies its partners.
+    NotifyPartners(Index),
+    /// A message of the first finds the second dead, and is answered on its behalf.
+    AnswerForDead(Index, Index, usize),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Life {
-    Living(Links<Who>),
-    /// Its PID is unroutable, and it still hears.
-    Leaving(Links<Who>, Why),
+pub(crate) enum State {
+    Running(Links<Index>),
+    /// Its PID is unroutable, and it still receives link messages.
+    Exiting(Links<Index>, Why),
     Dead,
 }
 
-/// What became of a watch.
+/// The state of a monitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Watch {
-    Waits,
-    Told,
-    TakenBack,
+pub(crate) enum MonitorState {
+    Active,
+    Delivered,
+    Withdrawn,
 }
 
-/// See the module.
+/// The state of the search.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct World {
-    pub(crate) lives: [Life; COUNT],
-    /// By sender, then receiver.
+    pub(crate) states: [State; COUNT],
+    /// Indexed by sender, then receiver.
     pub(crate) control: [[VecDeque<Control>; COUNT]; COUNT],
     pub(crate) notices: [[VecDeque<LinkMessage<Why>>; COUNT]; COUNT],
-    /// How much the processes may still do.
+    /// How many acts are left.
     pub(crate) acts: u8,
 
-    // What is known from outside, to be compared with what the processes know.
+    // What an outside observer knows, to be compared with what the processes know.
     pub(crate) traps: [bool; COUNT],
-    pub(crate) watches: [BTreeMap<u64, (Who, Watch)>; COUNT],
-    /// Whether the first has yet to learn that the second, which was linked to it, has failed.
-    pub(crate) owed: [[bool; COUNT]; COUNT],
-    /// Whether the first was told of the exit of the second, and has not linked with it since.
-    pub(crate) told: [[bool; COUNT]; COUNT],
-    pub(crate) condemned: [bool; COUNT],
-    /// Those that each owns.
+    pub(crate) watches: [BTreeMap<u64, (Index, MonitorState)>; COUNT],
+    /// Whether the first has yet to be notified that the second, which was linked to it, has failed.
+    pub(crate) failure_pending: [[bool; COUNT]; COUNT],
+    /// Whether the first was notified of the exit of the second, and has not linked with it since.
+    pub(crate) exit_delivered: [[bool; COUNT]; COUNT],
+    pub(crate) killed: [bool; COUNT],
+    /// Whether the first owns the second.
     pub(crate) owns: [[bool; COUNT]; COUNT],
-    /// What must not happen, and has.
+    /// A violation that an event has found.
     pub(crate) fault: Option<&'static str>,
 }
 
 impl World {
-    /// Three that know nothing of each other.
+    /// Makes three unrelated processes.
     pub(crate) fn new(acts: u8) -> Self {
         Self {
-            lives: std::array::from_fn(|_| Life::Living(Links::default())),
+            states: std::array::from_fn(|_| State::Running(Links::default())),
             control: Default::default(),
             notices: Default::default(),
             acts,
             traps: Default::default(),
             watches: Default::default(),
-            owed: Default::default(),
-            told: Default::default(),
-            condemned: Default::default(),
+            failure_pending: Default::default(),
+            exit_delivered: Default::default(),
+            killed: Default::default(),
             owns: Default::default(),
             fault: None,
         }
     }
 
-    pub(crate) fn living(&self, who: Who) -> Option<&Links<Who>> {
-        match &self.lives[who] {
-            Life::Living(links) => Some(links),
+    pub(crate) fn running(&self, process: Index) -> Option<&Links<Index>> {
+        match &self.states[process] {
+            State::Running(links) => Some(links),
             _ => None,
         }
     }
 
-    pub(crate) fn is_dead(&self, who: Who) -> bool {
-        self.lives[who] == Life::Dead
+    pub(crate) fn is_dead(&self, process: Index) -> bool {
+        self.states[process] == State::Dead
     }
 
-    /// How much is on its way.
+    /// Returns the number of messages in flight.
     pub(crate) fn in_flight(&self) -> usize {
         let controls = self.control.as_flattened().iter().map(VecDeque::len);
         controls.chain(self.notices.as_flattened().iter().map(VecDeque::len)).sum()
     }
 
-    /// Whether nothing happens any more unless somebody acts.
+    /// Returns whether only an act can change the state.
     pub(crate) fn is_at_rest(&self) -> bool {
-        self.in_flight() == 0 && !self.lives.iter().any(|life| matches!(life, Life::Leaving(..)))
+        self.in_flight() == 0 && !self.states.iter().any(|state| matches!(state, State::Exiting(..)))
     }
 
-    /// The two as one spawned the other, before that one runs: linked, watched or owned.
-    pub(crate) fn born(&mut self, parent: Who, child: Who, linked: bool, watched: bool, owned: bool) {
-        let [one, two] = self.lives.get_disjoint_mut([parent, child]).expect("two processes");
-        let (Life::Living(links), Life::Living(spawned)) = (one, two) else { unreachable!("both live") };
+    /// Binds two processes as if one had just spawned the other: linked, monitored or owned.
+    pub(crate) fn bind_spawned(&mut self, parent: Index, child: Index, linked: bool, watched: bool, owned: bool) {
+        let [one, two] = self.states.get_disjoint_mut([parent, child]).expect("two processes");
+        let (State::Running(links), State::Running(spawned)) = (one, two) else { unreachable!("both run") };
         if linked {
             links.link_child(parent, spawned, child);
         }
         if watched {
             links.watch_child(parent, spawned, child);
             let number = self.watches[parent].len() as u64 + 1;
-            self.watches[parent].insert(number, (child, Watch::Waits));
+            self.watches[parent].insert(number, (child, MonitorState::Active));
         }
         if owned {
             links.own_child(parent, spawned, child);
@@ -166,195 +166,197 @@ impl World {
         }
     }
 
-    fn blame(&mut self, fault: &'static str) {
+    fn report(&mut self, fault: &'static str) {
         self.fault = Some(fault);
     }
 
-    /// `engine/context/own.rs`: what is of no interest to the dead, and asks for no answer, is gone at once.
-    fn say(&mut self, from: Who, to: Who, said: LinkMessage<Why>) {
-        let is_notice = matches!(said, LinkMessage::Down(..) | LinkMessage::Exit(_));
-        match &self.lives[to] {
-            Life::Dead if said.answer_for_the_dead().is_none() => {}
-            // Never heard: `engine/lifecycle/exit.rs` drops what is in the data lane.
-            Life::Leaving(..) if is_notice => {}
-            _ if is_notice => self.notices[from][to].push_back(said),
-            _ => self.control[from][to].push_back(Control::Said(said)),
+    /// `engine/context/own.rs`: a message to a dead process is dropped at once unless it asks for an answer.
+    fn send(&mut self, from: Index, to: Index, message: LinkMessage<Why>) {
+        let is_notice = matches!(message, LinkMessage::Down(..) | LinkMessage::Exit(_));
+        match &self.states[to] {
+            State::Dead if message.answer_for_the_dead().is_none() => {}
+            // Never received: `engine/lifecycle/exit.rs` drops the data lane.
+            State::Exiting(..) if is_notice => {}
+            _ if is_notice => self.notices[from][to].push_back(message),
+            _ => self.control[from][to].push_back(Control::Link(message)),
         }
     }
 
-    fn condemn(&mut self, from: Who, to: Who) {
-        self.condemned[to] = true;
+    fn kill(&mut self, from: Index, to: Index) {
+        self.killed[to] = true;
         if !self.is_dead(to) {
-            self.control[from][to].push_back(Control::Die);
+            self.control[from][to].push_back(Control::Kill);
         }
     }
 
     /// The PID becomes unroutable, and the state is dropped.
-    fn leave(&mut self, who: Who, why: Why) {
-        let life = std::mem::replace(&mut self.lives[who], Life::Dead);
-        let Life::Living(links) = life else { unreachable!("a process ends once") };
-        self.lives[who] = Life::Leaving(links, why);
+    fn begin_exit(&mut self, process: Index, why: Why) {
+        let state = std::mem::replace(&mut self.states[process], State::Dead);
+        let State::Running(links) = state else { unreachable!("a process exits once") };
+        self.states[process] = State::Exiting(links, why);
         for from in 0..COUNT {
-            self.notices[from][who].clear();
-            self.owed[who][from] = false;
+            self.notices[from][process].clear();
+            self.failure_pending[process][from] = false;
         }
     }
 
-    /// What `who` knows of itself, if it lives.
-    fn links(&mut self, who: Who) -> Option<&mut Links<Who>> {
-        match &mut self.lives[who] {
-            Life::Living(links) => Some(links),
+    /// Returns the links of `process`, if it is running.
+    fn links(&mut self, process: Index) -> Option<&mut Links<Index>> {
+        match &mut self.states[process] {
+            State::Running(links) => Some(links),
             _ => None,
         }
     }
 
-    /// Gives whether anything has changed.
-    pub(crate) fn act(&mut self, who: Who, act: Act) -> bool {
+    /// Performs an act. Returns whether it changed anything.
+    pub(crate) fn act(&mut self, process: Index, act: Act) -> bool {
         self.acts -= 1;
-        let Some(links) = self.links(who) else { return false };
+        let Some(links) = self.links(process) else { return false };
         match act {
             Act::Link(other) => {
-                let Some(said) = links.link(other) else { return false };
-                self.told[who][other] = false;
-                self.say(who, other, said);
+                let Some(message) = links.link(other) else { return false };
+                self.exit_delivered[process][other] = false;
+                self.send(process, other, message);
             }
             Act::Unlink(other) => {
-                let Some(said) = links.unlink(other) else { return false };
-                self.owed[who][other] = false;
-                self.say(who, other, said);
+                let Some(message) = links.unlink(other) else { return false };
+                self.failure_pending[process][other] = false;
+                self.send(process, other, message);
             }
             Act::Watch(other) => {
                 let number = links.watch(other);
-                self.watches[who].insert(number, (other, Watch::Waits));
-                self.say(who, other, LinkMessage::Watch(number));
+                self.watches[process].insert(number, (other, MonitorState::Active));
+                self.send(process, other, LinkMessage::Watch(number));
             }
             Act::Unwatch(number) => {
                 let Some(other) = links.unwatch(number) else { return false };
-                self.watches[who].insert(number, (other, Watch::TakenBack));
-                self.say(who, other, LinkMessage::Unwatch(number));
+                self.watches[process].insert(number, (other, MonitorState::Withdrawn));
+                self.send(process, other, LinkMessage::Unwatch(number));
             }
             Act::Trap => {
-                self.traps[who] = !self.traps[who];
-                let traps = self.traps[who];
-                self.links(who).expect("it lives").trap(traps);
+                self.traps[process] = !self.traps[process];
+                let traps = self.traps[process];
+                self.links(process).expect("it runs").trap(traps);
             }
-            Act::Kill(other) => self.condemn(who, other),
-            Act::End(why) => self.leave(who, why),
+            Act::Kill(other) => self.kill(process, other),
+            Act::End(why) => self.begin_exit(process, why),
         }
         true
     }
 
-    /// `StepInput::receive`, and `receive` of `exit.rs` of one that is on its way out.
-    pub(crate) fn receives(&mut self, from: Who, who: Who, place: usize) {
-        let Some(control) = self.control[from][who].remove(place) else { return };
-        let Control::Said(said) = control else {
-            if self.living(who).is_some() {
-                self.leave(who, Why::Failed);
+    /// `StepInput::receive`, or for an exiting process `receive` of `exit.rs`.
+    pub(crate) fn receive(&mut self, from: Index, process: Index, place: usize) {
+        let Some(control) = self.control[from][process].remove(place) else { return };
+        let Control::Link(message) = control else {
+            if self.running(process).is_some() {
+                self.begin_exit(process, Why::Failed);
             }
             return;
         };
-        let heard = match &mut self.lives[who] {
-            Life::Living(links) | Life::Leaving(links, _) => links.receive(from, &said),
-            Life::Dead => unreachable!("the dead hear nothing"),
+        let received = match &mut self.states[process] {
+            State::Running(links) | State::Exiting(links, _) => links.receive(from, &message),
+            State::Dead => unreachable!("the dead receive nothing"),
         };
-        let lives = self.living(who).is_some();
-        match heard {
+        let runs = self.running(process).is_some();
+        match received {
             LinkEffect::Nothing => {}
-            LinkEffect::Answer(answer) => self.say(who, from, answer),
-            LinkEffect::End(why) if lives => {
-                if self.traps[who] || why.is_quiet() {
-                    self.blame("a failure ended a process that it should not");
+            LinkEffect::Answer(answer) => self.send(process, from, answer),
+            LinkEffect::End(why) if runs => {
+                if self.traps[process] || why.is_quiet() {
+                    self.report("a failure ended a process that traps exits, or was a normal exit");
                 }
-                self.leave(who, Why::Failed);
+                self.begin_exit(process, Why::Failed);
             }
             LinkEffect::End(_) => {}
-            LinkEffect::Down(..) | LinkEffect::Exit(_) => self.blame("a notice came ahead of messages"),
+            LinkEffect::Down(..) | LinkEffect::Exit(_) => self.report("a notice came through the control lane"),
         }
     }
 
-    /// `Feed::next_notice`.
-    pub(crate) fn notices(&mut self, from: Who, who: Who) {
-        let Some(said) = self.notices[from][who].pop_front() else { return };
-        let Some(links) = self.links(who) else { unreachable!("what is said to the leaving is dropped") };
-        match links.receive(from, &said) {
+    /// `StepInput::next_notice`.
+    pub(crate) fn receive_notice(&mut self, from: Index, process: Index) {
+        let Some(message) = self.notices[from][process].pop_front() else { return };
+        let Some(links) = self.links(process) else { unreachable!("notices to an exiting process are dropped") };
+        match links.receive(from, &message) {
             LinkEffect::Nothing => {}
-            LinkEffect::Answer(_) => self.blame("a notice was answered"),
+            LinkEffect::Answer(_) => self.report("a notice was answered"),
             LinkEffect::Down(number, _) => {
-                if self.watches[who].insert(number, (from, Watch::Told)) != Some((from, Watch::Waits)) {
-                    self.blame("a Down that nobody waits for");
+                if self.watches[process].insert(number, (from, MonitorState::Delivered))
+                    != Some((from, MonitorState::Active))
+                {
+                    self.report("a Down that no process waits for");
                 }
             }
             LinkEffect::Exit(why) => {
-                self.owed[who][from] = false;
-                if !self.traps[who] {
-                    self.blame("an exit was given to a process that does not trap exits");
+                self.failure_pending[process][from] = false;
+                if !self.traps[process] {
+                    self.report("an exit was delivered to a process that does not trap exits");
                 }
                 if why.is_quiet() {
-                    self.blame("a normal end was told to a partner");
+                    self.report("a normal exit was delivered to a partner");
                 }
-                if std::mem::replace(&mut self.told[who][from], true) {
-                    self.blame("an exit was told twice");
+                if std::mem::replace(&mut self.exit_delivered[process][from], true) {
+                    self.report("an exit was delivered twice");
                 }
             }
             LinkEffect::End(why) => {
-                if self.traps[who] || why.is_quiet() {
-                    self.blame("an exit ended a process that it should not");
+                if self.traps[process] || why.is_quiet() {
+                    self.report("an exit ended a process that traps exits, or was a normal exit");
                 }
-                self.leave(who, Why::Failed);
+                self.begin_exit(process, Why::Failed);
             }
         }
     }
 
-    /// `exit.rs::tell_bound`.
-    pub(crate) fn tells(&mut self, who: Who) {
-        let life = std::mem::replace(&mut self.lives[who], Life::Dead);
-        let Life::Leaving(links, why) = life else { unreachable!("it is on its way out") };
+    /// `ExitingProcess::tell_bound`.
+    pub(crate) fn notify_partners(&mut self, process: Index) {
+        let state = std::mem::replace(&mut self.states[process], State::Dead);
+        let State::Exiting(links, why) = state else { unreachable!("it is exiting") };
         if !why.is_quiet() {
             for other in links.links() {
-                self.owed[other][who] = match &self.lives[other] {
-                    // It has unlinked, and this one has not heard of it.
-                    Life::Living(links) => !is_unlinking(links, who),
+                self.failure_pending[other][process] = match &self.states[other] {
+                    // It has unlinked, and this process has not received that yet.
+                    State::Running(links) => !is_unlinking(links, process),
                     _ => false,
                 };
             }
         }
         for other in 0..COUNT {
-            self.condemned[other] |= self.owns[who][other];
+            self.killed[other] |= self.owns[process][other];
         }
-        let (owned, said) = links.end(&why);
+        let (owned, message) = links.end(&why);
         for other in owned {
-            self.condemn(who, other);
+            self.kill(process, other);
         }
-        for (other, said) in said {
-            self.say(who, other, said);
+        for (other, message) in message {
+            self.send(process, other, message);
         }
         for from in 0..COUNT {
-            self.control[from][who].retain(is_question);
+            self.control[from][process].retain(is_question);
         }
     }
 
-    /// The drop of a `Bond` that reached nobody.
-    pub(crate) fn buries(&mut self, from: Who, dead: Who, place: usize) {
-        if let Some(Control::Said(said)) = self.control[from][dead].remove(place)
-            && let Some(answer) = said.answer_for_the_dead()
+    /// The drop of a `SentLinkMessage` that reached no process.
+    pub(crate) fn answer_for_dead(&mut self, from: Index, dead: Index, place: usize) {
+        if let Some(Control::Link(message)) = self.control[from][dead].remove(place)
+            && let Some(answer) = message.answer_for_the_dead()
         {
-            self.say(dead, from, answer);
+            self.send(dead, from, answer);
         }
     }
 }
 
-/// Whether the dead answer it.
+/// Returns whether the message is answered on behalf of a dead process.
 fn is_question(control: &Control) -> bool {
-    matches!(control, Control::Said(said) if said.answer_for_the_dead().is_some())
+    matches!(control, Control::Link(message) if message.answer_for_the_dead().is_some())
 }
 
-/// Whether the process waits for the answer to an unlinking: it says nothing when it is asked to unlink, and has
-/// something to say when it is asked to link, as if it had never heard of the other; but it has.
-pub(crate) fn is_unlinking(links: &Links<Who>, other: Who) -> bool {
+/// Returns whether the process waits for the answer to an unlink: it would send a message to link, as an unlinked
+/// process does, but unlike an unlinked process it ignores a `Link` of the other.
+pub(crate) fn is_unlinking(links: &Links<Index>, other: Index) -> bool {
     let mut linked = links.clone();
     let says = linked.link::<Why>(other).is_some();
     let mut fresh = links.clone();
-    // Of two halves that are not linked, one that hears of a link is linked then, unless it waits for an answer.
+    // A process that is not linked is linked by a `Link`, unless it waits for an answer.
     let _nothing: LinkEffect<Why> = fresh.receive(other, &LinkMessage::Link);
     says && !fresh.links().any(|linked| linked == other)
 }
