@@ -1,23 +1,23 @@
-//! The list of faults: `tests/faults/list`, which says how a record is written.
+//! The list of faults, `tests/faults/list`, whose head describes the format of a record.
 
 use std::path::Path;
 
-/// A line of the project, and the wrong one that takes its place.
+/// A line of the project, and the faulty line that replaces it.
 pub struct Fault {
     pub name: String,
     /// Relative to the root of the checkout.
     pub file: String,
-    /// No program can tell the difference: the comment above the record says why.
+    /// Whether no program can tell the difference; the comment above the record says why.
     pub is_equivalent: bool,
     /// Without indentation.
     pub before: String,
-    /// Empty if the line is dropped.
+    /// Empty if the line is removed.
     pub after: String,
-    /// The tests that concern the line.
+    /// The tests to run, one of which must fail.
     pub tests: Vec<Tests>,
 }
 
-/// A word of a record's last line: one test program, and which of its tests.
+/// A word of a record's last line: a test program, and a filter for its tests.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tests {
     /// `lib=wheel`, `it=engine::bounds`, `leaks`, …
@@ -25,7 +25,7 @@ pub struct Tests {
 }
 
 impl Tests {
-    /// The arguments of `cargo test` that name the program.
+    /// Returns the arguments of `cargo test` that name the program.
     pub fn target(&self) -> Vec<String> {
         let words = |text: &str| text.split(' ').map(str::to_string).collect();
         match self.word.split('=').next().unwrap_or_default() {
@@ -36,7 +36,7 @@ impl Tests {
         }
     }
 
-    /// The filter that the program is run with.
+    /// Returns the filter with which the program runs.
     pub fn filter(&self) -> Option<String> {
         let (program, filter) = self.word.split_once('=')?;
         Some(match program {
@@ -46,18 +46,18 @@ impl Tests {
         })
     }
 
-    /// Whether the program is built of the runtime as it stands, so that a fault can be switched on when it runs.
+    /// Returns whether the program links the whole runtime, so that a fault can be switched on at run time.
     pub fn is_of_the_runtime(&self) -> bool {
         !["macros", "models", "ui"].contains(&self.word.split('=').next().unwrap_or_default())
     }
 }
 
-/// Reads the list. An error names the line that cannot be read.
+/// Reads the list. An error names the line that cannot be parsed.
 pub fn read(path: &Path) -> Result<Vec<Fault>, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let (mut faults, mut head, mut before, mut after) = (Vec::new(), None, None, None);
     for (index, line) in text.lines().enumerate() {
-        let wrong = || format!("tests/faults/list:{}: the line cannot be read: {line}", index + 1);
+        let wrong = || format!("tests/faults/list:{}: the line cannot be parsed: {line}", index + 1);
         if line.is_empty() || line.starts_with('#') {
             continue;
         } else if let Some(words) = line.strip_prefix("fault ") {

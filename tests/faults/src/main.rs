@@ -1,13 +1,14 @@
-//! Plants one fault at a time in a copy of the checkout and runs the tests that concern it: one of them must fail.
+//! Plants one fault at a time in a copy of the checkout and runs the tests that its record names: one must fail.
 //!
 //! ```text
 //! tests/faults/run [--list] [--jobs N] [WORD ...]    only the faults whose names contain one of the words
 //! ```
 //!
-//! `--list` says which records no longer fit the code. `--jobs` is how many tests run at a time (1). All take about an
-//! hour; most of it is tests that hang, as they should. Two campaigns at a time spoil each other's copy.
+//! `--list` lists the faults and reports records that no longer match the code. `--jobs` is the number of concurrent
+//! tests (default 1). All faults take about an hour, most of it in tests that hang, as expected. Concurrent runs would
+//! overwrite each other's copy.
 //!
-//! Exit status 1 if one in ten or more of the faults that change anything survives, or a record is stale.
+//! The exit status is 1 if at least a tenth of the faults that are not equivalent survive, or if a record is stale.
 
 mod list;
 mod switch;
@@ -21,30 +22,30 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-/// How much longer than without a fault tests may take. What hangs costs this much.
+/// How many times as long as without a fault tests may take. A test that hangs takes this long.
 const PATIENCE: u32 = 8;
 const SHORTEST_PATIENCE: Duration = Duration::from_secs(60);
-/// How long a build may take.
+/// The time limit of a build.
 const BUILD: Duration = Duration::from_secs(1800);
 /// The root of the runtime.
 const ROOT: &str = "runtime/src/lib.rs";
-/// What `timeout` exits with when it ended its command.
+/// The exit statuses of `timeout` when it has ended its command.
 const TIMED_OUT: [i32; 2] = [124, 137];
 
-/// Where the campaign works.
+/// The folders of a run.
 struct Place {
     root: PathBuf,
     copy: PathBuf,
     target: PathBuf,
-    /// The files with faults as they were at the start: the checkout may change meanwhile.
+    /// The files with faults as they were at the start, since the checkout may change meanwhile.
     originals: BTreeMap<String, String>,
 }
 
-/// What became of a fault.
+/// The result of a fault.
 enum Verdict {
     Caught(String),
     Survived,
-    /// The record no longer fits the code.
+    /// The record no longer matches the code.
     Stale(String),
 }
 
@@ -136,7 +137,7 @@ impl Tally {
 }
 
 impl Place {
-    /// The number of the fault's line in its file, from zero; or what is wrong with the record.
+    /// Returns the number of the fault's line in its file, from zero. The error says why the record is stale.
     fn line_of(&self, fault: &Fault) -> Result<usize, String> {
         let text = self.originals.get(&fault.file).ok_or_else(|| format!("there is no file {}", fault.file))?;
         let mut found = text.lines().enumerate().filter(|(_, line)| line.trim_start() == fault.before);
@@ -147,8 +148,8 @@ impl Place {
         }
     }
 
-    /// Brings the copy to what the checkout is, without what git ignores. Files that are alike keep their age, so that
-    /// what was built of them is not built again.
+    /// Updates the copy from the checkout, without the files that git ignores. Unchanged files keep their modification
+    /// time, so that they are not built again.
     fn refresh(&self) {
         let listed = Command::new("git")
             .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -171,7 +172,8 @@ impl Place {
         fs::write(&path, bytes).expect("the copy can be written");
     }
 
-    /// Plants the faults that can be switched on, builds, and takes out what does not compile. Returns their indices.
+    /// Plants the faults that can be switched on at run time, builds, and removes those that do not compile. Returns
+    /// the indices of the others.
     fn switch_on(&self, faults: &[Fault]) -> BTreeSet<usize> {
         let can_be =
             |fault: &Fault| fault.file.starts_with("runtime/src/") && fault.tests.iter().all(Tests::is_of_the_runtime);
@@ -192,7 +194,7 @@ impl Place {
         }
     }
 
-    /// Writes all files that have a fault in them, and the runtime's root. Returns which faults are at which line.
+    /// Writes all files that have a fault in them, and the runtime's root. Returns the faults at each line.
     fn write_switched(
         &self,
         faults: &[Fault],
@@ -233,21 +235,20 @@ impl Place {
         places
     }
 
-    /// Builds a test program and returns its path; or what the compiler said.
+    /// Builds a test program and returns its path. The error is the compiler's output.
     fn build(&self, target: &[String]) -> Result<PathBuf, String> {
         let mut cargo = self.command(BUILD, Path::new("cargo"));
         let output = cargo.args(["test", "--no-run"]).args(target).output().expect("cargo starts");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        let program = said
-            .lines()
-            .find_map(|line| line.trim().strip_prefix("Executable ")?.rsplit_once('(')?.1.strip_suffix(')'));
+        let log = String::from_utf8_lossy(&output.stderr).into_owned();
+        let program =
+            log.lines().find_map(|line| line.trim().strip_prefix("Executable ")?.rsplit_once('(')?.1.strip_suffix(')'));
         match program {
             Some(program) if output.status.success() => Ok(self.copy.join(program)),
-            _ => Err(said),
+            _ => Err(log),
         }
     }
 
-    /// A command in the copy that is ended, with all that it has started, after so long.
+    /// Returns a command that runs in the copy and is ended, with all its children, after `within`.
     fn command(&self, within: Duration, program: &Path) -> Command {
         let mut command = Command::new("timeout");
         command.arg("--kill-after=5").arg(within.as_secs().to_string()).arg(program).current_dir(&self.copy);
@@ -257,7 +258,7 @@ impl Place {
         command
     }
 
-    /// Runs the tests that a word names, with fault `number` (0: none).
+    /// Runs the tests that a word names with fault `number` switched on (0: none).
     fn run(&self, program: &Path, tests: &Tests, number: usize, within: Duration) -> Output {
         let mut command = self.command(within, program);
         command.current_dir(self.copy.join(if tests.word.starts_with("lib") { "runtime" } else { "tests" }));
@@ -297,10 +298,10 @@ impl Place {
         });
     }
 
-    /// Plants a fault that cannot be switched on, builds, runs, and takes it out.
+    /// Plants a fault that cannot be switched on, builds, runs, and removes it.
     fn run_alone(&self, fault: &Fault, faults: &[Fault], switched: &BTreeSet<usize>) -> Verdict {
         if fault.tests.iter().any(|tests| tests.word.starts_with("models")) {
-            // The models are made of the runtime's files without its root, which has the switch.
+            // The models include the runtime's files without its root, which has the switch.
             self.write_switched(faults, &mut BTreeSet::new());
         }
         let path = self.copy.join(&fault.file);
@@ -325,14 +326,14 @@ impl Place {
                 judge(tests, &output).map(Verdict::Caught)
             }
         });
-        // As it was, with the faults in it that are switched on.
+        // Restores the file, with the faults that can be switched on.
         let mut still = switched.clone();
         self.write_switched(faults, &mut still);
         verdict.unwrap_or(Verdict::Survived)
     }
 }
 
-/// Where the compiler found errors: files and lines, from zero.
+/// Returns the files and lines, from zero, in which the compiler found errors.
 fn errors(log: &str) -> BTreeSet<(String, usize)> {
     let places = log.split("\nerror").skip(1).flat_map(|error| error.lines().take_while(|line| !line.is_empty()));
     let places =
@@ -344,7 +345,7 @@ fn errors(log: &str) -> BTreeSet<(String, usize)> {
     parsed.collect()
 }
 
-/// What caught the fault, if anything did.
+/// Returns the tests that caught the fault, if any did.
 fn judge(tests: &Tests, output: &Output) -> Option<String> {
     if output.status.code().is_some_and(|code| TIMED_OUT.contains(&code)) {
         return Some(format!("{} hangs", tests.word));
@@ -352,15 +353,15 @@ fn judge(tests: &Tests, output: &Output) -> Option<String> {
     passed(output).err().map(|failed| format!("{}: {failed}", tests.word))
 }
 
-/// Which tests failed, if any did; none that ran is a failure, too.
+/// Returns an error that names the tests that failed; a program that ran no test counts as failed, too.
 fn passed(output: &Output) -> Result<(), String> {
-    let said = String::from_utf8_lossy(&output.stdout);
+    let log = String::from_utf8_lossy(&output.stdout);
     if output.status.success() {
-        let ran = said.lines().any(|line| line.starts_with("test result: ok.") && !line.contains(" ok. 0 passed"));
+        let ran = log.lines().any(|line| line.starts_with("test result: ok.") && !line.contains(" ok. 0 passed"));
         return if ran { Ok(()) } else { Err("no test runs".to_string()) };
     }
     let failed: BTreeSet<&str> =
-        said.lines().filter_map(|line| line.strip_prefix("    ")).filter(|line| !line.contains(' ')).collect();
+        log.lines().filter_map(|line| line.strip_prefix("    ")).filter(|line| !line.contains(' ')).collect();
     let names: Vec<&str> = failed.into_iter().take(2).collect();
     Err(if names.is_empty() { "aborts".to_string() } else { names.join(" ") })
 }

@@ -1,11 +1,11 @@
-//! Code that is right or wrong by a number in the environment: all faults of the runtime are built once, and each test
-//! program is run with one of them.
+//! Faults that are switched on by a number in the environment: all faults of the runtime are built once, and each test
+//! program runs with one of them.
 //!
-//! A fault is one line instead of another. Where both are of the same shape, the line with both in it is
-//! `if planted::on(7) { wrong } else { right }`, around the part that may differ. Where that cannot be (a constant, a
-//! macro's argument), the compiler says so, and the fault is planted by itself.
+//! A fault replaces one line by another. If both have the same shape, the combined line is
+//! `if planted::on(7) { wrong } else { right }`, around the part that may differ. If that does not compile (in a
+//! constant, or a macro's argument), the fault is planted alone.
 
-/// What is added to the runtime's root.
+/// The module that is added to the runtime's root.
 pub const MODULE: &str = r#"
 #[doc(hidden)]
 pub mod planted {
@@ -18,7 +18,7 @@ pub mod planted {
 }
 "#;
 
-/// The line `before` with each of the `faults` in it: their numbers, and their lines. `None` if the shapes differ.
+/// Returns the line `before` combined with the `faults` (their numbers and lines), or `None` if the shapes differ.
 pub fn line(before: &str, faults: &[(usize, &str)]) -> Option<String> {
     let before = before.trim();
     SHAPES.iter().find_map(|shape| {
@@ -41,12 +41,12 @@ pub fn line(before: &str, faults: &[(usize, &str)]) -> Option<String> {
     })
 }
 
-/// Whole statements and expressions need nothing in common.
+/// Returns whether the shape is a whole statement or expression, so that the two lines need nothing in common.
 fn is_statement(start: &str, end: &str) -> bool {
     start.is_empty() && end.is_empty()
 }
 
-/// What a line has before the part that may differ, that part, and what comes behind it.
+/// Splits a line into the text before the part that may differ, that part, and the text after it.
 type Shape = fn(&str) -> Option<(&str, &str, &str)>;
 
 const SHAPES: &[Shape] = &[condition, guard, arm, binding, continued, closure, field, whole];
