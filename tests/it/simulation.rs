@@ -2,6 +2,7 @@
 
 mod all;
 mod faults;
+mod production;
 mod report;
 mod time;
 mod trace_file;

@@ -13,8 +13,9 @@ use super::trace_file::{Recorded, TraceFile};
 use crate::api::builder::Builder;
 use crate::api::runtime::Host;
 use crate::env::clock::Moment;
+use crate::env::world::World;
 use crate::exit::Panic;
-use crate::sync::{Arc, AtomicU64, Mutex, Ordering, cores, lock, spawn_thread};
+use crate::sync::{Arc, AtomicU64, Mutex, Ordering, SegQueue, cores, lock, spawn_thread};
 use crate::time::virtual_clock::Clock;
 use crate::util::oneshot::block_on;
 use crate::util::panics::{catch, install_hook, silence};
@@ -253,16 +254,12 @@ impl Simulation {
             self.only = Some(seed);
         }
         if let Ok(text) = std::env::var("POSTROOM_STRATEGY") {
-            self.schedules = match text.as_str() {
-                "portfolio" => Schedules::Portfolio,
-                "random" => Schedules::Random,
-                "pct" => Schedules::Pct,
-                "exhaustive" => Schedules::Exhaustive,
-                _ => {
-                    let expected = "`portfolio`, `random`, `pct` or `exhaustive`";
-                    return Err(SimulationError::Variable { variable: "POSTROOM_STRATEGY", came: text, expected });
-                }
-            };
+            let expected = "`portfolio`, `random`, `pct`, `production` or `exhaustive`";
+            self.schedules = Schedules::of_name(&text).ok_or(SimulationError::Variable {
+                variable: "POSTROOM_STRATEGY",
+                came: text,
+                expected,
+            })?;
         }
         Ok(())
     }
@@ -291,11 +288,13 @@ impl Simulation {
 
     /// Replays a schedule.
     fn check_replay(
-        &self,
+        &mut self,
         body: &TestBody,
         path: PathBuf,
-        Recorded { seed, is_exhaustive, choices, turns, .. }: Recorded,
+        Recorded { seed, schedules, choices, turns, .. }: Recorded,
     ) -> Result<Coverage, SimulationError> {
+        self.schedules = schedules;
+        let is_exhaustive = schedules == Schedules::Exhaustive;
         let choices = if is_exhaustive { Choices::exhaustive(choices) } else { Choices::replayed(choices) };
         let ran = Runner::new(self, body.clone()).run_expecting(turns.clone(), choices, seed, true)?;
         let departure = turns.difference(&ran.listed);
@@ -392,11 +391,12 @@ impl Simulation {
         let needed = shrunk.choices.iter().filter(|choice| **choice > 0).count();
         let smallest = again(&shrunk.choices, true).map_or_else(|_| original.listed, |ran| ran.listed);
         let (test, is_exhaustive) = (self.short_name(), self.schedules == Schedules::Exhaustive);
-        let exhaustive = if is_exhaustive { "POSTROOM_STRATEGY=exhaustive " } else { "" };
+        let is_needed = is_exhaustive || std::env::var_os("POSTROOM_STRATEGY").is_some();
+        let strategy = if is_needed { format!("POSTROOM_STRATEGY={} ", self.schedules.name()) } else { String::new() };
         let file = TraceFile {
             test: &self.name,
             seed,
-            is_exhaustive,
+            schedules: self.schedules,
             message: &failure.message,
             choices: &shrunk.choices,
             listed: &smallest,
@@ -414,7 +414,7 @@ impl Simulation {
             departure: None,
             choices: (length, needed, shrunk.tries),
             smallest,
-            replay: format!("{exhaustive}POSTROOM_SEED={seed} cargo test {test}"),
+            replay: format!("{strategy}POSTROOM_SEED={seed} cargo test {test}"),
         }))
     }
 }
@@ -526,6 +526,18 @@ fn are_alike(one: &Panic, other: &Panic) -> bool {
 /// When each run begins: the same moment, since a program may show its times.
 const BEGINNING: Moment = Moment::of_days(36_500);
 
+/// The slots of runners that are gone, for the next ones. Each list stays together: PIDs are in order of slots, and
+/// those leased later are higher.
+static UNUSED_SLOTS: World<SegQueue<Vec<u32>>> = World::new(SegQueue::new());
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        if !self.slots.is_empty() {
+            UNUSED_SLOTS.push(std::mem::take(&mut self.slots));
+        }
+    }
+}
+
 impl Runner {
     fn new(simulation: &Simulation, body: TestBody) -> Self {
         Self {
@@ -536,7 +548,7 @@ impl Runner {
             schedules: simulation.schedules,
             test: simulation.name.clone(),
             drivers: Arc::default(),
-            slots: Vec::new(),
+            slots: UNUSED_SLOTS.pop().unwrap_or_default(),
         }
     }
 
@@ -558,8 +570,9 @@ impl Runner {
     ) -> Result<Ran, SimulationError> {
         let unsupported = |reason: String| SimulationError::Unsupported { test: self.test.clone(), reason };
         let clock = Clock::starting_at(BEGINNING);
+        let workers = self.schedules.workers(seed);
         let builder = (self.build)(Builder::new().name("simulation"));
-        let builder = builder.workers(1).seed(seed).clock(clock.clone()).paused();
+        let builder = builder.workers(workers).seed(seed).clock(clock.clone()).paused();
         let runtime = builder.build().map_err(|error| unsupported(error.to_string()))?;
         let scheduler = runtime.host().scheduler();
         if scheduler.has_reactor {
@@ -568,7 +581,7 @@ impl Runner {
             return Err(unsupported(reason.to_string()));
         }
         let slots = std::mem::take(&mut self.slots);
-        let settings = Settings { seed, bounds: self.bounds, has_faults: self.has_faults, recorded, expected };
+        let settings = Settings { seed, bounds: self.bounds, has_faults: self.has_faults, recorded, expected, workers };
         let run = SimRun::new((scheduler, clock), self.drivers.clone(), slots, choices, settings);
         let loud = silence(true);
         let body = || (self.body)(Sim::new(run.clone(), runtime.host()));

@@ -68,6 +68,11 @@ impl Choices {
         Some(self.choose(actors.len(), |strategy, random| strategy.choose(actors, turn, random)))
     }
 
+    /// Chooses one of `count` workers and others.
+    pub(crate) fn worker(&mut self, count: usize) -> usize {
+        self.choose(count, |_, random| random.below(count))
+    }
+
     /// Chooses how many events a time slice may take.
     pub(crate) fn budget(&mut self) -> u32 {
         if let ChoiceSource::Exhaustive | ChoiceSource::Explored(_) = self.source {

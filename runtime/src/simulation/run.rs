@@ -5,6 +5,9 @@
 //! decides what comes next: a process, for a time slice, or a thread that has waited. If nothing is ready, the clock
 //! leaps to the next timer. If there is none either, the test is stuck.
 //!
+//! With several workers nothing is swept: the choice is which of them goes next, and what that runs is the scheduler's
+//! decision.
+//!
 //! Only the thread with the baton runs the code of the test, of a process, or [`SimRun::drive`], so no thread waits for
 //! a lock here.
 
@@ -13,6 +16,7 @@ use super::choices::Choices;
 use super::explore::Touched;
 use super::faults::{Faults, Rule};
 use super::trace::{ExpectedTurns, TEST, Trace, TurnKind};
+use crate::engine::context::local::ThreadContext;
 use crate::engine::host::Scheduler;
 use crate::engine::sched::simulated::simulated_thread;
 use crate::engine::sched::step::StepScratch;
@@ -48,6 +52,8 @@ pub(crate) struct Settings {
     pub(crate) recorded: bool,
     /// The turns that it replays.
     pub(crate) expected: ExpectedTurns,
+    /// How many workers each thread plays. With several, the scheduler decides what each runs.
+    pub(crate) workers: usize,
 }
 
 /// Why a run was cut short.
@@ -90,7 +96,10 @@ enum Ready {
 
 /// What a driver does next.
 enum NextTurn {
+    /// A time slice of that budget, or a crash.
     Slice(Token, u32, Option<Panic>),
+    /// A time slice of production on that worker.
+    UsualSlice(usize, Token),
     Thread(Arc<Seat>),
     Leap(Moment, Duration),
 }
@@ -142,6 +151,7 @@ pub(crate) struct SimRun {
     began: Moment,
     bounds: Bounds,
     drivers: Arc<Drivers>,
+    workers: usize,
     /// The free slots of the simulation.
     slots: Mutex<Vec<u32>>,
     state: Mutex<State>,
@@ -172,7 +182,7 @@ impl SimRun {
         drivers: Arc<Drivers>,
         slots: Vec<u32>,
         choices: Choices,
-        Settings { seed, bounds, has_faults, recorded, expected }: Settings,
+        Settings { seed, bounds, has_faults, recorded, expected, workers }: Settings,
     ) -> Arc<Self> {
         let main = Seat::new();
         let mut trace = Trace::new(recorded);
@@ -201,7 +211,7 @@ impl SimRun {
         let (began, slots, state) = (clock.moment(), Mutex::new(slots), Mutex::new(state));
         Arc::new_cyclic(|this| {
             let this = this.clone();
-            Self { scheduler, clock, began, bounds, drivers, slots, state, main, this }
+            Self { scheduler, clock, began, bounds, drivers, workers, slots, state, main, this }
         })
     }
 
@@ -310,12 +320,17 @@ impl SimRun {
         // The report of a run that fails says what has panicked.
         silence(true);
         self.within(|| {
-            simulated_thread(self.scheduler, index, |context| {
-                let mut scratch = StepScratch::new(context.thread);
+            let threads = index * self.workers..(index + 1) * self.workers;
+            simulated_thread(self.scheduler, threads, |workers| {
+                let mut scratches: Vec<_> = workers.iter().map(|worker| StepScratch::new(worker.thread)).collect();
                 loop {
-                    match self.next() {
+                    match self.next(workers) {
                         NextTurn::Slice(token, budget, crash) => {
-                            context.enter(|context| context.run_simulated_slice(&mut scratch, token, budget, crash));
+                            let scratch = &mut scratches[0];
+                            workers[0].enter(|worker| worker.run_simulated_slice(scratch, token, budget, crash));
+                        }
+                        NextTurn::UsualSlice(at, token) => {
+                            workers[at].enter(|worker| worker.run_usual_slice(&mut scratches[at], token));
                         }
                         NextTurn::Leap(limit, late) => _ = self.clock.leap(limit, late),
                         NextTurn::Thread(other) => {
@@ -336,13 +351,20 @@ impl SimRun {
     }
 
     /// Decides what comes next.
-    fn next(&self) -> NextTurn {
+    fn next(&self, workers: &[ThreadContext]) -> NextTurn {
         let state = &mut *self.state();
         loop {
             self.sweep(state);
             let now = self.clock.moment();
             state.wake(now);
-            if !state.ready.is_empty() {
+            if self.has_workers(state) {
+                if let Some((worker, ready)) = self.choose_worker(state, workers) {
+                    match self.take_turn(state, ready, Some(worker), now) {
+                        Some(next) => return next,
+                        None => continue,
+                    }
+                }
+            } else if !state.ready.is_empty() {
                 match self.choose(state, now) {
                     Some(next) => return next,
                     None => continue,
@@ -394,8 +416,11 @@ impl SimRun {
 
     /// Takes everything out of the queues of the host's workers.
     fn sweep(&self, state: &mut State) {
+        if self.has_workers(state) {
+            return;
+        }
         let ready = &mut state.ready;
-        for index in 0..state.drivers {
+        for index in 0..state.drivers * self.workers {
             let Some(thread) = self.scheduler.threads.get(index) else { continue };
             while let Steal::Success(token) = thread.stealer.steal() {
                 ready.push(Ready::Process(token));
@@ -408,6 +433,31 @@ impl SimRun {
         ready.extend(std::iter::from_fn(|| self.scheduler.global.pop()).map(Ready::Process));
     }
 
+    /// Returns whether the scheduler decides what each worker runs. The order in which processes end is no choice.
+    fn has_workers(&self, state: &State) -> bool {
+        self.workers > 1 && !state.is_ending
+    }
+
+    /// Chooses a worker, and takes what that runs next; or chooses something else that is ready. `None` if no worker
+    /// finds anything.
+    fn choose_worker(&self, state: &mut State, workers: &[ThreadContext]) -> Option<(usize, Ready)> {
+        state.follow();
+        let mut left: smallvec::SmallVec<[usize; 4]> = (0..workers.len()).collect();
+        while left.len() + state.ready.len() > 0 {
+            let at = state.choices.worker(left.len() + state.ready.len());
+            if at >= left.len() {
+                return Some((0, state.ready.remove(at - left.len())));
+            }
+            let worker = left.remove(at);
+            if let Some(token) = workers[worker].enter(ThreadContext::find_next) {
+                return Some((worker, Ready::Process(token)));
+            }
+        }
+        // What lies in the run-next slot of a worker whose step waits is taken only now, as in production.
+        let all = (0..state.drivers * self.workers).filter_map(|index| self.scheduler.threads.get(index));
+        all.filter_map(|thread| thread.take_run_next()).next().map(|token| (0, Ready::Process(token)))
+    }
+
     /// Chooses one of those that are ready. `None` if it is not run after all.
     fn choose(&self, state: &mut State, now: Moment) -> Option<NextTurn> {
         if self.is_over(state, now) {
@@ -415,7 +465,7 @@ impl SimRun {
             return Some(state.resume_waiting(|_| true, now, self.began));
         }
         state.trace.name_spawned(|index| TABLE.slot(index));
-        let actors: smallvec::SmallVec<[u32; 16]> = (0..state.ready.len()).map(|at| state.actor_of(at)).collect();
+        let actors: smallvec::SmallVec<[u32; 16]> = state.ready.iter().map(|ready| state.actor_of(ready)).collect();
         let touched = std::mem::take(&mut state.touched);
         state.follow();
         if state.is_ending {
@@ -425,10 +475,20 @@ impl SimRun {
             state.abort = Some(Abort::Explored);
             return Some(state.resume_waiting(|_| true, now, self.began));
         };
-        let actor = actors[at];
+        let ready = state.ready.remove(at);
+        self.take_turn(state, ready, None, now)
+    }
+
+    /// Has it take its turn, on that worker if there are several. `None` if it is not run after all.
+    fn take_turn(&self, state: &mut State, ready: Ready, worker: Option<usize>, now: Moment) -> Option<NextTurn> {
+        if self.is_over(state, now) {
+            state.ready.push(ready);
+            return Some(state.resume_waiting(|_| true, now, self.began));
+        }
+        state.trace.name_spawned(|index| TABLE.slot(index));
+        let actor = state.actor_of(&ready);
         let at_time = now.since(self.began);
         state.turns += 1;
-        let ready = state.ready.remove(at);
         let was_slowed = matches!(ready, Ready::Slowed(_));
         match ready {
             Ready::Thread(id) => {
@@ -451,9 +511,11 @@ impl SimRun {
                 let crash = crash
                     .map(|_| Panic { message: "a crash that the test has asked for".into(), place: String::new() });
                 state.follow();
-                let budget = state.choices.budget();
                 state.note_running(actor);
-                Some(NextTurn::Slice(token, budget, crash))
+                Some(match worker {
+                    Some(worker) if crash.is_none() => NextTurn::UsualSlice(worker, token),
+                    _ => NextTurn::Slice(token, state.choices.budget(), crash),
+                })
             }
         }
     }
@@ -557,8 +619,8 @@ impl State {
         member.map(|member| member.seat.clone()).unwrap_or_else(|| unreachable!("it waits in this run"))
     }
 
-    fn actor_of(&self, at: usize) -> u32 {
-        match &self.ready[at] {
+    fn actor_of(&self, ready: &Ready) -> u32 {
+        match ready {
             Ready::Process(token) | Ready::Slowed(token) => self.trace.actor(token.slot()),
             Ready::Thread(id) => {
                 self.members.iter().find(|member| member.id == *id).map_or(TEST, |member| member.actor)

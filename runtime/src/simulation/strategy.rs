@@ -16,6 +16,9 @@ pub enum Schedules {
     /// Random priorities, changed at a few random moments: probabilistic concurrency testing (Burckhardt et al., 2010).
     /// Finds what needs few, exact preemptions. The number of changes cycles with the seed from 1 to 4.
     Pct,
+    /// That of production: the seed chooses which of several workers goes next, and the scheduler what that runs, from
+    /// its own queues or stolen, in time slices of the usual length.
+    Production,
     /// All schedules, one after the other: for small tests. Each time slice takes one event.
     Exhaustive,
 }
@@ -49,13 +52,43 @@ pub(crate) struct Priorities {
     lowest: u64,
 }
 
+impl Schedules {
+    const NAMES: [(&str, Self); 5] = [
+        ("portfolio", Self::Portfolio),
+        ("random", Self::Random),
+        ("pct", Self::Pct),
+        ("production", Self::Production),
+        ("exhaustive", Self::Exhaustive),
+    ];
+
+    /// Returns the schedules that are called so in attributes and variables.
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, schedules)| *schedules)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, schedules)| *schedules == self).map_or("portfolio", |(name, _)| name)
+    }
+
+    /// Returns how many workers a run plays.
+    pub(crate) fn workers(self, seed: u64) -> usize {
+        match self {
+            Self::Production => WORKERS.start + Random::new(seed, STRATEGY).below(WORKERS.len()),
+            _ => 1,
+        }
+    }
+}
+
+/// How many workers [`Schedules::Production`] plays.
+const WORKERS: std::ops::Range<usize> = 2..5;
+
 impl TurnOrder {
     /// Returns the strategy of that seed.
     pub(crate) fn of(schedules: Schedules, seed: u64) -> Self {
         let mut random = Random::new(seed, STRATEGY);
         let kind = match schedules {
             Schedules::Portfolio => seed % 3,
-            Schedules::Random | Schedules::Exhaustive => 0,
+            Schedules::Random | Schedules::Production | Schedules::Exhaustive => 0,
             Schedules::Pct => 1,
         };
         match kind {

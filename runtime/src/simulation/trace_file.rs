@@ -7,6 +7,7 @@
 //!
 //! [trace event format]: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 
+use super::strategy::Schedules;
 use super::trace::{ExpectedTurns, Listed};
 use crate::env::program::this_node;
 use crate::sync::current_thread;
@@ -28,7 +29,7 @@ const CACHE_TAG: &str = "CACHEDIR.TAG";
 pub(crate) struct TraceFile<'a> {
     pub(crate) test: &'a str,
     pub(crate) seed: u64,
-    pub(crate) is_exhaustive: bool,
+    pub(crate) schedules: Schedules,
     pub(crate) message: &'a str,
     pub(crate) choices: &'a [u16],
     pub(crate) listed: &'a Listed,
@@ -85,7 +86,7 @@ impl TraceFile<'_> {
             "otherData": {
                 "test": self.test,
                 "seed": self.seed,
-                "exhaustive": self.is_exhaustive,
+                "strategy": self.schedules.name(),
                 "failure": self.message,
                 "choices": self.choices,
                 "turns left out": self.listed.turns().len() - turns.len(),
@@ -127,7 +128,7 @@ fn build_folder() -> PathBuf {
 pub(crate) struct Recorded {
     pub(crate) test: String,
     pub(crate) seed: u64,
-    pub(crate) is_exhaustive: bool,
+    pub(crate) schedules: Schedules,
     pub(crate) choices: Vec<u16>,
     pub(crate) turns: ExpectedTurns,
 }
@@ -154,7 +155,7 @@ impl Recorded {
         Some(Self {
             test: data["test"].as_str()?.to_string(),
             seed: data["seed"].as_u64()?,
-            is_exhaustive: data["exhaustive"].as_bool()?,
+            schedules: Schedules::of_name(data["strategy"].as_str()?)?,
             choices: data["choices"].as_array()?.iter().map(choice).collect::<Option<_>>()?,
             turns: ExpectedTurns(slices.map(turn).collect::<Option<_>>()?),
         })

@@ -10,25 +10,63 @@ use crate::slots::Token;
 use crate::slots::slot::deficit::Deferral;
 use crate::sync::Ordering;
 use crate::util::panics::{Site, contain};
+use std::ops::Range;
 use std::ptr;
 
-/// Makes the calling thread number `index` of a host without threads, with its only permit, while `body` runs: for a
-/// simulation, in which one such thread runs at a time.
-pub(crate) fn simulated_thread(host: &'static Scheduler, index: usize, body: impl FnOnce(&ThreadContext)) {
-    let thread = host.threads.make(index).and_then(|thread| Some((thread, thread.occupy(host)?)));
-    let Some((thread, deque)) = thread else { unreachable!("each thread of a simulation has a record of its own") };
-    let context = ThreadContext::new(host, host.user().unwrap_or_default(), (index, thread), Some(0), deque);
+/// Makes the calling thread one of a host without threads, with the records `threads`, while `body` runs: for a
+/// simulation, in which one such thread runs at a time. It plays as many workers as there are records, each with a
+/// permit; with several, they know of each other and steal.
+pub(crate) fn simulated_thread(host: &'static Scheduler, threads: Range<usize>, body: impl FnOnce(&[ThreadContext])) {
+    let steal = threads.len() > 1;
+    let context = |(permit, index): (usize, usize)| {
+        if steal {
+            // The permits are those of the first thread; the others play workers whose steps have not returned.
+            let registered = host.idle.begin((threads.start == 0).then_some(permit));
+            assert_eq!(registered, index, "records are taken in order");
+            if threads.start > 0 {
+                host.idle.started(index);
+            }
+        }
+        let thread = host.threads.make(index).and_then(|thread| Some((thread, thread.occupy(host)?)));
+        let Some((thread, deque)) = thread else { unreachable!("each worker of a simulation has a record of its own") };
+        ThreadContext::new(host, host.user().unwrap_or_default(), (index, thread), Some(permit), deque)
+    };
+    let contexts: Vec<_> = threads.clone().enumerate().map(context).collect();
     OF_HOST.set(host);
     crate::call::caller::collect_orphans();
     crate::util::panics::contain_thread();
     crate::call::dead_letter::set_sink(Some(host));
-    body(&context);
+    body(&contexts);
     crate::call::dead_letter::set_sink(None);
     OF_HOST.set(ptr::null());
-    thread.vacate(context.deque);
+    for context in contexts {
+        context.thread.vacate(context.deque);
+        if steal {
+            host.idle.dismiss(context.index);
+        }
+    }
 }
 
 impl ThreadContext {
+    /// Returns what this worker runs next by production's rules: from its own queues, or stolen.
+    pub(crate) fn find_next(&self) -> Option<Token> {
+        self.take_near().or_else(|| self.look_everywhere())
+    }
+
+    /// Runs a time slice as production does.
+    pub(crate) fn run_usual_slice(&self, scratch: &mut StepScratch, token: Token) {
+        let panic = contain(Site::Slice, || self.run_slice(scratch, token)).err();
+        self.see_to_panic(scratch, panic);
+    }
+
+    fn see_to_panic(&self, scratch: &mut StepScratch, panic: Option<Panic>) {
+        if let Some(panic) = panic
+            && let Err(panic) = self.panicked_anew(scratch, panic)
+        {
+            crate::util::log::error!(%panic, "a panic came from the runtime, between two steps");
+        }
+    }
+
     /// Runs a time slice of that budget, for a simulation; or, with `crash`, ends the process as if its step had
     /// panicked before it took anything.
     pub(crate) fn run_simulated_slice(
@@ -63,10 +101,6 @@ impl ThreadContext {
             }
             None => contain(Site::Slice, || self.go_on(scratch, token)).err(),
         };
-        if let Some(panic) = panic
-            && let Err(panic) = self.panicked_anew(scratch, panic)
-        {
-            crate::util::log::error!(%panic, "a panic came from the runtime, between two steps");
-        }
+        self.see_to_panic(scratch, panic);
     }
 }
