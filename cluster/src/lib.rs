@@ -9,7 +9,11 @@
 //! |---|---|
 //! | [`clock`] | nothing: it says which clock the others have to be given |
 //! | [`engine`] | what a broker must be able to do |
+//! | [`frame`] | what the bytes between two nodes mean |
 #![forbid(unsafe_code)]
 
 pub mod clock;
 pub mod engine;
+pub mod frame;
+#[cfg(test)]
+mod random;

@@ -1,0 +1,234 @@
+//! Frames: what travels between two nodes, as bytes.
+//!
+//! A frame is one message of the broker. It names the sessions of both ends by their [`Epoch`]s, so that a frame of an
+//! earlier session is known as such, however late it arrives. All numbers are big-endian and of fixed size.
+//!
+//! ```text
+//! frame    major u8 | kind u8 | from: epoch | to: epoch, or zeros | body
+//! epoch    revision u64 | count u32
+//! hello    minor u8 | oldest minor u8 | features u64 | credit data u64 | credit control u64 | entries u16 | entries
+//! entry    length u16 | name | hash u64                          in the order of the names, none twice
+//! segment  lane u8 | flags u8 | ack u64 | credit u64 | first u64 | parcels u16 | parcels
+//! parcel   kind u8 | piece: length u32 | bytes                   kinds 0 (more follow) and 1 (last of its message)
+//!                  | notice: PID, 16 bytes                       kinds 2 (slow) and 3 (fast)
+//! goodbye  final data u64 | final control u64
+//! end      code u8
+//! ```
+//!
+//! # Invariants
+//! * The first two bytes mean the same in every version, so that a node of another major version can be refused with
+//!   its number.
+//! * **The decoder does not trust a byte.** It never panics. It allocates at most 16 times the length of the frame (a
+//!   parcel of six bytes becomes 40, and an allocation for its one byte of content), since every count is checked
+//!   against the bytes that are left. It does not recurse: a frame is a list of parcels and a parcel is bytes, so there
+//!   is no depth to limit. The depth of a *message* is for its codec to limit.
+//! * What it accepts encodes to the same bytes: there is one form of each frame.
+//!
+//! # Limits
+//! | limit | value | reason |
+//! |---|---|---|
+//! | [`MAX_FRAME`] | 64 KiB + 128 B | a frame delays the next on its lane by this much; brokers take 1 MiB by default |
+//! | [`MAX_PIECE`] | 64 KiB | what one parcel carries: a longer message is cut |
+//! | [`MAX_TABLE`] | 64 KiB | about 1,300 messages with names of 40 bytes |
+//! | [`MAX_NAME`] | 1,024 B | the limit that names of processes have too |
+
+mod decode;
+mod encode;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use decode::DecodeError;
+pub use table::{Table, TableError, VersionError, Versions};
+
+use crate::engine::{Lane, Revision};
+use bytes::Bytes;
+use postroom::Pid;
+use std::fmt;
+
+/// The longest frame: the longest parcel or table, and what stands before it.
+pub const MAX_FRAME: usize = (64 << 10) + 128;
+/// The most bytes of a message that one parcel carries.
+pub const MAX_PIECE: usize = 64 << 10;
+/// The most bytes that the entries of a [`Table`] take in a frame.
+pub const MAX_TABLE: usize = 64 << 10;
+/// The longest name in a [`Table`].
+pub const MAX_NAME: usize = 1_024;
+
+/// Major, kind, two epochs.
+const HEADER: usize = 2 + 2 * EPOCH;
+const EPOCH: usize = 8 + 4;
+/// What a segment has before its parcels.
+const SEGMENT: usize = HEADER + 2 + 3 * 8 + 2;
+/// What a piece has before its bytes.
+const PIECE: usize = 1 + 4;
+const NOTICE: usize = 1 + 16;
+/// What a hello has before its entries.
+const HELLO: usize = HEADER + 2 + 3 * 8 + 2;
+
+const _: () = assert!(size_of::<Parcel>() <= 40);
+const _: () = assert!(SEGMENT + PIECE + MAX_PIECE <= MAX_FRAME && HELLO + MAX_TABLE <= MAX_FRAME);
+
+/// One side's half of the name of a session: which of the sessions of which run of the node.
+///
+/// Epochs of one node towards one peer only grow. The revision alone would not do: two nodes may have several sessions
+/// while both keep their records, and frames of the first must not pass for frames of the second.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Epoch {
+    revision: Revision,
+    count: u32,
+}
+
+impl Epoch {
+    /// Returns the epoch of the `count`th session with a peer, counted from zero, of the node whose record in
+    /// [`Bucket::Nodes`](crate::engine::Bucket::Nodes) has this revision; `None` for revision zero, which no record
+    /// has.
+    pub fn new(revision: Revision, count: u32) -> Option<Self> {
+        (revision.0 != 0).then_some(Self { revision, count })
+    }
+
+    /// Returns the revision of the node's record.
+    pub fn revision(self) -> Revision {
+        self.revision
+    }
+
+    /// Returns the number of earlier sessions with this peer.
+    pub fn count(self) -> u32 {
+        self.count
+    }
+}
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.revision, self.count)
+    }
+}
+
+impl fmt::Debug for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Epoch({self})")
+    }
+}
+
+/// What one node tells another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// The sender's epoch.
+    pub from: Epoch,
+    /// The receiver's epoch, if the sender has heard it.
+    pub to: Option<Epoch>,
+    /// The rest.
+    pub body: Body,
+}
+
+/// The part of a frame after the epochs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// Proposes or confirms a session.
+    Hello(Hello),
+    /// Carries parcels, and acknowledges those of the other direction.
+    Segment(Segment),
+    /// Announces the end: no parcel follows the ones before these numbers, which are those after the last parcel of
+    /// [`Lane::Data`] and of [`Lane::Control`].
+    Goodbye([u64; 2]),
+    /// The session is over.
+    End(EndCode),
+}
+
+/// What a node says of itself at the start of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// The versions that it speaks.
+    pub versions: Versions,
+    /// A bit for each optional part of the protocol that it knows.
+    pub features: u64,
+    /// The credit that the peer has in each lane to begin with.
+    pub credit: [u64; 2],
+    /// The messages that it can decode.
+    pub table: Table,
+}
+
+/// A piece of the stream of one lane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// The lane.
+    pub lane: Lane,
+    /// A parcel is missing at its sender's: send again from `ack`.
+    pub nack: bool,
+    /// Answer at once.
+    pub ask: bool,
+    /// The number of the parcel that is expected next: all before it have arrived.
+    pub ack: u64,
+    /// The total cost of parcels that may be sent in this session. It only grows, so that a lost or late frame can
+    /// take nothing back.
+    pub credit: u64,
+    /// The number of the first parcel; if there is none, of the next that will be sent.
+    pub first: u64,
+    /// The parcels.
+    pub parcels: Vec<Parcel>,
+}
+
+/// What is numbered, acknowledged and sent again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Parcel {
+    /// A message, or a part of one.
+    Piece {
+        /// Whether it is the last part of its message.
+        last: bool,
+        /// The content.
+        bytes: Bytes,
+    },
+    /// Messages to this process wait at the sender of the notice: send no more for now.
+    Slow(Pid),
+    /// The process has caught up.
+    Fast(Pid),
+}
+
+impl Parcel {
+    /// Returns the length of the parcel in a frame.
+    pub fn encoded_len(&self) -> usize {
+        match self {
+            Self::Piece { bytes, .. } => PIECE + bytes.len(),
+            Self::Slow(_) | Self::Fast(_) => NOTICE,
+        }
+    }
+}
+
+impl Segment {
+    /// The length of a segment without parcels.
+    pub const EMPTY_LEN: usize = SEGMENT;
+}
+
+/// Why a session is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EndCode {
+    /// The answer to a goodbye: everything has arrived.
+    Done,
+    /// The session that the frame belongs to is not, or no longer, known.
+    Unknown,
+    /// The sender has ended the session, with whatever was on its way.
+    Aborted,
+    /// The peer has broken the protocol.
+    Violation,
+    /// The peer's version is none that the sender speaks.
+    Version,
+}
+
+impl fmt::Display for EndCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Done => "everything arrived",
+            Self::Unknown => "the session is not known there",
+            Self::Aborted => "the session was ended there",
+            Self::Violation => "the protocol was broken here",
+            Self::Version => "the protocol's version is not known there",
+        })
+    }
+}
+
+fn lane_code(lane: Lane) -> u8 {
+    match lane {
+        Lane::Data => 0,
+        Lane::Control => 1,
+    }
+}
