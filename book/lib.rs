@@ -411,6 +411,7 @@ mod tests {
                         .filter(|name| !name.is_empty())
                         .map(|name| format!("`{name}`"))
                         .collect();
+                    assert!(!said.contains('{'), "what varies in an event is a field, not a part of its text: {said}");
                     rows.insert((order, level.to_uppercase(), cell(&said), names.join(", ")));
                 }
             }

@@ -391,7 +391,8 @@ fn a_step_that_is_done_cannot_take_that_back_and_is_warned_of() {
         ] {
             let lines = said(then);
             let [line] = lines.as_slice() else { panic!("{word}: {lines:#?}") };
-            assert!(line.starts_with("WARN") && line.contains(&format!("wrote `{word}` after `done`")), "{line}");
+            let says = format!(" holds=\"done\" ignored=\"{word}\"");
+            assert!(line.starts_with("WARN") && line.contains(&says), "{line}");
         }
         // What a step says that says nothing is no contradiction.
         assert_eq!(said(|out| out.idle()), Vec::<String>::new());

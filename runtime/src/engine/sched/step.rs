@@ -579,8 +579,8 @@ fn ask_to_upgrade(token: &mut Token, upgrades: Vec<Upgrade>) -> Result<(), Panic
 fn warn_of(token: &Token, contradiction: Contradiction) {
     let Contradiction { holds, ignored } = contradiction;
     let (Some(pid), Some((process, entry))) = (token.pid(), token.slot().metadata.names()) else { return };
-    crate::util::log::warn!(%pid, process, entry, "a step wrote `{ignored}` after `{holds}`, which holds: write only \
-        one of them");
+    crate::util::log::warn!(%pid, process, entry, holds, ignored, "a step wrote a second status, which is ignored, as \
+        the first one holds: write only one of them");
 }
 
 /// Stores rare state for the next step. Returns the reason to end with, if there is one.
