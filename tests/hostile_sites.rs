@@ -1,7 +1,7 @@
-//! Every place where the runtime calls user code (by its own list of the guards around such code), times every hostile
-//! deed. A place without a case fails, and so does a case whose code was not called there.
+//! Every site where the runtime calls user code (from its own list of guards), times every hostile deed. A site without
+//! a case fails, and so does a case whose code was not called at its site.
 //!
-//! Faults that were found and fixed are in `it/whole/hostile.rs`. No verdict depends on time: the watchdog ends a hang.
+//! Faults that were found and fixed are in `it/whole/hostile.rs`. No result depends on time: the watchdog ends a hang.
 
 #[path = "hostile_sites/built.rs"]
 mod built;
@@ -25,24 +25,24 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What a case is called, the site that it is about, and how the code that is called there comes to be.
+/// The name of a case, its site, and a function that makes the runtime call hostile code there.
 type Case = (&'static str, &'static str, fn(&Arc<Hostile>));
 
 fn cases() -> Vec<Case> {
     [processes::CASES, values::CASES, built::CASES, waiting::CASES, trees::CASES].concat()
 }
 
-/// How many panics a site has caught.
+/// Returns how many panics a site has caught.
 fn caught_at(site: &str) -> u64 {
     caught().into_iter().find(|(name, _)| name == site).map_or(0, |(_, count)| count)
 }
 
-/// Counts of what was caught are the program's: one deed at a time.
+/// Runs one deed at a time, since the counts of caught panics are global.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn everywhere(deed: Deed) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    // To look at one: the site's name.
+    // Set to a site's name to run that site only.
     let only = std::env::var("POSTROOM_SITE").ok();
     for (name, site, case) in cases() {
         if only.as_ref().is_some_and(|only| only != site) {
@@ -98,9 +98,9 @@ fn code_that_shuts_down_everywhere() {
     everywhere(Deed::ShutsDown);
 }
 
-/// Which events there are, and who writes them, is not said here: what the cases make the runtime log is some thirty.
+/// The events are not listed here; the cases make the runtime log some thirty.
 #[test]
-fn a_subscriber_that_panics_at_every_event_harms_nobody() {
+fn a_subscriber_that_panics_at_every_event_is_contained() {
     built::while_the_subscriber_panics(|| {
         for deed in [Deed::Panics, Deed::ReEnters, Deed::Forgets, Deed::ShutsDown] {
             everywhere(deed);

@@ -1,39 +1,38 @@
-//! Whatever dies, whenever it dies, nothing of it is left: counted while the runtime still serves.
+//! An exited process leaves nothing behind: resources are counted while the runtime still runs.
 //!
 //! In rounds of about a second, processes of all kinds (macro, hand-written, async entries, supervised, members of
-//! pools, upgraded ones) spawn, link, monitor, own, name, join, subscribe, send, call, flood, set timers and end each
-//! other at random, themselves, with each other's links, by panics and failures, while threads do the same from
-//! outside, and start, storm and stop trees and pools. Ten take part all the time and live on. After each round
-//! everyone else is ended, and when nothing more happens, what is there must be what the ten have: slots, names,
-//! groups, topics, links, monitors, timers, holds, edges of the wait graph, PIDs that point on, labels, messages; and
-//! the memory of later rounds that of earlier ones. In the end the ten give up what they have, and nothing is left;
-//! then the runtime is shut down, and no thread is.
+//! pools, upgraded ones) spawn, link, monitor, own, name, join, subscribe, send, call, flood, set timers and end at
+//! random: each other, themselves, through links, by panics and failures. Meanwhile threads do the same from outside,
+//! and start, crash and stop trees and pools. Ten permanent processes take part all the time. After each round all
+//! others are ended, and at rest the remaining resources must be those of the ten: slots, names, groups, topics, links,
+//! monitors, timers, suspensions, edges of the wait graph, aliases, labels, messages; and later rounds must use no more
+//! memory than earlier ones. In the end the ten give up their resources, and nothing must be left; then the runtime is
+//! shut down, and no thread must be left.
 //!
 //! Five seconds, or `POSTROOM_LEAK_SECONDS`; the seed is printed, and `POSTROOM_LEAK_SEED` sets it.
 //!
-//! Seen to fail by each of these alone, in five seconds: what ends with a process is not looked at (names, groups,
-//! topics kept); a name left with its dead holder; a dying watcher that does not say so, a dying child that does not
-//! tell its owner, partners that are not told; timers of yields, of sleeps and of deadlines that are not cancelled at
-//! the end, and a repetition that goes on for the dead; labels kept; held senders that are not let go by a receiver
-//! that ends; the edge of a hold not withdrawn; retired PIDs that point on not given back; slots not buried, or buried
-//! and not listed as free (one in 4,096), or kept by threads that end; messages of the dead dropped unseen; 256 bytes
-//! lost with each process; one in four nodes lost.
+//! Each of these faults alone makes it fail in five seconds: registrations of an exited process kept (names, groups,
+//! topics), or one of its names; an exiting process that does not withdraw its monitors, notify its owner, or notify
+//! its partners; timers of yields, sleeps and deadlines that are not cancelled at the exit, and a repetition that
+//! continues after it; labels kept; suspended senders that a receiver's exit does not resume; the edge of a suspension
+//! not withdrawn; retired aliases not freed; slots not vacated, or vacated and not listed as free (one in 4,096), or
+//! kept by threads that end; messages of an exited process dropped without a dead letter; 256 bytes leaked with each
+//! process; one in four nodes leaked.
 //!
 //! Blind spots:
 //! * two workers and three threads on few cores give few interleavings, and the seed decides what is done, not in which
 //!   order;
-//! * a slot that is free and on no list is seen in the end, where the system tells when no thread is left that may have
-//!   it at hand; so a thread that keeps more at hand than it should is not seen;
-//! * a few bytes lost with each process would pass in five seconds; memory of the runtime's own regions counts by the
-//!   region;
-//! * what is counted by the runtime (names, members, timers, holds) is believed, but for slots, bonds and messages,
-//!   which are looked at one by one; who is subscribed to the changes of groups is only bounded, until the ten have
-//!   given up everything;
-//! * messages by calls, to many, and by futures may be dropped where their sender is told, or dies: that no more are
-//!   than that is a comparison of sums;
-//! * one that lives on keeps one timer for the deadlines of its calls until it is due, answered or not: so the ten make
-//!   no calls with long ones; timers that are a moment late are waited for;
-//! * streams of replies, processes of two runtimes and a manual clock do not take part.
+//! * a free slot that is on no list is only detected at the end, if the system reports that no thread is left that
+//!   could cache it; so a thread that caches too many slots is not detected;
+//! * a few bytes leaked with each process would pass in five seconds; the runtime's own memory is counted in regions;
+//! * the runtime's own counts (names, members, timers, suspensions) are trusted, except for slots, bindings and
+//!   messages, which are inspected one by one; the watchers of groups are only bounded until the ten have given up
+//!   everything;
+//! * messages of calls, broadcasts and futures may be dropped when their sender gets an error, or exits: only a
+//!   comparison of sums shows that no others are;
+//! * a permanent process keeps one timer for the deadlines of its calls until it is due, answered or not: so the ten
+//!   make no calls with long deadlines; the test waits for timers that are slightly late;
+//! * streams of replies, processes of two runtimes and a virtual clock do not take part.
 
 #[path = "leaks/books.rs"]
 mod books;
@@ -71,22 +70,22 @@ use std::time::{Duration, Instant};
 use walker::{Walker, WalkerPart};
 use world::World;
 
-/// How long a round is.
+/// The length of a round.
 const ROUND: Duration = Duration::from_secs(1);
-/// After how long what is to pass counts as left.
+/// How long the test waits for resources to be freed.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How many threads take part.
+/// The number of threads that take part.
 const DRIVERS: usize = 3;
-/// How many bytes more than after the first half of the rounds there may be in small pieces. A guess, below what a leak
-/// of some bytes for each process comes to: maps and lists keep what they have grown to.
+/// How many more bytes than after the first half of the rounds may be in use in small blocks: maps and lists keep their
+/// capacity. A guess, below the sum of a leak of some bytes for each process.
 const MORE: i64 = 512 << 10;
-/// The same in large pieces: three regions of the runtime, which has as many as its busiest moment needed; on a machine
-/// that has much else to do, that moment may come late.
+/// The same for large blocks: three regions of the runtime, which keeps as many as its busiest moment needed; on a busy
+/// machine that moment may come late.
 const MORE_LARGE: i64 = 6 << 20;
 
-/// A process that is seen so often, one look after the other, to be held at one that is dead, is not let go.
-const GLANCES: u32 = 25;
-const GLANCE: Duration = Duration::from_millis(20);
+/// A process that is seen suspended at a dead receiver so many times in a row counts as never resumed.
+const SIGHTINGS: u32 = 25;
+const INTERVAL: Duration = Duration::from_millis(20);
 
 fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -101,15 +100,15 @@ fn nothing_is_left_of_whatever_died_while_ten_live_on() {
     within(Duration::from_secs(120 + 3 * seconds), move || stress(seconds, seed));
 }
 
-/// Those that live on: nine, and the child of the last of them.
-fn elders(world: &Arc<World>, dice: &mut Dice) -> Vec<Pid> {
+/// Spawns the permanent processes: nine, and the child of the last of them.
+fn spawn_permanent(world: &Arc<World>, dice: &mut Dice) -> Vec<Pid> {
     let host = world.host;
-    let mut elders = Vec::new();
-    elders.extend((0..4).map(|_| host.spawn(Citizen::new(world, true, dice.next())).serve().unwrap().pid()));
-    elders.extend((0..2).map(|_| host.spawn_process(Raw::new(world, true, dice.next())).start().unwrap()));
-    elders.extend((0..2).map(|_| host.spawn(Walker::new(world, true, dice.next())).stay().unwrap().pid()));
+    let mut permanent = Vec::new();
+    permanent.extend((0..4).map(|_| host.spawn(Citizen::new(world, true, dice.next())).serve().unwrap().pid()));
+    permanent.extend((0..2).map(|_| host.spawn_process(Raw::new(world, true, dice.next())).start().unwrap()));
+    permanent.extend((0..2).map(|_| host.spawn(Walker::new(world, true, dice.next())).stay().unwrap().pid()));
     let supervisor = Supervisor::one_for_one().intensity(u32::MAX, Duration::MAX).backoff(Backoff::none());
-    let child = Child::new("elder", {
+    let child = Child::new("permanent", {
         let (world, mut dice) = (world.clone(), dice.next());
         move |spawn| {
             let mut child = Citizen::new(&world, false, dice.next());
@@ -118,26 +117,26 @@ fn elders(world: &Arc<World>, dice: &mut Dice) -> Vec<Pid> {
         }
     });
     let tree = supervisor.add(child).spawn(host).unwrap();
-    world.know(tree.child_pid("elder").unwrap(), dice);
+    world.know(tree.child_pid("permanent").unwrap(), dice);
     lock(&world.trees).push(tree);
-    elders
+    permanent
 }
 
 /// Ends all but the ten.
 fn end_others(world: &Arc<World>, dice: &mut Dice) {
-    let elders = world.elders.get().expect("they were spawned first");
+    let permanent = world.permanent.get().expect("they were spawned first");
     let tree = lock(&world.trees)[0].pid();
-    // Each command is answered by that.
+    // The drop answers each command.
     let unanswered = std::mem::take(&mut *lock(&world.stash));
     drop(unanswered);
     for info in world.host.processes() {
-        if !elders.contains(&info.pid) && info.pid != tree && info.parent != Some(tree) {
+        if !permanent.contains(&info.pid) && info.pid != tree && info.parent != Some(tree) {
             world.harm(info.pid, dice);
         }
     }
 }
 
-/// Ends all but the ten, and counts what is there when nothing more happens.
+/// Ends all but the ten, and counts the resources when the runtime is at rest.
 fn rest(world: &Arc<World>, dice: &mut Dice) -> (BTreeSet<Pid>, Count) {
     lock(&world.again).drain(..).for_each(|timer| _ = timer.cancel());
     lock(&world.later).clear();
@@ -151,8 +150,8 @@ fn rest(world: &Arc<World>, dice: &mut Dice) -> (BTreeSet<Pid>, Count) {
         let ten: BTreeSet<Pid> = world.host.processes().iter().map(|info| info.pid).collect();
         let mut leaks = count.leaks(world, &ten);
         leaks.extend(idle.err().map(|error| error.to_string()));
-        let elders = world.elders.get().expect("they were spawned first");
-        leaks.extend(elders.iter().filter(|elder| !ten.contains(elder)).map(|elder| format!("{elder} has died")));
+        let permanent = world.permanent.get().expect("they were spawned first");
+        leaks.extend(permanent.iter().filter(|pid| !ten.contains(pid)).map(|pid| format!("{pid} has died")));
         if leaks.is_empty() {
             return (ten, count);
         }
@@ -175,9 +174,9 @@ fn round(world: &Arc<World>, dice: &mut Dice, long: Duration) {
                 scope.spawn(move || drivers::drive(&world, dice))
             })
             .collect();
-        let held = look_out(world, long);
+        let held = stuck_sender(world, long);
         world.over.store(true, SeqCst);
-        // Some may wait for room in a mailbox, whose process waits for long.
+        // Some may wait for room in the mailbox of a process that waits for a long time.
         while !drivers.iter().all(|driver| driver.is_finished()) {
             end_others(world, dice);
             std::thread::sleep(Duration::from_millis(1));
@@ -186,32 +185,32 @@ fn round(world: &Arc<World>, dice: &mut Dice, long: Duration) {
     });
 }
 
-/// How many threads the program has, where the system tells.
+/// Returns the number of threads of the program, if the system reports it.
 fn threads() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     status.lines().find_map(|line| line.strip_prefix("Threads:"))?.trim().parse().ok()
 }
 
-/// How much more the last round has left than the first half of the rounds at most.
+/// Returns the growth from the maximum of the first half of the rounds to the last round.
 fn growth(of: &[i64]) -> i64 {
     let early = &of[..of.len().div_ceil(2)];
     of.last().unwrap_or(&0) - early.iter().max().unwrap_or(&0)
 }
 
-/// Looks out for so long for processes that stay held at one that is dead. (After a second they are let go anyway.)
-fn look_out(world: &Arc<World>, long: Duration) -> Option<String> {
+/// Watches, for `long`, for a process that stays suspended at a dead receiver. (A timer resumes it after a second.)
+fn stuck_sender(world: &Arc<World>, long: Duration) -> Option<String> {
     let mut seen: HashMap<(Pid, Pid), u32> = HashMap::new();
     let end = Instant::now() + long;
     while Instant::now() < end {
-        std::thread::sleep(GLANCE);
-        let held = world.host.processes().into_iter().filter_map(|info| match info.state {
+        std::thread::sleep(INTERVAL);
+        let suspended = world.host.processes().into_iter().filter_map(|info| match info.state {
             ProcessState::Suspended { at } if !at.is_alive() => Some((info.pid, at)),
             _ => None,
         });
-        let now = held.map(|pair| (pair, seen.get(&pair).map_or(1, |times| times + 1)));
+        let now = suspended.map(|pair| (pair, seen.get(&pair).map_or(1, |times| times + 1)));
         seen = now.collect();
-        if let Some(((pid, at), _)) = seen.iter().find(|(_, times)| **times >= GLANCES) {
-            return Some(format!("{pid} is held at {at}, which is dead"));
+        if let Some(((pid, at), _)) = seen.iter().find(|(_, times)| **times >= SIGHTINGS) {
+            return Some(format!("{pid} is suspended at {at}, which is dead"));
         }
     }
     None
@@ -227,10 +226,10 @@ fn stress(seconds: u64, seed: u64) {
     let builder = builder.handler(move |_: Later, completion| put_off(&handler, completion));
     let runtime = builder.on_dead_letter(move |letter| hook.letter(letter.message)).build().unwrap();
     let mut dice = Dice(seed | 1);
-    let nobody: Pid = format!("<{}.0.0.0>", postroom::this_node()).parse().unwrap();
-    let world = Arc::new(World::new(runtime.host(), books.clone(), stash, nobody));
-    let elders = elders(&world, &mut dice);
-    world.elders.set(elders.clone()).unwrap();
+    let no_process: Pid = format!("<{}.0.0.0>", postroom::this_node()).parse().unwrap();
+    let world = Arc::new(World::new(runtime.host(), books.clone(), stash, no_process));
+    let permanent = spawn_permanent(&world, &mut dice);
+    world.permanent.set(permanent.clone()).unwrap();
 
     let rounds = seconds.max(2);
     println!("{}", Count::HEAD);
@@ -247,21 +246,21 @@ fn stress(seconds: u64, seed: u64) {
         assert!(growth(heap) < more, "the memory at rest grows: {heap:?}");
     }
 
-    // The ten give up what they have.
-    for elder in &elders[..4] {
-        postroom::Call::<CitizenPart, (), Infallible>::new(*elder, "part", CitizenPart {}).wait().unwrap();
+    // The ten give up their resources.
+    for pid in &permanent[..4] {
+        postroom::Call::<CitizenPart, (), Infallible>::new(*pid, "part", CitizenPart {}).wait().unwrap();
     }
-    for elder in &elders[4..6] {
-        postroom::Call::<Part, (), Infallible>::new(*elder, "part", Part).wait().unwrap();
+    for pid in &permanent[4..6] {
+        postroom::Call::<Part, (), Infallible>::new(*pid, "part", Part).wait().unwrap();
     }
-    for elder in &elders[6..8] {
-        postroom::Call::<WalkerPart, (), Infallible>::new(*elder, "part", WalkerPart {}).wait().unwrap();
+    for pid in &permanent[6..8] {
+        postroom::Call::<WalkerPart, (), Infallible>::new(*pid, "part", WalkerPart {}).wait().unwrap();
     }
-    let child = lock(&world.trees)[0].child::<Citizen>("elder").unwrap();
+    let child = lock(&world.trees)[0].child::<Citizen>("permanent").unwrap();
     let life = child.pid().join();
     child.pid().kill();
     life.wait();
-    // Those that point on have names and places too.
+    // Aliases have names and are members, too.
     (0..world::NAMES).for_each(|name| _ = world.host.unregister_name(&format!("name-{name}")));
     for room in (0..world::ROOMS).map(|room| world.host.group(format!("room-{room}"))) {
         room.members().iter().for_each(|member| while room.leave(*member) {});
@@ -299,8 +298,8 @@ fn stress(seconds: u64, seed: u64) {
     }
 }
 
-/// How many slots are free, and not found by whoever needs one. Each thread keeps some at hand and leaves them to the
-/// program when it ends: so when none is left but this one, as many processes as there are free slots need no other.
+/// Returns the number of free slots that no spawn finds. Each thread caches some slots and returns them when it ends:
+/// so when this is the only thread, as many processes as there are free slots can be spawned without a new slot.
 fn lost_slots() -> usize {
     let runtime = Runtime::builder().workers(1).build().unwrap();
     let before = runtime.statistics();

@@ -1,4 +1,4 @@
-//! What the runtime logs, field by field, and that the program's own panic hook hears of panics as well.
+//! The log lines of the runtime, field by field; and that the program's own panic hook still runs.
 
 use postroom::prelude::*;
 use postroom::supervision::Backoff;
@@ -11,10 +11,10 @@ use std::time::Duration;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Metadata, Subscriber};
 
-/// The panics that the program's own hook has heard of.
+/// The panics that the program's own hook has received.
 static HEARD: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// A subscriber and a panic hook, as a program sets them before its first runtime.
+/// Sets a subscriber and a panic hook, as a program does before its first runtime.
 fn runtime() -> Runtime {
     static SET: Once = Once::new();
     SET.call_once(|| {
@@ -43,15 +43,14 @@ impl Clerk {
     }
 }
 
-/// The names of the fields of a line.
+/// Returns the names of the fields of a line.
 fn fields(line: &str) -> Vec<&str> {
     let words = line.split(' ').skip(2);
     words.filter_map(|word| word.split_once('=')).map(|(name, _)| name).filter(|name| !name.contains('"')).collect()
 }
 
-/// The only line about `pid`, once there is one. Each of its fields has a name of its own, of which `message` is the
-/// event's own text: a subscriber that writes JSON would otherwise write a key twice. (Catches: a field `message`
-/// beside the text.)
+/// Waits for the only line about `pid` and returns it. Its field names must be distinct, where `message` is the event's
+/// text: a subscriber that writes JSON would otherwise write a key twice. (Catches a field `message` beside the text.)
 fn only_line(pid: Pid) -> String {
     eventually(|| !logged(&pid.to_string()).is_empty());
     let lines = logged(&pid.to_string());
@@ -65,8 +64,7 @@ fn only_line(pid: Pid) -> String {
     line.clone()
 }
 
-/// Catches: the text of a panic in the field of the event's own text; no label; a target that is a module of the
-/// runtime's.
+/// Catches the text of a panic in the event's own text; a missing label; a target that names a module of the runtime.
 #[test]
 fn a_panic_is_logged_with_where_and_in_what_and_with_the_label() {
     soon(|| {
@@ -91,9 +89,10 @@ fn a_panic_is_logged_with_where_and_in_what_and_with_the_label() {
     });
 }
 
-/// Catches: a subscriber takes the program's own hook out of the way, and with it what reports panics and backtraces.
+/// Catches a runtime that removes the program's own hook, and with it the report of panics and backtraces, if there is
+/// a subscriber.
 #[test]
-fn the_panic_hook_of_the_program_hears_of_each_panic_once_also_with_a_subscriber() {
+fn the_programs_panic_hook_runs_once_for_each_panic_also_with_a_subscriber() {
     soon(|| {
         let runtime = runtime();
         let clerk = runtime.spawn(Clerk).serve().unwrap();
@@ -103,7 +102,7 @@ fn the_panic_hook_of_the_program_hears_of_each_panic_once_also_with_a_subscriber
     });
 }
 
-/// Catches: a failure that says nothing of the label.
+/// Catches a failure that is logged without the label.
 #[test]
 fn a_process_that_fails_is_logged_with_its_reason_and_its_label() {
     soon(|| {
@@ -115,8 +114,7 @@ fn a_process_that_fails_is_logged_with_its_reason_and_its_label() {
     });
 }
 
-/// Catches: a message that its process has no method for, which is a fault of the program, is logged where nobody
-/// looks.
+/// Catches a message that its process has no method for, which is a bug in the program, being logged below `warn`.
 #[test]
 fn a_message_of_a_type_that_has_no_method_is_warned_of() {
     soon(|| {
@@ -129,7 +127,7 @@ fn a_message_of_a_type_that_has_no_method_is_warned_of() {
     });
 }
 
-/// An error that panics when it is to be shown, which a log does.
+/// An error whose `Display` panics.
 #[derive(Debug)]
 struct Unspeakable;
 
@@ -141,15 +139,15 @@ impl fmt::Display for Unspeakable {
 
 impl std::error::Error for Unspeakable {}
 
-/// A process that fails with it at the first message.
+/// Spawns a process that fails with that error at its first message.
 fn unspeakable(spawn: ChildSpawn) -> Result<Pid, SpawnError> {
     let fails = act(|events, _| events.next().map_or(Ok(()), |_| Err(ProcessError::new(Unspeakable))));
     spawn.process(fails).start()
 }
 
-/// Catches: a supervisor that dies of writing down why its child failed.
+/// Catches a supervisor that fails because it cannot log why its child failed.
 #[test]
-fn a_supervisor_logs_a_failure_that_cannot_be_shown_and_lives() {
+fn a_supervisor_survives_a_failure_that_cannot_be_displayed() {
     soon(|| {
         let runtime = runtime();
         let tree =
@@ -163,7 +161,7 @@ fn a_supervisor_logs_a_failure_that_cannot_be_shown_and_lives() {
     });
 }
 
-/// Catches: a line that says of a process which has finished that it failed.
+/// Catches a line that calls a normal exit a failure.
 #[test]
 fn a_permanent_child_that_finishes_is_logged_as_ended_with_the_way_to_say_so() {
     soon(|| {
@@ -194,9 +192,9 @@ fn a_permanent_child_that_finishes_is_logged_as_ended_with_the_way_to_say_so() {
     });
 }
 
-/// Catches: the same of a pool.
+/// As above for a pool.
 #[test]
-fn a_pool_logs_a_failure_that_cannot_be_shown_and_lives() {
+fn a_pool_survives_a_failure_that_cannot_be_displayed() {
     soon(|| {
         let runtime = runtime();
         let pool = Pool::fixed(1).backoff(Backoff::none()).spawn(&runtime, unspeakable).unwrap();
@@ -208,7 +206,7 @@ fn a_pool_logs_a_failure_that_cannot_be_shown_and_lives() {
     });
 }
 
-/// A subscriber of a user's that panics at each event.
+/// A user's subscriber that panics at each event.
 struct Panics;
 
 impl Subscriber for Panics {
@@ -241,10 +239,10 @@ impl Drop for Bomb {
     }
 }
 
-/// Catches: the drop of a user's value is logged without a guard, so that a panic of the subscriber leaves the function
-/// that dropped the last reference; of two such drops the second would end the program.
+/// Catches the drop of a user's value being logged without a guard, so that a panic of the subscriber unwinds from the
+/// function that dropped the last reference; the second of two such drops would abort the program.
 #[test]
-fn a_subscriber_that_panics_at_the_log_of_a_drop_harms_nobody() {
+fn a_subscriber_that_panics_at_the_log_of_a_drop_is_contained() {
     let (one, two) = (Bomb, Bomb);
     let pool = Pool::fixed(1)
         .by_hash(move |number: &u32| {

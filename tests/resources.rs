@@ -1,21 +1,20 @@
-//! A runtime that has ended leaves nothing behind: a thousand of them, without Tokio and with it, one after the other,
-//! and ten thousand that do nothing. The program has as many file descriptors and threads afterwards as before, and its
-//! memory is flat.
+//! A runtime that has ended leaves nothing behind: a thousand runtimes in sequence, without Tokio and with it, and ten
+//! thousand idle ones. Afterwards the program has as many file descriptors and threads as before, and its memory has
+//! not grown.
 //!
 //! Each runtime serves a process, blocks in a step, runs a pinned process, and with Tokio a socket, a timer, a task and
-//! a blocking task; then it ends in one of three ways: by `shutdown`, by being dropped, and by being dropped in one of
-//! its own processes, where nobody waits for the end.
+//! a blocking task; then it ends in one of three ways: by `shutdown`, by its drop, or by its drop in one of its own
+//! processes, which does not wait for the end.
 //!
-//! What is counted is the whole program's, so this binary has this one test and no other.
+//! The counts are those of the whole program, so this binary has only this test.
 //!
-//! Seen to fail by each of these alone: the handles of the threads kept by a runtime that is dropped inside (some
-//! mappings for each: stacks); the reactor's callback that keeps the reactor alive (two descriptors for each runtime);
-//! the thread of the reactor not told to end by a runtime that is dropped inside; records of hosts that are not used
-//! again (some 20 KB for each).
+//! Each of these faults alone makes it fail: the thread handles kept by a runtime that is dropped inside (some mappings
+//! each, for stacks); a callback of the reactor that keeps the reactor alive (two descriptors for each runtime); the
+//! reactor's thread not ended by a runtime that is dropped inside; records of hosts that are not reused (some 20 KB
+//! each).
 //!
-//! Blind spots: descriptors, threads and mappings are counted on Linux only; what the system keeps for a program
-//! besides these (locks on files) is not; a leak below [`PER_RUNTIME`] is not seen, nor one on a path that these
-//! runtimes do not take.
+//! Blind spots: descriptors, threads and mappings are counted on Linux only; other resources of the system (file locks)
+//! are not counted; a leak below [`PER_RUNTIME`] is not detected, nor one in code that these runtimes do not reach.
 
 #[path = "leaks/heap.rs"]
 mod heap;
@@ -30,29 +29,29 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// How many runtimes there are of each kind.
+/// The number of runtimes of each kind.
 const RUNTIMES: usize = 1_000;
-/// So many come first: what the program has once for all (tables, threads' own variables, regions) is there then.
+/// The number of runtimes before the first count, after which all global state exists (tables, thread-locals, regions).
 const FIRST: usize = 30;
-/// How many runtimes there are that do nothing.
+/// The number of idle runtimes.
 const IDLE_RUNTIMES: usize = 10_000;
-/// How many bytes in small pieces a runtime may leave. Its record, of some 20 KB, is never freed, since an address may
-/// outlive it, but it is used again; one more is made when a thread of the one before is late to end.
+/// How many bytes in small blocks a runtime may leave. Its record of some 20 KB is never freed, since an address may
+/// outlive it, but reused; another one is made if a thread of the previous runtime is late to end.
 const PER_RUNTIME: i64 = 512;
-/// How many bytes in small pieces ten thousand runtimes may leave together: a few records.
+/// How many bytes in small blocks ten thousand runtimes may leave together: a few records.
 const MORE_SMALL: i64 = 256 << 10;
-/// How many bytes in large pieces there may be more in the end: slots, nodes and blocks are used again, and one more
-/// region is taken if a thread that ends late has some in its hands.
+/// How many more bytes in large blocks there may be in the end: slots, nodes and blocks are reused, but a thread that
+/// ends late may hold some, so that another region is taken.
 const MORE_LARGE: i64 = 4 << 20;
 
-/// How many mappings of memory there may be more in the end: the C library keeps some stacks for later threads, and has
-/// an arena or two for each of those that allocate at the same time.
+/// How many more memory mappings there may be in the end: the C library caches some stacks for later threads, and has
+/// an arena or two for each thread that allocates at the same time.
 const MORE_MAPPINGS: usize = 400;
 
-/// After how long a descriptor or a thread that is still there counts as left.
+/// How long a descriptor or a thread may take to disappear.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Does one thing of each kind.
+/// A process that uses each kind of resource once.
 #[process]
 struct Guest;
 
@@ -71,7 +70,7 @@ impl Guest {
         ctx.blocking(|| 3).await
     }
 
-    /// Over a socket, with a task at its other end, and after a timer.
+    /// Uses a socket, with a task at its other end, after a timer.
     #[message]
     async fn converse(&mut self) -> std::io::Result<String> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -91,17 +90,17 @@ impl Guest {
         tokio::task::spawn_blocking(move || text).await.map_err(std::io::Error::other)
     }
 
-    /// Ends the runtime that it runs on, if nobody else has it.
+    /// Ends the runtime that it runs on, if this is its only owner.
     #[message]
     fn drop_runtime(&mut self, runtime: Runtime) {
         drop(runtime);
     }
 }
 
-/// Ten thousand runtimes, after which the program has as much memory as before.
+/// Checks that ten thousand runtimes leave the program's memory as it was.
 fn leaves_no_memory(kind: &str, builder: impl Fn() -> Builder) {
     let live = |number: usize| {
-        let runtime = builder().workers(1).build().expect("one worker is no unusual wish");
+        let runtime = builder().workers(1).build().expect("a runtime with one worker can be built");
         if number.is_multiple_of(2) {
             assert!(runtime.shutdown().expect("asked from outside").is_clean());
         }
@@ -115,9 +114,9 @@ fn leaves_no_memory(kind: &str, builder: impl Fn() -> Builder) {
     assert!(large <= MORE_LARGE, "{kind}: {large} bytes more in large pieces");
 }
 
-/// The life of one runtime; the number decides how it ends.
+/// Runs one runtime; the number decides how it ends.
 fn live(builder: Builder, has_reactor: bool, number: usize) {
-    let runtime = builder.workers(1).build().expect("one worker is no unusual wish");
+    let runtime = builder.workers(1).build().expect("a runtime with one worker can be built");
     let guest = runtime.spawn(Guest).serve().expect("it takes spawns");
     assert_eq!(guest.greet().wait().expect("it serves"), "hello");
     assert_eq!(guest.block().wait().expect("it serves"), 3);
@@ -137,27 +136,27 @@ fn live(builder: Builder, has_reactor: bool, number: usize) {
     }
 }
 
-/// How many entries the folder of the system has that lists those of this program.
+/// Returns the number of entries of a folder in `/proc/self`.
 fn listed(folder: &str) -> usize {
     std::fs::read_dir(Path::new("/proc/self").join(folder)).expect("Linux has it").count()
 }
 
-/// How many file descriptors and threads the program has.
+/// Returns the number of file descriptors and threads of the program.
 fn held() -> Option<[usize; 2]> {
     cfg!(target_os = "linux").then(|| ["fd", "task"].map(listed))
 }
 
-/// How many mappings of memory the program has: a thread that has ended and was neither joined nor let go of keeps its
-/// stack.
+/// Returns the number of memory mappings of the program: a thread that has ended and was neither joined nor detached
+/// keeps its stack.
 fn mappings() -> usize {
     std::fs::read_to_string("/proc/self/maps").map_or(0, |maps| maps.lines().count())
 }
 
-/// Waits until the program has as many file descriptors and threads as it had. A thread is in the system's list for a
-/// moment after it has been joined, and a runtime that ends inside of a process ends its threads later.
+/// Waits until the program has as many file descriptors and threads as before. A thread stays in the system's list for
+/// a moment after it has been joined, and a runtime that is dropped in a process ends its threads later.
 fn come_back_to(before: Option<[usize; 2]>, kind: &str) {
     let until = Instant::now() + PATIENCE;
-    // Read once: a thread of a runtime that ended inside of a process may start for a moment after the counts are even.
+    // Read once: a thread of a runtime that was dropped in a process may start for a moment after the counts are even.
     let now = Cell::new(None);
     eventually(|| {
         now.set(held());
@@ -166,7 +165,7 @@ fn come_back_to(before: Option<[usize; 2]>, kind: &str) {
     assert_eq!(now.get(), before, "{kind}: file descriptors and threads that were left, and that were there before");
 }
 
-/// A thousand runtimes, after which there is what was there before.
+/// Checks that a thousand runtimes leave nothing behind.
 fn leaves_nothing(kind: &str, has_reactor: bool, builder: fn() -> Builder) {
     let before = held();
     (0..FIRST).for_each(|number| live(builder(), has_reactor, number));

@@ -1,5 +1,5 @@
-//! PIDs: unique for ever, readable, routable as long as their process lives; and the table behind them, which is
-//! re-used.
+//! PIDs: unique for ever, readable, and routable while their process is alive; and the table behind them, whose slots
+//! are reused.
 
 use postroom::error::SendFailure;
 use postroom::inspect::ProcessState;
@@ -20,7 +20,7 @@ fn two_workers() -> Runtime {
     Runtime::builder().workers(2).build().unwrap()
 }
 
-/// A PID that is like `pid` but for what `change` does to its four parts.
+/// Returns `pid` with its four parts changed by `change`.
 fn altered(pid: Pid, change: impl FnOnce(&mut [u64; 4])) -> Pid {
     let mut parts = [pid.node().get(), pid.host_number().into(), pid.slot().into(), pid.generation()];
     change(&mut parts);
@@ -42,8 +42,8 @@ fn a_send_to_a_living_process_is_accepted_and_to_one_that_ended_comes_back() {
     });
 }
 
-/// Slots that were never used, generations to come and gone, the generation zero that nobody has, a table that is not
-/// there.
+/// Unused slots, past and future generations, the generation zero that no process has, a part of the table that does
+/// not exist.
 #[test]
 fn a_send_to_a_pid_that_was_never_given_out_comes_back() {
     soon(|| {
@@ -91,7 +91,7 @@ fn the_text_and_the_serde_forms_of_a_pid_parse_back() {
     });
 }
 
-/// The two numbers of a PID, as a binary format hands them over.
+/// The two numbers of a PID in a binary format.
 struct Binary(u64, u64);
 
 impl<'de> serde::Deserializer<'de> for Binary {
@@ -111,7 +111,7 @@ impl<'de> serde::Deserializer<'de> for Binary {
     }
 }
 
-/// A PID of node 0, whose first number is not zero because of the runtime's, would have no node that it can name.
+/// Node 0 with a runtime number, so that the first number is not zero.
 #[test]
 fn the_binary_form_of_a_pid_without_a_node_is_refused() {
     let (node, host) = (7, 3);
@@ -124,7 +124,7 @@ fn the_binary_form_of_a_pid_without_a_node_is_refused() {
     assert!(Pid::deserialize(Binary(1 << 16, 5)).is_ok(), "the first node");
 }
 
-/// From threads that come and go and from inside processes, on two runtimes at once.
+/// Spawned from short-lived threads and from inside processes, on two runtimes at once.
 #[test]
 fn no_pid_is_given_out_twice() {
     within(Duration::from_secs(60), || {
@@ -165,10 +165,10 @@ fn no_pid_is_given_out_twice() {
     });
 }
 
-/// 50,000 processes, never more than a few at once: slots come back, from whichever thread ended their process. (Each
-/// thread keeps some at hand, so a few hundred for each thread are in use.)
+/// 50,000 processes, only a few at a time: slots are reused, whichever thread ended their process. (Each thread caches
+/// some, so a few hundred for each thread are in use.)
 ///
-/// Mutation: in `slot/release.rs`, `release`, do not give the index back.
+/// Mutation: in `slot/release.rs`, `release`, do not return the index.
 #[test]
 fn slots_are_used_again() {
     within(Duration::from_secs(60), || {
@@ -184,9 +184,9 @@ fn slots_are_used_again() {
     });
 }
 
-/// The sender looks the PID up just before its process dies and the slot goes to another one.
+/// The sender looks up the PID just before its process exits and the slot is reused.
 ///
-/// Mutation: in `event.rs`, `StepInput::mail`, take every message whatever its generation.
+/// Mutation: in `event.rs`, `StepInput::mail`, take every message regardless of its generation.
 #[test]
 fn a_message_that_races_with_death_and_reuse_never_reaches_a_stranger() {
     within(Duration::from_secs(120), || {
@@ -206,12 +206,12 @@ fn a_message_that_races_with_death_and_reuse_never_reaches_a_stranger() {
                     let (mut sent, mut last) = (0_u64, None);
                     while !over.is_open() {
                         let now = *current.lock().unwrap();
-                        // Now and then to the one before, which is dead or dying.
+                        // Sometimes to the previous one, which is dead or exiting.
                         for (pid, number) in [now, last].into_iter().flatten() {
                             sent += u64::from(host.send(pid, number).is_ok());
                         }
                         last = now;
-                        // Else three floods are all that two cores do.
+                        // Without it three floods would occupy both cores.
                         std::thread::yield_now();
                     }
                     sent
@@ -230,7 +230,7 @@ fn a_message_that_races_with_death_and_reuse_never_reaches_a_stranger() {
                 }
                 Ok(())
             });
-            // Spawned inside, where the slot that was left last is taken first.
+            // Spawned inside, where the slot that was freed last is taken first.
             let (place, mut process) = (current.clone(), Some(process));
             let spawner = runtime.spawn_process(act(move |_, out| {
                 let pid = Host::current().unwrap().spawn_process(process.take().unwrap()).start()?;
@@ -255,7 +255,8 @@ fn a_message_that_races_with_death_and_reuse_never_reaches_a_stranger() {
     });
 }
 
-/// Senders interleave, and none is reordered with itself; five that wait when the receiver first runs come as 1 to 5.
+/// Senders interleave, but each one's messages keep their order; five that wait before the receiver first runs arrive
+/// as 1 to 5.
 #[test]
 fn messages_of_one_sender_keep_their_order() {
     soon(|| {

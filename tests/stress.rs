@@ -1,19 +1,18 @@
-//! Everything at once, and then the books must balance.
+//! A stress test of everything at once, after which the books must balance.
 //!
-//! Two runtimes; processes that send to each other by PID across them (to the dead as well), call, set timers, spawn,
-//! kill, stop, cancel, fail, panic and finish at random, while threads do the same from outside. Then all is shut down,
-//! and:
+//! Processes of two runtimes send to each other by PID (also to dead ones), call, set timers, spawn, kill, stop,
+//! cancel, fail, panic and exit at random, while threads do the same from outside. Then both are shut down, and:
 //!
-//! * messages: accepted = received + dead letters (what was refused never counts);
-//! * processes: spawned = ended, and none is alive;
-//! * calls: each has come to exactly one end;
+//! * messages: accepted = received + dead letters (refused messages do not count);
+//! * processes: spawned = exited, and none is alive;
+//! * calls: each has exactly one result;
 //! * the state of each process and the contents of each message have been dropped;
-//! * slots were used again: as many as lived at once, not as many as were spawned.
+//! * slots were reused: their number is that of simultaneous processes, not of all spawns.
 //!
 //! Five seconds, or `POSTROOM_STRESS_SECONDS`; the seed is printed, and `POSTROOM_STRESS_SEED` sets it.
 //!
-//! Blind spots: two cores give few interleavings of three threads; the seed decides what is done and not in which
-//! order; and what the counters count themselves they cannot check.
+//! Blind spots: two cores give few interleavings of three threads; the seed decides what is done but not in which
+//! order; and the counters cannot check themselves.
 
 use postroom::manual::{Event, Events, Process, StepOutput};
 use postroom::prelude::*;
@@ -23,10 +22,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A process of its own accord: what those that panic say.
+/// The message of intended panics.
 const ON_PURPOSE: &str = "on purpose";
 
-/// How many processes there are at once, at most and about.
+/// The approximate limit of live processes.
 const CROWD: u64 = 2_000;
 
 #[derive(Default)]
@@ -40,20 +39,20 @@ struct Books {
     calls: AtomicU64,
     answered: AtomicU64,
     failed: AtomicU64,
-    /// Yields whose process ended before their answer: they are in no process's tally.
+    /// Yields whose process exited before their answer, and which no process counts.
     widowed: AtomicU64,
     highest_slot: AtomicU64,
     panics: AtomicU64,
     over: AtomicBool,
 }
 
-/// What everyone knows.
+/// The state that all processes and threads share.
 struct World {
     hosts: [Host; 2],
     books: Arc<Books>,
-    /// PIDs of the living, the dead and the dying.
+    /// PIDs of live, exiting and dead processes.
     known: [Mutex<Pid>; 256],
-    /// Held by each process and each message.
+    /// Shared by each process and each message, to count them.
     held: Arc<()>,
 }
 
@@ -73,7 +72,7 @@ impl Dice {
     }
 }
 
-/// A message; it makes `left` more generations.
+/// A message that causes `left` more generations of messages.
 struct Work {
     left: u32,
     dice: Dice,
@@ -100,36 +99,36 @@ impl World {
     fn send(self: &Arc<Self>, dice: &mut Dice, left: u32) {
         let number = dice.roll(256);
         let (to, work) = (*self.place(number), self.work(left, dice));
-        // Any host can be asked: a PID is good everywhere.
+        // Either host will do: a PID is valid on every host.
         if self.hosts[dice.roll(2) as usize].send(to, work).is_ok() {
             add(&self.books.sent);
         } else {
             add(&self.books.refused);
-            // Somebody else takes the place of most that are found dead.
+            // Most dead processes are replaced.
             if dice.roll(4) > 0 {
                 self.spawn(number, dice);
             }
         }
     }
 
-    /// Spawns one that is known in place `number`; the one that was known there is stopped.
+    /// Spawns a process into place `number` of the table, and stops the one that was there.
     fn spawn(self: &Arc<Self>, number: u64, dice: &mut Dice) {
         let books = &self.books;
-        // Read one after the other, so the second may have overtaken the first.
+        // Not read at once, so the second may exceed the first.
         let alive = books.spawned.load(SeqCst).saturating_sub(books.closed.load(SeqCst));
         if books.over.load(SeqCst) || alive > CROWD {
             return;
         }
         let citizen =
             Citizen { world: self.clone(), dice: dice.next(), asked: 0, answers: 0, _held: self.held.clone() };
-        // Counted first: it may be closed before `start` returns.
+        // Counted before `start`, since the process may exit before that returns.
         add(&books.spawned);
         match self.hosts[dice.roll(2) as usize].spawn_process(citizen).start() {
             Ok(pid) => {
                 std::mem::replace(&mut *self.place(number), pid).stop();
                 books.highest_slot.fetch_max(pid.slot().into(), SeqCst);
             }
-            // One that was let in and failed to start is closed; this one was not let in.
+            // A process that was admitted and failed to start is closed; this one was not admitted.
             Err(SpawnError::Shutdown) => {
                 books.spawned.fetch_sub(1, SeqCst);
             }
@@ -249,7 +248,7 @@ impl Teller {
     }
 }
 
-/// Does from outside what the processes do inside, until it is over; and calls a process that panics now and then.
+/// Does from outside what the processes do inside, until the test is over, and sometimes calls a process that panics.
 fn drive(world: &Arc<World>, mut dice: Dice) -> u64 {
     let host = world.hosts[dice.roll(2) as usize];
     let (mut teller, mut called) = (host.spawn(Teller).serve().unwrap(), 0);
@@ -274,10 +273,10 @@ fn drive(world: &Arc<World>, mut dice: Dice) -> u64 {
     called
 }
 
-/// Unintended panics: a failed assertion inside a process ends that process alone, and must end the test.
+/// The number of unintended panics: a failed assertion in a process ends only that process, but must fail the test.
 static UNMEANT: AtomicU64 = AtomicU64::new(0);
 
-/// Keeps what is said on purpose off the screen, and counts what is not.
+/// Suppresses the output of intended panics, and counts the others.
 fn hush() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -360,7 +359,7 @@ fn stress(seconds: u64, seed: u64) {
         sent > 1_000 && spawned > 1_000 && answered > 0 && failed > 0 && dead > 0 && called > 0,
         "too little was done"
     );
-    // Seven threads keep some hundred free slots at hand each.
+    // Seven threads cache some hundred free slots each.
     assert!(count(&books.highest_slot) < 3 * CROWD + 7 * 512, "slots are not used again");
     drop(world);
     assert_eq!(Arc::strong_count(&held), 1, "a process or a message was not dropped");

@@ -1,4 +1,4 @@
-//! What a runtime is built with: handlers, hooks, types; and the program's subscriber.
+//! Code that a runtime is built with: handlers, hooks, types; and the program's subscriber.
 
 use super::Case;
 use super::deed::{Fuse, Hostile};
@@ -36,7 +36,7 @@ pub(crate) const CASES: &[Case] = &[
         let _sent = host.send(pid, ());
         eventually(|| hostile.has_struck());
         if hostile.panics() {
-            // The panic is the command's answer.
+            // The panic answers the command.
             assert_eq!(ended(pid, end), ExitReason::Normal);
         }
         pid.kill();
@@ -84,7 +84,7 @@ pub(crate) const CASES: &[Case] = &[
         let loses = Runtime::builder().workers(1).paused().build().expect("one worker");
         let pid = loses.spawn_process(idle_for_ever()).start().expect("it starts");
         loses.send(pid, 7).expect("it lives");
-        // Where its line is written on a thread of its own, the report comes all the same.
+        // The log line is written on a thread of its own there, and the report still arrives.
         let report = pollster::block_on(loses.shutdown_async()).expect("asked from outside");
         assert_eq!(report.thrown_away, 1);
     }),
@@ -193,8 +193,8 @@ fn hooked(hostile: &Arc<Hostile>, on: On) -> Host {
     hostile.run(|builder| builder.hook(Hooked(on, hostile.clone())))
 }
 
-/// Steps that go on until one of them has been told of: more than there are workers, since nobody is told of a step
-/// that no other waits for.
+/// Runs steps until a stall of one is reported: more steps than workers, since a step is only reported if another
+/// process waits.
 fn stalls_until_told(hostile: &Arc<Hostile>, host: Host) {
     let stalls = || {
         let own = hostile.clone();
@@ -212,10 +212,10 @@ fn stalls_until_told(hostile: &Arc<Hostile>, host: Host) {
     ends.into_iter().for_each(|(pid, end)| _ = ended(pid, end));
 }
 
-/// Who does its deed when an event says so.
+/// The hostile code that runs at an event, and the text of that event.
 static LISTENS: Mutex<Option<(Arc<Hostile>, &str)>> = Mutex::new(None);
 
-/// From here on the program's subscriber does the deed at an event that says `what`.
+/// Makes the program's subscriber do the deed at an event that contains `what`.
 fn listen(hostile: &Arc<Hostile>, what: &'static str) {
     install();
     *LISTENS.lock().unwrap_or_else(PoisonError::into_inner) = Some((hostile.clone(), what));
@@ -224,7 +224,7 @@ fn listen(hostile: &Arc<Hostile>, what: &'static str) {
 /// Whether the program's subscriber panics at every event.
 static PANICS_ALWAYS: AtomicBool = AtomicBool::new(false);
 
-/// While `body` runs, the program's subscriber panics at every event of the runtime, of any level.
+/// Runs `body` while the program's subscriber panics at every event of the runtime, at any level.
 pub(crate) fn while_the_subscriber_panics(body: impl FnOnce()) {
     install();
     PANICS_ALWAYS.store(true, SeqCst);
@@ -259,7 +259,7 @@ impl Visit for Text {
 }
 
 impl tracing::Subscriber for Wiretap {
-    /// Asked at each event: what is enabled changes.
+    /// Returns `sometimes`, so that each event is checked: the set of enabled events changes.
     fn register_callsite(&self, _: &'static tracing::Metadata<'static>) -> Interest {
         Interest::sometimes()
     }

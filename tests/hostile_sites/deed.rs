@@ -1,4 +1,4 @@
-//! What hostile code does where the runtime calls it, and the runtime that it does it to.
+//! The deeds of hostile code, and the runtime that calls it.
 
 use postroom::prelude::*;
 use postroom::{Builder, Host};
@@ -10,23 +10,23 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-/// See the module.
+/// A deed of hostile code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deed {
     Panics,
-    /// And so does the drop of what it has panicked with, and of what that has panicked with.
+    /// Panics with a payload whose drop panics, with another such payload.
     PanicsInDroppingThePanic,
-    /// Does whatever the runtime offers to code that may run anywhere.
+    /// Calls all functions of the runtime that may be called anywhere.
     ReEnters,
-    /// Goes on until other processes have done a round of work.
+    /// Continues until other processes have done a round of work.
     TakesLong,
-    /// Forgets what it was given.
+    /// Forgets the value that it was given.
     Forgets,
     /// Shuts the runtime down.
     ShutsDown,
 }
 
-/// Code of a user that does its deed once.
+/// Users' code that does its deed once.
 pub(crate) struct Hostile {
     deed: Deed,
     is_armed: AtomicBool,
@@ -34,7 +34,7 @@ pub(crate) struct Hostile {
     is_over: AtomicBool,
     runtime: Mutex<Option<Runtime>>,
     host: OnceLock<Host>,
-    /// These live as long as the runtime.
+    /// Processes that live as long as the runtime.
     target: OnceLock<Pid>,
     answers: OnceLock<Address<Sleeper>>,
 }
@@ -66,7 +66,7 @@ impl Hostile {
         host
     }
 
-    /// One like any other, for a case that needs nothing else.
+    /// Builds a runtime without options, for a case that needs none.
     pub(crate) fn plain(&self) -> Host {
         self.run(|builder| builder)
     }
@@ -79,7 +79,7 @@ impl Hostile {
         self.deed == Deed::ShutsDown
     }
 
-    /// From here on it does its deed when it is called, and not before.
+    /// Delays the deed until it is armed again.
     pub(crate) fn disarm(&self) {
         self.is_armed.store(false, SeqCst);
     }
@@ -92,14 +92,14 @@ impl Hostile {
         self.struck.load(SeqCst) > 0
     }
 
-    /// The runtime calls it.
+    /// Does the deed, if armed. Called by the runtime.
     pub(crate) fn strike(&self) {
         self.strike_with(());
     }
 
-    /// The same, with what it was given.
+    /// As [`strike`](Self::strike), with the value that the code was given.
     pub(crate) fn strike_with<T>(&self, given: T) {
-        // A second panic while the first unwinds would end the program, whoever catches the first.
+        // A second panic while the first unwinds would abort the program, even if the first is caught.
         if thread::panicking() || !self.is_armed.swap(false, SeqCst) {
             return;
         }
@@ -116,7 +116,7 @@ impl Hostile {
             Deed::Forgets => std::mem::forget(given),
             Deed::ShutsDown => {
                 let runtime = self.runtime.lock().expect("no panic").take();
-                // Inside of a process that is an error, and begins it.
+                // Inside a process this is an error, and begins the shutdown.
                 let _outcome = runtime.map(Runtime::shutdown);
             }
         }
@@ -144,10 +144,9 @@ impl Hostile {
         let _seen = (host.whereis("re-entered"), host.statistics(), host.processes(), target.info());
     }
 
-    /// The runtime is sound, and ends as it should; and the deed has been done.
+    /// Checks that the deed has been done, and that the runtime still works and shuts down properly.
     pub(crate) fn finish(&self) {
-        // It may have been called by a thread that is still at it, with the worker that others need to be found
-        // unharmed.
+        // The deed may still occupy a worker that the check of other processes needs.
         eventually(|| !self.has_struck() || self.is_over.load(SeqCst));
         let runtime = self.runtime.lock().expect("no panic").take();
         match runtime {
@@ -166,7 +165,7 @@ impl Hostile {
     }
 }
 
-/// Says so when a deed is over, however it ends.
+/// Sets a flag when a deed is over, however it ends.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -175,7 +174,7 @@ impl Drop for Over<'_> {
     }
 }
 
-/// A call is answered, unless the runtime goes down.
+/// Checks that a call is answered, unless the runtime shuts down.
 fn slept(answer: Result<(), CallError>) {
     assert!(
         matches!(answer, Ok(()) | Err(CallError::Gone(_) | CallError::Died(_) | CallError::Shutdown)),
@@ -183,7 +182,7 @@ fn slept(answer: Result<(), CallError>) {
     );
 }
 
-/// A process that is spawned, called, sleeps and is joined; nothing of the kind if the runtime goes down.
+/// Checks that a process can be spawned, called, sleep and be joined, unless the runtime shuts down.
 fn others_go_on(host: Host) {
     let Ok(sleeper) = host.spawn(Sleeper).serve() else { return };
     slept(sleeper.sleep().timeout(PATIENCE).wait());
@@ -207,7 +206,7 @@ impl Sleeper {
     }
 }
 
-/// Does the deed as it is dropped.
+/// A value that does the deed when it is dropped.
 pub(crate) struct Fuse(pub(crate) Arc<Hostile>);
 
 impl Drop for Fuse {

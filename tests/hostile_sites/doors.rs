@@ -1,23 +1,23 @@
 //! The functions and traits through which user code enters the runtime, and the guard around each.
 //!
-//! The list is checked against the source: a public function that takes a closure, a future, a stream, a hook or an
-//! object, and a public trait, fail if they are missing here. So a new way in has to say here where its code is called,
-//! and each site has a case. (What this does not see: code that enters as a type parameter other than a closure, such
-//! as the `Drop` of a message. `ValueDrop` and `ReasonDrop` cover that.)
+//! The list is checked against the source: a public function that takes a closure, a future, a stream, a hook or a
+//! trait object, and a public trait, must be listed here. So a new entry point has to name the site where its code is
+//! called, and each site has a case. (Not detected: code that enters as a type parameter other than a closure, such as
+//! the `Drop` of a message. `ValueDrop` and `ReasonDrop` cover that.)
 
 use postroom::__private::caught;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// It runs where the user called the function: a panic is that caller's own.
+/// The code runs in the caller of the function, which gets its panic.
 const CALLER: &str = "the caller";
-/// Implemented by generated code, or sealed: it runs in a step or where an address is used.
+/// Implemented by generated code, or sealed: the code runs in a step or where an address is used.
 const GENERATED: &str = "generated";
 
 #[rustfmt::skip]
 const DOORS: &[(&str, &[&str])] = &[
-    // A process, and what runs in its steps.
+    // A process, and the code that runs in its steps.
     ("process/mod.rs trait Process",
         &["Start", "Slice", "Close", "StateDrop", "HandlesCancel", "TrapsExits", "AskedToUpgrade"]),
     ("actor/machine/attach.rs attach", &["Slice"]),
@@ -37,7 +37,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("api/context_ext.rs spawn_process_pinned", &["Make"]),
     ("api/runtime.rs spawn_pinned", &["Make"]),
     ("api/runtime.rs spawn_process_pinned", &["Make"]),
-    // What a runtime is built with, and what is registered with it.
+    // The options of a runtime, and registrations.
     ("api/builder.rs handler", &["Handler", "HookDrop"]),
     ("api/builder.rs hook", &["StartHook", "UndoHook", "CompleteHook", "HookDrop"]),
     ("api/builder.rs on_dead_letter", &["DeadLetterHook", "HookDrop"]),
@@ -56,12 +56,12 @@ const DOORS: &[(&str, &[&str])] = &[
     ("supervision/child.rs once", &["ChildStart", "ChildDrop"]),
     ("supervision/supervisor.rs child", &["ChildStart", "ChildDrop"]),
     ("supervision/tree.rs redefine", &["ChildStart", "ChildDrop"]),
-    // Errors of users: shown, and dropped as exit reasons.
+    // Users' errors: displayed, and dropped as exit reasons.
     ("call/command.rs fail", &["ReasonDrop", "Display"]),
     ("errors/starting.rs failed", &["ReasonDrop", "Display"]),
     ("errors/stepping.rs new", &["ReasonDrop", "Display"]),
     ("exit.rs error", &["ReasonDrop", "Display"]),
-    // What runs in the frame of the one who calls.
+    // Code that runs in the caller.
     ("actor/definition/reply.rs answer_result", &[CALLER]),
     ("actor/definition/reply.rs apart", &[GENERATED]),
     ("actor/send/replies.rs new", &[CALLER]),
@@ -93,7 +93,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("actor/definition/placement.rs hold_only_what_is_send_or_write_process_pinned", &[GENERATED]),
     ("actor/definition/placement.rs trait Anywhere", &[GENERATED]),
     ("actor/definition/placement.rs trait Movable", &[GENERATED]),
-    // Those that the macro `answers!` declares.
+    // Traits that the macro `answers!` declares.
     ("actor/definition/probe.rs trait ", &[GENERATED]),
     ("actor/definition/probe.rs trait MayBeResult", &[GENERATED]),
     ("actor/definition/protocol.rs trait Chain", &[GENERATED]),
@@ -150,7 +150,7 @@ fn doors_of(root: &Path, folder: &Path, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The public functions and traits of a file that code of users comes in by.
+/// Returns the public functions and traits of a file through which users' code enters.
 fn doors_in(text: &str) -> impl Iterator<Item = String> {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.starts_with("//")).collect();
     (0..lines.len()).filter_map(move |first| door_at(&lines[first..]))
@@ -165,7 +165,7 @@ fn door_at(lines: &[&str]) -> Option<String> {
     let rest = public.strip_prefix("async ").unwrap_or(public).strip_prefix("fn ")?;
     let end = lines.iter().position(|line| line.ends_with('{') || line.ends_with(';') || line.ends_with('}'))?;
     let signature = lines[..=end].join(" ");
-    // What it returns may be a future of its own.
+    // The return type may be a future of the runtime's.
     let (taken, rest_of_it) = signature.split_once("->").unwrap_or((&signature, ""));
     let bounds = rest_of_it.split_once(" where ").map_or("", |(_, bounds)| bounds);
     let comes_in = [

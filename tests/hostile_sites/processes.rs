@@ -156,7 +156,7 @@ pub(crate) const CASES: &[Case] = &[
     }),
 ];
 
-/// Where a [`Wild`] does its deed.
+/// The method in which a [`Wild`] does its deed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum At {
     Init,
@@ -167,7 +167,7 @@ pub(crate) enum At {
     Drop,
 }
 
-/// Does its deed in one of its methods.
+/// A process that does its deed in one of its methods.
 pub(crate) struct Wild(At, Arc<Hostile>);
 
 impl Wild {
@@ -250,7 +250,7 @@ impl Async {
 
 struct Item;
 
-/// A start that panics is an error of the spawner's, and leaves nothing.
+/// Checks that a start that panics returns an error to the spawner, and leaves nothing behind.
 fn started(hostile: &Hostile, host: Host, outcome: Result<Pid, SpawnError>) {
     match outcome {
         Ok(pid) => {
@@ -265,7 +265,7 @@ fn started(hostile: &Hostile, host: Host, outcome: Result<Pid, SpawnError>) {
     }
 }
 
-/// A process that panics ends with that, and all hear so.
+/// Checks that a process that panics exits with that panic, and that all are notified.
 fn fails(hostile: &Hostile, host: Host, process: impl Process + Send, meet: impl FnOnce(Pid)) {
     let Ok(pid) = host.spawn_process(process).start() else { return };
     let heard = Log::new();
@@ -295,7 +295,7 @@ fn fails(hostile: &Hostile, host: Host, process: impl Process + Send, meet: impl
     listener.kill();
 }
 
-/// It has panicked, or lives on until it is killed, or was cancelled.
+/// Kills the process unless the deed was a panic; checks that it exited with a panic exactly if the deed was one.
 fn settle(hostile: &Hostile, pid: Pid, end: postroom::future::Ended) {
     if !hostile.panics() {
         eventually(|| hostile.has_struck());
@@ -305,7 +305,7 @@ fn settle(hostile: &Hostile, pid: Pid, end: postroom::future::Ended) {
     assert_eq!(matches!(reason, ExitReason::Panic(_)), hostile.panics(), "{reason}");
 }
 
-/// It ends, whatever its last code does.
+/// Checks that the process exits, whatever its `close` does.
 fn closes(host: Host, wild: Wild) {
     let Ok(pid) = host.spawn_process(wild).start() else { return };
     let end = pid.join();

@@ -28,7 +28,7 @@ pub(crate) const CASES: &[Case] = &[
         node.pid().kill();
         eventually(|| hostile.has_struck());
         if !hostile.shuts_down() {
-            // It is started again after that, as after any other failure.
+            // The child is restarted, as after any other failure.
             eventually(|| node.ping().wait() == Ok(()));
         }
     }),
@@ -110,7 +110,7 @@ pub(crate) const CASES: &[Case] = &[
     }),
 ];
 
-/// In which of its code a key strikes.
+/// The method in which a key does its deed.
 #[derive(Clone, Copy, PartialEq)]
 enum Part {
     Hash,
@@ -118,7 +118,7 @@ enum Part {
     Drop,
 }
 
-/// A key that strikes once, and that is equal to all others.
+/// A key that does its deed once, and that is equal to all others.
 #[derive(Clone)]
 struct Marked(Arc<Hostile>, Part);
 
@@ -151,7 +151,7 @@ impl Drop for Marked {
     }
 }
 
-/// A message that is copied for each member but one.
+/// A message that is cloned for each member but one.
 struct Copied(Arc<Hostile>);
 
 impl Clone for Copied {
@@ -161,8 +161,7 @@ impl Clone for Copied {
     }
 }
 
-/// Catches: a pool that stands still for ever, or a message that is lost and not counted, because the key of another
-/// panicked.
+/// Catches a pool that hangs, or a message that is lost without being counted, because another message's key panicked.
 fn strike_in_key(hostile: &Arc<Hostile>, part: Part) {
     let (dead, own) = (Log::new(), hostile.clone());
     let log = dead.clone();
@@ -180,7 +179,7 @@ fn strike_in_key(hostile: &Arc<Hostile>, part: Part) {
     if hostile.panics() && part != Part::Drop {
         assert_eq!((answer, dead.all()), (Err(CallError::Unhandled), vec![DeadLetterReason::Unhandled]));
     } else {
-        // What it does besides may make dead letters.
+        // Other effects of the deed may make dead letters.
         assert_eq!(answer, Ok(()));
     }
     hostile.disarm();

@@ -93,7 +93,7 @@ fn again_and_again(hostile: &Arc<Hostile>, to: Pid) {
     timer.cancel();
 }
 
-/// Does the deed as it is cloned.
+/// A message that does the deed when it is cloned.
 struct Copied(Arc<Hostile>);
 
 impl Clone for Copied {
@@ -103,7 +103,7 @@ impl Clone for Copied {
     }
 }
 
-/// An error that does the deed as it is dropped.
+/// An error that does the deed when it is dropped.
 pub(crate) struct Reason(#[expect(dead_code, reason = "for its drop")] pub(crate) Fuse);
 
 impl fmt::Debug for Reason {
@@ -120,7 +120,7 @@ impl fmt::Display for Reason {
 
 impl std::error::Error for Reason {}
 
-/// An error that does the deed as it is shown.
+/// An error that does the deed when it is displayed.
 struct Spoken(Arc<Hostile>);
 
 impl fmt::Debug for Spoken {
@@ -138,5 +138,5 @@ impl fmt::Display for Spoken {
 
 impl std::error::Error for Spoken {}
 
-/// Far longer than anything takes.
+/// A duration far longer than any operation.
 pub(crate) const LONG: Duration = PATIENCE;

@@ -1,5 +1,5 @@
 //! Imports between the folders of `runtime/src` run downward: a folder imports only from folders above it in the table
-//! of `ARCHITECTURE.md`, which lists them from the bottom up. So there is no circle among folders either.
+//! of `ARCHITECTURE.md`, which lists them from the bottom up. So there is no cycle among folders either.
 //!
 //! A path counts as an import wherever it stands: in `use`, in code, or in the arguments of a macro. A name that a
 //! folder's `mod.rs` exports counts as that folder's, and one that the crate exports as the file's that defines it.
@@ -27,7 +27,7 @@ fn folders_of_the_macros_import_downward() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// The folders in the first column of the table in `ARCHITECTURE.md`.
+/// Returns the folders in the first column of the table in `ARCHITECTURE.md`.
 fn documented() -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ARCHITECTURE.md");
     let text = fs::read_to_string(path).expect("ARCHITECTURE.md exists");
@@ -40,7 +40,7 @@ fn documented() -> Vec<String> {
     folders
 }
 
-/// What is against the order: folders that it lacks or that do not exist, and imports upward.
+/// Returns the violations of the order: folders that are missing in it or that do not exist, and imports upward.
 fn check(order: &[&str], files: &[File]) -> Vec<String> {
     let rank: BTreeMap<_, _> = order.iter().enumerate().map(|(rank, folder)| (*folder, rank)).collect();
     let files: Vec<_> = files.iter().filter(|file| file.path != "lib.rs").chain(root(files)).collect();
@@ -68,7 +68,7 @@ fn root<'a>(files: impl IntoIterator<Item = &'a File>) -> Option<&'a File> {
     files.into_iter().find(|file| file.path == "lib.rs")
 }
 
-/// The folder of a file, as the order has it: parts of a file, in a folder of its name, belong to the file's folder.
+/// Returns the folder of a file in the order: parts of a file, in a folder of its name, belong to the file's folder.
 fn place<'a>(file: &'a File, rank: &BTreeMap<&str, usize>) -> &'a str {
     let mut folder = file.folder();
     while !rank.contains_key(folder) {
@@ -82,12 +82,12 @@ fn place<'a>(file: &'a File, rank: &BTreeMap<&str, usize>) -> &'a str {
 
 type Modules<'a> = BTreeMap<Vec<&'a str>, &'a File>;
 
-/// What the root of the crate exports from where.
+/// Returns the exports of the crate's root, each with its path.
 fn exports(root: &File, modules: &Modules<'_>) -> BTreeMap<String, Absolute> {
     paths(root, modules).into_iter().filter_map(|path| Some((path.last()?.clone(), path))).collect()
 }
 
-/// The file that a path leads to.
+/// Returns the file in which a path's item is defined.
 fn resolve<'a>(path: &[String], modules: &Modules<'a>, exported: &BTreeMap<String, Absolute>) -> Option<&'a File> {
     let path = match path {
         [name, ..] => {
@@ -101,7 +101,7 @@ fn resolve<'a>(path: &[String], modules: &Modules<'a>, exported: &BTreeMap<Strin
     })
 }
 
-/// All paths of a file that begin with `crate`, `self`, `super` or one of its child modules.
+/// Returns all paths of a file that begin with `crate`, `self`, `super` or one of its child modules.
 fn paths(file: &File, modules: &Modules<'_>) -> Vec<Absolute> {
     let module: Absolute = file.module().iter().map(ToString::to_string).collect();
     let mut found = Vec::new();
@@ -134,7 +134,7 @@ fn search(tokens: &[TokenTree], module: &[String], modules: &Modules<'_>, found:
     }
 }
 
-/// Where a path goes on that begins with this name.
+/// Returns the module that the first name of a path denotes.
 fn start(name: &str, module: &[String], modules: &Modules<'_>) -> Option<Absolute> {
     match name {
         "crate" => Some(Vec::new()),
@@ -147,7 +147,7 @@ fn start(name: &str, module: &[String], modules: &Modules<'_>) -> Option<Absolut
     }
 }
 
-/// Follows a path, or each of a tree of paths, from behind its first name.
+/// Follows a path, or each path of a tree, after its first name.
 fn path(tokens: &[TokenTree], at: &mut usize, mut so_far: Absolute, found: &mut Vec<Absolute>) {
     while *at + 2 < tokens.len() + 1 && tokens.get(*at..*at + 2).is_some_and(is_colons) {
         match tokens.get(*at + 2) {
@@ -168,7 +168,7 @@ fn path(tokens: &[TokenTree], at: &mut usize, mut so_far: Absolute, found: &mut 
     found.push(so_far);
 }
 
-/// The branches of a tree of paths.
+/// Follows the branches of a tree of paths.
 fn branches(tokens: &[TokenTree], before: &Absolute, found: &mut Vec<Absolute>) {
     for branch in tokens.split(|token| matches!(token, TokenTree::Punct(punct) if punct.as_char() == ',')) {
         if let Some(TokenTree::Ident(name)) = branch.first() {
@@ -185,7 +185,7 @@ fn is_colons(tokens: &[TokenTree]) -> bool {
     tokens.iter().all(|token| matches!(token, TokenTree::Punct(punct) if punct.as_char() == ':'))
 }
 
-/// The order of the planted folders, from the bottom up.
+/// The order of the test's folders, from the bottom up.
 const ORDER: [&str; 4] = ["low", "middle/inner", "middle", "high"];
 
 fn planted(low: &str) -> Vec<String> {

@@ -1,19 +1,18 @@
-//! One door to the machine: the time, threads and chance come from `env` and `sync.rs`, and from nowhere else, so that
-//! a simulator can stand in for them there.
+//! The one door to the machine: time, threads and randomness come from `env` and `sync.rs` only, so that a simulator
+//! can replace them there.
 
 use crate::source::{File, runtime};
 use proc_macro2::TokenTree;
 
-/// What asks the machine for something, as a path in the source, and the files that may.
+/// Paths in the source that access the machine, and the files that may use them.
 const DOORS: [(&str, &[&str]); 12] = [
     ("Instant::now", &["env/clock.rs"]),
-    // Of an `Instant`: it reads the clock.
-    // Of a simulation: by its own clock.
+    // `Instant::elapsed` reads the clock; a simulation's reads its own.
     ("elapsed", &["simulation/campaign.rs", "simulation/run.rs", "simulation/sim.rs"]),
     ("SystemTime", &[]),
     ("RandomState", &["env/chance.rs"]),
     ("entropy", &["env/chance.rs", "env/program.rs"]),
-    // Their order differs from run to run. Names are found by hash, and cleared in the order of their texts.
+    // Their order differs from run to run. (Names are found by hash, but cleared in the order of their texts.)
     ("HashMap", &["names/table.rs"]),
     ("HashSet", &[]),
     ("thread::spawn", &[]),
@@ -41,7 +40,7 @@ fn check(files: &[File]) -> Vec<String> {
     wrong
 }
 
-/// Whether these names follow one another as a path, also in a tree of imports (`thread::{Builder, park}`).
+/// Returns whether these names form a path, also in a tree of imports (`thread::{Builder, park}`).
 fn mentions(tokens: &[TokenTree], path: &[&str]) -> bool {
     let [name, rest @ ..] = path else { return true };
     tokens.iter().enumerate().any(|(at, token)| match token {

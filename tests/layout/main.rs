@@ -1,6 +1,6 @@
-//! What is true of the source as text: folders import downward only, as `ARCHITECTURE.md` lists them, and it names
-//! nothing that does not exist; no type has the name of another; the machine is asked in one place; no test is
-//! forgotten; no line is too long.
+//! Checks of the source as text: folders import downward only, in the order of `ARCHITECTURE.md`, which names nothing
+//! that does not exist; no two types have the same name; the machine is accessed in one place; no test is left out of
+//! the build; no line is too long.
 
 mod imports;
 mod machine;

@@ -11,7 +11,7 @@ fn every_type_has_a_name_of_its_own() {
     assert!(twice.is_empty(), "types that are defined in several places: {twice:#?}");
 }
 
-/// The types that are defined more than once, and where.
+/// Returns the types that are defined more than once, with their files.
 fn twice(files: &[File]) -> BTreeMap<String, Vec<&str>> {
     let mut types: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for file in files {
@@ -24,7 +24,8 @@ fn twice(files: &[File]) -> BTreeMap<String, Vec<&str>> {
     types
 }
 
-/// Collects what follows `struct`, `enum`, `trait` or `union`, and `type` outside of traits and their implementations.
+/// Collects the names after `struct`, `enum`, `trait` or `union`, and after `type` outside of traits and their
+/// implementations.
 fn search(tokens: &[TokenTree], in_trait: bool, names: &mut Vec<String>) {
     let mut opens_trait = false;
     for (at, token) in tokens.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! `ARCHITECTURE.md` and the tables that it leads to are right about what they name: files, functions in files, all
-//! statics, and all traits that are used as `dyn`.
+//! `ARCHITECTURE.md` and the tables that it links to name only files and functions that exist, and all statics and all
+//! traits that are used as `dyn`.
 
 use crate::source::{File, runtime};
 use proc_macro2::TokenTree;
@@ -15,7 +15,7 @@ fn document(path: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// What stands between backticks, with line breaks as blanks. (Not the picture, which is fenced.)
+/// Returns the texts between backticks, with line breaks as spaces. (Without the picture, which is fenced.)
 fn quoted(text: &str) -> Vec<String> {
     let prose: Vec<_> = text.split("```").step_by(2).collect();
     let words = |part: &str| part.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -33,7 +33,7 @@ fn the_files_and_functions_that_are_named_exist() {
             continue;
         }
         checked += 1;
-        // A file is also named by its last part, where the folder stands before it in the sentence.
+        // A sentence that names the folder before may name a file by its last part.
         let found: Vec<_> =
             files.iter().filter(|file| file.path == path || file.path.ends_with(&format!("/{path}"))).collect();
         match function {
@@ -46,7 +46,7 @@ fn the_files_and_functions_that_are_named_exist() {
     assert!(wrong.is_empty(), "{ARCHITECTURE} or {TABLES} names what does not exist: {wrong:#?}");
 }
 
-/// Whether the file defines that function, type or method (`Type::method`).
+/// Returns whether the file defines that function, type or method (`Type::method`).
 fn defines(file: &File, name: &str) -> bool {
     let name = name.rsplit("::").next().unwrap_or(name);
     let mut found = false;
@@ -142,8 +142,8 @@ fn all_traits_that_are_used_as_dyn_are_listed_where_they_are_defined() {
     assert!(wrong.is_empty(), "used as `dyn`, and not in the table of {TABLES}: {wrong:#?}");
 }
 
-/// Where statics may be that are no part of the world: memory, which all worlds may share, what the machine has once,
-/// and constants.
+/// The files whose statics may be outside of the world: memory, which all worlds may share, resources that exist once
+/// per machine, and constants.
 const OF_THE_MACHINE: &[&str] = &[
     "actor/tasks/waker.rs",
     "api/interrupt.rs",
@@ -184,7 +184,7 @@ fn a_static_beside_the_world_is_found() {
     assert_eq!(found("pub(crate) static D: [World<u8>; 2] = [];"), ["D: ["]);
 }
 
-/// Visits the statics that are no thread-locals, each with the first word of its type.
+/// Visits the statics that are not thread-local, each with the first word of its type.
 fn statics(tokens: &[TokenTree], is_local: bool, visit: &mut impl FnMut(&str, &str)) {
     for (at, token) in tokens.iter().enumerate() {
         match (token, tokens.get(at + 1..)) {
@@ -209,7 +209,7 @@ fn follows_quote(tokens: &[TokenTree], at: usize) -> bool {
     matches!(at.checked_sub(1).and_then(|at| tokens.get(at)), Some(TokenTree::Punct(quote)) if quote.as_char() == '\'')
 }
 
-/// Visits the words after `trait` and `dyn`, at any depth; of a path its last word.
+/// Visits the words after `trait` and `dyn`, at any depth; for a path, its last word.
 fn last_words(tokens: &[TokenTree], visit: &mut impl FnMut(&str, &str)) {
     for (at, token) in tokens.iter().enumerate() {
         match token {
@@ -230,7 +230,7 @@ fn last_words(tokens: &[TokenTree], visit: &mut impl FnMut(&str, &str)) {
     }
 }
 
-/// Visits each two words that follow one another, at any depth.
+/// Visits each pair of successive words, at any depth.
 fn pairs(tokens: &[TokenTree], visit: &mut impl FnMut(&str, &str)) {
     for (at, token) in tokens.iter().enumerate() {
         match (token, tokens.get(at + 1)) {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// A file of `runtime/src`, or of `macros/src`.
 pub(crate) struct File {
-    /// Its path, relative to that folder.
+    /// Its path relative to that folder.
     pub(crate) path: String,
     /// Its tokens outside of comments and of items under `#[cfg(test)]`.
     pub(crate) tokens: Vec<TokenTree>,
@@ -19,7 +19,7 @@ impl File {
         Self { path: path.to_string(), tokens: without_tests(tokens) }
     }
 
-    /// The file's module, from the root of the crate.
+    /// Returns the file's module, from the root of the crate.
     pub(crate) fn module(&self) -> Vec<&str> {
         let mut module: Vec<_> = self.path.trim_end_matches(".rs").split('/').collect();
         if matches!(module.last(), Some(&("mod" | "lib"))) {
@@ -28,18 +28,18 @@ impl File {
         module
     }
 
-    /// The folder that the file lies in; for a file in the root, the file itself.
+    /// Returns the folder of the file; for a file in the root, the file itself.
     pub(crate) fn folder(&self) -> &str {
         self.path.rsplit_once('/').map_or(&self.path, |(folder, _)| folder)
     }
 }
 
-/// All files of the runtime but those that hold only tests.
+/// Returns all files of the runtime, except those that contain only tests.
 pub(crate) fn runtime() -> Vec<File> {
     files("../runtime/src", 150)
 }
 
-/// All files of the macros.
+/// Returns all files of the macros.
 pub(crate) fn macros() -> Vec<File> {
     files("../macros/src", 25)
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// Which file argues a protocol.
+/// Each protocol, and the file that argues it.
 const PROTOCOLS: &[(&str, &str)] = &[
     ("backpressure", "engine/backpressure/mod.rs"),
     ("detector", "engine/watchdog/detector.rs"),
@@ -74,7 +74,7 @@ fn a_letter_of_two_protocols_is_found() {
     assert_eq!(of("//! B1 begins; A3 ends"), [('A', vec!["one", "two"])]);
 }
 
-/// The letters that several of these texts define steps with, and whose they are.
+/// Returns the letters that several of these texts use for steps, with the texts' names.
 fn shared_letters<'a>(texts: impl Iterator<Item = (&'a str, String)>) -> Vec<(char, Vec<&'a str>)> {
     let mut letters: BTreeMap<char, BTreeSet<&str>> = BTreeMap::new();
     for (protocol, text) in texts {
@@ -93,7 +93,7 @@ fn citations_are_read_with_and_without_a_protocol() {
     assert_eq!(steps(text), [own("S1"), (Some("sleep".into()), "P2".into()), own("C3")]);
 }
 
-/// The steps that the comments of `text` name, each with the protocol before it, if there is one.
+/// Returns the steps that the comments of `text` name, each with the protocol before it, if there is one.
 fn steps(text: &str) -> Vec<(Option<String>, String)> {
     let comments = text.lines().filter_map(|line| line.split_once("//")).filter(|(code, _)| !code.contains('"'));
     let words = comments.flat_map(|(_, comment)| comment.split(|c: char| !(c.is_alphanumeric() || "_:`".contains(c))));

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-/// What the screens and reviews of this project show side by side.
+/// Two such columns fit side by side on a screen.
 const COLUMNS: usize = 120;
 
 #[test]
@@ -33,13 +33,13 @@ fn a_line_is_as_long_as_its_characters_are_many() {
     assert_eq!(too_long(&text).collect::<Vec<_>>(), [2]);
 }
 
-/// The numbers of the lines that are longer, and are no row of a table.
+/// Returns the numbers of the lines that are longer, and are no row of a table.
 fn too_long(text: &str) -> impl Iterator<Item = usize> {
     let is_long = |line: &str| line.chars().count() > COLUMNS && !line.starts_with("| ");
     text.lines().enumerate().filter(move |(_, line)| is_long(line)).map(|(number, _)| number + 1)
 }
 
-/// Visits all Rust files and documents of a folder. (What the compiler says in cases of `ui` is not Rust.)
+/// Visits all Rust files and documents of a folder, which excludes the compiler's output in cases of `ui`.
 fn walk(folder: &Path, visit: &mut impl FnMut(&Path, &str)) {
     for entry in fs::read_dir(folder).expect("a folder of Rust files") {
         let path = entry.expect("its entries can be read").path();

@@ -1,43 +1,43 @@
-//! What becomes of each message.
+//! An account of each message.
 
 use postroom::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// How a message is sent, which says what may become of it.
+/// How a message is sent, which determines its possible ends.
 #[derive(Clone, Copy, Debug)]
 pub enum Way {
     /// Sent: handled, refused to its sender, or a dead letter.
     Sent,
-    /// Called: the same, but what is refused, or not wanted any more, is not given back.
+    /// Called: the same, but a refused or abandoned message is not returned.
     Called,
-    /// Sent later: the same as sent, or withdrawn by whoever cancels its timer.
+    /// Sent later: as `Sent`, or withdrawn when its timer is cancelled.
     Later,
-    /// To many, or again and again, or by a future: those that a group or a timer makes for the dead are dropped, and
-    /// what a process waits to send when it ends.
+    /// Broadcast, repeated, or sent by a future: copies for dead receivers are dropped, and so is a message that a
+    /// process waits to send when it exits.
     Copied,
 }
 
 /// One for each [`Way`].
 pub type Each = [AtomicU64; 4];
 
-/// How many messages came to which end.
+/// The number of messages by their end.
 #[derive(Debug, Default)]
 pub struct Books {
     pub made: Each,
     pub handled: Each,
     pub refused: Each,
     pub dead: Each,
-    /// Dropped without having come to any of these ends.
+    /// Dropped without any of these ends.
     pub vanished: Each,
-    /// By their timers.
+    /// Withdrawn with their timers.
     pub withdrawn: AtomicU64,
     /// Calls that were made, and answered.
     pub asked: AtomicU64,
     pub answered: AtomicU64,
-    /// Dead letters of any type, as the hook was told.
+    /// Dead letters of any type, as counted by the hook.
     pub letters: AtomicU64,
-    /// What was done, by kind of deed.
+    /// The number of deeds, by kind.
     pub deeds: AtomicU64,
     pub restarts: AtomicU64,
     pub upgrades: AtomicU64,
@@ -47,7 +47,7 @@ pub fn add(count: &AtomicU64) {
     count.fetch_add(1, SeqCst);
 }
 
-/// In each message.
+/// The part of each message that counts its end.
 #[derive(Debug)]
 pub struct Parcel {
     books: Arc<Books>,
@@ -90,7 +90,7 @@ impl Drop for Parcel {
 }
 
 impl Books {
-    /// What the dead-letter hook was given.
+    /// Counts a message that the dead-letter hook was given.
     pub fn letter(&self, message: Payload) {
         add(&self.letters);
         let dead = |parcel: Parcel| parcel.end(|books| &books.dead);
@@ -110,12 +110,12 @@ impl Books {
             Ok(keep) => return dead(keep.deed.parcel),
             Err(message) => message,
         };
-        if let Ok(dawdle) = message.take::<super::citizen::CitizenDawdle>() {
-            dead(dawdle.deed.parcel);
+        if let Ok(delay) = message.take::<super::citizen::CitizenDelay>() {
+            dead(delay.deed.parcel);
         }
     }
 
-    /// How many messages are somewhere.
+    /// Returns the number of messages that have not ended.
     pub fn underway(&self) -> i64 {
         let sum = |each: &Each| each.iter().map(|count| count.load(SeqCst) as i64).sum::<i64>();
         sum(&self.made) - sum(&self.handled) - sum(&self.refused) - sum(&self.dead) - sum(&self.vanished)

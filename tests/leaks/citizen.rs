@@ -1,4 +1,4 @@
-//! Processes that are written with the macro, and what they may become.
+//! Processes that are written with the macro, and their upgrades.
 
 use super::books::{Way, add};
 use super::messages::{Deed, Dice, Later, Tick};
@@ -7,19 +7,24 @@ use postroom::ProcessError;
 use postroom::prelude::*;
 use std::sync::Arc;
 
-/// Serves; calls others, waits beside, and may become another.
+/// A process that calls others, has background tasks, and may upgrade.
 #[process(on_error = "end")]
 pub struct Citizen {
     pub world: Arc<World>,
     pub own: Own,
     dice: Dice,
-    /// Calls that it has not answered yet.
+    /// Replies that it has not sent yet.
     kept: Vec<Reply<u64>>,
 }
 
 impl Citizen {
-    pub fn new(world: &Arc<World>, elder: bool, dice: Dice) -> Self {
-        Self { world: world.clone(), own: Own { elder, lasts: elder, ..Own::default() }, dice, kept: Vec::new() }
+    pub fn new(world: &Arc<World>, permanent: bool, dice: Dice) -> Self {
+        Self {
+            world: world.clone(),
+            own: Own { permanent, lasts: permanent, ..Own::default() },
+            dice,
+            kept: Vec::new(),
+        }
     }
 
     fn act(&mut self, ctx: &mut Context<Self>, left: u32, mut dice: Dice) -> Result<(), ProcessError> {
@@ -30,21 +35,21 @@ impl Citizen {
         let other = world.someone(&mut dice);
         match dice.roll(24) {
             0..2 => ctx.call(world.ask(other, &mut dice)).then(|this, answer, _| this.world.answered(&answer)),
-            // One that lives on keeps the timer of its deadlines until it is due, answered or not.
+            // A permanent process keeps the timer of its deadlines until it is due, answered or not.
             2 if !self.own.lasts => {
                 ctx.call(world.ask_long(other, &mut dice)).then(|this, answer, _| this.world.answered(&answer))
             }
-            3 => ctx.call(world.dawdle(other, &mut dice)).then(|this, answer, _| this.world.answered(&answer)),
+            3 => ctx.call(world.delay(other, &mut dice)).then(|this, answer, _| this.world.answered(&answer)),
             7 => ctx.call(world.keep(other, &mut dice)).then(|this, answer, _| this.world.answered(&answer)),
             4 => {
                 let slept = ctx.sleep(if self.own.lasts { dice.short() } else { dice.perhaps_long() });
                 ctx.run(slept).then(|_, (), _| ());
             }
-            5 if !self.own.elder => {
+            5 if !self.own.permanent => {
                 add(&world.books.upgrades);
                 _ = ctx.upgrade(|old: Self| Veteran { world: old.world, own: old.own });
             }
-            6 if !self.own.elder => ctx.trap_exits(dice.roll(2) == 0),
+            6 if !self.own.permanent => ctx.trap_exits(dice.roll(2) == 0),
             _ => {}
         }
         end(ctx, world.act(ctx.pid(), &mut self.own, left, &mut dice))
@@ -59,7 +64,7 @@ fn end<P: postroom::generic::Actor>(ctx: &mut Context<P>, end: Option<End>) -> R
             Ok(())
         }
         Some(End::Fail) => Err(ProcessError::new("as the dice fell")),
-        // A panic that nobody prints.
+        // A panic that skips the panic hook.
         Some(End::Panic) => std::panic::resume_unwind(Box::new("as the dice fell")),
     }
 }
@@ -68,7 +73,7 @@ fn end<P: postroom::generic::Actor>(ctx: &mut Context<P>, end: Option<End>) -> R
 impl Citizen {
     #[entry]
     pub fn serve(&mut self, ctx: &mut Context<Self>) {
-        ctx.trap_exits(self.own.elder);
+        ctx.trap_exits(self.own.permanent);
     }
 
     #[entry]
@@ -110,14 +115,14 @@ impl Citizen {
         }
     }
 
-    /// Takes its time, and asks others.
+    /// Answers after a delay, and after calls to others.
     #[message]
-    pub async fn dawdle(&mut self, ctx: &mut Context<Self>, mut deed: Deed) -> u64 {
+    pub async fn delay(&mut self, ctx: &mut Context<Self>, mut deed: Deed) -> u64 {
         deed.parcel.handled();
         let dice = &mut deed.dice;
         ctx.sleep(dice.short()).await;
         if !self.world.is_over() && dice.roll(4) == 0 {
-            // Answered late, or never, or when it is over.
+            // Answered late, never, or at the end of the test.
             let _answer = ctx.perform(Later).await;
         }
         if !self.world.is_over() {
@@ -128,7 +133,7 @@ impl Citizen {
         1
     }
 
-    /// Gives up all that it has.
+    /// Gives up all resources.
     #[message]
     pub fn part(&mut self, ctx: &mut Context<Self>) {
         part(&self.world, ctx.pid(), &mut self.own);
@@ -145,7 +150,7 @@ impl Citizen {
     }
 }
 
-/// Gives up all names, places in groups and bonds of the process that calls this.
+/// Gives up all names, memberships and bindings of the calling process.
 pub fn part(world: &World, me: Pid, own: &mut Own) {
     let names = me.info().map(|info| info.names).unwrap_or_default();
     names.iter().for_each(|name| _ = world.host.unregister_name(name));
@@ -159,10 +164,10 @@ pub fn part(world: &World, me: Pid, own: &mut Own) {
     }
     world.host.unsubscribe::<Tick>(me);
     own.monitors.drain(..).for_each(|monitor| _ = monitor.demonitor());
-    world.elders.get().into_iter().flatten().for_each(|elder| _ = elder.unlink());
+    world.permanent.get().into_iter().flatten().for_each(|permanent| _ = permanent.unlink());
 }
 
-/// What a citizen may become: it understands deeds only.
+/// The upgrade of a citizen: it handles deeds only.
 #[process(on_error = "end")]
 pub struct Veteran {
     pub world: Arc<World>,

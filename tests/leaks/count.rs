@@ -1,4 +1,4 @@
-//! What is there when the ten are at rest, and what may be.
+//! Counts of resources at rest, and their limits.
 
 use super::books::Books;
 use super::citizen::Citizen;
@@ -10,18 +10,18 @@ use postroom::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// What is there.
+/// The resources in use.
 pub struct Count {
     pub statistics: Statistics,
     pub processes: Vec<postroom::inspect::ProcessInfo>,
     pub bindings: BTreeMap<Pid, Bindings>,
-    /// In small pieces, and in large ones.
+    /// The bytes in small blocks, and in large ones.
     pub heap: [i64; 2],
     pub underway: i64,
 }
 
 impl Count {
-    /// Looks, and asks each process that lives.
+    /// Counts, and inspects each live process.
     pub fn of(world: &World) -> Self {
         let bindings =
             world.host.processes().into_iter().filter_map(|info| Some((info.pid, info.pid.bindings().wait()?)));
@@ -38,7 +38,7 @@ impl Count {
         self.bindings.values().map(|bound| which(bound).len()).sum()
     }
 
-    /// One line of the table.
+    /// Returns one line of the table.
     pub fn line(&self) -> String {
         let Statistics { processes, directory, program, backpressure, timers, .. } = &self.statistics;
         let ProcessStatistics { live, .. } = processes;
@@ -55,11 +55,11 @@ impl Count {
         )
     }
 
-    /// What [`line`](Self::line) counts.
+    /// The head of the table of [`line`](Self::line)s.
     pub const HEAD: &str = "live slots (used) names addresses groups members watchers topics subscribers memberships \
                             links monitors timers held waits aliases labels messages small/KiB large/KiB";
 
-    /// What is left of the dead, or of what was to pass: empty if all is well.
+    /// Returns the resources that leaked; empty if none did.
     pub fn leaks(&self, world: &World, ten: &BTreeSet<Pid>) -> Vec<String> {
         let mut leaks = Vec::new();
         let mut check = |what: &str, is: usize, ought: usize| {
@@ -72,7 +72,7 @@ impl Count {
         check("live processes", all.processes.live as usize, 10);
         check("processes found", self.processes.len(), 10);
         check("slots that are not free", all.program.slots, 10);
-        // Each name has an address from here on, which lives as long as the host, whoever has the name.
+        // Each name has an address from here on, which lives as long as the host.
         let by_name = (0..NAMES).filter_map(|name| host.named_address::<Citizen>(format!("name-{name}")).ok());
         let by_name: BTreeSet<Pid> = by_name.map(Address::pid).collect();
         let names: Vec<Pid> = (0..NAMES).filter_map(|name| host.whereis(&format!("name-{name}"))).collect();
@@ -90,10 +90,10 @@ impl Count {
         check("labels", all.directory.labels, 0);
         check("messages under way", self.underway.unsigned_abs() as usize, 0);
         check("messages in mailboxes", self.processes.iter().map(|info| info.mailbox as usize).sum(), 0);
-        // The child of the elders' tree, and the names.
+        // The permanent supervisor's child, and the names.
         check("aliases", all.program.aliases, 1 + NAMES as usize);
         check("addresses of names", all.directory.named_addresses, NAMES as usize);
-        let child = super::messages::lock(&world.trees)[0].child_pid("elder").ok();
+        let child = super::messages::lock(&world.trees)[0].child_pid("permanent").ok();
         let lives = |pid: &Pid| ten.contains(pid) || by_name.contains(pid) || child == Some(*pid);
         for (what, pids) in [("a name", &names), ("a group", &members), ("a topic", &subscribers)] {
             pids.iter()
@@ -125,17 +125,17 @@ impl Count {
         leaks
     }
 
-    /// Whether nobody is bound to anything.
+    /// Returns whether no process has a binding or a registration.
     pub fn is_bare(&self) -> bool {
         let DirectoryStatistics { names, members, watchers, subscribers, memberships, groups, topics, .. } =
             self.statistics.directory;
-        // A supervisor watches its child.
+        // A supervisor monitors its child.
         [names, members, watchers, subscribers, memberships, groups, topics] == [0; 7]
             && self.sum(|bound| &bound.links) == 0
     }
 }
 
-/// Each message has come to one end, and nothing was dropped that was to be given back.
+/// Checks that each message has had one end, and that no message was dropped that should have been returned.
 pub fn balance(books: &Books, statistics: &Statistics) {
     let count = |count: &AtomicU64| count.load(SeqCst);
     println!("messages:      sent    called     later    copied");

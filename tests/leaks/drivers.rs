@@ -1,4 +1,4 @@
-//! What threads do meanwhile: they send, call, spawn, end, upgrade, and start and stop trees and pools.
+//! Threads outside of the runtime, which send, call, spawn, end, upgrade, and start and stop trees and pools.
 
 use super::books::{Way, add};
 use super::citizen::{Citizen, Veteran};
@@ -12,11 +12,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-/// How many trees and pools there are at once, besides the tree of the elders, which is the first.
+/// The number of trees and pools at once, without the permanent tree, which is the first.
 const TREES: usize = 5;
 const POOLS: usize = 4;
 
-/// A child that is a citizen.
+/// Returns the factory of a child that is a citizen.
 pub fn citizen(
     world: &Arc<World>,
     mut dice: Dice,
@@ -102,7 +102,7 @@ fn tend_tree(world: &Arc<World>, dice: &mut Dice) {
         1 => _ = tree.stop_child(name),
         2 => _ = tree.start(Child::new("new", citizen(world, dice.next())).temporary()),
         3 => drop(tree.to_string()),
-        // A storm: each child that is started is ended.
+        // A restart storm: each child that is started is ended.
         _ => {
             for _ in 0..20 {
                 if let Ok(pid) = tree.child_pid(name) {
@@ -141,7 +141,7 @@ fn start_pool(world: &Arc<World>, mut dice: Dice) {
     }
 }
 
-/// Goes on until it is over.
+/// Acts until the test is over.
 pub fn drive(world: &Arc<World>, mut dice: Dice) {
     while !world.is_over() {
         let pid = world.someone(&mut dice);
@@ -152,19 +152,19 @@ pub fn drive(world: &Arc<World>, mut dice: Dice) {
                 sent.unwrap_or_else(|refused| refused.message.parcel.refused());
             }
             10..12 => world.answered(&world.ask(pid, &mut dice).wait()),
-            12 => world.answered(&world.dawdle(pid, &mut dice).wait()),
+            12 => world.answered(&world.delay(pid, &mut dice).wait()),
             13..22 => world.spawn(&mut dice),
             22..26 => world.harm(pid, &mut dice),
             26 => start_tree(world, &mut dice),
             27..29 => tend_tree(world, &mut dice),
             29 => start_pool(world, dice.next()),
             30..32 => {
-                // The supervised one of the elders.
+                // The permanent child.
                 add(&world.books.restarts);
-                let child = lock(&world.trees).first().and_then(|tree| tree.child_pid("elder").ok());
+                let child = lock(&world.trees).first().and_then(|tree| tree.child_pid("permanent").ok());
                 child.map(Pid::kill);
             }
-            32 if !pid.is_alias() && !world.elders.get().is_some_and(|elders| elders.contains(&pid)) => {
+            32 if !pid.is_alias() && !world.permanent.get().is_some_and(|permanent| permanent.contains(&pid)) => {
                 let upgrade = pid.upgrade(|old: Citizen| Veteran { world: old.world, own: old.own });
                 if upgrade.wait_timeout(Duration::from_millis(2)).is_ok_and(|done| done.is_ok()) {
                     add(&world.books.upgrades);
@@ -175,7 +175,8 @@ pub fn drive(world: &Arc<World>, mut dice: Dice) {
             35 => drop(pid.bindings()),
             36 => world.alive.store(world.host.statistics().processes.live, SeqCst),
             38 => {
-                // What is no process has a slot, and is a member too. What it is sent is nobody's dead letter.
+                // A mailbox has a slot, and can be a member, too. Messages that it drops are not counted as dead
+                // letters.
                 let Ok(mut mailbox) = Mailbox::new() else { continue };
                 let room = world.host.group(format!("room-{}", dice.roll(ROOMS)));
                 let topic = world.host.topic::<Tick>(format!("topic-{}", dice.roll(TOPICS)));
@@ -188,7 +189,7 @@ pub fn drive(world: &Arc<World>, mut dice: Dice) {
                 drop(walker.map(|walker| walker.wait_timeout(dice.short())));
             }
             37 => {
-                // Known by nobody: what is sent there is refused.
+                // No longer in the table of PIDs: a send is refused.
                 let call = world.ask(pid, &mut dice);
                 drop(call);
             }

@@ -3,13 +3,12 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-/// See the module.
+/// The system's allocator, with a count of bytes.
 struct Counting;
 
-/// In small pieces, and in large ones: the runtime's regions, which are never given back, and lists that have grown
-/// long.
+/// The bytes in small blocks, and in large ones: the runtime's regions, which are never freed, and long lists.
 static BYTES: [AtomicI64; 2] = [AtomicI64::new(0), AtomicI64::new(0)];
-/// A region of the runtime, at least.
+/// The least size of a large block: that of a region of the runtime.
 const LARGE: usize = 256 << 10;
 
 fn count(layout: &Layout) -> &'static AtomicI64 {
@@ -34,7 +33,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// How many bytes the program has from its allocator now, in small pieces and in large ones.
+/// Returns the bytes in use, in small blocks and in large ones.
 pub fn heap() -> [i64; 2] {
     BYTES.each_ref().map(|bytes| bytes.load(Relaxed))
 }

@@ -1,11 +1,11 @@
-//! What they send each other, and the dice that they throw.
+//! Messages, and a random generator.
 
 use super::books::Parcel;
 use postroom::prelude::*;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Longer than any test: what waits for so long ends by another cause, or is left.
+/// Longer than any test: a wait of this length ends for another reason, or has leaked.
 pub const LONG: Duration = Duration::from_secs(3600);
 
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -31,13 +31,13 @@ impl Dice {
         Duration::from_micros(self.roll(3_000))
     }
 
-    /// Mostly short; else so long that whoever waits ends first.
+    /// Returns a duration that is mostly short, and otherwise longer than any process lives.
     pub fn perhaps_long(&mut self) -> Duration {
         if self.roll(3) == 0 { LONG } else { self.short() }
     }
 }
 
-/// Do something; `left` generations of the same follow.
+/// A request to act at random; `left` generations of such requests follow.
 #[derive(Debug)]
 pub struct Deed {
     pub left: u32,
@@ -45,7 +45,7 @@ pub struct Deed {
     pub parcel: Parcel,
 }
 
-/// What goes to many.
+/// A message that is broadcast.
 #[derive(Clone, Debug)]
 pub struct Tick(pub Parcel);
 
@@ -59,7 +59,7 @@ impl Command for Later {
 /// Commands that have not been answered.
 pub type Stash = Arc<Mutex<Vec<Completion<u64>>>>;
 
-/// How many commands wait for their answer at most.
+/// The most commands that wait for their answer.
 const STASHED: usize = 16;
 
 /// The handler of [`Later`].

@@ -1,4 +1,4 @@
-//! Processes that are written by hand.
+//! Hand-written processes.
 
 use super::books::{Way, add};
 use super::citizen::{CitizenAsk, part};
@@ -9,7 +9,7 @@ use postroom::manual::{Event, Events, InitContext, Process, StepOutput};
 use postroom::prelude::*;
 use std::sync::Arc;
 
-/// Calls and waits by yields.
+/// A process that calls and waits by yields.
 pub struct Raw {
     world: Arc<World>,
     own: Own,
@@ -19,12 +19,12 @@ pub struct Raw {
     answers: u64,
 }
 
-/// Give up all that you have.
+/// A request to give up all resources.
 pub struct Part;
 
 impl Raw {
-    pub fn new(world: &Arc<World>, elder: bool, dice: Dice) -> Self {
-        let own = Own { elder, lasts: elder, ..Own::default() };
+    pub fn new(world: &Arc<World>, permanent: bool, dice: Dice) -> Self {
+        let own = Own { permanent, lasts: permanent, ..Own::default() };
         Self { world: world.clone(), own, me: None, dice, asked: 0, answers: 0 }
     }
 
@@ -50,7 +50,7 @@ impl Raw {
                 out.perform(Later, self.asked);
             }
             2 => out.go_on(),
-            3 if !self.own.elder => out.upgrade(Self { me: self.me, ..Self::new(&world, false, dice.next()) }),
+            3 if !self.own.permanent => out.upgrade(Self { me: self.me, ..Self::new(&world, false, dice.next()) }),
             _ => {}
         }
         match self.me.and_then(|me| world.act(me, &mut self.own, deed.left, &mut dice)) {
@@ -72,7 +72,7 @@ impl Process for Raw {
     }
 
     fn traps_exits(&self) -> bool {
-        self.own.elder
+        self.own.permanent
     }
 
     fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
@@ -92,7 +92,7 @@ impl Process for Raw {
                     let _answered = package.answer(|_: Part| part(world, me, own));
                 }
                 Event::Message(package) => {
-                    // What it does not understand is dropped, and so a dead letter.
+                    // A message that it does not understand is dropped, and so becomes a dead letter.
                     let _known = package.answer(|ask: CitizenAsk| {
                         ask.deed.parcel.handled();
                         1_u64

@@ -9,7 +9,7 @@ use postroom::prelude::*;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Walks through all that one can wait for, or serves from its entry.
+/// A process that waits in all possible ways, or serves from its entry.
 #[process(on_error = "end")]
 pub struct Walker {
     pub world: Arc<World>,
@@ -18,8 +18,8 @@ pub struct Walker {
 }
 
 impl Walker {
-    pub fn new(world: &Arc<World>, elder: bool, dice: Dice) -> Self {
-        Self { world: world.clone(), own: Own { elder, lasts: elder, ..Own::default() }, dice }
+    pub fn new(world: &Arc<World>, permanent: bool, dice: Dice) -> Self {
+        Self { world: world.clone(), own: Own { permanent, lasts: permanent, ..Own::default() }, dice }
     }
 }
 
@@ -27,7 +27,7 @@ impl Walker {
 impl Walker {
     #[entry]
     pub async fn stay(&mut self, ctx: &mut Context<Self>) {
-        ctx.trap_exits(self.own.elder);
+        ctx.trap_exits(self.own.permanent);
         match ctx.serve(self).await {}
     }
 
@@ -52,7 +52,7 @@ impl Walker {
                     world.answered(&answer);
                 }
                 3 => {
-                    let call = world.dawdle(other, &mut self.dice).timeout(Duration::from_secs(5));
+                    let call = world.delay(other, &mut self.dice).timeout(Duration::from_secs(5));
                     let answer = ctx.timeout(short, call.into_future()).await;
                     answer.iter().for_each(|answer| world.answered(answer));
                 }
@@ -64,7 +64,7 @@ impl Walker {
                 5 => _ = ctx.serve_next_within(self, short).await,
                 6 => _ = ctx.serve_ready(self).await,
                 7 => {
-                    // Whoever ends while it waits for room drops what it sends.
+                    // A process that exits while it waits for room drops the message.
                     let sent = world.plain(other, Way::Copied, 0, &mut self.dice).send_async().await;
                     sent.unwrap_or_else(|refused| refused.message.parcel.refused());
                 }

@@ -1,7 +1,7 @@
-//! What everyone knows, and what a process of any kind may do to others.
+//! The shared state, and the acts of processes of all kinds.
 
 use super::books::{Books, Parcel, Way, add};
-use super::citizen::{Citizen, CitizenAsk, CitizenDawdle, CitizenKeep};
+use super::citizen::{Citizen, CitizenAsk, CitizenDelay, CitizenKeep};
 use super::messages::{Deed, Dice, LONG, Stash, Tick, lock};
 use super::raw::Raw;
 use super::walker::Walker;
@@ -13,29 +13,29 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-/// How many PIDs are known.
+/// The size of the table of PIDs.
 pub const PLACES: u64 = 96;
-/// How many processes live at once, at most and about.
+/// The approximate limit of live processes.
 const CROWD: u64 = 1_500;
-/// How many names, groups and topics there are.
+/// The number of names, groups and topics.
 pub const NAMES: u64 = 24;
 pub const ROOMS: u64 = 8;
 pub const TOPICS: u64 = 4;
-/// How many timers that send later, or again and again, may be cancelled still.
+/// The most timers of delayed and repeated messages that are kept to be cancelled.
 const TIMERS: usize = 64;
 
-/// What everyone knows.
+/// The state that all processes and threads share.
 pub struct World {
     pub host: Host,
     pub books: Arc<Books>,
-    /// Nobody does anything any more.
+    /// Whether all stop acting.
     pub over: AtomicBool,
-    /// How many processes lived a moment ago.
+    /// A recent count of live processes.
     pub alive: AtomicU64,
-    /// PIDs of the living, the dead and the dying, and some that point on.
+    /// PIDs of live, exiting and dead processes, and aliases.
     places: [Mutex<Pid>; PLACES as usize],
-    /// Those that live for as long as this goes on, but for the one that is supervised.
-    pub elders: OnceLock<Vec<Pid>>,
+    /// The permanent processes, except for the supervised one.
+    pub permanent: OnceLock<Vec<Pid>>,
     pub later: Mutex<Vec<Timer>>,
     pub again: Mutex<Vec<Timer>>,
     pub trees: Mutex<Vec<Tree>>,
@@ -50,12 +50,12 @@ pub enum End {
     Panic,
 }
 
-/// What a process keeps of what it did.
+/// The state of a process of any kind.
 #[derive(Default)]
 pub struct Own {
-    /// It does not end by itself.
-    pub elder: bool,
-    /// It may be left when all others are ended, and so waits for nothing that takes long.
+    /// Whether it never exits by itself.
+    pub permanent: bool,
+    /// Whether it may outlive the end of all others, so that it must not wait for anything that takes long.
     pub lasts: bool,
     pub monitors: Vec<Monitor>,
 }
@@ -71,17 +71,17 @@ impl Own {
 pub type Plain = postroom::Call<Deed, (), Infallible>;
 pub type Ask = postroom::Call<CitizenAsk, u64, Infallible>;
 pub type Keep = postroom::Call<CitizenKeep, u64, Infallible>;
-pub type Dawdle = postroom::Call<CitizenDawdle, u64, Infallible>;
+pub type Delay = postroom::Call<CitizenDelay, u64, Infallible>;
 
 impl World {
-    pub fn new(host: Host, books: Arc<Books>, stash: Stash, nobody: Pid) -> Self {
+    pub fn new(host: Host, books: Arc<Books>, stash: Stash, no_process: Pid) -> Self {
         Self {
             host,
             books,
             over: AtomicBool::new(false),
             alive: AtomicU64::new(0),
-            places: std::array::from_fn(|_| Mutex::new(nobody)),
-            elders: OnceLock::new(),
+            places: std::array::from_fn(|_| Mutex::new(no_process)),
+            permanent: OnceLock::new(),
             later: Mutex::default(),
             again: Mutex::default(),
             trees: Mutex::default(),
@@ -95,14 +95,14 @@ impl World {
     }
 
     pub fn someone(&self, dice: &mut Dice) -> Pid {
-        let elders = self.elders.get().map_or(&[][..], |elders| elders);
-        if !elders.is_empty() && dice.roll(8) == 0 {
-            return elders[dice.roll(elders.len() as u64) as usize];
+        let permanent = self.permanent.get().map_or(&[][..], |permanent| permanent);
+        if !permanent.is_empty() && dice.roll(8) == 0 {
+            return permanent[dice.roll(permanent.len() as u64) as usize];
         }
         *lock(&self.places[dice.roll(PLACES) as usize])
     }
 
-    /// From here on `pid` is known; the one that was in its place is ended, if it is a process that may be.
+    /// Puts `pid` into the table; ends the one that it replaces, unless that is permanent or an alias.
     pub fn know(&self, pid: Pid, dice: &mut Dice) {
         let before = std::mem::replace(&mut *lock(&self.places[dice.roll(PLACES) as usize]), pid);
         if dice.roll(4) > 0 {
@@ -110,9 +110,9 @@ impl World {
         }
     }
 
-    /// Ends a process that is no elder, and points on to none.
+    /// Ends a process that is not permanent and not an alias.
     pub fn harm(&self, pid: Pid, dice: &mut Dice) {
-        if pid.is_alias() || self.elders.get().is_none_or(|elders| elders.contains(&pid)) {
+        if pid.is_alias() || self.permanent.get().is_none_or(|permanent| permanent.contains(&pid)) {
             return;
         }
         match dice.roll(4) {
@@ -140,7 +140,7 @@ impl World {
             .timeout(Duration::from_micros(200 + dice.roll(20_000)))
     }
 
-    /// The same with no deadline to speak of: it ends when the other answers or dies, or whoever asks does.
+    /// As [`ask`](Self::ask) practically without a deadline: the call ends when the callee answers, or either exits.
     pub fn ask_long(&self, to: Pid, dice: &mut Dice) -> Ask {
         self.ask(to, dice).timeout(LONG)
     }
@@ -151,9 +151,9 @@ impl World {
             .timeout(Duration::from_micros(200 + dice.roll(20_000)))
     }
 
-    pub fn dawdle(&self, to: Pid, dice: &mut Dice) -> Dawdle {
+    pub fn delay(&self, to: Pid, dice: &mut Dice) -> Delay {
         add(&self.books.asked);
-        Dawdle::new(to, "Citizen::dawdle", CitizenDawdle { deed: self.deed(Way::Called, 0, dice) })
+        Delay::new(to, "Citizen::delay", CitizenDelay { deed: self.deed(Way::Called, 0, dice) })
             .timeout(Duration::from_micros(200 + dice.roll(20_000)))
     }
 
@@ -194,8 +194,11 @@ impl World {
         let call = postroom::Call::<Tick, (), Infallible>::new(to, "Tick", self.tick());
         match call.send_every(dice.short()) {
             Ok(timer) => {
-                // To one that dies it ends by itself.
-                if !to.is_alias() && !self.elders.get().is_none_or(|elders| elders.contains(&to)) && dice.roll(2) == 0 {
+                // A repetition ends by itself when its receiver exits.
+                if !to.is_alias()
+                    && !self.permanent.get().is_none_or(|permanent| permanent.contains(&to))
+                    && dice.roll(2) == 0
+                {
                     return;
                 }
                 let mut again = lock(&self.again);
@@ -227,7 +230,7 @@ impl World {
         }
     }
 
-    /// Spawns one of any kind, bound to whoever spawns as the dice fall.
+    /// Spawns a process of a random kind, bound to the spawner at random.
     pub fn spawn(self: &Arc<Self>, dice: &mut Dice) {
         if self.is_over() || self.alive.load(SeqCst) > CROWD {
             return;
@@ -279,13 +282,13 @@ impl World {
             }
         };
         if let Ok(pid) = new
-            && !self.elders.get().is_some_and(|elders| elders.contains(&pid))
+            && !self.permanent.get().is_some_and(|permanent| permanent.contains(&pid))
         {
             self.know(pid, dice);
         }
     }
 
-    /// One deed of a process: to be called by itself.
+    /// Performs one random act of the calling process.
     pub fn act(self: &Arc<Self>, me: Pid, own: &mut Own, left: u32, dice: &mut Dice) -> Option<End> {
         if self.is_over() {
             return None;
@@ -298,8 +301,8 @@ impl World {
         let (name, room) = (Self::name(dice), format!("room-{}", dice.roll(ROOMS)));
         let room = self.host.group(room);
         let topic = self.host.topic::<Tick>(format!("topic-{}", dice.roll(TOPICS)));
-        // What is refused, since the other has ended or is this one, is as good as what is not.
-        match dice.roll(if own.elder { 100 } else { 112 }) {
+        // Refusals, since the other process has exited or is this one, are ignored.
+        match dice.roll(if own.permanent { 100 } else { 112 }) {
             0..10 => _ = other.link(),
             10..16 => _ = other.unlink(),
             16..24 => own.monitors.extend(other.monitor()),
@@ -344,7 +347,7 @@ impl World {
         None
     }
 
-    /// An address that goes by a name is known from here on.
+    /// Puts the alias of a name into the table of PIDs.
     fn know_pointing(&self, name: &str, dice: &mut Dice) {
         if let Ok(address) = self.host.named_address::<Citizen>(name) {
             self.know(address.pid(), dice);

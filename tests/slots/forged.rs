@@ -1,5 +1,5 @@
-//! A PID that differs from that of a living process in its host or node only is the PID of no process, whatever is done
-//! with it. Such a PID comes out of a text, or from another program.
+//! A PID that differs from that of a live process only in its host or node is the PID of no process for every
+//! operation. Such a PID comes from a text, or from another program.
 
 use super::*;
 use postroom::error::{GroupError, TopologyError, UpgradeError};
@@ -7,7 +7,7 @@ use postroom::routing::{Node, Receiver, Router};
 use postroom::{Mailbox, Package, Pool, Topic};
 use postroom_tests::face::{Log, until, watched};
 
-/// Writes down what reaches it.
+/// A process that logs its messages.
 #[process]
 #[derive(Default)]
 struct Victim {
@@ -26,7 +26,7 @@ impl Victim {
     }
 }
 
-/// Binds itself to another process, and tells what came of it.
+/// A process that binds itself to another process, and logs the results.
 #[process]
 struct Binds {
     log: Log<String>,
@@ -56,17 +56,17 @@ impl Binds {
     }
 }
 
-/// PIDs that are like `pid` but for the host, or the node.
+/// Returns PIDs that differ from `pid` in the host, or in the node.
 fn forged(pid: Pid, other_host: u16) -> Vec<Pid> {
-    // One that there is, one that was never given out, that of what has no host, and one of another node. (Any other
-    // number may be that of another test's runtime, which may have been shut down: that is another answer.)
+    // Another existing host, one that never existed, that of code without a host, and another node. (Any other number
+    // may belong to another test's runtime, which may have been shut down: that gives another error.)
     let hosts = [other_host, 40_000, u16::MAX].into_iter().filter(|host| *host != pid.host_number());
     let mut forged: Vec<Pid> = hosts.map(|host| altered(pid, |parts| parts[1] = host.into())).collect();
     forged.push(altered(pid, |parts| parts[0] ^= 1));
     forged
 }
 
-/// Does everything that can be done with a PID with one that no process has.
+/// Checks every operation on a PID that no process has.
 fn nothing_answers_to(runtime: &Runtime, pid: Pid) {
     let is_here = pid.node() == this_node();
     let gone = |reason: SendFailure| match reason {
@@ -92,7 +92,7 @@ fn nothing_answers_to(runtime: &Runtime, pid: Pid) {
     for station in [&runtime.host() as &dyn Receiver, &Node::this(), Router::of_program()] {
         assert!(gone(station.deliver(package()).unwrap_err().reason));
     }
-    // Its life.
+    // Liveness and signals.
     assert!(!pid.is_alive() && !pid.stop() && !pid.cancel("no") && !pid.kill());
     assert_eq!(pid.join().wait(), ExitReason::NoProcess);
     assert!(pid.info().is_none() && pid.bindings().wait().is_none());
@@ -108,7 +108,7 @@ fn nothing_answers_to(runtime: &Runtime, pid: Pid) {
     let topic: Topic<u32> = runtime.topic("forged");
     assert!(topic.subscribe(pid).is_err());
     assert_eq!(topic.publish(1), 0);
-    // Bonds.
+    // Links and monitors.
     let log = Log::new();
     let binds = runtime.spawn(Binds { log: log.clone() }).serve().unwrap();
     binds.monitor(pid).wait().unwrap();
@@ -121,7 +121,7 @@ fn nothing_answers_to(runtime: &Runtime, pid: Pid) {
     binds.pid().kill();
 }
 
-/// Catches: whatever looks at the slot and the generation of a PID alone.
+/// Catches an operation that checks only the slot and the generation of a PID.
 #[test]
 fn a_pid_with_another_host_or_node_is_that_of_no_process() {
     watched(|| {
@@ -137,9 +137,9 @@ fn a_pid_with_another_host_or_node_is_that_of_no_process() {
     });
 }
 
-/// The same for PIDs that point on: of a child, a pool and a name.
+/// As above for aliases: of a child, a pool and a name.
 #[test]
-fn a_pointing_pid_with_another_host_or_node_points_on_to_nobody() {
+fn an_alias_with_another_host_or_node_has_no_target() {
     watched(|| {
         let (runtime, other) = (two_workers(), two_workers());
         let tree = Supervisor::one_for_one()
@@ -161,9 +161,9 @@ fn a_pointing_pid_with_another_host_or_node_points_on_to_nobody() {
     });
 }
 
-/// Nor does a mailbox that belongs to no host.
+/// As above for a mailbox, which belongs to no host.
 #[test]
-fn a_mailboxes_pid_with_a_host_or_another_node_is_nobodys() {
+fn the_pid_of_a_mailbox_with_another_host_or_node_is_no_mailbox() {
     watched(|| {
         let runtime = two_workers();
         let mut mailbox = Mailbox::new().unwrap();
@@ -176,10 +176,9 @@ fn a_mailboxes_pid_with_a_host_or_another_node_is_nobodys() {
     });
 }
 
-/// Catches: the way to another node is taken by the slot instead of the node: a living process here has the same slot
-/// and generation.
+/// Catches routing by the slot instead of the node: a live process here has the same slot and generation.
 #[test]
-fn what_goes_to_another_node_goes_there_although_a_process_here_has_the_slot() {
+fn a_message_to_another_node_goes_there_although_a_process_here_has_the_slot() {
     struct Engine(Log<Pid>);
     impl Receiver for Engine {
         fn deliver(&self, package: Package) -> Result<(), postroom::routing::Undeliverable> {

@@ -10,7 +10,7 @@ use postroom::{InitError, Payloads, Pid, ProcessError, Runtime};
 type Init = Box<dyn FnOnce(&mut InitContext<'_>) -> Result<(), InitError> + Send>;
 type Step = Box<dyn FnMut(&mut Events<'_>, &mut StepOutput<'_>) -> Result<(), ProcessError> + Send>;
 
-/// A hand-written process made of closures, by [`act`].
+/// A hand-written process made of closures; see [`act`].
 pub struct Act {
     init: Option<Init>,
     step: Step,
@@ -24,7 +24,7 @@ pub fn act(step: impl FnMut(&mut Events<'_>, &mut StepOutput<'_>) -> Result<(), 
     Act { init: None, step: Box::new(step), close: None, handles_cancel: false, traps_exits: false }
 }
 
-/// Makes a process that takes everything that arrives and does nothing with it.
+/// Makes a process that takes all messages and ignores them.
 pub fn idle_for_ever() -> Act {
     act(|events, out| {
         while events.next().is_some() {}
@@ -49,7 +49,7 @@ pub fn listeners(runtime: &Runtime, count: usize) -> (Vec<Pid>, Arc<AtomicU64>) 
     ((0..count).map(spawn).collect(), heard)
 }
 
-/// Makes a process that goes on `times` times and then is done.
+/// Makes a process that yields `times` times and then exits.
 pub fn counts_to(times: u64, steps: Arc<AtomicU64>, closes: Arc<AtomicU64>) -> Act {
     let mut left = times;
     act(move |_, out| {

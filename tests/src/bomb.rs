@@ -1,4 +1,4 @@
-//! Values and calls that go off.
+//! Values and calls that panic.
 
 use crate::face::watched;
 use postroom::future::Ended;
@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-/// Far more than a step takes: it ends a wait that would hang.
+/// A limit far above the duration of a step, which ends a wait that would hang.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Panics with a payload that panics as it is dropped, with one that does so too, and so on.
+/// Panics with a payload whose drop panics with such a payload again, `depth` times.
 pub fn explode(depth: usize) -> ! {
     match depth {
         0 => panic!("a bomb"),
@@ -23,7 +23,7 @@ pub fn explode(depth: usize) -> ! {
     }
 }
 
-/// What a bomb panics with.
+/// The payload of a bomb's panic.
 struct Payload(usize);
 
 impl Drop for Payload {
@@ -34,7 +34,7 @@ impl Drop for Payload {
     }
 }
 
-/// Goes off as it is dropped, and counts that.
+/// A value whose drop panics; it counts its drops.
 #[derive(Debug)]
 pub struct Bomb {
     pub depth: usize,
@@ -50,14 +50,14 @@ impl Bomb {
 impl Drop for Bomb {
     fn drop(&mut self) {
         self.went_off.fetch_add(1, SeqCst);
-        // A second panic while the first unwinds would end the program, whoever catches the first.
+        // A second panic while the first unwinds would abort the program, even if the first is caught.
         if !std::thread::panicking() {
             explode(self.depth);
         }
     }
 }
 
-/// An error that goes off as it is dropped.
+/// An error whose drop panics.
 #[derive(Debug)]
 pub struct BombError(pub Bomb);
 
@@ -69,7 +69,7 @@ impl fmt::Display for BombError {
 
 impl std::error::Error for BombError {}
 
-/// An error that goes off as it is shown.
+/// An error whose `Display` panics.
 #[derive(Debug)]
 pub struct Unspeakable;
 
@@ -81,7 +81,7 @@ impl fmt::Display for Unspeakable {
 
 impl std::error::Error for Unspeakable {}
 
-/// A waker that goes off.
+/// A waker whose wake panics.
 pub struct BombWaker;
 
 impl Wake for BombWaker {
@@ -94,12 +94,12 @@ pub fn bomb_waker() -> Waker {
     Waker::from(Arc::new(BombWaker))
 }
 
-/// Two workers, and a shutdown that fails a test soon if it is not clean.
+/// Returns a builder with two workers and a shutdown deadline after which an unclean shutdown fails the test.
 pub fn builder() -> Builder {
     Runtime::builder().workers(2).shutdown_deadline(PATIENCE)
 }
 
-/// Runs `body` with a runtime, which must still be sound afterwards.
+/// Runs `body` with a runtime, which must still work afterwards.
 pub fn with_runtime(body: impl FnOnce(&Runtime) + Send + 'static) {
     watched(move || {
         let runtime = builder().build().expect("two workers are no unusual wish");
@@ -110,7 +110,7 @@ pub fn with_runtime(body: impl FnOnce(&Runtime) + Send + 'static) {
     });
 }
 
-/// The same with one worker, whose steps are none of them a stall.
+/// As [`with_runtime`], with one worker and without stall detection.
 pub fn with_one_worker(body: impl FnOnce(&Runtime) + Send + 'static) {
     watched(move || {
         let runtime = builder().workers(1).stall_limit(Duration::MAX).build().expect("one worker is no unusual wish");
@@ -120,7 +120,7 @@ pub fn with_one_worker(body: impl FnOnce(&Runtime) + Send + 'static) {
     });
 }
 
-/// Others go on: as many as there are workers meet, each in a step.
+/// Checks that other processes still run: as many as there are workers meet, each in a step.
 pub fn unharmed(runtime: &Runtime) {
     let steps = Arc::new(AtomicUsize::new(0));
     let meet = |_| {
@@ -143,7 +143,7 @@ pub fn unharmed(runtime: &Runtime) {
     }
 }
 
-/// How a process ends, and that it is gone.
+/// Waits until a process has exited, checks that it is gone, and returns its exit reason.
 #[track_caller]
 pub fn ended(pid: Pid, end: Ended) -> ExitReason {
     let Some(reason) = end.wait_timeout(PATIENCE) else { panic!("{pid} has not ended") };
@@ -151,7 +151,7 @@ pub fn ended(pid: Pid, end: Ended) -> ExitReason {
     reason
 }
 
-/// A process that hears of the ends of others.
+/// A process that is notified of the exits of others.
 pub struct Listener {
     pub monitors: Vec<Pid>,
     pub heard: crate::face::Log<ExitReason>,

@@ -1,7 +1,7 @@
-//! What the tests of the public face share.
+//! Helpers of the tests of the public API.
 //!
-//! Nothing here decides a test by time: who must wait for something waits for that very thing, and the watch only turns
-//! a hang into a failure.
+//! No test is decided by time: a test waits for exactly the event that it needs, and the time limit only turns a hang
+//! into a failure.
 
 use crate::within;
 use postroom::inspect::DeadLetterReason;
@@ -13,17 +13,17 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-/// [`within`] a minute: far beyond what any test needs.
+/// Runs `body` [`within`] a minute, far more than any test needs.
 pub fn watched<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> R {
     within(Duration::from_secs(60), body)
 }
 
-/// A builder of two workers, whose shutdown does not take long where a test fails.
+/// Returns a builder with two workers, whose shutdown does not take long when a test fails.
 pub fn builder() -> Builder {
     Runtime::builder().workers(2).shutdown_deadline(Duration::from_secs(10))
 }
 
-/// Runs `body` with a runtime of two workers under the watch. All processes must end by themselves when it shuts down.
+/// Runs `body` with a runtime of two workers within the time limit. Its shutdown must not have to kill any process.
 pub fn with_runtime(body: impl FnOnce(&Runtime) + Send + 'static) {
     watched(move || {
         let runtime = builder().build().expect("two workers are no unusual wish");
@@ -37,15 +37,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A way to end a process, and the reason that it ends with then.
+/// A way to end a process, and the exit reason that results.
 pub type End<To, Out = bool> = (fn(To) -> Out, ExitReason);
 
-/// What happened, in order, written by many and read at the end.
+/// A log of events in order, written by many threads and read at the end.
 #[derive(Debug)]
 pub struct Log<T>(Arc<Mutex<Vec<T>>>);
 
 impl<T> Log<T> {
-    /// An empty one.
+    /// Makes an empty log.
     pub fn new() -> Self {
         Self::default()
     }
@@ -55,19 +55,19 @@ impl<T> Log<T> {
         lock(&self.0).push(line);
     }
 
-    /// Returns how many lines there are.
+    /// Returns the number of lines.
     pub fn len(&self) -> usize {
         lock(&self.0).len()
     }
 
-    /// Returns whether there are none.
+    /// Returns whether the log is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
 impl<T: Clone> Log<T> {
-    /// All lines so far.
+    /// Returns all lines so far.
     pub fn all(&self) -> Vec<T> {
         lock(&self.0).clone()
     }
@@ -85,7 +85,7 @@ impl<T> Default for Log<T> {
     }
 }
 
-/// A line that is added to a log when this is dropped.
+/// Adds a line to a log when it is dropped.
 #[derive(Debug)]
 pub struct OnDrop(pub Log<&'static str>, pub &'static str);
 
@@ -95,14 +95,14 @@ impl Drop for OnDrop {
     }
 }
 
-/// A builder as [`builder`], and the log of its dead letters: the type of each message, and why it is dead.
+/// Returns a [`builder`], and the log of its dead letters: the type of each message, and the reason.
 pub fn with_dead_letters() -> (Builder, Log<(&'static str, DeadLetterReason)>) {
     let log = Log::new();
     let hook = log.clone();
     (builder().on_dead_letter(move |letter| hook.add((letter.message.type_name(), letter.reason))), log)
 }
 
-/// Something that futures wait for, and threads too, until it is opened.
+/// A gate at which futures and threads wait until it is opened.
 #[derive(Clone, Debug, Default)]
 pub struct Gate(Arc<(Mutex<State>, Condvar)>);
 
@@ -114,12 +114,12 @@ struct State {
 }
 
 impl Gate {
-    /// A closed one.
+    /// Makes a closed gate.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Opens it, and wakes all who wait, on the calling thread.
+    /// Opens the gate, and wakes all waiters on the calling thread.
     pub fn open(&self) {
         let waiting = {
             let mut state = lock(&self.0.0);
@@ -130,18 +130,18 @@ impl Gate {
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// Opens it from a thread that has nothing to do with any runtime.
+    /// Opens the gate from a thread that belongs to no runtime.
     pub fn open_elsewhere(&self) {
         let gate = self.clone();
         thread::spawn(move || gate.open()).join().expect("opening does not panic");
     }
 
-    /// Ready when it is open.
+    /// Returns a future that is ready when the gate is open.
     pub fn passed(&self) -> Passed {
         Passed { gate: self.clone(), arrived: false }
     }
 
-    /// Blocks the thread until it is open.
+    /// Blocks the thread until the gate is open.
     pub fn pass(&self) {
         let mut state = lock(&self.0.0);
         while !state.open {
@@ -157,13 +157,13 @@ impl Gate {
         }
     }
 
-    /// Blocks the thread until somebody waits here.
+    /// Blocks the thread until a future waits here.
     pub fn wait_for_arrival(&self) {
         self.wait_for_arrivals(1);
     }
 }
 
-/// See [`Gate::passed`].
+/// The future of [`Gate::passed`].
 #[derive(Debug)]
 pub struct Passed {
     gate: Gate,
@@ -191,12 +191,12 @@ impl Future for Passed {
     }
 }
 
-/// Polls `future` once, as an executor would that does nothing more for now.
+/// Polls `future` once, with a waker that does nothing.
 pub fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Lets other threads run until `condition` holds. For changes that no signal announces; under the watchdog.
+/// Yields to other threads until `condition` holds, for changes that no event announces. Needs a time limit around it.
 pub fn until(mut condition: impl FnMut() -> bool) {
     while !condition() {
         thread::sleep(Duration::from_millis(1));

@@ -1,26 +1,26 @@
-//! A hook that records what it is told.
+//! A hook that records its calls.
 
 use postroom::inspect::{Hook, Started};
 use postroom::{ExitReason, Pid};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Records what a hook was told, by process.
+/// A hook that records its calls by process.
 #[derive(Clone, Debug, Default)]
-pub struct Witness(Arc<Mutex<Told>>);
+pub struct Witness(Arc<Mutex<HookRecord>>);
 
-/// See [`Witness`].
+/// The record of a [`Witness`].
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct HookRecord {
     /// The number of starts of each process.
     pub started: HashMap<Pid, u32>,
     /// The number of starts of each process that were undone.
     pub undone: HashMap<Pid, u32>,
-    /// The number of ends of each process, and the last reason.
+    /// The number of exits of each process, and the last reason.
     pub completed: HashMap<Pid, (u32, ExitReason)>,
-    /// Started, and not undone or completed.
+    /// The number of processes that were started, and not undone or completed.
     pub alive: usize,
-    /// The most that were alive at once.
+    /// The maximum of `alive`.
     pub most: usize,
 }
 
@@ -31,29 +31,29 @@ impl Witness {
     }
 
     /// Returns the record so far.
-    pub fn told(&self) -> MutexGuard<'_, Told> {
+    pub fn record(&self) -> MutexGuard<'_, HookRecord> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Hook for Witness {
     fn start(&self, process: &Started) -> Result<(), String> {
-        let mut told = self.told();
-        *told.started.entry(process.pid).or_default() += 1;
-        told.alive += 1;
-        told.most = told.most.max(told.alive);
+        let mut record = self.record();
+        *record.started.entry(process.pid).or_default() += 1;
+        record.alive += 1;
+        record.most = record.most.max(record.alive);
         Ok(())
     }
 
     fn undo(&self, process: &Started) {
-        let mut told = self.told();
-        *told.undone.entry(process.pid).or_default() += 1;
-        told.alive -= 1;
+        let mut record = self.record();
+        *record.undone.entry(process.pid).or_default() += 1;
+        record.alive -= 1;
     }
 
     fn complete(&self, process: &Started, reason: &ExitReason) {
-        let mut told = self.told();
-        told.completed.entry(process.pid).or_insert((0, reason.clone())).0 += 1;
-        told.alive -= 1;
+        let mut record = self.record();
+        record.completed.entry(process.pid).or_insert((0, reason.clone())).0 += 1;
+        record.alive -= 1;
     }
 }

@@ -1,9 +1,9 @@
-//! Waiting for each other on purpose.
+//! Synchronization of tests with processes.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Closed until it is opened; then open for ever.
+/// A latch, which stays open once it has been opened.
 #[derive(Clone, Debug, Default)]
 pub struct Latch(Arc<(Mutex<bool>, Condvar)>);
 
@@ -13,18 +13,18 @@ impl Latch {
         Self::default()
     }
 
-    /// Opens it, for all that wait and all that will.
+    /// Opens the latch for all present and future waiters.
     pub fn open(&self) {
         *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.0.1.notify_all();
     }
 
-    /// Returns whether it is open.
+    /// Returns whether the latch is open.
     pub fn is_open(&self) -> bool {
         *self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Blocks the thread until it is open.
+    /// Blocks the thread until the latch is open.
     pub fn wait(&self) {
         let mut open = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
         while !*open {
@@ -33,7 +33,7 @@ impl Latch {
     }
 }
 
-/// Waits until `condition` holds, by checking it again and again; a watchdog ends it if that never happens.
+/// Polls `condition` until it holds. Needs a time limit around it.
 pub fn eventually(mut condition: impl FnMut() -> bool) {
     let mut looks = 0_u32;
     while !condition() {

@@ -1,17 +1,17 @@
-//! A protocol of one crate that processes of others answer.
+//! A protocol of one crate that processes of other crates answer.
 
 use postroom::prelude::*;
 
-/// Why nothing was booked.
+/// The error of a booking.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Overdrawn;
 
 /// Books amounts.
 #[protocol]
 pub trait Ledger<A> {
-    /// Books `amount`; gives the balance.
+    /// Books `amount` and returns the balance.
     fn book(&mut self, amount: A) -> Result<A, Overdrawn>;
-    /// The balance.
+    /// Returns the balance.
     fn balance(&self) -> A;
     #[message(String)]
     fn note(&mut self, text: String);

@@ -1,4 +1,5 @@
-//! What the runtime logs, for tests that look at it. A subscriber is the program's, so all tests of a binary share one.
+//! The log lines of the runtime, for tests that check them. The subscriber is global, so all tests of a binary share
+//! it.
 
 use std::fmt::{Debug, Write};
 use std::sync::{Mutex, OnceLock};
@@ -8,8 +9,8 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// The warnings and errors that have been logged since the first call, each as its level, its target and its fields,
-/// and that contain `text`: a PID, to tell those of one test from those of the others.
+/// Returns the warnings and errors since the first call that contain `text`, each with its level, its target and its
+/// fields. A PID as `text` selects the lines of one test.
 ///
 /// # Panics
 /// If another subscriber has been set.

@@ -1,4 +1,4 @@
-//! A process that links with others, monitors them and ends, as it is told; it reports what it hears of their ends.
+//! A process that links with others, monitors them and exits on request; it reports their exits.
 
 use crate::face::Gate;
 use postroom::Monitor;
@@ -12,49 +12,49 @@ pub const LONG: Duration = Duration::from_secs(30);
 
 /// A report of a [`Partner`].
 #[derive(Clone, Debug, PartialEq)]
-pub enum Said {
+pub enum Report {
     /// A process that it monitors has ended.
     Down(Down),
     /// A process that it is linked to has failed.
     Exit(Exit),
-    /// A word that it was told to report.
+    /// A word that it was asked to report.
     Word(&'static str),
 }
 
-/// A process that links, monitors and ends as it is told. It does not trap exits.
+/// A process that links, monitors and exits on request. It does not trap exits.
 #[process]
 #[derive(Default)]
 pub struct Partner {
-    told: Option<Sender<Said>>,
+    reports: Option<Sender<Report>>,
     /// The number of calls of [`count`](Partner::count).
     counted: u64,
 }
 
 impl Partner {
-    /// One that says what it hears.
-    pub fn heard() -> (Self, Heard) {
-        let (told, heard) = channel();
-        (Self { told: Some(told), counted: 0 }, Heard(heard))
+    /// Makes a partner that reports.
+    pub fn reporting() -> (Self, Reports) {
+        let (reports, received) = channel();
+        (Self { reports: Some(reports), counted: 0 }, Reports(received))
     }
 
-    fn tell(&self, said: Said) {
-        if let Some(told) = &self.told {
-            // The test may have heard enough.
-            let _over = told.send(said);
+    fn report(&self, report: Report) {
+        if let Some(reports) = &self.reports {
+            // The test may have dropped the receiver.
+            let _over = reports.send(report);
         }
     }
 }
 
 /// The reports of a partner.
-pub struct Heard(Receiver<Said>);
+pub struct Reports(Receiver<Report>);
 
-impl Heard {
+impl Reports {
     /// Waits for the next report.
     ///
     /// # Panics
     /// If that takes too long.
-    pub fn next(&self) -> Said {
-        self.0.recv_timeout(LONG).expect("the process says something")
+    pub fn next(&self) -> Report {
+        self.0.recv_timeout(LONG).expect("the process reports")
     }
 
     /// Waits for the next report, which must be a [`Down`].
@@ -63,7 +63,7 @@ impl Heard {
     /// If it is something else.
     pub fn down(&self) -> Down {
         match self.next() {
-            Said::Down(down) => down,
+            Report::Down(down) => down,
             other => panic!("{other:?} where a Down was expected"),
         }
     }
@@ -74,25 +74,25 @@ impl Heard {
     /// If it is something else.
     pub fn exit(&self) -> Exit {
         match self.next() {
-            Said::Exit(exit) => exit,
+            Report::Exit(exit) => exit,
             other => panic!("{other:?} where an Exit was expected"),
         }
     }
 
-    /// Returns all reports up to the next word, which the caller has told it to report.
-    pub fn until_word(&self) -> Vec<Said> {
-        std::iter::from_fn(|| Some(self.next())).take_while(|said| !matches!(said, Said::Word(_))).collect()
+    /// Returns all reports up to the next word, which the caller has asked it to report.
+    pub fn until_word(&self) -> Vec<Report> {
+        std::iter::from_fn(|| Some(self.next())).take_while(|report| !matches!(report, Report::Word(_))).collect()
     }
 
     /// Waits until the process has ended, and returns all its reports.
     ///
     /// # Panics
     /// If that takes too long.
-    pub fn rest(self) -> Vec<Said> {
+    pub fn rest(self) -> Vec<Report> {
         let mut all = Vec::new();
         loop {
             match self.0.recv_timeout(LONG) {
-                Ok(said) => all.push(said),
+                Ok(report) => all.push(report),
                 Err(RecvTimeoutError::Disconnected) => return all,
                 Err(RecvTimeoutError::Timeout) => panic!("the process lives on"),
             }
@@ -118,14 +118,14 @@ impl Partner {
         Err("it does not start".to_string())
     }
 
-    /// Binds itself, and does not start.
+    /// Links and monitors, and does not start.
     #[entry]
     pub fn bind_and_refuse(&mut self, linked: Pid, monitored: Pid) -> Result<(), String> {
         linked.link().and_then(|()| monitored.monitor()).map_err(|error| error.to_string())?;
         Err("it does not start".to_string())
     }
 
-    /// Runs on to its end at once.
+    /// Exits normally at once.
     #[entry]
     pub async fn run(&mut self) {}
 
@@ -153,7 +153,7 @@ impl Partner {
         others.into_iter().try_for_each(Pid::link)
     }
 
-    /// Links (`true`) and unlinks, and lets other threads run in between.
+    /// Links (`true`) and unlinks (`false`), and yields to other threads in between.
     #[message]
     pub fn waver(&mut self, other: Pid, links: Vec<bool>) -> Result<(), TopologyError> {
         links.into_iter().try_for_each(|link| {
@@ -180,7 +180,7 @@ impl Partner {
         ctx.trap_exits(traps);
     }
 
-    /// Answers when all that came before has been handled.
+    /// Answers when all earlier messages have been handled.
     #[message]
     pub fn ping(&mut self) {}
 
@@ -194,20 +194,20 @@ impl Partner {
     /// Reports `word`.
     #[message]
     pub fn say(&mut self, word: &'static str) {
-        self.tell(Said::Word(word));
+        self.report(Report::Word(word));
     }
 
     /// Has another process report `word`, then fails.
     #[message]
     pub fn say_to_and_fail(&mut self, word: &'static str, to: Address<Partner>) {
         to.say(word).send().expect("it lives");
-        panic!("failed as it was told");
+        panic!("failed as it was reports");
     }
 
     /// Fails.
     #[message]
     pub fn fail(&mut self) {
-        panic!("failed as it was told");
+        panic!("failed as it was reports");
     }
 
     /// Ends normally.
@@ -219,7 +219,7 @@ impl Partner {
     /// Stays in this step until the gate is open.
     #[message]
     pub fn hold(&mut self, gate: Gate) {
-        self.tell(Said::Word("holds"));
+        self.report(Report::Word("holds"));
         gate.pass();
     }
 
@@ -237,19 +237,19 @@ impl Partner {
         other.unlink()
     }
 
-    /// Awaits the opening of the gate.
+    /// Waits until the gate is open.
     #[message]
     pub async fn pass(&mut self, gate: Gate) {
         gate.passed().await;
     }
 
-    /// Spawns one that is bound to this one as it says.
+    /// Spawns a child with that binding to this process.
     #[message]
     pub fn spawn(&mut self, bound: Bound, begin: Begin) -> Result<Pid, SpawnError> {
         spawn(bound, begin)
     }
 
-    /// Spawns as many, each bound to this one as it says.
+    /// Spawns `count` children with that binding to this process.
     #[message]
     pub fn spawn_many(&mut self, count: usize, bound: Bound, begin: Begin) -> Result<Vec<Pid>, SpawnError> {
         (0..count).map(|_| spawn(bound, begin)).collect()
@@ -257,39 +257,39 @@ impl Partner {
 
     #[signal]
     fn down(&mut self, down: Down) {
-        self.tell(Said::Down(down));
+        self.report(Report::Down(down));
     }
 }
 
-/// How a child is tied to its parent.
+/// How a child is bound to its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// By a link.
+    /// They are linked.
     Linked,
     /// The parent monitors it.
     Monitored,
     /// The parent owns it.
     Owned,
-    /// All of that.
+    /// All of these.
     All,
 }
 
 /// The entry of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
-    /// See the entry.
+    /// The entry of this name.
     Serve,
-    /// See the entry.
+    /// The entry of this name.
     EndAtOnce,
-    /// See the entry.
+    /// The entry of this name.
     Refuse,
-    /// See the entry.
+    /// The entry of this name.
     Run,
-    /// See the entry.
+    /// The entry of this name.
     RunAndFail,
 }
 
-/// Spawns a partner on the host of the process that calls this, bound to it.
+/// Spawns a partner on the host of the calling process, bound to that process.
 ///
 /// # Errors
 /// As any spawn.
@@ -317,10 +317,10 @@ pub struct Trapper {
 }
 
 impl Trapper {
-    /// One that says what it hears.
-    pub fn heard() -> (Self, Heard) {
-        let (partner, heard) = Partner::heard();
-        (Self { partner }, heard)
+    /// Makes a trapper that reports.
+    pub fn reporting() -> (Self, Reports) {
+        let (partner, reports) = Partner::reporting();
+        (Self { partner }, reports)
     }
 }
 
@@ -336,7 +336,7 @@ impl Trapper {
         other.link()
     }
 
-    /// Traps exits from here on, or not any more.
+    /// Traps exits from now on, or stops doing so.
     #[message]
     pub fn trap(&mut self, ctx: &mut Context<Self>, traps: bool) {
         ctx.trap_exits(traps);
@@ -349,13 +349,13 @@ impl Trapper {
         other.unlink()
     }
 
-    /// Says so.
+    /// Reports `word`.
     #[message]
     pub fn say(&mut self, word: &'static str) {
         self.partner.say(word);
     }
 
-    /// Spawns one that is bound to this one as it says.
+    /// Spawns a child with that binding to this process.
     #[message]
     pub fn spawn(&mut self, bound: Bound, begin: Begin) -> Result<Pid, SpawnError> {
         spawn(bound, begin)
@@ -363,16 +363,16 @@ impl Trapper {
 
     #[signal]
     fn exit(&mut self, exit: Exit) {
-        self.partner.tell(Said::Exit(exit));
+        self.partner.report(Report::Exit(exit));
     }
 
     #[signal]
     fn down(&mut self, down: Down) {
-        self.partner.tell(Said::Down(down));
+        self.partner.report(Report::Down(down));
     }
 }
 
-/// Returns whether a process ended since `pid`, which it was linked to, failed.
+/// Returns whether a process exited because `pid`, to which it was linked, failed.
 pub fn fell_with(reason: &ExitReason, pid: Pid) -> bool {
     matches!(reason, ExitReason::Linked { pid: failed, .. } if *failed == pid)
 }

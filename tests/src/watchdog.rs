@@ -3,20 +3,20 @@
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// Returns how many times as long as its limit a test may take: `POSTROOM_PATIENCE`, for what slows the program down,
-/// as a sanitizer does.
+/// Returns the factor by which time limits are extended: `POSTROOM_PATIENCE`, for tools that slow the program down,
+/// such as sanitizers.
 fn patience() -> u32 {
     std::env::var("POSTROOM_PATIENCE").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
 }
 
-/// The least limit: a hang is told from a slow machine, whatever else that has to do.
+/// The least limit: long enough that a slow, busy machine is not mistaken for a hang.
 const LEAST: Duration = Duration::from_secs(240);
 
 /// Runs `body` on a thread of its own and returns its result.
 ///
 /// # Panics
-/// If `body` does, with its panic; if it has not returned after `limit`, or after four minutes if that is longer, or
-/// after as many times that as `POSTROOM_PATIENCE` says.
+/// If `body` panics, with that panic; if it has not returned after `limit` or four minutes, whichever is longer, times
+/// `POSTROOM_PATIENCE`.
 pub fn within<R: Send + 'static>(limit: Duration, body: impl FnOnce() -> R + Send + 'static) -> R {
     let limit = limit.max(LEAST) * patience();
     let (done, wait) = channel();
@@ -36,7 +36,7 @@ pub fn within<R: Send + 'static>(limit: Duration, body: impl FnOnce() -> R + Sen
     }
 }
 
-/// [`within`] with the limit that most tests use.
+/// Runs `body` [`within`] the limit that most tests use.
 ///
 /// # Panics
 /// As [`within`].

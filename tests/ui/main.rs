@@ -1,14 +1,13 @@
-//! What must not compile, and what a user is told about it.
+//! Programs that must not compile, and the errors that a user gets.
 //!
-//! `cases/NAME.rs` holds a mistake or several, `cases/NAME.stderr` what the compiler says. Each help line is tried: its
-//! code, pasted over the tokens that the error marks, gives a program that compiles. Where a help line is about another
-//! place ("add", "move"), or the error is the compiler's own, `fixed/NAME.rs` holds the program as corrected by hand;
-//! it must contain the code of every help line.
+//! `cases/NAME.rs` contains one or more mistakes, `cases/NAME.stderr` the compiler's output. Each help line is tested:
+//! its code, pasted over the tokens that the error marks, must give a program that compiles. If a help line is about
+//! another place ("add", "move"), or the error is the compiler's own, `fixed/NAME.rs` contains the program as corrected
+//! by hand; it must contain the code of every help line.
 //!
-//! `shapes.rs` is the other side: all that must compile, and run.
+//! `shapes.rs` is the opposite: code that must compile and run.
 //!
-//! After a change of messages: `TRYBUILD=overwrite cargo test --test ui`, read the difference, and run once more
-//! without.
+//! After a change of messages: run `TRYBUILD=overwrite cargo test --test ui`, read the diff, and run once more without.
 
 mod paste;
 
@@ -29,7 +28,7 @@ fn every_shape_compiles_and_runs() {
     trybuild::TestCases::new().pass("ui/shapes.rs");
 }
 
-/// One program with a module per corrected case: built once, which is quicker than a program for each.
+/// Returns one program with a module for each corrected case, which builds faster than a program for each.
 fn correct_all() -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("ui");
     let mut cases: Vec<PathBuf> = fs::read_dir(folder.join("cases"))
@@ -42,9 +41,10 @@ fn correct_all() -> String {
     let mut wrong = Vec::new();
     for case in cases {
         let name = case.file_stem().and_then(|name| name.to_str()).expect("cases have plain names").to_owned();
-        let told = fs::read_to_string(case.with_extension("stderr")).expect("trybuild asks for the text of a new case");
+        let output =
+            fs::read_to_string(case.with_extension("stderr")).expect("trybuild asks for the text of a new case");
         let source = fs::read_to_string(&case).expect("a case can be read");
-        match correct(&source, &told, &folder.join("fixed").join(format!("{name}.rs"))) {
+        match correct(&source, &output, &folder.join("fixed").join(format!("{name}.rs"))) {
             Ok(corrected) => program.push_str(&format!("mod {name} {{\n{corrected}}}\n")),
             Err(why) => wrong.push(format!("{name}: {why}")),
         }
@@ -53,9 +53,9 @@ fn correct_all() -> String {
     program + "fn main() {}\n"
 }
 
-/// The case as its help lines say, or as corrected by hand.
-fn correct(source: &str, told: &str, by_hand: &Path) -> Result<String, String> {
-    let errors = paste::errors(told);
+/// Returns the case as corrected by its help lines, or by hand.
+fn correct(source: &str, output: &str, by_hand: &Path) -> Result<String, String> {
+    let errors = paste::errors(output);
     let pasted = paste::over(source, &errors);
     match (pasted, fs::read_to_string(by_hand)) {
         (Ok(corrected), Err(_)) => Ok(corrected),

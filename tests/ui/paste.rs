@@ -1,20 +1,20 @@
-//! Reads what the compiler said, and does what the help lines say.
+//! Parses the compiler's output, and applies its help lines.
 
-/// An error with what it marks in the source.
+/// An error with the part of the source that it marks.
 pub struct Error {
     /// The help line; empty if it has none.
     pub help: String,
-    /// Line and column, from 1, and how many characters are underlined.
+    /// The line and column, from 1, and the number of underlined characters.
     line: usize,
     column: usize,
     width: usize,
 }
 
-/// The errors in a compiler's output.
-pub fn errors(told: &str) -> Vec<Error> {
+/// Returns the errors in the compiler's output.
+pub fn errors(output: &str) -> Vec<Error> {
     let mut errors: Vec<Error> = Vec::new();
     let mut open = false;
-    for line in told.lines() {
+    for line in output.lines() {
         let trimmed = line.trim_start();
         if line.starts_with("error") {
             errors.push(Error { help: String::new(), line: 0, column: 0, width: 0 });
@@ -38,11 +38,11 @@ pub fn errors(told: &str) -> Vec<Error> {
     errors
 }
 
-/// The source with every help line followed, or why that cannot be done by pasting.
+/// Returns the source with every help line applied, or why pasting cannot do that.
 pub fn over(source: &str, errors: &[Error]) -> Result<String, String> {
     let mut lines: Vec<Vec<char>> = source.lines().map(|line| line.chars().collect()).collect();
     let mut errors: Vec<&Error> = errors.iter().collect();
-    // From the end, so that the places before stay where they are.
+    // From the end, so that earlier positions stay valid.
     errors.sort_by_key(|error| std::cmp::Reverse((error.line, error.column)));
     for error in errors {
         let instead = instead(&error.help)?;
@@ -57,7 +57,7 @@ pub fn over(source: &str, errors: &[Error]) -> Result<String, String> {
     Ok(lines.into_iter().map(|line| line.into_iter().collect::<String>() + "\n").collect())
 }
 
-/// What the help line puts in place of the marked tokens.
+/// Returns the replacement that the help line proposes for the marked tokens.
 fn instead(help: &str) -> Result<&str, String> {
     if help.starts_with("remove it") {
         return Ok("");
@@ -69,7 +69,7 @@ fn instead(help: &str) -> Result<&str, String> {
         .ok_or_else(|| format!("{help:?} does not say what to write in this place"))
 }
 
-/// What stands between backticks.
+/// Returns the texts between backticks.
 pub fn code(help: &str) -> impl Iterator<Item = &str> {
     help.split('`').skip(1).step_by(2)
 }

@@ -1,5 +1,5 @@
-//! What must compile: every shape of process, entry, message and signal, under strict lints, and that it does what it
-//! says. Names are chosen to clash with those in generated code.
+//! Code that must compile and work: every shape of process, entry, message and signal, under strict lints. Names are
+//! chosen to clash with those in generated code.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs, warnings, unreachable_pub, private_interfaces)]
@@ -324,7 +324,7 @@ macro_rules! counter {
 }
 counter!(Counter, add, by);
 
-/// Starts them all.
+/// Starts all of them.
 fn main() {
     let runtime = Runtime::new().unwrap();
 

@@ -65,8 +65,8 @@ fn a_spawn_after_the_shutdown_began_is_refused_and_undone() {
         leave.open();
         assert!(!shutdown.join().unwrap().was_forced());
         assert!(matches!(host.spawn_process(idle_for_ever()).start(), Err(SpawnError::Shutdown)));
-        let told = witness.told();
-        assert_eq!((told.started.len(), told.alive), (1, 0));
+        let record = witness.record();
+        assert_eq!((record.started.len(), record.alive), (1, 0));
     });
 }
 
@@ -96,8 +96,8 @@ fn an_init_that_fails_or_panics_is_the_spawners_error_and_nothing_else() {
         }
         assert_eq!((steps.load(SeqCst), closes.load(SeqCst)), (0, 2));
         assert!(left.lock().unwrap().iter().all(|pid| !pid.is_alive()));
-        let told = witness.told();
-        assert_eq!((told.started.len(), told.undone.len(), told.completed.len(), told.alive), (2, 2, 0, 0));
+        let record = witness.record();
+        assert_eq!((record.started.len(), record.undone.len(), record.completed.len(), record.alive), (2, 2, 0, 0));
         assert_eq!(runtime.statistics().processes.live, 0);
     });
 }
@@ -247,11 +247,11 @@ fn start_and_complete_hooks_are_called_once_for_each_process() {
         pids.iter().skip(3).step_by(4).for_each(|pid| assert!(pid.kill()));
         pids.iter().for_each(|pid| drop(pid.join().wait()));
         eventually(|| runtime.statistics().processes.live == 0);
-        let told = witness.told();
-        assert_eq!((told.started.len(), told.completed.len(), told.undone.len()), (500, 500, 0));
-        assert!(told.started.values().all(|&times| times == 1));
+        let record = witness.record();
+        assert_eq!((record.started.len(), record.completed.len(), record.undone.len()), (500, 500, 0));
+        assert!(record.started.values().all(|&times| times == 1));
         for (number, pid) in pids.iter().enumerate() {
-            let (times, reason) = &told.completed[pid];
+            let (times, reason) = &record.completed[pid];
             assert_eq!(*times, 1);
             let fits = match number % 4 {
                 0 => *reason == ExitReason::Normal,

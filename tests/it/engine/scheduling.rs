@@ -84,7 +84,7 @@ fn with_a_limit_of_two_and_64_threads_spawning_there_are_never_three() {
         eventually(|| runtime.statistics().processes.live == 0);
         assert!(most.load(SeqCst) <= 2, "{} were alive at once", most.load(SeqCst));
         assert!(most_counted.load(SeqCst) <= 2, "the statistics counted {}", most_counted.load(SeqCst));
-        assert!(witness.told().most <= 2, "the hooks were told of {} at once", witness.told().most);
+        assert!(witness.record().most <= 2, "the hooks were told of {} at once", witness.record().most);
         assert!(spawned.load(SeqCst) >= 2);
         // The places came back.
         let two: Vec<Pid> = (0..2).map(|_| runtime.spawn_process(idle_for_ever()).start().unwrap()).collect();

@@ -5,7 +5,7 @@ use postroom::error::ShutdownError;
 use postroom::inspect::ShutdownReport;
 use postroom::manual::Event;
 use postroom::prelude::*;
-use postroom_tests::{Ask, Desk, Latch, Witness, act, eventually, idle_for_ever, soon, within};
+use postroom_tests::{Ask, Latch, Requests, Witness, act, eventually, idle_for_ever, soon, within};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -40,7 +40,7 @@ fn a_shutdown_tells_all_waits_for_all_and_leaves_no_thread() {
         assert!(report.is_clean());
         ends.into_iter().for_each(|end| assert_eq!(end.wait(), ExitReason::Shutdown));
         assert!(
-            witness.told().completed.values().all(|(times, reason)| *times == 1 && *reason == ExitReason::Shutdown)
+            witness.record().completed.values().all(|(times, reason)| *times == 1 && *reason == ExitReason::Shutdown)
         );
         eventually(|| threads_named("sd-all") == 0);
         assert!(pids.iter().all(|pid| !pid.is_alive()));
@@ -54,7 +54,8 @@ fn a_shutdown_tells_all_waits_for_all_and_leaves_no_thread() {
 #[test]
 fn processes_that_need_an_asynchronous_command_to_clean_up_finish_it() {
     soon(|| {
-        let (builder, desk) = Desk::at(Runtime::builder().workers(1).shutdown_deadline(Duration::from_secs(3_600)));
+        let (builder, requests) =
+            Requests::at(Runtime::builder().workers(1).shutdown_deadline(Duration::from_secs(3_600)));
         let runtime = builder.build().unwrap();
         let cleaned = Arc::new(AtomicU64::new(0));
         for _ in 0..100 {
@@ -83,7 +84,7 @@ fn processes_that_need_an_asynchronous_command_to_clean_up_finish_it() {
         }
         let answers = std::thread::spawn(move || {
             for _ in 0..200 {
-                let (what, completion) = desk.next();
+                let (what, completion) = requests.next();
                 completion.complete(what);
             }
         });

@@ -4,21 +4,21 @@ use postroom::manual::Event;
 use postroom::prelude::*;
 use postroom_tests::act;
 use postroom_tests::face::with_runtime;
-use postroom_tests::partner::{self, Begin, Bound, Heard, LONG, Partner, Said, Trapper, fell_with};
+use postroom_tests::partner::{self, Begin, Bound, LONG, Partner, Report, Reports, Trapper, fell_with};
 use std::sync::mpsc::channel;
 
-fn parent(runtime: &Runtime) -> (Address<Partner>, Heard) {
-    let (parent, told) = Partner::heard();
-    (runtime.spawn(parent).serve().unwrap(), told)
+fn parent(runtime: &Runtime) -> (Address<Partner>, Reports) {
+    let (parent, reports) = Partner::reporting();
+    (runtime.spawn(parent).serve().unwrap(), reports)
 }
 
 #[test]
 fn the_end_of_a_monitored_child_is_told_however_soon_it_comes() {
     with_runtime(|runtime| {
-        let (parent, told) = parent(runtime);
+        let (parent, reports) = parent(runtime);
         for (begin, is_normal) in [(Begin::EndAtOnce, true), (Begin::Run, true), (Begin::RunAndFail, false)] {
             let children = parent.spawn_many(500, Bound::Monitored, begin).wait().unwrap();
-            let mut downs: Vec<_> = children.iter().map(|_| told.down()).collect();
+            let mut downs: Vec<_> = children.iter().map(|_| reports.down()).collect();
             assert!(
                 downs.iter().all(|down| down.reason.is_normal() == is_normal && down.reason != ExitReason::NoProcess)
             );
@@ -51,14 +51,14 @@ fn a_linked_child_that_fails_at_once_takes_its_parent_with_it() {
 #[test]
 fn a_linked_child_that_ends_at_once_as_planned_leaves_nothing() {
     with_runtime(|runtime| {
-        let (parent, told) = parent(runtime);
+        let (parent, reports) = parent(runtime);
         parent.spawn_many(100, Bound::Linked, Begin::EndAtOnce).wait().unwrap();
         parent.spawn_many(100, Bound::Linked, Begin::Run).wait().unwrap();
         // A process is counted out before it tells its partners.
         postroom_tests::face::until(|| parent.pid().bindings().wait().unwrap().count() == 0);
         assert_eq!(runtime.statistics().processes.live, 1);
         parent.say("all").wait().unwrap();
-        assert_eq!(told.until_word(), []);
+        assert_eq!(reports.until_word(), []);
     });
 }
 
@@ -66,14 +66,14 @@ fn a_linked_child_that_ends_at_once_as_planned_leaves_nothing() {
 #[test]
 fn a_child_that_does_not_start_is_told_by_the_error_alone() {
     with_runtime(|runtime| {
-        let (trapper, told) = Trapper::heard();
+        let (trapper, reports) = Trapper::reporting();
         let trapper = runtime.spawn(trapper).serve().unwrap();
         for bound in [Bound::Linked, Bound::Monitored, Bound::Owned, Bound::All] {
             let refused = trapper.spawn(bound, Begin::Refuse).wait();
             assert!(matches!(refused, Err(CallError::Failed(SpawnError::Init(_)))), "{refused:?}");
         }
         trapper.say("all").wait().unwrap();
-        assert_eq!(told.until_word(), []);
+        assert_eq!(reports.until_word(), []);
         assert_eq!(trapper.pid().bindings().wait().unwrap().count(), 0);
     });
 }
@@ -81,12 +81,12 @@ fn a_child_that_does_not_start_is_told_by_the_error_alone() {
 #[test]
 fn what_binds_itself_and_then_does_not_start_leaves_nothing_and_its_links_fail() {
     with_runtime(|runtime| {
-        let (linked, told) = Trapper::heard();
+        let (linked, reports) = Trapper::reporting();
         let linked = runtime.spawn(linked).serve().unwrap();
         let monitored = runtime.spawn(Partner::default()).serve().unwrap();
         let refused = runtime.spawn(Partner::default()).bind_and_refuse(linked.pid(), monitored.pid());
         assert!(refused.is_err());
-        assert!(told.exit().reason.to_string().contains("it does not start"));
+        assert!(reports.exit().reason.to_string().contains("it does not start"));
         assert_eq!(linked.pid().bindings().wait().unwrap().count(), 0);
         assert_eq!(monitored.pid().bindings().wait().unwrap().count(), 0);
     });
@@ -166,14 +166,14 @@ fn whatever_ends_an_owner_ends_those_it_owns_and_those_that_they_own() {
 #[test]
 fn the_end_of_what_is_owned_is_nothing_to_its_owner_and_leaves_nothing_there() {
     with_runtime(|runtime| {
-        let (parent, told) = parent(runtime);
+        let (parent, reports) = parent(runtime);
         let owned = parent.spawn(Bound::Owned, Begin::Serve).wait().unwrap();
         assert_eq!(parent.pid().bindings().wait().unwrap().owned, [owned]);
         let end = owned.join();
         owned.kill();
         end.wait_timeout(LONG).unwrap();
         parent.say("all").wait().unwrap();
-        assert_eq!(told.until_word(), []);
+        assert_eq!(reports.until_word(), []);
         assert_eq!(parent.pid().bindings().wait().unwrap().count(), 0);
     });
 }
@@ -207,10 +207,10 @@ fn what_is_owned_may_clean_up_before_it_follows_its_owner() {
     }
 
     with_runtime(|runtime| {
-        let (told, heard) = channel();
-        let owner = runtime.spawn(Owner(told)).serve().unwrap();
+        let (sender, receiver) = channel();
+        let owner = runtime.spawn(Owner(sender)).serve().unwrap();
         owner.pid().kill();
-        assert_eq!(heard.recv_timeout(LONG).unwrap(), ExitReason::Shutdown);
+        assert_eq!(receiver.recv_timeout(LONG).unwrap(), ExitReason::Shutdown);
         postroom_tests::face::until(|| runtime.statistics().processes.live == 0);
     });
 }
@@ -219,14 +219,14 @@ fn what_is_owned_may_clean_up_before_it_follows_its_owner() {
 #[test]
 fn the_children_of_a_parent_that_does_not_start_learn_of_it() {
     with_runtime(|runtime| {
-        let (told, heard) = channel();
+        let (sender, receiver) = channel();
         let refuses = act(|_, _| Ok(())).init(move |_| {
             let children = [Bound::Owned, Bound::Linked].map(|bound| partner::spawn(bound, Begin::Serve).unwrap());
-            let _over = told.send(children.map(|child| (child, child.join())));
+            let _over = sender.send(children.map(|child| (child, child.join())));
             Err(InitError::Failed("no".into()))
         });
         assert!(runtime.spawn_process(refuses).start().is_err());
-        let [(_, owned), (_, linked)] = heard.recv_timeout(LONG).unwrap();
+        let [(_, owned), (_, linked)] = receiver.recv_timeout(LONG).unwrap();
         assert_eq!(owned.wait_timeout(LONG), Some(ExitReason::Shutdown));
         assert!(matches!(linked.wait_timeout(LONG), Some(ExitReason::Linked { .. })));
         assert_eq!(runtime.statistics().processes.live, 0);
@@ -236,11 +236,11 @@ fn the_children_of_a_parent_that_does_not_start_learn_of_it() {
 #[test]
 fn a_hand_written_parent_can_bind_while_it_starts_and_is_told_in_its_steps() {
     with_runtime(|runtime| {
-        let (told, heard) = channel();
+        let (sender, receiver) = channel();
         let parent = act(move |events, out| {
             while let Some(event) = events.next() {
                 if let Event::Signal(Signal::Down(down)) = event {
-                    let _over = told.send(down.reason);
+                    let _over = sender.send(down.reason);
                 }
             }
             out.idle();
@@ -250,7 +250,7 @@ fn a_hand_written_parent_can_bind_while_it_starts_and_is_told_in_its_steps() {
             partner::spawn(Bound::Monitored, Begin::Run).map(drop).map_err(|error| InitError::Failed(error.into()))
         });
         let pid = runtime.spawn_process(parent).start().unwrap();
-        assert_eq!(heard.recv_timeout(LONG).unwrap(), ExitReason::Normal);
+        assert_eq!(receiver.recv_timeout(LONG).unwrap(), ExitReason::Normal);
         assert_eq!(pid.bindings().wait().unwrap().count(), 0);
     });
 }
@@ -270,13 +270,13 @@ fn a_word_and_a_failure_of_a_child_come_in_that_order() {
     }
 
     with_runtime(|runtime| {
-        let (parent, told) = parent(runtime);
+        let (parent, reports) = parent(runtime);
         for _ in 0..100 {
             let child = runtime.spawn(Child(parent));
             let child = child.run().unwrap().pid();
             parent.watch(child).wait().unwrap();
-            assert_eq!(told.next(), Said::Word("last words"));
-            assert_eq!(told.down().pid, child);
+            assert_eq!(reports.next(), Report::Word("last words"));
+            assert_eq!(reports.down().pid, child);
         }
     });
 }

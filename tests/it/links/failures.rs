@@ -2,7 +2,7 @@
 
 use postroom::prelude::*;
 use postroom_tests::face::{Gate, with_runtime};
-use postroom_tests::partner::{LONG, Partner, Said, fell_with};
+use postroom_tests::partner::{LONG, Partner, Report, fell_with};
 
 mod agreement;
 mod trapping;
@@ -166,14 +166,14 @@ fn to_unlink_from_one_that_was_never_linked_does_nothing() {
 #[test]
 fn who_unlinks_is_left_alone_by_a_failure_that_is_on_its_way() {
     with_runtime(|runtime| {
-        let (one, told) = Partner::heard();
+        let (one, reports) = Partner::reporting();
         let one = runtime.spawn(one).serve().unwrap();
         let other = partners(runtime, 1)[0];
         one.link(other.pid()).wait().unwrap();
         let gate = Gate::new();
         let unlinks = one.hold_and_unlink(gate.clone(), other.pid());
         unlinks.send().unwrap();
-        assert_eq!(told.next(), Said::Word("holds"));
+        assert_eq!(reports.next(), Report::Word("holds"));
         let end = other.pid().join();
         other.pid().kill();
         end.wait_timeout(LONG).unwrap();
@@ -186,13 +186,13 @@ fn who_unlinks_is_left_alone_by_a_failure_that_is_on_its_way() {
 #[test]
 fn a_process_with_a_long_backlog_falls_before_it_takes_it_up() {
     with_runtime(|runtime| {
-        let (one, told) = Partner::heard();
+        let (one, reports) = Partner::reporting();
         let one = runtime.spawn(one).mailbox(postroom::Bound::Unbounded).serve().unwrap();
         let other = partners(runtime, 1)[0];
         one.link(other.pid()).wait().unwrap();
         let gate = Gate::new();
         one.hold(gate.clone()).send().unwrap();
-        assert_eq!(told.next(), Said::Word("holds"));
+        assert_eq!(reports.next(), Report::Word("holds"));
         for _ in 0..5_000 {
             one.say("still here").send().unwrap();
         }
@@ -201,7 +201,7 @@ fn a_process_with_a_long_backlog_falls_before_it_takes_it_up() {
         others.wait_timeout(LONG).unwrap();
         gate.open();
         assert!(fell_with(&end.wait_timeout(LONG).unwrap(), other.pid()));
-        assert_eq!(told.rest(), [], "it had the choice between its backlog and its end");
+        assert_eq!(reports.rest(), [], "it had the choice between its backlog and its end");
     });
 }
 

@@ -4,14 +4,14 @@ use postroom::Mailbox;
 use postroom::error::TopologyError;
 use postroom::prelude::*;
 use postroom_tests::face::{Gate, Log, OnDrop, builder, with_runtime};
-use postroom_tests::partner::{Heard, LONG, Partner, Said};
+use postroom_tests::partner::{LONG, Partner, Report, Reports};
 
 mod given;
 
 /// One that watches, and what it says.
-fn watcher(runtime: &Runtime) -> (Address<Partner>, Heard) {
-    let (watcher, told) = Partner::heard();
-    (runtime.spawn(watcher).serve().unwrap(), told)
+fn watcher(runtime: &Runtime) -> (Address<Partner>, Reports) {
+    let (watcher, reports) = Partner::reporting();
+    (runtime.spawn(watcher).serve().unwrap(), reports)
 }
 
 fn partner(runtime: &Runtime) -> Address<Partner> {
@@ -21,7 +21,7 @@ fn partner(runtime: &Runtime) -> Address<Partner> {
 #[test]
 fn every_end_is_told_with_its_reason() {
     with_runtime(|runtime| {
-        let (watcher, told) = watcher(runtime);
+        let (watcher, reports) = watcher(runtime);
         let ends: [fn(Address<Partner>); 6] = [
             |partner| assert!(partner.pid().stop()),
             |partner| partner.finish().send().unwrap(),
@@ -35,7 +35,7 @@ fn every_end_is_told_with_its_reason() {
             let monitor = watcher.watch(watched.pid()).wait().unwrap();
             let joined = watched.pid().join();
             end(watched);
-            let down = told.down();
+            let down = reports.down();
             assert_eq!((down.pid, down.monitor), (watched.pid(), monitor));
             assert_eq!(Some(down.reason), joined.wait_timeout(LONG));
         }
@@ -46,12 +46,12 @@ fn every_end_is_told_with_its_reason() {
 #[test]
 fn the_end_of_what_is_gone_is_told_at_once() {
     with_runtime(|runtime| {
-        let (watcher, told) = watcher(runtime);
+        let (watcher, reports) = watcher(runtime);
         let gone = partner(runtime).pid();
         gone.stop();
         gone.join().wait();
         let monitor = watcher.watch(gone).wait().unwrap();
-        let down = told.down();
+        let down = reports.down();
         assert_eq!((down.pid, down.monitor, down.reason), (gone, monitor, ExitReason::NoProcess));
         assert_eq!(watcher.pid().bindings().wait().unwrap().count(), 0);
     });
@@ -60,10 +60,10 @@ fn the_end_of_what_is_gone_is_told_at_once() {
 #[test]
 fn a_process_of_an_unknown_node_is_gone() {
     with_runtime(|runtime| {
-        let (watcher, told) = watcher(runtime);
+        let (watcher, reports) = watcher(runtime);
         let far: Pid = "<54321.1.7.3>".parse().unwrap();
         watcher.watch(far).wait().unwrap();
-        let down = told.down();
+        let down = reports.down();
         assert_eq!((down.pid, down.reason), (far, ExitReason::NoProcess));
     });
 }
@@ -72,12 +72,12 @@ fn a_process_of_an_unknown_node_is_gone() {
 fn a_process_of_another_runtime_is_watched_as_one_of_its_own() {
     with_runtime(|runtime| {
         let elsewhere = builder().name("elsewhere").build().unwrap();
-        let (watcher, told) = watcher(runtime);
+        let (watcher, reports) = watcher(runtime);
         let far = partner(&elsewhere).pid();
         watcher.watch(far).wait().unwrap();
         assert_eq!(far.bindings().wait().unwrap().monitored_by, [watcher.pid()]);
         elsewhere.shutdown().unwrap();
-        let down = told.down();
+        let down = reports.down();
         assert_eq!((down.pid, down.reason), (far, ExitReason::Shutdown));
     });
 }
@@ -85,34 +85,34 @@ fn a_process_of_another_runtime_is_watched_as_one_of_its_own() {
 #[test]
 fn two_monitors_of_one_process_are_told_both() {
     with_runtime(|runtime| {
-        let (watcher, told) = watcher(runtime);
+        let (watcher, reports) = watcher(runtime);
         let watched = partner(runtime);
         let mut monitors = [(); 2].map(|()| watcher.watch(watched.pid()).wait().unwrap());
         assert_eq!(watched.pid().bindings().wait().unwrap().monitored_by, [watcher.pid(); 2]);
         assert_eq!(watcher.pid().bindings().wait().unwrap().monitors, [watched.pid(); 2]);
         watched.pid().kill();
-        let mut downs = [told.down().monitor, told.down().monitor];
+        let mut downs = [reports.down().monitor, reports.down().monitor];
         downs.sort_by_key(|monitor| format!("{monitor:?}"));
         monitors.sort_by_key(|monitor| format!("{monitor:?}"));
         assert_eq!(downs, monitors);
         watcher.say("all").wait().unwrap();
-        assert_eq!(told.until_word(), []);
+        assert_eq!(reports.until_word(), []);
     });
 }
 
 #[test]
 fn of_two_monitors_one_can_be_taken_back() {
     with_runtime(|runtime| {
-        let (watcher, told) = watcher(runtime);
+        let (watcher, reports) = watcher(runtime);
         let watched = partner(runtime);
         let [first, second] = [(); 2].map(|()| watcher.watch(watched.pid()).wait().unwrap());
         assert!(watcher.unwatch(first).wait().unwrap());
         assert!(!watcher.unwatch(first).wait().unwrap(), "taken back already");
         watched.pid().kill();
-        assert_eq!(told.down().monitor, second);
+        assert_eq!(reports.down().monitor, second);
         assert!(!watcher.unwatch(second).wait().unwrap(), "told already");
         watcher.say("all").wait().unwrap();
-        assert_eq!(told.until_word(), []);
+        assert_eq!(reports.until_word(), []);
     });
 }
 
@@ -132,18 +132,18 @@ fn what_is_taken_back_leaves_nothing_on_either_side() {
 #[test]
 fn what_is_taken_back_is_not_told_even_if_it_is_on_its_way() {
     with_runtime(|runtime| {
-        let (watcher, told) = watcher(runtime);
+        let (watcher, reports) = watcher(runtime);
         let watched = partner(runtime).pid();
         let monitor = watcher.watch(watched).wait().unwrap();
         let gate = Gate::new();
         watcher.hold_and_unwatch(gate.clone(), monitor).send().unwrap();
-        assert_eq!(told.next(), Said::Word("holds"));
+        assert_eq!(reports.next(), Report::Word("holds"));
         let end = watched.join();
         watched.kill();
         end.wait_timeout(LONG).unwrap();
         gate.open();
         watcher.say("all").wait().unwrap();
-        assert_eq!(told.until_word(), []);
+        assert_eq!(reports.until_word(), []);
         assert_eq!(watcher.pid().bindings().wait().unwrap().count(), 0);
     });
 }
@@ -151,7 +151,7 @@ fn what_is_taken_back_is_not_told_even_if_it_is_on_its_way() {
 #[test]
 fn a_watcher_that_ends_leaves_nothing_with_those_it_watched() {
     with_runtime(|runtime| {
-        let (watcher, told) = watcher(runtime);
+        let (watcher, reports) = watcher(runtime);
         let watched = partner(runtime);
         for _ in 0..10 {
             watcher.watch(watched.pid()).wait().unwrap();
@@ -160,7 +160,7 @@ fn a_watcher_that_ends_leaves_nothing_with_those_it_watched() {
         watcher.pid().kill();
         end.wait_timeout(LONG).unwrap();
         assert_eq!(watched.pid().bindings().wait().unwrap().count(), 0);
-        assert_eq!(told.rest(), []);
+        assert_eq!(reports.rest(), []);
     });
 }
 
@@ -180,13 +180,13 @@ fn the_watched_knows_nothing_of_it_and_a_failure_of_the_watcher_does_not_touch_i
 #[test]
 fn a_thousand_ends_are_told_once_each() {
     with_runtime(|runtime| {
-        let (watcher, told) = watcher(runtime);
+        let (watcher, reports) = watcher(runtime);
         let watched: Vec<_> = (0..1_000).map(|_| partner(runtime).pid()).collect();
         for pid in &watched {
             watcher.watch(*pid).send().unwrap();
         }
         watched.iter().for_each(|pid| assert!(pid.kill()));
-        let mut downs: Vec<_> = watched.iter().map(|_| told.down().pid).collect();
+        let mut downs: Vec<_> = watched.iter().map(|_| reports.down().pid).collect();
         let mut watched = watched;
         downs.sort();
         watched.sort();
@@ -197,7 +197,7 @@ fn a_thousand_ends_are_told_once_each() {
 #[test]
 fn a_mailbox_is_watched_until_it_is_dropped_and_a_link_with_it_is_forgotten_by_it() {
     with_runtime(|runtime| {
-        let (watcher, told) = watcher(runtime);
+        let (watcher, reports) = watcher(runtime);
         let mut mailbox = Mailbox::new().unwrap();
         let linked = partner(runtime);
         linked.link(mailbox.pid()).wait().unwrap();
@@ -218,7 +218,7 @@ fn a_mailbox_is_watched_until_it_is_dropped_and_a_link_with_it_is_forgotten_by_i
         let monitor = watcher.watch(mailbox.pid()).wait().unwrap();
         let pid = mailbox.pid();
         drop(mailbox);
-        let down = told.down();
+        let down = reports.down();
         assert_eq!((down.pid, down.monitor, down.reason), (pid, monitor, ExitReason::Normal));
     });
 }
@@ -314,12 +314,12 @@ fn when_an_end_is_told_the_state_is_dropped_the_name_free_and_the_pid_unroutable
     with_runtime(|runtime| {
         for _ in 0..100 {
             let log = Log::new();
-            let (told, heard) = std::sync::mpsc::channel();
-            let looks = runtime.spawn(Looks(log.clone(), told)).serve().unwrap();
+            let (sender, receiver) = std::sync::mpsc::channel();
+            let looks = runtime.spawn(Looks(log.clone(), sender)).serve().unwrap();
             let holds = runtime.spawn(Holds(OnDrop(log.clone(), "dropped"))).named("held").serve().unwrap().pid();
             looks.watch(holds).wait().unwrap();
             holds.kill();
-            let seen = heard.recv_timeout(LONG).unwrap();
+            let seen = receiver.recv_timeout(LONG).unwrap();
             assert_eq!(seen, (vec!["dropped"], None, false, true));
         }
     });

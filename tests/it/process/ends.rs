@@ -4,7 +4,7 @@ use postroom::inspect::ProcessState;
 use postroom::manual::Event;
 use postroom::prelude::*;
 use postroom::{Bound, CallError, ProcessError};
-use postroom_tests::{Ask, Desk, Latch, Witness, act, eventually, idle_for_ever, soon};
+use postroom_tests::{Ask, Latch, Requests, Witness, act, eventually, idle_for_ever, soon};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -80,7 +80,7 @@ enum Comes {
 #[test]
 fn answers_that_come_too_late_are_counted_wherever_their_process_ran() {
     soon(|| {
-        let (builder, desk) = Desk::at(Runtime::builder().workers(1));
+        let (builder, requests) = Requests::at(Runtime::builder().workers(1));
         let runtime = builder.build().unwrap();
         let mut late = 0;
         let cases = [Comes::InTime, Comes::AtTheEnd, Comes::Afterwards, Comes::InTime];
@@ -113,7 +113,7 @@ fn answers_that_come_too_late_are_counted_wherever_their_process_ran() {
                 true => runtime.spawn_process_pinned(asks).start().unwrap(),
                 false => runtime.spawn_process(asks()).start().unwrap(),
             };
-            let (end, (_, completion)) = (pid.join(), desk.next());
+            let (end, (_, completion)) = (pid.join(), requests.next());
             match comes {
                 Comes::InTime => completion.complete(1),
                 Comes::AtTheEnd => {
@@ -478,7 +478,7 @@ fn callers_of_a_process_that_ends_are_told_at_once_with_the_reason() {
 #[test]
 fn close_is_called_once_whatever_happened() {
     soon(|| {
-        let (builder, desk) = Desk::at(Runtime::builder().workers(2));
+        let (builder, requests) = Requests::at(Runtime::builder().workers(2));
         let witness = Witness::new();
         let runtime = builder.hook(witness.clone()).build().unwrap();
         for way in 0..8 {
@@ -510,7 +510,7 @@ fn close_is_called_once_whatever_happened() {
             let pid = runtime.spawn_process(process).start().unwrap();
             match way {
                 4 => {
-                    let (_, completion) = desk.next();
+                    let (_, completion) = requests.next();
                     assert!(pid.kill());
                     eventually(|| dropped.is_open());
                     completion.complete(1);
@@ -519,10 +519,10 @@ fn close_is_called_once_whatever_happened() {
                 6 | 7 => assert!(pid.stop()),
                 _ => {}
             }
-            eventually(|| witness.told().completed.contains_key(&pid));
+            eventually(|| witness.record().completed.contains_key(&pid));
             assert_eq!((closes.load(SeqCst), dropped.is_open()), (1, true), "way {way}");
             if way == 7 {
-                let (_, reason) = witness.told().completed[&pid].clone();
+                let (_, reason) = witness.record().completed[&pid].clone();
                 assert!(matches!(reason, ExitReason::Panic(panic) if panic.message == "close burst"));
             }
         }
@@ -577,6 +577,6 @@ fn ends_that_race_are_one_end() {
             assert_eq!(closes.load(SeqCst), 1);
         }
         eventually(|| runtime.statistics().processes.live == 0);
-        assert!(witness.told().completed.values().all(|(times, _)| *times == 1));
+        assert!(witness.record().completed.values().all(|(times, _)| *times == 1));
     });
 }

@@ -3,7 +3,7 @@
 use postroom::manual::{Event, StepOutput};
 use postroom::prelude::*;
 use postroom::{CommandError, ProcessError};
-use postroom_tests::{Ask, Desk, Latch, act, counts_to, eventually, idle_for_ever, logged, soon};
+use postroom_tests::{Ask, Latch, Requests, act, counts_to, eventually, idle_for_ever, logged, soon};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
@@ -182,7 +182,7 @@ enum Beside {
 fn yields_beside_any_status_are_dispatched_and_the_status_holds() {
     soon(|| {
         for status in [Beside::Done, Beside::Idle, Beside::Continue, Beside::Upgrade, Beside::Error] {
-            let (builder, desk) = Desk::at(Runtime::builder().workers(2));
+            let (builder, requests) = Requests::at(Runtime::builder().workers(2));
             let runtime = builder.build().unwrap();
             let log = Arc::new(Mutex::new(vec![]));
             let (closes, new) = (Arc::new(AtomicUsize::new(0)), log.clone());
@@ -220,7 +220,7 @@ fn yields_beside_any_status_are_dispatched_and_the_status_holds() {
                 closed.fetch_add(1, SeqCst);
             });
             let pid = runtime.spawn_process(process).start().unwrap();
-            let asked: Vec<_> = (0..3).map(|_| desk.next()).collect();
+            let asked: Vec<_> = (0..3).map(|_| requests.next()).collect();
             assert_eq!(asked.iter().map(|(what, _)| *what).collect::<Vec<_>>(), [1, 2, 3], "{status:?}");
             match status {
                 Beside::Done | Beside::Error => {
@@ -289,7 +289,7 @@ fn events_that_a_step_leaves_come_to_the_next_one_in_order() {
 #[test]
 fn an_upgrade_keeps_the_pid_the_mailbox_and_the_outstanding_tags() {
     soon(|| {
-        let (builder, desk) = Desk::at(Runtime::builder().workers(2));
+        let (builder, requests) = Requests::at(Runtime::builder().workers(2));
         let runtime = builder.build().unwrap();
         let (log, closes) = (Arc::new(Mutex::new(vec![])), Arc::new(AtomicU64::new(0)));
         let (heir, closed) = (log.clone(), closes.clone());
@@ -325,9 +325,9 @@ fn an_upgrade_keeps_the_pid_the_mailbox_and_the_outstanding_tags() {
         });
         let pid = runtime.spawn_process(old).start().unwrap();
         let end = pid.join();
-        let (_, completion) = desk.next();
+        let (_, completion) = requests.next();
         completion.complete(5);
-        let (what, _unanswered) = desk.next();
+        let (what, _unanswered) = requests.next();
         assert_eq!((what, closes.load(SeqCst)), (2, 1));
         assert!(pid.is_alive());
         runtime.send(pid, 6_u64).unwrap();

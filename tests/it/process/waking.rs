@@ -4,15 +4,15 @@ use postroom::inspect::ProcessState;
 use postroom::manual::Event;
 use postroom::prelude::*;
 use postroom::{Bound, CommandError, Completion};
-use postroom_tests::{Ask, Desk, Latch, act, eventually, idle_for_ever, soon};
+use postroom_tests::{Ask, Latch, Requests, act, eventually, idle_for_ever, soon};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-fn with_desk(workers: usize) -> (Runtime, Desk) {
-    let (builder, desk) = Desk::at(Runtime::builder().workers(workers));
-    (builder.build().unwrap(), desk)
+fn with_desk(workers: usize) -> (Runtime, Requests) {
+    let (builder, requests) = Requests::at(Runtime::builder().workers(workers));
+    (builder.build().unwrap(), requests)
 }
 
 type Results = Arc<Mutex<Vec<(u64, Result<u64, String>)>>>;
@@ -29,7 +29,7 @@ fn note(results: &Results, event: Event) {
 fn a_hundred_thousand_messages_to_a_blocked_process_are_no_step_and_then_all_come() {
     soon(|| {
         const MESSAGES: u64 = 100_000;
-        let (runtime, desk) = with_desk(2);
+        let (runtime, requests) = with_desk(2);
         let (steps, sum, steps_before) =
             (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let (counted, sums, before) = (steps.clone(), sum.clone(), steps_before.clone());
@@ -66,7 +66,7 @@ fn a_hundred_thousand_messages_to_a_blocked_process_are_no_step_and_then_all_com
         }));
         let pid = pid.mailbox(Bound::Unbounded).start().unwrap();
         // Nobody asks to join it: that would be a step of its own, which might be late and see the first messages.
-        let (_, completion) = desk.next();
+        let (_, completion) = requests.next();
         (0..MESSAGES).for_each(|number| runtime.send(pid, number).unwrap());
         let info = pid.info().unwrap();
         assert_eq!((info.mailbox, info.messages, info.state), (MESSAGES, 0, ProcessState::Waiting { outstanding: 1 }));
@@ -82,7 +82,7 @@ fn a_hundred_thousand_messages_to_a_blocked_process_are_no_step_and_then_all_com
 #[test]
 fn of_two_yields_the_one_answered_first_comes_first_and_each_meets_its_tag() {
     soon(|| {
-        let (runtime, desk) = with_desk(2);
+        let (runtime, requests) = with_desk(2);
         let results = Results::default();
         let (seen, mut began) = (results.clone(), false);
         let end = runtime.spawn_process(act(move |events, out| {
@@ -102,7 +102,7 @@ fn of_two_yields_the_one_answered_first_comes_first_and_each_meets_its_tag() {
             Ok(())
         }));
         let end = end.start().unwrap().join();
-        let ((slow, later), (fast, first)) = (desk.next(), desk.next());
+        let ((slow, later), (fast, first)) = (requests.next(), requests.next());
         assert_eq!((slow, fast), (100, 10));
         first.complete(fast);
         eventually(|| results.lock().unwrap().len() == 1);
@@ -149,7 +149,7 @@ fn a_short_timer_completes_before_a_long_one() {
 #[test]
 fn overlapping_yields_over_many_steps_each_meet_their_tag() {
     soon(|| {
-        let (runtime, desk) = with_desk(2);
+        let (runtime, requests) = with_desk(2);
         const YIELDS: u64 = 3_000;
         let results = Results::default();
         let (seen, mut asked) = (results.clone(), 0);
@@ -173,12 +173,12 @@ fn overlapping_yields_over_many_steps_each_meet_their_tag() {
         let end = end.start().unwrap().join();
         let answerers: Vec<_> = (0..2_usize)
             .map(|seed| {
-                let (desk, end) = (desk.clone(), results.clone());
+                let (requests, end) = (requests.clone(), results.clone());
                 std::thread::spawn(move || {
                     let mut held: Vec<(u64, Completion<u64>)> = vec![];
                     let mut random = seed * 7 + 3;
                     while (end.lock().unwrap().len() as u64) < YIELDS {
-                        match desk.try_next() {
+                        match requests.try_next() {
                             Some(asked) => held.push(asked),
                             None => std::thread::yield_now(),
                         }
@@ -257,7 +257,7 @@ fn a_handler_that_fails_drops_or_panics_completes_with_an_error() {
 #[test]
 fn a_late_completion_is_counted_and_no_other_process_ever_sees_it() {
     soon(|| {
-        let (runtime, desk) = with_desk(1);
+        let (runtime, requests) = with_desk(1);
         let ask = || {
             let mut began = false;
             act(move |events, out| {
@@ -275,7 +275,7 @@ fn a_late_completion_is_counted_and_no_other_process_ever_sees_it() {
         let mut reused = 0;
         for round in 0..200 {
             let pid = runtime.spawn_process(ask()).start().unwrap();
-            let (_, completion) = desk.next();
+            let (_, completion) = requests.next();
             assert!(pid.kill());
             eventually(|| runtime.statistics().processes.live == 0);
             let late = runtime.statistics().late;
@@ -324,10 +324,10 @@ fn a_late_completion_is_counted_and_no_other_process_ever_sees_it() {
 #[test]
 fn completions_that_race_with_death_and_reuse_never_reach_a_stranger() {
     soon(|| {
-        let (runtime, desk) = with_desk(2);
+        let (runtime, requests) = with_desk(2);
         let strange = Arc::new(AtomicU64::new(0));
         let over = Latch::new();
-        let (answerer, ends) = (desk.clone(), over.clone());
+        let (answerer, ends) = (requests.clone(), over.clone());
         let answering = std::thread::spawn(move || {
             let mut count = 0_u64;
             while !ends.is_open() {
@@ -379,7 +379,7 @@ fn completions_that_race_with_death_and_reuse_never_reach_a_stranger() {
 #[test]
 fn a_completion_wakes_an_idle_process_too() {
     soon(|| {
-        let (runtime, desk) = with_desk(2);
+        let (runtime, requests) = with_desk(2);
         let mut began = false;
         let pid = runtime.spawn_process(act(move |events, out| {
             if !began {
@@ -393,7 +393,7 @@ fn a_completion_wakes_an_idle_process_too() {
             Ok(())
         }));
         let pid = pid.start().unwrap();
-        let (_, completion) = desk.next();
+        let (_, completion) = requests.next();
         eventually(|| pid.info().is_some_and(|info| info.state == ProcessState::Idle));
         let end = pid.join();
         completion.complete(0);
@@ -410,7 +410,7 @@ fn a_completion_or_message_at_the_moment_a_step_ends_is_never_lost() {
     soon(|| {
         const ROUNDS: u64 = 10_000;
         for idles in [false, true] {
-            let (runtime, desk) = with_desk(2);
+            let (runtime, requests) = with_desk(2);
             let (mut asked, mut answers) = (0, 0);
             let pid = runtime.spawn_process(act(move |events, out| {
                 while let Some(event) = events.next() {
@@ -431,7 +431,7 @@ fn a_completion_or_message_at_the_moment_a_step_ends_is_never_lost() {
             let end = pid.join();
             let sends = runtime.host();
             for round in 0..ROUNDS {
-                let (what, completion) = desk.next();
+                let (what, completion) = requests.next();
                 // The handler runs inside the step, which ends about now.
                 (0..round % 200).for_each(|_| std::hint::spin_loop());
                 if round % 5 == 0 {

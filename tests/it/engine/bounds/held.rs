@@ -6,7 +6,7 @@ use postroom::inspect::ProcessState;
 use postroom::manual::Event;
 use postroom::prelude::*;
 use postroom::test::Clock;
-use postroom_tests::{Ask, Desk, Latch, act, eventually, soon};
+use postroom_tests::{Ask, Latch, Requests, act, eventually, soon};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -52,7 +52,7 @@ fn manual(workers: usize) -> postroom::Builder {
 #[test]
 fn a_process_that_waits_for_its_yields_takes_no_step_for_those_who_wait_for_room() {
     soon(|| {
-        let (builder, desk) = Desk::at(manual(2));
+        let (builder, requests) = Requests::at(manual(2));
         let runtime = builder.build().unwrap();
         let seen = Arc::new(AtomicU64::new(0));
         let (count, mut asked) = (seen.clone(), false);
@@ -73,7 +73,7 @@ fn a_process_that_waits_for_its_yields_takes_no_step_for_those_who_wait_for_room
             Ok(())
         });
         let waits = runtime.spawn_process(waits).start().unwrap();
-        let (_, completion) = desk.next();
+        let (_, completion) = requests.next();
         eventually(|| waits.info().unwrap().state == ProcessState::Waiting { outstanding: 1 });
         let sources: Vec<Pid> = (0..4)
             .map(|_| {
@@ -110,7 +110,7 @@ fn runtime_send(to: Pid, number: u64) {
 fn a_process_with_yields_outstanding_is_held_all_the_same_and_sees_each_answer_once_in_order() {
     for waits in [false, true] {
         soon(move || {
-            let (builder, desk) = Desk::at(manual(2));
+            let (builder, requests) = Requests::at(manual(2));
             let runtime = builder.build().unwrap();
             let (sink, gate, count) = stuck(&runtime);
             let answers: Arc<Mutex<Vec<u64>>> = Arc::default();
@@ -146,7 +146,7 @@ fn a_process_with_yields_outstanding_is_held_all_the_same_and_sees_each_answer_o
             let floods = runtime.spawn_process(floods).start().unwrap();
             if waits {
                 // Each answer is a step, until it congests the sink.
-                let asks: Vec<_> = (0..8).map(|_| desk.next()).collect();
+                let asks: Vec<_> = (0..8).map(|_| requests.next()).collect();
                 for (number, completion) in asks {
                     completion.complete(number * 3);
                 }
@@ -155,7 +155,7 @@ fn a_process_with_yields_outstanding_is_held_all_the_same_and_sees_each_answer_o
             assert!(sink.pid().info().unwrap().mailbox < 1_024 + 500 + 300);
             if !waits {
                 for _ in 0..8 {
-                    let (number, completion) = desk.next();
+                    let (number, completion) = requests.next();
                     completion.complete(number * 3);
                 }
             }

@@ -6,7 +6,7 @@ use postroom::manual::Event;
 use postroom::prelude::*;
 use postroom::test::Clock;
 use postroom::{Bound, Host};
-use postroom_tests::{Ask, Desk, Latch, act, eventually, soon};
+use postroom_tests::{Ask, Latch, Requests, act, eventually, soon};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -18,7 +18,7 @@ struct Pair {
     runtime: Runtime,
     receiver: Pid,
     sender: Pid,
-    desk: Desk,
+    requests: Requests,
     /// Opened when the receiver has taken those messages.
     caught_up: Latch,
     /// Lets the receiver, and the sender, end the step that it is in.
@@ -31,7 +31,7 @@ struct Pair {
 fn pair(waits: bool) -> Pair {
     // By this clock no suspension ends because it has lasted long, and no step is taken over.
     let builder = Runtime::builder().workers(2).clock(Clock::manual()).stall_limit(std::time::Duration::MAX);
-    let (builder, desk) = Desk::at(builder);
+    let (builder, requests) = Requests::at(builder);
     let runtime = builder.build().unwrap();
     let (begin, caught_up, end, leave) = (Latch::new(), Latch::new(), Latch::new(), Latch::new());
     let (taken, sent) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
@@ -81,7 +81,7 @@ fn pair(waits: bool) -> Pair {
     runtime.send(sender, ()).unwrap();
     told.wait();
     begin.open();
-    Pair { runtime, receiver, sender, desk, caught_up, end, leave, taken }
+    Pair { runtime, receiver, sender, requests, caught_up, end, leave, taken }
 }
 
 impl Pair {
@@ -118,7 +118,7 @@ fn a_receiver_in_a_step_looks_after_its_list_itself() {
 fn a_sender_looks_after_the_list_of_a_receiver_that_waits_for_control() {
     soon(|| {
         let pair = pair(true);
-        let (_, completion) = pair.desk.next();
+        let (_, completion) = pair.requests.next();
         eventually(|| pair.receiver.info().unwrap().state == ProcessState::Waiting { outstanding: 1 });
         let taken = pair.taken.load(SeqCst);
         pair.leave.open();

@@ -5,7 +5,7 @@ use postroom::manual::Event;
 use postroom::prelude::*;
 use postroom_tests::bomb::with_one_worker;
 use postroom_tests::face::{Gate, with_runtime};
-use postroom_tests::partner::{Begin, Bound, LONG, Partner, Said, Trapper, fell_with};
+use postroom_tests::partner::{Begin, Bound, LONG, Partner, Report, Trapper, fell_with};
 use postroom_tests::{Act, act};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
@@ -13,23 +13,23 @@ use std::time::Duration;
 #[test]
 fn who_has_a_method_for_exits_hears_of_each_once_and_lives() {
     with_runtime(|runtime| {
-        let (trapper, told) = Trapper::heard();
+        let (trapper, reports) = Trapper::reporting();
         let trapper = runtime.spawn(trapper).serve().unwrap();
         let node = trapper.spawn(Bound::Linked, Begin::Serve).wait().unwrap();
         assert_eq!(node.bindings().wait().unwrap().links, [trapper.pid()]);
         node.kill();
-        let exit = told.exit();
+        let exit = reports.exit();
         assert_eq!((exit.pid, exit.reason), (node, ExitReason::Killed));
         assert_eq!(trapper.pid().bindings().wait().unwrap().count(), 0);
         trapper.say("lives").wait().unwrap();
-        assert_eq!(told.next(), Said::Word("lives"));
+        assert_eq!(reports.next(), Report::Word("lives"));
     });
 }
 
 #[test]
 fn a_normal_end_is_not_told_to_a_partner_even_if_it_traps_exits_and_a_shutdown_is() {
     with_runtime(|runtime| {
-        let (trapper, told) = Trapper::heard();
+        let (trapper, reports) = Trapper::reporting();
         let trapper = runtime.spawn(trapper).serve().unwrap();
         let done = trapper.spawn(Bound::Linked, Begin::Serve).wait().unwrap();
         let cancelled = trapper.spawn(Bound::Linked, Begin::Serve).wait().unwrap();
@@ -37,7 +37,7 @@ fn a_normal_end_is_not_told_to_a_partner_even_if_it_traps_exits_and_a_shutdown_i
         done.stop();
         end.wait_timeout(LONG).unwrap();
         cancelled.cancel(ExitReason::Shutdown);
-        assert_eq!(told.exit(), Exit { pid: cancelled, reason: ExitReason::Shutdown });
+        assert_eq!(reports.exit(), Exit { pid: cancelled, reason: ExitReason::Shutdown });
     });
 }
 
@@ -64,26 +64,26 @@ fn trapping_by_the_context_swallows_exits_without_a_method_and_ends_when_it_is_t
 #[test]
 fn one_with_a_method_for_exits_can_stop_trapping_them() {
     with_runtime(|runtime| {
-        let (trapper, told) = Trapper::heard();
+        let (trapper, reports) = Trapper::reporting();
         let trapper = runtime.spawn(trapper).serve().unwrap();
         trapper.trap(false).wait().unwrap();
         let node = trapper.spawn(Bound::Linked, Begin::Serve).wait().unwrap();
         let end = trapper.pid().join();
         node.kill();
         assert!(fell_with(&end.wait_timeout(LONG).unwrap(), node));
-        assert_eq!(told.rest(), []);
+        assert_eq!(reports.rest(), []);
     });
 }
 
 #[test]
 fn a_kill_cannot_be_trapped() {
     with_runtime(|runtime| {
-        let (trapper, told) = Trapper::heard();
+        let (trapper, reports) = Trapper::reporting();
         let trapper = runtime.spawn(trapper).serve().unwrap();
         let end = trapper.pid().join();
         trapper.pid().kill();
         assert_eq!(end.wait_timeout(LONG), Some(ExitReason::Killed));
-        assert_eq!(told.rest(), []);
+        assert_eq!(reports.rest(), []);
     });
 }
 
@@ -91,13 +91,13 @@ fn a_kill_cannot_be_trapped() {
 #[test]
 fn one_that_is_killed_and_whose_partner_fails_was_killed() {
     with_runtime(|runtime| {
-        let (one, told) = Partner::heard();
+        let (one, reports) = Partner::reporting();
         let one = runtime.spawn(one).serve().unwrap();
         let other = partners(runtime, 1)[0];
         one.link(other.pid()).wait().unwrap();
         let gate = Gate::new();
         one.hold(gate.clone()).send().unwrap();
-        assert_eq!(told.next(), Said::Word("holds"));
+        assert_eq!(reports.next(), Report::Word("holds"));
         let (end, others) = (one.pid().join(), other.pid().join());
         one.pid().kill();
         other.pid().kill();
@@ -111,19 +111,19 @@ fn one_that_is_killed_and_whose_partner_fails_was_killed() {
 #[test]
 fn who_unlinks_does_not_hear_of_an_exit_that_is_on_its_way() {
     with_runtime(|runtime| {
-        let (trapper, told) = Trapper::heard();
+        let (trapper, reports) = Trapper::reporting();
         let trapper = runtime.spawn(trapper).serve().unwrap();
         let node = partners(runtime, 1)[0].pid();
         trapper.link(node).wait().unwrap();
         let gate = Gate::new();
         trapper.hold_and_unlink(gate.clone(), node).send().unwrap();
-        assert_eq!(told.next(), Said::Word("holds"));
+        assert_eq!(reports.next(), Report::Word("holds"));
         let end = node.join();
         node.kill();
         end.wait_timeout(LONG).unwrap();
         gate.open();
         trapper.say("and").wait().unwrap();
-        assert_eq!(told.until_word(), []);
+        assert_eq!(reports.until_word(), []);
     });
 }
 
@@ -168,20 +168,20 @@ fn the_last_message_comes_before_the_exit() {
 
     with_runtime(|runtime| {
         for _ in 0..50 {
-            let (told, heard) = channel();
-            let keeper = runtime.spawn(Keeper(told)).serve().unwrap();
+            let (sender, receiver) = channel();
+            let keeper = runtime.spawn(Keeper(sender)).serve().unwrap();
             let dying = runtime.spawn(Dying(keeper)).serve().unwrap();
             keeper.link(dying.pid()).wait().unwrap();
             dying.die().send().unwrap();
-            let heard: Vec<_> = (0..101).map(|_| heard.recv_timeout(LONG).unwrap()).collect();
-            assert!(heard[..100].iter().all(|word| word == "words"));
-            assert!(heard[100].starts_with("panic: last words are said"), "{}", heard[100]);
+            let words: Vec<_> = (0..101).map(|_| receiver.recv_timeout(LONG).unwrap()).collect();
+            assert!(words[..100].iter().all(|word| word == "words"));
+            assert!(words[100].starts_with("panic: last words are said"), "{}", words[100]);
         }
     });
 }
 
 /// A hand-written process that links with all PIDs that it is sent, and says what it gets.
-fn by_hand(told: Sender<String>) -> Act {
+fn by_hand(sender: Sender<String>) -> Act {
     act(move |events, out| {
         while let Some(event) = events.next() {
             let said = match event {
@@ -197,7 +197,7 @@ fn by_hand(told: Sender<String>) -> Act {
                 Event::Signal(Signal::Exit(exit)) => format!("exit {} {}", exit.pid, exit.reason),
                 other => format!("{other:?}"),
             };
-            let _over = told.send(said);
+            let _over = sender.send(said);
         }
         out.idle();
         Ok(())
@@ -207,10 +207,10 @@ fn by_hand(told: Sender<String>) -> Act {
 #[test]
 fn a_hand_written_process_gets_down_and_exit_in_their_place_among_messages() {
     with_runtime(|runtime| {
-        let (told, heard) = channel();
-        let pid = runtime.spawn_process(by_hand(told).traps_exits()).start().unwrap();
+        let (sender, receiver) = channel();
+        let pid = runtime.spawn_process(by_hand(sender).traps_exits()).start().unwrap();
         let dying = partners(runtime, 1)[0].pid();
-        let next = || heard.recv_timeout(LONG).unwrap();
+        let next = || receiver.recv_timeout(LONG).unwrap();
         runtime.send(pid, dying).unwrap();
         assert_eq!(next(), "linked");
         // Sent before the end and after it, so that the notices are between the two, whichever of them comes first.
@@ -230,11 +230,11 @@ fn a_hand_written_process_gets_down_and_exit_in_their_place_among_messages() {
 #[test]
 fn a_hand_written_process_that_does_not_trap_exits_falls() {
     with_runtime(|runtime| {
-        let (told, heard) = channel();
-        let pid = runtime.spawn_process(by_hand(told)).start().unwrap();
+        let (sender, receiver) = channel();
+        let pid = runtime.spawn_process(by_hand(sender)).start().unwrap();
         let dying = partners(runtime, 1)[0].pid();
         runtime.send(pid, dying).unwrap();
-        assert_eq!(heard.recv_timeout(LONG).unwrap(), "linked");
+        assert_eq!(receiver.recv_timeout(LONG).unwrap(), "linked");
         let end = pid.join();
         dying.kill();
         assert!(fell_with(&end.wait_timeout(LONG).unwrap(), dying));
@@ -244,7 +244,7 @@ fn a_hand_written_process_that_does_not_trap_exits_falls() {
 /// Takes a link back, or a monitor, when the end of the other one has been heard and has not been given to a method.
 #[process]
 struct TakesBack {
-    told: Sender<Pid>,
+    sender: Sender<Pid>,
 }
 
 impl TakesBack {
@@ -294,12 +294,12 @@ impl TakesBack {
 
     #[signal]
     fn exit(&mut self, exit: Exit) {
-        let _over = self.told.send(exit.pid);
+        let _over = self.sender.send(exit.pid);
     }
 
     #[signal]
     fn down(&mut self, down: Down) {
-        let _over = self.told.send(down.pid);
+        let _over = self.sender.send(down.pid);
     }
 }
 
@@ -310,16 +310,16 @@ impl TakesBack {
 fn an_end_that_was_heard_is_not_told_once_its_link_or_monitor_is_taken_back() {
     // With one worker the end of the others is over, and said, before this one goes on.
     with_one_worker(|runtime| {
-        let (told, heard) = channel();
-        let takes_back = runtime.spawn(TakesBack { told }).serve().unwrap();
+        let (sender, receiver) = channel();
+        let takes_back = runtime.spawn(TakesBack { sender }).serve().unwrap();
         let others = || partners(runtime, 3).iter().map(|other| other.pid()).collect::<Vec<_>>();
         let linked = others();
         takes_back.unlink(linked.clone(), linked[1]).wait().unwrap();
         takes_back.told_all().wait().unwrap();
-        assert_eq!(heard.try_iter().collect::<Vec<_>>(), [linked[1]]);
+        assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [linked[1]]);
         let watched = others();
         takes_back.demonitor(watched.clone(), watched[1]).wait().unwrap();
         takes_back.told_all().wait().unwrap();
-        assert_eq!(heard.try_iter().collect::<Vec<_>>(), [watched[1]]);
+        assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [watched[1]]);
     });
 }

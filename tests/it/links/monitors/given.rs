@@ -6,7 +6,7 @@ use postroom::manual::{Event, Events, InitContext, Machine, Process, StepOutput}
 use postroom::prelude::*;
 use postroom_tests::act;
 use postroom_tests::face::{Gate, with_runtime};
-use postroom_tests::partner::{LONG, Said, Trapper, TrapperSay};
+use postroom_tests::partner::{LONG, Report, Trapper, TrapperSay};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::mpsc::{Sender, channel};
@@ -16,13 +16,13 @@ use std::task::Poll;
 fn the_last_message_comes_before_the_down() {
     with_runtime(|runtime| {
         for _ in 0..100 {
-            let (watcher, told) = watcher(runtime);
+            let (watcher, reports) = watcher(runtime);
             let dying = partner(runtime);
             watcher.watch(dying.pid()).wait().unwrap();
             watcher.watch(dying.pid()).wait().unwrap();
             dying.say_to_and_fail("last words", watcher).send().unwrap();
-            assert_eq!(told.next(), Said::Word("last words"));
-            assert_eq!((told.down().pid, told.down().pid), (dying.pid(), dying.pid()));
+            assert_eq!(reports.next(), Report::Word("last words"));
+            assert_eq!((reports.down().pid, reports.down().pid), (dying.pid(), dying.pid()));
         }
     });
 }
@@ -30,7 +30,7 @@ fn the_last_message_comes_before_the_down() {
 #[test]
 fn a_down_waits_for_an_async_method_as_messages_do() {
     with_runtime(|runtime| {
-        let (watcher, told) = watcher(runtime);
+        let (watcher, reports) = watcher(runtime);
         let dying = partner(runtime).pid();
         watcher.watch(dying).wait().unwrap();
         let gate = Gate::new();
@@ -42,16 +42,16 @@ fn a_down_waits_for_an_async_method_as_messages_do() {
         end.wait_timeout(LONG).unwrap();
         watcher.say("after").send().unwrap();
         gate.open();
-        assert_eq!(told.next(), Said::Word("before"));
-        assert_eq!(told.down().pid, dying);
-        assert_eq!(told.next(), Said::Word("after"));
+        assert_eq!(reports.next(), Report::Word("before"));
+        assert_eq!(reports.down().pid, dying);
+        assert_eq!(reports.next(), Report::Word("after"));
     });
 }
 
 /// Two of its bodies: one serves, one first awaits something else.
 #[process]
 struct Awaits {
-    told: Sender<Pid>,
+    sender: Sender<Pid>,
 }
 
 #[process]
@@ -94,20 +94,20 @@ impl Awaits {
 
     #[signal]
     fn down(&mut self, down: Down) {
-        let _over = self.told.send(down.pid);
+        let _over = self.sender.send(down.pid);
     }
 }
 
 #[test]
 fn an_async_entry_that_serves_is_told() {
     with_runtime(|runtime| {
-        let (told, heard) = channel();
+        let (sender, receiver) = channel();
         let watched = partner(runtime).pid();
-        let running = runtime.spawn(Awaits { told }).serve(watched).unwrap();
+        let running = runtime.spawn(Awaits { sender }).serve(watched).unwrap();
         // It has begun when it is known.
         while watched.bindings().wait().unwrap().monitored_by.is_empty() {}
         watched.kill();
-        assert_eq!(heard.recv_timeout(LONG).unwrap(), watched);
+        assert_eq!(receiver.recv_timeout(LONG).unwrap(), watched);
         running.pid().stop();
         assert!(matches!(running.wait(), Err(RunError::Ended(ExitReason::Normal))));
     });
@@ -116,19 +116,19 @@ fn an_async_entry_that_serves_is_told() {
 #[test]
 fn an_async_entry_that_awaits_something_else_is_told_when_it_serves() {
     with_runtime(|runtime| {
-        let (told, heard) = channel();
+        let (sender, receiver) = channel();
         let watched = partner(runtime).pid();
         let gate = Gate::new();
-        let running = runtime.spawn(Awaits { told }).serve_later(watched, gate.clone()).unwrap();
+        let running = runtime.spawn(Awaits { sender }).serve_later(watched, gate.clone()).unwrap();
         gate.wait_for_arrival();
         let end = watched.join();
         watched.kill();
         end.wait_timeout(LONG).unwrap();
         // Had it been woken for it, it would have told by the time that this answer has come and gone.
         assert_eq!(running.pid().bindings().wait().unwrap().monitors, [watched]);
-        assert!(heard.try_recv().is_err());
+        assert!(receiver.try_recv().is_err());
         gate.open_elsewhere();
-        assert_eq!(heard.recv_timeout(LONG).unwrap(), watched);
+        assert_eq!(receiver.recv_timeout(LONG).unwrap(), watched);
         running.pid().stop();
         assert!(matches!(running.wait(), Err(RunError::Ended(ExitReason::Normal))));
     });
@@ -138,22 +138,22 @@ fn an_async_entry_that_awaits_something_else_is_told_when_it_serves() {
 fn a_down_that_was_heard_and_not_given_can_be_taken_back() {
     with_runtime(|runtime| {
         for _ in 0..20 {
-            let (told, heard) = channel();
+            let (sender, receiver) = channel();
             let watched = partner(runtime).pid();
             let gate = Gate::new();
-            let running = runtime.spawn(Awaits { told }).take_back(watched, gate.clone()).unwrap();
+            let running = runtime.spawn(Awaits { sender }).take_back(watched, gate.clone()).unwrap();
             gate.wait_for_arrival();
             gate.open_elsewhere();
             watched.kill();
             assert!(running.wait().unwrap(), "the monitor was there to be taken back");
-            assert!(heard.recv_timeout(LONG).is_err(), "and its Down is not given");
+            assert!(receiver.recv_timeout(LONG).is_err(), "and its Down is not given");
         }
     });
 }
 
 #[test]
 fn a_machine_that_is_driven_by_hand_is_given_notices_in_their_place_too() {
-    let (trapper, told) = Trapper::heard();
+    let (trapper, reports) = Trapper::reporting();
     let mut machine = Machine::new(trapper);
     machine.init(&mut InitContext::detached(), "serve", payloads![]).unwrap();
     let pid: Pid = "<7.0.0.1>".parse().unwrap();
@@ -162,14 +162,14 @@ fn a_machine_that_is_driven_by_hand_is_given_notices_in_their_place_too() {
     let events = [word("before"), Event::Signal(Signal::Exit(exit.clone())), word("after")];
     machine.step(&mut Events::of(events), &mut StepOutput::new()).unwrap();
     drop(machine);
-    assert_eq!(told.rest(), [Said::Word("before"), Said::Exit(exit), Said::Word("after")]);
+    assert_eq!(reports.rest(), [Report::Word("before"), Report::Exit(exit), Report::Word("after")]);
 }
 
 /// It takes one event a step: what it leaves stays for the next.
 #[test]
 fn a_hand_written_process_that_takes_one_event_a_step_gets_all_in_their_order() {
     with_runtime(|runtime| {
-        let (told, heard) = channel();
+        let (sender, receiver) = channel();
         let watched: Vec<_> = (0..200).map(|_| partner(runtime).pid()).collect();
         let theirs = watched.clone();
         let pid = runtime
@@ -177,17 +177,17 @@ fn a_hand_written_process_that_takes_one_event_a_step_gets_all_in_their_order() 
                 match events.next() {
                     Some(Event::Message(package)) => match package.take::<u32>() {
                         Ok(number) => {
-                            let _over = told.send((Some(number), None));
+                            let _over = sender.send((Some(number), None));
                         }
                         Err(_begin) => {
                             for pid in &theirs {
                                 pid.monitor().expect("a process");
                             }
-                            let _over = told.send((None, None));
+                            let _over = sender.send((None, None));
                         }
                     },
                     Some(Event::Signal(Signal::Down(down))) => {
-                        let _over = told.send((None, Some(down.pid)));
+                        let _over = sender.send((None, Some(down.pid)));
                     }
                     _ => {}
                 }
@@ -198,7 +198,7 @@ fn a_hand_written_process_that_takes_one_event_a_step_gets_all_in_their_order() 
             .unwrap();
         runtime.send(pid, ()).unwrap();
         // It watches them; the notice of one that had ended before would come whenever it came.
-        assert_eq!(heard.recv_timeout(LONG).unwrap(), (None, None));
+        assert_eq!(receiver.recv_timeout(LONG).unwrap(), (None, None));
         for (number, watched) in watched.iter().enumerate() {
             runtime.send(pid, number as u32).unwrap();
             let end = watched.join();
@@ -208,8 +208,8 @@ fn a_hand_written_process_that_takes_one_event_a_step_gets_all_in_their_order() 
             end.wait_timeout(LONG).unwrap();
         }
         for (number, watched) in watched.iter().enumerate() {
-            assert_eq!(heard.recv_timeout(LONG).unwrap(), (Some(number as u32), None));
-            assert_eq!(heard.recv_timeout(LONG).unwrap(), (None, Some(*watched)));
+            assert_eq!(receiver.recv_timeout(LONG).unwrap(), (Some(number as u32), None));
+            assert_eq!(receiver.recv_timeout(LONG).unwrap(), (None, Some(*watched)));
         }
     });
 }

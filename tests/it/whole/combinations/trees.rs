@@ -92,14 +92,14 @@ fn a_link_to_an_address_of_a_child_is_one_to_the_process_that_serves_there_then(
 fn a_monitor_of_an_address_by_name_tells_the_end_of_its_holder() {
     with_runtime(|runtime| {
         let by_name = runtime.named_address::<Node>("here").unwrap();
-        let (watcher, told) = Partner::heard();
+        let (watcher, reports) = Partner::reporting();
         let watcher = runtime.spawn(watcher).serve().unwrap();
         watcher.watch(by_name.pid()).wait().unwrap();
-        assert_eq!(told.down().reason, ExitReason::NoProcess);
+        assert_eq!(reports.down().reason, ExitReason::NoProcess);
         let holder = runtime.spawn(Node::default()).named("here").serve().unwrap();
         let monitor = watcher.watch(by_name.pid()).wait().unwrap();
         holder.pid().kill();
-        let down = told.down();
+        let down = reports.down();
         assert_eq!((down.monitor, down.reason), (monitor, ExitReason::Killed));
         assert_eq!(down.pid, holder.pid());
     });
@@ -239,16 +239,16 @@ fn the_supervisor_on_one_host_and_a_watcher_of_its_child_on_another_end_in_eithe
             let [one, two] = [(); 2].map(|()| builder().build().unwrap());
             let tree = eager(Supervisor::one_for_one()).add(node(&Log::new())).spawn(&one).unwrap();
             let node: Address<Node> = tree.child("node").unwrap();
-            let (watcher, told) = Partner::heard();
+            let (watcher, reports) = Partner::reporting();
             let watcher = two.spawn(watcher).serve().unwrap();
             watcher.watch(node.pid()).wait().unwrap();
             crash(node);
-            assert!(matches!(told.down().reason, ExitReason::Panic(_)));
+            assert!(matches!(reports.down().reason, ExitReason::Panic(_)));
             until(|| node.add(1).wait() == Ok(1));
             watcher.watch(node.pid()).wait().unwrap();
             if order == 0 {
                 assert!(!one.shutdown().unwrap().was_forced());
-                assert_eq!(told.down().reason, ExitReason::Shutdown);
+                assert_eq!(reports.down().reason, ExitReason::Shutdown);
                 assert!(!two.shutdown().unwrap().was_forced());
             } else {
                 assert!(!two.shutdown().unwrap().was_forced());

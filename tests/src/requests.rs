@@ -1,4 +1,4 @@
-//! A command whose completions the test receives, to answer when and where it likes.
+//! A command whose completions the test receives, to answer at any time and on any thread.
 
 use postroom::{Builder, Command, Completion};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -12,20 +12,20 @@ impl Command for Ask {
     type Output = u64;
 }
 
-/// Where completions wait for the test.
+/// The queue of completions that the test has not answered.
 #[derive(Clone)]
-pub struct Desk(Arc<Mutex<Receiver<Request>>>);
+pub struct Requests(Arc<Mutex<Receiver<Request>>>);
 
 /// The number that was asked for, and the completion to answer it with.
 type Request = (u64, Completion<u64>);
 
-impl Desk {
-    /// Makes a desk that receives the [`Ask`]s of `builder`'s runtime.
+impl Requests {
+    /// Makes a queue that receives the [`Ask`]s of `builder`'s runtime.
     pub fn at(builder: Builder) -> (Builder, Self) {
         let (send, receive) = channel();
         let send: Mutex<Sender<_>> = Mutex::new(send);
         let builder = builder.handler(move |Ask(what), completion: Completion<u64>| {
-            // If the test is over the completion is dropped, which is an answer too.
+            // If the test is over, the completion is dropped, which answers it.
             let _over = send.lock().unwrap_or_else(PoisonError::into_inner).send((what, completion));
         });
         (builder, Self(Arc::new(Mutex::new(receive))))
