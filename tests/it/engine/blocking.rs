@@ -14,8 +14,8 @@ mod bound;
 mod stress;
 mod together;
 
-/// How many threads that run processes carry `name` (as the system knows it). Their names end with a number, those of
-/// the one that looks for stalls and the one that reports them do not.
+/// Returns the number of threads that run processes with this `name` in the system. Their names end with a number,
+/// unlike those of the watchdog and its reporter.
 fn threads_named(name: &str) -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
@@ -23,26 +23,26 @@ fn threads_named(name: &str) -> usize {
     names.filter(|comm| comm.strip_prefix(name).is_some_and(is_number)).count()
 }
 
-/// What is counted here is what steps do that say that they block: nobody takes a worker from one that does not.
+/// Without stall detection: only steps that declare that they block give up their worker.
 fn with_workers(workers: usize) -> Runtime {
-    // A call that waits for long is none that is lost: the machine may have others to run.
+    // A slow call is not a lost one: the machine may be busy.
     let builder = Runtime::builder().workers(workers).stall_limit(Duration::MAX);
     builder.call_timeout(Duration::from_secs(100)).build().unwrap()
 }
 
-/// How many run at a time, outside of what blocks.
+/// Counts the steps that run at once, without those that block.
 #[derive(Clone, Default)]
 struct Running(Arc<(AtomicUsize, AtomicUsize)>);
 
 impl Running {
-    /// One more.
+    /// Counts a step that begins.
     fn enter(&self) {
         self.0.1.fetch_max(self.0.0.fetch_add(1, SeqCst) + 1, SeqCst);
-        // Others get the core while this step is on.
+        // Other threads get the core during this step.
         std::thread::yield_now();
     }
 
-    /// One less.
+    /// Counts a step that ends.
     fn leave(&self) {
         self.0.0.fetch_sub(1, SeqCst);
     }
@@ -52,7 +52,7 @@ impl Running {
     }
 }
 
-/// Waits in a step until it is told to go on.
+/// A process that blocks in a step until it is released.
 #[process]
 struct Blocker {
     running: Running,
@@ -81,7 +81,7 @@ impl Blocker {
     }
 }
 
-/// Adds up, and counts that it runs.
+/// A process that adds numbers, and counts its steps as running.
 #[process]
 struct Adder {
     running: Running,
@@ -131,7 +131,7 @@ fn while_the_only_workers_process_blocks_the_others_run_and_afterwards_one_at_a_
         );
         assert_eq!(blocker.pid().info().unwrap().state, ProcessState::Blocking);
         assert!(statistics.threads.iter().any(|thread| thread.state == ThreadState::Blocked));
-        // They keep the worker busy while the blocker comes back for it.
+        // They keep the worker busy while the blocker waits for a permit.
         adders.iter().for_each(|adder| (0..100).for_each(|_| adder.add(1).send().unwrap()));
         go.open();
         assert_eq!(call.join().unwrap(), Ok(7));
@@ -142,7 +142,7 @@ fn while_the_only_workers_process_blocks_the_others_run_and_afterwards_one_at_a_
     });
 }
 
-/// Catches: the thread of a step that has blocked is in no count while it waits for a worker.
+/// Catches the thread of a step that has blocked being in no count while it waits for a permit.
 #[test]
 fn a_step_that_has_blocked_counts_as_blocked_until_it_has_a_worker_again() {
     soon(|| {
@@ -181,16 +181,16 @@ fn while_all_workers_processes_block_the_others_run() {
         let adder = runtime.spawn(Adder { running: running.clone(), sum: 0 }).serve().unwrap();
         assert!((1..=100).all(|sum| adder.add(1).wait() == Ok(sum)));
         blockers.iter().for_each(|(.., go)| go.open());
-        // Each answers only when its step is over.
+        // Each answers only when its step ends.
         assert!(blockers.iter().all(|(blocker, ..)| blocker.block().wait() == Ok(7)));
         assert!(running.most() <= 2, "two workers, {} steps at once", running.most());
         assert_eq!(runtime.statistics().blocking.blocked_in_place, 0);
     });
 }
 
-/// What it had woken and spawned before it blocks is run by others at once.
+/// Other threads run at once what the step has woken and spawned before it blocks.
 #[test]
-fn what_waits_behind_a_step_that_blocks_runs() {
+fn processes_queued_behind_a_blocking_step_run() {
     soon(|| {
         let runtime = with_workers(1);
         let (host, heard) = (runtime.host(), Arc::new(AtomicUsize::new(0)));
@@ -218,9 +218,9 @@ fn what_waits_behind_a_step_that_blocks_runs() {
     });
 }
 
-/// The only worker always has something to run: whoever comes back is called for between two of those steps.
+/// The only worker always has work: between two of those steps it gives its permit to the thread that comes back.
 #[test]
-fn one_that_comes_back_gets_a_worker_that_never_rests() {
+fn a_thread_that_comes_back_gets_a_permit_from_a_busy_worker() {
     soon(|| {
         let (runtime, running) = (with_workers(1), Running::default());
         let stop = Latch::new();
@@ -261,7 +261,7 @@ fn a_panic_inside_is_the_steps() {
         started.open();
         let end = end.wait();
         assert!(matches!(&end, ExitReason::Panic(panic) if panic.to_string().contains("no such disk")), "{end}");
-        // Caught by the process itself, it goes on, with a worker.
+        // If the process catches the panic itself, it continues, with a permit.
         let is_caught = caught.clone();
         let catches = act(move |_, out| {
             let caught = catch_unwind(AssertUnwindSafe(|| block_in_place(|| panic!("no such disk"))));
@@ -285,7 +285,7 @@ fn outside_of_a_process_it_simply_runs() {
 }
 
 #[test]
-fn threads_that_have_nothing_to_do_end_after_a_while_and_the_workers_keep_theirs() {
+fn idle_spare_threads_end_after_a_while_and_workers_do_not() {
     soon(|| {
         let name = "bk-idle";
         let keep_alive = Duration::from_millis(20);
@@ -295,7 +295,7 @@ fn threads_that_have_nothing_to_do_end_after_a_while_and_the_workers_keep_theirs
             let blockers: Vec<_> = (0..10).map(|_| blocker(&runtime, &running)).collect();
             blockers.iter().for_each(|(blocker, ..)| blocker.block().send().unwrap());
             blockers.iter().for_each(|(_, inside, _)| inside.wait());
-            // Each says its name itself, a moment after it has been started.
+            // Each thread sets its name itself, a moment after its start.
             eventually(|| threads_named(name) >= 12);
             blockers.iter().for_each(|(.., go)| go.open());
             eventually(|| threads_named(name) == 2 && runtime.statistics().blocking.spare == 0);

@@ -1,14 +1,14 @@
 //! Bounds of mailboxes: which sender is suspended, which gets its message back, and that none waits for ever.
 
 mod churn;
-mod crowded;
+mod congested;
 mod flood;
 mod hard;
-mod held;
-mod holds;
 mod listed;
 mod outside;
 mod room;
+mod suspended;
+mod suspension;
 
 use postroom::prelude::*;
 use postroom_tests::Latch;
@@ -16,7 +16,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
-/// Closed until it is opened; one task waits at it.
+/// A gate at which one task waits until it is opened.
 #[derive(Clone, Default)]
 struct Gate(Arc<Mutex<(bool, Option<Waker>)>>);
 
@@ -44,7 +44,7 @@ impl Gate {
     }
 }
 
-/// Takes numbers in the order of each sender, once it is let.
+/// A process that checks the order of each sender's numbers, once its gate is open.
 #[process]
 struct Sink {
     next: Vec<u64>,
@@ -77,7 +77,7 @@ impl Sink {
     }
 }
 
-/// Sends so many numbers in each step, again and again.
+/// A process that sends a number of messages in each of its steps.
 #[process]
 struct Source {
     index: usize,

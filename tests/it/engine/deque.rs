@@ -1,7 +1,7 @@
-//! What the scheduler assumes of its deque, that of `crossbeam-deque`: stealing half takes the oldest items, and
-//! whatever owner and thieves do at once, each item is taken once.
+//! The scheduler's assumptions about its deque, that of `crossbeam-deque`: stealing half takes the oldest items, and
+//! each item is taken once, whatever owner and thieves do concurrently.
 //!
-//! The second test lasts a second, or as long as `POSTROOM_STRESS_SECONDS` says.
+//! The second test takes a second, or `POSTROOM_STRESS_SECONDS`.
 
 use crossbeam_deque::{Steal, Worker};
 use postroom_tests::{soon, within};
@@ -17,7 +17,7 @@ fn half_of_eight_are_the_oldest_four() {
         let first = victim.stealer().steal_batch_with_limit_and_pop(&thief, 256);
         let mut taken = vec![first.success().unwrap()];
         taken.extend(std::iter::from_fn(|| thief.pop()));
-        // The thief goes on with the newest of them: it is handed over, and the others lie in the thief's deque.
+        // The thief gets the newest of them; the others are in its deque.
         assert_eq!(taken, [4, 3, 2, 1]);
         taken.sort_unstable();
         assert_eq!(taken, [1, 2, 3, 4]);

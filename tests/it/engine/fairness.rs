@@ -1,8 +1,7 @@
 //! Time slices: how much a process can do while another one waits for the same worker.
 //!
-//! Time is not measured: a handler that is to take long waits until the host's thread that counts ticks has counted one
-//! more. What these tests cannot see is how long a tick is; `engine/watchdog/detector.rs` has the tests of that, on a
-//! clock that is moved by hand.
+//! Time is not measured: a slow handler waits until the host's watchdog has counted another tick. These tests do not
+//! check the length of a tick; those of `engine/watchdog/detector.rs` do, on a virtual clock.
 
 use postroom::prelude::*;
 use postroom_tests::{Latch, eventually, soon};
@@ -10,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-/// One worker, which nobody takes from a step that lasts.
+/// Builds a runtime with one worker and without stall detection.
 fn one_worker() -> Runtime {
     Runtime::builder().workers(1).stall_limit(Duration::MAX).build().unwrap()
 }
@@ -20,7 +19,7 @@ fn wait_for_a_tick(host: Host) {
     eventually(|| host.statistics().watchdog.ticks > before);
 }
 
-/// Notes how far another process has come when it runs first.
+/// A process that records the progress of another one when it first runs.
 #[process]
 struct Witness {
     handled: Arc<AtomicU64>,
@@ -42,7 +41,7 @@ struct Slow;
 struct Quick;
 struct Last;
 
-/// Takes a tick for each slow message.
+/// A process that takes a tick for each slow message.
 #[process]
 struct Busy {
     handled: Arc<AtomicU64>,
@@ -80,7 +79,7 @@ impl Busy {
         ctx.serve(self).await;
     }
 
-    /// Sets aside what has come, and serves it then.
+    /// Stashes the messages that have arrived, and then serves them.
     #[entry]
     async fn set_aside(&mut self, ctx: &mut Context<Self>) {
         self.gate.wait();
@@ -88,13 +87,13 @@ impl Busy {
         ctx.serve(self).await;
     }
 
-    /// The same, and goes on as a sync process would.
+    /// As above, and then serves as a sync process would.
     #[message(Last)]
     async fn set_aside_here(&mut self, ctx: &mut Context<Self>, _begin: Last) {
         ctx.receive::<Last>().await;
     }
 
-    /// The same with messages of the type that it waits for.
+    /// As above with messages of the type that it waits for.
     #[entry]
     async fn receive_set_aside(&mut self, ctx: &mut Context<Self>, count: u64) {
         self.gate.wait();
@@ -117,7 +116,7 @@ impl Busy {
     }
 }
 
-/// Sends `count` messages to a process that is not serving yet, lets it serve, and gives how many it had handled when
+/// Sends `count` messages to a process that is not serving yet, lets it serve, and returns how many it had handled when
 /// the witness ran, which it wakes with the first.
 fn handled_before_another_runs<M: Send + 'static>(
     begin: impl FnOnce(&Runtime, Busy) -> Address<Busy>,
@@ -143,22 +142,22 @@ where
 
 const MANY: u64 = 1_000;
 
-/// A turn is 128 events and a little more. The one that is queued last may have another turn before the other's first,
-/// since a far end of the queues comes first now and then.
+/// A time slice is 128 events and a little more. The process that is queued last may have another time slice before the
+/// other's first, since the far ends of the queues sometimes come first.
 const TWO_TURNS: u64 = 260;
 
-/// A long turn is two ticks, and what was at work then; a tick may fall between two messages.
+/// A long time slice is two ticks and the message in progress; a tick may fall between two messages.
 const TWO_LONG_TURNS: u64 = 6;
 
 /// Mutation: in `process/slice.rs`, `tick`, do nothing.
 #[test]
-fn a_turn_ends_with_the_message_that_is_at_work_at_its_second_tick() {
+fn a_time_slice_ends_with_the_message_in_progress_at_its_second_tick() {
     soon(|| {
         let runtime = one_worker();
         let (handled, seen) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let witness = runtime.spawn(Witness { handled: handled.clone(), seen: seen.clone() }).serve().unwrap();
         let busy = runtime.spawn(Busy { handled, witness, gate: opened() }).serve().unwrap();
-        // Holds the worker while the messages are sent.
+        // Occupies the worker while the messages are sent.
         let gate = Latch::new();
         let holder = Busy { handled: Arc::default(), witness, gate: gate.clone() };
         let _holds = runtime.spawn(holder).receive(0).unwrap();
@@ -177,7 +176,7 @@ fn opened() -> Latch {
 
 /// Mutation: as above.
 #[test]
-fn so_does_that_of_an_async_process_that_finds_message_after_message() {
+fn the_time_slice_of_an_async_process_ends_likewise() {
     soon(|| {
         let nothing = |_: &Runtime, _| {};
         let slow = || (0..50).map(|_| Slow);
@@ -196,9 +195,9 @@ fn so_does_that_of_an_async_process_that_finds_message_after_message() {
     });
 }
 
-/// Mutation: in `actor/tasks/current.rs`, `is_to_pause`, give false.
+/// Mutation: in `actor/tasks/current.rs`, `is_to_pause`, return false.
 #[test]
-fn messages_that_were_set_aside_count_when_they_are_handled() {
+fn stashed_messages_count_when_they_are_handled() {
     soon(|| {
         let quick = || (0..MANY).map(|_| Quick);
         let never = |runtime: &Runtime, busy: Address<Busy>| runtime.send(busy.pid(), Last).unwrap();
@@ -217,9 +216,9 @@ fn messages_that_were_set_aside_count_when_they_are_handled() {
     });
 }
 
-/// Mutation: in `actor/machine/serving.rs`, `serve_first`, do not ask whether to pause.
+/// Mutation: in `actor/machine/serving.rs`, `serve_first`, do not check whether to pause.
 #[test]
-fn so_they_do_in_a_process_that_serves_from_its_mailbox() {
+fn stashed_messages_count_in_a_process_that_serves_from_its_mailbox() {
     soon(|| {
         let served = handled_before_another_runs(
             |runtime, busy| {

@@ -1,4 +1,4 @@
-//! A library that spawns tasks of its own, inside processes: an HTTP client, against a server that is a process too.
+//! A library that spawns tasks of its own inside processes: an HTTP client, with a server that is a process, too.
 
 use postroom::prelude::*;
 use postroom_tests::face::watched;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Answers each request with its own text, twice.
+/// A server that answers each request with its text, twice.
 #[process]
 #[derive(Default)]
 struct Server {
@@ -69,7 +69,7 @@ impl Connection {
     }
 }
 
-/// A process that asks.
+/// A process that sends requests.
 #[process]
 struct Client {
     http: reqwest::Client,
@@ -86,7 +86,7 @@ impl Client {
         post(&self.http, self.server, path, text).await
     }
 
-    /// The same beside other messages.
+    /// As above, in a background task.
     #[message]
     fn post_beside(
         &mut self,
@@ -164,7 +164,7 @@ fn an_http_client_works_in_processes_and_keeps_its_connections() {
 fn a_request_that_is_cut_short_by_a_kill_or_a_timeout_harms_no_other() {
     with_server(|runtime, _, address| {
         let http = reqwest::Client::new();
-        // Takes connections and says nothing.
+        // Accepts connections and does not answer.
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let never = silent.local_addr().unwrap();
         let killed = runtime.spawn(Client { http: http.clone(), server: never }).serve().unwrap();

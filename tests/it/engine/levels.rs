@@ -1,9 +1,9 @@
-//! What keeps mailboxes short: a sender that spends more than its time slice has a deficit, and is suspended.
+//! Short mailboxes: a sender that spends more than its time slice has a deficit, and is suspended.
 //!
-//! A deficit is bounded in time, so how short it alone would keep the mailboxes depends on the speed of the machine;
-//! here senders are suspended besides, so that the bounds hold on every machine. All tests use one worker, where the
-//! scheduler alone decides the order. What these tests cannot see: deficits without suspension, and two workers, where
-//! producers on one core feed a consumer on another.
+//! A deficit is bounded in time, so its effect alone depends on the speed of the machine; here senders are also
+//! suspended, so that the bounds hold on every machine. All tests use one worker, where the scheduler alone decides the
+//! order. Not covered: deficits without suspension, and two workers, where producers on one core feed a consumer on
+//! another.
 
 use postroom::prelude::*;
 use postroom::test::Clock;
@@ -11,13 +11,13 @@ use postroom_tests::soon;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-/// Time stands still, and no worker is taken from a step that a busy machine has put aside: a hold ends when there is
-/// room, not after a second.
+/// Builds a runtime on which time stands still and no worker is taken over: a suspension ends when there is room, and
+/// does not time out.
 fn one_worker() -> Runtime {
     Runtime::builder().workers(1).clock(Clock::manual()).stall_limit(Duration::MAX).build().unwrap()
 }
 
-/// Counts what comes, in the order of each producer, and says when all has come.
+/// A process that counts messages, checks the order of each producer, and reports when all have arrived.
 #[process]
 struct Consumer {
     next: Vec<u64>,
@@ -41,7 +41,7 @@ impl Consumer {
     }
 }
 
-/// Sends a thousand a step, and writes down how long the consumer's mailbox was before each.
+/// A process that sends a thousand messages in each step, and records the length of the consumer's mailbox before each.
 #[process]
 struct Producer {
     index: usize,
@@ -69,7 +69,7 @@ impl Producer {
     }
 }
 
-/// The longest that the consumer's mailbox was, and that all came in order.
+/// Returns the maximal length of the consumer's mailbox, and checks that all messages came in order.
 fn flood(producers: usize, rounds: u64) -> u64 {
     let runtime = one_worker();
     let (done, all_taken) = channel();
@@ -85,13 +85,13 @@ fn flood(producers: usize, rounds: u64) -> u64 {
     longest.iter().take(producers).max().unwrap()
 }
 
-/// In an optimised build nothing waits; in a slow one the deficit is over by the time that the others have taken, and
-/// the producer is suspended.
+/// In an optimised build no messages wait; in a slow one the deficit ends while the others run, and the producer is
+/// suspended.
 ///
-/// Mutation: in `step.rs`, `record_deficit`, note nothing, and in `suspend.rs`, `may_be_suspended`, return false: 100
+/// Mutation: in `step.rs`, `record_deficit`, record nothing, and in `suspend.rs`, `may_be_suspended`, return false: 100
 /// rounds leave more than 80,000 in the mailbox. Either alone keeps it short.
 #[test]
-fn a_producer_that_overspends_its_turns_lets_its_consumer_keep_up() {
+fn a_producer_that_exceeds_its_time_slices_lets_its_consumer_keep_up() {
     soon(|| {
         let longest = flood(1, 100);
         assert!(longest < 20_000, "{longest} messages waited");
@@ -107,10 +107,10 @@ fn sixteen_producers_leave_one_consumer_a_mailbox_of_bounded_length() {
     });
 }
 
-/// Mutation: in `step.rs`, `is_deferred`, forgive the deficit when anything is in the control lane (an answer), and in
+/// Mutation: in `step.rs`, `is_deferred`, cancel the deficit if the control lane is not empty (an answer), and in
 /// `suspend.rs`, `may_be_suspended`, return false: the mailbox grows by more than 900 a round.
 #[test]
-fn a_producer_that_awaits_an_answer_after_each_burst_is_in_debt_too() {
+fn a_producer_that_awaits_an_answer_after_each_burst_has_a_deficit_too() {
     #[process]
     struct Echo;
     #[process]
@@ -150,10 +150,10 @@ fn a_producer_that_awaits_an_answer_after_each_burst_is_in_debt_too() {
     });
 }
 
-/// Mutation: in `step.rs`, `turn`, do not look at the control lane before a process in debt is put back: nothing fails
-/// here, but on a busy host its end is late by as many turns as it owes.
+/// Mutation: in `step.rs`, `is_deferred`, do not check the control lane: nothing fails here, but on a busy host the
+/// exit of a process with a deficit is late by as many time slices.
 #[test]
-fn a_process_in_debt_can_be_killed() {
+fn a_process_with_a_deficit_can_be_killed() {
     soon(|| {
         let runtime = one_worker();
         let (done, _taken) = channel();
@@ -171,7 +171,7 @@ fn a_process_in_debt_can_be_killed() {
     });
 }
 
-/// A slot counts steps and messages in few bits, which go over to larger counters: nothing is lost on the way.
+/// A slot counts steps and messages in few bits, which overflow into larger counters: none is lost.
 ///
 /// Mutation: in `slot/counts.rs`, `carry`, forget the messages.
 #[test]
@@ -209,7 +209,7 @@ fn steps_and_messages_are_counted_beyond_what_the_first_line_holds() {
         one.meet(other).wait().unwrap();
         other.meet(one).wait().unwrap();
         for player in [one, other] {
-            // The last call may be counted after its answer.
+            // The last call may be counted after its reply.
             let info = player.pid().info().unwrap();
             assert!((15_001..=15_002).contains(&info.messages), "{} messages", info.messages);
             assert!(info.steps >= 15_000, "{} steps", info.steps);
@@ -218,10 +218,10 @@ fn steps_and_messages_are_counted_beyond_what_the_first_line_holds() {
     });
 }
 
-/// Messages lie in their nodes, in blocks of each size, or in memory of their own, and are whole wherever they are
-/// taken.
+/// Messages are stored in their nodes, in blocks of each size class, or in their own allocation, and arrive intact on
+/// every thread.
 #[test]
-fn messages_of_every_size_and_alignment_come_whole_from_thread_to_thread() {
+fn messages_of_every_size_and_alignment_cross_threads_intact() {
     #[derive(Clone)]
     #[repr(align(128))]
     struct Wide([u8; 100]);

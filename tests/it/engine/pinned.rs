@@ -1,5 +1,5 @@
-//! Processes with a thread of their own: where their code runs, what they may hold, and that they are processes like
-//! any other.
+//! Processes with a thread of their own: the thread of their code, state that is not `Send`, and all other features of
+//! processes.
 
 mod ends;
 mod known;
@@ -19,11 +19,11 @@ fn with_workers(workers: usize) -> Runtime {
     Runtime::builder().workers(workers).build().unwrap()
 }
 
-/// Where the parts of a process ran.
+/// The threads on which the parts of a process ran.
 #[derive(Clone, Default)]
 struct Trace(Arc<Mutex<Vec<Part>>>);
 
-/// What ran, on which thread, with which name.
+/// The part that ran, its thread, and the thread's name.
 type Part = (&'static str, ThreadId, String);
 
 impl Trace {
@@ -47,7 +47,7 @@ impl Trace {
     }
 }
 
-/// Notes where it is dropped, and is no more `Send` than an `Rc`.
+/// A value that records the thread of its drop, and is not `Send`.
 struct Held {
     trace: Trace,
     log: Rc<RefCell<Vec<String>>>,
@@ -87,7 +87,7 @@ impl Window {
         Ok(())
     }
 
-    /// Holds what is not `Send` over its waits.
+    /// Holds a value that is not `Send` across its awaits.
     #[entry]
     async fn run(&mut self, ctx: &mut Context<Self>, rounds: u32) -> usize {
         self.held.trace.note("run");
@@ -170,7 +170,7 @@ fn it_is_made_started_run_closed_and_dropped_on_one_thread_of_its_own() {
             assert_eq!(window.show(format!("{round}")).wait().unwrap(), round + 2);
         }
         assert_eq!(window.fade().wait().unwrap(), 101);
-        // Not spawned, so not made.
+        // Not spawned, so its state is not made.
         let unused = trace.clone();
         drop(runtime.spawn_pinned(move || Window::new(unused)));
         let end = window.pid().join();
@@ -186,7 +186,7 @@ fn it_is_made_started_run_closed_and_dropped_on_one_thread_of_its_own() {
 }
 
 #[test]
-fn async_entries_hold_what_is_not_send_over_their_waits_and_give_a_result() {
+fn async_entries_hold_values_that_are_not_send_across_awaits_and_return_a_result() {
     soon(|| {
         let (trace, runtime) = (Trace::default(), with_workers(1));
         let theirs = trace.clone();
@@ -197,7 +197,7 @@ fn async_entries_hold_what_is_not_send_over_their_waits_and_give_a_result() {
     });
 }
 
-/// Its state is `Send`.
+/// A process whose state is `Send`.
 #[process(pinned)]
 struct Sum(u32);
 
@@ -216,7 +216,7 @@ impl Sum {
 }
 
 #[test]
-fn async_methods_hold_what_is_not_send_though_the_state_is() {
+fn async_methods_hold_values_that_are_not_send_although_the_state_is() {
     soon(|| {
         let runtime = with_workers(1);
         let sum = runtime.spawn_pinned(|| Sum(1)).serve().unwrap();
@@ -261,7 +261,7 @@ fn a_start_that_fails_is_the_spawners_error_and_its_state_is_dropped_on_its_thre
 }
 
 #[test]
-fn one_that_is_refused_beforehand_gets_no_thread() {
+fn a_refused_spawn_starts_no_thread() {
     soon(|| {
         let runtime = Runtime::builder().workers(1).process_limit(1).build().unwrap();
         let make = || -> Window { unreachable!("it is refused") };
@@ -278,7 +278,7 @@ fn one_that_is_refused_beforehand_gets_no_thread() {
     });
 }
 
-/// An ordinary one, which may live on a thread of its own all the same.
+/// An ordinary process, which can also be pinned.
 #[process]
 struct Counter {
     sum: u64,
@@ -290,7 +290,7 @@ impl Counter {
     #[entry]
     fn serve(&mut self) {}
 
-    /// Spawns one like itself, bound to it in every way.
+    /// Spawns another counter with all kinds of bindings.
     #[entry]
     fn with_child(&mut self, ctx: &mut Context<Self>) -> Result<(), SpawnError> {
         let child = ctx.spawn_pinned(|| Counter { sum: 0, child: None });
@@ -298,7 +298,7 @@ impl Counter {
         Ok(())
     }
 
-    /// Waits for another in its start.
+    /// Waits for another process in its start.
     #[entry]
     fn after(&mut self, other: Address<Counter>) -> Result<(), CallError> {
         self.sum = other.add(1).wait()?;
@@ -359,9 +359,9 @@ fn an_ordinary_process_may_have_a_thread_too_and_children_know_their_parents() {
     });
 }
 
-/// The only worker runs others while it spawns one, whose start waits for one of those.
+/// The only worker runs other processes during the spawn, whose start waits for one of them.
 #[test]
-fn a_step_that_spawns_one_leaves_its_worker_to_others() {
+fn a_step_that_spawns_a_pinned_process_leaves_its_worker_to_others() {
     soon(|| {
         let runtime = with_workers(1);
         let spawner = runtime.spawn(Counter { sum: 0, child: None }).serve().unwrap();

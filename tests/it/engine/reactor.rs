@@ -1,5 +1,4 @@
-//! Tokio inside processes: sockets, timers, files and tasks; a runtime of the program's own, or one that it has
-//! already.
+//! Tokio inside processes: sockets, timers, files and tasks; with Postroom's own Tokio runtime, or the program's.
 
 use postroom::Running;
 use postroom::error::ShutdownError;
@@ -16,10 +15,10 @@ use tokio::sync::oneshot;
 
 type Outcome = Result<(), Box<dyn Error>>;
 
-/// How long a test waits for what must come.
+/// The time limit of a test's waits.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Takes connections, and gives each a process of its own.
+/// A server that spawns a process for each connection.
 #[process]
 struct Server;
 
@@ -41,7 +40,7 @@ struct Connection {
 
 #[process]
 impl Connection {
-    /// Answers each line with its number and itself.
+    /// Answers each line with its number and its text.
     #[entry]
     async fn answer(&mut self, stream: TcpStream) -> std::io::Result<usize> {
         let (reader, mut writer) = stream.into_split();
@@ -91,7 +90,7 @@ fn processes_serve_sockets_that_tasks_on_the_reactor_and_on_other_threads_talk_t
     })
 }
 
-/// Uses what it names.
+/// A process whose methods use the part of Tokio that they name.
 #[process]
 struct User;
 
@@ -173,7 +172,7 @@ fn timers_files_tasks_and_blocking_tasks_work_in_methods() -> Outcome {
     Ok(())
 }
 
-/// Registers a socket in an entry that runs on the spawner's thread.
+/// A process that registers a socket in an entry, which runs on the spawner's thread.
 #[process]
 struct Binder {
     listener: Option<TcpListener>,
@@ -220,8 +219,8 @@ fn a_sync_entry_registers_a_socket_on_whatever_thread_it_runs() -> Outcome {
     Ok(())
 }
 
-/// Workers that fall asleep and wake all the time, on sockets, timers, messages, tasks, steps that block and steps that
-/// take long: whatever is lost hangs one of the clients.
+/// Workers that keep falling asleep and waking up for sockets, timers, messages, tasks, steps that block and long
+/// steps: a lost event hangs one of the clients.
 #[test]
 fn nothing_is_lost_between_sockets_timers_messages_and_steps_that_block() -> Outcome {
     #[process]
@@ -300,7 +299,7 @@ fn without_a_reactor_the_process_that_asks_for_one_panics_alone() -> Outcome {
     Ok(())
 }
 
-/// Says so when it is dropped.
+/// A value that reports its drop.
 struct Dropped(mpsc::Sender<()>);
 
 impl Drop for Dropped {
@@ -309,7 +308,7 @@ impl Drop for Dropped {
     }
 }
 
-/// The names of this program's threads that begin with `name`.
+/// Returns the names of this program's threads that begin with `name`.
 fn threads_named(name: &str) -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
@@ -323,7 +322,7 @@ fn the_reactor_ends_with_its_runtime_and_so_do_its_tasks_and_idle_threads() -> O
     let user = runtime.spawn(User).serve()?;
     assert_eq!(user.spawn_blocking(2).wait()?, 3);
     runtime.block_on(async {
-        // It is there when the task has not been polled yet, too.
+        // Captured, so that it is also dropped if the task is never polled.
         let dropped = Dropped(sender);
         tokio::spawn(async move {
             let _dropped = dropped;
@@ -332,7 +331,7 @@ fn the_reactor_ends_with_its_runtime_and_so_do_its_tasks_and_idle_threads() -> O
         tokio::task::yield_now().await;
     });
     if cfg!(target_os = "linux") {
-        // A thread says its name itself, and is in the list for a moment after it has been joined.
+        // A thread sets its name itself, and stays in the list for a moment after it has been joined.
         soon(|| eventually(|| threads_named("rx-end-reactor").len() == 1));
     }
     assert!(!runtime.shutdown()?.was_forced());
@@ -341,7 +340,7 @@ fn the_reactor_ends_with_its_runtime_and_so_do_its_tasks_and_idle_threads() -> O
     Ok(())
 }
 
-/// Needs a socket to end.
+/// A process that needs a socket for its clean-up.
 #[process]
 struct Tidy {
     address: SocketAddr,
@@ -353,7 +352,7 @@ impl Tidy {
     async fn until_told(&mut self, ctx: &mut Context<Self>, begun: oneshot::Sender<()>) -> std::io::Result<usize> {
         let told = ctx.cancelled();
         let _heard = begun.send(());
-        // In the same step as the above, so before anything can be told.
+        // In the same step as the above, so before any signal can arrive.
         told.await;
         let mut stream = TcpStream::connect(self.address).await?;
         stream.write_all(b"bye").await?;
@@ -363,7 +362,7 @@ impl Tidy {
     }
 }
 
-/// Answers each connection with what it got.
+/// Echoes the input of each connection.
 async fn echo(listener: TcpListener) -> std::io::Result<()> {
     loop {
         let (mut stream, _) = listener.accept().await?;
@@ -373,7 +372,7 @@ async fn echo(listener: TcpListener) -> std::io::Result<()> {
     }
 }
 
-/// A process whose clean-up needs the reactor of `runtime`, where the other side runs too.
+/// Spawns a process whose clean-up needs the reactor of `runtime`, on which the other side runs, too.
 async fn tidy(runtime: &Runtime) -> Result<Running<Tidy, usize, std::io::Error>, Box<dyn Error>> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
@@ -393,7 +392,7 @@ fn clean_up_at_the_end_may_use_sockets() -> Outcome {
     Ok(())
 }
 
-/// Both kinds of Tokio runtimes.
+/// Returns a Tokio runtime of each kind.
 fn tokio_runtimes() -> std::io::Result<[tokio::runtime::Runtime; 2]> {
     use tokio::runtime::Builder;
     Ok([
@@ -410,7 +409,7 @@ fn a_runtime_lives_in_a_tokio_program_uses_its_reactor_and_ends_without_blocking
             let address = listen(&runtime).await?;
             converse(address, "tokio", 10).await?;
             let user = runtime.spawn(User).serve()?;
-            // From a task that may go from thread to thread.
+            // From a task that may move between threads.
             let task = tokio::spawn(async move { user.spawn_task(1).await });
             assert_eq!(task.await??, 2);
             let tidy = tidy(&runtime).await?;

@@ -1,7 +1,7 @@
 //! Scheduling: the order of the queues, stealing, sleep, fairness, and how many steps run at once.
 //!
-//! What these tests cannot see: the order in which two idle workers find the same work, and anything that needs more
-//! cores than the machine has.
+//! Not covered: the order in which two idle workers find the same work, and anything that needs more cores than the
+//! machine has.
 
 use postroom::inspect::{Statistics, ThreadState};
 use postroom::manual::Event;
@@ -13,12 +13,12 @@ use std::sync::{Arc, Barrier, Mutex};
 
 type Log = Arc<Mutex<Vec<u64>>>;
 
-/// No thread takes a worker over from a step that a test blocks: `stalls` has the tests of that.
+/// Builds a runtime without stall detection, since tests block steps. (`stalls` tests that.)
 fn with_workers(workers: usize) -> Runtime {
     Runtime::builder().workers(workers).stall_limit(std::time::Duration::MAX).build().unwrap()
 }
 
-/// A process that writes `number` down and is done.
+/// Returns a process that logs `number` and exits.
 fn writes(log: &Log, number: u64) -> Act {
     let log = log.clone();
     act(move |_, out| {
@@ -28,10 +28,10 @@ fn writes(log: &Log, number: u64) -> Act {
     })
 }
 
-/// Mutation: in `exit.rs`, give the place back before the complete hooks are called.
+/// Mutation: in `exit.rs`, free the place before the complete hooks are called.
 #[test]
 fn with_a_limit_of_two_and_64_threads_spawning_there_are_never_three() {
-    /// Delays the thread that counts a process out, so that a place given back too early is taken meanwhile.
+    /// Delays the end of a process, so that a place that is freed too early is taken meanwhile.
     struct Slow;
     impl postroom::inspect::Hook for Slow {
         fn complete(&self, _: &postroom::inspect::Started, _: &ExitReason) {
@@ -72,7 +72,7 @@ fn with_a_limit_of_two_and_64_threads_spawning_there_are_never_three() {
                             Ok(_) => {
                                 spawned.fetch_add(1, SeqCst);
                             }
-                            // One that was not started is closed all the same, and had not counted itself in.
+                            // A process that was not started is closed, too, but had not been counted.
                             Err(Refused::Limit { limit: 2 }) => std::thread::yield_now(),
                             Err(other) => panic!("{other}"),
                         }
@@ -86,16 +86,16 @@ fn with_a_limit_of_two_and_64_threads_spawning_there_are_never_three() {
         assert!(most_counted.load(SeqCst) <= 2, "the statistics counted {}", most_counted.load(SeqCst));
         assert!(witness.record().most <= 2, "the hooks were told of {} at once", witness.record().most);
         assert!(spawned.load(SeqCst) >= 2);
-        // The places came back.
+        // The places are free again.
         let two: Vec<Pid> = (0..2).map(|_| runtime.spawn_process(idle_for_ever()).start().unwrap()).collect();
         assert!(matches!(runtime.spawn_process(idle_for_ever()).start(), Err(Refused::Limit { limit: 2 })));
         two.iter().for_each(|pid| assert!(pid.kill()));
     });
 }
 
-/// A refused spawn, a failed start and an end each give the place back once: after any number of them two can live.
+/// A refused spawn, a failed start and an exit each free the place once: after any number of them two can run.
 #[test]
-fn places_under_the_limit_come_back_whatever_happened() {
+fn places_under_the_limit_are_freed_in_every_case() {
     soon(|| {
         let runtime = Runtime::builder().workers(1).process_limit(2).build().unwrap();
         for round in 0..100 {
@@ -111,8 +111,8 @@ fn places_under_the_limit_come_back_whatever_happened() {
     });
 }
 
-/// The busy step wakes a thousand and returns when all have run: it would wait for ever for one that stays behind it,
-/// in its worker's deque or run-next slot.
+/// The busy step wakes a thousand processes and returns when all have run: it would wait for ever for one that stays in
+/// its worker's deque or run-next slot.
 ///
 /// Mutation: in `detector.rs`, `look_at`, order no move: the last one woken stays in the run-next slot.
 #[test]
@@ -132,11 +132,12 @@ fn a_thousand_woken_by_a_busy_step_are_taken_by_others_at_once() {
     });
 }
 
-/// The same with processes that last ran on the busy worker, woken from outside: its inject queue is anyone's.
+/// As above with processes that last ran on the busy worker, woken from outside: other workers take from its inject
+/// queue.
 ///
-/// Mutation: in `find.rs`, `steal`, leave the inject queues of others alone, in both places.
+/// Mutation: in `find.rs`, `steal`, skip the inject queues of others, in both places.
 #[test]
-fn what_is_injected_into_a_busy_worker_is_taken_by_others() {
+fn work_injected_into_a_busy_worker_is_taken_by_others() {
     soon(|| {
         let runtime = with_workers(2);
         let heard = Arc::new(AtomicU64::new(0));
@@ -154,7 +155,7 @@ fn what_is_injected_into_a_busy_worker_is_taken_by_others() {
             .collect();
         pids.iter().for_each(|&pid| runtime.send(pid, ()).unwrap());
         eventually(|| heard.load(SeqCst) == 100);
-        // Both workers have run some of them. One is busy from now on, until all have run once more.
+        // Both workers have run some of them. One is busy from now on, until all have run again.
         let (busy, leave) = (Latch::new(), Latch::new());
         let (is_busy, may_leave) = (busy.clone(), leave.clone());
         let hog = runtime.spawn_process(act(move |_, out| {
@@ -172,7 +173,7 @@ fn what_is_injected_into_a_busy_worker_is_taken_by_others() {
     });
 }
 
-/// A pair that keep waking each other, on each worker; they stop when the third has run.
+/// On each worker, a pair of processes keep waking each other until the third process has run.
 ///
 /// Mutation: in `find.rs`, `take_near`, leave out the visit to the far ends (`FAIR`).
 #[test]
@@ -205,7 +206,7 @@ fn a_third_runs_although_two_on_each_worker_keep_waking_each_other() {
                 .collect();
             pairs.iter().for_each(|pair| runtime.send(pair[0], ()).unwrap());
             eventually(|| pairs.iter().all(|pair| pair[0].info().unwrap().messages > 100));
-            // From outside, for the first time and again: by the global queue and by an inject queue.
+            // From outside, first through the global queue, later through an inject queue.
             let heard = Arc::new(AtomicU64::new(0));
             let hears = heard.clone();
             let third = runtime.spawn_process(act(move |events, _| {
@@ -226,9 +227,9 @@ fn a_third_runs_although_two_on_each_worker_keep_waking_each_other() {
     });
 }
 
-/// One that always goes on, and one that always finds messages: each uses its budget and then waits its turn.
+/// One process always yields, and one always finds messages: each uses up its time slice and is then requeued.
 #[test]
-fn a_process_that_always_goes_on_starves_nobody() {
+fn a_process_that_always_yields_starves_no_other() {
     soon(|| {
         let runtime = with_workers(1);
         let stop = Latch::new();
@@ -242,7 +243,7 @@ fn a_process_that_always_goes_on_starves_nobody() {
             Ok(())
         }));
         let runner = runner.start().unwrap();
-        // Sends to itself more than it takes.
+        // Sends to itself more messages than it takes.
         let flood = runtime.spawn_process(act(move |events, out| {
             while let Some(event) = events.next() {
                 if let (Event::Message(package), false) = (event, stops_too.is_open()) {
@@ -273,7 +274,7 @@ fn parks(statistics: &Statistics) -> u64 {
     statistics.threads.iter().map(|thread| thread.parks).sum()
 }
 
-/// Each worker has parked once at the start; from there on each wake is one park more, of whoever was woken.
+/// Each worker has parked once at the start; from then on each wake causes one more park, of the woken worker.
 ///
 /// Mutation: in `permits/sleep.rs`, `announce`, rouse two.
 #[test]
@@ -292,8 +293,8 @@ fn one_process_woken_while_all_sleep_wakes_exactly_one_worker() {
     });
 }
 
-/// Catches: what is sent from outside is not counted where it is taken from, or more than once. Each message is sent
-/// while the only worker sleeps: one that comes while it looks around is found as by one that steals.
+/// Catches wakes from outside that are counted for the wrong queue, or more than once. Each message is sent while the
+/// only worker sleeps, since a message that arrives during a search would count as stolen.
 #[test]
 fn wakes_from_outside_are_taken_from_the_injector_and_counted_there() {
     soon(|| {
@@ -312,7 +313,7 @@ fn wakes_from_outside_are_taken_from_the_injector_and_counted_there() {
     });
 }
 
-/// The spawner's step returns when one of the forty runs, so another worker must have come for it.
+/// The spawner's step returns when one of the forty runs, so another worker must have taken it.
 #[test]
 fn sleepers_join_in_when_a_batch_lies_in_a_local_deque() {
     soon(|| {
@@ -336,8 +337,8 @@ fn sleepers_join_in_when_a_batch_lies_in_a_local_deque() {
     });
 }
 
-/// Of those that come from outside one worker takes a batch, and the other joins in: each waits inside its step until
-/// two steps run at once.
+/// One worker takes a batch of the processes that are spawned from outside, and the other joins in: each process waits
+/// in its step until two steps run at once.
 #[test]
 fn sleepers_join_in_when_a_batch_was_moved_from_the_global_queue() {
     soon(|| {
@@ -360,24 +361,24 @@ fn sleepers_join_in_when_a_batch_was_moved_from_the_global_queue() {
     });
 }
 
-/// Whether the monitor has moved something, or given a worker to another thread. It counts that after it has done it.
-fn has_meddled(runtime: &Runtime) -> bool {
+/// Returns whether the watchdog has moved a process, or taken over a worker. It counts that after it has done it.
+fn watchdog_has_acted(runtime: &Runtime) -> bool {
     let statistics = runtime.statistics();
     statistics.watchdog.moved + statistics.watchdog.taken_over > 0
 }
 
-/// One worker. While it is in a step there comes to be: one process in its run-next slot, two in its deque, one in its
-/// inject queue and one in the global queue.
+/// While the only worker is in a step, one process is put into its run-next slot, two into its deque, one into its
+/// inject queue and one into the global queue.
 #[test]
 fn work_is_taken_from_the_own_deque_then_inject_then_global() {
     soon(|| while !own_work_comes_first() {});
 }
 
-/// Gives whether that could be seen: not where the monitor has moved one meanwhile.
+/// Returns whether the order was as expected; false only if the watchdog has moved a process meanwhile.
 fn own_work_comes_first() -> bool {
     let runtime = with_workers(1);
     let (log, host) = (Log::default(), runtime.host());
-    // This one has run on the worker, so a wake from outside is aimed at it.
+    // This process has run on the worker, so a wake from outside goes to the worker's inject queue.
     let (writes_inject, began) = (log.clone(), Latch::new());
     let ran = began.clone();
     let injected = runtime.spawn_process(act(move |events, _| {
@@ -415,25 +416,25 @@ fn own_work_comes_first() -> bool {
     let order = log.lock().unwrap().clone();
     if queued != (3, 1, 1) || order != [3, 2, 1, 10, 20] {
         println!("{queued:?}, {order:?}");
-        eventually(|| has_meddled(&runtime));
+        eventually(|| watchdog_has_acted(&runtime));
         return false;
     }
     assert!(worker.running && statistics.threads[0].process.is_some() && statistics.threads[0].worker == Some(0));
     true
 }
 
-/// The last of the four: two workers, of which one is busy and has work in its deque.
+/// Two workers, of which one is busy and has work in its deque.
 #[test]
 fn the_global_queue_comes_before_theft_and_theft_takes_the_oldest() {
-    // Where the monitor has moved one out of the run-next slot meanwhile, another order is right.
+    // If the watchdog has moved a process out of the run-next slot meanwhile, another order is right.
     soon(|| while !theft_takes_the_oldest() {});
 }
 
-/// Gives whether that could be seen.
+/// Returns whether the order was as expected, as [`own_work_comes_first`] does.
 fn theft_takes_the_oldest() -> bool {
     let runtime = with_workers(2);
     let (log, host) = (Log::default(), runtime.host());
-    // One worker is held, then the other; then the first has work of its own and the global queue has some too.
+    // Both workers are occupied; then the first has work in its own queues, and the global queue has some, too.
     let hold = |before: Box<dyn FnOnce() + Send>| {
         let (inside, go) = (Latch::new(), Latch::new());
         let (is_inside, may_go, mut before) = (inside.clone(), go.clone(), Some(before));
@@ -466,12 +467,12 @@ fn theft_takes_the_oldest() -> bool {
     second.open();
     eventually(|| log.lock().unwrap().len() == 6);
     let order = log.lock().unwrap().clone();
-    // Of the four in the deque the older two are moved. The fifth is in the run-next slot, which comes last.
+    // The older two of the four in the deque are stolen. The fifth is in the run-next slot, which comes last.
     let mut stolen = order[1..3].to_vec();
     stolen.sort_unstable();
     if (order[0], &*stolen, order[5]) != (20, &[1, 2][..], 5) {
         println!("{order:?}");
-        eventually(|| has_meddled(&runtime));
+        eventually(|| watchdog_has_acted(&runtime));
         first.open();
         return false;
     }
@@ -488,8 +489,8 @@ fn of_forty_in_the_global_queue_one_runs_and_sixteen_move() {
     soon(|| while !one_runs_and_sixteen_move() {});
 }
 
-/// Gives whether that could be seen: not where the machine has put the thread aside in a step, and another has its
-/// worker.
+/// Returns whether the counts were as expected; false only if the thread was preempted in a step, and its worker taken
+/// over.
 fn one_runs_and_sixteen_move() -> bool {
     let runtime = Runtime::builder().workers(1).paused().build().unwrap();
     let (log, host) = (Log::default(), runtime.host());
@@ -509,18 +510,18 @@ fn one_runs_and_sixteen_move() -> bool {
     eventually(|| runtime.statistics().processes.live == 0);
     let seen = seen.lock().unwrap().take().unwrap();
     let seen = (seen.global_queue, seen.threads[0].from_global, seen.workers[0].queue);
-    // In the order of their coming, up to the first visit of the far ends.
+    // In the order of arrival, up to the first visit of the far ends.
     let order = log.lock().unwrap()[..16].to_vec();
     if seen != (23, 17, 16) || order != (1..=16).collect::<Vec<_>>() {
         println!("{seen:?}, {order:?}");
-        eventually(|| has_meddled(&runtime));
+        eventually(|| watchdog_has_acted(&runtime));
         return false;
     }
     true
 }
 
-/// One worker alone: four looks at once, no pause (nobody is awake who could bring anything), one park. Each wake from
-/// outside is one such round.
+/// One worker alone: four checks at once, no pause (no other thread is awake that could add work), one park. Each wake
+/// from outside causes one such round.
 #[test]
 fn a_worker_with_nothing_to_do_looks_four_times_and_parks_once() {
     soon(|| {
@@ -532,14 +533,14 @@ fn a_worker_with_nothing_to_do_looks_four_times_and_parks_once() {
         assert_eq!(looks(runtime.statistics()), (4, 0, 1));
         runtime.spawn_process(writes(&Log::default(), 0)).start().unwrap();
         eventually(|| parks(&runtime.statistics()) == 2);
-        // The woken one's first look finds the process; then four that find nothing.
+        // The first check finds the process; the next four find nothing.
         assert_eq!(looks(runtime.statistics()), (9, 0, 2));
     });
 }
 
-/// With another worker awake it pauses up to twelve times before it parks.
+/// If another worker is awake, the idle one pauses up to twelve times before it parks.
 #[test]
-fn beside_a_busy_worker_one_pauses_twelve_times_and_parks_once() {
+fn a_worker_beside_a_busy_one_pauses_twelve_times_and_parks_once() {
     soon(|| {
         let runtime = with_workers(2);
         eventually(|| parks(&runtime.statistics()) == 2);
@@ -578,7 +579,7 @@ fn sixty_four_threads_sending_never_make_more_steps_at_once_than_workers() {
                     most.fetch_max(inside.fetch_add(1, SeqCst) + 1, SeqCst);
                     while let Some(event) = events.next() {
                         heard.fetch_add(u64::from(matches!(event, Event::Message(_))), SeqCst);
-                        // Others get the core while this step is on.
+                        // Other threads get the core during this step.
                         std::thread::yield_now();
                     }
                     inside.fetch_sub(1, SeqCst);

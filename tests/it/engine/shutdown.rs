@@ -15,7 +15,7 @@ mod left;
 mod reused;
 mod thrown_away;
 
-/// How many threads of this program carry `name` (as the system knows it).
+/// Returns the number of threads of this program with this `name` in the system.
 fn threads_named(name: &str) -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     tasks
@@ -28,7 +28,7 @@ fn spawns_nothing(host: Host) {
 }
 
 #[test]
-fn a_shutdown_tells_all_waits_for_all_and_leaves_no_thread() {
+fn a_shutdown_cancels_all_waits_for_all_and_leaves_no_thread() {
     soon(|| {
         let witness = Witness::new();
         let runtime = Runtime::builder().name("sd-all").workers(2).hook(witness.clone()).build().unwrap();
@@ -48,7 +48,7 @@ fn a_shutdown_tells_all_waits_for_all_and_leaves_no_thread() {
     });
 }
 
-/// Each needs two commands, the second asked for when the first was answered, and answered by another thread.
+/// Each process needs two commands in sequence, answered by another thread.
 ///
 /// Mutation: in `shutdown.rs`, stop the threads before `wait_for_all`.
 #[test]
@@ -95,8 +95,8 @@ fn processes_that_need_an_asynchronous_command_to_clean_up_finish_it() {
     });
 }
 
-/// An async process cleans up with a timer and a call to another one, which is told to end at the same time and stays
-/// as long as somebody needs it.
+/// An async process cleans up with a timer and a call to another process, which is cancelled at the same time and stays
+/// as long as it is needed.
 #[test]
 fn async_clean_up_finishes_too() {
     soon(|| {
@@ -147,9 +147,9 @@ impl Session {
     }
 }
 
-/// Returns although the step does not; the step ends when the test says so, after the report.
+/// The shutdown returns although the step does not; the step ends after the report.
 #[test]
-fn with_a_step_that_never_returns_a_shutdown_returns_at_the_deadline_and_says_which() {
+fn with_a_step_that_never_returns_a_shutdown_returns_at_the_deadline_and_names_it() {
     soon(|| {
         let runtime = Runtime::builder().workers(2).build().unwrap();
         let (inside, release) = (Latch::new(), Latch::new());
@@ -160,7 +160,7 @@ fn with_a_step_that_never_returns_a_shutdown_returns_at_the_deadline_and_says_wh
             Ok(())
         }));
         let hog = hog.start().unwrap();
-        // Told of the shutdown it does nothing: killed at the deadline.
+        // It ignores the shutdown, and is killed at the deadline.
         let deaf = runtime.spawn_process(idle_for_ever().handles_cancel()).start().unwrap();
         let (hog_end, deaf_end) = (hog.join(), deaf.join());
         runtime.spawn_process(idle_for_ever()).start().unwrap();
@@ -177,9 +177,9 @@ fn with_a_step_that_never_returns_a_shutdown_returns_at_the_deadline_and_says_wh
 
 /// `close` is user code as well, and so is the drop of the state.
 ///
-/// Mutation: in `shutdown.rs`, `stuck`, take the living only.
+/// Mutation: in `shutdown.rs`, `stuck`, take live processes only.
 #[test]
-fn with_a_close_that_never_returns_a_shutdown_returns_at_the_deadline_and_says_which() {
+fn with_a_close_that_never_returns_a_shutdown_returns_at_the_deadline_and_names_it() {
     soon(|| {
         let runtime = Runtime::builder().workers(1).build().unwrap();
         let (inside, release) = (Latch::new(), Latch::new());
@@ -200,15 +200,14 @@ fn with_a_close_that_never_returns_a_shutdown_returns_at_the_deadline_and_says_w
     });
 }
 
-/// The window: the spawn has been let in and is not in the table yet when all that are in the table are told.
+/// The window: the spawn has been admitted and is not in the table yet when all processes in the table are cancelled.
 ///
-/// Mutation: in `spawn.rs`, go through the gate before the slot is opened. (Widened by a sleep between the two it fails
-/// at once.)
+/// Mutation: in `spawn.rs`, enter the gate before the slot is opened. (With a sleep between the two it fails at once.)
 #[test]
-fn a_spawn_that_races_with_the_shutdown_is_refused_or_told() {
+fn a_spawn_that_races_with_the_shutdown_is_refused_or_cancelled() {
     within(Duration::from_secs(60), || {
         for round in 0..150_u32 {
-            // Nobody is killed at this deadline: a process that was not told keeps the shutdown for ever.
+            // No process is killed at this deadline: one that was not cancelled blocks the shutdown for ever.
             let runtime = Runtime::builder().workers(2).shutdown_deadline(Duration::MAX).build().unwrap();
             let host = runtime.host();
             let spawners: Vec<_> = (0..3)
@@ -230,7 +229,7 @@ fn a_spawn_that_races_with_the_shutdown_is_refused_or_told() {
             let spawned: u64 = spawners.into_iter().map(|thread| thread.join().unwrap()).sum();
             assert!(report.is_clean(), "{report}");
             assert_eq!(host.statistics().processes.live, 0);
-            // Those that are about to be turned back at the gate are counted in and out.
+            // Spawns that are about to be refused at the gate are counted in and out.
             assert!(report.alive >= spawned, "{report}, of {spawned}");
         }
     });
@@ -252,13 +251,13 @@ fn rapid_start_spawn_shutdown_cycles_leave_no_thread() {
                 1 => assert!(!runtime.shutdown_within(Duration::from_secs(20)).unwrap().was_forced()),
                 _ => drop(runtime),
             }
-            // Joined, a thread is still listed for a moment.
+            // A thread stays in the list for a moment after it has been joined.
             eventually(|| threads_named("cycle") == 0);
         }
     });
 }
 
-/// Processes, timers and all: nothing of a runtime outlives it, and a program can have as many as it likes at once.
+/// Nothing of a runtime outlives it (processes, timers), and a program can have any number of runtimes at once.
 #[test]
 fn runtimes_live_and_end_side_by_side() {
     soon(|| {
@@ -296,11 +295,11 @@ fn runtimes_live_and_end_side_by_side() {
     });
 }
 
-/// What was spawned and never ran is ended as anything else, and whoever waits for it is told.
+/// A process that was spawned and never ran is ended like any other, and a join of it returns.
 ///
 /// Mutation: in `shutdown.rs`, do not start the threads of a paused host.
 #[test]
-fn a_paused_runtime_that_is_shut_down_ends_what_was_spawned() {
+fn a_paused_runtime_that_is_shut_down_ends_its_processes() {
     soon(|| {
         let runtime =
             Runtime::builder().workers(1).paused().shutdown_deadline(Duration::from_secs(3_600)).build().unwrap();
@@ -320,7 +319,7 @@ fn a_paused_runtime_that_is_shut_down_ends_what_was_spawned() {
     });
 }
 
-/// A process that owns its own runtime: to wait would be to wait for itself.
+/// A process that owns its own runtime would wait for itself.
 #[test]
 fn a_shutdown_from_inside_is_refused_and_has_begun() {
     soon(|| {
@@ -348,7 +347,7 @@ fn a_shutdown_from_inside_is_refused_and_has_begun() {
             let said = result.lock().unwrap().take();
             assert_eq!(said, if drops { None } else { Some(Err(ShutdownError::FromInside)) });
             spawns_nothing(host);
-            // Nobody waited for them, and they end all the same.
+            // They end, although they were not joined.
             eventually(|| threads_named("within") == 0);
         }
     });
@@ -380,7 +379,7 @@ fn a_process_can_shut_another_runtime_down() {
     });
 }
 
-/// Takes no notice of being told to end.
+/// A process that ignores cancellation.
 #[process]
 struct Deaf;
 
@@ -393,7 +392,7 @@ impl Deaf {
     fn cancelled(&mut self, _cancel: Cancel) {}
 }
 
-/// Has a runtime, and drops it.
+/// A process that owns a runtime, and drops it.
 #[process]
 struct Owner(Option<Runtime>);
 
@@ -413,8 +412,8 @@ impl Owner {
     }
 }
 
-/// Catches: a runtime that is dropped by one of its own processes waits for ever for one that does not end. (Mutation:
-/// in `shutdown.rs`, `begin_shut_down` sets no timer.)
+/// Catches a runtime that is dropped by one of its own processes and waits for ever for one that does not exit.
+/// (Mutation: in `shutdown.rs`, `begin_shut_down` sets no timer.)
 #[test]
 fn a_process_that_does_not_end_is_killed_at_the_deadline_of_a_shutdown_from_inside() {
     soon(|| {

@@ -1,8 +1,8 @@
-//! Steps that do not end: what waits behind them runs elsewhere, and each is reported once.
+//! Steps that do not end: the processes behind them run elsewhere, and each stall is reported once.
 //!
-//! Nothing here decides by the clock, but that some tests take as long as a stall takes to be one: they wait for what
-//! follows from it. What these tests cannot see: how soon a stall is noticed (`engine/watchdog/detector.rs` has the
-//! tests of that, on a clock that is moved by hand), and what becomes of latencies (`benches/compare` has the probe).
+//! No test is decided by the clock, but some last as long as the stall limit, since they wait for the effects of a
+//! stall. Not covered: how soon a stall is noticed (tested in `engine/watchdog/detector.rs` on a virtual clock), and
+//! latencies (see the probe in `benches/compare`).
 
 mod log;
 mod rest;
@@ -17,32 +17,32 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// What a hook was told.
+/// The stalls that a hook was called with.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<Stall>>>);
+struct StallLog(Arc<Mutex<Vec<Stall>>>);
 
-impl Told {
+impl StallLog {
     fn by(&self, builder: Builder) -> Builder {
-        let told = self.0.clone();
-        builder.on_stall(move |stall| told.lock().unwrap().push(stall.clone()))
+        let stalls = self.0.clone();
+        builder.on_stall(move |stall| stalls.lock().unwrap().push(stall.clone()))
     }
 
     fn all(&self) -> Vec<Stall> {
         self.0.lock().unwrap().clone()
     }
 
-    /// Waits until it was told so often.
+    /// Waits for that many stalls, and returns all.
     fn times(&self, count: usize) -> Vec<Stall> {
         eventually(|| self.all().len() >= count);
         self.all()
     }
 }
 
-/// Each with what it opens when it has begun, and what it waits for.
+/// Messages, each with the latch that its handler opens, and the one that it waits for.
 struct Loop(Latch, Latch);
 struct Wait(Latch, Latch);
 
-/// Does not return before it is let.
+/// A process whose handlers do not return before their latch is open.
 #[process]
 struct Stuck;
 
@@ -57,7 +57,7 @@ impl Stuck {
         until.wait();
     }
 
-    /// As a computation without end.
+    /// Acts as an endless computation.
     #[message(Loop)]
     fn spin(&mut self, until: Loop) {
         until.0.open();
@@ -66,7 +66,7 @@ impl Stuck {
         }
     }
 
-    /// As a system call that blocks.
+    /// Acts as a blocking system call.
     #[message(Wait)]
     fn block(&mut self, until: Wait) {
         until.0.open();
@@ -74,7 +74,7 @@ impl Stuck {
     }
 }
 
-/// Answers.
+/// A process that answers.
 #[process]
 struct Other;
 
@@ -95,7 +95,7 @@ impl Other {
     }
 }
 
-/// Has the process run something that does not end before the latch is opened; it has begun when this returns.
+/// Makes the process run a step that does not end before the returned latch is opened. Returns when the step has begun.
 fn stick<M: Send + 'static>(stuck: Address<Stuck>, message: fn(Latch, Latch) -> M) -> Latch
 where
     Stuck: postroom::generic::Handles<M>,
@@ -113,29 +113,29 @@ fn one_worker() -> Builder {
 #[test]
 fn others_run_although_the_only_worker_is_in_a_loop_without_end() {
     soon(|| {
-        let told = Told::default();
-        let runtime = told.by(one_worker()).build().unwrap();
+        let stalls = StallLog::default();
+        let runtime = stalls.by(one_worker()).build().unwrap();
         let (stuck, other) = (runtime.spawn(Stuck).serve().unwrap(), runtime.spawn(Other).serve().unwrap());
         let until = stick(stuck, Loop);
         for _ in 0..100 {
             assert_eq!(other.ask().wait().unwrap(), 7);
         }
-        let first = told.times(1)[0].clone();
+        let first = stalls.times(1)[0].clone();
         assert_eq!((first.pid, first.process, first.entry), (stuck.pid(), "Stuck", "serve"));
         assert_eq!(first.message, Some(std::any::type_name::<Loop>()));
         assert!(first.taken_over && !first.is_over && first.lasted >= Duration::from_millis(10));
         until.open();
-        let last = told.times(2)[1].clone();
+        let last = stalls.times(2)[1].clone();
         assert!(last.is_over && last.lasted >= first.lasted && last.pid == first.pid && last.message == first.message);
         let statistics = runtime.statistics();
         assert_eq!((statistics.watchdog.stalls, statistics.watchdog.taken_over), (1, 1));
         assert!(!runtime.shutdown().unwrap().was_forced());
-        assert_eq!(told.all().len(), 2);
+        assert_eq!(stalls.all().len(), 2);
     });
 }
 
 #[test]
-fn a_shutdown_returns_at_its_deadline_and_names_whoever_does_not_return() {
+fn a_shutdown_returns_at_its_deadline_and_names_stuck_processes() {
     soon(|| {
         let builder = one_worker().shutdown_deadline(Duration::from_millis(100));
         let runtime = builder.build().unwrap();
@@ -144,7 +144,7 @@ fn a_shutdown_returns_at_its_deadline_and_names_whoever_does_not_return() {
         assert_eq!(other.ask().wait().unwrap(), 7);
         let report = runtime.shutdown().unwrap();
         assert_eq!(report.stuck, [(stuck.pid(), "Stuck")]);
-        // The other one was told to end, and did, though the only worker had been stuck.
+        // The other one was cancelled, and exited, although the only worker had been stuck.
         assert_eq!((report.alive, report.ended, report.killed), (2, 1, 0));
         until.open();
     });
@@ -162,16 +162,16 @@ fn timers_fire_although_all_workers_are_stuck() {
     });
 }
 
-/// The step wakes another process on its own worker, which waits in the run-next slot, and returns when that has run.
+/// The step wakes another process, which waits in the run-next slot, and returns when that process has run.
 #[test]
-fn what_waits_behind_a_blocker_is_moved_to_another_worker() {
+fn a_process_behind_a_blocked_step_is_moved_to_another_worker() {
     for workers in [1, 2, 3] {
         soon(move || while !is_moved_in_time(workers) {});
     }
 }
 
-/// Gives whether it was moved sooner than a stall is one, if somebody was there to run it: not where the machine had
-/// put that one aside.
+/// Returns whether it was moved within the stall limit, if another thread was there to run it; false only if that
+/// thread was preempted.
 fn is_moved_in_time(workers: usize) -> bool {
     let runtime = Runtime::builder().workers(workers).build().unwrap();
     let ran = Latch::new();
@@ -193,22 +193,22 @@ fn is_moved_in_time(workers: usize) -> bool {
     });
     let end = runtime.spawn_process(blocker).start().unwrap().join();
     assert!(matches!(end.wait(), ExitReason::Normal | ExitReason::NoProcess));
-    // The monitor counts what it has moved after it has.
+    // The watchdog counts a move after it has done it.
     eventually(|| runtime.statistics().watchdog.moved > 0);
     let statistics = runtime.statistics();
     assert_eq!(statistics.watchdog.moved, 1, "{statistics:?}");
     workers == 1 || statistics.watchdog.taken_over == 0
 }
 
-/// A step that does not end and goes on sending: what it wakes runs elsewhere all the time.
+/// A step that does not end keeps sending: the processes that it wakes run elsewhere all the time.
 #[test]
-fn those_that_a_stuck_step_floods_run_elsewhere() {
+fn processes_that_a_stuck_step_floods_run_elsewhere() {
     soon(|| {
         let runtime = one_worker().build().unwrap();
         let (others, heard) = listeners(&runtime, 100);
         let (host, hears) = (runtime.host(), heard.clone());
         let flooding = act(move |_, out| {
-            // Each round goes on when all have run once more than the rounds before.
+            // Each round waits until all have run once more.
             for round in 1..=20 {
                 others.iter().for_each(|&pid| host.send(pid, ()).unwrap());
                 eventually(|| hears.load(SeqCst) == 100 * round);
@@ -219,26 +219,26 @@ fn those_that_a_stuck_step_floods_run_elsewhere() {
         let end = runtime.spawn_process(flooding).start().unwrap().join();
         assert!(matches!(end.wait(), ExitReason::Normal | ExitReason::NoProcess));
         assert_eq!(heard.load(SeqCst), 2_000);
-        // It has been; so have others, if the machine has put their thread aside in a step.
+        // At least this step was taken over; so were others, if their thread was preempted in a step.
         assert!(runtime.statistics().watchdog.taken_over >= 1);
     });
 }
 
-/// Many are stuck at a time: each gives way to the next.
+/// Many processes are stuck at once: the worker of each is taken over for the next.
 #[test]
-fn each_of_many_stuck_ones_gives_way() {
+fn each_of_many_stuck_workers_is_taken_over() {
     soon(|| {
-        let told = Told::default();
-        let runtime = told.by(Runtime::builder().workers(2)).build().unwrap();
+        let stalls = StallLog::default();
+        let runtime = stalls.by(Runtime::builder().workers(2)).build().unwrap();
         let other = runtime.spawn(Other).serve().unwrap();
-        // Each begins because one before it has given way, but for the first two.
+        // Each but the first two begins because the worker of an earlier one was taken over.
         let stuck: Vec<_> = (0..8).map(|_| runtime.spawn(Stuck).serve().unwrap()).collect();
         let latches: Vec<Latch> = stuck.iter().map(|&stuck| stick(stuck, Wait)).collect();
         assert_eq!(other.ask().wait().unwrap(), 7);
         latches.iter().for_each(Latch::open);
         let is_over = |stall: &Stall| stall.is_over;
-        eventually(|| told.all().iter().filter(|stall| is_over(stall)).count() * 2 == told.all().len());
-        let mut pids: Vec<Pid> = told.all().iter().filter(|stall| !is_over(stall)).map(|stall| stall.pid).collect();
+        eventually(|| stalls.all().iter().filter(|stall| is_over(stall)).count() * 2 == stalls.all().len());
+        let mut pids: Vec<Pid> = stalls.all().iter().filter(|stall| !is_over(stall)).map(|stall| stall.pid).collect();
         pids.sort_unstable();
         pids.dedup();
         assert_eq!(pids.len() as u64, runtime.statistics().watchdog.stalls, "none twice");
@@ -248,30 +248,30 @@ fn each_of_many_stuck_ones_gives_way() {
 }
 
 #[test]
-fn an_async_step_is_told_of_without_a_message() {
+fn an_async_step_is_reported_without_a_message() {
     soon(|| {
-        let told = Told::default();
-        let runtime = told.by(one_worker()).build().unwrap();
+        let stalls = StallLog::default();
+        let runtime = stalls.by(one_worker()).build().unwrap();
         let (until, other) = (Latch::new(), runtime.spawn(Other).serve().unwrap());
         let hanging = runtime.spawn(Stuck).hang(until.clone()).unwrap();
         eventually(|| {
             assert_eq!(other.ask().wait().unwrap(), 7);
-            !told.all().is_empty()
+            !stalls.all().is_empty()
         });
         until.open();
-        let stalls = told.times(2);
+        let stalls = stalls.times(2);
         assert_eq!((stalls[0].entry, stalls[0].message), ("hang", None));
         assert_eq!(stalls[0].pid, hanging.address().pid());
         hanging.wait().unwrap();
     });
 }
 
-/// The drop of a process's state, and its `close`, are the end of its last step.
+/// The drop of a process's state, and its `close`, count as part of its last step.
 #[test]
 fn a_close_that_takes_long_is_a_stall_too() {
     soon(|| {
-        let told = Told::default();
-        let runtime = told.by(one_worker()).build().unwrap();
+        let stalls = StallLog::default();
+        let runtime = stalls.by(one_worker()).build().unwrap();
         let (closing, until) = (Latch::new(), Latch::new());
         let (closes, may) = (closing.clone(), until.clone());
         let process = idle_for_ever().close(move || {
@@ -283,14 +283,14 @@ fn a_close_that_takes_long_is_a_stall_too() {
         assert!(pid.stop());
         closing.wait();
         assert_eq!(other.ask().wait().unwrap(), 7);
-        assert_eq!(told.times(1)[0].pid, pid);
+        assert_eq!(stalls.times(1)[0].pid, pid);
         until.open();
-        eventually(|| told.all().len() == 2);
+        eventually(|| stalls.all().len() == 2);
     });
 }
 
 #[test]
-fn a_hook_that_panics_is_told_of_the_next_all_the_same() {
+fn a_hook_that_panics_is_called_for_the_next_stall() {
     soon(|| {
         let count = Arc::new(AtomicU64::new(0));
         let counts = count.clone();
@@ -325,19 +325,19 @@ fn a_limit_of_zero_is_refused_and_without_end_never_reached() {
     });
 }
 
-/// A step may compute for as long as it likes while nobody waits.
+/// A step may compute for any time while no process waits.
 #[test]
-fn a_long_step_that_nobody_waits_for_is_no_stall() {
+fn a_long_step_that_no_process_waits_for_is_no_stall() {
     within(Duration::from_secs(60), || while !is_no_stall() {});
 }
 
-/// Gives whether nobody had to wait, as all do whose thread the machine puts aside for a tick.
+/// Returns whether no process had to wait, as one does whose thread is preempted for a tick.
 fn is_no_stall() -> bool {
     const LIMIT: Duration = Duration::from_millis(100);
-    let told = Told::default();
-    let runtime = told.by(Runtime::builder().workers(2).stall_limit(LIMIT)).build().unwrap();
+    let stalls = StallLog::default();
+    let runtime = stalls.by(Runtime::builder().workers(2).stall_limit(LIMIT)).build().unwrap();
     let (stuck, other) = (runtime.spawn(Stuck).serve().unwrap(), runtime.spawn(Other).serve().unwrap());
-    // Where steps wake processes, the monitor looks on.
+    // While steps wake processes, the watchdog is awake.
     let (host, (listener, heard)) = (runtime.host(), listeners(&runtime, 1));
     let busy = act(move |events, _| {
         if events.next().is_some() {
@@ -349,7 +349,7 @@ fn is_no_stall() -> bool {
     let until = stick(stuck, Loop);
     let (looked, mut rounds, mut longest) = (runtime.statistics().watchdog.ticks, 0, Duration::ZERO);
     eventually(|| {
-        // The other worker is there for them.
+        // The other worker runs them.
         let began = Instant::now();
         runtime.send(busy, ()).unwrap();
         assert_eq!(other.ask().wait().unwrap(), 7);
@@ -363,17 +363,17 @@ fn is_no_stall() -> bool {
     if longest >= LIMIT / 5 {
         return false;
     }
-    assert_eq!(told.all(), []);
+    assert_eq!(stalls.all(), []);
     true
 }
 
-/// A pinned process has no worker that others could wait for: its own messages wait, which can be seen.
-/// Mutation: have the monitor look at the threads of pinned processes, too.
+/// A pinned process has no worker that others could wait for: only its own messages wait, which its info shows.
+/// Mutation: make the watchdog check the threads of pinned processes, too.
 #[test]
 fn a_long_step_of_a_pinned_process_is_no_stall_and_can_be_seen() {
     soon(|| {
-        let told = Told::default();
-        let runtime = told.by(one_worker()).build().unwrap();
+        let stalls = StallLog::default();
+        let runtime = stalls.by(one_worker()).build().unwrap();
         // One of them always waits for the worker.
         for _ in 0..2 {
             let restless = act(|_, out| {
@@ -398,7 +398,7 @@ fn a_long_step_of_a_pinned_process_is_no_stall_and_can_be_seen() {
         until.open();
         eventually(|| pid.info().unwrap().messages == 4);
         runtime.shutdown().unwrap();
-        // On a machine that does much else, one of the others may have been late.
-        assert!(told.all().iter().all(|stall| stall.pid != pid), "{:?}", told.all());
+        // On a busy machine, one of the others may have been late.
+        assert!(stalls.all().iter().all(|stall| stall.pid != pid), "{:?}", stalls.all());
     });
 }

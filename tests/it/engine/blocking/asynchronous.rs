@@ -23,7 +23,7 @@ impl Worker {
     #[entry]
     fn serve(&mut self) {}
 
-    /// What runs borrows from here and from the struct.
+    /// The blocking closure borrows from this method and from the struct.
     #[message]
     async fn work(&mut self, ctx: &mut Context<Self>, numbers: Vec<u32>) -> u32 {
         self.counted.enter();
@@ -59,7 +59,7 @@ fn worker(runtime: &Runtime, counted: &Counted) -> (Address<Worker>, Latch, Latc
 }
 
 #[test]
-fn what_is_awaited_borrows_from_the_method_and_the_others_run() {
+fn the_blocking_closure_borrows_from_the_method_and_others_run() {
     soon(|| {
         let (runtime, counted) = (with_workers(1), Counted::default());
         let (worker, inside, go) = worker(&runtime, &counted);
@@ -74,8 +74,7 @@ fn what_is_awaited_borrows_from_the_method_and_the_others_run() {
     });
 }
 
-/// The only worker is in a long step when what blocked is over: the process takes its turn in the queue, and the thread
-/// does not wait for it.
+/// The only worker is in a long step when the blocking ends: the process is queued, and its thread does not wait.
 #[test]
 fn without_an_idle_worker_the_process_goes_to_the_queue_and_the_thread_stands_by() {
     soon(|| {
@@ -111,21 +110,21 @@ fn without_an_idle_worker_the_process_goes_to_the_queue_and_the_thread_stands_by
 }
 
 #[test]
-fn a_panic_in_what_is_awaited_is_the_steps() {
+fn a_panic_of_the_awaited_closure_is_the_steps() {
     soon(|| {
         let runtime = with_workers(1);
         let (worker, ..) = worker(&runtime, &Counted::default());
         let end = worker.pid().join();
-        // The system takes its time to print a panic.
+        // Printing a panic may take long.
         let answer = worker.panics().timeout(Duration::from_secs(25)).wait();
         assert!(matches!(answer, Err(CallError::Died(ExitReason::Panic(_)))), "{answer:?}");
         assert!(matches!(end.wait(), ExitReason::Panic(panic) if panic.to_string().contains("the disk is full")));
     });
 }
 
-/// A kill does not reach into what blocks; the process ends when that is over, and its method goes no further.
+/// A kill does not interrupt blocking code; the process exits when that returns, and its method does not continue.
 #[test]
-fn one_that_is_killed_meanwhile_ends_when_it_is_over() {
+fn a_process_that_is_killed_while_it_blocks_exits_when_the_blocking_ends() {
     soon(|| {
         let (runtime, counted) = (with_workers(1), Counted::default());
         let (worker, inside, go) = worker(&runtime, &counted);
@@ -135,7 +134,7 @@ fn one_that_is_killed_meanwhile_ends_when_it_is_over() {
         worker.pid().kill();
         go.open();
         assert_eq!(end.wait(), ExitReason::Killed);
-        // The answer was there before the kill was seen, or it was not.
+        // The answer may precede the kill.
         let answer = call.join().unwrap();
         assert!(matches!(answer, Ok(0) | Err(CallError::Died(ExitReason::Killed))), "{answer:?}");
     });
@@ -152,12 +151,12 @@ impl Lazy {
     async fn run(&mut self, ctx: &mut Context<Self>) -> (u32, Vec<ThreadId>) {
         drop(ctx.blocking(|| self.ran.fetch_add(1, SeqCst)));
         let before = self.ran.load(SeqCst);
-        // Both in one poll: one after the other, on the stack of that.
+        // Both in one poll: one after the other, on its stack.
         let mut threads = Vec::new();
         let (one, two) =
             futures_util::join!(ctx.blocking(|| thread::current().id()), ctx.blocking(|| thread::current().id()));
         threads.extend([one, two]);
-        // On this thread, wherever the step goes on afterwards.
+        // On this thread, whichever thread runs the rest of the step.
         for _ in 0..100 {
             let here = thread::current().id();
             assert_eq!(ctx.blocking(|| thread::current().id()).await, here);

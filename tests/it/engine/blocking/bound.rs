@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Two workers, whose steps no thread takes over, and `threads` threads that may block.
+/// Builds a runtime with two workers, no stall detection, and a limit of `threads` threads.
 fn bounded(name: &str, threads: usize) -> Runtime {
     let builder = Runtime::builder().name(name).workers(2).stall_limit(Duration::MAX);
     builder.blocking_threads(threads).build().unwrap()
@@ -46,7 +46,7 @@ fn thousands_that_block_at_once_have_no_more_threads_than_the_bound_and_all_retu
     });
 }
 
-/// Blocks until it is told to go on, in async code.
+/// A process that blocks in async code until it is released.
 #[process]
 struct Sleeper {
     inside: Arc<AtomicUsize>,
@@ -81,7 +81,7 @@ impl Sleepers {
     }
 }
 
-/// Ten thousand in async code wait for their turn, as in any await; other processes have the workers meanwhile.
+/// Ten thousand async steps wait for a thread, as in any await; other processes have the workers meanwhile.
 #[test]
 fn in_async_code_ten_thousand_block_in_turn_and_no_worker_is_blocked() {
     const BOUND: usize = 4;
@@ -91,7 +91,7 @@ fn in_async_code_ten_thousand_block_in_turn_and_no_worker_is_blocked() {
         let sleepers = Sleepers::default();
         let running: Vec<_> = (0..10_000).map(|_| sleepers.spawn(&runtime)).collect();
         eventually(|| sleepers.inside.load(SeqCst) == BOUND);
-        // All have come to wait, and the workers are free.
+        // All wait, and the workers are free.
         let counted = Arc::new(AtomicUsize::new(0));
         for _ in 0..100 {
             let counts = counted.clone();
@@ -115,7 +115,7 @@ fn in_async_code_ten_thousand_block_in_turn_and_no_worker_is_blocked() {
 
 /// A process that ends while it waits in the queue never runs its closure, and delays no other.
 #[test]
-fn one_that_ends_in_the_line_is_passed_over() {
+fn a_process_that_exits_in_the_blocking_queue_is_skipped() {
     soon(|| {
         let runtime = Runtime::builder().workers(1).blocking_threads(1).stall_limit(Duration::MAX).build().unwrap();
         let first = Sleepers::default();
@@ -146,9 +146,9 @@ fn one_that_ends_in_the_line_is_passed_over() {
     });
 }
 
-/// The thread is promised to the first in line, who has gone by then: the next one gets it.
+/// A thread is reserved for the first in the queue, which has left by then: the next one gets it.
 #[test]
-fn a_promise_that_is_not_taken_up_is_passed_on() {
+fn an_unused_reservation_is_passed_on() {
     soon(|| {
         let runtime = Runtime::builder().workers(1).blocking_threads(1).stall_limit(Duration::MAX).build().unwrap();
         for _ in 0..200 {
@@ -160,7 +160,7 @@ fn a_promise_that_is_not_taken_up_is_passed_on() {
             second.go.open();
             third.go.open();
             first.go.open();
-            // At any moment of that.
+            // At any moment of the reservation.
             pid.kill();
             assert!(held.wait().is_ok() && stays.wait().is_ok());
             drop(leaves.wait());
@@ -185,9 +185,9 @@ impl Link {
     }
 }
 
-/// Each waits for the next, and needs a thread; the last runs, although there are more than there may be.
+/// Each process waits for the next, and needs a thread; the last one runs, although that exceeds the limit.
 #[test]
-fn waits_for_other_processes_go_past_the_bound_rather_than_block_the_last_worker() {
+fn waits_for_processes_exceed_the_limit_rather_than_block_the_last_worker() {
     soon(|| {
         for workers in [1, 3] {
             let runtime = Runtime::builder()
@@ -209,7 +209,7 @@ fn waits_for_other_processes_go_past_the_bound_rather_than_block_the_last_worker
     });
 }
 
-/// Does what blocks its thread, in async code.
+/// A process that blocks its thread in async code.
 #[process]
 struct Reader;
 
@@ -224,17 +224,17 @@ impl Reader {
     }
 }
 
-/// What blocks the only thread that may block is a call to a process that has to block for its answer.
+/// The only thread that may block waits for a process that has to block for its answer.
 ///
-/// Catches: a wait within what blocks that is not noted as one for a process.
+/// Catches a wait in blocking code that is not recorded as a wait for a process.
 #[test]
-fn a_call_within_what_blocks_goes_past_the_bound_for_its_answer() {
+fn a_call_in_blocking_code_exceeds_the_limit_for_its_answer() {
     soon(|| {
         let runtime = Runtime::builder().workers(1).blocking_threads(1).stall_limit(Duration::MAX).build().unwrap();
         let reader = runtime.spawn(Reader).serve().unwrap();
         let (answered, answers) = std::sync::mpsc::channel();
         let asks = act(move |_, out| {
-            // The system may take its time to start a thread.
+            // Starting a thread may take long.
             let answer = block_in_place(|| reader.read().timeout(Duration::from_secs(25)).wait());
             answered.send(answer).unwrap();
             out.done();
@@ -245,9 +245,9 @@ fn a_call_within_what_blocks_goes_past_the_bound_for_its_answer() {
     });
 }
 
-/// At the bound a sync one blocks its worker; the other worker goes on.
+/// At the limit a sync step blocks its worker; the other worker continues.
 #[test]
-fn at_the_bound_a_sync_one_blocks_its_worker_and_is_counted() {
+fn at_the_limit_a_sync_step_blocks_its_worker_and_is_counted() {
     soon(|| {
         let runtime = Runtime::builder().workers(2).blocking_threads(1).stall_limit(Duration::MAX).build().unwrap();
         let blocks = || {
@@ -281,7 +281,7 @@ fn at_the_bound_a_sync_one_blocks_its_worker_and_is_counted() {
             go.open();
             assert_eq!(end.wait(), ExitReason::Normal);
         }
-        // Now there is a thread again.
+        // Now a thread is free again.
         let (go, end) = blocks();
         assert_eq!(runtime.statistics().blocking.blocked_in_place, 1);
         go.open();

@@ -1,5 +1,5 @@
-//! Everything that hands a worker on, at once: nothing is lost, nothing runs twice, and no more steps run at a time
-//! than there are workers.
+//! All kinds of hand-offs at once: nothing is lost, nothing runs twice, and no more steps run at once than there are
+//! workers.
 
 use super::Running as Counted;
 use postroom::block_in_place;
@@ -10,7 +10,7 @@ use std::time::Duration;
 const PEERS: usize = 24;
 const ROUNDS: u64 = 60;
 
-/// Each message is handled in a way that its number says, and passed on to another one, until its rounds are over.
+/// A process that handles each message in the way that its number selects, and passes it on until its rounds are over.
 #[process]
 struct Peer {
     number: usize,
@@ -36,7 +36,7 @@ impl Peer {
         self.counted.leave();
         self.handled += 1;
         let pause = Duration::from_micros(left % 7 * 10);
-        // Of a number that is larger, so that nobody waits in a ring.
+        // To a larger number, so that the waits form no cycle.
         let above = self.peers.get(self.number + 1 + left as usize % 3).copied();
         match left % 6 {
             0 => ctx.blocking(|| std::thread::sleep(pause)).await,
@@ -77,7 +77,7 @@ impl Peer {
     }
 }
 
-/// `in_place`: whether steps may block with their worker, which counts as running then.
+/// Runs the messages through their rounds, and checks that none is lost and that the worker limit is kept.
 fn storm(workers: usize, bound: usize, keep_alive: Duration) {
     within(Duration::from_secs(120), move || {
         let builder = Runtime::builder()
@@ -85,7 +85,7 @@ fn storm(workers: usize, bound: usize, keep_alive: Duration) {
             .blocking_threads(bound)
             .stall_limit(Duration::MAX)
             .blocking_keep_alive(keep_alive);
-        // A call that waits for long is none that is lost: the machine may have others to run.
+        // A slow call is not a lost one: the machine may be busy.
         let runtime = builder.call_timeout(Duration::from_secs(100)).build().unwrap();
         let counted = Counted::default();
         let peer = |number| {

@@ -42,7 +42,7 @@ impl Night {
     }
 }
 
-/// Time that is moved by hand stands still while something blocks.
+/// A virtual clock does not advance while a step blocks.
 #[test]
 fn a_process_that_blocks_is_not_at_rest() {
     soon(|| {
@@ -57,7 +57,7 @@ fn a_process_that_blocks_is_not_at_rest() {
             clock.advance(HOUR).unwrap();
             over.load(SeqCst)
         });
-        // Others come and go meanwhile.
+        // Other processes start and exit meanwhile.
         let others: Vec<_> = (0..20).map(|_| blocker(&runtime, &Counted::default())).collect();
         others.iter().for_each(|(.., go)| go.open());
         assert!(others.iter().all(|(other, ..)| other.block().wait() == Ok(7)));
@@ -66,9 +66,9 @@ fn a_process_that_blocks_is_not_at_rest() {
     });
 }
 
-/// It waits for another process, on its stack: nothing moves until time does.
+/// The step waits for another process, so nothing can happen until time advances.
 #[test]
-fn one_that_waits_for_a_process_in_what_blocks_is_at_rest() {
+fn a_process_that_waits_for_another_in_blocking_code_is_at_rest() {
     soon(|| {
         let clock = Clock::manual();
         let runtime = Runtime::builder().workers(1).clock(clock.clone()).build().unwrap();
@@ -82,7 +82,7 @@ fn one_that_waits_for_a_process_in_what_blocks_is_at_rest() {
 }
 
 #[test]
-fn a_shutdown_waits_for_what_blocks_and_names_it_if_it_does_not_return() {
+fn a_shutdown_waits_for_blocking_code_and_names_its_process_if_it_does_not_return() {
     soon(|| {
         let runtime = with_workers(1);
         let (address, inside, go) = blocker(&runtime, &Counted::default());

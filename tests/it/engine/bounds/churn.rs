@@ -1,4 +1,4 @@
-//! Bounds while processes come and go, and sends from all the places where the runtime calls user code.
+//! Bounds while processes start and exit, and sends from all sites where the runtime calls user code.
 
 use postroom::error::SendFailure;
 use postroom::prelude::*;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Dies of a message now and then, calls and floods others.
+/// A process that sometimes panics, and calls and floods others.
 #[process]
 struct Restless {
     others: Arc<[std::sync::Mutex<Option<Address<Restless>>>]>,
@@ -61,7 +61,7 @@ impl Restless {
 }
 
 #[test]
-fn slots_that_are_used_again_inherit_no_bound_no_ring_and_no_hold() {
+fn reused_slots_inherit_no_bound_no_queue_and_no_suspension() {
     const PLACES: usize = 12;
     for workers in [1, 2, 64] {
         within(Duration::from_secs(60), move || {
@@ -109,7 +109,7 @@ fn slots_that_are_used_again_inherit_no_bound_no_ring_and_no_hold() {
     }
 }
 
-/// Sends to the mailbox that it is dropped from, and panics now and then.
+/// A message whose drop sends to the mailbox that held it, and sometimes panics.
 struct Sends {
     to: Arc<OnceLock<Address<Drops>>>,
     left: u64,
@@ -152,7 +152,7 @@ impl Drops {
 }
 
 #[test]
-fn what_is_dropped_may_send_where_it_was_dropped_and_panic() {
+fn a_dropped_message_may_send_to_its_mailbox_and_panic() {
     for overflow in [Overflow::DropOldest, Overflow::DropNewest, Overflow::Refuse] {
         soon(move || {
             let runtime = Runtime::builder().workers(2).build().unwrap();
@@ -175,7 +175,7 @@ fn what_is_dropped_may_send_where_it_was_dropped_and_panic() {
     }
 }
 
-/// Sends as much as it is told in one step.
+/// A process that sends a given number of messages in one step.
 #[process]
 struct Burst;
 
@@ -217,7 +217,7 @@ fn count(runtime: &Runtime, bound: Bound, gate: &Latch) -> (Address<Count>, Arc<
 }
 
 #[test]
-fn a_hard_bound_is_one_for_a_process_that_sends_on_and_on_in_a_step() {
+fn a_hard_bound_holds_for_a_step_that_sends_endlessly() {
     soon(|| {
         let runtime = Runtime::builder().workers(2).clock(Clock::manual()).build().unwrap();
         for (overflow, accepted) in
@@ -230,7 +230,7 @@ fn a_hard_bound_is_one_for_a_process_that_sends_on_and_on_in_a_step() {
             eventually(|| to.pid().info().unwrap().mailbox == 0);
             assert_eq!(burst.send(to, 10_000).wait().unwrap(), accepted);
             eventually(|| to.pid().info().unwrap().mailbox == 500);
-            // It is refused, and not held.
+            // The send is refused, and the sender not suspended.
             assert_eq!(burst.send(to, 1).wait().unwrap(), u64::from(accepted > 500));
             gate.open();
             eventually(|| count.load(SeqCst) == 501);
@@ -239,7 +239,7 @@ fn a_hard_bound_is_one_for_a_process_that_sends_on_and_on_in_a_step() {
     });
 }
 
-/// Sends to a full mailbox from wherever its code runs.
+/// A process that sends to a full mailbox from all of its methods.
 #[process]
 struct Parting(Address<Count>, Arc<AtomicU64>);
 
@@ -257,7 +257,7 @@ impl Parting {
     }
 }
 
-/// The same, as a hook.
+/// A hook that sends to a full mailbox.
 struct SendsAtEnds(Arc<OnceLock<Address<Count>>>, Arc<AtomicU64>);
 
 impl postroom::inspect::Hook for SendsAtEnds {
@@ -271,7 +271,7 @@ impl postroom::inspect::Hook for SendsAtEnds {
 }
 
 #[test]
-fn starts_ends_and_hooks_that_send_to_a_full_mailbox_wait_for_nobody() {
+fn starts_exits_and_hooks_that_send_to_a_full_mailbox_do_not_wait() {
     for (bound, from_drop) in [(Bound::Soft(4), 10), (Bound::Hard(4, Overflow::Wait), 0)] {
         soon(move || {
             let accepted = Arc::new(AtomicU64::new(0));
@@ -290,7 +290,7 @@ fn starts_ends_and_hooks_that_send_to_a_full_mailbox_wait_for_nobody() {
             }
             let _first = target.set(to);
             if matches!(bound, Bound::Soft(_)) {
-                // From outside, which is refused; with a hard bound it would wait for the gate.
+                // A send from outside is refused; with a hard bound it would wait for the gate.
                 let parting = runtime.spawn(Parting(to, accepted.clone())).serve().unwrap();
                 assert_eq!(accepted.load(SeqCst), 0);
                 parting.pid().kill();

@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const SOURCES: usize = 16;
-/// Who else sends: a process that sends a million in one step, a thread, and a task.
+/// The other senders: a process that sends a million messages in one step, a thread, and a task.
 const MILLION: usize = SOURCES;
 const THREAD: usize = SOURCES + 1;
 const TASK: usize = SOURCES + 2;
 const ALL: usize = SOURCES + 3;
 
-/// Takes a tenth of a microsecond to a microsecond for each message, and checks their order.
+/// A receiver that takes 0.1 to 1 µs for each message, and checks their order.
 #[process]
 struct Slow {
     next: Vec<u64>,
@@ -40,7 +40,7 @@ impl Slow {
     }
 }
 
-/// Floods for as long as it may.
+/// A process that sends until it is stopped.
 #[process]
 struct Source {
     index: usize,
@@ -72,15 +72,15 @@ impl Source {
     }
 }
 
-/// How long: ten seconds as they should be once, two in an ordinary run.
+/// Returns how long the flood lasts: `POSTROOM_FLOOD_SECONDS`, or the default.
 fn duration() -> Duration {
     let seconds = std::env::var("POSTROOM_FLOOD_SECONDS").ok().and_then(|text| text.parse().ok());
     Duration::from_secs(seconds.unwrap_or(2))
 }
 
 #[test]
-fn a_flood_from_everywhere_keeps_memory_flat_and_loses_nothing() {
-    // By this clock no hold ends because it has lasted long.
+fn a_flood_from_all_kinds_of_senders_keeps_memory_flat_and_loses_nothing() {
+    // With this clock no suspension times out.
     let builder = Runtime::builder().workers(2).clock(Clock::manual());
     let runtime = builder.shutdown_deadline(Duration::from_secs(30)).build().unwrap();
     let taken: Arc<Mutex<Vec<u64>>> = Arc::default();
@@ -115,10 +115,10 @@ fn a_flood_from_everywhere_keeps_memory_flat_and_loses_nothing() {
     });
     let began = Instant::now();
     let (mut longest, mut looks) = (0, 0_u64);
-    // At least so long, and until everyone has come to send: on a slow machine that takes longer.
+    // At least for that duration, and until each sender has sent, which takes longer on a slow machine.
     while began.elapsed() < duration() || sent.iter().any(|count| count.load(SeqCst) == 0) {
-        // What has been sent and not taken, and not what the mailbox says of itself. In this order, or what came
-        // and went between the two looks would be counted.
+        // The messages sent and not yet taken, not the mailbox's own length. In this order, or a message that came and
+        // went between the two reads would be counted.
         let sent: u64 = sent.iter().map(|count| count.load(SeqCst)).sum();
         longest = longest.max(sent.saturating_sub(count.load(SeqCst)));
         looks += 1;
@@ -138,9 +138,8 @@ fn a_flood_from_everywhere_keeps_memory_flat_and_loses_nothing() {
         "{total} messages, longest mailbox {longest} in {looks} looks, {} holds",
         statistics.backpressure.suspensions
     );
-    // The bound, a step of each of the sixteen, two bounds of the one that does not stop, what is under way; and the
-    // bound once more, for a length that is forgiven where the machine puts a sender aside before the mailbox is seen
-    // to be full.
+    // The bound, a step of each of the sixteen, two bounds of the one that does not stop, the messages in flight; and
+    // the bound once more, since a sender that is preempted while it numbers a message hides the length.
     assert!(longest <= 1_024 + 16 * 1_000 + 2 * 1_024 + 512 + 1_024, "{longest}");
     assert_eq!((statistics.dead_letters.total(), statistics.backpressure.forced_releases), (0, 0));
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 #[process]
 struct Keeper {
     kept: Arc<Mutex<Vec<u64>>>,
-    /// Opened by the first message, and what it waits for.
+    /// Opened by the first message, which waits for `gate`.
     inside: Latch,
     gate: Option<Latch>,
 }
@@ -31,7 +31,7 @@ impl Keeper {
     }
 }
 
-/// Keeps what it gets, and what is no room for, while the first message is being handled.
+/// A full process in its first message, the messages that it has kept, and the dead letters.
 struct Full {
     runtime: Runtime,
     keeper: Address<Keeper>,
@@ -55,12 +55,12 @@ impl Full {
         let keeper = Keeper { kept: kept.clone(), inside: inside.clone(), gate: Some(gate.clone()) };
         let keeper = runtime.spawn(keeper).mailbox(Bound::Hard(4, overflow)).serve().unwrap();
         keeper.keep(0).send().unwrap();
-        // In the method, and not in the ring.
+        // The message is in the method, and no longer in the bounded queue.
         inside.wait();
         Self { runtime, keeper, kept, dead, gate }
     }
 
-    /// What was kept when all is over, and what is dead.
+    /// Lets the process finish, and returns the kept messages and the dead letters.
     fn ends(self, kept: usize) -> (Vec<u64>, Vec<u64>) {
         self.gate.open();
         eventually(|| self.kept.lock().unwrap().len() == kept);
@@ -86,7 +86,7 @@ fn refuse_gives_the_message_back_and_never_holds_more() {
 }
 
 #[test]
-fn drop_oldest_keeps_the_latest_and_tells_the_callers_of_the_dropped() {
+fn drop_oldest_keeps_the_latest_and_fails_the_dropped_calls() {
     soon(|| {
         let full = Full::new(Overflow::DropOldest);
         let keeper = full.keeper;
@@ -121,7 +121,7 @@ fn drop_newest_keeps_the_first() {
 }
 
 #[test]
-fn wait_has_threads_wait_and_loses_nothing() {
+fn wait_makes_threads_wait_and_loses_nothing() {
     soon(|| {
         let full = Full::new(Overflow::Wait);
         let keeper = full.keeper;
@@ -135,7 +135,7 @@ fn wait_has_threads_wait_and_loses_nothing() {
 }
 
 #[test]
-fn wait_has_processes_wait_in_their_step_and_never_for_themselves() {
+fn wait_makes_processes_wait_in_their_step_but_never_for_themselves() {
     #[process]
     struct Sends {
         received: u64,
@@ -178,7 +178,7 @@ fn wait_has_processes_wait_in_their_step_and_never_for_themselves() {
             one.send(third, 5_000).send().unwrap();
             eventually(|| third.counts().wait().is_ok_and(|(received, _)| received == 5_000));
             assert_eq!(one.counts().wait().unwrap().1, 0);
-            // In a ring some come back, and all are counted.
+            // In a cycle some sends are refused, and all are counted.
             one.send(other, 1_000).send().unwrap();
             other.send(one, 1_000).send().unwrap();
             let all = |address: Address<Sends>| {
@@ -193,7 +193,7 @@ fn wait_has_processes_wait_in_their_step_and_never_for_themselves() {
 }
 
 #[test]
-fn stop_and_kill_get_through_a_full_mailbox_and_what_is_left_is_dead() {
+fn stop_and_kill_reach_a_full_mailbox_and_the_rest_are_dead_letters() {
     for kill in [true, false] {
         soon(move || {
             let full = Full::new(Overflow::Refuse);

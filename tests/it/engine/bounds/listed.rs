@@ -1,5 +1,5 @@
-//! Which process looks after the list of a congested mailbox when a sender joins it: the receiver in its next step, or
-//! the sender itself if the receiver waits for control only.
+//! The list of a congested mailbox, when a sender joins it, is checked by the receiver in its next step, or by the
+//! sender itself if the receiver waits for control only.
 
 use postroom::inspect::ProcessState;
 use postroom::manual::Event;
@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 const BOUND: u64 = 1_000;
 
-/// A sender that has found the mailbox above its bound, and a receiver that takes so many messages meanwhile that there
-/// is room for the sender, though more than half of the bound is left.
+/// A sender that has found the mailbox above its bound, and a receiver that has taken messages since then, so that
+/// there is room for the sender, although the mailbox is still above half of the bound.
 struct Pair {
     runtime: Runtime,
     receiver: Pid,
@@ -21,15 +21,15 @@ struct Pair {
     requests: Requests,
     /// Opened when the receiver has taken those messages.
     caught_up: Latch,
-    /// Lets the receiver, and the sender, end the step that it is in.
+    /// Lets the receiver, and the sender, end its step.
     end: Latch,
     leave: Latch,
     taken: Arc<AtomicU64>,
 }
 
-/// `waits`: the receiver then waits for a yield; otherwise it stays in its step.
+/// Makes a pair. If `waits`, the receiver then waits for a yield; otherwise it stays in its step.
 fn pair(waits: bool) -> Pair {
-    // By this clock no suspension ends because it has lasted long, and no step is taken over.
+    // With this clock no suspension times out; and no worker is taken over.
     let builder = Runtime::builder().workers(2).clock(Clock::manual()).stall_limit(std::time::Duration::MAX);
     let (builder, requests) = Requests::at(builder);
     let runtime = builder.build().unwrap();
@@ -62,16 +62,16 @@ fn pair(waits: bool) -> Pair {
         Ok(())
     });
     let receiver = runtime.spawn_process(receiver).mailbox(Bound::Soft(BOUND as usize)).start().unwrap();
-    // Until one comes back.
+    // Until a send is refused.
     while runtime.send(receiver, ()).is_ok() {
         sent.fetch_add(1, SeqCst);
     }
-    let (told, may_leave) = (Latch::new(), leave.clone());
-    let has_told = told.clone();
+    let (ready, may_leave) = (Latch::new(), leave.clone());
+    let is_ready = ready.clone();
     let sender = act(move |events, out| {
         if let Some(Event::Message(_)) = events.next() {
             Host::current().unwrap().send(receiver, ()).unwrap();
-            has_told.open();
+            is_ready.open();
             may_leave.wait();
         }
         out.idle();
@@ -79,7 +79,7 @@ fn pair(waits: bool) -> Pair {
     });
     let sender = runtime.spawn_process(sender).start().unwrap();
     runtime.send(sender, ()).unwrap();
-    told.wait();
+    ready.wait();
     begin.open();
     Pair { runtime, receiver, sender, requests, caught_up, end, leave, taken }
 }
@@ -90,9 +90,9 @@ impl Pair {
     }
 }
 
-/// Catches: a sender that resumes those on the list although the receiver will look at it.
+/// Catches a sender that resumes the senders on the list although the receiver will check it.
 #[test]
-fn a_receiver_in_a_step_looks_after_its_list_itself() {
+fn a_receiver_in_a_step_checks_its_list_itself() {
     soon(|| {
         let pair = pair(false);
         pair.caught_up.wait();
@@ -113,9 +113,9 @@ fn a_receiver_in_a_step_looks_after_its_list_itself() {
     });
 }
 
-/// Catches: a sender that leaves the list to a receiver that does not look at it until its yield is answered.
+/// Catches a sender that leaves the list to a receiver that does not check it until its yield is answered.
 #[test]
-fn a_sender_looks_after_the_list_of_a_receiver_that_waits_for_control() {
+fn a_sender_checks_the_list_of_a_receiver_that_waits_for_control() {
     soon(|| {
         let pair = pair(true);
         let (_, completion) = pair.requests.next();

@@ -1,4 +1,4 @@
-//! Code outside of processes gets its message back, or waits if it asked to.
+//! Code outside of processes gets its message back, or waits if it chooses to.
 
 use super::Sink;
 use postroom::Bound;
@@ -8,8 +8,8 @@ use postroom_tests::{Latch, eventually, soon};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-/// Sends the first message, and waits until the process is in it: it takes no other before its gate is opened. Gives
-/// the number of the next.
+/// Sends the first message, and waits until the process handles it: it takes no other before its gate is opened.
+/// Returns the number of the next message.
 fn at_its_gate(sink: Address<Sink>) -> u64 {
     sink.take(0, 0).send().unwrap();
     eventually(|| sink.pid().info().is_some_and(|info| info.mailbox == 0));
@@ -47,7 +47,7 @@ fn a_thread_gets_the_message_back_when_the_mailbox_is_full() {
 }
 
 #[test]
-fn a_task_waits_for_room_and_one_that_is_dropped_lets_the_next_one_in() {
+fn a_task_waits_for_room_and_a_dropped_one_passes_its_room_on() {
     soon(|| {
         let runtime = Runtime::builder().workers(1).build().unwrap();
         let (done, all) = channel();
@@ -74,7 +74,7 @@ fn a_task_waits_for_room_and_one_that_is_dropped_lets_the_next_one_in() {
 }
 
 #[test]
-fn one_that_waits_for_room_is_told_when_the_process_ends() {
+fn a_task_that_waits_for_room_fails_when_the_process_exits() {
     soon(|| {
         let runtime = Runtime::builder().workers(1).build().unwrap();
         let (done, _all) = channel();
@@ -88,14 +88,14 @@ fn one_that_waits_for_room_is_told_when_the_process_ends() {
         let waits = std::thread::spawn(move || sink.take(0, sent).send_wait());
         sink.pid().kill();
         gate.open();
-        // It may have found room before that.
+        // The waiter may have found room before that.
         let outcome = waits.join().unwrap();
         assert!(outcome.is_ok() || outcome.unwrap_err().reason == SendFailure::Gone(sink.pid()));
     });
 }
 
 #[test]
-fn a_mailbox_for_nothing_is_refused() {
+fn a_bound_of_zero_is_refused() {
     let runtime = Runtime::new().unwrap();
     let (done, _all) = channel();
     let sink = || Sink { next: vec![], left: 0, gate: None, done: done.clone() };
@@ -105,9 +105,9 @@ fn a_mailbox_for_nothing_is_refused() {
     }
 }
 
-/// Catches: a bound so large that no mailbox can be seen to exceed it, at which no process would ever be suspended.
+/// Catches a bound so large that the length of no mailbox can exceed it, so that no process would ever be suspended.
 #[test]
-fn a_soft_bound_that_cannot_be_measured_is_refused_and_the_error_says_the_largest() {
+fn a_soft_bound_that_is_too_large_is_refused_with_the_maximum() {
     let runtime = Runtime::new().unwrap();
     let (done, _all) = channel();
     let sink = || Sink { next: vec![], left: 0, gate: None, done: done.clone() };
@@ -120,7 +120,7 @@ fn a_soft_bound_that_cannot_be_measured_is_refused_and_the_error_says_the_larges
         assert_eq!((came, most), (asked, Bound::MOST_SOFT));
         assert!(error.to_string().contains("at most 4194303"), "{error}");
     }
-    // A hard one is counted, so that its size does not matter.
+    // A hard bound is counted exactly, so any size works.
     let hard = Bound::Hard(usize::MAX, postroom::Overflow::Refuse);
     for bound in [Bound::Soft(Bound::MOST_SOFT), hard] {
         assert!(runtime.spawn(sink()).mailbox(bound).serve().is_ok());

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::task::{Context as TaskContext, Waker};
 use std::time::Duration;
 
-/// Takes a message whenever it is let.
+/// A process that takes a message for each opened gate.
 #[process]
 struct Careful {
     gates: Vec<Gate>,
@@ -24,7 +24,7 @@ impl Careful {
     #[entry]
     fn serve(&mut self) {}
 
-    /// While this waits, the process takes nothing else.
+    /// While this waits, the process takes no other message.
     #[message]
     #[derive(Clone)]
     async fn take(&mut self) {
@@ -42,7 +42,7 @@ fn careful(runtime: &Runtime, bound: Bound, gates: usize) -> (Address<Careful>, 
     (runtime.spawn(careful).mailbox(bound).serve().unwrap(), gates, count)
 }
 
-/// Sends so often in one step.
+/// A process that sends a number of messages in one step.
 #[process]
 struct Pushes {
     to: Address<Careful>,
@@ -60,9 +60,9 @@ impl Pushes {
     }
 }
 
-/// Whatever the receiver does, a wait within a step ends after a second, by the clock that the host goes by.
+/// Whatever the receiver does, a wait within a step ends after a second on the host's clock.
 #[test]
-fn a_step_that_waits_within_itself_goes_on_after_a_second() {
+fn a_step_that_waits_for_room_continues_after_a_second() {
     soon(|| {
         let clock = Clock::manual();
         let runtime = Runtime::builder().workers(2).clock(clock.clone()).build().unwrap();
@@ -72,7 +72,7 @@ fn a_step_that_waits_within_itself_goes_on_after_a_second() {
         let pushes = runtime.spawn(Pushes { to: careful, times: 2_000 }).serve().unwrap();
         pushes.go().send().unwrap();
         let waiting = |pid: Pid| pid.info().unwrap().mailbox;
-        // Each move of the clock waits until nothing happens any more.
+        // Each advance of the clock waits until the host is at rest.
         clock.advance(Duration::from_millis(1)).unwrap();
         for releases in 0..3 {
             let before = waiting(careful.pid());
@@ -91,7 +91,7 @@ fn a_step_that_waits_within_itself_goes_on_after_a_second() {
 }
 
 #[test]
-fn room_that_was_meant_for_one_that_gave_up_is_the_next_ones() {
+fn room_reserved_for_an_abandoned_wait_passes_to_the_next() {
     soon(|| {
         let runtime = Runtime::builder().workers(1).clock(Clock::manual()).build().unwrap();
         let (careful, gates, count) = careful(&runtime, Bound::Hard(4, Overflow::Wait), 3);
@@ -99,18 +99,18 @@ fn room_that_was_meant_for_one_that_gave_up_is_the_next_ones() {
         eventually(|| count.load(SeqCst) == 1);
         (0..4).for_each(|_| careful.take().send().unwrap());
         let mut given_up = Box::pin(careful.take().send_async());
-        let mut told = Box::pin(careful.take().send_async());
+        let mut woken = Box::pin(careful.take().send_async());
         let mut late = Box::pin(careful.take().send_async());
         let context = &mut TaskContext::from_waker(Waker::noop());
         assert!(given_up.as_mut().poll(context).is_pending());
-        assert!(told.as_mut().poll(context).is_pending());
+        assert!(woken.as_mut().poll(context).is_pending());
         assert!(late.as_mut().poll(context).is_pending());
-        // One gives up before there is room, one when it has been told, and the receiver waits for something else
+        // One waiter gives up before there is room, one after it was woken, and the receiver waits for something else
         // meanwhile.
         drop(given_up);
         gates[0].open();
         eventually(|| count.load(SeqCst) == 2);
-        drop(told);
+        drop(woken);
         assert!(late.as_mut().poll(context).is_ready());
         assert_eq!(careful.pid().info().unwrap().mailbox, 4);
         gates.iter().for_each(Gate::open);
@@ -119,7 +119,7 @@ fn room_that_was_meant_for_one_that_gave_up_is_the_next_ones() {
 }
 
 #[test]
-fn a_receiver_that_waits_for_something_else_holds_nobody_if_there_is_room() {
+fn a_receiver_that_waits_for_something_else_suspends_no_sender_if_there_is_room() {
     soon(|| {
         let runtime = Runtime::builder().workers(2).clock(Clock::manual()).build().unwrap();
         let (careful, gates, count) = careful(&runtime, Bound::Soft(200), 1_000);
@@ -128,7 +128,7 @@ fn a_receiver_that_waits_for_something_else_holds_nobody_if_there_is_room() {
             sent += 1;
         }
         let threads: Vec<_> = (0..8).map(|_| std::thread::spawn(move || careful.take().send_wait().unwrap())).collect();
-        // Now it is below half, and will not go on by itself.
+        // Now the mailbox is below half, and the receiver does not continue by itself.
         (0..sent - 50).for_each(|gate| gates[gate].open());
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         assert!(count.load(SeqCst) <= sent as u64);
@@ -137,7 +137,7 @@ fn a_receiver_that_waits_for_something_else_holds_nobody_if_there_is_room() {
     });
 }
 
-/// Takes one message.
+/// A process that exits after one message.
 #[process]
 struct Mayfly;
 
@@ -153,7 +153,7 @@ impl Mayfly {
 }
 
 #[test]
-fn whoever_waits_for_room_hears_of_the_end_however_it_meets_it() {
+fn a_wait_for_room_fails_at_any_point_of_the_receivers_exit() {
     for bound in [Bound::Soft(1), Bound::Soft(130), Bound::Hard(1, Overflow::Wait), Bound::Hard(3, Overflow::Wait)] {
         soon(move || {
             let runtime = Runtime::builder().workers(2).clock(Clock::manual()).build().unwrap();
@@ -210,7 +210,7 @@ fn postroom_block_on<F: Future>(future: F) -> F::Output {
 }
 
 #[test]
-fn a_thousand_that_gave_up_leave_nothing_behind_that_the_next_one_stumbles_over() {
+fn a_thousand_abandoned_waits_do_not_affect_the_next() {
     soon(|| {
         let runtime = Runtime::builder().workers(1).build().unwrap();
         let (careful, gates, count) = careful(&runtime, Bound::Hard(1, Overflow::Wait), 1);
@@ -235,7 +235,7 @@ fn a_thousand_that_gave_up_leave_nothing_behind_that_the_next_one_stumbles_over(
 }
 
 #[test]
-fn what_is_sent_later_waits_for_nobody_and_is_a_dead_letter_if_there_is_no_room() {
+fn a_delayed_message_does_not_wait_and_is_a_dead_letter_if_there_is_no_room() {
     for bound in [Bound::Soft(4), Bound::Hard(4, Overflow::Wait), Bound::Hard(4, Overflow::Refuse)] {
         soon(move || {
             let runtime = Runtime::builder().workers(1).build().unwrap();
@@ -259,19 +259,19 @@ fn what_is_sent_later_waits_for_nobody_and_is_a_dead_letter_if_there_is_no_room(
     }
 }
 
-/// Notes that it was woken.
+/// A waker that records its wake.
 #[derive(Default)]
-struct Told(AtomicBool);
+struct WakeFlag(AtomicBool);
 
-impl std::task::Wake for Told {
+impl std::task::Wake for WakeFlag {
     fn wake(self: Arc<Self>) {
         self.0.store(true, SeqCst);
     }
 }
 
-/// How many of six tasks that wait for room have been let go once so many messages are left, from `from` downwards.
-/// None of them sends what it waited for.
-fn let_go_at_each_length(bound: Bound, from: u64) -> Vec<usize> {
+/// Returns how many of six tasks that wait for room have been woken at each number of messages left, from `from`
+/// downwards. None of them then sends its message.
+fn woken_at_each_length(bound: Bound, from: u64) -> Vec<usize> {
     let runtime = Runtime::builder().workers(1).clock(Clock::manual()).build().unwrap();
     let (careful, gates, count) = careful(&runtime, bound, 1_000);
     let (other, _gates, others) = self::careful(&runtime, Bound::Unbounded, 0);
@@ -282,46 +282,45 @@ fn let_go_at_each_length(bound: Bound, from: u64) -> Vec<usize> {
         left += 1;
     }
     let mut tasks: Vec<_> =
-        (0..6).map(|_| (Box::pin(careful.take().send_async()), Arc::new(Told::default()))).collect();
-    for (task, told) in &mut tasks {
-        let waker = Waker::from(told.clone());
+        (0..6).map(|_| (Box::pin(careful.take().send_async()), Arc::new(WakeFlag::default()))).collect();
+    for (task, woken) in &mut tasks {
+        let waker = Waker::from(woken.clone());
         assert!(task.as_mut().poll(&mut TaskContext::from_waker(&waker)).is_pending());
     }
     let mut gates = gates.iter();
-    let mut let_go = vec![];
+    let mut woken_counts = vec![];
     while left > 0 {
         gates.next().unwrap().open();
         left -= 1;
         eventually(|| careful.pid().info().unwrap().mailbox == left);
-        // There is one worker: what follows from the message is done when another process has had a turn after it.
+        // There is one worker: the effects of the message are complete when another process has run after it.
         let before = others.load(SeqCst);
         other.take().send().unwrap();
         eventually(|| others.load(SeqCst) == before + 1);
-        let told: Vec<bool> = tasks.iter().map(|(_, told)| told.0.load(SeqCst)).collect();
-        assert!(told.is_sorted_by(|one, next| one >= next), "in the order in which they came: {told:?}");
-        let told = told.into_iter().filter(|told| *told).count();
+        let woken: Vec<bool> = tasks.iter().map(|(_, woken)| woken.0.load(SeqCst)).collect();
+        assert!(woken.is_sorted_by(|one, next| one >= next), "in the order in which they came: {woken:?}");
+        let woken = woken.into_iter().filter(|woken| *woken).count();
         if left <= from {
-            let_go.push(told);
+            woken_counts.push(woken);
         } else {
-            assert_eq!(told, 0, "with {left} in the mailbox");
+            assert_eq!(woken, 0, "with {left} in the mailbox");
         }
     }
-    let_go
+    woken_counts
 }
 
-/// As many are let go as there is room for what they are going to send; and all, if the process waits for something
-/// else, once half of the bound is free. Catches half a bound that is not rounded up, room that is one too large or too
-/// small, those who were let go before and have not sent that are not counted, and a process that rests and lets go
-/// only one.
+/// As many are woken as there is room for their messages, or all, if the process waits for something else, once half of
+/// the bound is free. Catches half a bound that is not rounded up, room that is one too large or too small, waiters
+/// that were woken before and have not sent yet not being counted, and an idle process that wakes only one.
 #[test]
-fn who_waits_for_room_is_let_go_step_by_step() {
+fn waits_for_room_end_as_room_becomes_available() {
     soon(|| {
-        assert_eq!(let_go_at_each_length(Bound::Soft(6), 6), [0, 1, 2, 6, 6, 6, 6]);
-        assert_eq!(let_go_at_each_length(Bound::Soft(7), 7), [0, 1, 2, 6, 6, 6, 6, 6]);
+        assert_eq!(woken_at_each_length(Bound::Soft(6), 6), [0, 1, 2, 6, 6, 6, 6]);
+        assert_eq!(woken_at_each_length(Bound::Soft(7), 7), [0, 1, 2, 6, 6, 6, 6, 6]);
     });
 }
 
-/// Stays in each of its first messages until it is let go on.
+/// A process that stays in each of its first messages until its latch is open.
 #[process]
 struct Stays {
     gates: Vec<Latch>,
@@ -342,10 +341,10 @@ impl Stays {
     }
 }
 
-/// The room of a message that a step has taken is given at once, while the step goes on. Catches a ring that lets those
-/// who wait for room in only when the step is over.
+/// The room of a message that a step has taken is available at once, during the step. Catches a bounded queue that
+/// admits waiters only when the step is over.
 #[test]
-fn room_in_a_ring_is_given_within_the_step_that_makes_it() {
+fn room_in_a_bounded_queue_is_available_within_the_step_that_frees_it() {
     soon(|| {
         let runtime = Runtime::builder().workers(1).clock(Clock::manual()).stall_limit(Duration::MAX).build().unwrap();
         let (first, second, count) = (Latch::new(), Latch::new(), Arc::new(AtomicU64::new(0)));

@@ -1,11 +1,11 @@
-//! How pinned processes end, and come again.
+//! Exits and restarts of pinned processes.
 
 use super::*;
 use postroom::error::UpgradeError;
 use std::panic::panic_any;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Fails when it is told to, and tells what it does and where.
+/// A process that fails on request, and records its calls with their threads.
 #[process]
 struct Frail {
     trace: Trace,
@@ -65,7 +65,7 @@ fn frail(runtime: &Runtime, trace: &Trace) -> Address<Frail> {
 }
 
 #[test]
-fn a_panic_ends_it_alone_and_its_partners_are_told() {
+fn a_panic_ends_only_its_process_and_notifies_the_partners() {
     soon(|| {
         let runtime = with_workers(1);
         let (one, two, other) = (Trace::default(), Trace::default(), Trace::default());
@@ -142,7 +142,7 @@ fn stop_comes_in_its_place_and_cancel_and_kill_ahead() {
     });
 }
 
-/// Mutation: in `engine/shutdown/mod.rs`, look for those that are stuck among the threads with workers only.
+/// Mutation: in `engine/shutdown/mod.rs`, look for stuck processes only among the workers.
 #[test]
 fn a_shutdown_ends_them_all_and_names_the_one_that_does_not_return() {
     soon(|| {
@@ -221,13 +221,13 @@ fn threads_and_posts_are_used_again_and_none_is_left() {
         }
         assert_eq!(drops.load(SeqCst), 300);
         eventually(|| runtime.statistics().processes.pinned == 0);
-        // A thread may still be on its way out when its successor comes.
+        // A thread may still be ending when its successor starts.
         assert!(runtime.statistics().threads.len() < 40, "{}", runtime.statistics().threads.len());
         runtime.shutdown().unwrap();
     });
 }
 
-/// What a pinned process becomes when it is upgraded: an ordinary definition, on the same thread.
+/// The upgrade of a pinned process: an ordinary definition, on the same thread.
 #[process]
 struct Report(Vec<String>, Trace);
 

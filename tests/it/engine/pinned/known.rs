@@ -1,4 +1,4 @@
-//! What others know of pinned processes: names, statistics, whether they rest.
+//! Names, statistics and quiescence of pinned processes.
 
 use super::*;
 use postroom::inspect::{ProcessState, ThreadState};
@@ -18,7 +18,7 @@ fn it_is_started_by_name() {
 }
 
 #[test]
-fn a_name_and_the_one_that_has_it_already() {
+fn a_name_is_registered_and_refused_if_taken() {
     soon(|| {
         let runtime = with_workers(1);
         let make = || Counter { sum: 0, child: None };
@@ -31,7 +31,7 @@ fn a_name_and_the_one_that_has_it_already() {
 
 /// Mutation: in `engine/pinned/mod.rs`, leave out `is_paused`.
 #[test]
-fn on_a_paused_host_it_starts_and_takes_its_first_turn_when_the_host_runs() {
+fn on_a_paused_host_it_starts_and_takes_its_first_step_when_the_host_runs() {
     soon(|| {
         let runtime = Runtime::builder().workers(1).paused().build().unwrap();
         let counter = runtime.spawn_pinned(|| Counter { sum: 0, child: None }).serve().unwrap();
@@ -46,7 +46,7 @@ fn on_a_paused_host_it_starts_and_takes_its_first_turn_when_the_host_runs() {
 }
 
 #[test]
-fn what_is_known_of_it() {
+fn its_info_and_statistics() {
     soon(|| {
         let runtime = with_workers(1);
         let counter = runtime.spawn_pinned(|| Counter { sum: 0, child: None }).serve().unwrap();

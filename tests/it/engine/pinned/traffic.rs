@@ -6,7 +6,7 @@ use postroom::{Bound, block_in_place};
 use postroom_tests::act;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Notes the numbers that come, by sender.
+/// A process that records the numbers of each sender.
 #[process]
 struct Book {
     seen: Vec<u64>,
@@ -75,9 +75,10 @@ fn messages_keep_the_order_of_their_sender_from_threads_workers_and_pinned_proce
     });
 }
 
-/// Two that send to each other far beyond the bounds of their mailboxes: one is held, and all arrives.
+/// Two processes send to each other far beyond the bounds of their mailboxes: one is suspended, and all messages
+/// arrive.
 #[test]
-fn one_that_floods_a_full_mailbox_is_held_and_all_arrives() {
+fn a_process_that_floods_a_full_mailbox_is_suspended_and_all_messages_arrive() {
     soon(|| {
         let runtime = with_workers(1);
         let make = || Book::for_senders(2);
@@ -94,9 +95,9 @@ fn one_that_floods_a_full_mailbox_is_held_and_all_arrives() {
     });
 }
 
-/// Each waits on its stack for one of the other kind, with one worker.
+/// Each process blocks in a call to one of the other kind, with one worker.
 #[test]
-fn calls_go_both_ways_and_a_ring_is_told() {
+fn calls_work_both_ways_and_a_cycle_is_reported() {
     soon(|| {
         let runtime = with_workers(1);
         let pinned = runtime.spawn_pinned(|| Book::for_senders(0)).serve().unwrap();
@@ -145,13 +146,13 @@ fn it_runs_while_all_workers_are_busy_and_they_run_while_it_is() {
 }
 
 #[test]
-fn what_it_wakes_is_run_though_all_workers_sleep() {
+fn a_process_that_it_wakes_runs_although_all_workers_sleep() {
     soon(|| {
         let runtime = with_workers(2);
         let pinned = runtime.spawn_pinned(|| Book::for_senders(0)).serve().unwrap();
         let ordinary = runtime.spawn(Book::for_senders(1)).serve().unwrap();
         for round in 1..=500_u64 {
-            // Nothing is awake but what this makes.
+            // Only the effects of this call are awake.
             pinned.send_many(ordinary, 0, 0).wait().unwrap();
             ordinary.note(0, round).send().unwrap();
             assert_eq!(pinned.ask(ordinary).wait(), Ok(round));
@@ -161,7 +162,7 @@ fn what_it_wakes_is_run_though_all_workers_sleep() {
 
 /// Mutation: in `block_in_place.rs`, leave out the case of a pinned process.
 #[test]
-fn what_blocks_in_it_blocks_its_thread_alone() {
+fn blocking_code_in_it_blocks_only_its_own_thread() {
     soon(|| {
         let runtime = with_workers(1);
         let (inside, go) = (Latch::new(), Latch::new());
@@ -194,7 +195,7 @@ fn what_blocks_in_it_blocks_its_thread_alone() {
     });
 }
 
-/// Blocks in both kinds of method, with what is not `Send`.
+/// A process that blocks in both kinds of method, with state that is not `Send`.
 #[process(pinned)]
 struct Blocks(Rc<ThreadId>);
 
@@ -232,9 +233,9 @@ fn blocking_work_runs_on_its_thread_and_hands_nothing_over() {
     });
 }
 
-/// Processes of all kinds come and go while they talk: each is made, started and dropped once, on its thread.
+/// Processes of all kinds start and exit while they communicate: each is made, started and dropped once, on its thread.
 #[test]
-fn many_come_and_go_at_once() {
+fn many_pinned_processes_start_and_exit_at_once() {
     soon(|| {
         let runtime = with_workers(2);
         let (made, dropped) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));

@@ -1,7 +1,7 @@
-//! A drain finishes what is queued, and no more.
+//! A drain finishes the queued messages, and only those.
 //!
-//! That a drain waits for something is shown without a clock: it is never finished, and the drain, whose deadline is
-//! short, says so. A drain that does not wait says that all was finished, however slow the machine is.
+//! That a drain waits for something is shown without a clock: the work is never finished, and the drain, whose deadline
+//! is short, reports that. A drain that does not wait reports that all was finished, however slow the machine is.
 
 use super::*;
 use futures_util::stream;
@@ -11,13 +11,13 @@ use postroom::{Mailbox, Pool, Reply, Running};
 use postroom_tests::face::{Gate, Log};
 use std::thread;
 
-/// Far beyond what any of these needs: a test that comes to it hangs.
+/// A deadline far beyond the need of any of these tests: one that reaches it hangs.
 pub(super) const AGES: Duration = Duration::from_secs(3_600);
 
-/// Of a drain that must not come to its end.
+/// The deadline of a drain that must not complete.
 pub(super) const SHORT: Duration = Duration::from_millis(10);
 
-/// Works in every way that there is, as soon as its gate is open, and writes down what it has finished.
+/// A process that works in every possible way, once its gate is open, and logs what it has finished.
 #[process]
 #[derive(Clone, Default)]
 pub(super) struct Worker {
@@ -27,7 +27,7 @@ pub(super) struct Worker {
 
 pub(super) struct Item;
 
-/// Keeps whoever calls it waiting.
+/// A process that keeps its callers waiting.
 #[process]
 #[derive(Default)]
 struct Keeper(Vec<Reply<()>>);
@@ -59,14 +59,14 @@ impl Worker {
         self.gate.passed().await;
     }
 
-    /// The same, for an answer. (That the one that it calls may end first is no end of its own.)
+    /// As above, for a reply. (The callee may exit first, which does not end this wait early.)
     #[entry]
     async fn call_for_ever(&mut self, keeper: Address<Keeper>) {
         let _never = keeper.keep().timeout(AGES).await;
         self.gate.passed().await;
     }
 
-    /// Sets aside what comes before the one that it wants.
+    /// Stashes the messages that arrive before the one that it waits for.
     #[entry]
     async fn pick(&mut self, ctx: &mut Context<Self>) {
         ctx.receive::<Item>().await;
@@ -90,7 +90,7 @@ impl Worker {
         ctx.run(self.gate.passed()).then(move |this, (), _| this.done.add(number));
     }
 
-    /// Blocks its thread until somebody else has answered.
+    /// Blocks its thread until another process has answered.
     #[message]
     pub(super) fn ask(&mut self, whom: Recipient<Item>, number: u32) {
         if whom.call(Item).timeout(AGES).wait().is_ok() {
@@ -109,7 +109,7 @@ impl Worker {
         panic!("it had to")
     }
 
-    /// Hears from a stream that never says anything.
+    /// Attaches a stream that never yields an item.
     #[message]
     fn attach(&mut self, ctx: &mut Context<Self>) {
         ctx.attach(stream::pending::<Item>());
@@ -119,7 +119,7 @@ impl Worker {
     #[message(Item)]
     fn item(&mut self, _item: Item) {}
 
-    /// Sends the number on from one to the next, and spawns the next.
+    /// Passes the number on to the next process, which it spawns.
     #[message]
     fn hand_on(&mut self, left: u32) {
         match left {
@@ -140,14 +140,14 @@ pub(super) fn spawn(runtime: &Runtime, worker: &Worker) -> Address<Worker> {
     runtime.spawn(worker.clone()).serve().unwrap()
 }
 
-/// The report of a drain that must come to its end.
+/// Returns the report of a drain that must complete.
 fn drained(runtime: Runtime) -> ShutdownReport {
     let report = runtime.drain(AGES).unwrap();
     assert!(report.is_clean() && report.drained == Some(true) && report.unfinished.is_empty(), "{report}");
     report
 }
 
-/// The report of a drain that waits for `pid` in vain.
+/// Returns the report of a drain that waits for `pid` in vain.
 pub(super) fn waits_for(runtime: Runtime, pid: Pid) -> ShutdownReport {
     let report = runtime.drain(SHORT).unwrap();
     let unfinished: Vec<Pid> = report.unfinished.iter().map(|unfinished| unfinished.pid).collect();
@@ -164,7 +164,7 @@ fn drained_while(runtime: Runtime, go_on: impl FnOnce()) -> ShutdownReport {
 }
 
 #[test]
-fn a_drain_finishes_what_is_queued_and_a_shutdown_says_what_it_throws_away() {
+fn a_drain_finishes_queued_messages_and_a_shutdown_reports_discarded_ones() {
     soon(|| {
         const SENT: u32 = 500;
         let sent = |paused: bool| {
@@ -193,7 +193,7 @@ fn a_drain_finishes_what_is_queued_and_a_shutdown_says_what_it_throws_away() {
     });
 }
 
-/// How a worker can be spawned, and have a message in hand that it cannot finish before its gate opens.
+/// Ways to spawn a worker, and to occupy it with a message that it cannot finish before its gate opens.
 type Spawned = fn(&Runtime, &Worker) -> Address<Worker>;
 type Works = fn(Address<Worker>);
 
@@ -208,10 +208,10 @@ const SPAWNS: [Spawned; 3] = [
 
 const WORKS: [Works; 2] = [|worker| worker.pass(1).send().unwrap(), |worker| worker.run_beside(1).send().unwrap()];
 
-/// Mutation: in `state_machine.rs`, `step_with_table`, do not note that a method waits; in `serve.rs`, `finish_method`,
-/// the same; in `pending.rs`, `note_work`, leave out what runs beside, or do not say when it is over.
+/// Mutation: in `state_machine.rs`, `step_with_table`, do not record that a method waits; in `serve.rs`,
+/// `finish_method`, the same; in `pending.rs`, `note_work`, leave out background tasks, or do not report their end.
 #[test]
-fn a_drain_waits_for_a_method_that_awaits_and_for_what_runs_beside() {
+fn a_drain_waits_for_a_method_that_awaits_and_for_background_tasks() {
     soon(|| {
         for spawn in SPAWNS {
             for works in WORKS {
@@ -232,7 +232,7 @@ fn a_drain_waits_for_a_method_that_awaits_and_for_what_runs_beside() {
     });
 }
 
-/// Mutation: in `counts.rs`, `has_work_left`, leave out those that are not laid down.
+/// Mutation: in `counts.rs`, `has_work_left`, leave out processes that are running.
 #[test]
 fn a_drain_waits_for_a_step_that_blocks_its_thread() {
     soon(|| {
@@ -261,7 +261,7 @@ fn a_drain_waits_for_a_step_that_blocks_its_thread() {
     });
 }
 
-/// Mutation: in `counts.rs`, `has_work_left`, leave out those that wait for their yields.
+/// Mutation: in `counts.rs`, `has_work_left`, leave out processes that wait for their yields.
 #[test]
 fn a_drain_waits_for_the_yields_of_a_process_written_by_hand() {
     soon(|| {
@@ -302,10 +302,10 @@ fn a_drain_waits_for_the_yields_of_a_process_written_by_hand() {
 
 /// A drain that waits for one of these hangs.
 ///
-/// Mutation: in `pending.rs`, `note_work`, count all that runs beside; in `state_machine.rs`, take an entry for a
+/// Mutation: in `pending.rs`, `note_work`, count all background tasks; in `state_machine.rs`, count an entry as a
 /// method.
 #[test]
-fn a_drain_does_not_wait_for_what_merely_waits() {
+fn a_drain_does_not_wait_for_idle_waits() {
     soon(|| {
         let (runtime, state) = (build(), Worker::default());
         let waits: Running<Worker, ()> = runtime.spawn(state.clone()).wait_for_ever().unwrap();
@@ -323,8 +323,8 @@ fn a_drain_does_not_wait_for_what_merely_waits() {
     });
 }
 
-/// A message is always either in a mailbox, or in a step that is about to send it on, or in the hands of a process that
-/// is about to start.
+/// A message is always either in a mailbox, or in a step that is about to pass it on, or in a process that is about to
+/// start.
 #[test]
 fn a_drain_overlooks_no_message_on_its_way() {
     soon(|| {
@@ -339,7 +339,7 @@ fn a_drain_overlooks_no_message_on_its_way() {
     });
 }
 
-/// Mutation: in `supervisor.rs`, `slot`, do not add it to the backlogs.
+/// Mutation: in `supervisor.rs`, `slot`, do not add the child's slot to the backlogs.
 #[test]
 fn children_that_fail_while_a_runtime_drains_are_started_again_and_finish() {
     soon(|| {
@@ -357,14 +357,14 @@ fn children_that_fail_while_a_runtime_drains_are_started_again_and_finish() {
                 }
                 child.note(number).send().unwrap();
             }
-            // The child is down, and its messages wait for the next one.
+            // The child is down, and its messages wait for its replacement.
             runtime.until_idle().unwrap();
             assert!(state.done.is_empty());
             (runtime, clock, state.done)
         };
         let (runtime, _, done) = fails();
         let report = runtime.drain(SHORT).unwrap();
-        // Six numbers, and two crashes that are still to come.
+        // Six numbers, and two crashes that are still queued.
         assert_eq!((report.drained, report.thrown_away, done.len()), (Some(false), 8, 0), "{report}");
 
         let (runtime, clock, done) = fails();
@@ -373,9 +373,9 @@ fn children_that_fail_while_a_runtime_drains_are_started_again_and_finish() {
     });
 }
 
-/// Mutation: in `pool/router.rs`, `new`, do not enter it among the backlogs.
+/// Mutation: in `pool/router.rs`, `new`, do not add the router to the backlogs.
 #[test]
-fn what_waits_in_the_line_of_a_pool_is_finished() {
+fn messages_in_the_queue_of_a_pool_are_finished() {
     soon(|| {
         let fails = || {
             let (clock, state) = (Clock::manual(), Worker::default());
@@ -384,7 +384,7 @@ fn what_waits_in_the_line_of_a_pool_is_finished() {
             let pool = Pool::fixed(1).queue(20).backoff(Backoff::constant(AGES));
             let pool = pool.spawn(&runtime, move |spawn| spawn.of(again.clone()).serve()).unwrap();
             assert!(pool.address().crash().wait().is_err());
-            // Until the pool knows that, it may hand on a message to the one that ends.
+            // Until the pool is notified, it may pass a message to the exiting member.
             eventually(|| pool.statistics().failed == 1);
             (0..10).for_each(|number| pool.address().note(number).send().unwrap());
             runtime.until_idle().unwrap();
@@ -401,9 +401,9 @@ fn what_waits_in_the_line_of_a_pool_is_finished() {
     });
 }
 
-/// Mutation: in `pending.rs`, `note_work`, leave out what was set aside.
+/// Mutation: in `pending.rs`, `note_work`, leave out the stash.
 #[test]
-fn what_was_set_aside_is_waited_for() {
+fn a_drain_waits_for_stashed_messages() {
     soon(|| {
         let picks = || {
             let (runtime, state) = (build(), Worker::default());
@@ -423,7 +423,7 @@ fn what_was_set_aside_is_waited_for() {
     });
 }
 
-/// Until the last moment, as long as something is left to do.
+/// They are accepted as long as any work is left.
 #[test]
 fn messages_from_outside_are_accepted_while_a_runtime_drains() {
     soon(|| {
@@ -479,7 +479,7 @@ fn async_code_can_wait_for_a_drain() {
             let drain = runtime.drain_async(AGES);
             state.gate.open();
             if is_dropped {
-                // It goes on.
+                // The drain continues.
                 drop(drain);
             } else {
                 let report = pollster::block_on(drain).unwrap();

@@ -1,11 +1,11 @@
-//! Processes that no worker reaches during a shutdown: they end, and those that wait for their end are told.
+//! Processes that no worker reaches during a shutdown: they exit, and joins of them return.
 
 use super::*;
 use postroom::Reply;
 use postroom::supervision::Supervisor;
 use std::thread;
 
-/// Never answers, and says when it was dropped.
+/// A process that never answers, and reports its drop.
 #[process]
 struct Mute {
     kept: Vec<Reply<()>>,
@@ -30,7 +30,7 @@ fn mute(held: &Arc<()>) -> Mute {
     Mute { kept: Vec::new(), _held: held.clone() }
 }
 
-/// A process that is in a step until `release` is opened; `first` is what it does there before.
+/// Spawns a process that runs `first` in a step, and stays in that step until `release` is opened.
 fn hog(runtime: &Runtime, release: &Latch, mut first: impl FnMut() + Send + 'static) -> Pid {
     let (inside, released) = (Latch::new(), release.clone());
     let is_inside = inside.clone();
@@ -45,13 +45,13 @@ fn hog(runtime: &Runtime, release: &Latch, mut first: impl FnMut() + Send + 'sta
     pid
 }
 
-/// The one worker is in a step that does not return, and no other thread may take it over: so no worker reaches any
-/// other process from the deadline on, as on a machine that gives the workers no time.
+/// The only worker is in a step that does not return, and cannot be taken over: so no worker reaches any other process
+/// after the deadline, as on a machine that gives the workers no time.
 ///
 /// Mutation: in `shutdown/mod.rs`, `end_threads`, do not start the last thread; or in `run_loop.rs` let `exit` find
 /// nothing.
 #[test]
-fn those_that_no_worker_comes_to_are_ended_and_all_who_wait_for_that_are_told() {
+fn processes_that_no_worker_reaches_are_ended_and_joins_of_them_return() {
     soon(|| {
         let builder = Runtime::builder().workers(1).stall_limit(Duration::MAX);
         let (runtime, other) = (builder.build().unwrap(), Runtime::new().unwrap());
@@ -63,7 +63,7 @@ fn those_that_no_worker_comes_to_are_ended_and_all_who_wait_for_that_are_told() 
         };
         let tree = tree.unwrap();
         let child: Address<Mute> = tree.child("deaf").unwrap();
-        // One call is in the hands of the process, the other comes too late for that.
+        // The process has taken one call; the other comes too late.
         let call = move || deaf.ask().timeout(Duration::MAX).wait();
         let (in_flight, seen) = (thread::spawn(call), move || deaf.pid().info().map_or(0, |info| info.messages));
         eventually(|| seen() == 1);
@@ -85,7 +85,7 @@ fn those_that_no_worker_comes_to_are_ended_and_all_who_wait_for_that_are_told() 
         assert_eq!(Arc::strong_count(&held), 1, "told when the state has been dropped");
         assert!(in_flight.join().unwrap().is_err() && unopened.join().unwrap().is_err());
         assert_eq!(watcher.wait().unwrap(), ExitReason::Killed);
-        // Of the one that is stuck nobody is told before its step returns, and then all are, though its host is gone.
+        // The exit of the stuck process is reported only when its step returns, although its host is gone by then.
         assert!(stuck.is_alive() && reads.wait_timeout(Duration::from_millis(1)).is_none());
         release.open();
         assert_eq!(stuck_end.wait(), ExitReason::Killed);
@@ -113,12 +113,12 @@ impl Watcher {
     }
 }
 
-/// What the stuck step has woken is in its thread's run-next slot and deque, or wherever the monitor has moved it
-/// since.
+/// The processes that the stuck step has woken are in its thread's run-next slot and deque, or where the watchdog has
+/// moved them.
 ///
-/// Mutation: in `run_loop.rs`, `exit`, look into the own queues only.
+/// Mutation: in `run_loop.rs`, `exit`, check the own queues only.
 #[test]
-fn what_waits_behind_a_step_that_does_not_return_is_ended_too() {
+fn processes_queued_behind_a_step_that_does_not_return_are_ended_too() {
     soon(|| {
         let runtime = Runtime::builder().workers(1).stall_limit(Duration::MAX).build().unwrap();
         let (host, release) = (runtime.host(), Latch::new());
@@ -136,9 +136,9 @@ fn what_waits_behind_a_step_that_does_not_return_is_ended_too() {
     });
 }
 
-/// The host is down, its threads are gone, and then the start returns.
+/// The start returns when the host is down and its threads are gone.
 ///
-/// Mutation: in `engine/host/mod.rs`, `announce`, do not look whether the host has been stopped.
+/// Mutation: in `engine/host/mod.rs`, `announce`, do not check whether the host has been stopped.
 #[test]
 fn a_process_whose_start_outlasts_the_shutdown_ends_and_its_spawner_is_not_left_waiting() {
     soon(|| {
@@ -153,7 +153,7 @@ fn a_process_whose_start_outlasts_the_shutdown_ends_and_its_spawner_is_not_left_
                     released.wait();
                 };
                 if rests {
-                    // Its token is laid down, and taken back because of the kill.
+                    // Its token is parked, and taken back because of the kill.
                     host.spawn(Slow { begin: Box::new(begin), _held: held }).serve().unwrap().pid()
                 } else {
                     let held = Some(held);
@@ -170,7 +170,7 @@ fn a_process_whose_start_outlasts_the_shutdown_ends_and_its_spawner_is_not_left_
             assert_eq!((report.alive, report.killed, report.stuck.len()), (1, 0, 1), "{report}");
             release.open();
             let pid = spawner.join().unwrap();
-            // It may have ended by now; else it is about to.
+            // The process may have exited by now; otherwise it is about to.
             let reason = pid.join().wait();
             assert!(matches!(reason, ExitReason::Killed | ExitReason::NoProcess), "{reason}");
             assert!(!pid.is_alive());
@@ -179,9 +179,9 @@ fn a_process_whose_start_outlasts_the_shutdown_ends_and_its_spawner_is_not_left_
     });
 }
 
-/// The start runs on the thread of the process, which is no worker and in no step.
+/// The start runs on the thread of the process, which is not a worker and not in a step.
 ///
-/// Mutation: in `pinned/mod.rs`, `run_pinned`, do not note that it runs user code.
+/// Mutation: in `pinned/mod.rs`, `run_pinned`, do not record that it runs user code.
 #[test]
 fn a_start_on_a_thread_of_its_own_that_does_not_return_holds_up_no_shutdown() {
     soon(|| {
@@ -220,9 +220,9 @@ impl Slow {
     }
 }
 
-/// The threads end only when nothing is left in the queues, whichever of them comes to it.
+/// The threads end only when the queues are empty, whichever of them empties them.
 #[test]
-fn a_thousand_that_no_worker_comes_to_are_all_told() {
+fn joins_of_a_thousand_processes_that_no_worker_reaches_return() {
     soon(|| {
         let runtime = Runtime::builder().workers(2).stall_limit(Duration::MAX).build().unwrap();
         let release = Latch::new();
@@ -231,7 +231,7 @@ fn a_thousand_that_no_worker_comes_to_are_all_told() {
         let ends: Vec<_> = pids.iter().map(|pid| pid.join()).collect();
         let stuck = [hog(&runtime, &release, || {}), hog(&runtime, &release, || {})];
         let report = runtime.shutdown_within(Duration::from_millis(10)).unwrap();
-        // How many of them have been ended by then depends on how fast the machine is; those that block have not.
+        // How many of them have exited by then depends on the speed of the machine; those that block have not.
         assert_eq!((report.alive, report.killed + report.stuck.len() as u64), (1_002, 1_002));
         assert!(stuck.iter().all(|pid| report.stuck.iter().any(|(left, _)| left == pid)));
         ends.into_iter().for_each(|end| assert_eq!(end.wait(), ExitReason::Killed));

@@ -18,7 +18,7 @@ impl Guest {
     fn greet(&mut self) {}
 }
 
-/// A runtime that no other test builds alike, so that one that ends here is the next one here.
+/// Builds a runtime with a configuration that no other test uses, so that only the next one here reuses its record.
 fn build(name: &str) -> Runtime {
     Runtime::builder().name(name).workers(1).process_limit(1_000).build().expect("it starts")
 }
@@ -30,7 +30,7 @@ fn figures(statistics: &Statistics) -> (u64, u64, u64, usize) {
 
 /// Mutation: in `reuse.rs`, leave out a reset; in `runtime.rs`, give the handle of an ended host its record.
 #[test]
-fn a_host_that_has_ended_is_not_the_next_one() {
+fn an_ended_host_is_distinct_from_the_next_one() {
     soon(|| {
         let first = build("reused");
         let (host, guest) = (first.host(), first.spawn(Guest).serve().expect("it takes spawns"));
@@ -49,7 +49,7 @@ fn a_host_that_has_ended_is_not_the_next_one() {
         assert_eq!(figures(&second.statistics()).0, 0, "spawned by the one before");
         assert!(figures(&second.statistics()).2 <= 2, "steps of the one before");
         let other = second.spawn(Guest).named("other").serve().expect("it takes spawns");
-        // What was there before refuses, and nothing of it is there now.
+        // Handles of the ended host refuse, and none of its state is left.
         assert!(matches!(early.serve(), Err(SpawnError::Shutdown)));
         spawns_nothing(host);
         assert!(second.start("Guest", "serve", payloads![]).is_err(), "a type of the one before");
@@ -65,10 +65,10 @@ fn a_host_that_has_ended_is_not_the_next_one() {
     });
 }
 
-/// Threads that have a runtime's handle spawn and send while it ends and others take its record: each process runs on
-/// the runtime that it was asked of.
+/// Threads with a runtime's handle spawn and send while that runtime ends and others reuse its record: each process
+/// runs on the runtime of its handle.
 ///
-/// Mutation: in `reuse.rs`, `enter`, do not compare the lives.
+/// Mutation: in `reuse.rs`, `enter`, do not compare the incarnations.
 #[test]
 fn late_spawns_never_reach_the_next_host() {
     soon(|| {
@@ -109,7 +109,7 @@ fn late_spawns_never_reach_the_next_host() {
     });
 }
 
-/// A thread asks for the host of each PID while its runtime ends, and spawns on what it got when the next one is there.
+/// A thread gets the host of each PID while its runtime ends, and spawns on that host when the next runtime exists.
 ///
 /// Mutation: in `runtime.rs`, `look`, take the lock of the records for the removal alone, and sleep for a millisecond
 /// before it: the host of a PID of the last runtime is then the next one.

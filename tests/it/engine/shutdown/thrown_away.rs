@@ -1,4 +1,4 @@
-//! A shutdown, and a drain that is not completed, tell how many messages they discard: in the report and in the log.
+//! A shutdown, and an incomplete drain, report how many messages they discard, in the report and in the log.
 
 use super::drain::{AGES, SHORT, Worker, build, spawn, waits_for};
 use super::*;
@@ -7,9 +7,9 @@ use postroom_tests::logged;
 use std::process::Command as Program;
 use std::thread;
 
-/// Catches: a report without the messages behind the one that was in hand, or without the type of its process.
+/// Catches a report without the messages behind the current one, or without the type of its process.
 #[test]
-fn a_drain_that_does_not_come_to_its_end_says_what_it_has_thrown_away() {
+fn an_incomplete_drain_reports_discarded_messages() {
     soon(|| {
         let (runtime, state) = (build(), Worker::default());
         let worker = spawn(&runtime, &state);
@@ -19,7 +19,7 @@ fn a_drain_that_does_not_come_to_its_end_says_what_it_has_thrown_away() {
         let report = waits_for(runtime, worker.pid());
         assert!(report.unfinished[0].process.contains("Worker") && report.unfinished[0].is_working, "{report}");
         assert!(report.thrown_away == 1 && report.to_string().contains("1 message was thrown away"), "{report}");
-        // Told to end, or killed: a tenth of the deadline decides.
+        // Cancelled or killed, depending on a tenth of the deadline.
         assert!(matches!(call.join().unwrap(), Err(CallError::Died(ExitReason::Shutdown | ExitReason::Killed))));
         assert!(state.done.is_empty());
     });
@@ -27,7 +27,7 @@ fn a_drain_that_does_not_come_to_its_end_says_what_it_has_thrown_away() {
 
 /// Mutation: in `shutdown/mod.rs`, `end_all`, count only what has been discarded by its end.
 #[test]
-fn what_lies_behind_a_step_that_does_not_return_is_counted() {
+fn messages_behind_a_step_that_does_not_return_are_counted() {
     soon(|| {
         let (runtime, mut other) = (build(), Mailbox::new().unwrap());
         let worker = spawn(&runtime, &Worker::default());
@@ -39,11 +39,11 @@ fn what_lies_behind_a_step_that_does_not_return_is_counted() {
     });
 }
 
-/// A message that lay in the mailbox of a process which failed while the runtime drained was not finished either.
+/// A message in the mailbox of a process that failed during the drain was not finished, either.
 ///
-/// Mutation: in `shutdown.rs`, `drain`, count only what the shutdown has thrown away.
+/// Mutation: in `shutdown.rs`, `drain`, count only the messages that the shutdown discards.
 #[test]
-fn what_processes_throw_away_that_fail_while_a_runtime_drains_is_counted() {
+fn discarded_messages_of_processes_that_fail_during_a_drain_are_counted() {
     soon(|| {
         let runtime = Runtime::builder().workers(1).paused().build().unwrap();
         let worker = spawn(&runtime, &Worker::default());
@@ -54,7 +54,7 @@ fn what_processes_throw_away_that_fail_while_a_runtime_drains_is_counted() {
     });
 }
 
-/// Catches: no line, none with the number, or one for a drain that has finished all.
+/// Catches a missing line, a line without the number, or a line for a complete drain.
 #[test]
 fn a_runtime_that_ends_with_messages_warns_with_their_number_and_says_what_to_do() {
     soon(|| {
@@ -81,7 +81,7 @@ fn a_runtime_that_ends_with_messages_warns_with_their_number_and_says_what_to_do
     });
 }
 
-/// Owns its runtime, and drops it in a step.
+/// A process that owns its runtime, and drops it in a step.
 #[process]
 struct Owner {
     runtime: Option<Runtime>,
@@ -110,11 +110,11 @@ impl Owner {
     fn note(&mut self) {}
 }
 
-/// Nobody gets a report then.
+/// No code receives a report in this case.
 ///
-/// Catches: no line; one that counts what was thrown away before; one for a shutdown that has lost nothing.
+/// Catches a missing line; a line that counts messages discarded before; a line for a shutdown that has lost nothing.
 #[test]
-fn a_runtime_that_is_dropped_by_its_own_process_says_in_the_log_what_it_has_thrown_away() {
+fn a_runtime_that_is_dropped_by_its_own_process_logs_discarded_messages() {
     soon(|| {
         logged("");
         let said = |name: &str, behind: usize| {
@@ -127,7 +127,7 @@ fn a_runtime_that_is_dropped_by_its_own_process_says_in_the_log_what_it_has_thro
                 here.wait();
                 (0..behind).for_each(|_| owner.note().send().unwrap());
             };
-            // One that has ended before has thrown something away, too.
+            // A process that has exited before has discarded messages, too.
             let state = Worker::default();
             let worker = spawn(&runtime, &state);
             worker.pass(1).send().unwrap();
@@ -152,9 +152,9 @@ fn a_runtime_that_is_dropped_by_its_own_process_says_in_the_log_what_it_has_thro
     });
 }
 
-/// Catches: a line that leaves out those that were killed at the deadline.
+/// Catches a line that omits the processes that were killed at the deadline.
 #[test]
-fn a_shutdown_from_inside_that_kills_says_so_in_the_log() {
+fn a_shutdown_from_inside_logs_its_kills() {
     soon(|| {
         logged("");
         let builder = Runtime::builder().name("lost-killed-inside").workers(1).shutdown_deadline(SHORT);
@@ -168,7 +168,7 @@ fn a_shutdown_from_inside_that_kills_says_so_in_the_log() {
         owner.end().send().unwrap();
         gate.open();
         assert_eq!(end.wait(), ExitReason::Killed);
-        // The deadline may be over before the owner has come to its end.
+        // The deadline may pass before the owner exits.
         eventually(|| !logged("lost-killed-inside").is_empty());
         let line = &logged("lost-killed-inside")[0];
         let killed = ["1 of 2 processes ended, 1 killed", "0 of 2 processes ended, 2 killed"];
@@ -176,12 +176,12 @@ fn a_shutdown_from_inside_that_kills_says_so_in_the_log() {
     });
 }
 
-/// Where no thread can be started the caller's does it all; the test runs itself, with stacks that no system has room
-/// for.
+/// If no thread can be started, the caller's does everything; the test runs itself with stacks too large for any
+/// system.
 ///
-/// Catches: a line that only the thread writes which could not be started.
+/// Catches a line that only the thread writes that could not be started.
 #[test]
-fn what_was_lost_is_logged_where_no_thread_can_be_started() {
+fn lost_messages_are_logged_even_if_no_thread_can_be_started() {
     const CHILD: &str = "POSTROOM_TEST_WITHOUT_THREADS";
     if std::env::var_os(CHILD).is_some() {
         logged("");
@@ -196,7 +196,7 @@ fn what_was_lost_is_logged_where_no_thread_can_be_started() {
         let mut program = Program::new(std::env::current_exe().unwrap());
         program.args([
             "--exact",
-            "engine::shutdown::thrown_away::what_was_lost_is_logged_where_no_thread_can_be_started",
+            "engine::shutdown::thrown_away::lost_messages_are_logged_even_if_no_thread_can_be_started",
             "--nocapture",
         ]);
         program.args(["--test-threads", "1"]).env(CHILD, "1").env("RUST_MIN_STACK", (1_u64 << 60).to_string());
@@ -206,7 +206,7 @@ fn what_was_lost_is_logged_where_no_thread_can_be_started() {
     });
 }
 
-/// Has an entry that takes no messages, and a method for `Cancel` that does not end it.
+/// A process with an entry that takes no messages, and a method for `Cancel` that does not end it.
 #[process]
 struct Deaf;
 
@@ -227,7 +227,7 @@ impl Deaf {
     fn cancel(&mut self, _cancel: Cancel) {}
 }
 
-/// Catches: a report that leaves open what a process had left to do, or which were killed.
+/// Catches a report that does not name a process's unfinished work, or the killed processes.
 #[test]
 fn a_report_names_the_entry_that_takes_no_messages_and_those_that_were_killed() {
     soon(|| {

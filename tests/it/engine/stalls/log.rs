@@ -1,14 +1,14 @@
 //! Stalls in the log.
 
-use super::{Stuck, Told, Wait, one_worker, stick};
+use super::{StallLog, Stuck, Wait, one_worker, stick};
 use postroom_tests::{eventually, logged, soon};
 
 #[test]
 fn each_stall_is_logged_once_when_it_is_noticed_and_once_when_it_is_over() {
     soon(|| {
-        let told = Told::default();
+        let stalls = StallLog::default();
         logged("");
-        let runtime = told.by(one_worker()).build().unwrap();
+        let runtime = stalls.by(one_worker()).build().unwrap();
         let stuck = runtime.spawn(Stuck).serve().unwrap();
         let pid = stuck.pid().to_string();
         let mine = || logged(&pid).into_iter().filter(|line| line.contains("stall")).collect::<Vec<_>>();
@@ -17,7 +17,7 @@ fn each_stall_is_logged_once_when_it_is_noticed_and_once_when_it_is_over() {
             let other = runtime.spawn(super::Other).serve().unwrap();
             assert_eq!(other.ask().wait().unwrap(), 7);
             until.open();
-            eventually(|| mine().len() == 2 * round && told.all().len() == 2 * round);
+            eventually(|| mine().len() == 2 * round && stalls.all().len() == 2 * round);
         }
         runtime.shutdown().unwrap();
         let lines = mine();

@@ -1,4 +1,4 @@
-//! The watchdog rests while there is nothing to look for.
+//! The watchdog rests while it has nothing to do.
 
 use super::{Loop, Other, Stuck, Wait, one_worker, stick};
 use postroom::block_in_place;
@@ -9,7 +9,7 @@ use postroom_tests::{Latch, act, eventually, listeners, soon};
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-/// Waits until the thread that looks for stalls has not looked for as long as it would take it to look twenty times.
+/// Waits until the watchdog has been at rest for twenty ticks.
 fn wait_until_it_sleeps(statistics: impl Fn() -> Statistics) -> u64 {
     loop {
         let before = statistics().watchdog.ticks;
@@ -22,7 +22,7 @@ fn wait_until_it_sleeps(statistics: impl Fn() -> Statistics) -> u64 {
 
 /// Mutation: leave out watchdog:G2 of `engine/sched/watchdog.rs`.
 #[test]
-fn nobody_looks_while_nobody_waits_and_somebody_does_as_soon_as_one_does() {
+fn the_watchdog_rests_while_no_process_waits_and_wakes_when_one_does() {
     soon(|| {
         let runtime = Runtime::builder().workers(2).build().unwrap();
         let (first, second) = (runtime.spawn(Stuck).serve().unwrap(), runtime.spawn(Stuck).serve().unwrap());
@@ -34,7 +34,7 @@ fn nobody_looks_while_nobody_waits_and_somebody_does_as_soon_as_one_does() {
             std::thread::sleep(Duration::from_millis(20));
             assert_eq!(runtime.statistics().watchdog.ticks, slept);
             assert_eq!(other.ask().wait().unwrap(), 7);
-            // It is counted after it is done. (Others are, too, whose thread the machine has put aside in a step.)
+            // Counted after it is done. (Other steps whose thread was preempted are counted, too.)
             eventually(|| runtime.statistics().watchdog.taken_over >= round);
             one.open();
             all.open();
@@ -42,13 +42,13 @@ fn nobody_looks_while_nobody_waits_and_somebody_does_as_soon_as_one_does() {
     });
 }
 
-/// How long a step has taken is known although nobody looked when it began.
-/// Mutation: leave out the note of watchdog:R3.
+/// The duration of a step is known although the watchdog rested when it began.
+/// Mutation: leave out the record of watchdog:R3.
 #[test]
-fn a_step_that_nobody_has_watched_is_as_long_as_it_is() {
+fn the_duration_of_a_step_that_began_unwatched_is_exact() {
     soon(|| {
-        let told = super::Told::default();
-        let runtime = told.by(one_worker()).build().unwrap();
+        let stalls = super::StallLog::default();
+        let runtime = stalls.by(one_worker()).build().unwrap();
         let (stuck, other) = (runtime.spawn(Stuck).serve().unwrap(), runtime.spawn(Other).serve().unwrap());
         let slept = wait_until_it_sleeps(|| runtime.statistics());
         let begun = std::time::Instant::now();
@@ -56,16 +56,16 @@ fn a_step_that_nobody_has_watched_is_as_long_as_it_is() {
         std::thread::sleep(Duration::from_millis(100));
         assert_eq!(runtime.statistics().watchdog.ticks, slept);
         assert_eq!(other.ask().wait().unwrap(), 7);
-        let stall = told.times(1)[0].clone();
+        let stall = stalls.times(1)[0].clone();
         assert!(stall.lasted >= Duration::from_millis(99) && stall.lasted <= begun.elapsed(), "{stall:?}");
         until.open();
     });
 }
 
-/// What a step on a thread that nobody watches wakes, and waits for, is moved from behind it: out of the run-next slot,
-/// and out of the deque. Mutation: leave out watchdog:G1 in `Context::push_next`.
+/// A step that began while the watchdog rested wakes processes and waits for them: they are moved out of the run-next
+/// slot, and out of the deque. Mutation: leave out watchdog:G1 in `ThreadContext::push_next`.
 #[test]
-fn who_waits_behind_a_step_that_nobody_watched_is_seen() {
+fn processes_behind_an_unwatched_step_are_noticed() {
     soon(|| {
         for count in [1, 2, 5] {
             let runtime = one_worker().build().unwrap();
@@ -88,10 +88,10 @@ fn who_waits_behind_a_step_that_nobody_watched_is_seen() {
     });
 }
 
-/// A timer that is set before a step which does not end, or in it, fires, though nobody is left to keep the time.
+/// A timer that is set before a step that does not end, or in it, fires, although no worker is left to fire it.
 /// Mutation: leave out watchdog:G3.
 #[test]
-fn timers_fire_behind_a_step_that_nobody_watched() {
+fn timers_fire_behind_an_unwatched_step() {
     soon(|| {
         let runtime = one_worker().build().unwrap();
         let stuck = runtime.spawn(Stuck).serve().unwrap();
@@ -111,17 +111,17 @@ fn timers_fire_behind_a_step_that_nobody_watched() {
     });
 }
 
-/// Steps that do not end on all workers, and others that wait behind them, come from many threads just as the one that
-/// looks for such steps lies down. Mutation: leave out watchdog:G2.
+/// Many threads start steps that do not end on all workers, and others that wait behind them, just as the watchdog
+/// comes to rest. Mutation: leave out watchdog:G2.
 #[test]
-fn whatever_comes_as_nobody_looks_any_more_is_seen() {
+fn stuck_steps_that_begin_as_the_watchdog_comes_to_rest_are_noticed() {
     soon(|| {
         for workers in [1, 2, 4] {
             let runtime = Runtime::builder().workers(workers).build().unwrap();
             let stuck: Vec<_> = (0..workers).map(|_| runtime.spawn(Stuck).serve().unwrap()).collect();
             let other = runtime.spawn(Other).serve().unwrap();
             for round in 0..25 {
-                // It lies down about 20 ms after the last of the round before.
+                // The watchdog rests about 20 ms after the last step of the previous round.
                 std::thread::sleep(Duration::from_micros(16_000 + round * 7 % 25 * 400));
                 let sticks = |&stuck| std::thread::spawn(move || stick(stuck, Wait));
                 let sticking: Vec<_> = stuck.iter().map(sticks).collect();
@@ -134,10 +134,10 @@ fn whatever_comes_as_nobody_looks_any_more_is_seen() {
     });
 }
 
-/// A thread that comes back from what blocks it waits for a worker.
+/// A thread that comes back from blocking waits for a permit.
 /// Mutation: leave out watchdog:G4.
 #[test]
-fn who_comes_back_for_a_worker_behind_a_step_that_nobody_watched_gets_one() {
+fn a_thread_that_comes_back_behind_an_unwatched_step_gets_a_permit() {
     soon(|| {
         let runtime = one_worker().build().unwrap();
         let stuck = runtime.spawn(Stuck).serve().unwrap();
@@ -161,26 +161,26 @@ fn who_comes_back_for_a_worker_behind_a_step_that_nobody_watched_gets_one() {
     });
 }
 
-/// A stalled step whose worker another thread has, with nothing else to do: its end is told of all the same.
+/// A stalled step whose worker was taken over ends on an otherwise idle host: its end is still reported.
 #[test]
-fn the_end_of_a_stall_is_told_of_although_all_else_is_idle() {
+fn the_end_of_a_stall_is_reported_although_all_else_is_idle() {
     soon(|| {
-        let told = super::Told::default();
-        let runtime = told.by(one_worker()).build().unwrap();
+        let stalls = super::StallLog::default();
+        let runtime = stalls.by(one_worker()).build().unwrap();
         let (stuck, other) = (runtime.spawn(Stuck).serve().unwrap(), runtime.spawn(Other).serve().unwrap());
         let until = stick(stuck, Loop);
         assert_eq!(other.ask().wait().unwrap(), 7);
-        told.times(1);
+        stalls.times(1);
         std::thread::sleep(Duration::from_millis(200));
         until.open();
-        assert!(told.times(2)[1].is_over);
+        assert!(stalls.times(2)[1].is_over);
         wait_until_it_sleeps(|| runtime.statistics());
     });
 }
 
-/// Stalls go by the system's time, and neither they nor who looks for them is felt by a clock that a test moves.
+/// Stalls are measured in system time, and neither they nor the watchdog affect a virtual clock.
 #[test]
-fn a_host_on_a_clock_that_is_moved_by_hand_has_stalls_and_comes_to_rest() {
+fn a_host_on_a_virtual_clock_has_stalls_and_comes_to_rest() {
     soon(|| {
         let clock = Clock::manual();
         let runtime = one_worker().clock(clock.clone()).build().unwrap();
@@ -189,7 +189,7 @@ fn a_host_on_a_clock_that_is_moved_by_hand_has_stalls_and_comes_to_rest() {
         assert_eq!(other.ask().wait().unwrap(), 7);
         eventually(|| runtime.statistics().watchdog.stalls == 1);
         let ticking = runtime.spawn(Other).tick().unwrap();
-        // It is not at rest as long as the step goes on: this waits for that.
+        // The host is not at rest during the step: the clock waits for its end.
         let opens = std::thread::spawn(move || until.open());
         clock.advance(Duration::from_secs(3600)).unwrap();
         opens.join().unwrap();
@@ -198,7 +198,7 @@ fn a_host_on_a_clock_that_is_moved_by_hand_has_stalls_and_comes_to_rest() {
     });
 }
 
-/// Hosts come and go: their threads, the one that looks for stalls among them, do too.
+/// The threads of a host, including the watchdog, end with it.
 #[test]
 fn the_thread_ends_with_its_host() {
     soon(|| {

@@ -1,5 +1,5 @@
-//! Steps that are stuck for a while, again and again, while all send to all: everything arrives, once and in order, and
-//! no process takes two steps at once.
+//! Steps that repeatedly stall for a while, while all processes send to all: each message arrives once and in order,
+//! and no process takes two steps at once.
 
 use postroom::manual::Event;
 use postroom::prelude::*;
@@ -14,7 +14,7 @@ struct Numbered {
     left: u32,
 }
 
-/// Passes each message on to the next but some, and is stuck now and then.
+/// A process that passes messages on, and sometimes stalls.
 struct Member {
     me: usize,
     heard: Vec<u64>,
@@ -40,7 +40,7 @@ impl Member {
             self.send(message.left - 1);
         }
         match self.random(200) {
-            // Sends while it is stuck, and after that: the limit is a millisecond.
+            // Sends during the stall, and after it: the limit is a millisecond.
             0 => {
                 let until = Instant::now() + Duration::from_millis(4);
                 while Instant::now() < until {

@@ -9,7 +9,7 @@ use postroom_tests::{Latch, eventually, soon};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Stays in its first message until the latch is open.
+/// A process that stays in its first message until the latch is open.
 #[process]
 struct Sink {
     gate: Latch,
@@ -26,7 +26,7 @@ impl Sink {
     }
 }
 
-/// Sends to a sink when it is told to, and counts what it is sent otherwise.
+/// A process that sends to a sink on request, and counts all other messages.
 #[process]
 struct Source {
     sink: Address<Sink>,
@@ -55,8 +55,7 @@ impl Source {
     }
 }
 
-/// A sink that is full and takes nothing, and its latch. No hold ends because it has lasted long: the clock stands
-/// still.
+/// Returns a full sink that takes nothing, and its latch. The clock stands still, so no suspension times out.
 fn full() -> (Runtime, Address<Sink>, Latch) {
     let runtime = Runtime::builder().workers(2).clock(Clock::manual()).build().unwrap();
     let gate = Latch::new();
@@ -73,38 +72,38 @@ fn source(runtime: &Runtime, bound: Bound, sink: Address<Sink>) -> (Address<Sour
     (runtime.spawn(source).mailbox(bound).serve().unwrap(), seen, here, go)
 }
 
-/// One that has sent a message, and is held for it.
-fn held(runtime: &Runtime, bound: Bound, sink: Address<Sink>) -> (Address<Source>, Arc<AtomicU64>) {
+/// Returns a process that is suspended after a message to the sink.
+fn suspended(runtime: &Runtime, bound: Bound, sink: Address<Sink>) -> (Address<Source>, Arc<AtomicU64>) {
     let (source, seen, _, go) = source(runtime, bound, sink);
     go.open();
     source.flood(1).send().unwrap();
-    eventually(|| is_held(source));
+    eventually(|| is_suspended(source));
     (source, seen)
 }
 
-fn is_held(source: Address<Source>) -> bool {
+fn is_suspended(source: Address<Source>) -> bool {
     matches!(source.pid().info().unwrap().state, ProcessState::Suspended { .. })
 }
 
-/// Catches: a process stays suspended while its own mailbox fills up, so that its senders wait for whatever it waits
-/// for; or is resumed before its mailbox is over its bound; or others are resumed with it. (Mutation: in
-/// `entry_points.rs`, `check_length` does not end the suspension.)
+/// Catches a process that stays suspended while its own mailbox fills up, so that its senders wait for its receiver; or
+/// that is resumed before its mailbox exceeds its bound; or others that are resumed with it. (Mutation: in
+/// `congestion.rs`, `check_length` does not end the suspension.)
 #[test]
-fn who_is_held_is_let_go_once_its_own_mailbox_is_over_its_bound_and_nobody_else_is() {
+fn a_suspended_process_alone_is_resumed_when_its_own_mailbox_exceeds_its_bound() {
     soon(|| {
         let (runtime, sink, gate) = full();
         let bound = Bound::Soft(300);
-        let (crowded, seen) = held(&runtime, bound, sink);
-        let (other, others) = held(&runtime, bound, sink);
-        for source in [crowded, other] {
+        let (congested, seen) = suspended(&runtime, bound, sink);
+        let (other, others) = suspended(&runtime, bound, sink);
+        for source in [congested, other] {
             (0..300).for_each(|_| source.note().send().unwrap());
         }
-        assert_eq!([crowded, other].map(is_held), [true; 2]);
+        assert_eq!([congested, other].map(is_suspended), [true; 2]);
         assert_eq!((seen.load(SeqCst), runtime.statistics().backpressure.suspended), (0, 2));
-        // With each 128th message the length is looked at.
-        let sent = 300 + (0..128).filter(|_| crowded.note().send().is_ok()).count() as u64;
+        // Every 128th message checks the length.
+        let sent = 300 + (0..128).filter(|_| congested.note().send().is_ok()).count() as u64;
         eventually(|| seen.load(SeqCst) == sent);
-        assert_eq!([crowded, other].map(is_held), [false, true]);
+        assert_eq!([congested, other].map(is_suspended), [false, true]);
         assert_eq!(others.load(SeqCst), 0);
         let statistics = runtime.statistics();
         assert_eq!(
@@ -120,27 +119,26 @@ fn who_is_held_is_let_go_once_its_own_mailbox_is_over_its_bound_and_nobody_else_
     });
 }
 
-/// Catches: a process stays suspended while its bounded queue is full, so that senders without room wait for whatever
-/// it waits for; or is resumed while there is room. (Mutation: in `placeholders.rs`, `admit` does not end the
-/// suspension.)
+/// Catches a process that stays suspended while its bounded queue is full, so that its senders wait for its receiver;
+/// or that is resumed while there is room. (Mutation: in `placeholders.rs`, `admit` does not end the suspension.)
 #[test]
-fn who_is_held_is_let_go_once_a_message_finds_its_ring_full() {
+fn a_suspended_process_is_resumed_when_its_own_bounded_queue_is_full() {
     for overflow in [Overflow::Refuse, Overflow::Wait, Overflow::DropOldest, Overflow::DropNewest] {
         soon(move || {
             let (runtime, sink, gate) = full();
             let bound = Bound::Hard(4, overflow);
-            let (crowded, seen) = held(&runtime, bound, sink);
-            let (other, others) = held(&runtime, bound, sink);
-            for source in [crowded, other] {
+            let (congested, seen) = suspended(&runtime, bound, sink);
+            let (other, others) = suspended(&runtime, bound, sink);
+            for source in [congested, other] {
                 (0..4).for_each(|_| source.note().send().unwrap());
             }
-            assert_eq!([crowded, other].map(is_held), [true; 2]);
+            assert_eq!([congested, other].map(is_suspended), [true; 2]);
             assert_eq!((seen.load(SeqCst), runtime.statistics().backpressure.suspended), (0, 2));
-            // It may take the others before this one is refused, or drops one.
-            let came = crowded.note().send().is_ok();
+            // The process may take the others before this one is refused or displaces one.
+            let came = congested.note().send().is_ok();
             let all = 4..=4 + u64::from(came);
-            eventually(|| all.contains(&seen.load(SeqCst)) && crowded.pid().info().unwrap().mailbox == 0);
-            assert_eq!([crowded, other].map(is_held), [false, true]);
+            eventually(|| all.contains(&seen.load(SeqCst)) && congested.pid().info().unwrap().mailbox == 0);
+            assert_eq!([congested, other].map(is_suspended), [false, true]);
             assert_eq!((others.load(SeqCst), runtime.statistics().backpressure.forced_releases), (0, 0));
             gate.open();
             eventually(|| others.load(SeqCst) == 4);
@@ -148,11 +146,10 @@ fn who_is_held_is_let_go_once_a_message_finds_its_ring_full() {
     }
 }
 
-/// Catches: a process whose mailbox is over its bound is held all the same, after its step or within it, be it for a
-/// moment. (Mutation: in `suspend.rs`, `may_be_suspended` does not ask whether the process's own mailbox is over its
-/// bound.)
+/// Catches the suspension, after its step or within it, even briefly, of a process whose own mailbox exceeds its bound.
+/// (Mutation: in `suspend.rs`, `may_be_suspended` does not check the process's own mailbox.)
 #[test]
-fn whose_own_mailbox_is_over_its_bound_is_not_held_at_all() {
+fn a_process_whose_own_mailbox_exceeds_its_bound_is_never_suspended() {
     soon(|| {
         let (runtime, sink, gate) = full();
         let (source, seen, here, go) = source(&runtime, Bound::Soft(10), sink);

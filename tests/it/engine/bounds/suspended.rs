@@ -1,4 +1,4 @@
-//! What reaches a suspended process, and what does not.
+//! Events that reach a suspended process, and those that do not.
 
 use super::Gate;
 use postroom::error::SendFailure;
@@ -12,7 +12,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Counts, once it is let.
+/// A process that counts its messages, once its gate is open.
 #[process]
 struct Sink {
     gate: Option<Latch>,
@@ -33,24 +33,24 @@ impl Sink {
     }
 }
 
-/// A sink whose first message waits for the latch.
+/// Returns a sink whose first message waits for the latch.
 fn stuck(runtime: &Runtime) -> (Address<Sink>, Latch, Arc<AtomicU64>) {
     let (gate, count) = (Latch::new(), Arc::new(AtomicU64::new(0)));
     let sink = Sink { gate: Some(gate.clone()), count: count.clone() };
     (runtime.spawn(sink).serve().unwrap(), gate, count)
 }
 
-fn is_held(pid: Pid) -> bool {
+fn is_suspended(pid: Pid) -> bool {
     pid.info().is_some_and(|info| matches!(info.state, ProcessState::Suspended { .. }))
 }
 
-/// By this clock no suspension ends because it has lasted long.
+/// Returns a builder with a clock on which no suspension times out.
 fn manual(workers: usize) -> postroom::Builder {
     Runtime::builder().workers(workers).clock(Clock::manual())
 }
 
 #[test]
-fn a_process_that_waits_for_its_yields_takes_no_step_for_those_who_wait_for_room() {
+fn a_process_that_waits_for_its_yields_takes_no_step_to_resume_senders() {
     soon(|| {
         let (builder, requests) = Requests::at(manual(2));
         let runtime = builder.build().unwrap();
@@ -64,7 +64,7 @@ fn a_process_that_waits_for_its_yields_takes_no_step_for_those_who_wait_for_room
             }
             let first = events.next();
             assert!(count.load(SeqCst) > 0 || matches!(first, Some(Event::Completed { tag: 1, .. })), "{first:?}");
-            // A later step may find a message whose sender has not linked it yet, and so nothing.
+            // A later step may find nothing, if the sender of a message has not linked it yet.
             count.fetch_add(u64::from(first.is_some()), SeqCst);
             while events.next().is_some() {
                 count.fetch_add(1, SeqCst);
@@ -91,7 +91,7 @@ fn a_process_that_waits_for_its_yields_takes_no_step_for_those_who_wait_for_room
                 runtime.spawn_process(source).start().unwrap()
             })
             .collect();
-        eventually(|| sources.iter().all(|source| is_held(*source)));
+        eventually(|| sources.iter().all(|source| is_suspended(*source)));
         assert_eq!(waits.info().unwrap().steps, 1);
         completion.complete(7);
         eventually(|| seen.load(SeqCst) == 16_001);
@@ -107,7 +107,7 @@ fn runtime_send(to: Pid, number: u64) {
 }
 
 #[test]
-fn a_process_with_yields_outstanding_is_held_all_the_same_and_sees_each_answer_once_in_order() {
+fn a_process_with_outstanding_yields_is_suspended_too_and_gets_each_answer_once_in_order() {
     for waits in [false, true] {
         soon(move || {
             let (builder, requests) = Requests::at(manual(2));
@@ -127,7 +127,7 @@ fn a_process_with_yields_outstanding_is_held_all_the_same_and_sees_each_answer_o
                     (1..=8).for_each(|tag| out.perform(Ask(tag), tag));
                     asked = 8;
                 } else if waits && answered == 0 && seen.lock().unwrap().len() < 8 {
-                    // Nothing may run it before it is answered.
+                    // It must not run before it is answered.
                     panic!("a step for nothing");
                 }
                 if sent < 100_000 {
@@ -145,13 +145,13 @@ fn a_process_with_yields_outstanding_is_held_all_the_same_and_sees_each_answer_o
             });
             let floods = runtime.spawn_process(floods).start().unwrap();
             if waits {
-                // Each answer is a step, until it congests the sink.
+                // Each answer causes a step, until the process congests the sink.
                 let asks: Vec<_> = (0..8).map(|_| requests.next()).collect();
                 for (number, completion) in asks {
                     completion.complete(number * 3);
                 }
             }
-            eventually(|| is_held(floods));
+            eventually(|| is_suspended(floods));
             assert!(sink.pid().info().unwrap().mailbox < 1_024 + 500 + 300);
             if !waits {
                 for _ in 0..8 {
@@ -159,7 +159,7 @@ fn a_process_with_yields_outstanding_is_held_all_the_same_and_sees_each_answer_o
                     completion.complete(number * 3);
                 }
             }
-            assert!(is_held(floods), "an answer is no reason");
+            assert!(is_suspended(floods), "an answer is no reason");
             gate.open();
             eventually(|| count.load(SeqCst) >= if waits { 500 } else { 100_000 });
             eventually(|| answers.lock().unwrap().len() == 8);
@@ -169,7 +169,7 @@ fn a_process_with_yields_outstanding_is_held_all_the_same_and_sees_each_answer_o
     }
 }
 
-/// Sends a few hundred in each turn of a loop that waits for something else in between.
+/// A process that sends a few hundred messages in each round of a loop, and waits for something else in between.
 #[process]
 struct Loops {
     sink: Address<Sink>,
@@ -189,7 +189,7 @@ impl Loops {
             sum += match round % 3 {
                 0 => other.echo(1).await.unwrap(),
                 1 => {
-                    // Woken by a thread, perhaps while it is held.
+                    // Woken by a thread, perhaps while suspended.
                     let gate = Gate::default();
                     let opens = gate.clone();
                     std::thread::spawn(move || opens.open());
@@ -221,7 +221,7 @@ impl Echo {
 }
 
 #[test]
-fn no_wake_is_lost_between_being_held_and_being_let_go() {
+fn no_wake_is_lost_during_a_suspension() {
     for workers in [1, 2, 4] {
         soon(move || {
             let runtime = manual(workers).build().unwrap();
@@ -249,11 +249,11 @@ fn no_wake_is_lost_between_being_held_and_being_let_go() {
     }
 }
 
-/// Floods until it is told to stop, and takes its time about it.
+/// A process that floods until it is told to stop, and stops late.
 #[process]
 struct Stubborn {
     sink: Address<Sink>,
-    told: Arc<AtomicU64>,
+    cancelled: Arc<AtomicU64>,
 }
 
 #[process]
@@ -270,28 +270,28 @@ impl Stubborn {
     }
 
     #[signal]
-    fn told(&mut self, ctx: &mut Context<Self>, cancel: Cancel) {
-        if self.told.fetch_add(1, SeqCst) > 0 || cancel.reason == ExitReason::Shutdown {
+    fn cancelled(&mut self, ctx: &mut Context<Self>, cancel: Cancel) {
+        if self.cancelled.fetch_add(1, SeqCst) > 0 || cancel.reason == ExitReason::Shutdown {
             ctx.stop();
         }
     }
 }
 
 #[test]
-fn a_held_process_hears_a_cancel_at_once_and_is_held_again() {
+fn a_suspended_process_handles_a_cancel_at_once_and_is_suspended_again() {
     soon(|| {
         let runtime = manual(2).build().unwrap();
         let (sink, gate, _) = stuck(&runtime);
-        let told = Arc::new(AtomicU64::new(0));
-        let stubborn = runtime.spawn(Stubborn { sink, told: told.clone() }).serve().unwrap();
+        let cancelled = Arc::new(AtomicU64::new(0));
+        let stubborn = runtime.spawn(Stubborn { sink, cancelled: cancelled.clone() }).serve().unwrap();
         stubborn.go().send().unwrap();
-        eventually(|| is_held(stubborn.pid()));
+        eventually(|| is_suspended(stubborn.pid()));
         let before = stubborn.pid().info().unwrap().steps;
         stubborn.pid().cancel(ExitReason::error("why not"));
-        eventually(|| told.load(SeqCst) == 1 && is_held(stubborn.pid()));
+        eventually(|| cancelled.load(SeqCst) == 1 && is_suspended(stubborn.pid()));
         assert!(stubborn.pid().info().unwrap().steps - before <= 3, "it does not spin");
         let end = stubborn.pid().join();
-        eventually(|| is_held(stubborn.pid()));
+        eventually(|| is_suspended(stubborn.pid()));
         stubborn.pid().cancel(ExitReason::error("once more"));
         assert_eq!(end.wait(), ExitReason::Normal);
         gate.open();
@@ -299,13 +299,13 @@ fn a_held_process_hears_a_cancel_at_once_and_is_held_again() {
 }
 
 #[test]
-fn a_kill_reaches_one_that_is_about_to_be_held() {
+fn a_kill_reaches_a_process_that_is_about_to_be_suspended() {
     soon(|| {
         let runtime = manual(2).build().unwrap();
         let (sink, gate, _) = stuck(&runtime);
-        let told = Arc::new(AtomicU64::new(0));
+        let cancelled = Arc::new(AtomicU64::new(0));
         for round in 0..3_000_u32 {
-            let stubborn = runtime.spawn(Stubborn { sink, told: told.clone() }).serve().unwrap();
+            let stubborn = runtime.spawn(Stubborn { sink, cancelled: cancelled.clone() }).serve().unwrap();
             stubborn.go().send().unwrap();
             (0..round % 200 * 20).for_each(|_| std::hint::spin_loop());
             let end = stubborn.pid().join();
@@ -318,18 +318,18 @@ fn a_kill_reaches_one_that_is_about_to_be_held() {
 }
 
 #[test]
-fn shutdown_lets_go_whoever_is_held_and_whoever_waits_in_a_step() {
+fn a_shutdown_resumes_suspended_processes_and_steps_that_wait() {
     for workers in [1, 2] {
         soon(move || {
             let host = Runtime::builder().workers(2).build().unwrap();
             let (sink, gate, _) = stuck(&host);
             sink.take().send().unwrap();
             let runtime = Runtime::builder().workers(workers).build().unwrap();
-            let told = Arc::new(AtomicU64::new(0));
-            let held = runtime.spawn(Stubborn { sink, told }).serve().unwrap();
-            held.go().send().unwrap();
+            let cancelled = Arc::new(AtomicU64::new(0));
+            let suspended = runtime.spawn(Stubborn { sink, cancelled }).serve().unwrap();
+            suspended.go().send().unwrap();
             let in_step = act(move |_, out| {
-                // Comes to wait in its step, on another host's mailbox.
+                // Waits in its step for another host's mailbox.
                 for _ in 0..4_000 {
                     if let Err(error) = sink.take().send() {
                         assert!(matches!(error.reason, SendFailure::Gone(_)));
@@ -339,7 +339,7 @@ fn shutdown_lets_go_whoever_is_held_and_whoever_waits_in_a_step() {
                 Ok(())
             });
             let in_step = runtime.spawn_process(in_step).start().unwrap();
-            eventually(|| is_held(held.pid()) && is_held(in_step));
+            eventually(|| is_suspended(suspended.pid()) && is_suspended(in_step));
             let report = runtime.shutdown_within(Duration::from_secs(8)).unwrap();
             assert!(report.stuck.is_empty(), "{report}");
             gate.open();

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 #[test]
-fn a_process_that_sends_beyond_the_bound_is_held_until_the_receiver_has_caught_up() {
+fn a_process_that_exceeds_the_bound_is_suspended_until_the_receiver_has_caught_up() {
     for workers in [1, 2] {
         soon(move || {
             let runtime = Runtime::builder().workers(workers).clock(Clock::manual()).build().unwrap();
@@ -45,7 +45,7 @@ fn a_process_that_sends_beyond_the_bound_is_held_until_the_receiver_has_caught_u
 ///
 /// Mutation: in `congestion.rs`, `note_congestion`, count all the messages of a batch as the step's own.
 #[test]
-fn no_step_waits_for_what_others_have_sent() {
+fn no_step_waits_for_messages_of_others() {
     soon(|| {
         let builder = Runtime::builder().workers(1).clock(Clock::manual()).stall_limit(Duration::MAX);
         let runtime = builder.build().unwrap();
@@ -65,7 +65,7 @@ fn no_step_waits_for_what_others_have_sent() {
     });
 }
 
-/// Checks again and again whether all have been resumed, and is never idle meanwhile: it always has another message.
+/// A process that keeps checking whether all have been resumed, and is never idle: it always has another message.
 #[process]
 struct Busy {
     host: Host,
@@ -115,8 +115,8 @@ impl Small {
     }
 }
 
-/// Whether it has told, and is held for that or rests.
-fn has_told(small: Address<Small>) -> bool {
+/// Returns whether the process has sent its message, and is suspended for it or idle.
+fn has_sent(small: Address<Small>) -> bool {
     let info = small.pid().info().unwrap();
     info.messages == 1 && matches!(info.state, ProcessState::Suspended { .. } | ProcessState::Idle)
 }
@@ -124,15 +124,15 @@ fn has_told(small: Address<Small>) -> bool {
 /// Four hundred processes that send one message each are suspended, and resumed within forty time slices (of at most
 /// 128 checks each) although the receiver always has something else to do: not one per time slice.
 ///
-/// Mutation: in `suspend.rs`, `resume_waiters`, do without `has_room`.
+/// Mutation: in `suspend.rs`, `resume_waiters`, leave out `has_room`.
 #[test]
-fn those_that_send_little_are_let_go_together() {
-    soon(|| while !are_let_go_together() {});
+fn senders_of_few_messages_are_resumed_together() {
+    soon(|| while !are_resumed_together() {});
 }
 
 /// Returns whether all were suspended: the length of the mailbox is unknown while a sender is preempted as it numbers
 /// its message.
-fn are_let_go_together() -> bool {
+fn are_resumed_together() -> bool {
     let runtime = Runtime::builder().workers(2).clock(Clock::manual()).build().unwrap();
     let (done, looks) = channel();
     let gate = Latch::new();
@@ -140,25 +140,26 @@ fn are_let_go_together() -> bool {
     busy.begin().send().unwrap();
     // It is in its step.
     eventually(|| busy.pid().info().unwrap().mailbox == 0);
-    // Until one comes back, since there are too many.
+    // Until a send is refused, since the mailbox is full.
     while busy.hear().send().is_ok() {}
     let small: Vec<_> = (0..400).map(|_| runtime.spawn(Small { busy }).serve().unwrap()).collect();
     small.iter().for_each(|small| small.tell().send().unwrap());
-    eventually(|| small.iter().all(|&small| has_told(small)));
-    let held = runtime.statistics().backpressure.suspended;
+    eventually(|| small.iter().all(|&small| has_sent(small)));
+    let count = runtime.statistics().backpressure.suspended;
     gate.open();
     let looks = looks.recv().unwrap();
     assert!(looks < 40 * 128, "{looks} looks");
     assert_eq!(runtime.statistics().backpressure.forced_releases, 0);
-    held == 400
+    count == 400
 }
 
-/// Takes one message in each step, and notes how many are suspended then. Waits at its gate in the first step.
-fn takes_one_a_step(host: Host, gate: Latch, told: Sender<usize>) -> Act {
+/// Returns a process that takes one message in each step, and reports how many processes are suspended then. Its first
+/// step waits at the gate.
+fn takes_one_a_step(host: Host, gate: Latch, reports: Sender<usize>) -> Act {
     act(move |events, out| {
         gate.wait();
         if events.next().is_some() {
-            let _over = told.send(host.statistics().backpressure.suspended);
+            let _over = reports.send(host.statistics().backpressure.suspended);
             out.go_on();
         } else {
             out.idle();
@@ -167,24 +168,24 @@ fn takes_one_a_step(host: Host, gate: Latch, told: Sender<usize>) -> Act {
     })
 }
 
-/// Three processes that have each sent more than there is room for at half of the bound are resumed by a receiver that
-/// is never idle, one in each of its steps.
+/// Three processes that have each sent more than half of the bound are resumed by a receiver that is never idle, one in
+/// each of its steps.
 ///
 /// Mutation: in `suspend.rs`, `resume_waiters`, resume all once the mailbox is half empty.
 #[test]
-fn those_that_send_much_are_let_go_one_a_step() {
-    soon(|| while !are_let_go_one_a_step() {});
+fn senders_of_many_messages_are_resumed_one_per_step() {
+    soon(|| while !are_resumed_one_per_step() {});
 }
 
-/// Returns whether all were suspended, as [`are_let_go_together`] does.
-fn are_let_go_one_a_step() -> bool {
+/// Returns whether all were suspended, as [`are_resumed_together`] does.
+fn are_resumed_one_per_step() -> bool {
     const SENT: u64 = 600;
     let runtime = Runtime::builder().workers(2).clock(Clock::manual()).build().unwrap();
-    let (gate, (told, suspended)) = (Latch::new(), channel());
-    let receiver = takes_one_a_step(*runtime, gate.clone(), told);
+    let (gate, (reports, suspended)) = (Latch::new(), channel());
+    let receiver = takes_one_a_step(*runtime, gate.clone(), reports);
     let receiver = runtime.spawn_process(receiver).mailbox(Bound::Soft(1_000)).start().unwrap();
     let mut sent = 0;
-    // Until one comes back.
+    // Until a send is refused.
     while runtime.send(receiver, 0).is_ok() {
         sent += 1;
     }
@@ -208,10 +209,10 @@ fn are_let_go_one_a_step() -> bool {
         info.messages == 1 && matches!(info.state, ProcessState::Suspended { .. } | ProcessState::Idle)
     };
     eventually(|| senders.iter().all(|&sender| has_sent(sender)));
-    let held = runtime.statistics().backpressure.suspended;
+    let count = runtime.statistics().backpressure.suspended;
     gate.open();
     let counts: Vec<usize> = (0..sent + 3 * SENT).map(|_| suspended.recv().unwrap()).collect();
-    if held < 3 {
+    if count < 3 {
         return false;
     }
     assert_eq!(runtime.statistics().backpressure.forced_releases, 0);
@@ -224,7 +225,7 @@ fn are_let_go_one_a_step() -> bool {
 }
 
 #[test]
-fn a_bound_of_its_own_holds_earlier_or_never() {
+fn a_mailboxs_own_bound_replaces_the_default() {
     soon(|| {
         let runtime = Runtime::builder().workers(2).build().unwrap();
         for (bound, least, most) in [(Bound::Soft(10), 10, 400), (Bound::Unbounded, 50_000, 50_000)] {
@@ -248,14 +249,14 @@ fn a_bound_of_its_own_holds_earlier_or_never() {
 }
 
 #[test]
-fn a_held_process_can_be_killed_and_one_held_at_a_dying_process_goes_on() {
+fn a_suspended_process_can_be_killed_and_is_resumed_when_its_receiver_exits() {
     soon(|| {
         let runtime = Runtime::builder().workers(2).build().unwrap();
         let (done, _all) = channel();
         let gate = Latch::new();
         let sink = Sink { next: vec![0, 0, 0], left: u64::MAX, gate: Some(gate.clone()), done };
         let sink = runtime.spawn(sink).serve().unwrap();
-        // It is in its step: begun by a thread that stands in for a source that waits, it would keep that one's worker.
+        // It is in its step: a thread that replaces a waiting source's would keep its worker, if it began the step.
         sink.take(2, 0).send().unwrap();
         eventually(|| sink.pid().info().unwrap().mailbox == 0);
         let sources: Vec<_> = (0..2)
@@ -263,27 +264,27 @@ fn a_held_process_can_be_killed_and_one_held_at_a_dying_process_goes_on() {
             .map(|source| runtime.spawn(source).serve().unwrap())
             .collect();
         sources.iter().for_each(|source| source.go().send().unwrap());
-        // Each after its step or within it, and for a second at most at a time: so both at once are a matter of a look.
-        let is_held = |pid: Pid| pid.info().unwrap().state == ProcessState::Suspended { at: sink.pid() };
-        eventually(|| sources.iter().all(|source| is_held(source.pid())));
+        // Each is suspended after its step or within it, for at most a second at a time: polling finds both suspended.
+        let is_suspended = |pid: Pid| pid.info().unwrap().state == ProcessState::Suspended { at: sink.pid() };
+        eventually(|| sources.iter().all(|source| is_suspended(source.pid())));
         let end = sources[0].pid().join();
         sources[0].pid().kill();
         assert_eq!(end.wait(), ExitReason::Killed);
         let end = sources[1].pid().join();
         sink.pid().kill();
         gate.open();
-        // Its next send comes back, which it takes for a reason to panic.
+        // Its next send is refused, on which it panics.
         assert!(matches!(end.wait(), ExitReason::Panic(_)));
         assert_eq!(runtime.statistics().backpressure.suspended, 0);
     });
 }
 
-/// Sends without end in one step, which waits within itself: killed while it waits, or before.
+/// The process sends endlessly in one step, which waits for room: it is killed while it waits, or before.
 ///
-/// Mutations: in `engine/shutdown/mod.rs`, `tell`, do without `let_step_end`; in `suspend.rs`, `wait_in_step`, do
-/// without `is_told_to_end`.
+/// Mutations: in `engine/shutdown/mod.rs`, `tell`, leave out `let_step_end`; in `suspend.rs`, `wait_in_step`, leave out
+/// `is_told_to_end`.
 #[test]
-fn a_step_that_waits_within_itself_is_let_go_to_end() {
+fn a_step_that_waits_for_room_is_released_by_a_kill() {
     soon(|| {
         for kills_itself in [false, true] {
             let runtime = Runtime::builder().workers(2).clock(Clock::manual()).build().unwrap();
@@ -294,7 +295,7 @@ fn a_step_that_waits_within_itself_is_let_go_to_end() {
             let source = Source { index: 0, sink, next: 0, until: 400_000, a_step: 200_000 };
             let source = runtime.spawn(source).serve().unwrap();
             let end = source.pid().join();
-            // By this clock no wait ends because it has lasted long.
+            // With this clock no wait times out.
             if kills_itself {
                 source.go_and_die().send().unwrap();
             } else {
@@ -311,7 +312,7 @@ fn a_step_that_waits_within_itself_is_let_go_to_end() {
     });
 }
 
-/// Passes each number on until it has gone down to zero, twice as often as it came.
+/// A process that decrements each number and passes it on twice, until it is zero.
 #[process]
 #[derive(Default)]
 struct Flooder {
@@ -353,9 +354,9 @@ impl Flooder {
     }
 }
 
-/// Has each of `count` flood those that `next` says.
+/// Makes each of `count` processes flood those that `next` returns.
 fn flood(workers: usize, count: usize, a_step: u64, rounds: u64, next: impl Fn(usize) -> Vec<usize>) {
-    // By this clock no suspension ends because it has lasted long.
+    // With this clock no suspension times out.
     let runtime = Runtime::builder().workers(workers).clock(Clock::manual()).build().unwrap();
     let flooder = || Flooder { a_step, rounds, ..Flooder::default() };
     let all: Vec<_> = (0..count).map(|_| runtime.spawn(flooder()).serve().unwrap()).collect();
@@ -374,10 +375,10 @@ fn flood(workers: usize, count: usize, a_step: u64, rounds: u64, next: impl Fn(u
 }
 
 #[test]
-fn floods_of_itself_of_each_other_and_around_a_ring_do_not_stop() {
+fn floods_to_itself_to_each_other_and_in_a_cycle_do_not_stall() {
     for workers in [1, 2, 4] {
         soon(move || {
-            // More than the bound in each step, and less.
+            // More and less than the bound in each step.
             for (a_step, rounds) in [(3_000, 20), (200, 300)] {
                 flood(workers, 1, a_step, rounds, |_| vec![0]);
                 flood(workers, 2, a_step, rounds, |index| vec![1 - index]);
@@ -389,7 +390,7 @@ fn floods_of_itself_of_each_other_and_around_a_ring_do_not_stop() {
 }
 
 #[test]
-fn a_receiver_that_calls_the_one_it_holds_is_answered() {
+fn a_receiver_that_calls_a_sender_suspended_at_it_is_answered() {
     #[process]
     struct Master {
         worker: Address<Worker>,
