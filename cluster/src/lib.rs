@@ -10,6 +10,7 @@
 //! | [`clock`] | nothing: it says which clock the others have to be given |
 //! | [`engine`] | what a broker must be able to do |
 //! | [`frame`] | what the bytes between two nodes mean |
+//! | [`session`] | what is sent, sent again and accepted between two nodes, and when that is over |
 #![forbid(unsafe_code)]
 
 pub mod clock;
@@ -17,3 +18,4 @@ pub mod engine;
 pub mod frame;
 #[cfg(test)]
 mod random;
+pub mod session;

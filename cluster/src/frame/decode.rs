@@ -4,7 +4,7 @@ use super::encode::{
     FLAG_ASK, FLAG_NACK, KIND_END, KIND_GOODBYE, KIND_HELLO, KIND_SEGMENT, PARCEL_FAST, PARCEL_LAST, PARCEL_MORE,
     PARCEL_SLOW,
 };
-use super::{Body, EndCode, Epoch, Frame, Hello, MAX_FRAME, MAX_NAME, MAX_PIECE, PIECE, Parcel, Segment};
+use super::{Body, EndCode, Epoch, Frame, Hello, MAX_FRAME, MAX_PIECE, PIECE, Parcel, Segment};
 use super::{Table, TableError, VersionError, Versions};
 use crate::engine::{Lane, Revision};
 use bytes::{Buf, Bytes};
@@ -125,9 +125,6 @@ impl Input {
         let mut entries = Vec::new();
         for _ in 0..count {
             let length = usize::from(self.u16("name")?);
-            if length > MAX_NAME {
-                return Err(TableError::NameTooLong { bytes: length }.into());
-            }
             let name = self.take(length, "name")?;
             let name = std::str::from_utf8(&name).map_err(|_| TableError::NotText)?;
             entries.push((Box::from(name), self.u64("hash")?));

@@ -261,6 +261,10 @@ fn values_that_fields_cannot_have_are_refused_with_their_name() {
     let mut bytes = whole.to_vec();
     bytes[SEGMENT + 1..].fill(0);
     assert_eq!(Frame::decode(bytes.into()), Err(DecodeError::Field { field: "PID's node", value: 0 }));
+    let hello = Hello { versions: Versions::CURRENT, features: 0, credit: [0; 2], table: Table::default() };
+    let mut bytes = frame(Body::Hello(hello)).encode().to_vec();
+    bytes[HEADER + 1] = Versions::CURRENT.minor + 1;
+    assert!(matches!(Frame::decode(bytes.into()), Err(DecodeError::Field { field: "oldest minor version", .. })));
     let mut bytes = frame(Body::End(EndCode::Done)).encode().to_vec();
     *bytes.last_mut().unwrap() = 5;
     assert_eq!(Frame::decode(bytes.into()), Err(DecodeError::Field { field: "end code", value: 5 }));

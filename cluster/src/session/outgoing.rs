@@ -1,0 +1,401 @@
+//! The sending half of one lane: what is queued, what is on its way, and when it is sent again.
+
+use super::{LaneLimits, SendError, cost};
+use crate::clock::Moment;
+use crate::frame::{MAX_PIECE, Parcel};
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// The wait for an acknowledgement before the first was seen.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+/// The shortest wait: longer than the receiver's delay of acknowledgements, by what a busy machine adds.
+const SHORTEST_WAIT: Duration = Duration::from_millis(100);
+/// The longest wait, after several attempts.
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+
+/// A number that the peer cannot have sent.
+pub(super) struct NeverSent;
+
+pub(super) struct Outgoing {
+    limits: LaneLimits,
+    /// All that is not acknowledged. The first has number `acked`.
+    queue: VecDeque<Parcel>,
+    /// The cost of `queue`.
+    queued: u64,
+    acked: u64,
+    /// The number of the parcel that is sent next: `acked <= next <= sent`, and less than `sent` after a rewind.
+    next: u64,
+    /// The number after the last that was ever sent.
+    sent: u64,
+    /// The total cost of all parcels before `acked`.
+    acked_cost: u64,
+    /// The cost of the parcels from `acked` up to `next`.
+    in_flight: u64,
+    /// The total cost that the peer allows.
+    credit: u64,
+    /// Where a notice of a gap has rewound to: its copies do not do so again.
+    rewound_to: Option<u64>,
+    /// When to send again, or to ask for credit.
+    resend_at: Option<Moment>,
+    /// How many waits in a row have passed without progress.
+    attempts: u32,
+    round_trip: RoundTrip,
+    /// Since when an acknowledgement is missing.
+    pub(super) waiting_since: Option<Moment>,
+    /// Ask the peer for an answer with the next segment.
+    pub(super) ask: bool,
+}
+
+impl Outgoing {
+    pub(super) fn new(limits: LaneLimits) -> Self {
+        Self {
+            limits,
+            queue: VecDeque::new(),
+            queued: 0,
+            acked: 0,
+            next: 0,
+            sent: 0,
+            acked_cost: 0,
+            in_flight: 0,
+            credit: 0,
+            rewound_to: None,
+            resend_at: None,
+            attempts: 0,
+            round_trip: RoundTrip::default(),
+            waiting_since: None,
+            ask: false,
+        }
+    }
+
+    /// Cuts a message into parcels and queues them: all or none.
+    pub(super) fn push(&mut self, message: Bytes) -> Result<(), SendError> {
+        if message.len() > self.limits.message {
+            return Err(SendError::TooLong { bytes: message.len(), limit: self.limits.message, message });
+        }
+        if self.queued + message_cost(message.len()) > self.limits.queue && !self.queue.is_empty() {
+            return Err(SendError::Full(message));
+        }
+        let mut rest = message;
+        loop {
+            let bytes = rest.split_to(rest.len().min(MAX_PIECE));
+            let last = rest.is_empty();
+            self.push_parcel(Parcel::Piece { last, bytes });
+            if last {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Queues a parcel whatever the limit: see [`has_room`](Self::has_room).
+    pub(super) fn push_parcel(&mut self, parcel: Parcel) {
+        self.queued += cost(&parcel);
+        self.queue.push_back(parcel);
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.queued < self.limits.queue
+    }
+
+    /// Raises the credit to a total that the peer allows.
+    pub(super) fn allow(&mut self, credit: u64) {
+        self.credit = self.credit.max(credit);
+    }
+
+    /// Takes the parcels of the next segment, at most `room` bytes of them; the first has number `self.next` before
+    /// the call.
+    pub(super) fn fill(&mut self, now: Moment, mut room: usize) -> (u64, Vec<Parcel>) {
+        let first = self.next;
+        let mut parcels = Vec::new();
+        while let Some(parcel) = self.queue.get((self.next - self.acked) as usize) {
+            let cost = cost(parcel);
+            if parcel.encoded_len() > room || !self.may_send(cost) {
+                break;
+            }
+            room -= parcel.encoded_len();
+            parcels.push(parcel.clone());
+            self.in_flight += cost;
+            self.next += 1;
+        }
+        if !parcels.is_empty() {
+            if self.next > self.sent {
+                self.round_trip.begin(self.sent, now);
+                self.sent = self.next;
+            }
+            self.waiting_since.get_or_insert(now);
+        }
+        self.arm(now);
+        (first, parcels)
+    }
+
+    fn may_send(&self, cost: u64) -> bool {
+        let in_flight = self.in_flight + cost;
+        (in_flight <= self.limits.window || self.in_flight == 0) && self.acked_cost + in_flight <= self.credit
+    }
+
+    /// Returns whether `fill` would take a parcel.
+    pub(super) fn is_ready(&self) -> bool {
+        self.queue.get((self.next - self.acked) as usize).is_some_and(|parcel| self.may_send(cost(parcel)))
+    }
+
+    /// Sets the timer if there is something to wait for. That is so without anything on its way too: no
+    /// acknowledgement will then bring the credit that is missing, and it has to be asked for.
+    pub(super) fn arm(&mut self, now: Moment) {
+        if self.resend_at.is_none() && !self.queue.is_empty() {
+            self.resend_at = Some(now + self.wait());
+        }
+    }
+
+    /// Handles an acknowledgement of all parcels before `ack`; with `gap`, the parcel `ack` is missing there, though
+    /// later ones have arrived.
+    pub(super) fn on_ack(&mut self, now: Moment, ack: u64, gap: bool) -> Result<(), NeverSent> {
+        if ack > self.sent {
+            return Err(NeverSent);
+        }
+        if ack > self.acked {
+            while self.acked < ack {
+                let cost = self.queue.pop_front().as_ref().map_or(0, cost);
+                self.queued -= cost;
+                self.acked_cost += cost;
+                // After a rewind, what was sent before it may be acknowledged before it is sent again.
+                if self.acked < self.next {
+                    self.in_flight -= cost;
+                }
+                self.acked += 1;
+            }
+            self.next = self.next.max(ack);
+            self.round_trip.end(ack, now);
+            self.attempts = 0;
+            self.resend_at = (self.in_flight > 0).then(|| now + self.wait());
+            self.waiting_since = (self.acked < self.sent).then_some(now);
+        }
+        if gap && ack == self.acked && self.next > ack && self.rewound_to != Some(ack) {
+            self.rewound_to = Some(ack);
+            self.rewind();
+        }
+        Ok(())
+    }
+
+    /// Goes back to the first parcel that is not acknowledged.
+    fn rewind(&mut self) {
+        self.next = self.acked;
+        self.in_flight = 0;
+        self.round_trip.forget();
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Moment> {
+        self.resend_at
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Moment) {
+        if self.resend_at.is_none_or(|at| at > now) {
+            return;
+        }
+        self.resend_at = None;
+        self.attempts += 1;
+        if self.sent > self.acked {
+            self.rewind();
+            // A notice of the same gap counts again: the answer to the last was lost too.
+            self.rewound_to = None;
+        } else if !self.queue.is_empty() {
+            self.ask = true;
+            self.arm(now);
+        }
+    }
+
+    fn wait(&self) -> Duration {
+        self.round_trip.wait().saturating_mul(1 << self.attempts.min(10)).min(LONGEST_WAIT)
+    }
+
+    /// Returns the number that the parcel after the last queued one will have.
+    pub(super) fn end(&self) -> u64 {
+        self.acked + self.queue.len() as u64
+    }
+
+    pub(super) fn queued(&self) -> u64 {
+        self.queued
+    }
+
+    /// Drops all that is queued.
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.limits);
+    }
+}
+
+/// Returns the cost of all parcels of a message.
+pub(super) fn message_cost(length: usize) -> u64 {
+    length as u64 + super::PARCEL_COST * length.div_ceil(MAX_PIECE).max(1) as u64
+}
+
+/// The estimate of RFC 6298: a smoothed round trip, and four times its variation. Only parcels that were sent once are
+/// timed (Karn's algorithm), one at a time.
+#[derive(Default)]
+struct RoundTrip {
+    /// Smoothed time and its variation.
+    estimate: Option<(Duration, Duration)>,
+    /// The parcel that is timed, and when it was sent.
+    timed: Option<(u64, Moment)>,
+}
+
+impl RoundTrip {
+    fn begin(&mut self, number: u64, now: Moment) {
+        self.timed.get_or_insert((number, now));
+    }
+
+    fn end(&mut self, ack: u64, now: Moment) {
+        let Some((_, sent)) = self.timed.take_if(|(number, _)| *number < ack) else { return };
+        let time = now.since(sent);
+        self.estimate = Some(match self.estimate {
+            None => (time, time / 2),
+            Some((smooth, variation)) => (smooth * 7 / 8 + time / 8, variation * 3 / 4 + smooth.abs_diff(time) / 4),
+        });
+    }
+
+    fn forget(&mut self) {
+        self.timed = None;
+    }
+
+    fn wait(&self) -> Duration {
+        match self.estimate {
+            None => FIRST_WAIT,
+            Some((smooth, variation)) => (smooth + variation * 4).clamp(SHORTEST_WAIT, LONGEST_WAIT),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Moment {
+        Moment::after_start(Duration::from_millis(millis))
+    }
+
+    fn outgoing(window: u64, messages: u32) -> Outgoing {
+        let mut outgoing = Outgoing::new(LaneLimits { window, queue: 1 << 20, message: 1 << 20 });
+        outgoing.allow(u64::MAX);
+        (0..messages).for_each(|n| outgoing.push(vec![n as u8; 36].into()).ok().unwrap());
+        outgoing
+    }
+
+    /// Numbers of the parcels of the next segment.
+    fn fill(outgoing: &mut Outgoing, now: Moment) -> std::ops::Range<u64> {
+        let (first, parcels) = outgoing.fill(now, 60_000);
+        first..first + parcels.len() as u64
+    }
+
+    fn ack(outgoing: &mut Outgoing, now: Moment, ack: u64, gap: bool) {
+        assert!(outgoing.on_ack(now, ack, gap).is_ok());
+    }
+
+    #[test]
+    fn the_window_limits_what_is_on_its_way() {
+        let mut out = outgoing(300, 10); // each costs 100
+        assert_eq!(fill(&mut out, at(0)), 0..3);
+        assert_eq!(fill(&mut out, at(0)), 3..3);
+        ack(&mut out, at(1), 2, false);
+        assert_eq!(fill(&mut out, at(1)), 3..5);
+    }
+
+    #[test]
+    fn the_credit_limits_the_total_and_is_asked_for_when_nothing_else_brings_it() {
+        let mut out = Outgoing::new(LaneLimits { window: 1 << 20, queue: 1 << 20, message: 1 << 20 });
+        (0..5).for_each(|_| out.push(vec![0; 36].into()).ok().unwrap());
+        out.allow(250);
+        assert_eq!(fill(&mut out, at(0)), 0..2);
+        ack(&mut out, at(1), 2, false);
+        assert_eq!(fill(&mut out, at(1)), 2..2);
+        assert!(!out.ask);
+        out.handle_timeout(out.next_timeout().expect("a time to ask"));
+        assert!(out.ask && out.next_timeout().is_some());
+        out.allow(300);
+        out.allow(200); // a late frame takes nothing back
+        assert_eq!(fill(&mut out, at(1)), 2..3);
+    }
+
+    #[test]
+    fn a_gap_is_filled_at_once_and_a_copy_of_its_notice_does_nothing() {
+        let mut out = outgoing(1 << 20, 5);
+        assert_eq!(fill(&mut out, at(0)), 0..5);
+        ack(&mut out, at(1), 2, true);
+        assert_eq!(fill(&mut out, at(1)), 2..5);
+        ack(&mut out, at(2), 2, true);
+        assert_eq!(fill(&mut out, at(2)), 5..5);
+        ack(&mut out, at(3), 1, true); // older still
+        assert_eq!(fill(&mut out, at(3)), 5..5);
+    }
+
+    #[test]
+    fn what_is_not_acknowledged_is_sent_again_with_longer_and_longer_waits() {
+        let mut out = outgoing(1 << 20, 2);
+        let mut now = at(0);
+        let mut waits = Vec::new();
+        for _ in 0..5 {
+            assert_eq!(fill(&mut out, now), 0..2);
+            let next = out.next_timeout().unwrap();
+            out.handle_timeout(now); // too early
+            assert_eq!(fill(&mut out, now), 2..2);
+            waits.push(next.since(now).as_millis());
+            now = next;
+            out.handle_timeout(now);
+        }
+        assert_eq!(waits, [500, 1_000, 2_000, 2_000, 2_000]);
+        assert_eq!(out.waiting_since, Some(at(0)));
+        fill(&mut out, now);
+        ack(&mut out, now, 1, false);
+        assert_eq!((out.waiting_since, out.next_timeout()), (Some(now), Some(now + FIRST_WAIT)));
+        ack(&mut out, now, 2, false);
+        assert_eq!((out.waiting_since, out.next_timeout()), (None, None));
+    }
+
+    #[test]
+    fn the_wait_follows_the_round_trip_of_what_was_sent_once() {
+        let mut out = outgoing(1 << 20, 1);
+        fill(&mut out, at(0));
+        ack(&mut out, at(200), 1, false);
+        out.push(Bytes::new()).ok().unwrap();
+        fill(&mut out, at(200));
+        assert_eq!(out.next_timeout(), Some(at(200 + 200 + 4 * 100)));
+        // Sent twice: the acknowledgement may be for either.
+        out.handle_timeout(at(900));
+        fill(&mut out, at(900));
+        ack(&mut out, at(901), 2, false);
+        assert_eq!(out.round_trip.estimate, Some((Duration::from_millis(200), Duration::from_millis(100))));
+    }
+
+    #[test]
+    fn an_acknowledgement_after_a_rewind_skips_what_arrived() {
+        let mut out = outgoing(1 << 20, 5);
+        fill(&mut out, at(0));
+        out.handle_timeout(at(500));
+        ack(&mut out, at(501), 3, false);
+        assert_eq!((out.in_flight, out.queued), (0, 200));
+        assert_eq!(fill(&mut out, at(501)), 3..5);
+        assert!(out.on_ack(at(502), 6, false).is_err());
+    }
+
+    #[test]
+    fn a_long_message_is_cut_and_queued_as_a_whole_or_not_at_all() {
+        let mut out = Outgoing::new(LaneLimits { window: 1 << 20, queue: 200_000, message: 300_000 });
+        out.allow(u64::MAX);
+        // Longer than the queue, but nothing is in its way.
+        out.push(vec![0; 300_000].into()).ok().unwrap();
+        assert_eq!(out.queued, message_cost(300_000));
+        let lengths = |out: &Outgoing| -> Vec<_> {
+            let length = |parcel: &Parcel| match parcel {
+                Parcel::Piece { last, bytes } => (bytes.len(), *last),
+                _ => panic!(),
+            };
+            out.queue.iter().map(length).collect()
+        };
+        let cut = [(65_536, false), (65_536, false), (65_536, false), (65_536, false), (37_856, true)];
+        assert_eq!(lengths(&out), cut);
+        assert!(matches!(out.push(vec![1].into()), Err(SendError::Full(back)) if *back == [1]));
+        assert!(matches!(out.push(vec![1; 300_001].into()), Err(SendError::TooLong { bytes: 300_001, .. })));
+        assert_eq!(lengths(&out), cut);
+        let mut out = outgoing(1 << 20, 0);
+        out.push(vec![0; MAX_PIECE].into()).ok().unwrap();
+        out.push(Bytes::new()).ok().unwrap();
+        assert_eq!(lengths(&out), [(MAX_PIECE, true), (0, true)]);
+    }
+}
