@@ -350,7 +350,8 @@ fn write(epoch: Epoch, lane: Lane, number: u64, length: usize) -> Bytes {
     out.put_u64(number);
     // The content must be put together in the right order too.
     while out.len() < length {
-        out.put_u8((out.len() / 1_000) as u8);
+        let same = 1_000 - out.len() % 1_000;
+        out.put_bytes((out.len() / 1_000) as u8, same.min(length - out.len()));
     }
     out.freeze()
 }
