@@ -33,3 +33,10 @@
         return found.concat(compoundsOf(this).filter(isNameIn));
     };
 })();
+
+// Names in tables break between their parts, where a cell is too narrow for them.
+for (const code of document.querySelectorAll(".content td code")) {
+    if (code.children.length) continue;
+    const parts = code.textContent.split(/(?<=::|[.(,_\[])(?=[^\s)\]])/);
+    code.replaceChildren(...parts.flatMap((part, place) => (place ? [document.createElement("wbr"), part] : [part])));
+}
