@@ -22,7 +22,7 @@ mod unanswered;
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Answers at once, later, never, or dies trying.
+/// A process that answers at once, later or never, or panics.
 #[process]
 #[derive(Default)]
 struct Desk {
@@ -110,14 +110,14 @@ impl Desk {
         ctx.stop();
     }
 
-    /// Its own deadline, and that which a desk sees when it is called from here.
+    /// Returns its own deadline, and the deadline that a desk sees when it is called from here.
     #[message]
     async fn relay(&mut self, ctx: &mut Context<Self>, to: Address<Desk>, timeout: Duration) -> [Option<Instant>; 2] {
         let own = ctx.deadline();
         [own, to.deadline().timeout(timeout).await.ok().flatten()]
     }
 
-    /// The same from what runs beside its methods.
+    /// As above from a background task.
     #[message]
     fn relay_beside(&mut self, ctx: &mut Context<Self>, to: Address<Desk>, reply: Reply<Option<Instant>>) {
         ctx.run(to.echo(1).into_future()).then(move |_, _, ctx| {
@@ -130,7 +130,7 @@ impl Desk {
         });
     }
 
-    /// Waits for the answer where it stands, along a chain of others.
+    /// Blocks for the answer of a chain of others.
     #[message]
     fn wait_along(&mut self, ctx: &mut Context<Self>, mut chain: Vec<Address<Desk>>) -> (u32, Option<Instant>) {
         let own = ctx.deadline();
@@ -141,7 +141,7 @@ impl Desk {
         (length, own.and(ctx.deadline()))
     }
 
-    /// What the process gets that calls from an async method.
+    /// Returns the result of a call from an async method.
     #[message]
     async fn ask(&mut self, to: Address<Desk>, timeout: Duration) -> Result<u32, CallError> {
         to.keep().timeout(timeout).await
@@ -155,7 +155,7 @@ impl Desk {
 
     #[message]
     async fn ask_both(&mut self, ctx: &mut Context<Self>, to: Address<Desk>) -> (Result<u32, CallError>, u32) {
-        // The first is given up as soon as the second is there.
+        // The first is abandoned as soon as the second answers.
         let (kept, quick) = (to.keep().into_future(), to.echo(3).into_future());
         let kept = match select(kept, quick).await {
             Either::Left((kept, _)) => kept,
@@ -254,7 +254,7 @@ fn a_deadline_that_passes_is_a_timeout_and_the_late_answer_never_shows_up() {
         assert_eq!(caller.ask(callee, soon).wait(), Err(CallError::Failed(CallError::Timeout)));
         let past = Instant::now() - Duration::from_millis(1);
         assert_eq!(callee.keep().deadline(past).wait(), Err(CallError::Timeout));
-        // All four answers come now, and those of the next calls are their own.
+        // All four answers arrive now, and do not mix with those of later calls.
         assert_eq!(callee.answer_all(77).wait(), Ok(4));
         assert_eq!((callee.echo(1).wait(), caller.echo(2).wait()), (Ok(1), Ok(2)));
         assert_eq!(caller.ask_many(callee, 3).wait(), Ok(vec![Ok(0), Ok(1), Ok(2)]));
@@ -343,14 +343,14 @@ fn a_deadline_ends_with_the_message_that_it_belongs_to() {
 fn a_call_made_while_serving_a_call_inherits_the_smaller_deadline() {
     with_runtime(|runtime| {
         let (outer, inner) = (desk(runtime), desk(runtime));
-        // What the outer caller grants is less than what the relay asks for.
+        // The outer caller's deadline is earlier than the relay's.
         let [own, granted] = outer.relay(inner, LONG).timeout(LONG / 10).wait().unwrap();
         let latest = Instant::now() + LONG / 10;
         assert!(own.unwrap() <= latest && granted.unwrap() <= latest);
-        // What the relay asks for is less than what the outer caller grants.
+        // The relay's deadline is earlier than the outer caller's.
         let [own, granted] = outer.relay(inner, LONG / 10).timeout(LONG).wait().unwrap();
         assert!(granted.unwrap() <= Instant::now() + LONG / 10 && own.unwrap() > Instant::now() + LONG / 2);
-        // A message that was sent grants all there is.
+        // A message that was sent has no deadline.
         let [own, _] = outer.relay(inner, LONG).timeout(Duration::MAX).wait().unwrap();
         assert!(own.unwrap() > Instant::now() + LONG);
     });

@@ -1,8 +1,8 @@
 //! Cycles of calls: detected at once and named in full, without false positives.
 //!
-//! No call here has a deadline that could come to its rescue: a cycle that is not found hangs, and the watch says so.
-//! Where a wait must not be taken for part of a cycle, the test sees by `waits_for` that everyone has come to wait
-//! before it lets them go on.
+//! No call here has a deadline that could end it in time: a missed cycle hangs, and the time limit reports that. If a
+//! wait must not count as part of a cycle, the test checks with `waits_for` that all processes wait before it lets them
+//! continue.
 
 use postroom::Runtime;
 use postroom::error::Cycle;
@@ -26,17 +26,17 @@ enum Way {
     Block,
 }
 
-/// What became of a call along a path.
+/// The result of a call along a path.
 #[derive(Clone, Debug, PartialEq)]
 enum Out {
-    /// It came to the end of it.
+    /// It reached the end of the path.
     Through(usize),
     Cycle(Cycle),
 }
 
 type Path = Vec<(Address<Station>, Way)>;
 
-/// Calls others, along paths.
+/// A process that calls others along paths.
 #[process]
 #[derive(Default)]
 struct Station {
@@ -97,7 +97,7 @@ impl Station {
     }
 }
 
-/// Calls as it starts, on the thread of whoever spawns it.
+/// A process that calls while it starts, on its spawner's thread.
 #[process]
 struct Eager;
 
@@ -149,25 +149,26 @@ fn method(way: Way) -> &'static str {
     }
 }
 
-/// Has a call go round: from outside to the first, along all of them, and back to the first. `ways` says how each
-/// calls.
+/// Sends a call around the cycle: from outside to the first, along all of them, and back to the first. `ways` says how
+/// each calls.
 #[track_caller]
 fn goes_round(ring: &[Address<Station>], ways: &[Way]) {
     let count = ring.len();
-    // The first is called in the way that it is to call its next one in.
+    // The first is called in the way in which it calls the next one.
     let path: Path = (1..=count).map(|place| (ring[place % count], ways[place % count])).collect();
     let out = match ways[0] {
         Way::Await => ring[0].pass(path).timeout(LONG).wait(),
         Way::Block => ring[0].block(path).timeout(LONG).wait(),
     };
-    // Beginning with the one whose call closed it.
+    // Beginning with the process whose call closed the cycle.
     let calls: Vec<(Pid, &'static str)> =
         (0..count).map(|place| (ring[(count - 1 + place) % count].pid(), method(ways[place]))).collect();
     assert_eq!(out, Ok(Out::Cycle(Cycle { calls })));
 }
 
-/// Whoever comes to wait last fails, and its message is never handled. With one worker that is whoever calls last: a
-/// step ends before another begins, also where the machine puts the thread aside, since no step is ever a stall.
+/// Runs `body` with one worker. The process that waits last fails, and its message is never handled. With one worker
+/// that is the last caller: a step ends before another begins, even if the thread is preempted, since there is no stall
+/// detection.
 fn with_one_worker(body: impl FnOnce(&Runtime) + Send + 'static) {
     watched(|| {
         let builder = builder().workers(1).stall_limit(Duration::MAX);
@@ -183,7 +184,7 @@ fn a_cycle_of_awaited_calls_fails_at_once_and_names_all_with_their_methods() {
         for count in [2, 3, 10] {
             let ring = stations(runtime, count);
             goes_round(&ring, &vec![Way::Await; count]);
-            // Nobody is left waiting: they can do it again.
+            // No process is left waiting: the cycle can be repeated.
             goes_round(&ring, &vec![Way::Await; count]);
         }
     });
@@ -255,14 +256,14 @@ fn an_async_entry_that_waits_for_one_that_calls_it_is_part_of_the_cycle() {
         let meeting = called.all()[0];
         let calls = vec![(meeting, "Entry::ping"), (entry.pid(), "Meeting::call_back")];
         assert_eq!(out.all(), [Err(CallError::Cycle(Cycle { calls }))]);
-        // Its message is never handled, although the entry serves now: it is thrown away, and counted.
+        // Its message is never handled, although the entry serves now: it is discarded, and counted.
         entry.ping().timeout(LONG).wait().expect("it serves");
         assert_eq!((called.len(), runtime.statistics().dead_letters.withdrawn), (2, 1));
         entry.pid().kill();
     });
 }
 
-/// Calls, at its start, one that calls it back.
+/// A process that calls, in its start, a process that calls it back.
 #[process]
 struct Entry {
     called: Log<Pid>,
@@ -290,7 +291,7 @@ impl Entry {
     }
 }
 
-/// Calls back.
+/// A process that calls back.
 #[process]
 struct Meeting;
 
@@ -325,7 +326,7 @@ fn what_a_process_waits_for_is_told_while_it_waits() {
         let waits_for = ring[0].pid().info().and_then(|info| info.waits_for).expect("just seen");
         assert_eq!((waits_for.pid, waits_for.method), (lookout.pid(), Some("Lookout::stand")));
         assert_eq!(waits_for.to_string(), format!("waiting for {} in Lookout::stand", lookout.pid()));
-        // What waits for a gate waits for no process.
+        // A wait for a gate is not a wait for a process.
         assert_eq!(lookout.pid().info().and_then(|info| info.waits_for), None);
         gate.open();
         ring[0].handled().wait().expect("it goes on");
@@ -333,7 +334,7 @@ fn what_a_process_waits_for_is_told_while_it_waits() {
     });
 }
 
-/// Waits for a gate.
+/// A process that waits for a gate.
 #[process]
 struct Lookout;
 
@@ -348,7 +349,7 @@ impl Lookout {
     }
 }
 
-/// With two workers the called one may be at its own call before the caller's step has ended, and then wait first.
+/// With two workers the callee may make its own call before the caller's step has ended, and then wait first.
 #[test]
 fn with_several_workers_one_call_of_the_cycle_fails_with_all_of_it_named() {
     with_runtime(|runtime| {
@@ -360,7 +361,7 @@ fn with_several_workers_one_call_of_the_cycle_fails_with_all_of_it_named() {
             let places: Vec<usize> = cycle.calls.iter().map(|(pid, _)| place(*pid)).collect();
             assert!(places.len() == 3 && places.windows(2).all(|pair| pair[1] == (pair[0] + 1) % 3), "{places:?}");
         }
-        // Each round came to each of them once: the message of the call that failed is never handled.
+        // Each round reached each of them once: the message of the failed call is never handled.
         let handled = ring.iter().map(|station| station.handled().timeout(LONG).wait().expect("it serves"));
         assert_eq!(handled.collect::<Vec<_>>(), [400; 3]);
         assert_eq!(
@@ -370,12 +371,12 @@ fn with_several_workers_one_call_of_the_cycle_fails_with_all_of_it_named() {
     });
 }
 
-/// A message that its caller has withdrawn is thrown away however the called process takes messages.
+/// A message that its caller has withdrawn is discarded however the callee takes messages.
 #[test]
 fn a_withdrawn_message_is_never_handled_however_messages_are_taken() {
     with_one_worker(|runtime| {
         let (out, taken) = (Log::new(), Log::new());
-        // In a method of its own, by a selective receive, and by a process that is written by hand.
+        // In a method, by a selective receive, and by a hand-written process.
         let selective = runtime.spawn(Selective).run(out.clone(), taken.clone()).expect("it starts").address();
         eventually(|| out.len() == 1);
         assert!(matches!(out.all()[..], [Err(CallError::Cycle(_))]), "{:?}", out.all());
@@ -386,7 +387,7 @@ fn a_withdrawn_message_is_never_handled_however_messages_are_taken() {
     });
 }
 
-/// Catches: a message whose caller has long had its `Cycle` error, reported as lost when the called process ends.
+/// Catches a message whose caller has already got its `Cycle` error being reported as lost when the callee exits.
 #[test]
 fn a_withdrawn_message_is_not_lost_when_the_called_process_ends() {
     with_one_worker(|runtime| {
@@ -399,7 +400,7 @@ fn a_withdrawn_message_is_not_lost_when_the_called_process_ends() {
     });
 }
 
-/// Waits for one that calls it back, and ends.
+/// A process that waits for one that calls it back, and exits.
 #[process]
 struct Brief;
 
@@ -417,7 +418,7 @@ impl Brief {
 #[derive(Debug)]
 struct Note(u32);
 
-/// Waits for one that calls it back with a note, and then takes notes.
+/// A process that waits for one that calls it back with a note, and then takes notes.
 #[process]
 struct Selective;
 
@@ -439,7 +440,7 @@ impl Selective {
     }
 }
 
-/// Calls with a note.
+/// A process that calls with a note.
 #[process]
 struct Author;
 

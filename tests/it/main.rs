@@ -1,8 +1,8 @@
-//! Tests of the runtime through its public API, one folder or file for each folder of the runtime; what several of them
-//! do together is in `whole`.
+//! Tests of the runtime through its public API, one folder or file for each folder of the runtime; `whole` tests
+//! combinations of them.
 //!
-//! All share one program. What counts something of the program's own (its memory, threads, descriptors, subscriber or
-//! panic hook) is a program of its own, beside this folder.
+//! All share one program. A test of a global resource (memory, threads, descriptors, subscriber or panic hook) has a
+//! program of its own, beside this folder.
 
 mod actor;
 mod call;

@@ -1,5 +1,5 @@
-//! Pools: several processes behind one address. Which member gets which message, how members come and go, and the fate
-//! of messages when members fail, queues are full, time passes or the pool stops.
+//! Pools: several processes behind one address. Routing to members, start and end of members, and the fate of messages
+//! when members fail, queues are full, deadlines pass or the pool stops.
 
 use postroom::error::{PoolGaveUp, SendFailure};
 use postroom::inspect::{DeadLetterReason, PoolStatistics};
@@ -22,14 +22,14 @@ mod stress;
 const LONG: Duration = Duration::from_secs(3600);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A runtime whose time a test moves.
+/// Builds a runtime with a virtual clock.
 fn still(builder: Builder) -> (Clock, Runtime) {
     let clock = Clock::manual();
     let runtime = builder.clock(clock.clone()).build().unwrap();
     (clock, runtime)
 }
 
-/// Answers at once, when it is let, or dies trying.
+/// A member that answers at once, or when its gate opens, or panics.
 #[process]
 #[derive(Default)]
 struct Worker {
@@ -42,7 +42,7 @@ impl Worker {
     #[entry]
     fn serve(&mut self) {}
 
-    /// It is over as soon as it begins.
+    /// Fails as soon as it begins.
     #[entry]
     async fn flee(&mut self) -> Result<(), String> {
         Err("no work today".to_string())
@@ -81,7 +81,7 @@ impl Worker {
         panic!("over the edge")
     }
 
-    /// Its last: it ends when this is over.
+    /// Exits when this message has been handled.
     #[message]
     fn leave(&mut self, ctx: &mut Context<Self>, here: Gate, gate: Gate) {
         ctx.stop();
@@ -89,7 +89,7 @@ impl Worker {
         gate.pass();
     }
 
-    /// What is to be seen by all.
+    /// Logs `value`, for a log that all members share.
     #[message]
     #[derive(Clone)]
     fn note(&mut self, value: u32) -> u32 {
@@ -102,19 +102,19 @@ fn pool(runtime: &Runtime, pool: Pool) -> RunningPool<Worker> {
     pool.spawn(runtime, |spawn| spawn.of(Worker::default()).serve()).unwrap()
 }
 
-/// Waits until a pool stands so.
+/// Waits until the pool's statistics satisfy a condition.
 fn when<P>(pool: &RunningPool<P>, mut stands: impl FnMut(PoolStatistics) -> bool) {
     until(|| stands(pool.statistics()));
 }
 
-/// Stops a pool, and waits until its last member has ended.
+/// Stops a pool, and waits until its last member has exited.
 fn stopped(pool: &RunningPool<Worker>) -> ExitReason {
     let end = pool.pid().join();
     pool.stop();
     end.wait()
 }
 
-/// Calls a pool, and is done with the answer.
+/// A process that calls a pool, and exits with the answer.
 #[process]
 struct Asks;
 
@@ -160,7 +160,7 @@ fn the_least_loaded_member_gets_the_next_message() {
     with_runtime(|runtime| {
         let workers = pool(runtime, Pool::fixed(3).least_loaded().concurrency(100));
         let members = workers.members();
-        // Four for each member, whose answers are kept.
+        // Four calls for each member, which keeps them.
         let calls: Vec<_> = (0..12)
             .map(|_| {
                 let address = workers.address();
@@ -168,8 +168,8 @@ fn the_least_loaded_member_gets_the_next_message() {
             })
             .collect();
         when(&workers, |now| now.in_flight == 12);
-        // The first answers: it has the fewest, and gets the next ones.
-        // Past the pool, and so perhaps before what the pool gives it.
+        // The first answers: it has the fewest calls, and gets the next ones. Sent directly to the member, and so
+        // perhaps ahead of the pool's messages.
         when(&workers, |now| {
             runtime.send(members[0], WorkerAnswerAll { value: 7 }).unwrap();
             now.in_flight == 8
@@ -216,7 +216,7 @@ fn a_pool_without_members_to_be_is_refused() {
             let error = bad.spawn(runtime, |spawn| spawn.of(Worker::default()).serve()).unwrap_err();
             assert!(matches!(error, SpawnError::NoMembers { .. }), "{error}");
         }
-        // What is odd and harmless.
+        // Extreme but valid options.
         let odd = Pool::fixed(1).concurrency(0).queue(usize::MAX).deadline(Duration::MAX).idle_after(Duration::MAX);
         assert_eq!(pool(runtime, odd).address().echo(1).wait(), Ok(1));
     });
@@ -238,10 +238,10 @@ fn an_error_of_a_message_that_was_sent_ends_a_member_that_said_so() {
     with_runtime(|runtime| {
         let strict = Pool::fixed(1).spawn(runtime, |spawn| spawn.of(Strict).serve()).unwrap();
         let first = strict.members();
-        // Called: the error goes to the caller.
+        // In a call, the error goes to the caller.
         assert_eq!(strict.address().check(0).wait(), Err(CallError::Failed("nothing".to_string())));
         assert_eq!(strict.members(), first);
-        // Sent: it ends the member, which is replaced.
+        // In a send, the error ends the member, which is replaced.
         strict.address().check(0).send().unwrap();
         until(|| strict.members().first().is_some_and(|member| *member != first[0]));
         assert_eq!(strict.address().check(5).wait(), Ok(5));

@@ -1,4 +1,4 @@
-//! The receivers between a package and its mailbox: each takes what is for it and returns the rest, typed.
+//! The receivers between a package and its mailbox: each takes its own packages and returns the others, typed.
 
 use postroom::error::SendFailure;
 use postroom::manual::Event;
@@ -28,7 +28,7 @@ fn at(node: NodeId, host: u16, pid: Pid) -> Pid {
     format!("<{node}.{host}.{}.{}>", pid.slot(), pid.generation()).parse().unwrap()
 }
 
-/// Some node that is not this program.
+/// Returns a node other than this program's.
 fn elsewhere() -> NodeId {
     NodeId::new(this_node().get() ^ 1).or(NodeId::new(2)).unwrap()
 }
@@ -65,7 +65,7 @@ fn an_unknown_host_is_a_typed_refusal_with_the_package() {
         ] {
             assert_eq!(number_in(refused.unwrap_err()), (1, SendFailure::UnknownHost(nowhere)));
         }
-        // A host takes what is for its own processes only.
+        // A host takes packages for its own processes only.
         assert_eq!(
             number_in(Receiver::deliver(&other.host(), Package::new(pid, 2_u64)).unwrap_err()),
             (2, SendFailure::UnknownHost(pid))
@@ -94,7 +94,7 @@ fn an_unknown_node_is_a_typed_refusal_with_the_package() {
     });
 }
 
-/// What a connected engine gets is the package as it was sent; what it refuses comes back to the sender.
+/// A connected engine gets packages as they were sent; a package that it refuses is returned to the sender.
 #[test]
 fn an_engine_takes_the_packages_for_its_node_until_it_is_disconnected() {
     struct Engine(Mutex<Vec<(Pid, u64)>>);
@@ -113,7 +113,7 @@ fn an_engine_takes_the_packages_for_its_node_until_it_is_disconnected() {
     }
     soon(|| {
         let (runtime, pid, _) = collects();
-        // Not the node of another test.
+        // A node that no other test uses.
         let node = NodeId::new(this_node().get() ^ 2).or(NodeId::new(4)).unwrap();
         let (far, engine) = (at(node, 0, pid), Arc::new(Engine(Mutex::default())));
         Router::of_program().connect(node, engine.clone());
@@ -150,7 +150,7 @@ fn a_package_for_the_dead_comes_back_from_every_station() {
     });
 }
 
-/// A message of a type that the process has no method for: it goes to the dead letters, whole, and the process lives.
+/// A message of a type that the process has no method for becomes a dead letter, intact, and the process survives.
 #[test]
 fn a_message_that_nobody_understands_is_a_dead_letter_with_its_reason() {
     #[process]

@@ -1,5 +1,5 @@
-//! Streams attached to a process: their items come as messages, one when the last has been handled, until the stream
-//! ends, the process does, or the handle takes the stream away.
+//! Streams attached to a process: their items arrive as messages, each after the previous one was handled, until the
+//! stream or the process ends, or the handle detaches the stream.
 
 use futures_util::stream::{self, Stream, StreamExt};
 use postroom::future::{Attached, Finished};
@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 struct Item(usize);
 
-/// Items from one on, counted as they are taken out; says in `log` when it is dropped.
+/// A stream of numbers from one, which counts the items that are taken, and logs its drop.
 struct Numbers {
     given: Arc<AtomicUsize>,
     end: usize,
@@ -40,7 +40,7 @@ fn numbers(end: usize) -> (Numbers, Arc<AtomicUsize>) {
 
 type BoxedStream = Pin<Box<dyn Stream<Item = Item> + Send>>;
 
-/// Notes what comes.
+/// A process that logs its items.
 #[process]
 #[derive(Default)]
 struct Sync {
@@ -90,7 +90,7 @@ impl Sync {
     }
 }
 
-/// The same, with a method that takes its time.
+/// As [`Sync`], with a slow async method.
 #[process]
 struct Slow {
     log: Log<usize>,
@@ -119,7 +119,7 @@ impl Slow {
     async fn item(&mut self, item: Item) {
         let number = item.0;
         self.gates[number - 1].passed().await;
-        // Others may have run meanwhile: still no item more than this one has been taken.
+        // Other processes may have run meanwhile: still no item after this one has been taken.
         assert_eq!(self.given.load(Ordering::SeqCst), number);
         self.log.add(number);
     }
@@ -206,7 +206,7 @@ fn a_stream_without_end_takes_turns_with_the_mailbox_and_leaves_the_worker_to_ot
         let lines = &log.all()[before..];
         let notes: Vec<_> = lines.iter().copied().filter(|line| *line > usize::MAX / 2).collect();
         assert_eq!(notes, (0..100).map(|number| usize::MAX - number).collect::<Vec<_>>());
-        // A few more than one item for each message: one for each look into the mailbox.
+        // Slightly more than one item for each message: one for each check of the mailbox.
         assert!((100..300).contains(&lines.len()), "{}", lines.len());
     });
 }
@@ -234,7 +234,7 @@ fn poll(gate: &Gate) -> Poll<()> {
     postroom_tests::face::poll_once(std::pin::pin!(gate.passed()))
 }
 
-/// Attaches a stream and gives the handle away.
+/// A process that attaches a stream and passes the handle on.
 #[process]
 struct Giving {
     log: Log<usize>,
@@ -282,13 +282,13 @@ fn a_detach_from_another_thread_takes_back_the_item_that_is_on_its_way() {
         sender.blocking_send(Item(2)).ok().unwrap();
         attached.detach();
         gate.open();
-        // The process drops the other end.
+        // The process drops the receiving end.
         until(|| sender.is_closed());
         assert_eq!(log.all(), [1]);
     });
 }
 
-/// Attaches two streams, and detaches the second at the first item.
+/// A process that attaches two streams, and detaches the second at the first item.
 #[process]
 struct Pair {
     log: Log<usize>,
@@ -317,8 +317,7 @@ impl Pair {
     }
 }
 
-/// Both streams have given an item by then. Catches: an item that was taken out of its stream before the detach comes
-/// after it.
+/// Both streams have yielded an item by then. Catches the delivery, after the detach, of an item that was taken before.
 #[test]
 fn a_detach_by_the_process_takes_back_the_item_that_waits_behind_the_one_in_hand() {
     with_runtime(|runtime| {
@@ -383,7 +382,7 @@ fn a_stream_that_panics_ends_its_process_alone() {
     });
 }
 
-/// Takes the items of streams in its body, by type and as messages made of them.
+/// A process that takes the items of streams in its body, by type and as messages made of them.
 #[process]
 struct Body {
     ticks: usize,
@@ -400,7 +399,7 @@ impl Body {
         ctx.attach(stream::iter((1..=3).map(Item)));
         let mut items = Vec::new();
         for _ in 0..3 {
-            // Ticks that come meanwhile are set aside.
+            // Ticks that arrive meanwhile are stashed.
             items.push(ctx.receive::<Item>().await.0);
         }
         while self.ticks < 3 {
@@ -430,7 +429,7 @@ fn a_body_receives_items_by_their_type_and_ticks_come_as_messages() {
     });
 }
 
-/// What a [`Sync`] becomes.
+/// The upgrade of a [`Sync`].
 #[process]
 struct Later {
     log: Log<usize>,

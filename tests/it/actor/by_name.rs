@@ -1,5 +1,5 @@
-//! Starting by name: type and entry by their names, inputs as values or as JSON, and every mistake reported before
-//! anything runs. Sending by name is in `sends`.
+//! Spawning by name: type and entry by their names, inputs as values or as JSON, and every mistake reported before any
+//! code runs. `sends` tests sending by name.
 
 mod sends;
 
@@ -16,7 +16,7 @@ struct Limits {
     high: Option<u64>,
 }
 
-/// Of no use outside of this program: it cannot be read from JSON.
+/// A type that cannot be read from JSON.
 #[derive(Debug, PartialEq)]
 struct Token(u32);
 
@@ -84,7 +84,7 @@ impl Account {
     }
 }
 
-/// Starts it with `inputs`, and gives what the process says of them.
+/// Starts the entry with `inputs`, and returns the process's description of them.
 fn started(runtime: &Runtime, entry: &str, inputs: Payloads) -> Result<String, String> {
     let pid = runtime.start("Account", entry, inputs).map_err(|error| error.to_string())?;
     Ok(runtime.address::<Account>(pid).unwrap().seen().wait().unwrap().swap_remove(0))
@@ -133,7 +133,7 @@ fn a_factory_says_how_the_state_is_made_and_a_name_may_be_any_text() {
         runtime.register_type_with("savings account", || Account { seen: vec!["made".to_string()] });
         let pid = runtime.start("savings account", "serve", payloads![5]).unwrap();
         assert_eq!(runtime.address::<Account>(pid).unwrap().seen().wait().unwrap(), ["made", "5", "asked"]);
-        // The later registration counts.
+        // The later registration replaces the first.
         runtime.register_type_with("savings account", || Account { seen: vec!["anew".to_string()] });
         let pid = runtime.start("savings account", "nothing", payloads![]).unwrap();
         assert_eq!(runtime.address::<Account>(pid).unwrap().seen().wait().unwrap(), ["anew", "nothing", "asked"]);
@@ -229,14 +229,14 @@ fn an_unknown_type_is_refused_with_those_there_are() {
         );
         let far = runtime.start("Zebra crossing", "serve", payloads![1]).unwrap_err().to_string();
         assert!(far.ends_with("there are `Account`, `Counter`"), "{far}");
-        // What another runtime knows is its own.
+        // Each runtime has its own registrations.
         let other = builder().build().unwrap();
         let refused = other.start("Account", "serve", payloads![1]);
         assert!(matches!(refused, Err(StartError::Unknown { has, .. }) if has.is_empty()));
     });
 }
 
-/// The error of the entry, if it was that.
+/// Returns the error of the entry; panics on any other result.
 fn entry_error<T>(started: Result<T, StartError>) -> EntryError {
     match started {
         Err(StartError::Spawn(SpawnError::Entry(error))) => *error,
@@ -322,7 +322,7 @@ fn json_that_does_not_fit_is_refused_with_the_place() {
     });
 }
 
-/// Would fail if the values of an object were taken in the order of its names, or in that in which they are written.
+/// Catches values of an object that are taken in the order of their names, or in the order of the text.
 #[test]
 fn a_json_object_gives_the_inputs_by_their_names() {
     with_accounts(|runtime| {
@@ -331,7 +331,7 @@ fn a_json_object_gives_the_inputs_by_their_names() {
         assert_eq!(json("nothing", "{}").as_deref(), Ok("nothing"));
         let numbers = r#"{"small": 0.5, "byte": 1, "large": 5, "size": 4, "signed": -2, "float": 3}"#;
         assert_eq!(json("numbers", numbers).as_deref(), Ok("1 -2 3 0.5 4 5"));
-        // What may be missing is what serde lets a struct's field miss.
+        // The fields that may be missing are those that serde allows to be missing in a struct.
         let limited = r#"{"others": {}, "limits": {"low": 1, "high": null}}"#;
         assert_eq!(json("limited", limited).as_deref(), Ok("Limits { low: 1, high: None } 0 None"));
         let value = serde_json::json!({"opening": 7});
@@ -362,7 +362,7 @@ fn a_json_object_with_a_name_too_few_or_too_many_is_refused_with_those_there_are
         );
         let long = format!("{{\"opening\": 1, \"{}\": 1}}", "x".repeat(1 << 20));
         assert!(error("serve", &long).to_string().len() < 200);
-        // An input by its name is checked as one by its place.
+        // Named inputs are checked like positional ones.
         let wrong = error("serve", r#"{"opening": "100"}"#);
         assert!(matches!(&wrong, EntryError::Type { input, .. } if input == "opening"), "{wrong}");
         assert_eq!(runtime.statistics().processes.spawned, 0);
@@ -432,8 +432,8 @@ fn a_start_after_the_shutdown_is_refused() {
     });
 }
 
-/// The compiler chooses how such an input is taken before it looks at lifetimes: it took this for something that JSON
-/// can be turned into, and then found that it cannot.
+/// The compiler chooses the conversion of such an input before it checks lifetimes: it chose the one from JSON, and
+/// then rejected it.
 #[test]
 fn an_input_that_borrows_for_ever_is_taken_as_a_value_and_not_from_json() {
     #[process]

@@ -1,4 +1,4 @@
-//! The context of a method: what it tells, what it can do, and what runs beside the methods of its process.
+//! The context of a method: its information, its operations, and background tasks.
 
 use postroom::prelude::*;
 use postroom::{Host, InitError, MissedTicks};
@@ -20,7 +20,7 @@ struct RequestId(u32);
 #[derive(Clone, Debug, PartialEq)]
 struct Tenant(&'static str);
 
-/// What a process knows of itself.
+/// A process's information about itself.
 #[derive(Clone, Debug, PartialEq)]
 struct Facts {
     pid: Pid,
@@ -33,7 +33,7 @@ struct Facts {
     tenant: Option<Tenant>,
 }
 
-/// A process in a tree of its kind.
+/// A process in a tree of such processes.
 #[process]
 #[derive(Default)]
 struct Node {
@@ -67,7 +67,7 @@ impl Node {
         ctx.serve(self).await;
     }
 
-    /// Spawns `depth` others, each from the entry of the one before.
+    /// Spawns a chain of `depth` others, each from the entry of the previous one.
     #[entry]
     fn nest(&mut self, ctx: &mut Context<Self>, depth: usize) -> Result<(), SpawnError> {
         self.born = Some(look(ctx));
@@ -173,7 +173,7 @@ fn a_process_may_spawn_from_its_sync_entry_whatever_thread_that_runs_on() {
         }
         assert_eq!(one.statistics().processes.live, 3);
         assert_eq!(two.statistics().processes.live, 0);
-        // From inside a process of one runtime onto another: what the new one spawns is where it is.
+        // From a process of one runtime onto another: the children of the new process are on its own runtime.
         let across = one.spawn(Bridge).serve().unwrap();
         let there = across.nest_on(two.host()).wait().unwrap();
         let born = there.born().wait().unwrap().unwrap();
@@ -204,7 +204,7 @@ fn processes_may_start_inside_one_another_sixty_four_deep_and_no_deeper() {
     with_runtime(|runtime| {
         assert!(runtime.spawn(Node::default()).nest(63).is_ok());
         assert_eq!(runtime.statistics().processes.live, 64);
-        // The one that is refused is the error of the one before it, and so on outward: nothing is left of them.
+        // Each refused spawn is the error of the one around it: nothing is left of them.
         let mut error = runtime.spawn(Node::default()).nest(64).unwrap_err();
         let mut depth = 0;
         let innermost = loop {
@@ -220,7 +220,7 @@ fn processes_may_start_inside_one_another_sixty_four_deep_and_no_deeper() {
     });
 }
 
-/// Does things beside its messages.
+/// A process with background tasks.
 #[process]
 #[derive(Default)]
 struct Worker {
@@ -233,7 +233,7 @@ impl Worker {
     #[entry]
     fn serve(&mut self) {}
 
-    /// Asks and runs before it serves.
+    /// Starts a call and a future before it serves.
     #[entry]
     fn begin(&mut self, ctx: &mut Context<Self>, from: Address<Worker>, gate: Gate) {
         ctx.call(from.slow(gate.clone()).timeout(Duration::from_millis(5)))

@@ -16,12 +16,12 @@ use std::task::{Context as TaskContext, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-/// How long a test waits for what must come.
+/// The time limit of a test's waits.
 const SOON: Duration = Duration::from_secs(50);
 
 type Job = Pin<Box<dyn Future<Output = usize> + Send>>;
 
-/// Awaits what it is given, in each of the ways that there are.
+/// A process that awaits a given future, in each possible way.
 #[process]
 #[derive(Default)]
 struct Awaiting {
@@ -61,7 +61,7 @@ impl Awaiting {
     }
 }
 
-/// Each way to await something in a process.
+/// Runs a job in each way to await a future in a process, and returns the results.
 fn in_each_way(runtime: &Runtime, mut job: impl FnMut() -> Job) -> Vec<usize> {
     let serving = runtime.spawn(Awaiting::default()).serve().unwrap();
     vec![
@@ -112,7 +112,7 @@ fn join_select_and_sets_of_futures_work_with_calls_and_with_futures_of_others() 
                 let (called, sent) = join(callee.ping().into_future(), receiver).await;
                 assert!(called.unwrap() > 0);
                 let mut sum = sent.unwrap();
-                // The one that is not ready is dropped, and its call with it.
+                // The future that is not ready is dropped, and its call with it.
                 sum += match select(silent.ping().into_future(), callee.ping().into_future()).await {
                     Either::Left(_) => 0,
                     Either::Right((pinged, _)) => pinged.map_or(0, |_| 10),
@@ -176,7 +176,7 @@ fn a_future_that_loses_is_dropped_in_its_process_and_what_it_asked_for_is_taken_
     });
 }
 
-/// Wakes itself so often before it is ready.
+/// Returns a future that wakes itself `times` times before it is ready.
 fn wakes_itself(mut times: usize) -> impl Future<Output = usize> {
     let all = times;
     poll_fn(move |context| {
@@ -195,12 +195,12 @@ fn futures_that_wake_themselves_again_and_again_are_polled_as_often_and_leave_th
         let runtime = builder().workers(1).build().unwrap();
         let started = Arc::new(AtomicBool::new(false));
         let other = runtime.spawn(Awaiting::default()).serve().unwrap();
-        // A million would take a while in a test that is not optimised; the oracle is the same.
+        // Fewer than a million, which would take long in a test that is not optimised; the check is the same.
         const TIMES: usize = 100_000;
         let ends = in_each_way(&runtime, || {
             let started = started.clone();
             started.store(false, Ordering::SeqCst);
-            // The others are asked while it goes on without an end; then it is told to count, and comes to its end.
+            // The others answer while it loops endlessly; then it is told to count, and ends.
             let (seen, asked) = (started.clone(), Arc::new(AtomicBool::new(false)));
             let told = asked.clone();
             thread::spawn(move || {
@@ -242,7 +242,7 @@ fn a_process_whose_future_wakes_itself_goes_on_with_its_messages() {
     });
 }
 
-/// Gives its wakers away, and never ends.
+/// A future that gives its wakers away, and never completes.
 struct Gives(Arc<Mutex<Vec<Waker>>>);
 
 impl Future for Gives {
@@ -303,7 +303,7 @@ fn wakers_outlive_their_runtime() {
     });
 }
 
-/// After each wake there is a poll that sees what was done before it: tokens that threads put down are all taken up.
+/// After each wake there is a poll that sees the effects before it: all tokens that threads add are taken.
 #[test]
 fn no_wake_of_many_threads_at_once_is_lost() {
     const THREADS: usize = 4;
@@ -314,7 +314,7 @@ fn no_wake_of_many_threads_at_once_is_lost() {
         let job = async move {
             let mut taken = 0;
             poll_fn(|context| {
-                // The waker first, then the look: a token that is put down after the look finds the waker.
+                // The waker first, then the check: a token that is added after the check finds the waker.
                 *theirs.1.lock().unwrap() = Some(context.waker().clone());
                 taken += theirs.0.swap(0, Ordering::SeqCst);
                 if taken == THREADS * ROUNDS { Poll::Ready(taken) } else { Poll::Pending }
@@ -339,7 +339,7 @@ fn no_wake_of_many_threads_at_once_is_lost() {
     });
 }
 
-/// Hands out what its context gives.
+/// A process that hands out futures of its context.
 #[process]
 struct Lender;
 
@@ -379,14 +379,14 @@ fn what_a_context_gives_also_sleeps_in_tasks_and_in_executors_of_others() {
             assert_eq!(futures_executor::block_on(job), 1);
         }
         let job = lender.sleep(moment).wait().unwrap();
-        // Of one process, awaited in another.
+        // A future of one process, awaited in another.
         assert_eq!(runtime.spawn(Awaiting::default()).run(job).unwrap().wait().unwrap(), 1);
         assert_eq!(lender.sleep_here(moment).wait().unwrap(), 1);
         assert_eq!(lender.sleep_there(moment).wait().unwrap(), 1);
     });
 }
 
-/// What a program may do with processes in any executor.
+/// Uses processes in all ways that any executor allows.
 async fn use_processes(runtime: &Runtime) {
     let process = runtime.spawn(Awaiting::default()).serve().unwrap();
     assert_eq!(process.ping().await, Ok(1));
@@ -419,7 +419,7 @@ fn what_processes_give_is_awaited_by_any_executor() {
         ] {
             tokio.block_on(use_processes(runtime));
         }
-        // And inside of a process, which then waits on its stack.
+        // Inside a process too, which then blocks.
         #[process]
         struct Nested;
         #[process]
@@ -441,7 +441,7 @@ fn what_processes_give_is_awaited_by_any_executor() {
     });
 }
 
-/// Takes messages when it is let.
+/// A process that takes messages when its gate is open.
 #[process]
 struct Slow {
     gate: Gate,
@@ -474,7 +474,7 @@ fn a_sink_takes_one_more_than_the_mailbox_and_waits_then() {
         let slow = Slow { gate: gate.clone(), inside: inside.clone(), sum: 0 };
         let slow = runtime.spawn(slow).mailbox(Bound::Hard(2, Overflow::Refuse)).serve().unwrap();
         let mut sink = Recipient::<usize>::from(slow).sink();
-        // One that is being handled.
+        // A message that is being handled.
         assert!(poll_once(pin!(sink.send(1))).is_ready());
         inside.pass();
         let mut fed = 0;
@@ -486,7 +486,7 @@ fn a_sink_takes_one_more_than_the_mailbox_and_waits_then() {
         assert!(poll_once(pin!(sink.flush())).is_pending());
         gate.open();
         runtime.block_on(sink.flush()).unwrap();
-        // The mailbox may be full still.
+        // The mailbox may still be full.
         until(|| slow.sum().wait() != Err(CallError::Full));
         assert_eq!(slow.sum().wait().unwrap(), 1 + fed);
     });
@@ -499,8 +499,8 @@ fn a_sink_gives_the_message_back_when_its_process_is_gone_also_one_that_waited()
         let slow = Slow { gate: gate.clone(), inside: inside.clone(), sum: 0 };
         let slow = runtime.spawn(slow).mailbox(Bound::Hard(1, Overflow::Refuse)).serve().unwrap();
         let mut sink = Recipient::<usize>::from(slow).sink();
-        // One that is being handled, or there would be room for the one that waits once it is, before the kill is
-        // heard.
+        // A message that is being handled; otherwise taking it would make room for the waiting one before the kill is
+        // handled.
         assert!(poll_once(pin!(sink.send(0))).is_ready());
         inside.pass();
         let mut fed = 1;
@@ -517,8 +517,8 @@ fn a_sink_gives_the_message_back_when_its_process_is_gone_also_one_that_waited()
     });
 }
 
-/// Catches: the message that waited first is forgotten when another one is taken behind it, or its error is; a sink
-/// that is closed while one waits. (Mutations: in `sink.rs`, `start_send` goes on after an error; `poll_close` does
+/// Catches a sink that forgets the first waiting message, or its error, when it takes another one; and a sink that is
+/// closed while a message waits. (Mutations: in `sink.rs`, `start_send` continues after an error; `poll_close` does
 /// nothing.)
 #[test]
 fn a_sink_that_takes_a_message_behind_one_that_waits_keeps_their_order_and_the_first_error() {
@@ -530,7 +530,7 @@ fn a_sink_that_takes_a_message_behind_one_that_waits_keeps_their_order_and_the_f
             let mut sink = Recipient::<usize>::from(slow).sink();
             assert!(poll_once(pin!(sink.send(1))).is_ready());
             inside.pass();
-            // One has its place in the mailbox, one waits for room, and one comes behind that.
+            // One message fits into the mailbox, one waits for room, and one comes behind that.
             for number in [10, 100, 1_000] {
                 sink.start_send_unpin(number).unwrap();
             }

@@ -17,7 +17,7 @@ struct Tick {
     number: u32,
 }
 
-/// Takes messages of many shapes.
+/// A process with messages of many shapes.
 #[process]
 #[derive(Default)]
 struct Desk {
@@ -123,7 +123,7 @@ impl Desk {
     }
 }
 
-/// Understands the same type as a desk, and answers it.
+/// A process that handles the same type as a desk, and answers it.
 #[process]
 struct Clock {
     log: Log<u32>,
@@ -140,7 +140,7 @@ impl Clock {
     }
 }
 
-/// Generic over what it keeps.
+/// A process that is generic over its values.
 #[process]
 struct Store<T, const N: usize>
 where
@@ -244,7 +244,7 @@ fn a_method_may_answer_later_from_anywhere() {
         assert_eq!(desk.later(5).wait(), Ok(5));
         assert_eq!(desk.later_or_not(5).wait(), Ok(5));
         assert_eq!(desk.later_or_not(10).wait(), Err(CallError::Failed("10 is too much".to_string())));
-        // Sent, not called: the reply goes nowhere.
+        // Sent, not called: the reply is discarded.
         desk.later(6).send().unwrap();
         desk.keep().send().unwrap();
         assert_eq!(desk.answer_kept(1).wait(), Ok(1));
@@ -293,7 +293,7 @@ fn a_stream_that_is_dropped_is_noticed_by_its_sender() {
         drop(second);
         assert_eq!(desk.publish(2).wait(), Ok(1));
         assert_eq!((next(&mut first), next(&mut first)), (Some(1), Some(2)));
-        // Its other end goes with the process.
+        // The other end is dropped with the process.
         desk.pid().kill();
         assert_eq!(next(&mut first), None);
         let refused = desk.subscribe().open().unwrap_err();
@@ -329,7 +329,7 @@ fn five_messages_before_the_receiver_first_runs_arrive_in_order() {
     });
 }
 
-/// Sends numbered messages from inside a process, some from an await to the next.
+/// A process that sends numbered messages, some between two awaits.
 #[process]
 struct Sender {
     number: u32,
@@ -404,7 +404,7 @@ fn what_a_process_sends_to_itself_comes_in_order_after_what_was_there() {
     });
 }
 
-/// Has a method for what does not fit on the stack of a thread several times.
+/// A process with a message so large that a thread's stack does not hold several copies.
 #[process]
 struct Shelf(u64);
 
@@ -435,12 +435,12 @@ impl Shelf {
     }
 }
 
-/// On a thread that has room for anything, since the sender has the message on its stack as well.
+/// Runs on a thread with a large stack, since the sender has the message on its stack as well.
 fn with_room<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
     std::thread::Builder::new().stack_size(256 << 20).spawn(run).unwrap().join().unwrap()
 }
 
-/// Catches: the frame in which small messages are handled has room for all large ones (a stack overflow).
+/// Catches a frame for small messages that has room for all large ones (a stack overflow).
 #[test]
 fn a_method_for_a_large_message_costs_small_ones_no_stack_and_a_page_fits_on_it() {
     with_room(|| {
@@ -451,7 +451,7 @@ fn a_method_for_a_large_message_costs_small_ones_no_stack_and_a_page_fits_on_it(
     });
 }
 
-/// Catches: a size of stacks that threads, or those of pinned processes, are not given (a stack overflow).
+/// Catches a configured stack size that workers, or the threads of pinned processes, do not get (a stack overflow).
 #[test]
 fn a_stack_that_was_asked_for_is_there_for_messages_that_need_it() {
     with_room(|| {
@@ -475,27 +475,27 @@ fn a_stack_that_no_step_fits_on_is_refused() {
     assert_eq!(runtime.spawn(Shelf(0)).serve().unwrap().count().wait(), Ok(1));
 }
 
-/// Says of all that can be said that it is as if nothing were said.
+/// A process that sets every option to its default.
 #[process(on_error = "report")]
 struct Patient(u32);
 
 #[process]
 impl Patient {
-    /// It is there.
+    /// Compiled.
     #[cfg(not(any()))]
     #[entry]
     fn open(&mut self, number: u32) {
         self.0 = number;
     }
 
-    /// It is not.
+    /// Not compiled.
     #[cfg(any())]
     #[entry]
     fn open(&mut self, text: String) {
         self.0 = text.len() as u32;
     }
 
-    /// Its place among the entries depends on which of those above are there.
+    /// Its index among the entries depends on which of those above are compiled.
     #[entry]
     fn open_twice(&mut self, number: u32, again: u32) {
         self.0 = number + again;
@@ -512,7 +512,7 @@ impl Patient {
     }
 }
 
-/// Catches: a process that is to report its errors and dies of one.
+/// Catches a process that is to report its errors and exits at one.
 #[test]
 fn a_process_that_reports_its_errors_lives_on() {
     let runtime = Runtime::new().unwrap();
@@ -522,8 +522,8 @@ fn a_process_that_reports_its_errors_lives_on() {
     assert_eq!(patient.number().wait(), Ok(7));
 }
 
-/// Catches: an entry whose condition holds is left out of what can be started by name, or one whose condition does not
-/// is kept; those below are taken for others.
+/// Catches an entry with a true condition that cannot be started by name, one with a false condition that can, and
+/// wrong indices of the entries below.
 #[test]
 fn an_entry_is_there_if_its_condition_holds() {
     let runtime = Runtime::new().unwrap();

@@ -1,6 +1,4 @@
-//! Several kinds of process that answer one protocol.
-//!
-//! What must not compile is in `ui`.
+//! Several kinds of processes that implement one protocol. Code that must not compile is in `ui`.
 
 mod generic;
 mod of_another_crate;
@@ -16,37 +14,37 @@ use postroom_tests::soon;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-/// Nothing more fits in.
+/// The error of a full storage.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// A message that many understand.
+/// A message that many processes handle.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tick(u32);
 
-/// Keeps texts under keys.
+/// Stores texts under keys.
 #[protocol]
 pub trait Storage {
-    /// What is kept under `key`.
+    /// Returns the text under `key`.
     fn get(&self, key: String) -> Option<String>;
-    /// Keeps `value`.
+    /// Stores `value`.
     #[message]
     #[derive(Clone, Debug, PartialEq)]
     fn put(&mut self, key: String, value: String) -> Result<usize, Full>;
-    /// All keys, one after the other.
+    /// Sends all keys, one by one.
     fn keys(&mut self, replies: Replies<String>);
     #[message(Tick)]
     fn tick(&mut self, tick: Tick) -> u32;
     fn clear(&mut self);
 }
 
-/// What all kinds of process can be asked.
+/// The questions that all kinds of processes answer.
 #[protocol]
 pub trait Audit {
     fn count(&self) -> usize;
 }
 
-/// Answers as the protocol says.
+/// A storage in memory.
 #[process]
 #[derive(Default)]
 struct Memory {
@@ -61,7 +59,7 @@ impl Memory {
         self.room = room;
     }
 
-    /// A message of its own.
+    /// A message outside of the protocol.
     #[message]
     fn room(&self) -> usize {
         self.room
@@ -104,7 +102,7 @@ impl Audit for Memory {
     }
 }
 
-/// Answers by asking another, awaiting, later.
+/// A storage that asks another one, with async and delayed answers.
 #[process]
 struct Cache {
     behind: Address<dyn Storage>,
@@ -163,7 +161,7 @@ fn memory(runtime: &Runtime) -> Address<Memory> {
     runtime.spawn(Memory::default()).serve(2).unwrap()
 }
 
-/// What any storage does.
+/// Uses any storage.
 fn fill(storage: Address<dyn Storage>) {
     storage.put("a".into(), "1".into()).wait().unwrap();
     storage.put("b".into(), "2".into()).wait().unwrap();
@@ -190,7 +188,7 @@ fn the_address_of_a_protocol_is_copy_and_16_bytes() {
     copy::<Address<dyn Storage>>();
     assert_eq!(size_of::<Address<dyn Storage>>(), 16);
     assert_eq!(size_of::<Option<Address<dyn Storage>>>(), 16);
-    // Nor does a process's own address grow by its protocols.
+    // Protocols do not enlarge a process's own address, either.
     assert_eq!(size_of::<Address<Memory>>(), 16);
 }
 
@@ -218,7 +216,7 @@ fn the_messages_of_a_protocol_are_methods_of_the_process_s_address_too() {
     soon(|| {
         let runtime = Runtime::new().unwrap();
         let memory = memory(&runtime);
-        // Its own, those of the first protocol, and those of the second.
+        // Its own messages, those of the first protocol, and those of the second.
         assert_eq!(memory.room().wait(), Ok(2));
         assert_eq!(memory.put("a".into(), "1".into()).wait(), Ok(1));
         assert_eq!(memory.count().wait(), Ok(1));
@@ -258,7 +256,7 @@ fn a_process_answers_a_protocol_with_streams_contexts_and_late_replies() {
             assert_eq!(storage.keys().open().unwrap().into_iter().collect::<Vec<_>>(), keys);
         }
         assert_eq!(cache.tick(Tick(1)).wait(), Ok(101));
-        // A message that is sent, not called, reaches an async method too.
+        // A message that is sent, not called, reaches an async method, too.
         runtime.send(cache.pid(), StorageGet { key: "x".into() }).unwrap();
         assert_eq!(cache.count().wait(), Ok(1));
     });
@@ -266,7 +264,7 @@ fn a_process_answers_a_protocol_with_streams_contexts_and_late_replies() {
 
 #[test]
 fn a_process_that_has_its_methods_as_the_protocol_says_is_an_ordinary_implementation() {
-    /// No process.
+    /// A type that is not a process.
     struct Fake;
     impl Audit for Fake {
         fn count(&self) -> usize {

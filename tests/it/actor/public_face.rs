@@ -1,5 +1,5 @@
-//! The chain from a value to a process: spawning, addresses, results, ends; runtimes beside each other; machines
-//! without any runtime.
+//! The path from a value to a process: spawning, addresses, results, exits; several runtimes; machines without a
+//! runtime.
 
 use postroom::manual::{Event, Events, InitContext, Machine, StepOutput};
 use postroom::prelude::*;

@@ -19,7 +19,7 @@ mod methods;
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Serves from a sync entry; its methods are async.
+/// A process with a sync entry and async methods.
 #[process]
 struct Desk {
     log: Log<&'static str>,
@@ -92,7 +92,7 @@ impl Desk {
     }
 }
 
-/// Pending once.
+/// Returns a future that is pending once.
 async fn yield_now() {
     let mut yielded = false;
     std::future::poll_fn(|context| {
@@ -112,7 +112,7 @@ fn desk(runtime: &Runtime) -> (Address<Desk>, Log<&'static str>) {
     (runtime.spawn(desk).serve().unwrap(), log)
 }
 
-/// What an entry does is what it is told.
+/// A process whose entries serve in different ways.
 #[process]
 struct Loop {
     log: Log<String>,
@@ -175,7 +175,7 @@ impl Loop {
         ctx.receive::<Wanted>().await;
     }
 
-    /// Gives up waiting for messages, then waits for something else, then serves what came.
+    /// Stops waiting for messages, waits for something else, and then serves the messages that arrived.
     #[entry]
     async fn give_up(&mut self, ctx: &mut Context<Self>, given_up: Gate, gate: Gate) -> usize {
         let limit = ctx.sleep(Duration::from_millis(1));
@@ -188,7 +188,7 @@ impl Loop {
         ctx.serve_ready(self).await
     }
 
-    /// The same inside a combinator that polls only what was woken.
+    /// As above inside a combinator that polls only woken futures.
     #[entry]
     async fn gather(&mut self, ctx: &mut Context<Self>, gate: Gate, serve: bool) -> Vec<u32> {
         type Part<'a> = Pin<Box<dyn Future<Output = u32> + Send + 'a>>;
@@ -216,7 +216,7 @@ impl Loop {
         all
     }
 
-    /// Serves until a future that wakes itself again and again is over.
+    /// Serves until a future that keeps waking itself completes.
     #[entry]
     async fn serve_while_yielding(&mut self, ctx: &mut Context<Self>, times: u32) -> usize {
         let yields = async {
@@ -228,7 +228,7 @@ impl Loop {
         self.log.len()
     }
 
-    /// The same with one that is woken by another thread, at whatever moment.
+    /// As above with a future that another thread wakes, at any moment.
     #[entry]
     async fn serve_while_woken(&mut self, ctx: &mut Context<Self>, gates: Vec<Gate>) -> usize {
         let passed = async {
@@ -245,7 +245,7 @@ impl Loop {
         self.log.len()
     }
 
-    /// Serves each message within a limit; what is pending then is cut short.
+    /// Serves each message within a limit, which cancels a pending method.
     #[entry]
     async fn serve_within(&mut self, ctx: &mut Context<Self>, limit: Gate, to: Address<Loop>) -> [Option<Instant>; 2] {
         select(pin!(ctx.serve_next(self)), limit.passed()).await;
@@ -260,13 +260,13 @@ impl Loop {
         [own, to.deadline().timeout(LONG).await.ok().flatten()]
     }
 
-    /// Waits for the cancel, and decides.
+    /// Waits for the cancellation, and decides.
     #[entry]
     async fn until_cancelled(&mut self, ctx: &mut Context<Self>, begun: Gate, cleaned: Gate) -> String {
         let before = ctx.is_cancelled();
-        // Whoever sees the second waiting knows that the first is awaited.
+        // When the second is seen to wait, the first is awaited, too.
         let (reason, ()) = join(ctx.cancelled(), begun.passed()).await;
-        // Another await, and no second surprise.
+        // Another await, which the cancellation does not end.
         cleaned.passed().await;
         format!("{before} {} {reason}", ctx.is_cancelled())
     }
@@ -277,7 +277,7 @@ impl Loop {
         if cancelled {
             return "cancelled";
         }
-        // Nobody waits for a cancel any more: one ends the process at its next await.
+        // No code waits for a cancellation any more: one ends the process at its next await.
         ctx.sleep(Duration::MAX).await;
         "slept"
     }
@@ -332,7 +332,7 @@ fn looping() -> (Loop, Log<String>) {
     (Loop { log: log.clone() }, log)
 }
 
-/// Counts what it has handled until a gate is passed.
+/// A process that counts its messages until a gate opens.
 #[process]
 struct Counter(u32);
 
@@ -352,8 +352,8 @@ impl Counter {
     }
 }
 
-/// Catches: a message that has been begun is cut short by the other future; one that has come is left for it; or the
-/// other future's output is lost.
+/// Catches a begun message that the other future cancels, an arrived message that is left behind, or the loss of the
+/// other future's output.
 #[test]
 fn a_message_that_has_been_begun_is_finished_before_the_other_future_is_looked_at() {
     postroom_tests::soon(|| {

@@ -22,7 +22,7 @@ fn what_was_spawned_before_the_start_runs_after_it() {
         });
         let pid = runtime.spawn_process(process).start().unwrap();
         let end = pid.join();
-        // Nobody is there to run it.
+        // No worker runs it yet.
         assert!(pid.is_alive() && !ran.load(SeqCst));
         runtime.resume().unwrap();
         assert_eq!(end.wait(), ExitReason::Normal);
@@ -30,7 +30,7 @@ fn what_was_spawned_before_the_start_runs_after_it() {
     });
 }
 
-/// A process inside which the runtime goes down keeps it alive while the test tries to spawn.
+/// A process that shuts the runtime down keeps it alive while the test tries to spawn.
 #[test]
 fn a_spawn_after_the_shutdown_began_is_refused_and_undone() {
     soon(|| {
@@ -70,7 +70,7 @@ fn a_spawn_after_the_shutdown_began_is_refused_and_undone() {
     });
 }
 
-/// Everything that was done for the process is taken back, and `close` is called all the same.
+/// Everything that was done for the process is undone, and `close` is still called.
 #[test]
 fn an_init_that_fails_or_panics_is_the_spawners_error_and_nothing_else() {
     soon(|| {
@@ -102,7 +102,7 @@ fn an_init_that_fails_or_panics_is_the_spawners_error_and_nothing_else() {
     });
 }
 
-/// The PID is routable from before `init`: what is sent to one that does not start comes back as a dead letter.
+/// The PID is routable before `init`: messages to a process that does not start become dead letters.
 #[test]
 fn messages_to_a_process_whose_init_fails_are_dead_letters() {
     soon(|| {
@@ -126,7 +126,7 @@ fn messages_to_a_process_whose_init_fails_are_dead_letters() {
 #[test]
 fn a_step_that_fails_or_panics_ends_its_process_and_harms_nobody() {
     soon(|| {
-        // One worker: were it lost, nobody would run the other.
+        // One worker: if it were lost, the other process would not run.
         let runtime = Runtime::builder().workers(1).build().unwrap();
         let echo = runtime.spawn(Echo).serve().unwrap();
         let closes = Arc::new(AtomicU64::new(0));
@@ -264,7 +264,7 @@ fn start_and_complete_hooks_are_called_once_for_each_process() {
     });
 }
 
-/// A hook that panics refuses a start as one that says no, and changes nothing else.
+/// A hook that panics refuses a start like one that returns an error, and changes nothing else.
 #[test]
 fn a_hook_that_panics_is_contained() {
     struct Burst(bool);
@@ -295,7 +295,7 @@ fn a_hook_that_panics_is_contained() {
     });
 }
 
-/// A step before `init`, a second `init` and a step after the end, by hand: refused, typed.
+/// A step before `init`, a second `init` and a step after the exit, driven by hand, are typed errors.
 #[test]
 fn steps_out_of_turn_are_refused() {
     use postroom::manual::{Machine, StepError};

@@ -1,4 +1,4 @@
-//! Calls whose callers have stopped waiting before the called process comes to them.
+//! Calls whose callers stop waiting before the callee takes them.
 
 use super::*;
 
@@ -31,7 +31,7 @@ impl Busy {
     }
 }
 
-/// Calls from inside, and gives up.
+/// A process that calls and gives up.
 #[process]
 struct Hasty;
 
@@ -54,11 +54,11 @@ fn a_process_that_skips_abandoned_calls_handles_only_what_is_still_wanted() {
         let (seen, gate) = (Log::new(), Gate::new());
         let busy = runtime.spawn(Busy { seen: seen.clone(), gate: gate.clone() }).serve().unwrap();
         busy.wait().send().unwrap();
-        // Given up from outside: at a deadline, and by a drop.
+        // Abandoned from outside: at a deadline, and by a drop.
         assert_eq!(busy.note(1).timeout(Duration::ZERO).wait(), Err(CallError::Timeout));
         assert_eq!(busy.note_async(2).timeout(Duration::ZERO).wait(), Err(CallError::Timeout));
         assert!(poll_once(pin!(busy.note(3).timeout(LONG).into_future()).as_mut()).is_pending());
-        // And from inside.
+        // Abandoned from inside.
         let hasty = runtime.spawn(Hasty).serve().unwrap();
         hasty.give_up(busy).timeout(LONG).wait().unwrap();
         // A sent message has no caller that could give up.
@@ -74,7 +74,7 @@ fn a_process_that_skips_abandoned_calls_handles_only_what_is_still_wanted() {
     });
 }
 
-/// Keeps a caller waiting.
+/// A process that keeps a caller waiting.
 #[process]
 #[derive(Default)]
 struct Hold(Option<Reply<()>>);

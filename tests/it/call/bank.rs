@@ -6,30 +6,30 @@ use postroom::{Bound, Overflow};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-// Word for word what the chapter *Calls* shows: the guide's own tests see to that.
+// The program of the chapter *Calls*, word for word, which the guide's own tests check.
 include!("bank/program.rs");
 
-/// What goes wrong with one booking.
+/// A fault of one booking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    /// It is refused, and the account says so: `Failed`.
+    /// The account refuses: `Failed`.
     Refuse,
-    /// The account's process panics before it books, or when it has: `Died`.
+    /// The account's process panics before or after the booking: `Died`.
     PanicBefore,
     PanicAfter,
-    /// The same, with its reply in hand when the process is killed: `Died`.
+    /// The account's process is killed while it holds the reply, before or after the booking: `Died`.
     KilledBefore,
     KilledAfter,
-    /// It is answered by nobody, before or after: `Dropped`.
+    /// The reply is dropped before or after the booking: `Dropped`.
     DropBefore,
     DropAfter,
-    /// The call is given up, and the booking made afterwards: `Timeout`.
+    /// The call times out, and the booking is made afterwards: `Timeout`.
     Late,
-    /// The call is given up although the booking has been made: `Timeout`.
+    /// The call times out although the booking has been made: `Timeout`.
     Mute,
 }
 
-/// Those that a `Branch` knows, and those that a `Sloppy` one does.
+/// The faults of a `Branch`, and those of a `Sloppy` one.
 const FAULTS: [Fault; 7] = [
     Fault::Refuse,
     Fault::PanicBefore,
@@ -41,7 +41,7 @@ const FAULTS: [Fault; 7] = [
 ];
 const SLOPPY: [Fault; 4] = [Fault::PanicBefore, Fault::PanicAfter, Fault::DropBefore, Fault::DropAfter];
 
-/// The books of an account that outlive its process, as a bank's would; and what is to go wrong next.
+/// The state of an account, which outlives its process, as a bank's database would; and the next faults.
 #[derive(Clone)]
 struct Vault(Arc<Mutex<(Account, VecDeque<Fault>)>>);
 
@@ -73,7 +73,7 @@ impl Vault {
         self.with(|_, faults| faults.iter().any(|fault| matches!(fault, Fault::DropBefore | Fault::DropAfter)))
     }
 
-    /// Refuses, which is the outcome from here on; not if it has another one.
+    /// Refuses the booking, which is its outcome from now on, unless it already has another one.
     fn refuse(&self, part: Part) -> Result<i64, Refused> {
         self.with(|account, _| *account.outcomes.entry(part).or_insert(Err(Refused::Overdrawn)))
     }
@@ -127,7 +127,7 @@ impl Branch {
     }
 }
 
-/// One that is written by hand, and drops calls.
+/// A hand-written account that drops calls.
 struct Sloppy(Vault);
 
 impl Process for Sloppy {
@@ -138,7 +138,7 @@ impl Process for Sloppy {
             match vault.fault() {
                 Some(Fault::DropBefore) => drop(package.take::<AccountBook>()),
                 Some(Fault::DropAfter) => _ = package.take::<AccountBook>().map(|booking| vault.book(booking)),
-                // With a number: there is always enough in these accounts.
+                // Answers with a balance: these accounts are never overdrawn.
                 fault => {
                     _ = package.answer(move |booking: AccountBook| {
                         assert_ne!(fault, Some(Fault::PanicBefore));
@@ -153,7 +153,7 @@ impl Process for Sloppy {
     }
 }
 
-/// A bank whose branches are started again when they have crashed.
+/// A bank whose branches are restarted when they crash.
 struct Bank {
     runtime: Runtime,
     tree: postroom::supervision::Tree,
@@ -164,8 +164,7 @@ const OPENING: i64 = 100;
 
 impl Bank {
     fn of(vaults: Vec<Vault>) -> Self {
-        // So short that those that are not to be answered are soon given up. Others may be too: the sum must be right
-        // all the same.
+        // So short that unanswered calls time out soon. Others may time out, too: the sum must still be right.
         let runtime = builder().call_timeout(Duration::from_millis(20)).build().unwrap();
         let mut tree = Supervisor::one_for_one().intensity(u32::MAX, Duration::MAX).backoff(Backoff::none());
         for (number, vault) in vaults.iter().enumerate() {
@@ -191,7 +190,7 @@ impl Bank {
         self.runtime.spawn(Transfer { from, to }).run(id, amount).unwrap()
     }
 
-    /// What the accounts have, when all that was late has been booked.
+    /// Returns the balances when all late bookings have been made.
     fn audit(self) -> Vec<i64> {
         drop(self.tree);
         self.runtime.shutdown().unwrap();
@@ -199,7 +198,7 @@ impl Bank {
     }
 }
 
-/// The amount has moved, or nothing has.
+/// Checks that the outcome and the balances agree: the amount has moved, or nothing has.
 fn assert_settled(outcome: &Result<(), RunError<Refused>>, balances: &[i64], context: &dyn std::fmt::Debug) {
     match outcome {
         Ok(()) => assert_eq!(balances, [OPENING - 30, OPENING + 30], "{context:?}"),
@@ -208,17 +207,17 @@ fn assert_settled(outcome: &Result<(), RunError<Refused>>, balances: &[i64], con
     }
 }
 
-/// Each of them alone, and each two.
+/// Returns each fault alone, and each pair of faults.
 fn pairs(faults: &'static [Fault]) -> impl Iterator<Item = (Fault, Option<Fault>)> {
     faults.iter().flat_map(|first| {
         [None].into_iter().chain(faults.iter().map(|second| Some(*second))).map(|second| (*first, second))
     })
 }
 
-/// Each fault at each part of a transfer, and each two of them one after the other.
+/// Each fault at each part of a transfer, and each two faults in sequence.
 ///
-/// Mutation: in the program, give up when a call fails as the last of several, and not only as the first (leave out
-/// `in_doubt`); or take a `Timeout` for a refusal; or have `Account::book` forget the outcomes.
+/// Mutation: in the program, give up when any of several calls fails, not only the first (leave out `in_doubt`); or
+/// treat a `Timeout` as a refusal; or make `Account::book` forget the outcomes.
 #[test]
 fn the_bank_keeps_its_sum_whatever_becomes_of_a_call() {
     watched(|| {
@@ -237,7 +236,7 @@ fn the_bank_keeps_its_sum_whatever_becomes_of_a_call() {
     });
 }
 
-/// The account is gone, understands nothing, or is full: nothing was delivered, and the money goes back.
+/// The account is gone, does not understand the message, or is full: nothing was delivered, and the money is refunded.
 #[test]
 fn the_bank_keeps_its_sum_if_an_account_cannot_be_reached() {
     with_runtime(|runtime| {
@@ -255,7 +254,7 @@ fn the_bank_keeps_its_sum_if_an_account_cannot_be_reached() {
         assert_eq!(send(one, Recipient::of(stranger.pid())), Err(RunError::Failed(Refused::Unreachable)));
         assert_eq!(one.balance().wait(), Ok(OPENING));
 
-        // One that is full is asked until it has room.
+        // A full account is retried until it has room.
         let (one, vault) = (open(OPENING), Vault::of(OPENING, []));
         let bound = Bound::Hard(1, Overflow::Refuse);
         let full = runtime.spawn(Branch(vault.clone())).mailbox(bound).serve().unwrap();
@@ -271,7 +270,8 @@ fn the_bank_keeps_its_sum_if_an_account_cannot_be_reached() {
     });
 }
 
-/// It has been booked, and then nobody can be asked for a while: the refusals of later calls say nothing of the first.
+/// The booking was made, and then the account is unreachable for a while: the errors of later calls say nothing about
+/// the first.
 ///
 /// Mutation: in the program, `in_doubt =` instead of `|=`.
 #[test]
@@ -294,14 +294,14 @@ fn a_transfer_in_doubt_stays_in_doubt_while_the_account_cannot_be_asked() {
     });
 }
 
-/// Many transfers at once between accounts where every third booking goes wrong; then all of them once more, as a bank
-/// would that does not know which of them it has made.
+/// Many transfers at once between accounts where every third booking fails; then all of them again, as a bank would
+/// that does not know which of them it has made.
 #[test]
 fn the_bank_keeps_its_sum_under_many_transfers_and_when_all_are_made_again() {
     watched(|| {
         const ACCOUNTS: usize = 5;
         const TRANSFERS: u64 = 60;
-        // The same each time: from a generator of Lehmer's.
+        // The same sequence each time, from a Lehmer generator.
         let mut state = 1_u64;
         let mut dice = move |sides: u64| {
             state = state * 48_271 % 2_147_483_647;

@@ -1,4 +1,4 @@
-//! Every error of a send or call says how far its message came, and what it says is true.
+//! Every error of a send or call says how far its message got, and is right about it.
 
 use super::*;
 use postroom::Overflow;
@@ -8,7 +8,7 @@ use postroom::supervision::{Backoff, Child};
 use std::future::Future;
 use std::task::Poll;
 
-/// Says which of its methods have begun.
+/// A process that logs which of its methods have begun.
 #[process]
 #[derive(Default)]
 struct Till {
@@ -22,13 +22,13 @@ impl Till {
     #[entry]
     fn serve(&mut self) {}
 
-    /// Takes what comes while it waits for something that never does.
+    /// Stashes arriving messages while it waits for one that never comes.
     #[entry]
     async fn wait_for_nothing(&mut self, ctx: &mut Context<Self>) {
         ctx.receive::<Never>().await;
     }
 
-    /// Has a message in its inbox when it fails.
+    /// Fails with a message in its inbox.
     #[entry]
     async fn fail_with_inbox(&mut self, ctx: &mut Context<Self>) {
         {
@@ -101,12 +101,12 @@ fn till(runtime: &Runtime) -> (Address<Till>, Log<&'static str>) {
     (runtime.spawn(Till { begun: begun.clone(), ..Till::default() }).serve().unwrap(), begun)
 }
 
-/// What a thread is told that calls.
+/// Calls on a thread of its own, and returns the thread.
 fn asking<T: Send + 'static>(call: Call<impl Send + 'static, T>) -> thread::JoinHandle<Result<T, CallError>> {
     thread::spawn(move || call.timeout(LONG).wait())
 }
 
-/// The error, after a look at what it says of the message: `began` is whether its method was seen to begin.
+/// Returns the error, after a check of its delivery state: `began` says whether the method was seen to begin.
 fn checked<T: std::fmt::Debug>(answer: Result<T, CallError>, says: Delivery, began: bool) -> CallError {
     let error = answer.unwrap_err();
     assert_eq!(error.delivery(), says, "{error}");
@@ -119,7 +119,7 @@ fn panicked(error: &CallError, with: &str) -> bool {
     matches!(reason, ExitReason::Panic(panic) if panic.message == with)
 }
 
-/// Mutation: in `caller.rs`, `Seen::ended`, give `Gone` for both, or `Died` for both.
+/// Mutation: in `caller.rs`, `Seen::ended`, return `Gone` for both, or `Died` for both.
 #[test]
 fn a_call_whose_method_dies_has_been_delivered_and_those_behind_it_have_not() {
     with_runtime(|runtime| {
@@ -130,7 +130,7 @@ fn a_call_whose_method_dies_has_been_delivered_and_those_behind_it_have_not() {
         until(|| desk.pid().info().is_some_and(|info| info.mailbox == 2));
         gate.open();
         let (dies, behind) = (dies.join().unwrap(), behind.join().unwrap());
-        // Which of the two came first is not known: the later one answers, or is not delivered.
+        // The order of the two is not known: the later one is answered, or is not delivered.
         let died = checked(dies, Delivery::Unknown, true);
         assert!(matches!(died, CallError::Died(_)) && panicked(&died, "in a method"), "{died}");
         if let Err(error) = behind {
@@ -224,7 +224,7 @@ fn a_call_that_was_set_aside_or_taken_to_the_inbox_has_not_been_delivered() {
     });
 }
 
-/// A process that has its packages in hand, unopened, or opens them.
+/// A process that keeps its packages unopened, or opens them.
 struct Hand(Vec<Package>, Log<&'static str>);
 
 impl Process for Hand {
@@ -232,7 +232,7 @@ impl Process for Hand {
         while let Some(event) = events.next() {
             if let Event::Message(package) = event {
                 if package.is::<TillPanic>() {
-                    // Dropped by the panic, with those that it has kept.
+                    // Dropped by the panic, with the kept packages.
                     let _in_hand = package;
                     panic!("unopened");
                 }
@@ -324,7 +324,7 @@ fn a_call_that_was_kept_for_a_child_that_does_not_come_back_has_not_been_deliver
         let till: Address<Till> = tree.child("till").unwrap();
         let died = checked(asking(till.panic()).join().unwrap(), Delivery::Unknown, true);
         assert!(matches!(died, CallError::Died(_)), "{died}");
-        // It is down for an hour.
+        // The child is down for an hour.
         let kept = asking(till.count());
         let over = tree.join();
         tree.stop();
@@ -334,13 +334,13 @@ fn a_call_that_was_kept_for_a_child_that_does_not_come_back_has_not_been_deliver
     });
 }
 
-/// What a shutdown throws away was not delivered; and what comes later is told that the runtime is gone.
+/// A call that a shutdown discards was not delivered, and a later one gets the error that the runtime is gone.
 ///
-/// Mutation: in `shutdown.rs`, `close`, do not say that the host goes down.
+/// Mutation: in `shutdown.rs`, `close`, do not mark the host as shutting down.
 #[test]
 fn a_call_that_a_shutdown_throws_away_has_not_been_delivered_and_a_later_one_is_told_of_the_shutdown() {
     watched(|| {
-        // Paused, so that all are told to end before any of them has a step.
+        // Paused, so that all are cancelled before any of them has a step.
         let runtime = builder().paused().build().unwrap();
         let (desk, begun) = till(&runtime);
         let child = Child::new("till", |spawn| spawn.of(Till::default()).serve());
@@ -366,7 +366,7 @@ fn a_call_that_a_shutdown_throws_away_has_not_been_delivered_and_a_later_one_is_
     });
 }
 
-/// Mutation: in `call.rs`, `unpack`, say that a wrong answer was not understood.
+/// Mutation: in `call.rs`, `unpack`, report a wrong answer as a message that was not understood.
 #[test]
 fn an_answer_of_another_type_has_been_handled_and_a_message_without_a_method_has_not() {
     with_runtime(|runtime| {
@@ -417,7 +417,7 @@ fn a_call_to_a_full_mailbox_has_not_been_delivered_and_may_be_made_again() {
     });
 }
 
-/// Only what was not delivered, and only what passes.
+/// Only errors of undelivered calls, and only temporary ones.
 #[test]
 fn what_may_be_made_again_was_not_delivered() {
     let reason = || ExitReason::Killed;
@@ -438,7 +438,7 @@ fn what_may_be_made_again_was_not_delivered() {
     ];
     for (error, delivery, is_retryable) in all {
         assert_eq!((error.delivery(), error.is_retryable()), (delivery, is_retryable), "{error:?}");
-        // A conversion changes the method's error only.
+        // A conversion changes only the method's error.
         let (text, delivered) = (error.to_string(), error.delivery());
         let mapped = error.map_failed(|error| error.to_string());
         assert_eq!((mapped.to_string(), mapped.delivery()), (text, delivered));

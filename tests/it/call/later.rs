@@ -15,7 +15,7 @@ fn a_message_may_be_sent_later_and_again_and_again() {
         desk.beat(4).send_every(Duration::from_nanos(1)).unwrap();
         desk.pid().join().wait();
         assert_eq!(log.all(), [1, 2, 4, 4, 4]);
-        // Whoever has ended is refused, and beats no more.
+        // A message to a process that has exited is refused, and its repetition ends.
         assert_eq!(desk.beat(5).send_after(Duration::from_millis(1)).unwrap_err().message.number, 5);
         assert_eq!(desk.beat(6).send_every(Duration::from_millis(1)).unwrap_err().message.number, 6);
         until(|| runtime.statistics().timers == 1);
@@ -31,7 +31,7 @@ fn what_was_to_be_sent_to_a_process_that_has_ended_by_then_is_a_dead_letter() {
         let desk = runtime.spawn(Metronome { log: Log::new(), limit: 1 }).serve().unwrap();
         desk.beat(1).send_after(Duration::from_millis(5)).unwrap();
         desk.pid().kill();
-        // The time comes when it is gone, however slow this thread is.
+        // The message is due after the exit, however slow this thread is.
         clock.advance(Duration::from_millis(5)).unwrap();
         until(|| dead.len() == 1);
         assert_eq!(dead.all(), [("it::call::later::MetronomeBeat", DeadLetterReason::Ended)]);
@@ -39,7 +39,7 @@ fn what_was_to_be_sent_to_a_process_that_has_ended_by_then_is_a_dead_letter() {
     });
 }
 
-/// Cannot be copied a second time.
+/// A message whose second clone panics.
 struct Fragile(u32, Gate);
 
 impl Clone for Fragile {
@@ -75,7 +75,7 @@ fn a_panic_while_a_message_is_copied_to_be_sent_again_harms_nobody() {
         let panics = Gate::new();
         shelf.take(Fragile(3, panics.clone())).send_every(Duration::from_millis(1)).unwrap();
         panics.pass();
-        // The only worker is still there.
+        // The only worker still runs.
         shelf.take(Fragile(9, panics)).wait().unwrap();
         assert_eq!(log.all(), [2, 1, 9]);
     });

@@ -1,4 +1,4 @@
-//! Awaited calls of a process that goes on with another thread than the one that it called from.
+//! Awaited calls of a process that continues on another thread than the one from which it called.
 
 use postroom::prelude::*;
 use postroom_tests::soon;
@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-/// Answers, and keeps its worker until the caller has gone on.
+/// A process that answers, and occupies its worker until the caller has continued.
 #[process]
 struct Busy {
     gone_on: Receiver<()>,
@@ -36,7 +36,7 @@ impl Asker {
     #[entry]
     fn serve(&mut self) {}
 
-    /// Calls until it has been moved so often. Returns the number of calls.
+    /// Calls until it has moved `moves` times. Returns the number of calls.
     #[message]
     async fn ask(&mut self, moves: u32) -> u32 {
         let (mut calls, mut moved) = (0, 0);
@@ -56,11 +56,11 @@ impl Asker {
     }
 }
 
-/// The called process usually runs where the caller did, which the other worker's thread takes over then.
+/// The callee usually runs on the caller's worker, so that the caller continues on the other one.
 #[test]
 fn each_call_is_answered_once_wherever_its_caller_goes_on() {
     soon(|| {
-        // No step is taken over from its thread.
+        // No worker is taken over.
         let runtime = Runtime::builder().workers(2).stall_limit(Duration::MAX).build().unwrap();
         let (goes_on, gone_on) = channel();
         let busy = runtime.spawn(Busy { gone_on }).serve().unwrap();

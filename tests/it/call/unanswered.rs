@@ -40,7 +40,7 @@ fn a_panic_is_told_to_those_whose_replies_were_kept_and_to_those_who_wait_in_lin
     });
 }
 
-/// Written by hand: keeps what it gets.
+/// A hand-written process that keeps its packages.
 #[derive(Default)]
 struct Keeper(Vec<Package>);
 

@@ -4,11 +4,11 @@ use super::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-/// How often they meet. Each time they wait a little longer or shorter after they have met, so that the moments at
-/// which they look shift against each other.
+/// The number of rounds. The callers wait a varying time after each meeting, so that the moments of their checks shift
+/// against each other.
 const ROUNDS: usize = 3_000;
 
-/// All leave at once, as soon as all have come; a worker is kept waiting, so there must be as many of them.
+/// A barrier, which occupies a worker for each process that waits, so that there must be as many workers.
 #[derive(Clone)]
 struct Meet {
     come: Arc<AtomicUsize>,
@@ -28,7 +28,7 @@ impl Meet {
     }
 }
 
-/// Calls another one when all have come.
+/// A process that calls another one when all have arrived.
 #[process]
 #[derive(Default)]
 struct Racer {
@@ -65,10 +65,10 @@ impl Racer {
     }
 }
 
-/// Rings of `count`, all of whom call at once; gives how many calls failed, in all rounds.
+/// Runs rounds in which all `count` processes of a cycle call at once, and checks that one call fails in each round.
 fn race(count: usize, rounds: usize, blocking: bool) {
     watched(move || {
-        let runtime = builder().workers(count).build().expect("some workers are no unusual wish");
+        let runtime = builder().workers(count).build().expect("a runtime with some workers can be built");
         let ring: Vec<Address<Racer>> =
             (0..count).map(|_| runtime.spawn(Racer::default()).serve().expect("it starts")).collect();
         for round in 0..rounds {
@@ -89,14 +89,14 @@ fn race(count: usize, rounds: usize, blocking: bool) {
             all.sort();
             assert_eq!(named, all, "round {round}");
         }
-        // The call that failed was never delivered, in no round.
+        // The call that failed was not delivered in any round.
         let touched = ring.iter().map(|racer| racer.touched().timeout(LONG).wait().expect("it serves"));
         assert_eq!(touched.sum::<usize>(), rounds * (count - 1));
         assert!(!runtime.shutdown().expect("asked from outside").was_forced());
     });
 }
 
-/// Asks a racer, so that the thread outside need not.
+/// A process that asks a racer, so that the thread outside need not.
 #[process]
 struct Asking;
 

@@ -1,7 +1,7 @@
-//! Waits that something else may end: none of them counts as part of a cycle.
+//! Waits that another event may end: none of them counts as part of a cycle.
 //!
-//! In each test `Front` calls `Back`, which calls it back and waits for it. It is seen to wait, and then something else
-//! lets `Front` go on: if any call had failed by then, it would be in the log.
+//! In each test `Front` calls `Back`, which calls it back and waits for it. When `Back` is seen to wait, another event
+//! ends the wait of `Front`: a call that had failed by then would be in the log.
 
 use super::*;
 use futures_util::future::{join, select};
@@ -17,7 +17,7 @@ use std::task::Poll;
 
 type Ended = Result<(), CallError>;
 
-/// A reply that anyone may answer.
+/// A reply that any thread may answer.
 #[derive(Clone)]
 struct Kept(Arc<Mutex<Option<Reply<()>>>>);
 
@@ -28,7 +28,7 @@ impl Kept {
     }
 }
 
-/// Calls back.
+/// A process that calls back.
 #[process]
 struct Back {
     ended: Log<Ended>,
@@ -58,7 +58,7 @@ impl Back {
     fn touch(&mut self) {}
 }
 
-/// Calls `Back`.
+/// A process that calls `Back`.
 #[process]
 struct Front {
     back: Address<Back>,
@@ -75,7 +75,7 @@ impl Front {
     #[message]
     fn touch(&mut self) {}
 
-    /// Answered by whoever comes by.
+    /// Answered by any thread.
     #[message]
     fn fetch(&mut self, reply: Reply<()>) {
         self.handed.add(Kept(Arc::new(Mutex::new(Some(reply)))));
@@ -104,7 +104,7 @@ impl Front {
         let _first = select(call, pin!(ctx.sleep(time))).await;
     }
 
-    /// The gate gets the waker in the first poll, and is not asked again.
+    /// The gate gets the waker in the first poll, and is not polled again.
     #[message]
     async fn registers_once(&mut self, ctx: &mut Context<Self>, gate: Gate, open: Arc<AtomicBool>) {
         let mut call = self.back.ring(ctx.address()).timeout(LONG).into_future();
@@ -157,7 +157,7 @@ impl Front {
 /// For a process that is written by hand.
 struct Hand;
 
-/// The two, and the log of all calls that came to an end.
+/// Spawns both, and returns the log of all calls that have ended.
 fn pair(runtime: &Runtime) -> (Address<Front>, Address<Back>, Log<Ended>) {
     let ended = Log::new();
     let back = runtime.spawn(Back { ended: ended.clone() }).serve().expect("it starts");
@@ -165,12 +165,13 @@ fn pair(runtime: &Runtime) -> (Address<Front>, Address<Back>, Log<Ended>) {
     (runtime.spawn(front).serve().expect("it starts"), back, ended)
 }
 
-/// Comes back when `who` is seen to wait for `whom`.
+/// Waits until `who` is seen to wait for `whom`.
 fn until_waiting(who: Pid, whom: Pid) {
     eventually(|| who.info().and_then(|info| info.waits_for).is_some_and(|waits_for| waits_for.pid == whom));
 }
 
-/// `start` has `Front` call; then `Back` waits for it, and `Front` is not seen to wait. `let_go` lets it go on.
+/// Checks a wait that is not part of a cycle: `start` makes `Front` call, `Back` waits for it, and `Front` is not seen
+/// to wait. `let_go` ends the wait of `Front`.
 fn no_cycle(start: impl FnOnce(Address<Front>) + Send + 'static, let_go: impl FnOnce(&Log<Ended>) + Send + 'static) {
     with_runtime(move |runtime| {
         let (front, back, ended) = pair(runtime);
@@ -220,7 +221,7 @@ fn calls_that_are_joined_are_left_to_their_deadlines() {
         let front = runtime.spawn(front).serve().expect("it starts");
         let (lookout, gate) = (runtime.spawn(Lookout).serve().expect("it starts"), Gate::new());
         front.joins(lookout, gate.clone()).send().expect("it lives");
-        // What it calls has as long as itself, and may come with its answer before its own time is seen to be over.
+        // The callee has the same deadline, and may answer before the caller's timeout is noticed.
         eventually(|| by_front.len() + by_back.len() == 2);
         gate.open();
         back.touch().timeout(LONG).wait().expect("it goes on");
@@ -262,7 +263,7 @@ fn a_reply_in_the_hands_of_others_may_come_while_its_process_waits() {
         let front = runtime.spawn(front).serve().expect("it starts");
         back.fetch(front).send().expect("it lives");
         eventually(|| handed.len() == 1);
-        // It has taken the call, and waits for the one that called it.
+        // It has taken the call, and waits for its caller.
         front.touches(LONG).send().expect("it lives");
         until_waiting(front.pid(), back.pid());
         handed.all()[0].answer();
@@ -271,7 +272,7 @@ fn a_reply_in_the_hands_of_others_may_come_while_its_process_waits() {
     });
 }
 
-/// Nobody else can answer this one, but that is not known: a reply is in its program's hands.
+/// No other code can answer this call, but the runtime cannot know that, since the program holds the reply.
 #[test]
 fn a_reply_that_its_process_keeps_leaves_the_cycle_to_the_deadline() {
     with_runtime(|runtime| {
@@ -314,7 +315,7 @@ fn a_package_that_a_process_passes_on_may_be_answered_while_it_waits() {
     });
 }
 
-/// As long as the package lies in the mailbox, it is the process that everyone waits for.
+/// While the package is in the mailbox, its receiver is the process that the caller waits for.
 #[test]
 fn a_process_written_by_hand_that_blocks_is_part_of_a_cycle() {
     with_one_worker(|runtime| {
@@ -358,7 +359,7 @@ fn a_waker_that_was_given_back_hides_no_cycle() {
     });
 }
 
-/// Calls `Caller` while that one waits for it, when the test says so.
+/// A process that calls `Caller`, which waits for it, when the test opens the gate.
 #[process]
 struct Callee {
     inside: Gate,
@@ -374,7 +375,7 @@ impl Callee {
     #[message]
     async fn call_back(&mut self, whom: Address<Caller>) {
         self.inside.open();
-        // Within the step: the only worker is busy with it.
+        // Within the step, which occupies the only worker.
         self.go.pass();
         self.ended.add(whom.touch().timeout(LONG).await);
     }
@@ -397,8 +398,7 @@ impl Caller {
     fn touch(&mut self) {}
 }
 
-/// Catches: a process is taken for stuck though something has come to it that it has not seen: here a kill, which ends
-/// its wait.
+/// Catches a process that counts as stuck although it has an unseen control, here a kill, which ends its wait.
 #[test]
 fn a_process_that_is_about_to_be_killed_is_not_part_of_a_cycle() {
     watched(|| {

@@ -1,11 +1,11 @@
-//! Calls at random, many at a time.
+//! Many random calls at once.
 //!
-//! Along paths that never turn back none may fail. Among few processes, each of which calls any other, itself included,
-//! each call comes to an answer or to a cycle, for no deadline is near: a cycle that is missed hangs. And each cycle
-//! that is reported is checked while its caller still runs: each process named in it must be waiting for the next one
-//! at that moment, by the notes that all take before they call. No message of a failed call is ever handled.
+//! On paths without cycles no call may fail. Among few processes, each of which calls any other including itself, each
+//! call gets an answer or a cycle error, since deadlines are far away: a missed cycle hangs. Each reported cycle is
+//! checked while its caller still runs: each process named in it must be waiting for the next one at that moment,
+//! according to the records that all make before they call. No message of a failed call is ever handled.
 //!
-//! Blind spots: two cores; and the seed decides what is called and not in which order.
+//! Blind spots: two cores; and the seed decides what is called but not in which order.
 
 use super::*;
 use futures_util::future::join;
@@ -14,7 +14,7 @@ use std::future::IntoFuture;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How many paths there are in all.
+/// The number of paths in all.
 const PATHS: u64 = 2_000;
 
 #[derive(Clone, Copy)]
@@ -33,11 +33,11 @@ impl Dice {
     }
 }
 
-/// What all know of it.
+/// The state that all processes share.
 #[derive(Default)]
 struct Town {
     houses: Mutex<Vec<Address<House>>>,
-    /// Who waits for whom, of those that wait for one.
+    /// The callee of each process that waits for exactly one.
     waits: Mutex<HashMap<Pid, Pid>>,
     calls: AtomicU64,
     cycles: AtomicU64,
@@ -45,7 +45,7 @@ struct Town {
     failed: Mutex<HashSet<u64>>,
     handled: Mutex<HashSet<u64>>,
     over: AtomicU64,
-    /// Whether each calls only those after it.
+    /// Whether each process calls only later ones.
     forward: bool,
 }
 
@@ -60,7 +60,7 @@ impl House {
     #[entry]
     fn serve(&mut self) {}
 
-    /// Goes on to others, `hops` deep.
+    /// Calls others, `hops` deep.
     #[message]
     async fn visit(&mut self, ctx: &mut Context<Self>, number: u64, hops: usize, mut dice: Dice) {
         self.town.handle(number);
@@ -68,7 +68,7 @@ impl House {
         for _ in 0..=calls {
             let Some(next) = self.next(hops, &mut dice) else { return };
             if self.town.forward && dice.roll(4) == 0 {
-                // Two at a time, which makes no edge; only where no cycle is possible, for nobody would find it.
+                // Two calls at once, which make no edge; only where no cycle is possible, since it would not be found.
                 let Some(other) = self.next(hops, &mut dice) else { return };
                 let numbers = [self.town.number(), self.town.number()];
                 let visit = |(house, number): (Address<House>, u64)| house.visit(number, hops - 1, dice.next());
@@ -102,7 +102,7 @@ impl House {
         self.town.settle(ctx.pid(), number, answer);
     }
 
-    /// A path from outside.
+    /// Starts a path from outside.
     #[message]
     fn set_out(&mut self, ctx: &mut Context<Self>, hops: usize, dice: Dice) {
         let own = ctx.address();
@@ -127,7 +127,7 @@ impl Town {
         self.waits.lock().unwrap_or_else(PoisonError::into_inner).insert(who, whom);
     }
 
-    /// A number for a call.
+    /// Returns a number for a call.
     fn number(&self) -> u64 {
         self.calls.fetch_add(1, SeqCst)
     }
@@ -156,7 +156,7 @@ impl Town {
     }
 }
 
-/// So many houses, and so many paths under way at once. Gives how many calls there were, and how many of them closed a
+/// Runs paths among `houses` processes, `at_once` at a time. Returns the number of calls, and of those that closed a
 /// cycle.
 fn stress(houses: usize, at_once: u64, hops: usize, forward: bool, seed: u64) -> (u64, u64) {
     let town = Arc::new(Town { forward, ..Town::default() });
@@ -174,7 +174,7 @@ fn stress(houses: usize, at_once: u64, hops: usize, forward: bool, seed: u64) ->
     }
     eventually(|| town.over.load(SeqCst) == PATHS || all.iter().any(|house| !house.pid().is_alive()));
     assert_eq!(town.over.load(SeqCst), PATHS, "seed {seed}: a house has ended; its panic is above");
-    // Those that were withdrawn are thrown away when their processes come to them.
+    // Withdrawn messages are discarded when their processes reach them.
     eventually(|| runtime.statistics().dead_letters.withdrawn == town.cycles.load(SeqCst));
     assert!(!runtime.shutdown().expect("asked from outside").was_forced());
     let lock =

@@ -1,4 +1,4 @@
-//! Processes that are bound to the one that spawns them before they run.
+//! Processes that are bound to their spawner before they run.
 
 use postroom::manual::Event;
 use postroom::prelude::*;
@@ -39,7 +39,7 @@ fn a_linked_child_that_fails_at_once_takes_its_parent_with_it() {
             let end = parent.pid().join();
             let child = parent.spawn(Bound::Linked, Begin::RunAndFail).wait();
             let reason = end.wait_timeout(LONG).unwrap();
-            // The answer may have come first, or the end.
+            // Either the answer or the exit may have come first.
             if let Ok(child) = child {
                 assert!(fell_with(&reason, child), "{reason}");
             }
@@ -54,7 +54,7 @@ fn a_linked_child_that_ends_at_once_as_planned_leaves_nothing() {
         let (parent, reports) = parent(runtime);
         parent.spawn_many(100, Bound::Linked, Begin::EndAtOnce).wait().unwrap();
         parent.spawn_many(100, Bound::Linked, Begin::Run).wait().unwrap();
-        // A process is counted out before it tells its partners.
+        // A process is no longer counted when it notifies its partners.
         postroom_tests::face::until(|| parent.pid().bindings().wait().unwrap().count() == 0);
         assert_eq!(runtime.statistics().processes.live, 1);
         parent.say("all").wait().unwrap();
@@ -62,7 +62,7 @@ fn a_linked_child_that_ends_at_once_as_planned_leaves_nothing() {
     });
 }
 
-/// Whoever spawns has the error; a notice besides would be the same told twice.
+/// The spawner gets the error; a notice would report it twice.
 #[test]
 fn a_child_that_does_not_start_is_told_by_the_error_alone() {
     with_runtime(|runtime| {
@@ -120,7 +120,7 @@ fn all_bindings_of_a_child_are_there_before_it_runs() {
 
 #[test]
 fn whatever_ends_an_owner_ends_those_it_owns_and_those_that_they_own() {
-    /// Owns a partner, and ends as it is told.
+    /// A process that owns a partner, and exits on request.
     #[process]
     struct Owner;
 
@@ -178,7 +178,7 @@ fn the_end_of_what_is_owned_is_nothing_to_its_owner_and_leaves_nothing_there() {
     });
 }
 
-/// One that has a method for it decides itself, as with any cancel.
+/// A process that has a method for the cancellation decides itself, as usual.
 #[test]
 fn what_is_owned_may_clean_up_before_it_follows_its_owner() {
     #[process]
@@ -215,7 +215,7 @@ fn what_is_owned_may_clean_up_before_it_follows_its_owner() {
     });
 }
 
-/// A parent that spawns while it starts, and then does not start: it counts as one that has failed.
+/// A parent that spawns while it starts, and then does not start, counts as failed.
 #[test]
 fn the_children_of_a_parent_that_does_not_start_learn_of_it() {
     with_runtime(|runtime| {

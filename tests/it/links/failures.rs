@@ -1,4 +1,4 @@
-//! Links: what the failure of a process does to those that are linked to it.
+//! Links: the effect of a process's failure on its partners.
 
 use postroom::prelude::*;
 use postroom_tests::face::{Gate, with_runtime};
@@ -7,12 +7,12 @@ use postroom_tests::partner::{LONG, Partner, Report, fell_with};
 mod agreement;
 mod trapping;
 
-/// So many partners.
+/// Spawns `count` partners.
 fn partners(runtime: &Runtime, count: usize) -> Vec<Address<Partner>> {
     (0..count).map(|_| runtime.spawn(Partner::default()).serve().unwrap()).collect()
 }
 
-/// Two that are linked; both know it.
+/// Spawns two partners that are linked, as both know.
 fn linked_pair(runtime: &Runtime) -> (Address<Partner>, Address<Partner>) {
     let pair = partners(runtime, 2);
     pair[0].link(pair[1].pid()).wait().unwrap();
@@ -36,7 +36,7 @@ fn a_chain_of_links_falls_and_each_names_the_first_that_failed() {
     });
 }
 
-/// Each end tells the next by its mailbox: if one ran inside the other, the stack would not do.
+/// Each exit notifies the next process through its mailbox: nested exits would overflow the stack.
 #[test]
 fn a_chain_of_ten_thousand_falls() {
     with_runtime(|runtime| {
@@ -162,7 +162,7 @@ fn to_unlink_from_one_that_was_never_linked_does_nothing() {
     });
 }
 
-/// The failure is known to it already when it unlinks; it has not been told.
+/// The failure notice has arrived when the process unlinks, but has not been handled.
 #[test]
 fn who_unlinks_is_left_alone_by_a_failure_that_is_on_its_way() {
     with_runtime(|runtime| {
@@ -218,7 +218,7 @@ fn partners_on_another_host_and_of_another_runtime_fall_too() {
     });
 }
 
-/// A node that is not there has no processes that live.
+/// An unknown node has no live processes.
 #[test]
 fn a_link_to_a_process_of_an_unknown_node_fails_as_one_to_what_is_gone() {
     with_runtime(|runtime| {

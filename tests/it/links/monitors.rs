@@ -1,4 +1,4 @@
-//! Monitors: each is told once of the end of its process, of whatever kind, however it ends.
+//! Monitors: each fires once when its process exits, for every kind of process and exit.
 
 use postroom::Mailbox;
 use postroom::error::TopologyError;
@@ -8,7 +8,7 @@ use postroom_tests::partner::{LONG, Partner, Report, Reports};
 
 mod given;
 
-/// One that watches, and what it says.
+/// Spawns a partner that monitors, and returns its reports.
 fn watcher(runtime: &Runtime) -> (Address<Partner>, Reports) {
     let (watcher, reports) = Partner::reporting();
     (runtime.spawn(watcher).serve().unwrap(), reports)
@@ -128,7 +128,7 @@ fn what_is_taken_back_leaves_nothing_on_either_side() {
     });
 }
 
-/// The process has ended, and the notice lies in the mailbox.
+/// The process has exited, and the notice is in the mailbox.
 #[test]
 fn what_is_taken_back_is_not_told_even_if_it_is_on_its_way() {
     with_runtime(|runtime| {
@@ -205,7 +205,7 @@ fn a_mailbox_is_watched_until_it_is_dropped_and_a_link_with_it_is_forgotten_by_i
         assert!(mailbox.try_receive().is_none());
         assert_eq!(asked.wait().unwrap().links, [linked.pid()]);
 
-        // Its failure is nothing to a mailbox, which is no process that could end of it.
+        // Its failure does not affect a mailbox, which is not a process.
         let end = linked.pid().join();
         linked.pid().kill();
         end.wait_timeout(LONG).unwrap();
@@ -280,7 +280,7 @@ fn a_process_that_is_being_dropped_cannot_be_bound() {
     });
 }
 
-/// Who is told finds nothing left of the process.
+/// A process that is notified finds nothing left of the exited one.
 #[test]
 fn when_an_end_is_told_the_state_is_dropped_the_name_free_and_the_pid_unroutable() {
     #[process]

@@ -1,8 +1,8 @@
-//! Processes bind themselves to each other and end at random, all at once; at the end nothing is left of the dead, and
-//! nothing was told twice or not at all.
+//! Processes bind themselves to each other and exit at random, all at once; in the end nothing is left of dead
+//! processes, and each exit was reported exactly once.
 //!
-//! Blind spots: it takes the order of things as it comes, with other threads let in between the acts of a step; all
-//! orders among three processes are searched in `tests/exhaustive`.
+//! Blind spots: the order of events is left to the scheduler, with yields between the acts of a step; all orders among
+//! three processes are searched in `tests/exhaustive`.
 
 use postroom::Monitor;
 use postroom::inspect::Bindings;
@@ -13,14 +13,14 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// How many processes live at once, about.
+/// The approximate number of live processes.
 const PLACES: usize = 24;
-/// How many are left to be looked at in the end.
+/// How many are left to be inspected in the end.
 const SURVIVORS: usize = 10;
-/// How many threads tell them to act, and how often each does.
+/// The number of threads that make them act, and the rounds of each.
 const DRIVERS: u64 = 4;
 const ROUNDS: u64 = 5_000;
-/// How often a process acts when it is told to.
+/// The number of acts in each round.
 const ACTS: usize = 6;
 
 /// SplitMix64.
@@ -39,15 +39,15 @@ impl Random {
     }
 }
 
-/// Where the processes find each other; some of them are dead.
+/// The table through which processes find each other; some of them are dead.
 type Places = Arc<Mutex<Vec<Pid>>>;
 
 #[process]
 struct Wild {
     places: Places,
-    /// The monitors that have neither been told nor taken back.
+    /// The monitors that have neither fired nor been removed.
     open: HashSet<Monitor>,
-    /// What was told that nobody waited for.
+    /// Unexpected notices.
     unasked: Vec<String>,
 }
 
@@ -69,7 +69,7 @@ impl Wild {
         };
         let child = child.expect("it starts").pid();
         let before = std::mem::replace(&mut self.places.lock().unwrap()[random.below(PLACES)], child);
-        // So that their number stays.
+        // Keeps their number constant.
         before.kill();
     }
 }
@@ -105,13 +105,13 @@ impl Wild {
                 60 => _ = other.kill(),
                 61 => _ = other.stop(),
                 62 => return ctx.stop(),
-                // A panic that nobody prints.
+                // A panic that skips the panic hook.
                 _ => std::panic::resume_unwind(Box::new("as the dice fell")),
             }
         }
     }
 
-    /// What must not have been, and how many monitors are open.
+    /// Returns the unexpected notices, and the number of open monitors.
     #[message]
     fn account(&mut self) -> (Vec<String>, usize) {
         (self.unasked.clone(), self.open.len())
@@ -124,7 +124,7 @@ impl Wild {
         }
     }
 
-    /// It traps exits, until it does not by what it does.
+    /// It traps exits until one of its acts stops that.
     #[signal]
     fn exit(&mut self, exit: Exit) {
         if exit.reason == ExitReason::Normal {
@@ -174,7 +174,7 @@ fn nothing_is_left_of_the_dead_and_nothing_told_twice_or_not_at_all() {
             }
         });
 
-        // Some that live, bound to those that are about to die and to each other.
+        // Some survivors, bound to processes that are about to exit and to each other.
         let survivors: Vec<_> = (0..SURVIVORS).map(|_| spawn()).collect();
         {
             let mut places = places.lock().unwrap();
@@ -196,7 +196,7 @@ fn nothing_is_left_of_the_dead_and_nothing_told_twice_or_not_at_all() {
         });
         ends.into_iter().for_each(|end| assert!(end.wait_timeout(LONG).is_some()));
 
-        // They have nothing more to hear when nobody else lives and all have told twice.
+        // No notices are left when no other process is alive and all have reported twice.
         until(|| runtime.statistics().processes.live == SURVIVORS as u64);
         for _ in 0..3 {
             bindings(&survivors);

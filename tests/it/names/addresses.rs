@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-/// How many addresses of free names are kept.
+/// The number of addresses of free names that are kept.
 const KEPT: usize = 1024;
 
 #[process]
@@ -57,7 +57,7 @@ fn an_address_by_name_serves_one_holder_after_the_other() {
             assert_eq!(by_name.pid().info().map(|info| info.pid), Some(holder.pid()));
             assert_eq!(runtime.named_address::<Account>("acct"), Ok(by_name));
             assert_eq!(runtime.address::<Account>(by_name.pid()), Ok(by_name));
-            // What is done to the PID is done to the holder.
+            // Operations on the PID apply to the holder.
             let ended = by_name.pid().join();
             assert!(by_name.pid().stop());
             assert_eq!(ended.wait(), ExitReason::Normal);
@@ -88,7 +88,8 @@ fn the_type_of_an_address_by_name_is_checked_at_delivery() {
     });
 }
 
-/// Addresses of free names are kept up to a number, the last that fell free first; those of held names always.
+/// A limited number of addresses of free names are kept, the most recently freed ones; those of registered names
+/// always.
 #[test]
 fn addresses_of_names_that_nobody_holds_do_not_pile_up() {
     with_runtime(|runtime| {
@@ -96,13 +97,13 @@ fn addresses_of_names_that_nobody_holds_do_not_pile_up() {
         account(runtime, "held", 1);
         let first = runtime.named_address::<Account>("first").unwrap();
         let second = runtime.named_address::<Account>("second").unwrap();
-        // Held for a while: it falls free again after the second.
+        // Registered for a while: it falls free again after the second.
         end(account(runtime, "first", 2).pid());
         for number in 0..KEPT - 1 {
             runtime.named_address::<Account>(format!("free {number}")).unwrap();
         }
         assert_eq!(runtime.statistics().directory.named_addresses, KEPT + 1);
-        // The second has been retired, and is not what is asked for now.
+        // The second address has been retired, and does not refer to the new holder.
         account(runtime, "second", 3);
         let refused = second.note(1).send().unwrap_err();
         assert_eq!(refused.reason, SendFailure::Gone(second.pid()));
@@ -119,7 +120,7 @@ fn addresses_of_names_that_nobody_holds_do_not_pile_up() {
     });
 }
 
-/// Catches: a name that is held again still takes the place of a free one, whose address is retired too early.
+/// Catches a registered name that still counts as a free one, so that another address is retired too early.
 #[test]
 fn a_name_that_is_held_again_takes_no_place_among_the_free_ones() {
     with_runtime(|runtime| {
@@ -135,7 +136,7 @@ fn a_name_that_is_held_again_takes_no_place_among_the_free_ones() {
     });
 }
 
-/// Catches: the free names of a runtime that is gone stay in its record.
+/// Catches free names that stay in the record of a runtime that has ended.
 #[test]
 fn a_runtime_that_is_gone_keeps_no_name() {
     let name: Arc<str> = "free".into();
@@ -169,7 +170,7 @@ fn what_points_on_can_be_a_member_and_have_names_until_it_is_retired() {
             assert_eq!(seen.load(Ordering::Relaxed), 1);
             end(holder.pid());
         }
-        // The name is free, so no process could be told of changes.
+        // The name is free, so no process could be notified of changes.
         assert_eq!(room.subscribe(by_name.pid()), Err(GroupError::Gone(by_name.pid())));
         assert!(mailbox.try_receive().is_none());
         for number in 0..KEPT {
@@ -217,7 +218,7 @@ fn a_host_that_goes_down_retires_its_addresses() {
     });
 }
 
-/// Threads send by name while holders come and go: what is not refused is handled by a holder, or was in the mailbox of
+/// Threads send by name while holders change: each accepted message is handled by a holder, or was in the mailbox of
 /// one that was killed.
 #[test]
 fn what_is_sent_by_name_while_holders_change_is_handled_or_accounted_for() {
@@ -266,7 +267,7 @@ fn what_is_sent_by_name_while_holders_change_is_handled_or_accounted_for() {
             refused += refused_one;
         }
         assert!(last.is_some() && sent > 0 && refused > 0, "{sent} sent, {refused} refused");
-        // What came while its holder ended is dead a moment after that is told.
+        // A message that came during its holder's exit becomes a dead letter a moment after the report of the exit.
         until(|| seen.load(Ordering::Relaxed) + dead.len() as u64 == sent);
     });
 }

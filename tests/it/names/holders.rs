@@ -1,7 +1,7 @@
-//! Names: each has one holder at any time, whichever threads race, and nothing is left behind when a holder ends.
+//! Names: each has one holder at any time, whichever threads race, and nothing is left behind when a holder exits.
 //!
-//! What these tests cannot see: an end between the count and the look of a registration, at every place where one can
-//! be. The model in `tests/models` goes through them; here the window is met by chance, often.
+//! Not covered: an exit at every point between the count and the check of a registration. The model in `tests/models`
+//! explores them; these tests often meet the window by chance.
 
 use postroom::Mailbox;
 use postroom::error::{AddressError, BadName, NameError, SendFailure, WhereisError};
@@ -25,7 +25,7 @@ impl Printer {
     #[entry]
     fn serve(&mut self) {}
 
-    /// Fails to start, but not before it has given itself a second name.
+    /// Fails to start after it has registered a second name.
     #[entry]
     fn fail(&mut self, ctx: &mut Context<Self>) -> Result<(), std::fmt::Error> {
         ctx.register_name("second").map_err(|_| std::fmt::Error)?;
@@ -115,7 +115,7 @@ fn a_name_is_free_when_the_state_is_gone_and_before_anyone_hears_of_the_end() {
         let seen = Log::new();
         let runtime = Arc::new(std::sync::OnceLock::<Host>::new());
         let (in_hook, log) = (runtime.clone(), seen.clone());
-        /// Looks when hooks are called, which is before anyone who waits is told.
+        /// A hook that checks the name when hooks are called, before joins return.
         struct Look(Arc<std::sync::OnceLock<Host>>, Log<(bool, Vec<&'static str>)>, Log<&'static str>);
         impl postroom::inspect::Hook for Look {
             fn complete(&self, _: &postroom::inspect::Started, _: &ExitReason) {
@@ -147,7 +147,7 @@ fn what_has_ended_what_was_never_there_and_what_is_elsewhere_gets_no_name() {
         let one = printer(runtime);
         end(one.pid());
         let living = printer(runtime).pid();
-        // A living process's PID, but for its node or its host.
+        // A live process's PID with another node or host.
         let parts = living.to_string();
         let parts: Vec<&str> = parts.trim_matches(['<', '>']).split('.').collect();
         let [node, host, slot, generation] = parts[..] else { panic!("{parts:?}") };
@@ -206,7 +206,7 @@ fn a_message_sent_by_name_arrives_or_comes_back() {
         let one = runtime.spawn(Printer::default()).named("p").serve().unwrap();
         runtime.send_named("p", PrinterPrint { text: "hello".to_string() }).unwrap();
         assert_eq!(one.print("again".to_string()).wait(), Ok(2));
-        // Of any type: checked at delivery.
+        // A message of any type, which is checked at delivery.
         runtime.send_named("p", 7_u8).unwrap();
         assert_eq!(one.print("and again".to_string()).wait(), Ok(3));
         assert_eq!(dead.all(), [("u8", DeadLetterReason::Unhandled)]);
@@ -261,17 +261,17 @@ fn a_mailbox_and_a_process_of_another_host_can_have_names() {
     });
 }
 
-/// A mailbox has no type: whoever takes it for the process that had its slot before sends what it cannot answer. Would
-/// fail if the slot went on to say what that one was.
+/// A mailbox has no type: an address of the process that had its slot before would send messages that it cannot answer.
+/// Catches a slot that still has the type of that process.
 #[test]
 fn a_mailbox_in_the_slot_of_a_process_is_none_of_its_type() {
     watched(|| {
         let (mut mailboxes, mut is_used_again) = (Vec::new(), false);
-        // Other tests take slots too: again, until one of so many has come here.
+        // Other tests take slots, too, so this repeats until a mailbox gets the slot.
         while !is_used_again {
             let runtime = builder().build().unwrap();
             let slots: Vec<u32> = (0..64).map(|_| printer(&runtime).pid().slot()).collect();
-            // Its threads give back the slots that they keep.
+            // Its threads return the slots that they cache.
             runtime.shutdown().unwrap();
             let made: Vec<_> = (0..128).map(|_| Mailbox::new().unwrap()).collect();
             is_used_again = made.iter().any(|mailbox| slots.contains(&mailbox.pid().slot()));
@@ -389,7 +389,7 @@ fn spawn_or_get_spawns_anew_after_the_end_and_never_takes_another_type() {
         end(first.pid());
         let second = get().unwrap();
         assert_ne!(second, first);
-        // An async entry's result belongs to whoever has spawned it.
+        // An async entry's result belongs to its spawner.
         match runtime.spawn(Printer::default()).named("p").or_existing().live() {
             Err(SpawnError::Name { name, holder }) => assert_eq!((name.as_str(), holder), ("p", second.pid())),
             other => panic!("{other:?}"),
@@ -399,7 +399,8 @@ fn spawn_or_get_spawns_anew_after_the_end_and_never_takes_another_type() {
     });
 }
 
-/// A holder that is being taken apart has lost its name: whoever wants it then gets it, and keeps it when that is over.
+/// A holder that is exiting has lost its name: another process can register it then, and keeps it when the exit is
+/// complete.
 #[test]
 fn a_name_can_be_taken_from_a_holder_that_is_being_taken_apart() {
     let (began, go_on) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
@@ -429,8 +430,8 @@ fn a_name_can_be_taken_from_a_holder_that_is_being_taken_apart() {
     });
 }
 
-/// Threads give names to processes that are killed meanwhile, from inside and from outside. Mutation: in `exit.rs`, do
-/// not call `REGISTRATIONS.end`; in `registrations.rs`, `add`, leave out Y3: names are left behind.
+/// Threads register names for processes that are killed meanwhile, from inside and from outside. Mutation: in
+/// `exit.rs`, do not call `REGISTRATIONS.end`; in `registrations.rs`, `add`, leave out Y3: names are left behind.
 #[test]
 fn names_given_while_their_holders_die_are_never_left_behind() {
     watched(|| {
@@ -438,7 +439,7 @@ fn names_given_while_their_holders_die_are_never_left_behind() {
         let over = Arc::new(AtomicBool::new(false));
         let given = Arc::new(AtomicUsize::new(0));
         let refused = Arc::new(AtomicUsize::new(0));
-        // What the namers are to name now.
+        // The process that the threads are to name.
         let target: Arc<std::sync::Mutex<Option<Address<Printer>>>> = Arc::default();
         let namers: Vec<_> = (0..4)
             .map(|namer| {
@@ -456,7 +457,7 @@ fn names_given_while_their_holders_die_are_never_left_behind() {
                                 assert_eq!(pid, printer.pid());
                                 refused.fetch_add(1, Ordering::Relaxed)
                             }
-                            // That of the one before, which lives.
+                            // Held by the previous process, which is still alive.
                             Err(NameError::Taken { holder, .. }) => {
                                 assert_ne!(holder, printer.pid());
                                 0

@@ -1,4 +1,4 @@
-//! Members: when they are started, replaced and retired; and the end of the pool.
+//! Start, replacement and retirement of members; and the end of the pool.
 
 use super::*;
 use std::sync::atomic::AtomicBool;
@@ -36,7 +36,7 @@ fn an_elastic_pool_grows_while_all_are_busy_up_to_its_bound_and_shrinks_when_the
         assert_eq!((workers.members().len(), runtime.statistics().processes.live), (1, 2));
         assert_eq!(workers.statistics().started, 4);
         assert_eq!(address.who().wait(), Ok(workers.members()[0]));
-        // Without anything to do the last one stays.
+        // The last idle member stays.
         clock.advance(LONG).unwrap();
         assert_eq!(workers.members().len(), 1);
     });
@@ -74,13 +74,13 @@ fn stopping_a_pool_finishes_what_it_took_and_refuses_what_comes_later() {
         assert_eq!(log.len(), 6);
         assert!(!workers.pid().is_alive());
         assert_eq!(runtime.statistics().processes.live, 0);
-        // Twice is as once.
+        // Stopping twice has no further effect.
         workers.stop();
     });
 }
 
-/// Catches: a member whose start had been asked for when the pool was stopped is not started, although messages wait
-/// for it.
+/// Catches a member that is not started because the pool was stopped after its start was requested, although messages
+/// wait for it.
 #[test]
 fn a_pool_that_is_stopped_before_its_only_member_has_started_handles_what_waits_for_it() {
     with_runtime(|runtime| {
@@ -97,7 +97,7 @@ fn a_pool_that_is_stopped_before_its_only_member_has_started_handles_what_waits_
         let call = |value| thread::spawn(move || address.echo(value).timeout(LONG).wait());
         let first = call(1);
         busy.pass();
-        // The pool's process is in the closure: it comes to this one's start after the pool has been stopped.
+        // The pool's process is in the closure: it reaches this start after the pool has been stopped.
         let second = call(2);
         when(&workers, |now| now.waiting == 2);
         let end = workers.pid().join();
@@ -117,7 +117,7 @@ fn the_pid_of_a_pool_stops_cancels_and_kills_it() {
             let gate = Gate::new();
             let (address, inner) = (workers.address(), gate.clone());
             let first = thread::spawn(move || address.work(inner, 1).timeout(LONG).wait());
-            // In its hands, and begun: what a member has not come to is a dead letter when it is killed.
+            // The message is being handled: unhandled messages of a member become dead letters when it is killed.
             gate.wait_for_arrival();
             let second = thread::spawn(move || address.echo(2).timeout(LONG).wait());
             when(&workers, |now| now.waiting == 1);
@@ -135,7 +135,7 @@ fn the_pid_of_a_pool_stops_cancels_and_kills_it() {
         assert!(workers.pid().kill());
         assert_eq!(second.join().unwrap(), Err(CallError::Gone(ExitReason::Killed)));
         assert_eq!(end.wait(), ExitReason::Killed);
-        // Its members are its own.
+        // The members exit with the pool, which owns them.
         assert!(matches!(first.join().unwrap(), Err(CallError::Died(_))));
         assert_eq!(dead.len(), 1);
 
@@ -163,12 +163,12 @@ fn a_shutdown_ends_a_pool_and_its_members_and_tells_those_that_wait() {
             })
             .collect();
         when(&workers, |now| now.in_flight == 2 && now.waiting == 2);
-        // Given to a member is not yet taken out of its mailbox.
+        // A message that was passed to a member may still be in its mailbox.
         gate.wait_for_arrivals(2);
         let report = runtime.shutdown().unwrap();
         assert!(!report.was_forced(), "{report}");
         let answers: Vec<_> = calls.into_iter().map(|call| call.join().unwrap()).collect();
-        // One that is handed to a member that has ended by then learns no more than that.
+        // A call that is passed to a member that has exited by then gets only that error.
         let were_in_line = |answer: &Result<_, CallError>| match answer {
             Err(CallError::Died(ExitReason::Shutdown)) => false,
             Err(CallError::Gone(ExitReason::Shutdown | ExitReason::NoProcess)) => true,
@@ -264,7 +264,7 @@ fn members_that_end_at_once_are_started_anew_after_a_pause_that_grows() {
                 }
             })
             .unwrap();
-        // Nobody waits for anything, and the pool has its member again in the end.
+        // No message waits, and the pool has its member again in the end.
         clock.advance(SECOND).unwrap();
         assert_eq!(starts.all(), [0, 20, 60, 140].map(Duration::from_millis));
         assert_eq!((workers.members().len(), workers.statistics().failed), (1, 3));

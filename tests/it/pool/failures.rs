@@ -1,10 +1,10 @@
-//! Members that fail: the pauses before their successors, what waits meanwhile, and pools that give up.
+//! Members that fail: the delay before their replacements, messages that wait meanwhile, and pools that give up.
 
 use super::*;
 use postroom::supervision::Supervisor;
 use std::sync::mpsc::channel;
 
-/// What a pool that gave up ended of.
+/// Returns the reason for which a pool gave up.
 fn gave_up(reason: &ExitReason) -> &PoolGaveUp {
     match reason {
         ExitReason::Error(error) => error.downcast_ref().unwrap_or_else(|| panic!("{error}")),
@@ -12,7 +12,8 @@ fn gave_up(reason: &ExitReason) -> &PoolGaveUp {
     }
 }
 
-/// Catches: members that die of their messages are replaced at once, thousands a second, and count as no failure.
+/// Catches members that fail at their messages and are replaced at once, thousands per second, without counting as
+/// failures.
 #[test]
 fn members_that_die_of_their_messages_are_replaced_after_a_pause_that_grows() {
     watched(|| {
@@ -34,7 +35,7 @@ fn members_that_die_of_their_messages_are_replaced_after_a_pause_that_grows() {
     });
 }
 
-/// Catches: a pool whose members fail for ever goes on for ever; those that wait, or join, are not told why it ended.
+/// Catches a pool whose members always fail and that never ends; or waiting calls and joins that do not get the reason.
 #[test]
 fn a_pool_whose_members_fail_too_often_gives_up_and_all_hear_why() {
     with_runtime(|runtime| {
@@ -53,14 +54,14 @@ fn a_pool_whose_members_fail_too_often_gives_up_and_all_hear_why() {
         assert!(end.to_string().contains("no more than 2 restarts within 3600s are allowed"), "{end}");
         assert_eq!(waits.join().unwrap(), Err(CallError::Gone(end)));
         assert_eq!((workers.statistics().started, workers.statistics().failed), (3, 3));
-        // It is over.
+        // The pool has ended.
         assert!(!workers.pid().is_alive());
         assert_eq!(address.echo(2).send().unwrap_err().reason, SendFailure::Gone(workers.pid()));
         until(|| runtime.statistics().processes.live == 0);
     });
 }
 
-/// Catches: starts that fail count against nothing.
+/// Catches failed starts that do not count as failures.
 #[test]
 fn a_pool_whose_members_cannot_be_started_gives_up_too() {
     with_runtime(|runtime| {
@@ -77,7 +78,7 @@ fn a_pool_whose_members_cannot_be_started_gives_up_too() {
     });
 }
 
-/// Catches: the other members of a pool that gives up outlive it, or it never ends because of one that does not end.
+/// Catches members that outlive a pool that gives up, or a pool that never ends because of a member that does not exit.
 #[test]
 fn the_members_of_a_pool_that_gives_up_are_told_to_end_and_killed_if_they_do_not() {
     #[process]
@@ -125,7 +126,7 @@ fn the_members_of_a_pool_that_gives_up_are_told_to_end_and_killed_if_they_do_not
     });
 }
 
-/// Catches: a pool that gives up is no failure for the supervisor above it.
+/// Catches a pool that gives up without counting as a failure for its supervisor.
 #[test]
 fn a_pool_that_gives_up_is_started_again_by_its_supervisor() {
     with_runtime(|runtime| {
@@ -162,7 +163,7 @@ fn an_intensity_that_counts_nothing_is_refused() {
     });
 }
 
-/// Catches: a key that fails holds up the others, or comes again at once.
+/// Catches a failing key that delays the others, or is restarted at once.
 #[test]
 fn a_key_whose_process_fails_backs_off_by_itself() {
     watched(|| {
@@ -184,9 +185,9 @@ fn a_key_whose_process_fails_backs_off_by_itself() {
     });
 }
 
-/// Nothing is tried twice: what is in the mailbox of a member as it ends is lost, and the next member does not get it.
+/// No message is retried: those in the mailbox of an exiting member are lost, and the next member does not get them.
 ///
-/// Catches: it vanishes without being counted; its caller waits for ever.
+/// Catches a message that vanishes without being counted, or whose caller waits for ever.
 #[test]
 fn what_a_member_is_given_while_it_ends_is_a_dead_letter() {
     watched(|| {

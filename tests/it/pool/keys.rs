@@ -58,7 +58,7 @@ fn each_key_has_one_process_made_at_its_first_message() {
         assert_eq!(add("bob", 2), [2]);
         assert_eq!(add("ada", 3), [1, 3]);
         assert_eq!(carts.members().len(), 2);
-        // One is held, the other goes on.
+        // One key is blocked, the other continues.
         let gate = Gate::new();
         carts.address().hold("ada".to_string(), gate.clone()).send().unwrap();
         (10..20).for_each(|item| carts.address().add("ada".to_string(), item).send().unwrap());
@@ -93,7 +93,7 @@ fn messages_that_come_while_a_key_is_let_go_go_to_the_next_process_in_order() {
         let mut before = vec![];
         for item in 0..500 {
             let items = carts.address().add("ada".to_string(), item).wait().unwrap();
-            // Of the same process as before, or of a new one.
+            // From the same process as before, or from a new one.
             assert!(items == [item] || items == [before, vec![item]].concat(), "{items:?}");
             before = items;
         }
@@ -128,7 +128,7 @@ fn a_key_that_panics_harms_nobody() {
     });
 }
 
-/// A key that panics in all its code, if it is 0.
+/// A key that panics in all of its methods if it is 0.
 #[derive(Clone, PartialEq, Eq)]
 struct Spiteful(u32);
 
@@ -145,7 +145,7 @@ impl Drop for Spiteful {
     }
 }
 
-/// Catches: the drop of a key during the panic of its hash, which ends the program.
+/// Catches the drop of a key during the panic of its hash, which aborts the program.
 #[test]
 fn a_key_that_panics_in_its_hash_and_in_its_drop_harms_nobody() {
     with_runtime(|runtime| {
@@ -201,7 +201,7 @@ fn equal_keys_of_a_fixed_pool_meet_the_same_member_and_all_members_are_used() {
     });
 }
 
-/// A key that sends to its own pool whenever it is hashed or compared, but for what comes of that.
+/// A key that sends to its own pool whenever it is hashed or compared, except for the messages of such sends.
 #[derive(Clone)]
 struct Chatty(u32);
 
@@ -209,7 +209,7 @@ std::thread_local! {
     static IS_TALKING: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-/// The pool.
+/// The pool's address.
 static TALK: std::sync::OnceLock<Address<Talker>> = std::sync::OnceLock::new();
 
 impl Chatty {
@@ -227,7 +227,7 @@ impl Chatty {
 impl std::hash::Hash for Chatty {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         self.talk();
-        // All have one hash, so that they are compared.
+        // All have the same hash, so that they are compared.
         state.write_u8(0);
     }
 }
@@ -261,7 +261,7 @@ impl Talker {
     }
 }
 
-/// Catches: a key's own code runs under a lock of the pool, and whoever uses the pool there waits for itself.
+/// Catches a key's code running under a lock of the pool, so that a use of the pool there deadlocks.
 #[test]
 fn keys_may_use_their_pool_in_all_their_code() {
     watched(|| {

@@ -1,4 +1,4 @@
-//! The queue of a pool: what waits there, for how long, and what comes back.
+//! The queue of a pool: its order, expiry and refusals.
 
 use super::*;
 
@@ -67,7 +67,7 @@ fn what_waits_too_long_fails_its_caller_with_timeout_and_is_a_dead_letter() {
             thread::spawn(move || address.work(gate, 1).timeout(LONG).wait())
         };
         gate.wait_for_arrival();
-        // Nobody comes to these in time, and the caller itself would wait for an hour.
+        // No member takes this in time, and the caller itself would wait for an hour.
         let second = thread::spawn(move || address.echo(2).timeout(LONG).wait());
         when(&workers, |now| now.waiting == 1);
         clock.advance(SECOND / 2).unwrap();
@@ -83,7 +83,7 @@ fn what_waits_too_long_fails_its_caller_with_timeout_and_is_a_dead_letter() {
         let now = workers.statistics();
         assert_eq!((now.expired, now.waiting, now.in_flight), (2, 0, 1));
         assert_eq!((runtime.statistics().dead_letters.expired, runtime.statistics().dead_letters.total()), (2, 2));
-        // What a member has in hand is not timed.
+        // A message that a member handles does not expire.
         clock.advance(LONG).unwrap();
         gate.open();
         assert!(first.join().unwrap().is_ok_and(|value| value == 1));
@@ -114,7 +114,7 @@ fn whoever_waits_for_room_gets_in_when_a_message_is_done() {
     });
 }
 
-/// Catches: those that wait for room are not told of room that a message leaves by expiring.
+/// Catches waits for room that are not woken when a message expires.
 #[test]
 fn whoever_waits_for_room_gets_in_when_a_message_expires() {
     watched(|| {
@@ -134,7 +134,7 @@ fn whoever_waits_for_room_gets_in_when_a_message_expires() {
     });
 }
 
-/// Catches: a copy that a full member refuses is told as one for a member that had ended.
+/// Catches a copy that a full member refuses being reported as one for a member that had exited.
 #[test]
 fn a_copy_for_a_member_without_room_is_an_overflow_and_fails_its_caller_as_full() {
     watched(|| {
@@ -154,7 +154,7 @@ fn a_copy_for_a_member_without_room_is_an_overflow_and_fails_its_caller_as_full(
     });
 }
 
-/// Sends to a pool, and waits for room.
+/// A process that sends to a pool, and waits for room.
 #[process]
 struct Sends;
 
@@ -188,7 +188,7 @@ fn a_member_whose_mailbox_others_have_filled_is_left_alone_until_it_has_room() {
             .spawn(runtime, |spawn| spawn.of(Worker::default()).mailbox(Bound::Hard(1, Overflow::Refuse)).serve())
             .unwrap();
         let (address, member, gate) = (workers.address(), workers.members()[0], Gate::new());
-        // From past the pool: one in its hands, one in its mailbox.
+        // Sent directly to the member: it handles one, and one is in its mailbox.
         runtime.send(member, WorkerWork { gate: gate.clone(), value: 1 }).unwrap();
         gate.wait_for_arrival();
         until(|| runtime.send(member, WorkerEcho { value: 2 }).is_ok());
@@ -210,7 +210,7 @@ fn answers_that_are_kept_count_as_in_hand_until_they_are_given() {
         address.echo(1).send().unwrap();
         assert_eq!(workers.statistics().waiting, 1);
         let member = workers.members()[0];
-        // Past the pool, and so perhaps before what the pool gives it.
+        // Sent directly to the member, and so perhaps ahead of the pool's messages.
         until(|| {
             runtime.send(member, WorkerAnswerAll { value: 5 }).unwrap();
             kept.is_finished()

@@ -1,6 +1,6 @@
 //! Many callers, members that fail at any time, full queues: each call gets one answer, and nothing is left over.
 //!
-//! Blind spots: two workers only, and the deaths are panics and kills, no steps that hang.
+//! Blind spots: only two workers, and the exits are panics and kills, not steps that hang.
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn each_call_is_answered_once_while_members_die_and_lines_are_full() {
         .into_iter()
         .enumerate()
         {
-            // Hundreds of members die, which is to be seen at work and not to end the pool.
+            // Hundreds of members fail, which must not end the pool.
             let kind = kind
                 .intensity(u32::MAX, Duration::ZERO)
                 .backoff(Backoff::exponential(Duration::from_micros(10), Duration::from_micros(300)));

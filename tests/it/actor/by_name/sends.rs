@@ -12,7 +12,7 @@ struct Order {
     count: u32,
 }
 
-/// Cannot be read from JSON.
+/// A type that cannot be read from JSON.
 struct Token(u32);
 
 #[protocol]
@@ -96,8 +96,8 @@ fn seen_within(seen: &Log<String>, expected: &[&str]) {
     assert_eq!(seen.all(), expected);
 }
 
-/// Would fail if the arguments were mixed up, if a kind of message had no arm of its own, or if a type were known only
-/// by the processes that were started by its name: this one was spawned.
+/// Catches arguments in the wrong order, a kind of message without an arm of its own, and types that are known only for
+/// processes started by name: this one was spawned.
 #[test]
 fn a_message_of_each_kind_is_sent_by_the_name_of_its_method() {
     with_shop(|runtime, shop, seen| {
@@ -127,7 +127,7 @@ fn a_message_of_each_kind_is_sent_by_the_name_of_its_method() {
     });
 }
 
-/// Would fail if only a process's own methods were looked through.
+/// Catches a search of only the process's own methods.
 #[test]
 fn a_message_of_a_protocol_is_sent_by_the_name_of_its_method_too() {
     with_shop(|runtime, shop, seen| {
@@ -150,7 +150,7 @@ fn an_unknown_message_is_refused_with_those_there_are() {
              `count`; did you mean `sell`?"
         );
         assert!(matches!(&error, MessageError::Unknown { has, .. } if has.len() == 9));
-        // An entry is none.
+        // An entry is not a method.
         for name in ["", "serve", &"x".repeat(1 << 20)] {
             let error = runtime.send_to_method(shop, name, payloads![]).unwrap_err();
             assert!(matches!(error, MessageError::Unknown { .. }) && error.to_string().len() < 300, "{error}");
@@ -184,7 +184,7 @@ fn inputs_that_do_not_fit_a_message_are_refused_as_those_of_an_entry() {
     });
 }
 
-/// The address of a child names its type; what was refused by the process itself is told as of any send.
+/// The address of a child names its type; a refusal by the process itself is returned as for any send.
 #[test]
 fn a_process_that_cannot_be_sent_to_by_name_says_why() {
     #[process]
@@ -202,7 +202,7 @@ fn a_process_that_cannot_be_sent_to_by_name_says_why() {
         let error = runtime.send_json(unknown, "close", "[]").unwrap_err();
         assert!(error.to_string().contains("register it with `runtime.register_type::<Unknown>()`"), "{error}");
         assert_eq!(error, MessageError::Unregistered { pid: unknown.pid(), process: "Unknown" });
-        // From here on it is known, however it was started; to this host, not to others.
+        // From here on the type is known to this host, however the process was started; other hosts do not know it.
         runtime.register_type_with("any name", || Unknown);
         assert_eq!(runtime.send_json(unknown, "close", "[]"), Ok(()));
         let other = builder().build().unwrap();
@@ -224,7 +224,7 @@ fn a_process_that_cannot_be_sent_to_by_name_says_why() {
         let untyped = runtime.send_json(mailbox.pid(), "close", "[]").unwrap_err();
         assert_eq!(untyped, MessageError::Untyped(mailbox.pid()));
 
-        // Nothing is taken out of it: the second one finds it full.
+        // The process takes no message: the second finds its mailbox full.
         let paused = builder().paused().build().unwrap();
         paused.register_type_with("any name", || Unknown);
         let one = paused.spawn(Unknown).mailbox(Bound::Hard(1, Overflow::Refuse)).serve().unwrap();

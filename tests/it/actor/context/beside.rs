@@ -1,4 +1,4 @@
-//! What runs beside the methods of a process: calls and futures with a closure.
+//! Background tasks of a process: calls and futures with a closure.
 
 use super::*;
 

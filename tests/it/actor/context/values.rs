@@ -4,7 +4,7 @@ use super::{Node, Tenant};
 use postroom::prelude::*;
 use postroom_tests::face::{builder, watched};
 
-/// Where a [`Fragile`] panics.
+/// The code in which a [`Fragile`] panics.
 #[derive(Clone, Copy, PartialEq)]
 enum Panics {
     Entry,
@@ -13,7 +13,7 @@ enum Panics {
     ValueDrop,
 }
 
-/// Has a value that others must not inherit, and panics.
+/// A process with a value that others must not inherit, which panics.
 #[process]
 struct Fragile(Panics);
 
@@ -37,7 +37,7 @@ impl Drop for Fragile {
     }
 }
 
-/// Panics as it is dropped, if it is to.
+/// A value whose drop panics if it is `true`.
 struct Value(bool);
 
 impl Drop for Value {
@@ -46,7 +46,7 @@ impl Drop for Value {
     }
 }
 
-/// Starts one of them from its step, so that the entry runs on the worker's thread too.
+/// A process that spawns a [`Fragile`] from its step, so that the entry runs on the worker's thread, too.
 #[process]
 struct Starter;
 
@@ -62,11 +62,12 @@ impl Starter {
     }
 }
 
-/// Catches: the values of a process that panics stay with its thread, and the children of the next one inherit them.
+/// Catches values of a process that panicked staying with its thread, so that the children of the next one inherit
+/// them.
 #[test]
 fn values_do_not_outlive_a_panic_on_their_thread() {
     watched(|| {
-        // One worker, whose thread runs them all.
+        // One worker, whose thread runs all of them.
         let runtime = builder().workers(1).build().unwrap();
         let starter = runtime.spawn(Starter).serve().unwrap();
         let next = runtime.spawn(Node::default()).serve().unwrap();

@@ -28,7 +28,7 @@ fn a_message_of_a_type_that_nobody_understands_is_a_dead_letter() {
 #[test]
 fn the_backlog_of_a_process_that_ends_is_dead_letters_and_its_callers_learn_why() {
     watched(|| {
-        // A kill and a cancel overtake the backlog; a stop takes its place in line.
+        // A kill and a cancel overtake the backlog; a stop is handled in order.
         let ends: [(End<Pid>, usize); 3] = [
             ((Pid::kill, ExitReason::Killed), 0),
             ((|pid| pid.cancel("over"), "over".into()), 0),
@@ -47,7 +47,7 @@ fn the_backlog_of_a_process_that_ends_is_dead_letters_and_its_callers_learn_why(
             assert!(poll_once(answer.as_mut()).is_pending());
             runtime.resume().unwrap();
             assert_eq!(runtime.block_on(answer), Err(CallError::Gone(reason.clone())));
-            // The call was the last in line, and a caller that is told finds its letter counted.
+            // The call was the last in the queue, and its dead letter is counted before its caller gets the error.
             let letters = dead.all();
             assert_eq!(ended.wait(), reason);
             assert_eq!(seen.all(), [1, 2, 3][..handled]);
@@ -88,7 +88,7 @@ fn a_panic_in_the_dead_letter_hook_is_contained() {
     });
 }
 
-/// Counts how many messages are alive.
+/// A process whose messages are counted while they exist.
 #[process]
 struct Sink;
 

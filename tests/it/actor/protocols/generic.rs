@@ -13,7 +13,7 @@ where
     fn size(&self) -> usize;
 }
 
-/// A process with parameters that answers it for all of them.
+/// A process with parameters that implements it for all of them.
 #[process]
 struct Tree<K: Ord + Send + 'static, V: Clone + Send + 'static> {
     kept: BTreeMap<K, V>,
@@ -47,7 +47,7 @@ impl<K: Ord + Send + 'static, V: Clone + Send + 'static> Audit for Tree<K, V> {
     }
 }
 
-/// One that answers it for some.
+/// A process that implements it for some parameters.
 #[process]
 struct Squares;
 

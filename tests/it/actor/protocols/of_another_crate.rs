@@ -1,7 +1,7 @@
 //! A protocol that is defined in another crate.
 
 use super::*;
-// Only the trait: what the macro makes beside it need not be imported.
+// Only the trait: the items that the macro generates need not be imported.
 use postroom_tests::ledger::{Ledger, Overdrawn};
 
 #[process]

@@ -47,7 +47,7 @@ fn a_shield_that_is_dropped_loses_no_cancel() {
     });
 }
 
-/// Decides itself what a cancel means.
+/// A process that handles cancellation itself.
 #[process]
 struct Careful {
     log: Log<String>,
@@ -78,7 +78,7 @@ impl Careful {
     }
 }
 
-/// The same, with an await on the way.
+/// As [`Careful`], with an await in the method.
 #[process]
 struct Slow {
     log: Log<String>,

@@ -68,7 +68,7 @@ fn a_selective_receive_sets_aside_in_order_what_it_does_not_want() {
         }
         runtime.send(address, Wanted(300)).unwrap();
         runtime.resume().unwrap();
-        // The three were taken out; the rest, in its order, was served afterwards.
+        // The three were taken first; the rest were served afterwards, in order.
         assert_eq!(running.wait(), Ok(301));
         let mut expected: Vec<String> = [50, 150, 250].map(|number| format!("wanted {number}")).into();
         expected.extend((0..300).map(|number: u32| number.to_string()));
@@ -116,10 +116,10 @@ fn a_receive_that_is_given_up_loses_nothing_and_stops_taking_messages() {
         let steps = address.pid().info().unwrap().steps;
         for number in 0..100 {
             address.note(number).send().unwrap();
-            // On the only worker, whoever was woken before has run when this is answered.
+            // On the only worker, processes that were woken earlier have run when this is answered.
             other.note(0).wait().unwrap();
         }
-        // Messages do not wake what waits for something else.
+        // Messages do not wake a process that waits for something else.
         assert_eq!(address.pid().info().map(|info| (info.steps, info.mailbox)), Some((steps, 100)));
         gate.open_elsewhere();
         assert_eq!(running.wait(), Ok(100));
@@ -145,7 +145,7 @@ fn combinators_that_poll_only_what_was_woken_hear_of_messages() {
 #[test]
 fn a_wake_is_not_lost_on_whoever_waits_for_messages_as_well() {
     with_runtime(|runtime| {
-        // No message ever comes: what wakes itself is all that there is.
+        // No message arrives: only the future wakes the process.
         assert_eq!(runtime.spawn(looping().0).serve_while_yielding(1000).unwrap().wait(), Ok(0));
         let gates: Vec<Gate> = (0..1000).map(|_| Gate::new()).collect();
         assert_eq!(runtime.spawn(looping().0).serve_while_woken(gates).unwrap().wait(), Ok(0));
@@ -171,13 +171,13 @@ fn work_that_a_served_message_starts_runs_at_once() {
 fn the_deadline_of_a_served_message_ends_with_it() {
     with_runtime(|runtime| {
         let other = runtime.spawn(looping().0).serve_all().unwrap().address();
-        // Served to its end.
+        // Served to completion.
         let running = runtime.spawn(looping().0).ask_between(other).unwrap();
         running.address().deadline().timeout(Duration::from_secs(20)).wait().unwrap();
         let [own, granted] = running.wait().unwrap();
         assert_eq!(own, None);
         assert!(granted.unwrap() > Instant::now() + LONG / 2);
-        // Cut short.
+        // Cancelled.
         let (limit, gate) = (Gate::new(), Gate::new());
         let running = runtime.spawn(looping().0).serve_within(limit.clone(), other).unwrap();
         let mut call = pin!(running.address().linger(gate.clone()).timeout(Duration::from_secs(20)).into_future());

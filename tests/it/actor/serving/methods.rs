@@ -12,7 +12,7 @@ fn later_messages_wait_while_an_async_method_is_pending() {
         let mut last = pin!(desk.note("last").into_future());
         assert!(poll_once(last.as_mut()).is_pending());
         first.wait_for_arrival();
-        // The second opens first, and waits for its turn all the same.
+        // The second gate opens first, but the second method still waits for the first.
         second.open_elsewhere();
         first.open_elsewhere();
         assert_eq!(runtime.block_on(last), Ok(5));
@@ -33,7 +33,7 @@ fn a_future_woken_by_foreign_threads_is_never_forgotten() {
     with_runtime(|runtime| {
         let (desk, log) = desk(runtime);
         for _ in 0..1000 {
-            // Opened from another thread around the very moment that the method looks.
+            // Opened from another thread at about the moment of the method's check.
             let gate = Gate::new();
             let opener = thread::spawn({
                 let gate = gate.clone();
@@ -129,7 +129,7 @@ fn a_shield_holds_a_cancel_off_until_it_is_over_and_no_kill() {
         let ((desk, log), gate) = (desk(runtime), Gate::new());
         desk.shielded(gate.clone()).send().unwrap();
         gate.wait_for_arrival();
-        // Its step is over: the next one begins with what it has been told.
+        // Its step is over: the next one begins with the signal.
         until(|| desk.pid().info().unwrap().state == ProcessState::Waiting { outstanding: 0 });
         let ended = desk.pid().join();
         desk.pid().cancel("over");

@@ -1,4 +1,4 @@
-//! Both halves of a link agree when everything that was said has been heard.
+//! Both halves of a link agree when all link messages have been handled.
 
 use super::partners;
 use postroom::prelude::*;
@@ -6,8 +6,8 @@ use postroom_tests::face::with_runtime;
 use postroom_tests::partner::Partner;
 use std::thread;
 
-/// What both know when each has heard all that the other has said: a first look finds what was said to it, and what it
-/// answers is said before the second.
+/// Returns the links of both when each has handled all messages of the other: the first inspection follows the messages
+/// sent to it, and their answers precede the second.
 fn settled(one: Address<Partner>, other: Address<Partner>) -> (Vec<Pid>, Vec<Pid>) {
     let links = |partner: Address<Partner>| partner.pid().bindings().wait().unwrap().links;
     links(one);
@@ -15,7 +15,7 @@ fn settled(one: Address<Partner>, other: Address<Partner>) -> (Vec<Pid>, Vec<Pid
     (links(one), links(other))
 }
 
-/// Whether each of the many rounds ends in agreement, where both link and unlink by `links` at once.
+/// Checks that both agree after each round, in which both link and unlink by `links` at once.
 fn agree(rounds: u64, links: fn(u64) -> Vec<bool>) {
     with_runtime(move |runtime| {
         let pair = partners(runtime, 2);
@@ -58,7 +58,7 @@ fn one_links_while_the_other_unlinks() {
     agree(300, |seed| if seed % 2 == 0 { vec![true, false, true] } else { vec![false, true, false] });
 }
 
-/// Bits of a number that has nothing to do with its neighbours (SplitMix64).
+/// Returns the bits of a pseudorandom number (SplitMix64).
 fn bits(seed: u64) -> Vec<bool> {
     let mut word = seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -1,4 +1,4 @@
-//! A process that traps exits is told of them instead of ending.
+//! A process that traps exits receives them instead of exiting.
 
 use super::{linked_pair, partners};
 use postroom::manual::Event;
@@ -87,7 +87,7 @@ fn a_kill_cannot_be_trapped() {
     });
 }
 
-/// Both are there when its step begins: it was killed first.
+/// Both signals have arrived when its step begins: the kill came first.
 #[test]
 fn one_that_is_killed_and_whose_partner_fails_was_killed() {
     with_runtime(|runtime| {
@@ -107,7 +107,7 @@ fn one_that_is_killed_and_whose_partner_fails_was_killed() {
     });
 }
 
-/// The exit has been said when it unlinks; it has not been given to it.
+/// The exit has been sent when the process unlinks, but has not been delivered.
 #[test]
 fn who_unlinks_does_not_hear_of_an_exit_that_is_on_its_way() {
     with_runtime(|runtime| {
@@ -180,7 +180,7 @@ fn the_last_message_comes_before_the_exit() {
     });
 }
 
-/// A hand-written process that links with all PIDs that it is sent, and says what it gets.
+/// A hand-written process that links with each PID that it receives, and reports its events.
 fn by_hand(sender: Sender<String>) -> Act {
     act(move |events, out| {
         while let Some(event) = events.next() {
@@ -213,7 +213,7 @@ fn a_hand_written_process_gets_down_and_exit_in_their_place_among_messages() {
         let next = || receiver.recv_timeout(LONG).unwrap();
         runtime.send(pid, dying).unwrap();
         assert_eq!(next(), "linked");
-        // Sent before the end and after it, so that the notices are between the two, whichever of them comes first.
+        // Sent before and after the exits, so that the notices are between the two, in either order.
         runtime.send(pid, "before").unwrap();
         let end = dying.join();
         dying.kill();
@@ -241,14 +241,14 @@ fn a_hand_written_process_that_does_not_trap_exits_falls() {
     });
 }
 
-/// Takes a link back, or a monitor, when the end of the other one has been heard and has not been given to a method.
+/// A process that unlinks, or demonitors, when the exit of the other process was received but not yet delivered.
 #[process]
 struct TakesBack {
     sender: Sender<Pid>,
 }
 
 impl TakesBack {
-    /// Hears what there is: it is given to a method when the one that runs is over.
+    /// Receives the notices, which are delivered when the current method ends.
     async fn hear(ctx: &mut Context<Self>) {
         assert!(ctx.receive_within::<String>(Duration::ZERO).await.is_none());
     }
@@ -303,12 +303,11 @@ impl TakesBack {
     }
 }
 
-/// What lies heard in the process's table is taken out with the link or the monitor: that of others stays there. If it
-/// was left, a method would be told of an end that it has said it does not want to hear of; if all was taken, of one
-/// end too few.
+/// A received notice is removed with its link or monitor, and those of others stay. If it stayed, a method would be
+/// called for an exit that the process no longer wants; if all were removed, one would be missing.
 #[test]
 fn an_end_that_was_heard_is_not_told_once_its_link_or_monitor_is_taken_back() {
-    // With one worker the end of the others is over, and said, before this one goes on.
+    // With one worker the exits of the others are complete, and their notices sent, before this process continues.
     with_one_worker(|runtime| {
         let (sender, receiver) = channel();
         let takes_back = runtime.spawn(TakesBack { sender }).serve().unwrap();
