@@ -10,12 +10,14 @@
 //! | [`clock`] | nothing: it says which clock the others have to be given |
 //! | [`engine`] | what a broker must be able to do |
 //! | [`frame`] | what the bytes between two nodes mean |
+//! | [`lease`] | how long a node may act as a member |
 //! | [`session`] | what is sent, sent again and accepted between two nodes, and when that is over |
 #![forbid(unsafe_code)]
 
 pub mod clock;
 pub mod engine;
 pub mod frame;
+pub mod lease;
 #[cfg(test)]
 mod random;
 pub mod session;

@@ -323,6 +323,11 @@ mod tests {
         assert_eq!(fill(&mut out, at(2)), 5..5);
         ack(&mut out, at(3), 1, true); // older still
         assert_eq!(fill(&mut out, at(3)), 5..5);
+        // What was sent again is lost too. After that the same gap counts once more.
+        out.handle_timeout(at(600));
+        assert_eq!(fill(&mut out, at(600)), 2..5);
+        ack(&mut out, at(601), 2, true);
+        assert_eq!(fill(&mut out, at(601)), 2..5);
     }
 
     #[test]

@@ -370,6 +370,27 @@ fn nothing_but_hellos_is_sent_before_the_peer_knows_this_side() {
     assert!(matches!(&frames[..], [Frame { body: Body::Segment(sent), .. }] if sent.parcels.len() == 1), "{frames:?}");
 }
 
+/// The peer is heard, but hears nothing.
+#[test]
+fn a_side_that_never_becomes_known_to_the_peer_ends() {
+    let mut world = World::new(1, small());
+    world.cut[0] = true;
+    world.run(END_AFTER + millis(1));
+    assert_eq!(world.logs[0].end, Some(End::Silent));
+    world.heal_and_check();
+}
+
+#[test]
+fn nothing_is_queued_behind_a_goodbye() {
+    let mut session = alone_and_open();
+    transmits(&mut session, Moment::START);
+    session.slow(pid(1));
+    session.close(Moment::START);
+    session.slow(pid(2));
+    let frames = transmits(&mut session, Moment::START);
+    assert!(matches!(frames[..], [Frame { body: Body::Goodbye([0, 0]), .. }]), "{frames:?}");
+}
+
 #[test]
 fn frames_of_other_sessions_do_not_pass() {
     let message = |from: Epoch, to| {

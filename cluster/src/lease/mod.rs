@@ -1,0 +1,386 @@
+//! Leases: how long a node may act as a member, and when it must stop.
+//!
+//! A node holds one entry of [`Bucket::Leases`]. The broker deletes the entry when it has not been written for
+//! [`Bucket::LEASE_TTL`]; until then no other node takes over what this one holds. A [`Lease`] writes it anew in time;
+//! if it cannot, it **fences** the node, before the entry can have been deleted. It is a state machine without clock,
+//! thread or store: the caller asks [`poll_request`](Lease::poll_request) for the next access to the store, and passes
+//! the answer to [`handle`](Lease::handle).
+//!
+//! # Protocol
+//! * **acquire.** Create the entry.
+//! * **renew.** Every [`Timing::renew`] write it again, expecting the revision of the last write. If there is no answer
+//!   within [`Timing::attempt`], or the store is not available, write again; a late answer still counts.
+//! * **read.** A write that conflicts proves nothing: an earlier attempt may have been written whose answer was lost.
+//!   The entry is read. If it is this holder's, its revision is the one to expect, and it is written again at once; if it
+//!   is another's, or gone, the lease is lost.
+//! * **fence.** The lease is valid until [`Timing::fence`] after the last *successful* write was **sent**: the broker
+//!   counts from when it arrived, which is later. From then on [`may_send`](Lease::may_send) is false, whether or not a
+//!   timer has run; that is final. To act as a member again a node joins again, with a new epoch.
+//!
+//! # Invariants
+//! 1. When `may_send(now)` is true, the broker will keep the entry for at least `ttl - fence` more, less the drift of the
+//!    clocks. What the node held is given to no other before that has passed.
+//! 2. It never becomes true again.
+//! 3. A lease is not fenced for one change of the store's leader, if an access takes less than 0.4 s otherwise.
+//!
+//! # Arithmetic
+//! A change of the leader of NATS' store stops writes for about 5.6 s ([`LEADER_CHANGE`]). In the worst case it begins
+//! just before a renewal, and ends just after an attempt:
+//!
+//! ```text
+//!  renew 3.0  +  leader change 5.6  +  next attempt 1.0  =  9.6  <=  fence 10.0
+//!  fence 10.0 +  grace 4.0          +  drift 0.1 %: 0.015 = 14.0 <=  ttl   15.0
+//! ```
+//!
+//! A renewal every 5 s does not survive that: 5.0 + 5.6 + 1.0 = 11.6. Fencing at 12 s instead would leave 3 s until the
+//! entry is deleted, too few for processes that get 4 s to end. So nodes renew every 3 s; a thousand of them write
+//! 341 entries a second. [`Timing::check`] refuses other numbers that break either line.
+//!
+//! # Clock
+//! **The clock must count the time that the machine is suspended** ([`Moment`] says which does). With one that does not,
+//! a node that wakes up would believe a lease that has long expired. Check `may_send` with each frame, as close to its
+//! publishing as possible: what happens between is not covered by any lease. That gap is why a holder of a name gives
+//! its fencing token to whatever it writes to.
+
+#[cfg(test)]
+mod tests;
+
+use crate::clock::Moment;
+use crate::engine::{Bucket, Entry, Revision, StoreError};
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// For how long a change of the store's leader stops writes: measured with NATS on one machine.
+pub const LEADER_CHANGE: Duration = Duration::from_millis(5_600);
+
+/// The most attempts whose late answers still count. One is begun each [`Timing::attempt`], so these reach back further
+/// than any lease lasts.
+const REMEMBERED: usize = 32;
+
+/// When a lease is renewed, and when it is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// How long after a write the broker deletes the entry.
+    pub ttl: Duration,
+    /// How long after a write was sent the next is.
+    pub renew: Duration,
+    /// How long a write may take before the next attempt.
+    pub attempt: Duration,
+    /// How long after a successful write was sent the node may act as a member.
+    pub fence: Duration,
+    /// How long processes may take to end when the node is fenced.
+    pub grace: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            ttl: Bucket::LEASE_TTL,
+            renew: Duration::from_secs(3),
+            attempt: Duration::from_secs(1),
+            fence: Duration::from_secs(10),
+            grace: Duration::from_secs(4),
+        }
+    }
+}
+
+impl Timing {
+    /// Checks both lines of the [arithmetic](self).
+    ///
+    /// # Errors
+    /// If one does not hold.
+    pub fn check(&self) -> Result<(), TimingError> {
+        let needed = self.renew.saturating_add(LEADER_CHANGE).saturating_add(self.attempt);
+        if needed > self.fence {
+            return Err(TimingError::FenceTooEarly { fence: self.fence, needed });
+        }
+        let needed = self.fence.saturating_add(self.grace).saturating_add(self.ttl / 1_000);
+        if needed > self.ttl {
+            return Err(TimingError::FenceTooLate { ttl: self.ttl, needed });
+        }
+        Ok(())
+    }
+}
+
+/// Why a [`Timing`] is not safe, or not useful.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TimingError {
+    /// A change of the store's leader would fence the node.
+    #[error("a change of the store's leader needs {needed:?} until the fence, not {fence:?}; renew more often")]
+    FenceTooEarly {
+        /// When it fences.
+        fence: Duration,
+        /// When it may.
+        needed: Duration,
+    },
+    /// The entry could be deleted before all has ended.
+    #[error("fencing takes {needed:?} until all has ended, and the lease is over after {ttl:?}; fence earlier")]
+    FenceTooLate {
+        /// When the broker deletes the entry.
+        ttl: Duration,
+        /// When all has ended, by a slow clock.
+        needed: Duration,
+    },
+}
+
+/// An access to the entry, to be made at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The number to pass to [`Lease::handle`] with the answer.
+    pub attempt: u64,
+    /// What to do.
+    pub access: Access,
+}
+
+/// What to do with the entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Create it with this value.
+    Create(Bytes),
+    /// Replace the revision by this value.
+    Update(Bytes, Revision),
+    /// Read it.
+    Get,
+    /// Delete the revision. Its answer makes no difference.
+    Delete(Revision),
+}
+
+/// What came of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The answer to a write.
+    Written(Result<Revision, StoreError>),
+    /// The answer to [`Access::Get`].
+    Read(Result<Option<Entry>, StoreError>),
+}
+
+/// What became of the lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The node may act as a member.
+    Acquired,
+    /// The node may act as a member no more: the last event.
+    Fenced(Fence),
+}
+
+/// Why the node may act as a member no more, or not at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fence {
+    /// It could not renew its lease in time.
+    #[error("the lease could not be renewed in time; check the connection with the broker, then join again")]
+    Late,
+    /// The broker has deleted the entry, before its time by this node's clock.
+    #[error("the lease is gone; check the clock that this node is given, and who may delete leases, then join again")]
+    Expired,
+    /// The entry is another node's.
+    #[error("another node has this lease; join again, with a node ID that is drawn anew")]
+    Taken,
+    /// The store will not have the entry.
+    #[error("the store refuses the lease; check its limits and this node's permissions")]
+    Refused,
+    /// The lease was released.
+    #[error("the lease was released")]
+    Released,
+}
+
+/// The lease of one node.
+///
+/// ```
+/// use postroom_cluster::clock::Moment;
+/// use postroom_cluster::engine::Revision;
+/// use postroom_cluster::lease::{Access, Answer, Event, Lease, Timing};
+/// use std::time::Duration;
+///
+/// let now = Moment::START;
+/// let mut lease = Lease::new(Timing::default(), "7f3a, run 9c41".into());
+/// let request = lease.poll_request(now).unwrap();
+/// assert!(matches!(request.access, Access::Create(_)));
+///
+/// lease.handle(now, request.attempt, Answer::Written(Ok(Revision(1))));
+/// assert_eq!(lease.poll_event(), Some(Event::Acquired));
+/// assert!(lease.may_send(now + Duration::from_secs(9)));
+/// assert!(!lease.may_send(now + Duration::from_secs(10))); // without a renewal
+/// ```
+pub struct Lease {
+    timing: Timing,
+    /// What the entry has: no other holder, and no other run of this one, has the same.
+    holder: Bytes,
+    /// The revision of the entry, if it is this holder's as far as is known.
+    revision: Option<Revision>,
+    /// When the last successful write was sent.
+    written: Option<Moment>,
+    /// A write has conflicted.
+    must_read: bool,
+    /// Requests that may still be answered: number, what it was, when it was sent.
+    attempts: VecDeque<(u64, Access, Moment)>,
+    last_attempt: u64,
+    /// When to make the next request; at once, if there is no time.
+    next_at: Option<Moment>,
+    /// Whether the entry is to be deleted.
+    delete: bool,
+    fence: Option<Fence>,
+    events: VecDeque<Event>,
+}
+
+impl Lease {
+    /// Begins to acquire a lease. `holder` becomes the value of its entry; it must be different in each run of each node.
+    pub fn new(timing: Timing, holder: Bytes) -> Self {
+        Self {
+            timing,
+            holder,
+            revision: None,
+            written: None,
+            must_read: false,
+            attempts: VecDeque::new(),
+            last_attempt: 0,
+            next_at: None,
+            delete: false,
+            fence: None,
+            events: VecDeque::new(),
+        }
+    }
+
+    /// Returns whether the node may act as a member at `now`. Costs a comparison: check it with each frame.
+    pub fn may_send(&self, now: Moment) -> bool {
+        self.fence.is_none() && self.valid_until().is_some_and(|until| now < until)
+    }
+
+    fn valid_until(&self) -> Option<Moment> {
+        self.written.map(|written| written + self.timing.fence)
+    }
+
+    /// Returns the access to make now, if one is due.
+    pub fn poll_request(&mut self, now: Moment) -> Option<Request> {
+        let access = if std::mem::take(&mut self.delete) {
+            self.revision.map(Access::Delete)?
+        } else if self.fence.is_some() || self.next_at.is_some_and(|at| at > now) {
+            return None;
+        } else if self.must_read {
+            Access::Get
+        } else {
+            match self.revision {
+                None => Access::Create(self.holder.clone()),
+                Some(revision) => Access::Update(self.holder.clone(), revision),
+            }
+        };
+        self.next_at = Some(now + self.timing.attempt);
+        self.last_attempt += 1;
+        if self.attempts.len() == REMEMBERED {
+            self.attempts.pop_front();
+        }
+        self.attempts.push_back((self.last_attempt, access.clone(), now));
+        Some(Request { attempt: self.last_attempt, access })
+    }
+
+    /// Handles the answer to a request, which came at `now`.
+    pub fn handle(&mut self, now: Moment, attempt: u64, answer: Answer) {
+        self.handle_timeout(now);
+        let Some(at) = self.attempts.iter().position(|(number, ..)| *number == attempt) else { return };
+        let Some((_, access, sent)) = self.attempts.remove(at) else { return };
+        if self.fence.is_some() {
+            return;
+        }
+        match answer {
+            Answer::Written(Ok(revision)) => {
+                // An older read, answered late, has seen what was there before this write.
+                self.attempts.retain(|(_, access, _)| *access != Access::Get);
+                self.wrote(now, revision, sent);
+            }
+            // Attempts from before a later success expect what is no longer there.
+            Answer::Written(Err(StoreError::Conflict { .. })) => {
+                let expected = match access {
+                    Access::Update(_, expected) => Some(expected),
+                    _ => None,
+                };
+                if expected == self.revision {
+                    self.must_read = true;
+                    self.next_at = None;
+                }
+            }
+            Answer::Read(Ok(entry)) => self.read(entry),
+            Answer::Written(Err(error)) | Answer::Read(Err(error)) => match error {
+                StoreError::TooLarge { .. } | StoreError::BadKey { .. } | StoreError::Closed => {
+                    self.end(Fence::Refused);
+                }
+                // Nothing to hurry for: the next attempt has its time.
+                StoreError::Unavailable | StoreError::Unknown | StoreError::Conflict { .. } => {}
+            },
+        }
+    }
+
+    fn wrote(&mut self, now: Moment, revision: Revision, sent: Moment) {
+        if self.revision.is_none_or(|known| known < revision) {
+            self.revision = Some(revision);
+            self.must_read = false;
+            self.next_at = Some(sent + self.timing.renew);
+        }
+        let was_held = self.written.is_some();
+        let valid_until = sent + self.timing.fence;
+        if now >= valid_until {
+            // It has taken so long that it says nothing. A lease that is held would be fenced by now.
+            self.next_at = None;
+        } else if self.written.is_none_or(|written| written < sent) {
+            self.written = Some(sent);
+        }
+        if !was_held && self.written.is_some() {
+            self.events.push_back(Event::Acquired);
+        }
+    }
+
+    fn read(&mut self, entry: Option<Entry>) {
+        match entry {
+            // When it was written is not known, so it is not valid for longer.
+            Some(entry) if entry.value == self.holder => {
+                self.revision = self.revision.max(Some(entry.revision));
+                self.must_read = false;
+                self.next_at = None;
+            }
+            Some(_) => self.end(Fence::Taken),
+            None if self.written.is_some() => self.end(Fence::Expired),
+            None => {
+                self.revision = None;
+                self.must_read = false;
+                self.next_at = None;
+            }
+        }
+    }
+
+    fn end(&mut self, fence: Fence) {
+        if self.fence.is_none() {
+            self.fence = Some(fence);
+            self.events.push_back(Event::Fenced(fence));
+        }
+    }
+
+    /// Returns when [`handle_timeout`](Self::handle_timeout), and then [`poll_request`](Self::poll_request), have
+    /// something to do; the past if that is now.
+    pub fn next_timeout(&self) -> Option<Moment> {
+        if self.fence.is_some() {
+            return self.delete.then_some(Moment::START);
+        }
+        let next = self.next_at.unwrap_or(Moment::START);
+        Some(self.valid_until().map_or(next, |until| until.min(next)))
+    }
+
+    /// Fences the node if its lease is over by `now`.
+    pub fn handle_timeout(&mut self, now: Moment) {
+        if self.valid_until().is_some_and(|until| until <= now) {
+            self.end(Fence::Late);
+        }
+    }
+
+    /// Gives the lease up: the node leaves, and has ended all that it held. The entry is deleted, so that others need
+    /// not wait for it to expire.
+    pub fn release(&mut self) {
+        if self.fence.is_none() {
+            self.delete = self.revision.is_some();
+            self.end(Fence::Released);
+        }
+    }
+
+    /// Returns the next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+}
