@@ -108,11 +108,6 @@ impl Handshake {
         to == Some(self.local) && self.remote() == Some(from)
     }
 
-    /// Returns whether a frame is from this session of the peer, which takes this side for an earlier one.
-    pub(super) fn is_to_earlier(&self, from: Epoch, to: Option<Epoch>) -> bool {
-        self.remote() == Some(from) && to.is_none_or(|to| to < self.local)
-    }
-
     /// Notes that the peer knows this side. Returns what it has said if that is news.
     pub(super) fn confirm(&mut self) -> Option<&Hello> {
         let (_, hello) = self.remote.as_ref()?;
@@ -177,8 +172,6 @@ mod tests {
         for (from, to) in [(remote, None), (remote, Some(epoch(9, 0))), (epoch(5, 2), Some(local))] {
             assert!(!shake.is_ours(from, to));
         }
-        assert!(shake.is_to_earlier(remote, Some(epoch(9, 0))) && shake.is_to_earlier(remote, None));
-        assert!(!shake.is_to_earlier(remote, Some(local)) && !shake.is_to_earlier(epoch(5, 2), None));
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub struct Session {
     slow: BTreeSet<Pid>,
     /// Processes of this node that the peer knows, or will know, to have fallen behind.
     told_slow: BTreeSet<Pid>,
-    /// What the peer is to be told, and is not queued: whether it is slow, by process.
+    /// What the peer is to be told, and is not queued: whether it is slow, by process. Only the last state counts.
     notices: BTreeMap<Pid, bool>,
     /// This side leaves: whether the peer has confirmed it.
     leaving: Option<bool>,
@@ -135,21 +135,14 @@ impl Session {
     /// Tells the peer that process `pid` of this node has fallen behind.
     pub fn slow(&mut self, pid: Pid) {
         if self.told_slow.len() < MAX_SLOW && self.told_slow.insert(pid) {
-            self.notice(pid, true);
+            self.notices.insert(pid, true);
         }
     }
 
     /// Tells the peer that process `pid` has caught up, or ended.
     pub fn fast(&mut self, pid: Pid) {
         if self.told_slow.remove(&pid) {
-            self.notice(pid, false);
-        }
-    }
-
-    /// Two opposite notices of which none is queued are none.
-    fn notice(&mut self, pid: Pid, is_slow: bool) {
-        if self.notices.remove(&pid).is_none() {
-            self.notices.insert(pid, is_slow);
+            self.notices.insert(pid, false);
         }
     }
 
@@ -191,7 +184,7 @@ impl Session {
                     Body::Hello(_) | Body::End(_) => unreachable!("they are handled above"),
                 }
             }
-            _ if self.handshake.is_to_earlier(from, to) => self.hello.send_now(),
+            // Of another session. If the peer takes this side for an earlier one, a hello is on its way to it.
             _ => {}
         }
         Ok(())
@@ -334,7 +327,6 @@ impl Session {
             return None;
         }
         if self.goodbye.take(now) {
-            self.asked(now);
             let finals = [self.outgoing[0].end(), self.outgoing[1].end()];
             return Some(self.transmit(Lane::Control, Body::Goodbye(finals)));
         }
@@ -342,8 +334,7 @@ impl Session {
         [Lane::Control, Lane::Data].into_iter().find_map(|lane| self.segment(now, lane))
     }
 
-    /// Notices wait outside the queue while that is full, where two opposite ones cancel out; so their number is bounded
-    /// by that of the processes.
+    /// Notices wait outside the queue while that is full, one for each process; so their number is bounded.
     fn queue_notices(&mut self) {
         let outgoing = &mut self.outgoing[index(Lane::Control)];
         // Nothing is queued behind a goodbye.

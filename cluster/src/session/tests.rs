@@ -192,7 +192,7 @@ fn a_slow_process_is_sent_nothing_in_the_data_lane_until_it_is_fast() {
 }
 
 #[test]
-fn opposite_notices_cancel_out_while_they_wait_and_their_number_is_bounded() {
+fn the_last_notice_of_a_process_counts_and_their_number_is_bounded() {
     let mut world = open(Config::default());
     let session = world.session(0).unwrap();
     for number in 0..MAX_SLOW as u64 + 10 {
@@ -318,20 +318,61 @@ fn segment(lane: Lane, ack: u64, first: u64, parcels: Vec<Parcel>) -> Body {
     Body::Segment(crate::frame::Segment { lane, nack: false, ask: false, ack, credit, first, parcels })
 }
 
-#[test]
-fn the_peer_is_suspected_once_per_silence() {
-    let mut session = alone_and_open();
-    transmits(&mut session, Moment::START);
-    let mut times = Vec::new();
-    while let Some(now) = session.next_timeout() {
+/// Lets a session wait for a peer that says nothing, until `until` or its end.
+fn wait_in_silence(session: &mut Session, from: Moment, until: Moment) -> Vec<(Duration, Event)> {
+    let mut seen = Vec::new();
+    transmits(session, from);
+    while let Some(now) = session.next_timeout().filter(|&now| now <= until) {
         session.handle_timeout(now);
-        transmits(&mut session, now);
+        transmits(session, now);
         while let Some(event) = session.poll_event() {
-            times.push((now.since(Moment::START), event));
+            seen.push((now.since(Moment::START), event));
         }
     }
-    let expected = [(KEEPALIVE + SUSPECT_AFTER, Event::Suspect), (KEEPALIVE + END_AFTER, Event::Ended(End::Silent))];
-    assert_eq!(times, expected);
+    seen
+}
+
+#[test]
+fn an_idle_peer_is_suspected_once_per_silence() {
+    let mut session = alone_and_open();
+    let end = Moment::START + Duration::from_secs(60);
+    let back = Moment::START + KEEPALIVE + SUSPECT_AFTER + millis(1_500);
+    let suspected = (KEEPALIVE + SUSPECT_AFTER, Event::Suspect);
+    assert_eq!(wait_in_silence(&mut session, Moment::START, back), [suspected]);
+    session.handle(back, from_peer(Some(epoch(1, 0)), segment(Lane::Control, 0, 0, vec![]))).unwrap();
+    let heard = back.since(Moment::START);
+    let expected = [
+        (heard + KEEPALIVE + SUSPECT_AFTER, Event::Suspect),
+        (heard + KEEPALIVE + END_AFTER, Event::Ended(End::Silent)),
+    ];
+    assert_eq!(wait_in_silence(&mut session, back, end), expected);
+}
+
+#[test]
+fn a_peer_that_does_not_acknowledge_is_suspected_sooner() {
+    let mut session = alone_and_open();
+    session.send(Lane::Data, pid(1), Bytes::from_static(b"x")).unwrap();
+    let expected = [(SUSPECT_AFTER, Event::Suspect), (END_AFTER, Event::Ended(End::Silent))];
+    assert_eq!(wait_in_silence(&mut session, Moment::START, Moment::START + Duration::from_secs(60)), expected);
+}
+
+/// Both leave. The peer has everything; something of the peer's is still missing here.
+#[test]
+fn a_side_that_leaves_waits_for_what_a_peer_that_leaves_has_sent() {
+    let mut session = alone_and_open();
+    session.close(Moment::START);
+    for body in [Body::Goodbye([1, 0]), Body::End(EndCode::Done)] {
+        session.handle(Moment::START, from_peer(Some(epoch(1, 0)), body)).unwrap();
+        assert!(!session.has_ended());
+    }
+    transmits(&mut session, Moment::START);
+    let parcel = Parcel::Piece { last: true, bytes: Bytes::from_static(b"late") };
+    session.handle(Moment::START, from_peer(Some(epoch(1, 0)), segment(Lane::Data, 0, 0, vec![parcel]))).unwrap();
+    let frames = transmits(&mut session, Moment::START);
+    assert!(matches!(frames[..], [Frame { body: Body::End(EndCode::Done), .. }]), "{frames:?}");
+    let item = session.poll_item().unwrap();
+    session.release(item.lane, item.cost);
+    assert_eq!(session.poll_event(), Some(Event::Ended(End::Closed { delivered: true })));
 }
 
 #[test]
