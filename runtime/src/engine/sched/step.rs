@@ -35,7 +35,7 @@ use crate::process::output::{Contradiction, StepRequest, StepStatus, Written, Yi
 use crate::process::slice::BUDGET;
 use crate::slots::slot::deficit::Deferral;
 use crate::slots::{Slot, Token};
-use crate::sync::Ordering;
+use crate::sync::{Ordering, disturb};
 use crate::time::timers::{TimerAction, complete};
 use crate::util::panics::{Site, contain, dispose};
 use std::mem::ManuallyDrop;
@@ -177,7 +177,9 @@ impl ThreadContext {
     #[inline(always)]
     pub(super) fn go_on(&self, scratch: &mut StepScratch, mut token: Token) {
         loop {
+            disturb();
             let after = self.step(scratch, &mut token);
+            disturb();
             match self.conclude(scratch, token, after) {
                 Some(held) => token = held,
                 None => return,
