@@ -92,7 +92,7 @@ fn variable(name: &str) -> Option<u64> {
 }
 
 #[test]
-fn nothing_is_left_of_whatever_died_while_ten_live_on() {
+fn exited_processes_leave_nothing_behind() {
     let seconds = variable("POSTROOM_LEAK_SECONDS").unwrap_or(5);
     let seed = variable("POSTROOM_LEAK_SEED")
         .unwrap_or_else(|| Instant::now().elapsed().as_nanos() as u64 ^ u64::from(std::process::id()) << 20 | 1);

@@ -66,7 +66,7 @@ fn only_line(pid: Pid) -> String {
 
 /// Catches the text of a panic in the event's own text; a missing label; a target that names a module of the runtime.
 #[test]
-fn a_panic_is_logged_with_where_and_in_what_and_with_the_label() {
+fn a_panic_is_logged_with_its_location_its_code_and_the_label() {
     soon(|| {
         let runtime = runtime();
         let clerk = runtime.spawn(Clerk).label("window 7").serve().unwrap();

@@ -28,7 +28,7 @@ fn altered(pid: Pid, change: impl FnOnce(&mut [u64; 4])) -> Pid {
 }
 
 #[test]
-fn a_send_to_a_living_process_is_accepted_and_to_one_that_ended_comes_back() {
+fn a_send_to_a_live_process_is_accepted_and_to_an_exited_one_is_returned() {
     soon(|| {
         let runtime = two_workers();
         let pid = runtime.spawn_process(idle_for_ever()).start().unwrap();
@@ -45,7 +45,7 @@ fn a_send_to_a_living_process_is_accepted_and_to_one_that_ended_comes_back() {
 /// Unused slots, past and future generations, the generation zero that no process has, a part of the table that does
 /// not exist.
 #[test]
-fn a_send_to_a_pid_that_was_never_given_out_comes_back() {
+fn a_send_to_a_pid_that_never_existed_is_returned() {
     soon(|| {
         let runtime = two_workers();
         let pid = runtime.spawn_process(idle_for_ever()).start().unwrap();
@@ -126,7 +126,7 @@ fn the_binary_form_of_a_pid_without_a_node_is_refused() {
 
 /// Spawned from short-lived threads and from inside processes, on two runtimes at once.
 #[test]
-fn no_pid_is_given_out_twice() {
+fn no_pid_is_reused() {
     within(Duration::from_secs(60), || {
         let runtimes = [two_workers(), two_workers()];
         let all = Arc::new(Mutex::new(HashSet::new()));
@@ -297,7 +297,7 @@ fn messages_of_one_sender_keep_their_order() {
 }
 
 #[test]
-fn what_is_known_of_a_process_can_be_asked_by_its_pid() {
+fn the_info_of_a_process_is_available_by_its_pid() {
     soon(|| {
         let runtime = two_workers();
         let (inside, go) = (Latch::new(), Latch::new());

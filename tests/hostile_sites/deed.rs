@@ -57,7 +57,7 @@ impl Hostile {
     pub(crate) fn run(&self, build: impl FnOnce(Builder) -> Builder) -> Host {
         let builder = Runtime::builder().workers(2).shutdown_deadline(PATIENCE);
         let armed = self.is_armed.swap(false, SeqCst);
-        let runtime = build(builder).build().expect("two workers are no unusual wish");
+        let runtime = build(builder).build().expect("a runtime with two workers can be built");
         let host = *self.host.get_or_init(|| runtime.host());
         self.target.get_or_init(|| runtime.spawn_process(idle_for_ever()).start().expect("it starts"));
         self.answers.get_or_init(|| runtime.spawn(Sleeper).serve().expect("it starts"));

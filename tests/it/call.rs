@@ -275,7 +275,7 @@ fn a_late_answer_is_not_taken_for_that_of_the_next_call() {
 }
 
 #[test]
-fn whoever_gave_up_is_known_to_the_reply() {
+fn a_reply_knows_that_its_call_was_abandoned() {
     with_runtime(|runtime| {
         let (caller, callee) = (desk(runtime), desk(runtime));
         let soon = Duration::from_millis(5);
@@ -296,7 +296,7 @@ fn whoever_gave_up_is_known_to_the_reply() {
 }
 
 #[test]
-fn a_caller_that_dies_has_given_up() {
+fn a_caller_that_exits_has_abandoned_its_call() {
     with_runtime(|runtime| {
         let (caller, callee) = (desk(runtime), desk(runtime));
         caller.ask(callee, LONG).send().unwrap();
@@ -357,7 +357,7 @@ fn a_call_made_while_serving_a_call_inherits_the_smaller_deadline() {
 }
 
 #[test]
-fn what_runs_beside_acts_within_the_deadline_of_whoever_started_it() {
+fn a_background_task_inherits_the_deadline_of_its_starter() {
     with_runtime(|runtime| {
         let (outer, inner) = (desk(runtime), desk(runtime));
         let granted = outer.relay_beside(inner).timeout(LONG / 10).wait().unwrap().unwrap();
@@ -366,7 +366,7 @@ fn what_runs_beside_acts_within_the_deadline_of_whoever_started_it() {
 }
 
 #[test]
-fn an_error_of_a_call_goes_to_its_caller_and_the_process_lives() {
+fn an_error_of_a_call_goes_to_its_caller_and_the_process_survives() {
     with_runtime(|runtime| {
         let desk = desk(runtime);
         assert_eq!(desk.check(0).wait(), Err(CallError::Failed("nothing".to_string())));
@@ -377,7 +377,7 @@ fn an_error_of_a_call_goes_to_its_caller_and_the_process_lives() {
 }
 
 #[test]
-fn an_error_of_a_sent_message_ends_only_those_who_said_so() {
+fn an_error_of_a_sent_message_ends_only_processes_that_opted_in() {
     with_runtime(|runtime| {
         let desk = desk(runtime);
         desk.check(0).send().unwrap();
@@ -401,7 +401,7 @@ fn an_error_of_a_sent_message_ends_only_those_who_said_so() {
 }
 
 #[test]
-fn an_error_whose_caller_gave_up_harms_nobody() {
+fn an_error_of_an_abandoned_call_is_harmless() {
     with_runtime(|runtime| {
         let strict = runtime.spawn(Strict).serve().unwrap();
         let gate = Gate::new();
@@ -436,7 +436,7 @@ fn one_question_mark_does() {
 }
 
 #[test]
-fn answers_that_nobody_takes_are_dropped_once() {
+fn answers_that_are_not_taken_are_dropped_once() {
     #[process]
     struct Maker(Log<&'static str>);
 

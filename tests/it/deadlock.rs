@@ -172,7 +172,7 @@ fn goes_round(ring: &[Address<Station>], ways: &[Way]) {
 fn with_one_worker(body: impl FnOnce(&Runtime) + Send + 'static) {
     watched(|| {
         let builder = builder().workers(1).stall_limit(Duration::MAX);
-        let runtime = builder.build().expect("one worker is no unusual wish");
+        let runtime = builder.build().expect("a runtime with one worker can be built");
         body(&runtime);
         assert!(!runtime.shutdown().expect("asked from outside").was_forced());
     });
@@ -227,7 +227,7 @@ fn a_cycle_may_mix_calls_that_await_and_calls_that_block() {
 }
 
 #[test]
-fn a_process_that_calls_itself_is_told_so() {
+fn a_process_that_calls_itself_gets_a_cycle() {
     with_one_worker(|runtime| {
         for way in [Way::Await, Way::Block] {
             goes_round(&stations(runtime, 1), &[way]);
@@ -307,7 +307,7 @@ impl Meeting {
 }
 
 #[test]
-fn a_start_that_waits_for_the_one_who_starts_it_is_told_so() {
+fn a_start_that_waits_for_its_spawner_gets_a_cycle() {
     with_one_worker(|runtime| {
         let (out, station) = (Log::new(), stations(runtime, 1)[0]);
         station.spawn_waiting(out.clone()).wait().expect("the start gives up waiting");
@@ -316,7 +316,7 @@ fn a_start_that_waits_for_the_one_who_starts_it_is_told_so() {
 }
 
 #[test]
-fn what_a_process_waits_for_is_told_while_it_waits() {
+fn the_info_of_a_waiting_process_names_what_it_waits_for() {
     with_one_worker(|runtime| {
         let (ring, gate) = (stations(runtime, 2), Gate::new());
         let lookout = runtime.spawn(Lookout).serve().expect("a lookout starts");

@@ -184,7 +184,7 @@ fn the_least_loaded_member_gets_the_next_message() {
 }
 
 #[test]
-fn what_is_broadcast_goes_to_each_member_once_and_past_those_that_wait() {
+fn a_broadcast_reaches_each_member_once_ahead_of_the_queue() {
     with_runtime(|runtime| {
         let log = Log::new();
         let seen = log.clone();
@@ -223,7 +223,7 @@ fn a_pool_without_members_to_be_is_refused() {
 }
 
 #[test]
-fn an_error_of_a_message_that_was_sent_ends_a_member_that_said_so() {
+fn an_error_of_a_sent_message_ends_a_member_that_opted_in() {
     #[process(on_error = "end")]
     struct Strict;
     #[process]
@@ -249,7 +249,7 @@ fn an_error_of_a_message_that_was_sent_ends_a_member_that_said_so() {
 }
 
 #[test]
-fn a_pool_in_a_pool_and_what_is_sent_later_find_their_members() {
+fn a_pool_in_a_pool_and_delayed_messages_reach_members() {
     with_runtime(|runtime| {
         let (host, log) = (runtime.host(), Log::new());
         let seen = log.clone();
@@ -267,7 +267,7 @@ fn a_pool_in_a_pool_and_what_is_sent_later_find_their_members() {
 }
 
 #[test]
-fn a_pool_is_a_child_of_a_supervisor_and_comes_again() {
+fn a_pool_is_a_child_of_a_supervisor_and_is_restarted() {
     with_runtime(|runtime| {
         let tree = postroom::supervision::Supervisor::one_for_one()
             .child("workers", |spawn| Pool::fixed(2).spawn(spawn, |spawn| spawn.of(Worker::default()).serve()))

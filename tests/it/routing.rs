@@ -131,7 +131,7 @@ fn an_engine_takes_the_packages_for_its_node_until_it_is_disconnected() {
 }
 
 #[test]
-fn a_package_for_the_dead_comes_back_from_every_station() {
+fn a_package_for_a_dead_process_is_returned_by_every_receiver() {
     soon(|| {
         let runtime = Runtime::builder().workers(1).build().unwrap();
         let pid = runtime.spawn_process(idle_for_ever()).start().unwrap();
@@ -152,7 +152,7 @@ fn a_package_for_the_dead_comes_back_from_every_station() {
 
 /// A message of a type that the process has no method for becomes a dead letter, intact, and the process survives.
 #[test]
-fn a_message_that_nobody_understands_is_a_dead_letter_with_its_reason() {
+fn a_message_without_a_method_is_a_dead_letter_with_its_reason() {
     #[process]
     struct Narrow;
     #[process]

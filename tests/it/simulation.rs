@@ -9,7 +9,7 @@ mod trace_file;
 
 use postroom::prelude::*;
 
-/// A number that two can change at once.
+/// A number that two processes can change at once.
 #[process]
 struct Cell {
     value: u32,
@@ -37,7 +37,7 @@ struct Adder {
 
 #[process]
 impl Adder {
-    /// By awaited calls.
+    /// Adds with awaited calls.
     #[entry]
     async fn add(&mut self) {
         let value = self.cell.get().await.expect("it lives");
@@ -45,7 +45,7 @@ impl Adder {
     }
     #[entry]
     fn serve(&mut self) {}
-    /// By calls that wait on the stack of the step.
+    /// Adds with blocking calls.
     #[message]
     fn add_waiting(&mut self) -> Result<(), CallError> {
         let value = self.cell.get().wait()?;

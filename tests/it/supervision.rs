@@ -1,8 +1,8 @@
-//! Supervisors: what they start, restart and stop, and what those that send to their children can rely on.
+//! Supervisors: start, restart and stop of children, and the guarantees for senders to them.
 //!
 //! Back-off, strategies, the intensity window and the order of stops are also tested event by event, without a clock,
-//! beside the state machine in the runtime (`supervision/plan/tests`); these tests check that the processes do what it
-//! decides.
+//! beside the state machine in the runtime (`supervision/plan/tests`); these tests check that the processes carry out
+//! its decisions.
 
 use postroom::manual::Event;
 use postroom::prelude::*;
@@ -26,7 +26,7 @@ mod siblings;
 mod stops;
 mod upgraded;
 
-/// A child that writes down when it starts and when its state is dropped, and does what it is told.
+/// A child that logs its start and the drop of its state.
 #[process]
 struct Worker {
     name: &'static str,
@@ -41,7 +41,7 @@ impl Worker {
         self.log.add(format!("{} starts", self.name));
     }
 
-    /// Starts unless it is told not to.
+    /// Starts if `works`, and fails otherwise.
     #[entry]
     fn try_serve(&mut self, works: bool) -> Result<(), std::io::Error> {
         self.log.add(format!("{} {}", self.name, if works { "starts" } else { "fails to start" }));
@@ -64,7 +64,7 @@ impl Worker {
         ctx.stop();
     }
 
-    /// Says that it is here, and stays until it may go on.
+    /// Opens `here`, and stays until `go` opens.
     #[message]
     fn pass(&mut self, here: Latch, go: Latch) {
         here.open();
@@ -78,7 +78,7 @@ impl Drop for Worker {
     }
 }
 
-/// The closure of a child that is such a worker.
+/// Returns the factory of a child that is such a worker.
 fn worker(
     name: &'static str,
     log: &Log<String>,
@@ -87,7 +87,7 @@ fn worker(
     move |spawn| spawn.of(Worker { name, log: log.clone(), sum: 0 }).serve()
 }
 
-/// A supervisor that starts again at once and does not mind how often.
+/// Makes a supervisor restart at once, any number of times.
 fn eager(supervisor: Supervisor) -> Supervisor {
     supervisor.intensity(u32::MAX, Duration::MAX).backoff(Backoff::none())
 }
@@ -96,7 +96,7 @@ fn runtime() -> Runtime {
     postroom_tests::face::builder().build().unwrap()
 }
 
-/// Has the child fail, and waits until it has.
+/// Makes the child fail, and waits for its exit.
 fn crash(worker: Address<Worker>) -> ExitReason {
     let life = worker.pid().join();
     worker.crash("it had to").send().unwrap();
@@ -112,7 +112,7 @@ fn restarts(tree: &Tree, child: &str) -> u64 {
     tree.children().iter().find(|info| &*info.name == child).map_or(0, |info| info.restarts)
 }
 
-/// Waits until the child has been started again so often, and runs.
+/// Waits until the child has been restarted that many times, and runs.
 fn until_restarted(tree: &Tree, child: &str, times: u64) {
     eventually(|| {
         let children = tree.children();

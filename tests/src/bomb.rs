@@ -102,7 +102,7 @@ pub fn builder() -> Builder {
 /// Runs `body` with a runtime, which must still work afterwards.
 pub fn with_runtime(body: impl FnOnce(&Runtime) + Send + 'static) {
     watched(move || {
-        let runtime = builder().build().expect("two workers are no unusual wish");
+        let runtime = builder().build().expect("a runtime with two workers can be built");
         body(&runtime);
         unharmed(&runtime);
         let report = runtime.shutdown().expect("asked from outside");
@@ -113,7 +113,8 @@ pub fn with_runtime(body: impl FnOnce(&Runtime) + Send + 'static) {
 /// As [`with_runtime`], with one worker and without stall detection.
 pub fn with_one_worker(body: impl FnOnce(&Runtime) + Send + 'static) {
     watched(move || {
-        let runtime = builder().workers(1).stall_limit(Duration::MAX).build().expect("one worker is no unusual wish");
+        let runtime =
+            builder().workers(1).stall_limit(Duration::MAX).build().expect("a runtime with one worker can be built");
         body(&runtime);
         let report = runtime.shutdown().expect("asked from outside");
         assert!(!report.was_forced(), "{report}");

@@ -26,7 +26,7 @@ pub fn builder() -> Builder {
 /// Runs `body` with a runtime of two workers within the time limit. Its shutdown must not have to kill any process.
 pub fn with_runtime(body: impl FnOnce(&Runtime) + Send + 'static) {
     watched(move || {
-        let runtime = builder().build().expect("two workers are no unusual wish");
+        let runtime = builder().build().expect("a runtime with two workers can be built");
         body(&runtime);
         let report = runtime.shutdown().expect("asked from outside");
         assert!(!report.was_forced(), "{report}");

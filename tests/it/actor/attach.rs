@@ -126,7 +126,7 @@ impl Slow {
 }
 
 #[test]
-fn items_come_in_order_and_the_end_is_told_once_after_the_last() {
+fn items_arrive_in_order_and_the_end_once_after_the_last() {
     with_runtime(|runtime| {
         let (stream, given) = numbers(1_000);
         let process = Sync::default();
@@ -139,7 +139,7 @@ fn items_come_in_order_and_the_end_is_told_once_after_the_last() {
 }
 
 #[test]
-fn a_stream_that_has_nothing_ends_at_once_and_several_come_side_by_side() {
+fn an_empty_stream_ends_at_once_and_several_streams_interleave() {
     with_runtime(|runtime| {
         let process = Sync::default();
         let (log, over) = (process.log.clone(), process.over.clone());
@@ -212,7 +212,7 @@ fn a_stream_without_end_takes_turns_with_the_mailbox_and_leaves_the_worker_to_ot
 }
 
 #[test]
-fn after_a_detach_no_item_comes_and_the_stream_is_dropped_by_the_process() {
+fn after_a_detach_no_item_arrives_and_the_process_drops_the_stream() {
     with_runtime(|runtime| {
         let (mut stream, given) = numbers(usize::MAX);
         let dropped = Log::new();
@@ -265,7 +265,7 @@ impl Giving {
 }
 
 #[test]
-fn a_detach_from_another_thread_takes_back_the_item_that_is_on_its_way() {
+fn a_detach_from_another_thread_discards_the_item_in_flight() {
     with_runtime(|runtime| {
         let (sender, receiver) = mpsc::channel(10);
         let (log, entered, gate) = (Log::new(), Gate::new(), Gate::new());
@@ -319,7 +319,7 @@ impl Pair {
 
 /// Both streams have yielded an item by then. Catches the delivery, after the detach, of an item that was taken before.
 #[test]
-fn a_detach_by_the_process_takes_back_the_item_that_waits_behind_the_one_in_hand() {
+fn a_detach_by_the_process_discards_the_item_behind_the_current_one() {
     with_runtime(|runtime| {
         let dropped = Log::new();
         let (mut second, _) = numbers(usize::MAX);
@@ -452,7 +452,7 @@ impl Later {
 }
 
 #[test]
-fn after_an_upgrade_the_items_and_the_end_come_to_the_new_definition() {
+fn after_an_upgrade_the_new_definition_gets_the_items_and_the_end() {
     with_runtime(|runtime| {
         let (sender, receiver) = mpsc::channel(10);
         let channel = stream::unfold(receiver, async |mut receiver: mpsc::Receiver<Item>| {

@@ -181,7 +181,7 @@ fn numbers_convert_where_nothing_is_lost() {
 }
 
 #[test]
-fn what_would_lose_something_is_refused() {
+fn lossy_conversions_are_refused() {
     with_accounts(|runtime| {
         let wrong = |inputs| started(runtime, "serve", inputs).unwrap_err();
         for inputs in
@@ -211,7 +211,7 @@ fn a_text_literal_becomes_a_string() {
 }
 
 #[test]
-fn an_unknown_type_is_refused_with_those_there_are() {
+fn an_unknown_type_is_refused_with_the_existing_ones() {
     watched(|| {
         let runtime = builder().build().unwrap();
         let none = runtime.start("Account", "serve", payloads![1]).unwrap_err();
@@ -246,7 +246,7 @@ fn entry_error<T>(started: Result<T, StartError>) -> EntryError {
 }
 
 #[test]
-fn an_unknown_entry_is_refused_with_those_there_are() {
+fn an_unknown_entry_is_refused_with_the_existing_ones() {
     with_accounts(|runtime| {
         let near = entry_error(runtime.start("Account", "sreve", payloads![1]));
         let has = "`serve`, `numbers`, `texts`, `limited`, `with_token`, `nothing`, `fail`, `explode`, `live`";
@@ -260,7 +260,7 @@ fn an_unknown_entry_is_refused_with_those_there_are() {
 }
 
 #[test]
-fn the_wrong_number_of_inputs_is_refused_with_those_it_takes() {
+fn the_wrong_number_of_inputs_is_refused_with_the_right_ones() {
     with_accounts(|runtime| {
         let none = entry_error(runtime.start("Account", "serve", payloads![]));
         assert_eq!(none.to_string(), "`Account::serve` takes 1 input (`opening: i64`), not 0");
@@ -273,7 +273,7 @@ fn the_wrong_number_of_inputs_is_refused_with_those_it_takes() {
 }
 
 #[test]
-fn an_input_of_the_wrong_type_is_refused_with_what_came() {
+fn an_input_of_the_wrong_type_is_refused_with_its_value() {
     with_accounts(|runtime| {
         let wrong = entry_error(runtime.start("Account", "texts", payloads!["Ada", 'x', 3, Vec::<u8>::new()]));
         assert_eq!(
@@ -345,7 +345,7 @@ fn a_json_object_gives_the_inputs_by_their_names() {
 }
 
 #[test]
-fn a_json_object_with_a_name_too_few_or_too_many_is_refused_with_those_there_are() {
+fn a_json_object_with_wrong_names_is_refused_with_the_valid_ones() {
     with_accounts(|runtime| {
         let error = |entry, inputs: &str| entry_error(runtime.start_json("Account", entry, inputs));
         let missing = error("serve", "{}");
@@ -381,7 +381,7 @@ fn an_entry_that_fails_or_panics_is_the_starters_error() {
 }
 
 #[test]
-fn nothing_is_made_for_a_start_that_is_refused_and_a_panic_of_the_factory_is_told() {
+fn a_refused_start_makes_nothing_and_a_panic_of_the_factory_is_an_error() {
     static MADE: AtomicUsize = AtomicUsize::new(0);
     with_runtime(|runtime| {
         runtime.register_type_with("Account", || {

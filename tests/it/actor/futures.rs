@@ -140,7 +140,7 @@ fn join_select_and_sets_of_futures_work_with_calls_and_with_futures_of_others() 
 }
 
 #[test]
-fn a_future_that_loses_is_dropped_in_its_process_and_what_it_asked_for_is_taken_back() {
+fn a_future_that_loses_a_race_is_dropped_in_its_process_and_its_request_withdrawn() {
     #[process]
     struct Choosing {
         log: Log<&'static str>,
@@ -222,7 +222,7 @@ fn futures_that_wake_themselves_again_and_again_are_polled_as_often_and_leave_th
 }
 
 #[test]
-fn a_process_whose_future_wakes_itself_goes_on_with_its_messages() {
+fn a_process_whose_future_wakes_itself_still_handles_messages() {
     watched(|| {
         let runtime = builder().workers(1).build().unwrap();
         let over = Arc::new(AtomicBool::new(false));
@@ -255,7 +255,7 @@ impl Future for Gives {
 }
 
 #[test]
-fn wakes_after_the_end_of_a_process_reach_nobody_also_when_its_slot_has_been_used_again() {
+fn wakes_after_an_exit_reach_no_process_even_if_the_slot_was_reused() {
     with_runtime(|runtime| {
         let wakers = Arc::new(Mutex::new(Vec::new()));
         for round in 0..50 {
@@ -370,7 +370,7 @@ impl Lender {
 }
 
 #[test]
-fn what_a_context_gives_also_sleeps_in_tasks_and_in_executors_of_others() {
+fn sleeps_of_a_context_work_in_tasks_and_other_executors() {
     watched(|| {
         let runtime = builder().tokio().build().unwrap();
         let lender = runtime.spawn(Lender).serve().unwrap();
@@ -408,7 +408,7 @@ async fn use_processes(runtime: &Runtime) {
 }
 
 #[test]
-fn what_processes_give_is_awaited_by_any_executor() {
+fn any_executor_can_await_futures_of_processes() {
     with_runtime(|runtime| {
         runtime.block_on(use_processes(runtime));
         futures_executor::block_on(use_processes(runtime));
@@ -493,7 +493,7 @@ fn a_sink_takes_one_more_than_the_mailbox_and_waits_then() {
 }
 
 #[test]
-fn a_sink_gives_the_message_back_when_its_process_is_gone_also_one_that_waited() {
+fn a_sink_returns_the_message_when_its_process_is_gone_also_a_waiting_one() {
     with_runtime(|runtime| {
         let (gate, inside) = (Gate::new(), Gate::new());
         let slow = Slow { gate: gate.clone(), inside: inside.clone(), sum: 0 };
@@ -550,7 +550,7 @@ fn a_sink_that_takes_a_message_behind_one_that_waits_keeps_their_order_and_the_f
 }
 
 #[test]
-fn answers_that_come_one_after_the_other_are_a_stream_and_a_process_can_attach_them() {
+fn multiple_answers_are_a_stream_and_a_process_can_attach_it() {
     struct Number(u32);
     #[process]
     struct Source;

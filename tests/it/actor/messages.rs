@@ -252,7 +252,7 @@ fn a_method_may_answer_later_from_anywhere() {
 }
 
 #[test]
-fn answers_may_come_in_another_order_than_questions() {
+fn answers_may_arrive_in_another_order_than_questions() {
     with_runtime(|runtime| {
         let desk = runtime.spawn(Desk::default()).serve().unwrap();
         let waiting: Vec<_> = (0..8).map(|_| thread::spawn(move || desk.keep().wait())).collect();
@@ -375,7 +375,7 @@ fn no_sender_is_reordered_with_itself_threads_and_processes_alike() {
 }
 
 #[test]
-fn what_a_process_sends_to_itself_comes_in_order_after_what_was_there() {
+fn messages_to_itself_arrive_in_order_after_queued_ones() {
     #[process]
     struct Echo(Log<u32>);
 
@@ -514,7 +514,7 @@ impl Patient {
 
 /// Catches a process that is to report its errors and exits at one.
 #[test]
-fn a_process_that_reports_its_errors_lives_on() {
+fn a_process_that_reports_its_errors_survives() {
     let runtime = Runtime::new().unwrap();
     let patient = runtime.spawn(Patient(0)).open(7).unwrap();
     patient.fail().send().unwrap();

@@ -263,7 +263,7 @@ fn a_process_answers_a_protocol_with_streams_contexts_and_late_replies() {
 }
 
 #[test]
-fn a_process_that_has_its_methods_as_the_protocol_says_is_an_ordinary_implementation() {
+fn a_process_with_the_protocols_methods_is_an_ordinary_implementation() {
     /// A type that is not a process.
     struct Fake;
     impl Audit for Fake {
@@ -282,7 +282,7 @@ fn a_process_that_has_its_methods_as_the_protocol_says_is_an_ordinary_implementa
 }
 
 #[test]
-fn what_a_process_with_protocols_does_not_understand_is_a_dead_letter() {
+fn an_unknown_message_to_a_process_with_protocols_is_a_dead_letter() {
     soon(|| {
         let runtime = Runtime::new().unwrap();
         let (memory, lamp) = (memory(&runtime), runtime.spawn(Lamp).serve().unwrap());

@@ -130,7 +130,7 @@ fn the_end_of_an_async_entry_is_the_end_of_its_process_and_an_error_the_reason()
 }
 
 #[test]
-fn a_process_that_ends_without_a_result_says_why() {
+fn a_process_that_exits_without_a_result_gives_the_reason() {
     with_runtime(|runtime| {
         let gate = Gate::new();
         let killed = runtime.spawn(account(0)).wait_at(gate.clone()).unwrap();
@@ -212,7 +212,7 @@ fn a_builder_that_was_used_is_refused_the_second_time() {
 }
 
 #[test]
-fn a_name_has_one_holder_and_is_free_when_the_holders_end_is_told() {
+fn a_name_has_one_holder_and_is_free_when_the_holders_exit_is_reported() {
     with_runtime(|runtime| {
         let first = runtime.spawn(account(0)).named("acct-1").serve(1).unwrap();
         assert_eq!(runtime.whereis("acct-1"), Some(first.pid()));
@@ -227,7 +227,7 @@ fn a_name_has_one_holder_and_is_free_when_the_holders_end_is_told() {
 }
 
 #[test]
-fn what_a_process_was_spawned_with_can_be_looked_up() {
+fn the_values_of_a_spawn_can_be_looked_up() {
     with_runtime(|runtime| {
         let line = line!() + 1;
         let address = runtime.spawn(account(0)).label("the first").serve(1).unwrap();
@@ -267,7 +267,7 @@ fn an_address_that_is_narrowed_takes_one_type_of_message() {
 }
 
 #[test]
-fn a_pid_becomes_an_address_only_of_the_type_that_lives_there() {
+fn a_pid_becomes_an_address_only_of_its_process_type() {
     with_runtime(|runtime| {
         let address = runtime.spawn(account(0)).serve(1).unwrap();
         assert_eq!(runtime.address::<Account>(address.pid()), Ok(address));
@@ -289,7 +289,7 @@ impl Other {
 }
 
 #[test]
-fn what_is_sent_to_a_process_that_has_ended_comes_back() {
+fn messages_to_an_exited_process_are_returned() {
     with_runtime(|runtime| {
         let address = runtime.spawn(account(0)).serve(1).unwrap();
         address.leave().send().unwrap();
@@ -306,7 +306,7 @@ fn what_is_sent_to_a_process_that_has_ended_comes_back() {
 }
 
 #[test]
-fn the_end_is_told_when_the_state_has_been_dropped() {
+fn the_exit_is_reported_after_the_state_has_been_dropped() {
     with_runtime(|runtime| {
         let ends: [fn(Pid) -> bool; 3] = [Pid::stop, Pid::kill, |pid| pid.cancel(ExitReason::Shutdown)];
         for end in ends {
@@ -389,7 +389,7 @@ fn a_spawn_after_the_shutdown_began_is_refused() {
 }
 
 #[test]
-fn what_is_spawned_before_the_runtime_runs_waits_for_it() {
+fn processes_spawned_before_the_runtime_runs_wait_for_it() {
     watched(|| {
         let runtime = builder().paused().build().unwrap();
         let address = runtime.spawn(account(0)).serve(1).unwrap();
@@ -413,6 +413,6 @@ mod program {
 }
 
 #[test]
-fn main_runs_inside_a_runtime_and_gives_back_what_it_returns() {
+fn main_runs_inside_a_runtime_and_returns_its_result() {
     watched(|| assert_eq!(program::main().unwrap(), 7));
 }

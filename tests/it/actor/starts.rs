@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 #[test]
-fn what_was_spawned_before_the_start_runs_after_it() {
+fn processes_spawned_before_the_start_run_after_it() {
     soon(|| {
         let runtime = Runtime::builder().workers(2).paused().build().unwrap();
         let ran = Arc::new(AtomicBool::new(false));
@@ -124,7 +124,7 @@ fn messages_to_a_process_whose_init_fails_are_dead_letters() {
 }
 
 #[test]
-fn a_step_that_fails_or_panics_ends_its_process_and_harms_nobody() {
+fn a_step_that_fails_or_panics_ends_only_its_process() {
     soon(|| {
         // One worker: if it were lost, the other process would not run.
         let runtime = Runtime::builder().workers(1).build().unwrap();
@@ -177,7 +177,7 @@ impl Echo {
 }
 
 #[test]
-fn an_async_entry_that_fails_or_panics_tells_whoever_waits_for_it() {
+fn an_async_entry_that_fails_or_panics_reports_to_its_waiter() {
     soon(|| {
         let runtime = Runtime::builder().workers(1).build().unwrap();
         let failed = runtime.spawn(Echo).fail(false).unwrap().wait();
@@ -297,7 +297,7 @@ fn a_hook_that_panics_is_contained() {
 
 /// A step before `init`, a second `init` and a step after the exit, driven by hand, are typed errors.
 #[test]
-fn steps_out_of_turn_are_refused() {
+fn steps_in_the_wrong_state_are_refused() {
     use postroom::manual::{Machine, StepError};
     let mut machine = Machine::new(Echo);
     let step = |machine: &mut Machine<Echo>| machine.step(&mut Events::of([]), &mut StepOutput::new());

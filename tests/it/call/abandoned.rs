@@ -48,7 +48,7 @@ impl Hasty {
 }
 
 #[test]
-fn a_process_that_skips_abandoned_calls_handles_only_what_is_still_wanted() {
+fn a_process_that_skips_abandoned_calls_handles_only_awaited_ones() {
     watched(|| {
         let runtime = builder().build().unwrap();
         let (seen, gate) = (Log::new(), Gate::new());
@@ -96,7 +96,7 @@ impl Hold {
 }
 
 #[test]
-fn a_call_whose_time_is_up_has_been_given_up_before_its_caller_looks() {
+fn a_call_past_its_deadline_is_abandoned_before_its_caller_checks() {
     watched(|| {
         let clock = postroom::test::Clock::manual();
         let runtime = builder().clock(clock.clone()).build().unwrap();

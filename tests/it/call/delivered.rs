@@ -164,7 +164,7 @@ fn a_call_whose_async_method_dies_or_is_cut_short_has_been_delivered() {
 }
 
 #[test]
-fn a_call_whose_reply_is_held_by_a_process_that_ends_has_been_delivered() {
+fn a_call_whose_reply_an_exiting_process_holds_has_been_delivered() {
     with_runtime(|runtime| {
         let ends: [End<Pid>; 3] = [
             (Pid::kill, ExitReason::Killed),
@@ -204,7 +204,7 @@ fn a_call_that_is_still_in_the_mailbox_when_the_process_ends_has_not_been_delive
 }
 
 #[test]
-fn a_call_that_was_set_aside_or_taken_to_the_inbox_has_not_been_delivered() {
+fn a_stashed_call_and_one_in_the_inbox_have_not_been_delivered() {
     with_runtime(|runtime| {
         let till = Till::default();
         let begun = till.begun.clone();
@@ -284,7 +284,7 @@ fn a_call_whose_package_was_not_opened_has_not_been_delivered() {
 }
 
 #[test]
-fn a_call_that_a_pool_had_given_to_a_member_is_told_apart_from_one_that_waited() {
+fn a_call_in_a_member_and_one_in_the_queue_have_distinct_errors() {
     with_runtime(|runtime| {
         let begun = Log::new();
         let log = begun.clone();
@@ -338,7 +338,7 @@ fn a_call_that_was_kept_for_a_child_that_does_not_come_back_has_not_been_deliver
 ///
 /// Mutation: in `shutdown.rs`, `close`, do not mark the host as shutting down.
 #[test]
-fn a_call_that_a_shutdown_throws_away_has_not_been_delivered_and_a_later_one_is_told_of_the_shutdown() {
+fn a_call_that_a_shutdown_discards_was_not_delivered_and_a_later_one_gets_the_shutdown() {
     watched(|| {
         // Paused, so that all are cancelled before any of them has a step.
         let runtime = builder().paused().build().unwrap();
@@ -383,7 +383,7 @@ fn an_answer_of_another_type_has_been_handled_and_a_message_without_a_method_has
 }
 
 #[test]
-fn a_call_that_was_given_up_may_be_handled_later() {
+fn an_abandoned_call_may_be_handled_later() {
     with_runtime(|runtime| {
         let ((desk, begun), here, gate) = (till(runtime), Gate::new(), Gate::new());
         desk.block(here.clone(), gate.clone()).send().unwrap();
@@ -419,7 +419,7 @@ fn a_call_to_a_full_mailbox_has_not_been_delivered_and_may_be_made_again() {
 
 /// Only errors of undelivered calls, and only temporary ones.
 #[test]
-fn what_may_be_made_again_was_not_delivered() {
+fn retryable_errors_are_of_undelivered_messages() {
     let reason = || ExitReason::Killed;
     let cycle = || Cycle { calls: Vec::new() };
     let pid: Pid = "<1.0.0.0>".parse().unwrap();

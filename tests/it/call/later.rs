@@ -23,7 +23,7 @@ fn a_message_may_be_sent_later_and_again_and_again() {
 }
 
 #[test]
-fn what_was_to_be_sent_to_a_process_that_has_ended_by_then_is_a_dead_letter() {
+fn a_delayed_message_to_a_process_that_has_exited_by_then_is_a_dead_letter() {
     watched(|| {
         let (builder, dead) = with_dead_letters();
         let clock = postroom::test::Clock::manual();
@@ -53,7 +53,7 @@ impl Clone for Fragile {
 }
 
 #[test]
-fn a_panic_while_a_message_is_copied_to_be_sent_again_harms_nobody() {
+fn a_panic_while_a_repeated_message_is_cloned_is_contained() {
     #[process]
     struct Shelf(Log<u32>);
 

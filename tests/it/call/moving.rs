@@ -58,7 +58,7 @@ impl Asker {
 
 /// The callee usually runs on the caller's worker, so that the caller continues on the other one.
 #[test]
-fn each_call_is_answered_once_wherever_its_caller_goes_on() {
+fn each_call_is_answered_once_wherever_its_caller_continues() {
     soon(|| {
         // No worker is taken over.
         let runtime = Runtime::builder().workers(2).stall_limit(Duration::MAX).build().unwrap();

@@ -13,7 +13,7 @@ fn died_of_panic<T>(answer: Result<T, CallError>, message: &str) -> bool {
 }
 
 #[test]
-fn a_panic_of_the_called_method_is_told_to_its_caller_at_once() {
+fn a_panic_of_the_called_method_reaches_its_caller_at_once() {
     with_runtime(|runtime| {
         assert!(died_of_panic(desk(runtime).panic("one".into()).timeout(LONG).wait(), "one"));
         let awaited = runtime.block_on(desk(runtime).panic("two".into()).timeout(LONG).into_future());
@@ -22,7 +22,7 @@ fn a_panic_of_the_called_method_is_told_to_its_caller_at_once() {
 }
 
 #[test]
-fn a_panic_is_told_to_those_whose_replies_were_kept_and_to_those_who_wait_in_line() {
+fn a_panic_reaches_callers_with_kept_replies_and_queued_callers() {
     watched(|| {
         let runtime = builder().paused().build().unwrap();
         let desk = desk(&runtime);
@@ -59,7 +59,7 @@ impl Process for Keeper {
 }
 
 #[test]
-fn a_package_that_a_process_ends_with_is_told_the_reason_and_one_it_drops_that_it_was_not_understood() {
+fn a_package_held_at_the_exit_gets_the_reason_and_a_dropped_one_is_unhandled() {
     with_runtime(|runtime| {
         for panics in [true, false] {
             let keeper = runtime.spawn_process(Keeper::default()).start().unwrap();
@@ -80,7 +80,7 @@ fn a_package_that_a_process_ends_with_is_told_the_reason_and_one_it_drops_that_i
 }
 
 #[test]
-fn the_end_of_the_callee_while_its_method_is_pending_is_told_with_its_reason() {
+fn a_call_of_a_pending_method_fails_with_the_exit_reason_of_the_callee() {
     with_runtime(|runtime| {
         let ends: [End<Pid>; 2] = [(Pid::kill, ExitReason::Killed), (|pid| pid.cancel("over"), "over".into())];
         for (end, reason) in ends {
@@ -97,7 +97,7 @@ fn the_end_of_the_callee_while_its_method_is_pending_is_told_with_its_reason() {
 }
 
 #[test]
-fn the_end_of_a_process_that_keeps_a_reply_is_told_with_its_reason() {
+fn a_kept_reply_fails_with_the_exit_reason_of_its_process() {
     with_runtime(|runtime| {
         let ends: [End<Address<Desk>, ()>; 4] = [
             (|desk| assert!(desk.pid().kill()), ExitReason::Killed),
@@ -117,7 +117,7 @@ fn the_end_of_a_process_that_keeps_a_reply_is_told_with_its_reason() {
 }
 
 #[test]
-fn an_answer_that_is_dropped_is_told_at_once() {
+fn a_dropped_reply_fails_its_call_at_once() {
     with_runtime(|runtime| {
         let (caller, callee) = (desk(runtime), desk(runtime));
         assert_eq!(callee.drop_it().timeout(LONG).wait(), Err(CallError::Dropped));
@@ -137,7 +137,7 @@ fn an_answer_that_is_dropped_is_told_at_once() {
 struct Unknown;
 
 #[test]
-fn a_call_that_nobody_understands_is_unhandled_and_a_dead_letter() {
+fn a_call_without_a_method_is_unhandled_and_a_dead_letter() {
     watched(|| {
         let (builder, dead) = with_dead_letters();
         let runtime = builder.build().unwrap();

@@ -188,19 +188,19 @@ fn no_cycle(start: impl FnOnce(Address<Front>) + Send + 'static, let_go: impl Fn
 }
 
 #[test]
-fn a_call_beside_another_future_is_left_to_it() {
+fn a_call_awaited_with_another_future_is_no_cycle() {
     let gate = Gate::new();
     let open = gate.clone();
     no_cycle(|front| front.selects(gate).send().expect("it lives"), move |_| open.open_elsewhere());
 }
 
 #[test]
-fn a_call_beside_a_timer_is_left_to_it() {
+fn a_call_awaited_with_a_timer_is_no_cycle() {
     no_cycle(|front| front.selects_with_time(Duration::from_millis(300)).send().expect("it lives"), |_| ());
 }
 
 #[test]
-fn a_call_is_left_to_whoever_has_the_waker() {
+fn a_call_whose_waker_others_hold_is_no_cycle() {
     let (gate, open) = (Gate::new(), Arc::new(AtomicBool::new(false)));
     let (opens, flag) = (gate.clone(), open.clone());
     no_cycle(
@@ -241,7 +241,7 @@ fn a_call_that_is_continued_is_no_wait() {
 }
 
 #[test]
-fn a_call_beside_which_a_future_runs_is_left_to_that() {
+fn a_call_with_a_background_task_is_no_cycle() {
     with_runtime(|runtime| {
         let (front, back, ended) = pair(runtime);
         let gate = Gate::new();
@@ -254,7 +254,7 @@ fn a_call_beside_which_a_future_runs_is_left_to_that() {
 }
 
 #[test]
-fn a_reply_in_the_hands_of_others_may_come_while_its_process_waits() {
+fn a_reply_held_by_other_code_may_arrive_while_its_process_waits() {
     with_runtime(|runtime| {
         let handed = Log::new();
         let ended = Log::new();
@@ -344,7 +344,7 @@ fn a_process_written_by_hand_that_blocks_is_part_of_a_cycle() {
 }
 
 #[test]
-fn a_waker_that_was_given_back_hides_no_cycle() {
+fn a_returned_waker_hides_no_cycle() {
     with_one_worker(|runtime| {
         let ring = stations(runtime, 2);
         let gate = Gate::new();

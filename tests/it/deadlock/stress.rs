@@ -160,7 +160,7 @@ impl Town {
 /// cycle.
 fn stress(houses: usize, at_once: u64, hops: usize, forward: bool, seed: u64) -> (u64, u64) {
     let town = Arc::new(Town { forward, ..Town::default() });
-    let runtime = builder().build().expect("two workers are no unusual wish");
+    let runtime = builder().build().expect("a runtime with two workers can be built");
     let all: Vec<Address<House>> = (0..houses)
         .map(|place| runtime.spawn(House { place, town: town.clone() }).serve().expect("it starts"))
         .collect();
@@ -187,7 +187,7 @@ fn stress(houses: usize, at_once: u64, hops: usize, forward: bool, seed: u64) ->
 }
 
 #[test]
-fn where_nobody_calls_back_no_cycle_is_ever_reported() {
+fn without_calls_back_no_cycle_is_ever_reported() {
     watched(|| {
         let (calls, cycles) = stress(10, 24, 6, true, 0x2545_f491_4f6c_dd1d);
         assert_eq!(cycles, 0);
@@ -196,7 +196,7 @@ fn where_nobody_calls_back_no_cycle_is_ever_reported() {
 }
 
 #[test]
-fn among_few_who_all_call_each_other_every_call_is_answered_or_a_cycle() {
+fn among_few_processes_that_all_call_each_other_every_call_is_answered_or_a_cycle() {
     watched(|| {
         for (houses, at_once, seed) in [(2, 2, 1), (3, 2, 0x9e37_79b9_7f4a_7c15), (6, 3, 77), (6, 24, 78)] {
             let (calls, cycles) = stress(houses, at_once, 5, false, seed);

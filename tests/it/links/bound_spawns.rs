@@ -13,7 +13,7 @@ fn parent(runtime: &Runtime) -> (Address<Partner>, Reports) {
 }
 
 #[test]
-fn the_end_of_a_monitored_child_is_told_however_soon_it_comes() {
+fn the_exit_of_a_monitored_child_is_reported_however_early() {
     with_runtime(|runtime| {
         let (parent, reports) = parent(runtime);
         for (begin, is_normal) in [(Begin::EndAtOnce, true), (Begin::Run, true), (Begin::RunAndFail, false)] {
@@ -64,7 +64,7 @@ fn a_linked_child_that_ends_at_once_as_planned_leaves_nothing() {
 
 /// The spawner gets the error; a notice would report it twice.
 #[test]
-fn a_child_that_does_not_start_is_told_by_the_error_alone() {
+fn a_child_that_does_not_start_is_reported_only_by_the_error() {
     with_runtime(|runtime| {
         let (trapper, reports) = Trapper::reporting();
         let trapper = runtime.spawn(trapper).serve().unwrap();
@@ -79,7 +79,7 @@ fn a_child_that_does_not_start_is_told_by_the_error_alone() {
 }
 
 #[test]
-fn what_binds_itself_and_then_does_not_start_leaves_nothing_and_its_links_fail() {
+fn a_process_that_binds_itself_and_does_not_start_fails_its_links_and_leaves_nothing() {
     with_runtime(|runtime| {
         let (linked, reports) = Trapper::reporting();
         let linked = runtime.spawn(linked).serve().unwrap();
@@ -93,7 +93,7 @@ fn what_binds_itself_and_then_does_not_start_leaves_nothing_and_its_links_fail()
 }
 
 #[test]
-fn outside_of_processes_nobody_can_be_bound_to_and_the_option_is_named() {
+fn binding_options_outside_of_processes_are_refused_by_name() {
     with_runtime(|runtime| {
         let spawn = || runtime.spawn(Partner::default());
         let refused = [spawn().linked().serve(), spawn().monitored().serve(), spawn().owned().serve()];
@@ -119,7 +119,7 @@ fn all_bindings_of_a_child_are_there_before_it_runs() {
 }
 
 #[test]
-fn whatever_ends_an_owner_ends_those_it_owns_and_those_that_they_own() {
+fn every_exit_of_an_owner_ends_its_owned_processes_transitively() {
     /// A process that owns a partner, and exits on request.
     #[process]
     struct Owner;
@@ -164,7 +164,7 @@ fn whatever_ends_an_owner_ends_those_it_owns_and_those_that_they_own() {
 }
 
 #[test]
-fn the_end_of_what_is_owned_is_nothing_to_its_owner_and_leaves_nothing_there() {
+fn the_exit_of_an_owned_process_does_not_affect_its_owner() {
     with_runtime(|runtime| {
         let (parent, reports) = parent(runtime);
         let owned = parent.spawn(Bound::Owned, Begin::Serve).wait().unwrap();
@@ -180,7 +180,7 @@ fn the_end_of_what_is_owned_is_nothing_to_its_owner_and_leaves_nothing_there() {
 
 /// A process that has a method for the cancellation decides itself, as usual.
 #[test]
-fn what_is_owned_may_clean_up_before_it_follows_its_owner() {
+fn an_owned_process_may_clean_up_before_it_follows_its_owner() {
     #[process]
     struct Tidy(std::sync::mpsc::Sender<ExitReason>);
 
@@ -234,7 +234,7 @@ fn the_children_of_a_parent_that_does_not_start_learn_of_it() {
 }
 
 #[test]
-fn a_hand_written_parent_can_bind_while_it_starts_and_is_told_in_its_steps() {
+fn a_hand_written_parent_can_bind_in_its_start_and_is_notified_in_its_steps() {
     with_runtime(|runtime| {
         let (sender, receiver) = channel();
         let parent = act(move |events, out| {
@@ -256,7 +256,7 @@ fn a_hand_written_parent_can_bind_while_it_starts_and_is_told_in_its_steps() {
 }
 
 #[test]
-fn a_word_and_a_failure_of_a_child_come_in_that_order() {
+fn a_message_and_a_failure_of_a_child_arrive_in_that_order() {
     #[process]
     struct Child(Address<Partner>);
 

@@ -21,7 +21,7 @@ fn linked_pair(runtime: &Runtime) -> (Address<Partner>, Address<Partner>) {
 }
 
 #[test]
-fn a_chain_of_links_falls_and_each_names_the_first_that_failed() {
+fn a_chain_of_links_fails_and_each_process_names_the_first_failure() {
     with_runtime(|runtime| {
         let nodes = partners(runtime, 100);
         for pair in nodes.windows(2) {
@@ -38,7 +38,7 @@ fn a_chain_of_links_falls_and_each_names_the_first_that_failed() {
 
 /// Each exit notifies the next process through its mailbox: nested exits would overflow the stack.
 #[test]
-fn a_chain_of_ten_thousand_falls() {
+fn a_chain_of_ten_thousand_fails() {
     with_runtime(|runtime| {
         let nodes = partners(runtime, 10_000);
         for pair in nodes.windows(2) {
@@ -70,7 +70,7 @@ fn a_hub_of_ten_thousand_links_takes_them_all_with_it() {
 }
 
 #[test]
-fn a_ring_falls_once_each_and_one_that_waits_in_an_async_method_does_not_wait_for_it() {
+fn in_a_cycle_of_links_each_fails_once_even_in_an_async_method() {
     with_runtime(|runtime| {
         let nodes = partners(runtime, 3);
         for place in 0..3 {
@@ -122,7 +122,7 @@ fn whatever_else_ends_a_process_ends_its_partner_and_is_named_by_it() {
 }
 
 #[test]
-fn a_link_to_what_is_gone_fails_with_it() {
+fn a_link_to_an_exited_process_fails_the_linker() {
     with_runtime(|runtime| {
         let nodes = partners(runtime, 2);
         let (one, gone) = (nodes[0], nodes[1].pid());
@@ -152,7 +152,7 @@ fn linking_again_is_one_link_and_one_unlinking_ends_it_for_both() {
 }
 
 #[test]
-fn to_unlink_from_one_that_was_never_linked_does_nothing() {
+fn unlinking_an_unlinked_process_does_nothing() {
     with_runtime(|runtime| {
         let nodes = partners(runtime, 2);
         nodes[0].unlink(nodes[1].pid()).wait().unwrap();
@@ -164,7 +164,7 @@ fn to_unlink_from_one_that_was_never_linked_does_nothing() {
 
 /// The failure notice has arrived when the process unlinks, but has not been handled.
 #[test]
-fn who_unlinks_is_left_alone_by_a_failure_that_is_on_its_way() {
+fn unlinking_protects_against_a_failure_in_flight() {
     with_runtime(|runtime| {
         let (one, reports) = Partner::reporting();
         let one = runtime.spawn(one).serve().unwrap();
@@ -184,7 +184,7 @@ fn who_unlinks_is_left_alone_by_a_failure_that_is_on_its_way() {
 }
 
 #[test]
-fn a_process_with_a_long_backlog_falls_before_it_takes_it_up() {
+fn a_process_with_a_long_backlog_fails_before_it_handles_it() {
     with_runtime(|runtime| {
         let (one, reports) = Partner::reporting();
         let one = runtime.spawn(one).mailbox(postroom::Bound::Unbounded).serve().unwrap();
@@ -220,7 +220,7 @@ fn partners_on_another_host_and_of_another_runtime_fall_too() {
 
 /// An unknown node has no live processes.
 #[test]
-fn a_link_to_a_process_of_an_unknown_node_fails_as_one_to_what_is_gone() {
+fn a_link_to_a_process_of_an_unknown_node_fails_as_if_it_were_gone() {
     with_runtime(|runtime| {
         let one = partners(runtime, 1)[0];
         let far: Pid = "<54321.1.7.3>".parse().unwrap();

@@ -19,7 +19,7 @@ fn partner(runtime: &Runtime) -> Address<Partner> {
 }
 
 #[test]
-fn every_end_is_told_with_its_reason() {
+fn every_exit_is_reported_with_its_reason() {
     with_runtime(|runtime| {
         let (watcher, reports) = watcher(runtime);
         let ends: [fn(Address<Partner>); 6] = [
@@ -44,7 +44,7 @@ fn every_end_is_told_with_its_reason() {
 }
 
 #[test]
-fn the_end_of_what_is_gone_is_told_at_once() {
+fn the_exit_of_a_dead_process_is_reported_at_once() {
     with_runtime(|runtime| {
         let (watcher, reports) = watcher(runtime);
         let gone = partner(runtime).pid();
@@ -83,7 +83,7 @@ fn a_process_of_another_runtime_is_watched_as_one_of_its_own() {
 }
 
 #[test]
-fn two_monitors_of_one_process_are_told_both() {
+fn two_monitors_of_one_process_both_fire() {
     with_runtime(|runtime| {
         let (watcher, reports) = watcher(runtime);
         let watched = partner(runtime);
@@ -101,7 +101,7 @@ fn two_monitors_of_one_process_are_told_both() {
 }
 
 #[test]
-fn of_two_monitors_one_can_be_taken_back() {
+fn one_of_two_monitors_can_be_removed() {
     with_runtime(|runtime| {
         let (watcher, reports) = watcher(runtime);
         let watched = partner(runtime);
@@ -117,7 +117,7 @@ fn of_two_monitors_one_can_be_taken_back() {
 }
 
 #[test]
-fn what_is_taken_back_leaves_nothing_on_either_side() {
+fn a_removed_monitor_leaves_nothing_on_either_side() {
     with_runtime(|runtime| {
         let (watcher, _told) = watcher(runtime);
         let watched = partner(runtime);
@@ -130,7 +130,7 @@ fn what_is_taken_back_leaves_nothing_on_either_side() {
 
 /// The process has exited, and the notice is in the mailbox.
 #[test]
-fn what_is_taken_back_is_not_told_even_if_it_is_on_its_way() {
+fn a_removed_monitor_does_not_fire_even_if_the_notice_is_in_flight() {
     with_runtime(|runtime| {
         let (watcher, reports) = watcher(runtime);
         let watched = partner(runtime).pid();
@@ -149,7 +149,7 @@ fn what_is_taken_back_is_not_told_even_if_it_is_on_its_way() {
 }
 
 #[test]
-fn a_watcher_that_ends_leaves_nothing_with_those_it_watched() {
+fn a_watcher_that_exits_leaves_nothing_with_the_processes_it_monitored() {
     with_runtime(|runtime| {
         let (watcher, reports) = watcher(runtime);
         let watched = partner(runtime);
@@ -178,7 +178,7 @@ fn the_watched_knows_nothing_of_it_and_a_failure_of_the_watcher_does_not_touch_i
 }
 
 #[test]
-fn a_thousand_ends_are_told_once_each() {
+fn a_thousand_exits_are_reported_once_each() {
     with_runtime(|runtime| {
         let (watcher, reports) = watcher(runtime);
         let watched: Vec<_> = (0..1_000).map(|_| partner(runtime).pid()).collect();
@@ -224,7 +224,7 @@ fn a_mailbox_is_watched_until_it_is_dropped_and_a_link_with_it_is_forgotten_by_i
 }
 
 #[test]
-fn outside_of_processes_nobody_can_be_told() {
+fn monitors_outside_of_processes_are_refused() {
     with_runtime(|runtime| {
         let pid = partner(runtime).pid();
         assert_eq!(pid.monitor().unwrap_err(), TopologyError::NoProcess(pid));
@@ -282,7 +282,7 @@ fn a_process_that_is_being_dropped_cannot_be_bound() {
 
 /// A process that is notified finds nothing left of the exited one.
 #[test]
-fn when_an_end_is_told_the_state_is_dropped_the_name_free_and_the_pid_unroutable() {
+fn when_an_exit_is_reported_the_state_is_dropped_the_name_free_and_the_pid_unroutable() {
     #[process]
     struct Looks(Log<&'static str>, std::sync::mpsc::Sender<(Vec<&'static str>, Option<Pid>, bool, bool)>);
 

@@ -142,7 +142,7 @@ fn count(pids: &[Pid], pid: Pid) -> usize {
 }
 
 #[test]
-fn nothing_is_left_of_the_dead_and_nothing_told_twice_or_not_at_all() {
+fn nothing_is_left_of_dead_processes_and_each_exit_is_reported_once() {
     watched(|| {
         let runtime = builder().build().unwrap();
         let places: Places = Arc::default();

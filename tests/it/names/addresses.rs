@@ -91,7 +91,7 @@ fn the_type_of_an_address_by_name_is_checked_at_delivery() {
 /// A limited number of addresses of free names are kept, the most recently freed ones; those of registered names
 /// always.
 #[test]
-fn addresses_of_names_that_nobody_holds_do_not_pile_up() {
+fn addresses_of_free_names_do_not_pile_up() {
     with_runtime(|runtime| {
         let held = runtime.named_address::<Account>("held").unwrap();
         account(runtime, "held", 1);
@@ -122,7 +122,7 @@ fn addresses_of_names_that_nobody_holds_do_not_pile_up() {
 
 /// Catches a registered name that still counts as a free one, so that another address is retired too early.
 #[test]
-fn a_name_that_is_held_again_takes_no_place_among_the_free_ones() {
+fn a_name_that_is_registered_again_does_not_count_as_free() {
     with_runtime(|runtime| {
         let oldest = runtime.named_address::<Account>("oldest").unwrap();
         runtime.named_address::<Account>("held again").unwrap();
@@ -138,7 +138,7 @@ fn a_name_that_is_held_again_takes_no_place_among_the_free_ones() {
 
 /// Catches free names that stay in the record of a runtime that has ended.
 #[test]
-fn a_runtime_that_is_gone_keeps_no_name() {
+fn a_runtime_that_has_ended_keeps_no_name() {
     let name: Arc<str> = "free".into();
     let asked = name.clone();
     with_runtime(move |runtime| {
@@ -149,7 +149,7 @@ fn a_runtime_that_is_gone_keeps_no_name() {
 }
 
 #[test]
-fn what_points_on_can_be_a_member_and_have_names_until_it_is_retired() {
+fn an_alias_can_be_a_member_and_have_names_until_it_is_retired() {
     with_runtime(|runtime| {
         let (room, mut mailbox) = (runtime.group("room"), Mailbox::new().unwrap());
         let by_name = runtime.named_address::<Account>("acct").unwrap();
@@ -190,7 +190,7 @@ fn what_points_on_can_be_a_member_and_have_names_until_it_is_retired() {
 
 /// Names that refer to each other in a cycle have no holder.
 #[test]
-fn a_ring_of_names_is_no_process_and_hangs_nobody() {
+fn a_cycle_of_names_is_no_process_and_does_not_hang() {
     with_runtime(|runtime| {
         let [one, other] = ["one", "other"].map(|name| runtime.named_address::<Account>(name).unwrap());
         runtime.register_name("one", other).unwrap();
@@ -221,7 +221,7 @@ fn a_host_that_goes_down_retires_its_addresses() {
 /// Threads send by name while holders change: each accepted message is handled by a holder, or was in the mailbox of
 /// one that was killed.
 #[test]
-fn what_is_sent_by_name_while_holders_change_is_handled_or_accounted_for() {
+fn messages_by_name_while_holders_change_are_handled_or_accounted_for() {
     watched(|| {
         let (builder, dead) = postroom_tests::face::with_dead_letters();
         let runtime = Arc::new(builder.build().unwrap());

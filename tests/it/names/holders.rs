@@ -74,7 +74,7 @@ fn end(pid: Pid) {
 }
 
 #[test]
-fn a_name_given_twice_to_one_process_is_fine_and_to_another_a_conflict_that_names_the_holder() {
+fn a_name_registered_twice_for_one_process_is_fine_and_for_another_names_the_holder() {
     with_runtime(|runtime| {
         let (one, other) = (printer(runtime), printer(runtime));
         assert_eq!(runtime.register_name("p", one), Ok(()));
@@ -110,7 +110,7 @@ fn a_process_may_have_several_names_each_of_which_can_be_taken_away() {
 }
 
 #[test]
-fn a_name_is_free_when_the_state_is_gone_and_before_anyone_hears_of_the_end() {
+fn a_name_is_free_after_the_state_is_dropped_and_before_the_exit_is_reported() {
     watched(|| {
         let seen = Log::new();
         let runtime = Arc::new(std::sync::OnceLock::<Host>::new());
@@ -142,7 +142,7 @@ fn a_name_is_free_when_the_state_is_gone_and_before_anyone_hears_of_the_end() {
 }
 
 #[test]
-fn what_has_ended_what_was_never_there_and_what_is_elsewhere_gets_no_name() {
+fn exited_unknown_and_remote_processes_get_no_name() {
     with_runtime(|runtime| {
         let one = printer(runtime);
         end(one.pid());
@@ -187,7 +187,7 @@ fn names_of_nothing_and_beyond_a_kilobyte_are_refused_everywhere() {
 }
 
 #[test]
-fn a_name_gives_a_typed_address_or_says_why_not() {
+fn a_name_resolves_to_a_typed_address_or_an_error() {
     with_runtime(|runtime| {
         let one = runtime.spawn(Printer::default()).named("p").serve().unwrap();
         assert_eq!(runtime.whereis_as::<Printer>("p"), Ok(one));
@@ -199,7 +199,7 @@ fn a_name_gives_a_typed_address_or_says_why_not() {
 }
 
 #[test]
-fn a_message_sent_by_name_arrives_or_comes_back() {
+fn a_message_sent_by_name_arrives_or_is_returned() {
     watched(|| {
         let (builder, dead) = with_dead_letters();
         let runtime = builder.build().unwrap();
@@ -217,7 +217,7 @@ fn a_message_sent_by_name_arrives_or_comes_back() {
 }
 
 #[test]
-fn names_are_given_and_looked_up_from_inside_processes() {
+fn names_are_registered_and_looked_up_inside_processes() {
     with_runtime(|runtime| {
         let (one, other) = (printer(runtime), printer(runtime));
         assert_eq!(one.call_yourself("p".to_string()).wait(), Ok(()));
@@ -286,7 +286,7 @@ fn a_mailbox_in_the_slot_of_a_process_is_none_of_its_type() {
 }
 
 #[test]
-fn a_host_that_goes_down_leaves_no_name_with_whom_it_outlives() {
+fn a_host_that_shuts_down_leaves_no_name_behind() {
     watched(|| {
         let runtime = builder().build().unwrap();
         let host = runtime.host();
@@ -433,7 +433,7 @@ fn a_name_can_be_taken_from_a_holder_that_is_being_taken_apart() {
 /// Threads register names for processes that are killed meanwhile, from inside and from outside. Mutation: in
 /// `exit.rs`, do not call `REGISTRATIONS.end`; in `registrations.rs`, `add`, leave out Y3: names are left behind.
 #[test]
-fn names_given_while_their_holders_die_are_never_left_behind() {
+fn names_registered_while_their_holders_exit_are_never_left_behind() {
     watched(|| {
         let runtime = Arc::new(builder().build().unwrap());
         let over = Arc::new(AtomicBool::new(false));

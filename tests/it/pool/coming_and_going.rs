@@ -43,7 +43,7 @@ fn an_elastic_pool_grows_while_all_are_busy_up_to_its_bound_and_shrinks_when_the
 }
 
 #[test]
-fn stopping_a_pool_finishes_what_it_took_and_refuses_what_comes_later() {
+fn stopping_a_pool_finishes_accepted_messages_and_refuses_later_ones() {
     with_runtime(|runtime| {
         let log = Log::new();
         let seen = log.clone();
@@ -82,7 +82,7 @@ fn stopping_a_pool_finishes_what_it_took_and_refuses_what_comes_later() {
 /// Catches a member that is not started because the pool was stopped after its start was requested, although messages
 /// wait for it.
 #[test]
-fn a_pool_that_is_stopped_before_its_only_member_has_started_handles_what_waits_for_it() {
+fn a_pool_that_is_stopped_before_its_only_member_has_started_handles_waiting_messages() {
     with_runtime(|runtime| {
         let (busy, go) = (Gate::new(), Gate::new());
         let (is_busy, may_go) = (busy.clone(), go.clone());
@@ -151,7 +151,7 @@ fn the_pid_of_a_pool_stops_cancels_and_kills_it() {
 }
 
 #[test]
-fn a_shutdown_ends_a_pool_and_its_members_and_tells_those_that_wait() {
+fn a_shutdown_ends_a_pool_and_its_members_and_fails_waiting_calls() {
     watched(|| {
         let runtime = builder().build().unwrap();
         let workers = pool(&runtime, Pool::fixed(2));
@@ -179,7 +179,7 @@ fn a_shutdown_ends_a_pool_and_its_members_and_tells_those_that_wait() {
 }
 
 #[test]
-fn a_member_that_dies_is_replaced_and_only_what_it_had_in_hand_fails() {
+fn a_failed_member_is_replaced_and_only_its_current_messages_fail() {
     with_runtime(|runtime| {
         let workers = pool(runtime, Pool::fixed(1));
         let (address, gate) = (workers.address(), Gate::new());
@@ -227,7 +227,7 @@ fn a_factory_that_fails_at_the_start_is_the_error_of_the_spawn_and_leaves_nothin
 }
 
 #[test]
-fn a_factory_that_fails_later_is_the_error_of_those_that_wait_and_the_pool_recovers() {
+fn a_factory_that_fails_later_fails_waiting_calls_and_the_pool_recovers() {
     with_runtime(|runtime| {
         let broken = Arc::new(AtomicBool::new(true));
         let breaks = broken.clone();
@@ -273,7 +273,7 @@ fn members_that_end_at_once_are_started_anew_after_a_pause_that_grows() {
 }
 
 #[test]
-fn dropping_what_spawn_gave_leaves_the_pool_alone() {
+fn dropping_the_result_of_spawn_does_not_end_the_pool() {
     with_runtime(|runtime| {
         let address = pool(runtime, Pool::fixed(1)).address();
         assert_eq!(address.echo(1).wait(), Ok(1));

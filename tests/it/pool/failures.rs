@@ -80,7 +80,7 @@ fn a_pool_whose_members_cannot_be_started_gives_up_too() {
 
 /// Catches members that outlive a pool that gives up, or a pool that never ends because of a member that does not exit.
 #[test]
-fn the_members_of_a_pool_that_gives_up_are_told_to_end_and_killed_if_they_do_not() {
+fn the_members_of_a_pool_that_gives_up_are_cancelled_and_killed_if_they_do_not_exit() {
     #[process]
     struct Deaf {
         told: std::sync::mpsc::Sender<ExitReason>,
@@ -189,7 +189,7 @@ fn a_key_whose_process_fails_backs_off_by_itself() {
 ///
 /// Catches a message that vanishes without being counted, or whose caller waits for ever.
 #[test]
-fn what_a_member_is_given_while_it_ends_is_a_dead_letter() {
+fn a_message_passed_to_an_exiting_member_is_a_dead_letter() {
     watched(|| {
         let (builder, dead) = with_dead_letters();
         let (runtime, seen) = (builder.build().unwrap(), Log::new());

@@ -69,7 +69,7 @@ fn each_key_has_one_process_made_at_its_first_message() {
 }
 
 #[test]
-fn a_key_whose_process_idles_is_let_go_and_its_next_message_makes_another() {
+fn an_idle_keys_process_is_retired_and_its_next_message_starts_another() {
     watched(|| {
         let (clock, runtime) = still(builder());
         let log = Log::new();
@@ -87,7 +87,7 @@ fn a_key_whose_process_idles_is_let_go_and_its_next_message_makes_another() {
 }
 
 #[test]
-fn messages_that_come_while_a_key_is_let_go_go_to_the_next_process_in_order() {
+fn messages_during_the_retirement_of_a_key_go_to_the_next_process_in_order() {
     with_runtime(|runtime| {
         let carts = carts(runtime, &Log::new(), Duration::ZERO);
         let mut before = vec![];
@@ -116,7 +116,7 @@ fn a_message_whose_type_has_no_key_is_not_understood() {
 }
 
 #[test]
-fn a_key_that_panics_harms_nobody() {
+fn a_key_that_panics_is_contained() {
     with_runtime(|runtime| {
         let workers = Pool::by_key(|echo: &WorkerEcho| {
             assert_ne!(echo.value, 0, "no key");
@@ -147,7 +147,7 @@ impl Drop for Spiteful {
 
 /// Catches the drop of a key during the panic of its hash, which aborts the program.
 #[test]
-fn a_key_that_panics_in_its_hash_and_in_its_drop_harms_nobody() {
+fn a_key_that_panics_in_its_hash_and_in_its_drop_is_contained() {
     with_runtime(|runtime| {
         let hashed = Pool::fixed(3).by_hash(|echo: &WorkerEcho| Spiteful(echo.value));
         let keyed = Pool::by_key(|echo: &WorkerEcho| Spiteful(echo.value));

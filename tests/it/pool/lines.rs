@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_finds_nobody_free_waits_and_goes_to_the_first_that_is_in_order() {
+fn messages_wait_for_a_free_member_and_are_taken_in_order() {
     with_runtime(|runtime| {
         let log = Log::new();
         let seen = log.clone();
@@ -41,7 +41,7 @@ fn a_full_line_refuses_with_the_message_and_takes_again_when_there_is_room() {
 }
 
 #[test]
-fn without_a_line_only_what_members_have_room_for_is_taken() {
+fn without_a_queue_only_messages_with_a_free_member_are_accepted() {
     with_runtime(|runtime| {
         let workers = pool(runtime, Pool::elastic(0..=2).queue(0));
         let (address, gate) = (workers.address(), Gate::new());
@@ -56,7 +56,7 @@ fn without_a_line_only_what_members_have_room_for_is_taken() {
 }
 
 #[test]
-fn what_waits_too_long_fails_its_caller_with_timeout_and_is_a_dead_letter() {
+fn a_message_that_expires_fails_its_caller_with_timeout_and_is_a_dead_letter() {
     watched(|| {
         let (builder, dead) = with_dead_letters();
         let (clock, runtime) = still(builder);
@@ -91,7 +91,7 @@ fn what_waits_too_long_fails_its_caller_with_timeout_and_is_a_dead_letter() {
 }
 
 #[test]
-fn whoever_waits_for_room_gets_in_when_a_message_is_done() {
+fn a_wait_for_room_ends_when_a_message_is_done() {
     with_runtime(|runtime| {
         let workers = pool(runtime, Pool::fixed(1).queue(1));
         let (address, gate) = (workers.address(), Gate::new());
@@ -116,7 +116,7 @@ fn whoever_waits_for_room_gets_in_when_a_message_is_done() {
 
 /// Catches waits for room that are not woken when a message expires.
 #[test]
-fn whoever_waits_for_room_gets_in_when_a_message_expires() {
+fn a_wait_for_room_ends_when_a_message_expires() {
     watched(|| {
         let (clock, runtime) = still(builder());
         let workers = pool(&runtime, Pool::fixed(1).queue(1).deadline(SECOND));
@@ -167,7 +167,7 @@ impl Sends {
 }
 
 #[test]
-fn whoever_waits_for_room_is_told_when_the_pool_stops() {
+fn a_wait_for_room_fails_when_the_pool_stops() {
     with_runtime(|runtime| {
         let workers = pool(runtime, Pool::fixed(1).queue(0));
         let (address, gate) = (workers.address(), Gate::new());
@@ -201,7 +201,7 @@ fn a_member_whose_mailbox_others_have_filled_is_left_alone_until_it_has_room() {
 }
 
 #[test]
-fn answers_that_are_kept_count_as_in_hand_until_they_are_given() {
+fn calls_with_kept_replies_count_until_they_are_answered() {
     with_runtime(|runtime| {
         let workers = pool(runtime, Pool::fixed(1));
         let address = workers.address();

@@ -1,4 +1,4 @@
-//! The end of a process: by a kill, a stop, a cancel or of itself; and what those that wait for it can rely on.
+//! The exit of a process, by a kill, a stop, a cancellation or by itself; and the guarantees for joins of it.
 
 use postroom::inspect::ProcessState;
 use postroom::manual::Event;
@@ -14,9 +14,9 @@ fn one_worker() -> Runtime {
 }
 
 /// Opens a latch when it is dropped.
-struct Tells(Latch);
+struct OpensOnDrop(Latch);
 
-impl Drop for Tells {
+impl Drop for OpensOnDrop {
     fn drop(&mut self) {
         self.0.open();
     }
@@ -44,7 +44,7 @@ fn kill_ends_an_idle_process() {
     });
 }
 
-/// The timer is an hour off: the watchdog knows whether the kill waited for it.
+/// The timer is an hour away: the time limit fails the test if the kill waits for it.
 #[test]
 fn kill_ends_a_process_that_waits_for_a_yield() {
     soon(|| {
@@ -67,18 +67,18 @@ fn kill_ends_a_process_that_waits_for_a_yield() {
     });
 }
 
-/// When an answer comes to the process that has asked.
+/// The time at which an answer arrives.
 #[derive(Clone, Copy, PartialEq)]
 enum Comes {
     InTime,
-    /// It waits in the mailbox when the process ends.
+    /// In the mailbox when the process exits.
     AtTheEnd,
     Afterwards,
 }
 
-/// Catches: an answer to a process that has ended which is not counted, or is counted although it came in time.
+/// Catches an answer to an exited process that is not counted as late, or one in time that is.
 #[test]
-fn answers_that_come_too_late_are_counted_wherever_their_process_ran() {
+fn late_answers_are_counted_wherever_their_process_ran() {
     soon(|| {
         let (builder, requests) = Requests::at(Runtime::builder().workers(1));
         let runtime = builder.build().unwrap();
@@ -125,7 +125,7 @@ fn answers_that_come_too_late_are_counted_wherever_their_process_ran() {
                 }
                 Comes::Afterwards => {
                     pid.kill();
-                    // Killed, or gone already.
+                    // Killed, or already gone.
                     pid.join().wait();
                     completion.complete(1);
                 }
@@ -140,7 +140,7 @@ fn answers_that_come_too_late_are_counted_wherever_their_process_ran() {
 
 /// The kill comes while the first of 100,000 messages is being handled: no other is.
 ///
-/// Mutation: in `event.rs`, `Feed::next`, take data although the end is decided.
+/// Mutation: in `event.rs`, `StepInput::next`, take data although the exit is decided.
 #[test]
 fn kill_in_the_middle_of_a_long_backlog_ends_before_the_next_message() {
     soon(|| {
@@ -171,11 +171,11 @@ fn kill_in_the_middle_of_a_long_backlog_ends_before_the_next_message() {
     });
 }
 
-/// Who asks during the last step, which looks for nothing any more, is told by the end itself.
+/// A join that arrives during the last step, which takes no more controls, is answered by the exit itself.
 ///
-/// Catches: a join that has come when the process ends is dropped instead of told the reason.
+/// Catches a pending join that is dropped at the exit instead of getting the reason.
 #[test]
-fn who_asks_for_the_end_during_the_last_step_is_told_its_reason() {
+fn a_join_during_the_last_step_gets_the_reason() {
     soon(|| {
         let runtime = one_worker();
         let (inside, go) = (Latch::new(), Latch::new());
@@ -194,7 +194,7 @@ fn who_asks_for_the_end_during_the_last_step_is_told_its_reason() {
     });
 }
 
-/// A kill of what is queued and has never run: it is closed without a step.
+/// A process that is killed while it is queued for the first time is closed without a step.
 #[test]
 fn kill_before_the_first_step_means_no_step() {
     soon(|| {
@@ -217,7 +217,7 @@ fn kill_before_the_first_step_means_no_step() {
     });
 }
 
-/// `init` tells its PID, and waits there until it has been killed.
+/// `init` reports its PID, and waits until it has been killed.
 #[test]
 fn kill_during_init_ends_it_after_init() {
     soon(|| {
@@ -244,9 +244,9 @@ fn kill_during_init_ends_it_after_init() {
     });
 }
 
-/// Mutation: in `life.rs`, send `Stop` through the control lane.
+/// Mutation: in `pid_ops.rs`, `Pid::stop`, send through the control lane.
 #[test]
-fn stop_comes_after_the_backlog_and_what_comes_later_is_dead() {
+fn a_stop_is_handled_after_the_backlog_and_later_messages_are_dead_letters() {
     soon(|| {
         let dead = Arc::new(Mutex::new(vec![]));
         let buries = dead.clone();
@@ -312,9 +312,9 @@ fn cancel_with_a_handler_is_a_signal_and_the_handler_decides() {
     });
 }
 
-/// Ahead of the backlog, as a kill, but with the reason that was said.
+/// The cancellation overtakes the backlog like a kill, but has its own reason.
 #[test]
-fn cancel_without_a_handler_ends_with_what_was_said() {
+fn cancel_without_a_handler_exits_with_its_reason() {
     soon(|| {
         let runtime = one_worker();
         for reason in [ExitReason::Shutdown, ExitReason::from("enough")] {
@@ -338,11 +338,10 @@ fn cancel_without_a_handler_ends_with_what_was_said() {
     });
 }
 
-/// Whoever was told before the end began, and whoever asks while `close` is running: both are answered after the state
-/// has been dropped.
+/// A join from before the exit, and one during `close`, are both answered after the state has been dropped.
 ///
-/// Mutation: in `exit.rs`, tell before `close`; or in `slot/control.rs`, `post_control`, let in signals for the living
-/// only.
+/// Mutation: in `exit.rs`, answer joins before `close`; or in `slot/control.rs`, `post_control`, accept signals for
+/// live processes only.
 #[test]
 fn a_join_is_answered_when_the_state_is_dropped_the_name_free_and_the_pid_unroutable() {
     soon(|| {
@@ -350,7 +349,7 @@ fn a_join_is_answered_when_the_state_is_dropped_the_name_free_and_the_pid_unrout
         for _ in 0..50 {
             let (closing, go, dropped) = (Latch::new(), Latch::new(), Latch::new());
             let (is_closing, may_go) = (closing.clone(), go.clone());
-            let held = Tells(dropped.clone());
+            let held = OpensOnDrop(dropped.clone());
             let process = act(move |events, _| {
                 let _state = &held;
                 while events.next().is_some() {}
@@ -364,7 +363,7 @@ fn a_join_is_answered_when_the_state_is_dropped_the_name_free_and_the_pid_unrout
             let early = pid.join();
             assert!(pid.kill());
             closing.wait();
-            // Unroutable from here on, and not over.
+            // Unroutable from here on, but not exited.
             assert!(!pid.is_alive());
             let late = pid.join();
             let waits = std::thread::spawn({
@@ -389,7 +388,7 @@ fn a_join_is_answered_when_the_state_is_dropped_the_name_free_and_the_pid_unrout
     });
 }
 
-/// The name is free the moment that a join is answered: a successor can have it, thousands of times.
+/// The name is free as soon as a join is answered: a successor can register it, thousands of times.
 #[test]
 fn a_name_can_be_had_again_as_soon_as_its_holder_was_joined() {
     soon(|| {
@@ -453,9 +452,9 @@ impl Server {
     }
 }
 
-/// The call that is being served is answered; those behind it learn why there will be no answer.
+/// The current call is answered; later ones get the exit reason.
 #[test]
-fn callers_of_a_process_that_ends_are_told_at_once_with_the_reason() {
+fn callers_of_an_exiting_process_get_the_reason_at_once() {
     soon(|| {
         let runtime = one_worker();
         let (go, inside) = (Latch::new(), Latch::new());
@@ -474,7 +473,7 @@ fn callers_of_a_process_that_ends_are_told_at_once_with_the_reason() {
     });
 }
 
-/// However a process ends, `close` is called once, and before the state is dropped.
+/// For each kind of exit, `close` is called once, before the state is dropped.
 #[test]
 fn close_is_called_once_whatever_happened() {
     soon(|| {
@@ -483,7 +482,7 @@ fn close_is_called_once_whatever_happened() {
         let runtime = builder.hook(witness.clone()).build().unwrap();
         for way in 0..8 {
             let (closes, dropped) = (Arc::new(AtomicU64::new(0)), Latch::new());
-            let (closed, held, early) = (closes.clone(), Tells(dropped.clone()), dropped.clone());
+            let (closed, held, early) = (closes.clone(), OpensOnDrop(dropped.clone()), dropped.clone());
             let process = act(move |events, out| {
                 let _state = &held;
                 while events.next().is_some() {}
@@ -529,7 +528,7 @@ fn close_is_called_once_whatever_happened() {
     });
 }
 
-/// Killed, stopped, cancelled and done at once, from many threads: one end, one close, everyone is told.
+/// Killed, stopped, cancelled and finished at once, from many threads: one exit, one `close`, and all joins return.
 #[test]
 fn ends_that_race_are_one_end() {
     soon(|| {

@@ -1,4 +1,4 @@
-//! Steps: how often they run, and what they may write.
+//! Steps: how often they run, and the results that they may write.
 
 use postroom::manual::{Event, StepOutput};
 use postroom::prelude::*;
@@ -11,7 +11,7 @@ fn two_workers() -> Runtime {
     Runtime::builder().workers(2).build().expect("two workers")
 }
 
-/// A runtime whose [`Ask`]s are answered on the spot with ten times what was asked.
+/// Builds a runtime whose handler answers each [`Ask`] at once with ten times its number.
 fn answering() -> Runtime {
     let builder = Runtime::builder().workers(2);
     builder.handler(|Ask(what), completion| completion.complete(10 * what)).build().expect("two workers")
@@ -87,7 +87,7 @@ fn ten_processes_with_a_hundred_yields_each_complete_once() {
 }
 
 #[test]
-fn a_thousand_processes_are_a_thousand_closes_and_nobody_is_left() {
+fn a_thousand_processes_are_closed_once_each_and_none_is_left() {
     soon(|| {
         let runtime = two_workers();
         let (steps, closes) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
@@ -103,7 +103,7 @@ fn a_thousand_processes_are_a_thousand_closes_and_nobody_is_left() {
     });
 }
 
-/// Mutation: in `step.rs`, turn `Continue` into `After::Again`, and nobody comes between.
+/// Mutation: in `step.rs`, turn `Continue` into `AfterStep::Again`, so that no other process runs in between.
 #[test]
 fn three_steps_of_continue_are_three_steps_with_others_between() {
     soon(|| {
@@ -130,7 +130,7 @@ fn three_steps_of_continue_are_three_steps_with_others_between() {
     });
 }
 
-/// Three is one more than a step holds in place.
+/// Three is one more than a step stores inline.
 #[test]
 fn many_yields_of_one_step_are_dispatched_in_order() {
     soon(|| {
@@ -243,9 +243,9 @@ fn yields_beside_any_status_are_dispatched_and_the_status_holds() {
     });
 }
 
-/// Not a process that hangs for ever.
+/// The process does not hang for ever.
 #[test]
-fn to_wait_without_a_yield_ends_the_process_with_an_error() {
+fn waiting_without_a_yield_ends_the_process_with_an_error() {
     soon(|| {
         let runtime = two_workers();
         let go = Latch::new();
@@ -261,9 +261,9 @@ fn to_wait_without_a_yield_ends_the_process_with_an_error() {
     });
 }
 
-/// What a step does not take stays for the next one.
+/// Events that a step does not take stay for the next one.
 #[test]
-fn events_that_a_step_leaves_come_to_the_next_one_in_order() {
+fn events_that_a_step_leaves_reach_the_next_one_in_order() {
     soon(|| {
         let runtime = two_workers();
         let seen = Arc::new(Mutex::new(vec![]));
@@ -336,7 +336,7 @@ fn an_upgrade_keeps_the_pid_the_mailbox_and_the_outstanding_tags() {
     });
 }
 
-/// The answer says which, and the tag is the yield's.
+/// The answer names the command, and has the yield's tag.
 #[test]
 fn an_unregistered_command_is_answered_with_its_name() {
     struct Nobody;
@@ -367,7 +367,7 @@ fn an_unregistered_command_is_answered_with_its_name() {
     });
 }
 
-/// Catches a process that is done and goes on for ever, because its step said something after `done`.
+/// Catches a process that is done and continues for ever because its step wrote another status after `done`.
 #[test]
 fn a_step_that_is_done_cannot_take_that_back_and_is_warned_of() {
     soon(|| {
@@ -394,7 +394,7 @@ fn a_step_that_is_done_cannot_take_that_back_and_is_warned_of() {
             let says = format!(" holds=\"done\" ignored=\"{word}\"");
             assert!(line.starts_with("WARN") && line.contains(&says), "{line}");
         }
-        // What a step says that says nothing is no contradiction.
+        // A neutral status is no contradiction.
         assert_eq!(said(|out| out.idle()), Vec::<String>::new());
         assert_eq!(said(|out| out.done()), Vec::<String>::new());
     });

@@ -1,7 +1,6 @@
-//! Processes that hand their state to another definition, under the same PID.
+//! Processes that pass their state to another definition, under the same PID.
 //!
-//! Whether an upgrade overtakes messages, and which of two threads comes first, is decided by gates that the tests
-//! hold.
+//! The tests' gates decide whether an upgrade overtakes messages, and which of two threads comes first.
 
 mod kept;
 mod kinds;
@@ -22,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// Counts what is dropped.
+/// A value that counts its drops.
 #[derive(Default, Clone)]
 struct Drops(Arc<AtomicUsize>);
 
@@ -61,27 +60,27 @@ impl Counter {
         self.count
     }
 
-    /// Known to the old definition only.
+    /// A message of the old definition only.
     #[message]
     fn reset(&mut self) {
         self.count = 0;
     }
 
-    /// Blocks its thread, so that what comes meanwhile is found together.
+    /// Blocks its thread, so that messages that arrive meanwhile are taken together.
     #[message]
     fn block(&mut self, entered: Latch, leave: Latch) {
         entered.open();
         leave.wait();
     }
 
-    /// Pending until a message comes there.
+    /// Pending until `slow` answers.
     #[message]
     async fn ask(&mut self, slow: Address<Slow>) -> u64 {
         self.count += slow.take().await.unwrap_or(0);
         self.count
     }
 
-    /// Goes on while it waits.
+    /// Continues to serve while it waits.
     #[message]
     fn ask_beside(&mut self, ctx: &mut Context<Self>, slow: Address<Slow>, reply: Reply<u64>) {
         ctx.call(slow.take()).then(|this, answer, _| {
@@ -90,7 +89,7 @@ impl Counter {
         });
     }
 
-    /// The same with a future.
+    /// As above with a future.
     #[message]
     fn run(&mut self, ctx: &mut Context<Self>, slow: Address<Slow>) {
         ctx.run(async move { slow.take().await.unwrap_or(0) as u32 }).then(|this, number, _| {
@@ -117,7 +116,7 @@ impl Counter {
     }
 }
 
-/// The new one.
+/// The new definition.
 #[process]
 struct Better {
     state: Counter,
@@ -173,7 +172,7 @@ impl Better {
     }
 }
 
-/// Answers when it is told to.
+/// A process that answers on request.
 #[process]
 #[derive(Default)]
 struct Slow {
@@ -226,7 +225,7 @@ fn an_upgraded_process_has_its_pid_and_its_state() {
         let new = better(old);
         assert_eq!(new.pid(), old.pid());
         assert_eq!(new.count().wait(), Ok(11));
-        // An address of the old definition is as good for what both understand.
+        // An address of the old definition works for messages of both.
         assert_eq!(old.add(5).wait(), Ok(21));
         assert_eq!(old.reset().wait(), Err(CallError::Unhandled));
     });
@@ -243,7 +242,7 @@ fn messages_that_wait_in_the_mailbox_go_to_the_new_definition() {
         (1..=3).for_each(|amount| old.add(amount).send().unwrap());
         let upgrading = old.pid().upgrade(|old: Counter| Better::of(old, 100));
         leave.open();
-        // The upgrade has overtaken them.
+        // The upgrade has overtaken the messages.
         assert_eq!(upgrading.wait().unwrap().count().wait(), Ok(610));
     });
 }

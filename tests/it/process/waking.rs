@@ -1,4 +1,4 @@
-//! How answers find their callers, and what wakes a process and what does not.
+//! Delivery of answers to their callers, and which events wake a process.
 
 use postroom::inspect::ProcessState;
 use postroom::manual::Event;
@@ -24,9 +24,9 @@ fn note(results: &Results, event: Event) {
     }
 }
 
-/// Mutation: in `step.rs`, let `Waiting` lay the token down as `LayIdle`, and each message is a step.
+/// Mutation: in `step.rs`, park the token of a waiting process as idle, so that each message causes a step.
 #[test]
-fn a_hundred_thousand_messages_to_a_blocked_process_are_no_step_and_then_all_come() {
+fn a_hundred_thousand_messages_cause_no_step_of_a_waiting_process_and_all_arrive_later() {
     soon(|| {
         const MESSAGES: u64 = 100_000;
         let (runtime, requests) = with_desk(2);
@@ -65,7 +65,7 @@ fn a_hundred_thousand_messages_to_a_blocked_process_are_no_step_and_then_all_com
             Ok(())
         }));
         let pid = pid.mailbox(Bound::Unbounded).start().unwrap();
-        // Nobody asks to join it: that would be a step of its own, which might be late and see the first messages.
+        // No join: it would cause a step of its own, which might be late and see the first messages.
         let (_, completion) = requests.next();
         (0..MESSAGES).for_each(|number| runtime.send(pid, number).unwrap());
         let info = pid.info().unwrap();
@@ -112,7 +112,7 @@ fn of_two_yields_the_one_answered_first_comes_first_and_each_meets_its_tag() {
     });
 }
 
-/// The same with real timers, which must be due a good while apart for their order to be certain.
+/// As above with real timers, which must be due far apart for their order to be certain.
 #[test]
 fn a_short_timer_completes_before_a_long_one() {
     soon(|| {
@@ -159,7 +159,7 @@ fn overlapping_yields_over_many_steps_each_meet_their_tag() {
             }
             let answered = seen.lock().unwrap().len() as u64;
             while asked < YIELDS && asked - answered < 20 {
-                // The tag is nothing that the handler sees.
+                // The handler does not see the tag.
                 out.perform(Ask(asked), asked.rotate_left(32) | 0xf000_0000_0000_0001);
                 asked += 1;
             }
@@ -248,12 +248,12 @@ fn a_handler_that_fails_drops_or_panics_completes_with_an_error() {
     });
 }
 
-/// The answer comes after the death; then after the slot went to another process, which must not see it. (Twice cannot
-/// be written: a completion is used up by its answer.)
+/// The answer arrives after the exit, and then after the slot was reused by another process, which must not see it. (A
+/// second answer cannot be written: answering consumes the completion.)
 ///
-/// Mutation: in `slot/control.rs`, `post_control`, let in what comes for any generation, and in `event.rs`, `absorb`,
-/// leave out the comparison: the stranger gets the answer. (Either one alone is enough here; that both are needed when
-/// a completion is let in and then delayed is for the models to show.)
+/// Mutation: in `slot/control.rs`, `post_control`, accept controls for any generation, and in `event.rs`, `absorb`,
+/// leave out the comparison: the other process gets the answer. (Here either check is sufficient; the models show that
+/// both are needed when a completion is accepted and then delayed.)
 #[test]
 fn a_late_completion_is_counted_and_no_other_process_ever_sees_it() {
     soon(|| {
@@ -282,8 +282,8 @@ fn a_late_completion_is_counted_and_no_other_process_ever_sees_it() {
             if round % 2 == 0 {
                 completion.complete(1);
             } else {
-                // Spawned on the worker, whose hand the dead one's slot is in. The answer is pushed while it lives
-                // there.
+                // Spawned on the worker that caches the dead process's slot. The answer is pushed while the new process
+                // is in that slot.
                 let (heir, host, strange) = (Arc::new(Mutex::new(None)), runtime.host(), Arc::new(AtomicU64::new(0)));
                 let (place, strangers) = (heir.clone(), strange.clone());
                 let spawner = runtime.spawn_process(act(move |_, out| {
@@ -319,8 +319,8 @@ fn a_late_completion_is_counted_and_no_other_process_ever_sees_it() {
     });
 }
 
-/// The late answer travels into the lane of the slot's next process: it was let in while its addressee lived, and
-/// pushed when that one had died. The window is a completion that races with kill and re-use.
+/// The late answer is pushed to the lane of the slot's next process: it was accepted while its receiver was alive, and
+/// pushed after that had exited. The window is a completion that races with kill and reuse.
 #[test]
 fn completions_that_race_with_death_and_reuse_never_reach_a_stranger() {
     soon(|| {
@@ -401,10 +401,10 @@ fn a_completion_wakes_an_idle_process_too() {
     });
 }
 
-/// Each completion and each message is sent the moment that the other side has been heard to end its step, so that they
-/// meet the laying down of the token: a process that asks, and waits or idles, and another thread that answers.
+/// Each completion and each message is sent at the moment when the other side's step is about to end, so that it races
+/// with the parking of the token: a process asks, and waits or idles, and another thread answers.
 ///
-/// Mutation: in `lanes.rs`, `lay`, return `Lay::Gone` without the look at `control`: the watchdog sees the hang.
+/// Mutation: in `lanes.rs`, `lay`, return `ParkResult::Parked` without the check of `control`: the test hangs.
 #[test]
 fn a_completion_or_message_at_the_moment_a_step_ends_is_never_lost() {
     soon(|| {
@@ -456,13 +456,13 @@ fn a_completion_or_message_at_the_moment_a_step_ends_is_never_lost() {
             while echo.load(SeqCst) < round {
                 std::hint::spin_loop();
             }
-            // The step that heard it is about to end.
+            // The step that received it is about to end.
             (0..round % 200).for_each(|_| std::hint::spin_loop());
         }
     });
 }
 
-/// Two threads that wake the same idle process at once: it is queued once, so two workers never run it together.
+/// Two threads wake the same idle process at once: it is queued once, so two workers never run it together.
 #[test]
 fn a_process_is_never_in_two_steps_at_once() {
     soon(|| {
@@ -492,18 +492,17 @@ fn a_process_is_never_in_two_steps_at_once() {
     });
 }
 
-/// One worker, nothing to do: a timer that a foreign thread sets must get the last one out of its sleep, whenever it
-/// comes.
+/// One idle worker: a timer that a foreign thread sets must wake it, at whatever moment it is set.
 ///
-/// Mutation: in `find.rs`, `sleep`, leave out the look at the timers after joining the sleepers. (The window is a few
-/// instructions: widened by a sleep before `begin_sleep` the test hangs with the mutation and passes without.)
+/// Mutation: in `spare.rs`, `look_again`, leave out the check of the timers after entering the list. (The window is a
+/// few instructions: with a sleep before `begin_sleep` the test hangs with the mutation and passes without.)
 #[test]
 fn a_timer_set_from_outside_while_the_last_worker_falls_asleep_fires() {
     soon(|| {
         let runtime = Runtime::builder().workers(1).build().unwrap();
         let clock = runtime.spawn(Clock { ticks: 0 }).serve().unwrap();
         for round in 0..2_000_u32 {
-            // Its answer is given in a step, after which the worker looks around and lies down.
+            // The answer is given in a step, after which the worker searches and goes to sleep.
             let ticks = clock.ticks().wait().unwrap();
             (0..round % 500).for_each(|_| std::hint::spin_loop());
             clock.tick().send_after(Duration::from_nanos(1)).unwrap();
@@ -535,7 +534,7 @@ impl Clock {
     }
 }
 
-/// `Continue` with nothing to do gives way to others each time, and to be idle costs nothing.
+/// `Continue` without work yields to others each time, and an idle process costs nothing.
 #[test]
 fn an_idle_process_takes_no_steps() {
     soon(|| {

@@ -1,4 +1,4 @@
-//! Groups: members, watchers, and that nothing is left of an empty group.
+//! Groups: members, watchers, and the removal of empty groups.
 
 use postroom::Mailbox;
 use postroom::error::{BadName, GroupError};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// What a member was told.
+/// A message to the members.
 #[derive(Clone, Debug, PartialEq)]
 struct Said(u32);
 
@@ -57,7 +57,7 @@ fn end(pid: Pid, how: fn(Pid) -> bool) -> ExitReason {
     ended.wait()
 }
 
-/// The next event, which must be there.
+/// Returns the next event, which must arrive.
 fn event(mailbox: &mut Mailbox) -> GroupEvent {
     let package = mailbox.receive_timeout(Duration::from_secs(30)).expect("an event");
     package.take().unwrap_or_else(|other| panic!("{other:?}"))
@@ -68,7 +68,7 @@ fn pids(list: &[Pid]) -> BTreeSet<Pid> {
 }
 
 #[test]
-fn who_has_joined_twice_and_left_once_is_a_member_once() {
+fn joining_twice_and_leaving_once_leaves_one_membership() {
     with_runtime(|runtime| {
         let (room, one) = (runtime.group("room"), member(runtime));
         assert_eq!((room.join(one), room.join(one.pid())), (Ok(true), Ok(false)));
@@ -83,9 +83,9 @@ fn who_has_joined_twice_and_left_once_is_a_member_once() {
     });
 }
 
-/// Catches: a process that only hears of changes is counted as a member.
+/// Catches a process that only watches changes being counted as a member.
 #[test]
-fn one_that_only_watches_is_no_member() {
+fn a_watcher_is_not_a_member() {
     with_runtime(|runtime| {
         let (room, one, mailbox) = (runtime.group("room"), member(runtime), Mailbox::new().unwrap());
         assert!(room.subscribe(mailbox.pid()).unwrap().is_empty());
@@ -123,7 +123,7 @@ fn a_member_that_ends_leaves_however_often_it_has_joined() {
 }
 
 #[test]
-fn a_broadcast_reaches_all_who_live_and_says_how_many() {
+fn a_broadcast_reaches_all_live_members_and_returns_their_number() {
     with_runtime(|runtime| {
         let room = runtime.group("room");
         let members: Vec<_> = (0..10).map(|_| member(runtime)).collect();
@@ -139,7 +139,7 @@ fn a_broadcast_reaches_all_who_live_and_says_how_many() {
     });
 }
 
-/// A member that is in its close is not there any more, and holds nobody.
+/// A member that is in its `close` is no longer a member, and delays no sender.
 #[test]
 fn a_broadcast_passes_by_a_member_that_is_being_taken_apart() {
     let (began, go_on) = (Arc::new(std::sync::Barrier::new(2)), Arc::new(std::sync::Barrier::new(2)));
@@ -165,7 +165,7 @@ fn a_broadcast_passes_by_a_member_that_is_being_taken_apart() {
     });
 }
 
-/// What a slow member has no room for it misses alone, and not without a trace.
+/// Only the slow member misses a message for which it has no room, and the message is counted.
 #[test]
 fn a_broadcast_waits_for_no_slow_member() {
     watched(|| {
@@ -180,7 +180,7 @@ fn a_broadcast_waits_for_no_slow_member() {
         for number in 0..5_000 {
             reached += room.broadcast(Said(number));
             if number % 500 == 0 {
-                // So that it is never behind by more than it has room for.
+                // Keeps its backlog within its mailbox's bound.
                 quick.heard().wait().unwrap();
             }
         }
@@ -198,7 +198,7 @@ fn a_broadcast_waits_for_no_slow_member() {
 }
 
 #[test]
-fn subscribers_are_told_who_joins_who_leaves_and_why() {
+fn subscribers_get_joins_and_leaves_with_their_reasons() {
     with_runtime(|runtime| {
         let (room, mut mailbox) = (runtime.group("room"), Mailbox::new().unwrap());
         let (one, other) = (member(runtime), member(runtime));
@@ -215,7 +215,7 @@ fn subscribers_are_told_who_joins_who_leaves_and_why() {
         assert_eq!(event(&mut mailbox), joined(other.pid()));
         assert_eq!(event(&mut mailbox), left(one.pid(), None));
         assert_eq!(event(&mut mailbox), left(other.pid(), Some(ExitReason::Cancelled("enough".into()))));
-        // It has watchers only.
+        // The group has only watchers.
         assert_eq!((runtime.statistics().directory.groups, runtime.statistics().directory.watchers), (1, 1));
         assert!(room.unsubscribe(mailbox.pid()) && !room.unsubscribe(mailbox.pid()));
         room.join(member(runtime)).unwrap();
@@ -224,7 +224,7 @@ fn subscribers_are_told_who_joins_who_leaves_and_why() {
 }
 
 #[test]
-fn a_process_hears_of_a_members_end_before_those_who_wait_for_it() {
+fn a_process_is_notified_of_a_members_exit_before_joins_return() {
     with_runtime(|runtime| {
         let (room, mut mailbox) = (runtime.group("room"), Mailbox::new().unwrap());
         room.subscribe(mailbox.pid()).unwrap();
@@ -291,7 +291,7 @@ fn a_process_joins_from_inside_and_keeps_its_place_across_hosts() {
         assert_eq!(one.enter("room".to_string()).wait(), Ok(false));
         let room = runtime.group("room");
         assert_eq!(room.join(other), Ok(true));
-        // Of the other host's group of that name it is no member.
+        // It is not a member of the other host's group of that name.
         assert!(elsewhere.group("room").is_empty());
         assert_eq!(room.broadcast(Said(1)), 2);
         assert_eq!((one.heard().wait(), other.heard().wait()), (Ok(vec![1]), Ok(vec![1])));
@@ -300,7 +300,7 @@ fn a_process_joins_from_inside_and_keeps_its_place_across_hosts() {
     });
 }
 
-/// What has been sent to one member by one sender stays in order, by whatever way.
+/// Messages of one sender to one member stay in order, whether sent or broadcast.
 #[test]
 fn broadcasts_and_messages_of_one_sender_stay_in_order() {
     with_runtime(|runtime| {
@@ -314,9 +314,9 @@ fn broadcasts_and_messages_of_one_sender_stay_in_order() {
     });
 }
 
-/// A waker that does something with the very group whose event it was woken for: nothing of ours is locked then.
+/// A waker that uses the group whose event woke it: the runtime holds no lock then.
 #[test]
-fn what_wakes_a_subscriber_may_use_the_group() {
+fn the_waker_of_a_subscriber_may_use_the_group() {
     struct Asks(Mutex<Option<(postroom::Group, Pid)>>, AtomicU64);
     impl std::task::Wake for Asks {
         fn wake(self: Arc<Self>) {
@@ -345,10 +345,9 @@ fn what_wakes_a_subscriber_may_use_the_group() {
     });
 }
 
-/// Threads come and go in a room, by leaving and by dying, while others subscribe, follow for a while, and give up: the
-/// list and the events of each of them must lead to what is there at last, and no event may contradict what was known.
-/// What this cannot see: two changes that were told in another order than they happened, if they are of different
-/// members.
+/// Members join a group and leave it or exit, while watchers subscribe, follow for a while, and unsubscribe: the list
+/// and the events of each watcher must lead to the final members, and no event may contradict the known state. Not
+/// covered: changes of different members that are reported in another order than they happened.
 ///
 /// Mutation: in `group_table.rs`, `watch`, make the list before `come`, outside of the lock.
 #[test]
@@ -415,7 +414,7 @@ fn a_list_and_the_events_after_it_have_no_gap_and_no_double() {
         over.store(true, Ordering::Relaxed);
         let stays: Vec<_> = comers.into_iter().flat_map(|comer| comer.join().unwrap()).collect();
         let room = runtime.group("room");
-        // Those that were killed may still be on their way out.
+        // Killed processes may still be exiting.
         postroom_tests::eventually(|| runtime.statistics().processes.live == runtime.processes().len() as u64);
         postroom_tests::eventually(|| pids(&room.members()) == stays.iter().map(|one| one.pid()).collect());
         for (mailbox, known) in &mut followed {

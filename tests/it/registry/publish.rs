@@ -26,7 +26,7 @@ impl Clerk {
     #[entry]
     fn serve(&mut self) {}
 
-    /// Subscribes before anyone can know that it is there.
+    /// Subscribes in its entry, before any other process knows it.
     #[entry]
     fn attentive(&mut self, ctx: &mut Context<Self>) {
         assert!(ctx.subscribe::<Placed>());
@@ -41,7 +41,7 @@ impl Clerk {
     #[message(Paid)]
     fn paid(&mut self, ctx: &mut Context<Self>, paid: Paid) {
         self.paid.push(paid.0);
-        // What it publishes it hears itself, later.
+        // It receives its own events, later.
         assert_eq!(ctx.publish(Placed(paid.0 + 1)), 1);
     }
 
@@ -83,7 +83,7 @@ fn an_event_reaches_each_process_that_subscribed_to_its_type_once() {
         assert_eq!(runtime.publish(Placed(1)), 2);
         let seen = |of: Address<Clerk>| of.seen().wait().unwrap();
         assert_eq!((seen(one).0, seen(other).0, seen(third)), (vec![1], vec![1], (vec![], vec![])));
-        // Subscribed twice, unsubscribed once: it is over.
+        // Subscribed twice, but one unsubscribe is enough.
         assert!(runtime.unsubscribe::<Placed>(one) && !runtime.unsubscribe::<Placed>(one));
         assert_eq!((runtime.publish(Placed(2)), seen(one).0, seen(other).0), (1, vec![1], vec![1, 2]));
         end(other.pid());
@@ -97,7 +97,7 @@ fn a_process_subscribes_from_inside_from_its_entry_on() {
         let one = runtime.spawn(Clerk::default()).attentive().unwrap();
         assert_eq!(runtime.publish(Placed(1)), 1);
         one.paid(Paid(1)).send().unwrap();
-        // Behind it in the mailbox; what it has published stands before the next.
+        // Behind it in the mailbox; its own event is ahead of the next call.
         assert_eq!(one.seen().wait().map(|(_, paid)| paid), Ok(vec![1]));
         assert_eq!(one.seen().wait(), Ok((vec![1, 2], vec![1])));
         assert_eq!((one.forget().wait(), one.forget().wait()), (Ok(true), Ok(false)));
@@ -144,7 +144,7 @@ fn topics_without_a_name_that_can_be_one_and_ended_processes_are_refused() {
     });
 }
 
-/// What an event costs is a copy for each subscriber but the last, and what a copy panics with is its publisher's.
+/// An event costs a clone for each subscriber but the last, and a panic of a clone is its publisher's.
 #[test]
 fn an_event_is_copied_for_each_subscriber_but_one() {
     struct Counted(Arc<AtomicUsize>);
@@ -165,10 +165,10 @@ fn an_event_is_copied_for_each_subscriber_but_one() {
     });
 }
 
-/// Threads publish while processes subscribe and die. Who has subscribed before an event is published and lives gets
-/// it, in the order of each publisher. Fewer than a mailbox has room for.
+/// Threads publish while processes subscribe and exit. A live process that subscribed before an event was published
+/// gets it, in the order of each publisher. All events fit into a mailbox.
 #[test]
-fn events_come_whole_and_in_order_while_others_subscribe_and_die() {
+fn events_arrive_intact_and_in_order_while_others_subscribe_and_exit() {
     watched(|| {
         let runtime = Arc::new(builder().build().unwrap());
         let over = Arc::new(AtomicBool::new(false));
@@ -219,10 +219,10 @@ fn events_come_whole_and_in_order_while_others_subscribe_and_die() {
     });
 }
 
-/// Catches: a list of subscribers that is kept from one publication to the next although one has come, or gone, in
-/// between. (Mutation: in `group_table.rs`, `join_once` or `leave` leaves the room's list as it is.)
+/// Catches a list of subscribers that is cached from one publication to the next although one has subscribed, or left,
+/// in between. (Mutation: in `group_table.rs`, `join_once` or `leave` does not clear the group's list.)
 #[test]
-fn who_subscribes_or_leaves_between_two_publications_counts_for_the_second() {
+fn subscribing_or_leaving_between_two_publications_affects_the_second() {
     with_runtime(|runtime| {
         let topic = runtime.topic::<Placed>("in between");
         let clerks = [(); 3].map(|()| clerk(runtime));

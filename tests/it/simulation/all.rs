@@ -4,7 +4,7 @@ use super::{Adder, Cell};
 use postroom::prelude::*;
 use postroom::test::{Coverage, Schedules, Simulation, SimulationError};
 
-/// Sends one message.
+/// A process that sends one message.
 #[process]
 struct Setter {
     cell: Address<Cell>,
@@ -33,9 +33,9 @@ fn explore(setters: u32, cells: usize) -> Coverage {
     test.expect("nothing fails")
 }
 
-/// Counted by hand: the orders of `n` messages to one cell, and how many of them have come when each is handled, are
-/// n! times the n-th Catalan number. (1, 4, 30, 336.) Cells are independent of each other, so their numbers multiply by
-/// one: one order of turns of different cells stands for all, and a schedule is a tuple of those of each cell.
+/// Counted by hand: the number of orders of `n` messages to one cell, with the number that have arrived when each is
+/// handled, is n! times the n-th Catalan number (1, 4, 30, 336). Cells are independent: one order of turns of different
+/// cells represents all, so a schedule is a tuple of those of each cell.
 #[test]
 fn schedules_are_as_many_as_orders_of_turns_that_do_not_commute() {
     for (setters, cells, schedules) in
@@ -47,7 +47,7 @@ fn schedules_are_as_many_as_orders_of_turns_that_do_not_commute() {
     }
 }
 
-/// The outcomes that are possible are all met: 1 and 2 for two adders.
+/// All possible outcomes occur: 1 and 2 for two adders.
 #[test]
 fn each_outcome_is_met() {
     use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Faults that a test asks for.
+//! Faults that a test enables.
 
 use super::{Adder, Cell};
 use postroom::prelude::*;
@@ -53,7 +53,7 @@ impl Shaky {
     fn work(&mut self) {}
 }
 
-/// Supervision sees a crash and a failed start, and goes on.
+/// Supervision handles a crash and a failed start.
 #[test]
 fn supervisors_restart_what_crashes_and_what_does_not_start() {
     let test = Simulation::new("restart").seeds(200).check(|sim| {
@@ -86,7 +86,7 @@ fn a_slow_process_is_run_later_and_loses_nothing() {
     test.expect("nothing is lost");
 }
 
-/// A process that is always slow is run when its time has come.
+/// A process that is always slow runs when its delay has passed.
 #[test]
 fn a_process_that_is_always_slow_goes_on() {
     let test = Simulation::new("always").max_time(1_000 * HOUR).check(|sim| {
@@ -99,7 +99,7 @@ fn a_process_that_is_always_slow_goes_on() {
     test.expect("it is run between its rests");
 }
 
-/// Catches: a delay of zero that counts as a failure.
+/// Catches a delay of zero that counts as a failure.
 #[test]
 fn a_late_command_never_fails() {
     let handles =

@@ -1,4 +1,4 @@
-//! What a failing run says.
+//! The report of a failing run.
 
 use super::{Adder, Cell};
 use postroom::prelude::*;
@@ -13,7 +13,7 @@ fn failed(error: SimulationError) -> FailedRun {
     }
 }
 
-/// The smallest schedule has both reads before the writes, and needs no choice but the dullest.
+/// The smallest schedule has both reads before the writes, and needs only default choices.
 #[test]
 fn a_lost_update_is_found_and_its_schedule_made_small() {
     let test = Simulation::new("bank::lost_update").check(|sim| {
@@ -34,7 +34,7 @@ fn a_lost_update_is_found_and_its_schedule_made_small() {
     assert!(failed.schedule().lines().count() < 20, "{text}");
 }
 
-/// Steps that wait on their stacks are not run one inside the other: each goes on when its own answer has come.
+/// Steps that block are not nested: each continues when its own answer has arrived.
 #[test]
 fn steps_that_wait_on_their_stacks_overlap() {
     let test = Simulation::new("overlap").check(|sim| {
@@ -50,7 +50,7 @@ fn steps_that_wait_on_their_stacks_overlap() {
     assert!(failed.message.contains("right: Ok(3)"), "{failed}");
 }
 
-/// The run does not wait for anything else than what there is.
+/// The run waits for nothing outside of the simulation.
 #[test]
 fn a_test_that_nothing_can_go_on_with_is_stuck() {
     let test = Simulation::new("stuck").seeds(3).check(|_sim| {
@@ -61,7 +61,7 @@ fn a_test_that_nothing_can_go_on_with_is_stuck() {
     assert!(failed.message.contains("the test waits for an answer"), "{failed}");
 }
 
-/// Catches: the payload of a body's panic that panics in turn when it is dropped ends the whole test program's thread.
+/// Catches the payload of a body's panic that panics again when it is dropped, and ends the test's thread.
 #[test]
 fn a_payload_that_panics_in_its_drop_is_a_failed_run() {
     let test = Simulation::new("bomb").seeds(2).check(|_sim| -> () { explode(1) });
@@ -94,7 +94,7 @@ fn a_test_without_end_names_the_busiest() {
     assert!(failed.message.contains("Restless#1: "), "{failed}");
 }
 
-/// Each run counts on in a static.
+/// Each run increments a static.
 #[test]
 fn a_test_that_differs_from_run_to_run_is_refused() {
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -120,7 +120,7 @@ fn what_never_happens_fails_the_test() {
     assert!(matches!(&error, SimulationError::Never { what, runs: 5, .. } if what == &["a number is zero"]), "{error}");
 }
 
-/// All that a body wants to see of a run, as text.
+/// Returns the events of a run as text.
 fn story(seed: u64) -> String {
     use std::sync::{Arc, Mutex};
     let story = Arc::new(Mutex::new(String::new()));
@@ -136,7 +136,7 @@ fn story(seed: u64) -> String {
     story.lock().expect("one thread").clone()
 }
 
-/// In this program and with other tests beside it; `../../book` has what a user sees.
+/// In this program, with other tests running; `../../book` tests a user's view.
 #[test]
 fn a_seed_is_the_same_run_each_time_and_seeds_differ() {
     let mut stories = HashMap::new();

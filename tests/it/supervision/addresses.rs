@@ -26,7 +26,7 @@ fn the_address_stays_the_same_across_restarts_and_the_process_behind_it_does_not
 }
 
 #[test]
-fn what_is_sent_to_a_child_that_is_down_comes_back() {
+fn messages_to_a_child_that_is_down_are_returned() {
     soon(|| {
         let (runtime, log) = (runtime(), Log::new());
         let never = Supervisor::one_for_one().backoff(Backoff::constant(Duration::MAX));
@@ -38,15 +38,15 @@ fn what_is_sent_to_a_child_that_is_down_comes_back() {
         assert_eq!((refused.message.amount, refused.reason), (4, SendFailure::Restarting(a.pid())));
         assert_eq!(a.add(4).wait(), Err(CallError::Restarting));
         assert!(!a.pid().is_alive());
-        // A delay that never passes ends by hand.
+        // An endless delay ends by a manual restart.
         tree.restart_child("a").unwrap();
         is_back(a);
     });
 }
 
-/// Half of it is in the mailbox when the child dies.
+/// Half of the messages are in the mailbox when the child exits.
 #[test]
-fn without_keeping_the_mailbox_of_the_dead_is_dead_letters_and_its_callers_learn_why() {
+fn without_keeping_the_mailbox_of_an_exited_child_is_dead_letters_with_the_reason_for_callers() {
     soon(|| {
         let (builder, letters) = postroom_tests::face::with_dead_letters();
         let (runtime, log) = (builder.build().unwrap(), Log::new());
@@ -85,7 +85,7 @@ fn a_child_of_another_type_is_refused_with_both_names() {
 }
 
 #[test]
-fn a_name_that_no_child_has_is_refused_with_those_there_are() {
+fn a_name_that_no_child_has_is_refused_with_the_existing_ones() {
     soon(|| {
         let (runtime, log) = (runtime(), Log::new());
         let tree = Supervisor::one_for_one().child("parser", worker("a", &log)).child("printer", worker("b", &log));
@@ -99,7 +99,7 @@ fn a_name_that_no_child_has_is_refused_with_those_there_are() {
     });
 }
 
-/// A hand-written process says its type when it runs.
+/// The type of a hand-written process is known when it runs.
 #[test]
 fn a_child_may_be_a_hand_written_process() {
     soon(|| {
@@ -119,9 +119,9 @@ fn a_child_may_be_a_hand_written_process() {
     });
 }
 
-/// What a child hands out as its own PID is that of one life: what outlives it is had from the tree.
+/// The PID that a child passes on as its own belongs to one incarnation; the tree has the PID that outlives it.
 #[test]
-fn the_pid_of_one_life_is_gone_with_it() {
+fn the_pid_of_one_incarnation_is_gone_with_it() {
     soon(|| {
         let (runtime, log) = (runtime(), Log::new());
         let tree = eager(Supervisor::one_for_one()).child("a", worker("a", &log)).spawn(&runtime).unwrap();
@@ -134,7 +134,7 @@ fn the_pid_of_one_life_is_gone_with_it() {
     });
 }
 
-/// It was spawned on another runtime: its end is noticed and it is started again all the same.
+/// It was spawned on another runtime: its exit is still noticed, and it is restarted.
 #[test]
 fn a_child_that_was_spawned_elsewhere_is_supervised_too() {
     soon(|| {
@@ -156,7 +156,7 @@ fn a_child_that_was_spawned_elsewhere_is_supervised_too() {
 }
 
 #[test]
-fn a_closure_that_gives_another_process_than_it_spawned_is_told_so() {
+fn a_closure_that_returns_a_process_it_did_not_spawn_is_an_error() {
     soon(|| {
         let (runtime, log) = (runtime(), Log::new());
         let own = log.clone();
@@ -173,7 +173,7 @@ fn a_closure_that_gives_another_process_than_it_spawned_is_told_so() {
 }
 
 #[test]
-fn a_timer_to_a_child_finds_whoever_serves_when_it_is_due() {
+fn a_timer_to_a_child_reaches_the_incarnation_at_its_due_time() {
     soon(|| {
         let (runtime, log) = (runtime(), Log::new());
         let child = Child::new("a", worker("a", &log)).keep_messages();
@@ -185,7 +185,7 @@ fn a_timer_to_a_child_finds_whoever_serves_when_it_is_due() {
     });
 }
 
-/// A PID of a child can be put into a mailbox's answer, printed, parsed and used.
+/// A PID of a child can be sent in an answer, printed, parsed and used.
 #[test]
 fn the_pid_of_a_child_is_a_pid_as_any_other() {
     soon(|| {

@@ -1,4 +1,4 @@
-//! Senseless and extreme input to supervisors.
+//! Invalid and extreme input to supervisors.
 
 use super::*;
 use postroom::supervision::{Child, SupervisorError};
@@ -35,7 +35,7 @@ fn a_window_without_length_is_refused_where_it_would_mean_anything() {
         let (runtime, log) = (runtime(), Log::new());
         let with = |most| Supervisor::one_for_one().intensity(most, Duration::ZERO).child("a", worker("a", &log));
         assert!(matches!(with(1).spawn(&runtime).unwrap_err(), SupervisorError::Window { most: 1 }));
-        // None at all, and no limit, need no window.
+        // No restarts, and unlimited restarts, need no window.
         with(0).spawn(&runtime).unwrap();
         with(u32::MAX).spawn(&runtime).unwrap();
     });
@@ -79,7 +79,7 @@ fn of_many_children_an_error_names_those_with_the_nearest_names() {
 }
 
 #[test]
-fn a_name_that_another_process_has_is_refused_and_what_was_begun_is_undone() {
+fn a_name_that_another_process_has_is_refused_and_the_spawn_undone() {
     soon(|| {
         let (runtime, log) = (runtime(), Log::new());
         let holder = runtime.spawn_process(postroom_tests::idle_for_ever()).named("tree").start().unwrap();
@@ -92,9 +92,9 @@ fn a_name_that_another_process_has_is_refused_and_what_was_begun_is_undone() {
     });
 }
 
-/// A message of a type of its own is a dead letter, as at any process.
+/// A message of an unknown type is a dead letter, as for any process.
 #[test]
-fn what_a_supervisor_does_not_understand_is_a_dead_letter() {
+fn an_unknown_message_to_a_supervisor_is_a_dead_letter() {
     soon(|| {
         let (builder, letters) = postroom_tests::face::with_dead_letters();
         let (runtime, log) = (builder.build().unwrap(), Log::new());
@@ -121,7 +121,7 @@ fn a_tree_is_no_process_with_messages_and_a_process_is_no_tree() {
     });
 }
 
-/// The supervisor's timers, posts and children go with it.
+/// The supervisor's timers, child slots and children end with it.
 #[test]
 fn a_tree_that_has_ended_leaves_no_process_and_no_timer() {
     soon(|| {

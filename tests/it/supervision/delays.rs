@@ -1,4 +1,4 @@
-//! How long a supervisor waits, by a clock that the test moves.
+//! Delays of a supervisor, on a virtual clock.
 
 use super::*;
 use postroom::supervision::{Child, ChildState};
@@ -10,13 +10,13 @@ fn still() -> (Clock, Runtime) {
     (clock, runtime)
 }
 
-/// Has the child fail, and waits until its supervisor has seen to that.
+/// Makes the child fail, and waits until its supervisor has handled that.
 fn fails(runtime: &Runtime, child: Address<Worker>) {
     crash(child);
     runtime.until_idle().unwrap();
 }
 
-/// The first whole number of milliseconds after which the child is back.
+/// Returns the number of milliseconds after which the child is back.
 fn comes_back_after(clock: &Clock, runtime: &Runtime, tree: &Tree) -> u64 {
     for milliseconds in 0..10_000 {
         if tree.children()[0].state == ChildState::Running {
@@ -64,7 +64,7 @@ fn chance_shortens_delays_by_up_to_half_and_differently_each_time() {
             })
             .collect();
         assert!(delays.iter().all(|delay| (200..=400).contains(delay)), "{delays:?}");
-        // All twelve alike: once in 200^11 runs.
+        // All twelve are equal in one of 200^11 runs.
         assert!(delays.iter().any(|delay| *delay != delays[0]), "{delays:?}");
     });
 }
@@ -83,7 +83,7 @@ fn failures_far_enough_apart_are_never_too_many_and_close_ones_are() {
         assert_eq!(restarts(&tree, "a"), 20);
         fails(&runtime, a);
         clock.advance(Duration::from_millis(4_999)).unwrap();
-        // The one before the last was 9.999 seconds ago.
+        // The failure before the last was 9.999 seconds ago.
         fails(&runtime, a);
         assert!(matches!(end.wait(), ExitReason::Error(_)));
     });
@@ -116,7 +116,7 @@ fn a_child_has_its_whole_deadline_to_stop_and_no_more() {
 }
 
 #[test]
-fn a_group_waits_for_the_delay_of_the_one_that_failed() {
+fn a_group_waits_for_the_delay_of_its_failed_child() {
     soon(|| {
         let ((clock, runtime), log) = (still(), Log::new());
         let supervisor = Supervisor::one_for_all().backoff(Backoff::constant(Duration::from_millis(70)));

@@ -1,4 +1,4 @@
-//! Children that come and go.
+//! Dynamic children.
 
 use super::*;
 use postroom::supervision::{Child, ChildError};
@@ -14,7 +14,7 @@ fn children_are_started_and_stopped_while_the_supervisor_runs() {
         let tree = dynamic(&runtime);
         assert!(tree.children().is_empty());
         let a = tree.start(Child::new("a", worker("a", &log))).unwrap();
-        // At once: what is sent before it runs waits.
+        // At once: messages wait until the child runs.
         assert_eq!(a.add(4).wait(), Ok(4));
         assert_eq!(tree.child::<Worker>("a").unwrap(), a);
         let life = a.pid().join();
@@ -27,9 +27,9 @@ fn children_are_started_and_stopped_while_the_supervisor_runs() {
 }
 
 #[test]
-fn what_is_sent_to_a_child_before_it_runs_waits_in_order() {
+fn messages_to_a_child_before_it_runs_wait_in_order() {
     soon(|| {
-        // Nothing runs before it is resumed.
+        // Nothing runs before the runtime is resumed.
         let runtime = Runtime::builder().workers(1).paused().build().unwrap();
         let (book, tree) = (Log::new(), dynamic(&runtime));
         let scribe = tree.start(super::kept::scribe(&book)).unwrap();
@@ -56,7 +56,7 @@ fn a_child_that_fails_is_started_again_and_the_others_are_left_alone() {
 }
 
 #[test]
-fn one_that_ends_for_good_is_forgotten_and_its_name_is_free() {
+fn a_dynamic_child_that_is_gone_is_forgotten_and_its_name_is_free() {
     soon(|| {
         let (runtime, log) = (runtime(), Log::new());
         let tree = dynamic(&runtime);
@@ -71,11 +71,11 @@ fn one_that_ends_for_good_is_forgotten_and_its_name_is_free() {
 }
 
 #[test]
-fn a_child_with_one_life_gives_away_what_it_has_and_is_not_started_again() {
+fn a_one_shot_child_may_move_its_state_and_is_not_restarted() {
     soon(|| {
         let (runtime, log) = (runtime(), Log::new());
         let tree = dynamic(&runtime);
-        // A worker is no `Clone`: it can be moved once.
+        // A worker is not `Clone`: it can be moved only once.
         let own = Worker { name: "a", log: log.clone(), sum: 40 };
         let a = tree.start(Child::once("a", move |spawn| spawn.of(own).serve())).unwrap();
         assert_eq!(a.add(2).wait(), Ok(42));
@@ -83,7 +83,7 @@ fn a_child_with_one_life_gives_away_what_it_has_and_is_not_started_again() {
         eventually(|| tree.children().is_empty());
         assert!(a.add(1).wait().is_err());
 
-        // What cannot start has had its life.
+        // A child that fails to start is not restarted.
         let own = Worker { name: "b", log: log.clone(), sum: 0 };
         tree.start(Child::once("b", move |spawn| spawn.of(own).try_serve(false))).unwrap();
         eventually(|| tree.children().is_empty());
@@ -91,7 +91,7 @@ fn a_child_with_one_life_gives_away_what_it_has_and_is_not_started_again() {
 }
 
 #[test]
-fn a_child_with_one_life_that_is_to_have_more_says_why_it_has_not() {
+fn a_one_shot_child_that_should_restart_reports_why_it_cannot() {
     soon(|| {
         let (runtime, log) = (runtime(), Log::new());
         let own = Worker { name: "a", log, sum: 0 };
@@ -105,7 +105,7 @@ fn a_child_with_one_life_that_is_to_have_more_says_why_it_has_not() {
 }
 
 #[test]
-fn a_thousand_children_are_told_to_end_at_once_and_all_end() {
+fn a_thousand_children_are_cancelled_at_once_and_all_exit() {
     #[process]
     struct Slow;
     #[process]
@@ -127,7 +127,7 @@ fn a_thousand_children_are_told_to_end_at_once_and_all_end() {
         let end = tree.join();
         tree.stop();
         runtime.until_idle().unwrap();
-        // One after the other they would take ten seconds.
+        // In sequence they would take ten seconds.
         clock.advance(Duration::from_millis(10)).unwrap();
         runtime.until_idle().unwrap();
         assert_eq!(runtime.statistics().processes.live, 0);
@@ -161,7 +161,7 @@ fn a_supervisor_with_fixed_children_takes_no_more() {
 }
 
 #[test]
-fn what_is_asked_of_a_supervisor_that_has_ended_is_refused() {
+fn requests_to_a_supervisor_that_has_exited_are_refused() {
     soon(|| {
         let (runtime, log) = (runtime(), Log::new());
         let tree = dynamic(&runtime);
@@ -175,9 +175,9 @@ fn what_is_asked_of_a_supervisor_that_has_ended_is_refused() {
     });
 }
 
-/// It was accepted, and comes too late.
+/// The child was accepted, but too late.
 #[test]
-fn a_child_that_comes_while_the_supervisor_stops_is_let_go_with_what_was_sent_to_it() {
+fn a_child_that_is_added_while_the_supervisor_stops_ends_with_its_messages() {
     soon(|| {
         let runtime = Runtime::builder().workers(1).paused().build().unwrap();
         let (log, tree) = (Log::new(), dynamic(&runtime));

@@ -1,12 +1,12 @@
-//! When the address of a child is gone for good: when nothing can start the child any more, even if handles of its
-//! tree are left. Then it has no names and is in no group and no topic, and those who watch the groups have been told.
+//! The final end of a child's address: when nothing can start the child any more, even if handles of its tree are left.
+//! Then it has no names and is in no group or topic, and the watchers of its groups have been notified.
 
 use super::*;
 use postroom::error::{GroupError, SendFailure};
 use postroom::supervision::{Child, ChildState};
 use postroom::{Mailbox, Topic};
 
-/// A group, a name and a topic that a PID belongs to, and someone who watches the group.
+/// A group, a name and a topic of a PID, and a watcher of the group.
 struct Places<'a> {
     runtime: &'a Runtime,
     name: &'static str,
@@ -42,7 +42,7 @@ impl<'a> Places<'a> {
         self.has() == [false; 3]
     }
 
-    /// The PID has lost all, and the watcher was told why; it can have none of it again.
+    /// Checks that the PID has lost all registrations and cannot get them again, and that the watcher got the reason.
     fn are_lost(mut self, why: &ExitReason) {
         assert!(self.has_none());
         let event = self.watcher.receive().take::<GroupEvent>().unwrap();
@@ -61,9 +61,9 @@ fn stopped(tree: &Tree) {
     end.wait();
 }
 
-/// Catches: the addresses are in groups for as long as anyone has a handle of the tree.
+/// Catches addresses that stay in groups for as long as a handle of the tree exists.
 #[test]
-fn a_stopped_trees_children_are_in_no_group_although_its_handle_lives() {
+fn a_stopped_trees_children_are_in_no_group_although_its_handle_exists() {
     soon(|| {
         let (runtime, log) = (runtime(), Log::new());
         let tree = Supervisor::one_for_one()
@@ -81,14 +81,14 @@ fn a_stopped_trees_children_are_in_no_group_although_its_handle_lives() {
         assert!(places.iter().all(Places::has_all));
         stopped(&tree);
         places.into_iter().for_each(|places| places.are_lost(&ExitReason::Shutdown));
-        // The handles tell as before.
+        // The handles still return the PIDs.
         assert_eq!((tree.child_pid("a").unwrap(), below.child_pid("b").unwrap()), (pids[0], pids[2]));
         assert_eq!(tree.children()[0].state, ChildState::Down);
         assert_eq!(tree.child::<Worker>("a").unwrap().pid(), pids[0]);
     });
 }
 
-/// Catches: those of a supervisor that gave up, whose reason is to be heard.
+/// Catches addresses of a supervisor that gave up staying in groups, or the loss of its reason.
 #[test]
 fn the_children_of_a_supervisor_that_gave_up_are_in_no_group_either() {
     soon(|| {
@@ -103,9 +103,9 @@ fn the_children_of_a_supervisor_that_gave_up_are_in_no_group_either() {
     });
 }
 
-/// Catches: a child that may come again loses its places, or one that cannot keeps them.
+/// Catches a child that may be restarted losing its registrations, or one that cannot keeping them.
 #[test]
-fn a_child_that_may_be_started_again_keeps_its_places_and_a_dynamic_one_that_ends_for_good_does_not() {
+fn a_restartable_child_keeps_its_registrations_and_a_dynamic_one_that_is_gone_does_not() {
     soon(|| {
         let (runtime, log) = (runtime(), Log::new());
         let tree = Supervisor::one_for_one().child("a", worker("a", &log)).spawn(&runtime).unwrap();
@@ -124,7 +124,7 @@ fn a_child_that_may_be_started_again_keeps_its_places_and_a_dynamic_one_that_end
             Child::new("below", move |spawn| Supervisor::one_for_one().child("b", worker("b", &inner)).spawn(spawn));
         dynamic.start_any(below.temporary()).unwrap();
         let below = dynamic.tree("below").unwrap();
-        // Until the supervisor below has begun there is no such child.
+        // The child does not exist before its supervisor has begun.
         eventually(|| below.child_pid("b").is_ok());
         let [first, second] = [below.pid(), below.child_pid("b").unwrap()];
         let lost = [Places::of(&runtime, "below", first), Places::of(&runtime, "b", second)];

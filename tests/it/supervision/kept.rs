@@ -1,4 +1,4 @@
-//! Messages that survive a restart: those left in the mailbox, and those sent while there was no successor.
+//! Messages that survive a restart: those left in the mailbox, and those sent before the successor started.
 
 use super::*;
 use postroom::CallError;
@@ -8,7 +8,7 @@ use postroom_tests::face::with_dead_letters;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-/// Writes down what it handles, over all its lives.
+/// A child that logs the messages that it handles, across its incarnations.
 #[process]
 pub(super) struct Scribe {
     pub(super) book: Log<u64>,
@@ -42,7 +42,7 @@ pub(super) fn scribe(book: &Log<u64>) -> Child<Address<Scribe>> {
     Child::new("scribe", move |spawn| spawn.of(Scribe { book: book.clone() }).serve())
 }
 
-/// A child that is down until it is wanted.
+/// Returns a supervisor that restarts a child only on request.
 fn patient() -> Supervisor {
     Supervisor::one_for_one().intensity(u32::MAX, Duration::MAX).backoff(Backoff::constant(Duration::MAX))
 }
@@ -51,7 +51,7 @@ fn is_down(tree: &Tree) {
     eventually(|| tree.children()[0].state == ChildState::BackingOff);
 }
 
-/// Has the child at work, and opens the second latch to let it go on.
+/// Occupies the child, and returns the latch that releases it.
 fn occupy(scribe: Address<Scribe>) -> Latch {
     let (here, go) = (Latch::new(), Latch::new());
     scribe.pass(here.clone(), go.clone()).send().unwrap();
@@ -60,7 +60,7 @@ fn occupy(scribe: Address<Scribe>) -> Latch {
 }
 
 #[test]
-fn what_was_in_the_mailbox_and_what_was_sent_meanwhile_goes_to_the_successor_in_order() {
+fn queued_messages_and_those_sent_meanwhile_reach_the_successor_in_order() {
     soon(|| {
         let (builder, letters) = with_dead_letters();
         let (runtime, book) = (builder.build().unwrap(), Log::new());
@@ -82,7 +82,7 @@ fn what_was_in_the_mailbox_and_what_was_sent_meanwhile_goes_to_the_successor_in_
 }
 
 #[test]
-fn callers_go_on_waiting_and_get_their_answers_from_the_successor() {
+fn callers_keep_waiting_and_get_their_answers_from_the_successor() {
     soon(|| {
         let (runtime, book) = (runtime(), Log::new());
         let tree = patient().add(scribe(&book).keep_messages()).spawn(&runtime).unwrap();
@@ -118,9 +118,10 @@ fn the_message_that_was_being_handled_is_reported_and_not_replayed_and_its_calle
     });
 }
 
-/// In an async method, in one that answers later, in one whose error ends the process; of a panic, of a kill.
+/// Failures in an async method, in one that answers later, and in one whose error ends the process; by a panic and by a
+/// kill.
 #[test]
-fn the_message_is_told_in_whatever_method_the_child_failed() {
+fn the_failed_message_is_reported_for_each_kind_of_method() {
     #[process(on_error = "end")]
     struct Many;
     #[process]
@@ -176,12 +177,12 @@ fn the_message_is_told_in_whatever_method_the_child_failed() {
 }
 
 #[test]
-fn while_it_is_down_no_more_than_its_bound_is_kept_and_what_is_too_much_comes_back_as_full() {
+fn while_a_child_is_down_messages_beyond_its_bound_are_refused_as_full() {
     soon(|| {
         let (runtime, book) = (runtime(), Log::new());
         let tree = patient().add(scribe(&book).keep_at_most(2)).spawn(&runtime).unwrap();
         let scribe: Address<Scribe> = tree.child("scribe").unwrap();
-        // What was in the mailbox does not count.
+        // The messages in the mailbox do not count.
         let go = occupy(scribe);
         scribe.tear().send().unwrap();
         (0..50).for_each(|number| scribe.write(number).send().unwrap());
@@ -237,7 +238,7 @@ fn when_the_supervisor_gives_up_all_that_was_kept_is_dead_letters_and_callers_le
 }
 
 #[test]
-fn when_a_child_is_stopped_for_good_what_it_has_not_handled_is_dead_letters() {
+fn unhandled_messages_of_a_permanently_stopped_child_are_dead_letters() {
     soon(|| {
         let (builder, letters) = with_dead_letters();
         let (runtime, book) = (builder.build().unwrap(), Log::new());
@@ -253,9 +254,9 @@ fn when_a_child_is_stopped_for_good_what_it_has_not_handled_is_dead_letters() {
     });
 }
 
-/// Selective receive has taken it out of the mailbox and set it aside.
+/// Selective receive has taken the messages out of the mailbox and stashed them.
 #[test]
-fn what_a_child_had_set_aside_is_handed_on_before_the_rest() {
+fn stashed_messages_of_a_child_are_handed_on_before_the_rest() {
     struct Go;
     #[process]
     struct Picky {
@@ -296,13 +297,13 @@ fn what_a_child_had_set_aside_is_handed_on_before_the_rest() {
     });
 }
 
-/// Threads send and call as fast as they can while the child is killed, and fails, all the time. What they sent is
-/// handled once and in the order of each sender, but for what was being handled when it failed.
+/// Threads send and call as fast as they can while the child keeps being killed, and failing. Each message is handled
+/// once and in the order of its sender, except for the one that was being handled at a failure.
 ///
-/// Mutation seen: not to wait for those who were given the PID (`Post::ending`) loses a message in one of three runs.
-/// What found, in one of thirty runs beside others, that what a successor leaves while it is still being sent what
-/// waits must come before the rest of that, and that fifty milliseconds are not enough for a sender whose thread is put
-/// aside.
+/// Mutation: without the wait for senders that have got the PID (`ChildSlot::ending`), one of three runs loses a
+/// message. This test also found, in one of thirty runs under load, that messages which a successor leaves while it is
+/// still being sent the kept ones must precede the rest of those, and that fifty milliseconds are too short for a
+/// preempted sender.
 #[test]
 fn in_a_storm_of_kills_every_message_is_handled_once_and_in_order() {
     const SENDERS: u64 = 4;
@@ -343,7 +344,7 @@ fn in_a_storm_of_kills_every_message_is_handled_once_and_in_order() {
             std::thread::spawn(move || {
                 while !over.load(SeqCst) {
                     target.pid().kill();
-                    // Each restart moves the whole backlog: it is to get somewhere in between.
+                    // Each restart moves the whole backlog, so the child must make progress in between.
                     let before = handled();
                     eventually(|| handled() > before + 20 || over.load(SeqCst));
                 }
@@ -354,7 +355,7 @@ fn in_a_storm_of_kills_every_message_is_handled_once_and_in_order() {
             .map(|sender| {
                 std::thread::spawn(move || {
                     for number in 0..EACH {
-                        // One of them asks for an answer now and then.
+                        // One of the senders sometimes calls.
                         if sender == 0 && number % 64 == 63 {
                             let ask = || target.hit(sender, number).timeout(Duration::from_secs(30)).wait();
                             eventually(|| ask() != Err(CallError::Full));

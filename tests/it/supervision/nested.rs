@@ -5,7 +5,7 @@ use postroom::supervision::{Child, GaveUp};
 use postroom::{CallError, ChildSpawn};
 use std::sync::{Arc, Mutex};
 
-/// A supervisor below another, with one child, that allows no restart.
+/// Returns the factory of a nested supervisor with one child and no allowed restart.
 fn strict(
     log: &Log<String>,
 ) -> impl FnMut(ChildSpawn) -> Result<Tree, postroom::supervision::SupervisorError> + Send + use<> {
@@ -35,7 +35,7 @@ fn a_supervisor_that_gives_up_is_restarted_by_its_own_and_the_addresses_below_it
 }
 
 #[test]
-fn what_is_too_much_for_one_supervisor_after_the_other_ends_the_uppermost_with_the_whole_chain() {
+fn escalating_failures_end_the_top_supervisor_with_the_whole_chain() {
     soon(|| {
         let (runtime, log) = (runtime(), Log::new());
         let tree = Supervisor::one_for_all().intensity(0, Duration::MAX).child("a", worker("a", &log));
@@ -67,14 +67,14 @@ fn a_sibling_that_fails_has_the_supervisor_below_stop_its_children_in_order_and_
     });
 }
 
-/// The supervisor below is restarted because of a sibling, which is no failure of its own: what waits for its children
-/// goes on waiting.
+/// The nested supervisor is restarted because of a sibling, which is not a failure of its own: messages to its children
+/// keep waiting.
 #[test]
-fn what_waits_for_a_child_waits_through_the_restart_of_its_supervisor() {
+fn messages_for_a_child_wait_through_the_restart_of_its_supervisor() {
     soon(|| while !waits_through_the_restart() {});
 }
 
-/// Gives whether it had to wait: the supervisor may not have come to stop its child when that is let go on.
+/// Returns whether the message had to wait: the supervisor may not have stopped its child yet when that is released.
 fn waits_through_the_restart() -> bool {
     let (runtime, log) = (runtime(), Log::new());
     let own = log.clone();
@@ -126,8 +126,9 @@ fn when_the_supervisor_below_is_stopped_for_good_callers_of_its_children_fail() 
     });
 }
 
-/// Catches: what is sent to the child that its supervisor gave up on waits until the supervisor has ended, however long
-/// the others take to stop. (Mutation: in `driver.rs`, `may_return` does not ask whether the supervisor gave up.)
+/// Catches a message to the child that its supervisor gave up on waiting until the supervisor has exited, however long
+/// the other children take to stop. (Mutation: in `driver.rs`, `may_return` does not check whether the supervisor gave
+/// up.)
 #[test]
 fn a_call_to_a_child_fails_at_once_while_the_supervisor_below_that_gave_up_on_it_still_stops_the_others() {
     soon(|| {
@@ -145,7 +146,7 @@ fn a_call_to_a_child_fails_at_once_while_the_supervisor_below_that_gave_up_on_it
         c.pass(here.clone(), go.clone()).send().unwrap();
         here.wait();
         crash(b);
-        // It finds the child down or given up on: in either case it fails before the other child has stopped.
+        // The child is down or given up on: in either case the call fails before the other child has stopped.
         let answer = b.add(7).timeout(Duration::from_secs(10)).wait();
         assert!(matches!(answer, Err(CallError::Gone(_))), "{answer:?}");
         assert!(b.add(7).send().is_err(), "nothing is kept for it any more");
@@ -155,7 +156,7 @@ fn a_call_to_a_child_fails_at_once_while_the_supervisor_below_that_gave_up_on_it
     });
 }
 
-/// A handle of the tree inside one of its children: it may ask, stop and restart from there.
+/// A child with the handle of its own tree may inspect, stop and restart children.
 #[test]
 fn a_child_may_have_the_handle_of_its_own_tree() {
     #[process]
@@ -182,7 +183,7 @@ fn a_child_may_have_the_handle_of_its_own_tree() {
         let boss: Address<Boss> = tree.child("boss").unwrap();
         assert_eq!(boss.restart("a".to_string()).wait(), Ok(true));
         eventually(|| lines(&log) == ["a starts", "a ends", "a starts"]);
-        // Also itself.
+        // It may restart itself, too.
         let life = boss.pid().join();
         assert_eq!(boss.restart("boss".to_string()).wait(), Ok(true));
         assert_eq!(life.wait(), ExitReason::Shutdown);

@@ -1,9 +1,9 @@
-//! How a tree prints itself.
+//! The printed form of a tree.
 
 use super::*;
 use postroom::supervision::{Child, ChildInfo, ChildState};
 
-/// Without PIDs, which differ from run to run.
+/// Returns the printed tree without PIDs, which differ from run to run.
 fn text(tree: &Tree) -> String {
     let mut text = String::new();
     for part in tree.to_string().split('<') {

@@ -1,5 +1,5 @@
-//! Messages to a child that is being restarted: they are refused as `Restarting`, or wait for the successor if asked
-//! to.
+//! Messages to a child that is being restarted: they are refused as `Restarting`, or wait for the successor if the
+//! sender chooses.
 
 use super::*;
 use postroom::CallError;
@@ -11,12 +11,12 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::task::{Context as TaskContext, Poll, Waker};
 
-/// A supervisor that starts a child again when it is told to, and not before.
+/// Returns a supervisor that restarts a child only on request.
 fn patient() -> Supervisor {
     Supervisor::one_for_one().intensity(u32::MAX, Duration::MAX).backoff(Backoff::constant(Duration::MAX))
 }
 
-/// A child of it that has crashed.
+/// Returns a crashed child of such a supervisor.
 fn crashed(runtime: &Runtime) -> (Tree, Address<Worker>) {
     let tree = patient().child("a", worker("a", &Log::new())).spawn(runtime).unwrap();
     let a: Address<Worker> = tree.child("a").unwrap();
@@ -25,14 +25,14 @@ fn crashed(runtime: &Runtime) -> (Tree, Address<Worker>) {
     (tree, a)
 }
 
-/// What a send, a call and a call that would wait say.
+/// Returns the errors of a send, a call and a call that may wait.
 fn refusals(a: Address<Worker>) -> [CallError; 3] {
     let sent = a.add(1).send().unwrap_err();
     assert_eq!(sent.delivery(), Delivery::NotDelivered);
     [sent.reason.into(), a.add(1).wait().unwrap_err(), a.add(1).wait_for_restart().wait().unwrap_err()]
 }
 
-/// Catches: a child that comes back is told to be gone for good; one that does not, to come back.
+/// Catches a child that will be restarted being reported as gone, or one that will not as restarting.
 #[test]
 fn a_child_is_restarting_gone_or_shut_down() {
     soon(|| {
@@ -45,7 +45,7 @@ fn a_child_is_restarting_gone_or_shut_down() {
         assert_eq!((error.delivery(), error.is_retryable()), (Delivery::NotDelivered, true));
         assert_eq!(error, CallError::Restarting);
         assert_eq!(runtime.block_on(a.add(4).into_future()), Err(CallError::Restarting));
-        // Stopped by hand it does not come back by itself.
+        // A child that was stopped on request is not restarted automatically.
         tree.stop_child("a").unwrap();
         eventually(|| tree.children()[0].state == ChildState::Down);
         assert_eq!(refusals(a), [(); 3].map(|()| CallError::Gone(ExitReason::NoProcess)));
@@ -57,9 +57,9 @@ fn a_child_is_restarting_gone_or_shut_down() {
     });
 }
 
-/// Catches: a child of a supervisor that gave up, or that has finished, is said to come back.
+/// Catches a finished child, or one whose supervisor gave up, being reported as restarting.
 #[test]
-fn a_child_that_will_not_come_back_is_gone() {
+fn a_child_that_will_not_be_restarted_is_gone() {
     soon(|| {
         let runtime = runtime();
         let strict = Supervisor::one_for_one().intensity(0, Duration::MAX);
@@ -78,12 +78,12 @@ fn a_child_that_will_not_come_back_is_gone() {
     });
 }
 
-/// Polls once, by nobody who could be woken.
+/// Polls once, with a waker that does nothing.
 fn is_pending(future: std::pin::Pin<&mut impl Future>) -> bool {
     matches!(future.poll(&mut TaskContext::from_waker(Waker::noop())), Poll::Pending)
 }
 
-/// Catches: a call that fails, or is lost, although its child comes back; a send that does.
+/// Catches a call or send that fails, or is lost, although its child is restarted.
 #[test]
 fn calls_and_sends_that_wait_reach_the_successor() {
     soon(|| {
@@ -104,7 +104,7 @@ fn calls_and_sends_that_wait_reach_the_successor() {
     });
 }
 
-/// Asks a worker from inside, waiting for it, and beside its own messages.
+/// A process that calls a worker: blocking, awaiting, and in the background.
 #[process]
 struct Asker {
     worker: Address<Worker>,
@@ -137,7 +137,7 @@ impl Asker {
     fn ping(&mut self) {}
 }
 
-/// Catches: a process that waits for a restart is not woken by it, or cannot handle messages meanwhile.
+/// Catches a process that waits for a restart and is not woken by it, or cannot handle messages meanwhile.
 #[test]
 fn processes_wait_for_a_restart_in_each_way_that_they_can_wait() {
     soon(|| {
@@ -160,9 +160,9 @@ fn processes_wait_for_a_restart_in_each_way_that_they_can_wait() {
     });
 }
 
-/// Catches: one whose time is up is told that nobody knows whether its message was handled; or waits for ever.
+/// Catches a call whose deadline passes and whose error leaves delivery unknown, or that waits for ever.
 #[test]
-fn one_that_has_waited_long_enough_is_told_that_nothing_was_delivered() {
+fn a_wait_for_a_restart_that_times_out_was_not_delivered() {
     soon(|| {
         let clock = Clock::manual();
         let runtime = postroom_tests::face::builder().clock(clock.clone()).build().unwrap();
@@ -177,7 +177,7 @@ fn one_that_has_waited_long_enough_is_told_that_nothing_was_delivered() {
         eventually(|| heard.all() == [Err(CallError::Restarting)]);
         clock.advance(Duration::from_secs(2)).unwrap();
         eventually(|| heard.all() == [Err(CallError::Restarting), Err(CallError::Restarting)]);
-        // On a thread, by the system's time.
+        // On a thread, in system time.
         let limit = Duration::from_millis(20);
         assert_eq!(a.add(4).timeout(limit).wait_for_restart().wait(), Err(CallError::Restarting));
         assert_eq!(a.add(16).timeout(limit).send_wait().unwrap_err().reason, SendFailure::Restarting(a.pid()));
@@ -187,9 +187,9 @@ fn one_that_has_waited_long_enough_is_told_that_nothing_was_delivered() {
     });
 }
 
-/// Catches: those who wait for a child are forgotten when it is known that it will not come back.
+/// Catches calls that wait for a child and are forgotten when it will no longer be restarted.
 #[test]
-fn those_who_wait_learn_that_the_child_will_not_come_back() {
+fn waiting_calls_fail_when_the_child_will_not_be_restarted() {
     soon(|| {
         let runtime = runtime();
         let (tree, a) = crashed(&runtime);
@@ -200,7 +200,7 @@ fn those_who_wait_learn_that_the_child_will_not_come_back() {
     });
 }
 
-/// Catches: the children of a supervisor that is itself restarted are gone for good meanwhile.
+/// Catches children of a supervisor that is itself being restarted being reported as gone.
 #[test]
 fn the_children_of_a_supervisor_that_restarts_are_restarting() {
     soon(|| {
@@ -222,7 +222,7 @@ fn the_children_of_a_supervisor_that_restarts_are_restarting() {
     });
 }
 
-/// Counts in something that outlives it.
+/// A child that counts in shared state.
 #[process]
 struct Till(std::sync::Arc<AtomicU64>);
 
@@ -237,10 +237,10 @@ impl Till {
     }
 }
 
-/// Calls while the child is killed again and again: each ends as what became of it. Catches: a call that is answered
-/// and was not handled, or handled and said not to be delivered; one that is told `Restarting` although it may wait.
+/// Calls while the child keeps being killed: the result of each agrees with what happened to it. Catches an answer
+/// without handling, a handled call reported as undelivered, and `Restarting` for a call that may wait.
 #[test]
-fn what_calls_are_told_agrees_with_what_was_handled_while_a_child_is_killed_over_and_over() {
+fn results_of_calls_agree_with_handling_while_a_child_keeps_being_killed() {
     soon(|| {
         let (runtime, count) = (runtime(), std::sync::Arc::new(AtomicU64::new(0)));
         let inside = count.clone();

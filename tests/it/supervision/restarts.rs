@@ -17,7 +17,7 @@ fn children_start_in_order_before_spawn_returns() {
 }
 
 #[test]
-fn with_one_for_one_only_the_one_that_failed_starts_again() {
+fn with_one_for_one_only_the_failed_child_is_restarted() {
     soon(|| {
         let (runtime, log) = (runtime(), Log::new());
         let tree = eager(Supervisor::one_for_one()).child("a", worker("a", &log)).child("b", worker("b", &log));
@@ -51,7 +51,7 @@ fn with_one_for_all_the_others_are_stopped_in_reverse_order_and_all_start_in_ord
 }
 
 #[test]
-fn with_rest_for_one_those_after_it_are_restarted_and_those_before_it_are_not() {
+fn with_rest_for_one_later_children_are_restarted_and_earlier_ones_are_not() {
     soon(|| {
         let (runtime, log) = (runtime(), Log::new());
         let mut supervisor = eager(Supervisor::rest_for_one());
@@ -66,7 +66,7 @@ fn with_rest_for_one_those_after_it_are_restarted_and_those_before_it_are_not() 
     });
 }
 
-/// Which of the three kinds start again when they are done, and when they crash.
+/// Which of the three kinds are restarted when they finish, and when they crash.
 #[test]
 fn permanent_children_always_start_again_transient_ones_after_failures_temporary_ones_never() {
     soon(|| {
@@ -122,7 +122,7 @@ fn a_child_with_an_async_entry_has_ended_when_its_body_has() {
     });
 }
 
-/// The start fails three times; meanwhile those after it wait.
+/// The start fails three times; meanwhile later children wait.
 #[test]
 fn a_first_start_that_fails_is_retried_as_any_other_failure() {
     soon(|| {
@@ -139,7 +139,7 @@ fn a_first_start_that_fails_is_retried_as_any_other_failure() {
             .spawn(&runtime)
             .unwrap();
         let b: Address<Worker> = tree.child("b").unwrap();
-        // It has not been started for the first time, so what is sent to it waits.
+        // It has never been started, so messages to it wait.
         assert_eq!(b.add(3).wait(), Ok(3));
         let starts: Vec<_> = lines(&log).into_iter().filter(|line| !line.ends_with("ends")).collect();
         assert_eq!(starts, ["a fails to start", "a fails to start", "a fails to start", "a starts", "b starts"]);
@@ -185,9 +185,9 @@ fn more_failures_than_the_window_allows_end_the_supervisor_with_the_child_and_it
         assert!(gave_up.handling.unwrap().ends_with("WorkerCrash"));
         let text = gave_up.to_string();
         assert!(text.contains("`b`") && text.contains("after 2 restarts") && text.contains("it had to"), "{text}");
-        // The others were stopped, in reverse order.
+        // The other children were stopped, in reverse order.
         assert_eq!(lines(&log)[lines(&log).len() - 3..], ["b ends", "c ends", "a ends"]);
-        // Also to who asks later.
+        // Also for a later join.
         assert_eq!(tree.join().wait().to_string(), ExitReason::Error(error).to_string());
     });
 }
@@ -204,7 +204,7 @@ fn with_no_restart_allowed_the_first_failure_is_one_too_many() {
     });
 }
 
-/// A child that cannot start and is tried again without delay and without end keeps its supervisor busy, but not deaf.
+/// A child that cannot start and is retried endlessly without delay keeps its supervisor busy, but responsive.
 #[test]
 fn a_supervisor_that_tries_without_end_can_be_stopped() {
     soon(|| {

@@ -4,7 +4,7 @@ use super::*;
 use postroom::supervision::Child;
 use std::sync::mpsc::channel;
 
-/// A hundred times, since it would fail by chance: all processes are told at once but those that are supervised.
+/// A hundred times, since a failure would be random: all processes are cancelled at once except supervised ones.
 #[test]
 fn when_the_runtime_goes_down_children_are_stopped_by_their_supervisor_in_reverse_order() {
     soon(|| {
@@ -29,7 +29,7 @@ fn when_the_runtime_goes_down_children_are_stopped_by_their_supervisor_in_revers
     });
 }
 
-/// It is in the middle of a restart loop when the host goes down: what cannot be started then is no failure.
+/// The supervisor is in a restart loop when the host shuts down: a start that is refused then is not a failure.
 #[test]
 fn a_restart_that_a_shutdown_refuses_is_no_failure() {
     soon(|| {
@@ -119,9 +119,9 @@ fn a_supervisor_is_not_spawned_on_a_runtime_that_is_down() {
     });
 }
 
-/// A tree below a process of its own: the process is told of the shutdown as any other.
+/// Unsupervised processes that a child's closure spawns are cancelled by the shutdown like any other.
 #[test]
-fn helpers_that_a_closure_spawns_on_the_host_are_told_by_the_shutdown_itself() {
+fn helpers_that_a_closure_spawns_on_the_host_are_cancelled_by_the_shutdown_itself() {
     soon(|| {
         let (runtime, log) = (runtime(), Log::new());
         let (say, said) = channel();

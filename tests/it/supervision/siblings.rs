@@ -5,13 +5,13 @@ use postroom::supervision::ChildError;
 use postroom::{ChildSpawn, ProcessError, SpawnError};
 use postroom_tests::act;
 
-/// What several kinds of process can be asked.
+/// A protocol of several kinds of processes.
 #[protocol]
 trait Doubles {
     fn double(&self, amount: u64) -> u64;
 }
 
-/// Answers the protocol from an async entry.
+/// A process that implements the protocol in an async entry.
 #[process]
 struct Doubler;
 
@@ -30,7 +30,7 @@ impl Doubles for Doubler {
     }
 }
 
-/// A child that asks another one, of which it knows the protocol alone.
+/// A child that calls another one, of which it knows only the protocol.
 #[process]
 struct Asks {
     whom: Address<dyn Doubles>,
@@ -47,7 +47,7 @@ impl Asks {
     }
 }
 
-/// A child that sends what it gets on to another one.
+/// A child that forwards its messages to another one.
 #[process]
 struct Relay {
     to: Address<Worker>,
@@ -69,8 +69,8 @@ impl Relay {
     }
 }
 
-/// The child after it in the order has an address too. Would fail if the closure were given the PID of one life, or an
-/// address that it has to ask for again.
+/// A later child has an address, too. Catches a closure that gets the PID of one incarnation, or an address that
+/// becomes stale.
 #[test]
 fn a_child_is_given_the_address_of_its_sibling_which_outlives_restarts_of_both() {
     soon(|| {
@@ -102,7 +102,7 @@ fn a_child_is_given_the_address_of_its_sibling_which_outlives_restarts_of_both()
 }
 
 #[test]
-fn a_tree_below_is_given_the_address_of_its_sibling() {
+fn a_nested_tree_gets_the_address_of_its_sibling() {
     soon(|| {
         let (runtime, log) = (runtime(), Log::new());
         let tree = Supervisor::one_for_one()
@@ -119,7 +119,7 @@ fn a_tree_below_is_given_the_address_of_its_sibling() {
     });
 }
 
-/// What the closure was told it passes on, and that is why the child does not start.
+/// The closure returns the error that it gets, which is why the child does not start.
 #[test]
 fn a_sibling_that_there_is_not_is_an_error_of_the_start() {
     soon(|| {
@@ -143,7 +143,7 @@ fn a_sibling_that_there_is_not_is_an_error_of_the_start() {
 }
 
 #[test]
-fn what_is_not_the_child_of_a_supervisor_has_no_siblings() {
+fn a_process_without_a_supervisor_has_no_siblings() {
     soon(|| {
         let (runtime, told) = (runtime(), Log::new());
         let log = told.clone();
@@ -156,8 +156,8 @@ fn what_is_not_the_child_of_a_supervisor_has_no_siblings() {
     });
 }
 
-/// Catches: an address that is refused because the sibling has not been started yet, which then never is: the
-/// supervisor tries its children in their order, until it gives up.
+/// Catches an address that is refused because the sibling has not been started yet: the supervisor starts its children
+/// in order, so it would retry until it gives up.
 #[test]
 fn a_sibling_that_has_not_been_started_yet_is_known_by_its_protocol() {
     soon(|| {
@@ -183,7 +183,7 @@ fn a_sibling_that_has_not_been_started_yet_is_known_by_its_protocol() {
     });
 }
 
-/// The type of a hand-written process is known when it runs; its PID before. Pools of them can be children too.
+/// The type of a hand-written process is known when it runs, its PID earlier. Pools of them can be children, too.
 #[test]
 fn a_hand_written_sibling_is_known_by_its_pid_before_it_starts() {
     soon(|| {
@@ -212,7 +212,7 @@ fn a_hand_written_sibling_is_known_by_its_pid_before_it_starts() {
     });
 }
 
-/// Notes each message.
+/// Returns the factory of a hand-written process that logs each message.
 fn by_hand(got: Log<()>) -> impl FnMut(ChildSpawn) -> Result<Pid, SpawnError> + Send + 'static {
     move |spawn| {
         let got = got.clone();

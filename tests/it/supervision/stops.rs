@@ -24,8 +24,7 @@ fn a_tree_stops_its_children_in_reverse_order_and_then_ends() {
     });
 }
 
-/// `stop` of a plain process takes its place in the mailbox and drops the state; a supervisor has children to stop
-/// first.
+/// `stop` of a plain process is handled in order and drops the state; a supervisor stops its children first.
 #[test]
 fn stop_and_cancel_of_the_supervisors_pid_stop_its_children_in_order_too() {
     soon(|| {
@@ -51,7 +50,7 @@ struct Stubborn {
 impl Stubborn {
     #[entry]
     fn serve(&mut self) {}
-    /// Is told, and does nothing.
+    /// Logs the cancellation, and ignores it.
     #[signal]
     fn on_cancel(&mut self, _cancel: Cancel) {
         self.log.add("told".to_string());
@@ -82,7 +81,7 @@ fn a_child_that_ignores_its_stop_is_killed_at_its_deadline_and_the_others_still_
 }
 
 #[test]
-fn without_time_to_stop_a_child_is_killed_without_being_told() {
+fn without_time_to_stop_a_child_is_killed_without_a_cancellation() {
     soon(|| {
         let (runtime, log) = (runtime(), Log::new());
         let own = log.clone();
@@ -95,7 +94,7 @@ fn without_time_to_stop_a_child_is_killed_without_being_told() {
     });
 }
 
-/// One child is in a step that does not return. The others are stopped all the same; its successor waits for its end.
+/// One child is in a step that does not return. The others are still stopped; its successor waits for its exit.
 #[test]
 fn a_child_in_a_step_that_does_not_return_holds_up_only_its_own_successor() {
     soon(|| {
@@ -145,7 +144,7 @@ fn a_child_may_take_its_time_to_clean_up() {
             .spawn(&runtime)
             .unwrap();
         let end = tree.join();
-        // One that is told before it has begun has nothing to clean up.
+        // A child that is cancelled before it has begun has nothing to clean up.
         here.wait();
         tree.stop();
         go.wait();
@@ -206,7 +205,7 @@ fn a_supervisor_that_is_killed_takes_its_children_along() {
     });
 }
 
-/// A group of a child that fails and a transient one beside it.
+/// Spawns a tree with a child that fails and a transient one.
 fn group(runtime: &Runtime, log: &Log<String>) -> (Tree, Address<Worker>, Address<Worker>) {
     let tree = eager(Supervisor::one_for_all())
         .child("a", worker("a", log))
@@ -221,8 +220,8 @@ fn is(tree: &Tree, child: usize, state: ChildState) -> bool {
     tree.children()[child].state == state
 }
 
-/// Catches: a child that was stopped by hand comes back when its group is restarted. (Mutation: in `settle.rs`,
-/// `finished` alone.)
+/// Catches a child that was stopped on request being restarted with its group. (Mutation: in `settle.rs`, check only
+/// `finished`.)
 #[test]
 fn a_transient_child_that_was_stopped_stays_down_when_its_group_is_restarted() {
     soon(|| {
@@ -238,10 +237,10 @@ fn a_transient_child_that_was_stopped_stays_down_when_its_group_is_restarted() {
     });
 }
 
-/// Catches: that a child was stopped once is remembered when it has been started again, and has finished by itself.
-/// (Mutation: in `plan/requests.rs`, `restart_child` leaves `stopped` as it is.)
+/// Catches a stop that is still remembered after the child was started again and has finished by itself. (Mutation: in
+/// `plan/requests.rs`, `restart_child` does not clear `stopped`.)
 #[test]
-fn a_transient_child_that_has_finished_comes_back_with_its_group_also_if_it_was_stopped_before() {
+fn a_finished_transient_child_is_restarted_with_its_group_even_if_it_was_stopped_before() {
     soon(|| {
         let (runtime, log) = (runtime(), Log::new());
         let (tree, a, b) = group(&runtime, &log);
@@ -258,8 +257,8 @@ fn a_transient_child_that_has_finished_comes_back_with_its_group_also_if_it_was_
     });
 }
 
-/// Catches: the failure after a long run counts as one more in a row, or as none, so that the one after it waits too
-/// long or not long enough. (Mutation: in `plan/mod.rs`, `in_a_row` is 0, 2 or one more after a stable run.)
+/// Catches a failure after a long run that counts as one more in a row, or as none, so that the delay after the next
+/// one is too long or too short. (Mutation: in `plan/mod.rs`, `in_a_row` is 0, 2 or one more after a stable run.)
 #[test]
 fn the_second_failure_after_a_stable_run_waits_for_twice_as_long_as_the_first() {
     soon(|| {
@@ -288,7 +287,7 @@ fn the_second_failure_after_a_stable_run_waits_for_twice_as_long_as_the_first() 
             let started = began + *starts.all().last().unwrap();
             started - before
         };
-        // Two seconds of running follow each start here, but for the long ones.
+        // Each run takes two seconds, except for the long ones.
         let delays =
             [fail_after(millis(0)), fail_after(millis(0)), fail_after(Duration::from_secs(9)), fail_after(millis(0))];
         assert_eq!(delays, [10, 20, 10, 20].map(millis));

@@ -1,9 +1,9 @@
-//! Children that are upgraded: what the tree shows of them, and as what they are restarted.
+//! Children that are upgraded: their type in the tree, and the definition with which they are restarted.
 
 use super::*;
 use postroom::supervision::{Child, ChildError, ChildState};
 
-/// What a worker is upgraded to.
+/// The upgrade of a worker.
 #[process]
 struct Clerk {
     sum: u64,
@@ -33,9 +33,9 @@ fn upgrade(pid: Pid) -> Address<Clerk> {
     pid.upgrade(|old: Worker| Clerk { sum: old.sum }).wait().unwrap()
 }
 
-/// Catches: a tree, or an address, that goes by what the child was started as.
+/// Catches a tree, or an address, that uses the type with which the child was started.
 #[test]
-fn a_tree_shows_the_type_that_runs_and_a_restart_goes_back_to_what_the_supervisor_was_built_with() {
+fn a_tree_shows_the_current_type_and_a_restart_returns_to_the_original() {
     soon(|| {
         let (runtime, log) = (runtime(), Log::new());
         let tree = eager(Supervisor::one_for_one()).child("a", worker("a", &log)).spawn(&runtime).unwrap();
@@ -47,7 +47,7 @@ fn a_tree_shows_the_type_that_runs_and_a_restart_goes_back_to_what_the_superviso
         assert!(tree.to_string().contains("\n  a: Clerk <"), "{tree}");
         assert_eq!(runtime.address::<Clerk>(a.pid()).unwrap(), clerk);
         assert!(runtime.address::<Worker>(a.pid()).is_err());
-        // The tree gives addresses of both: the one that it is, and the one that it will be again.
+        // The tree returns addresses of both types: the current one, and the one after a restart.
         assert_eq!((tree.child::<Clerk>("a").unwrap(), tree.child::<Worker>("a").unwrap()), (clerk, a));
         crash(a);
         is_back(a);
@@ -56,7 +56,7 @@ fn a_tree_shows_the_type_that_runs_and_a_restart_goes_back_to_what_the_superviso
     });
 }
 
-/// Catches: a redefined child goes back to its old definition, or changes at once.
+/// Catches a redefined child that returns to its old definition, or changes at once.
 #[test]
 fn a_child_that_was_redefined_is_restarted_as_the_new_definition_and_keeps_all_else() {
     soon(|| {
@@ -74,16 +74,16 @@ fn a_child_that_was_redefined_is_restarted_as_the_new_definition_and_keeps_all_e
         assert_eq!((kind(&tree), restarts(&tree, "a")), ("Clerk", 1));
         assert_eq!(runtime.whereis("the clerk"), Some(a.pid()));
         assert!(tree.child::<Worker>("a").is_err());
-        // And while it is down.
+        // The same while it is down.
         tree.stop_child("a").unwrap();
         eventually(|| tree.children()[0].state == ChildState::Down);
         assert_eq!((kind(&tree), tree.child::<Clerk>("a").unwrap()), ("Clerk", clerk));
     });
 }
 
-/// Catches: what was redefined outlives the supervisor, whose closures say otherwise; or the child's address does not.
+/// Catches a redefinition that outlives the supervisor and its closures, or a child's address that does not.
 #[test]
-fn a_supervisor_that_is_restarted_starts_what_its_closures_say() {
+fn a_restarted_supervisor_uses_its_closures() {
     soon(|| {
         let (runtime, log) = (runtime(), Log::new());
         let tree = eager(Supervisor::one_for_one())
@@ -104,7 +104,7 @@ fn a_supervisor_that_is_restarted_starts_what_its_closures_say() {
 }
 
 #[test]
-fn what_cannot_be_redefined_is_refused_with_the_reason() {
+fn a_child_that_cannot_be_redefined_is_refused_with_the_reason() {
     soon(|| {
         let (runtime, log) = (runtime(), Log::new());
         let own = log.clone();
@@ -130,9 +130,9 @@ fn what_cannot_be_redefined_is_refused_with_the_reason() {
     });
 }
 
-/// Catches: the drop of a closure that is not needed any more takes the supervisor along.
+/// Catches a supervisor that fails when the drop of an unneeded closure panics.
 #[test]
-fn a_closure_that_panics_when_it_is_dropped_harms_nobody() {
+fn a_closure_whose_drop_panics_is_contained() {
     struct Bomb;
     impl Drop for Bomb {
         fn drop(&mut self) {

@@ -1,6 +1,6 @@
 //! Very many timers that are due at once: the thread that fires them lets processes run in between.
 //!
-//! What these tests cannot see: how long the others wait, which `benches/compare -- --probe` measures.
+//! Not covered: how long other processes wait, which `benches/compare -- --probe` measures.
 
 use postroom::Host;
 use postroom::prelude::*;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const TIMERS: u64 = 2_000;
 
-/// Sets timers for another one, all within one step.
+/// A process that sets timers for another one, all within one step.
 #[process]
 struct Setter {
     hearer: Address<Hearer>,
@@ -51,7 +51,7 @@ impl Hearer {
     }
 }
 
-/// Mutation: in `engine/host/mod.rs`, `fire_timers`, leave out that `left` goes down.
+/// Mutation: in `engine/host/mod.rs`, `fire_timers`, do not decrement `left`.
 #[test]
 fn the_only_worker_runs_processes_before_it_has_fired_all_that_is_due() {
     soon(|| {
@@ -62,7 +62,7 @@ fn the_only_worker_runs_processes_before_it_has_fired_all_that_is_due() {
             heard: heard.clone(),
             while_timers_were_left: while_timers_were_left.clone(),
         };
-        // Without a bound, since what a timer sends to a full mailbox is a dead letter.
+        // Unbounded, since a timer's message to a full mailbox is a dead letter.
         let hearer = runtime.spawn(hearer).mailbox(Bound::Unbounded).serve().unwrap();
         runtime.spawn(Setter { hearer }).serve().unwrap().set().send().unwrap();
         eventually(|| heard.load(SeqCst) == TIMERS);

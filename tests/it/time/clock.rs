@@ -1,4 +1,4 @@
-//! Time, by a clock that the test moves: nothing here sleeps.
+//! Time, on a virtual clock: no test sleeps.
 
 mod idle;
 mod manual;
@@ -10,7 +10,7 @@ use postroom::prelude::*;
 use postroom::test::{Clock, Probe};
 use std::time::Duration;
 
-/// A runtime that goes by a clock of its own.
+/// Builds a runtime with a virtual clock.
 pub fn still(workers: usize) -> (Clock, Runtime) {
     let clock = Clock::manual();
     let runtime = Runtime::builder().workers(workers).clock(clock.clone()).build().expect("a runtime");

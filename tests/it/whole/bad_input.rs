@@ -1,4 +1,4 @@
-//! What no program should do and some program will: each has a defined result, and none harms another process.
+//! Misuse that some program will try: each has a defined result, and none harms another process.
 
 use postroom::error::{BuildError, SendFailure};
 use postroom::manual::{Event, Events, Process, StepOutput};
@@ -16,7 +16,7 @@ fn one_worker() -> Runtime {
     Runtime::builder().workers(1).build().unwrap()
 }
 
-/// Whether the runtime still does what it is for.
+/// Checks that the runtime still works.
 fn works(runtime: &Runtime) {
     let pid = runtime.spawn_process(idle_for_ever()).start().unwrap();
     let end = pid.join();
@@ -26,7 +26,7 @@ fn works(runtime: &Runtime) {
 }
 
 #[test]
-fn no_number_of_workers_that_is_none_is_taken() {
+fn invalid_numbers_of_workers_are_refused() {
     soon(|| {
         for workers in [0, 1_025, usize::MAX] {
             match Runtime::builder().workers(workers).build() {
@@ -41,9 +41,9 @@ fn no_number_of_workers_that_is_none_is_taken() {
     });
 }
 
-/// The variable is read once in a program's life or more; to set it for one test only, the test runs itself.
+/// The variable may be read only once in a program; to set it for one test only, the test runs itself.
 #[test]
-fn postroom_workers_says_how_many_unless_the_builder_does() {
+fn postroom_workers_sets_the_number_unless_the_builder_does() {
     const CHILD: &str = "POSTROOM_TEST_CHILD";
     if let Some(builder) = std::env::var_os(CHILD) {
         let builder = if builder == "5" { Runtime::builder().workers(5) } else { Runtime::builder() };
@@ -58,7 +58,7 @@ fn postroom_workers_says_how_many_unless_the_builder_does() {
             let mut program = Program::new(std::env::current_exe().unwrap());
             program.args([
                 "--exact",
-                "whole::bad_input::postroom_workers_says_how_many_unless_the_builder_does",
+                "whole::bad_input::postroom_workers_sets_the_number_unless_the_builder_does",
                 "--nocapture",
             ]);
             program.env(CHILD, builder).env_remove("POSTROOM_WORKERS");
@@ -74,7 +74,7 @@ fn postroom_workers_says_how_many_unless_the_builder_does() {
         assert_eq!(answer(Some("3"), ""), "3");
         assert_eq!(answer(Some(" 3 "), ""), "3");
         assert_eq!(answer(Some("3"), "5"), "5");
-        // The builder beats nonsense too.
+        // The builder overrides an invalid value, too.
         assert_eq!(answer(Some("x"), "5"), "5");
         for nonsense in ["0", "x", "", "-1", "3.5", "1025", "99999999999999999999"] {
             let answer = answer(Some(nonsense), "");
@@ -107,7 +107,7 @@ fn spawns_and_sends_from_close_are_as_any_others() {
         let process = process.close(move || {
             let host = Host::current().unwrap();
             let own = me.lock().unwrap().unwrap();
-            // To itself: it is unroutable already.
+            // To itself: it is already unroutable.
             *refused.lock().unwrap() = Some((own, host.send(own, 7_u64).unwrap_err()));
             host.send(listener, 8_u64).unwrap();
             *place.lock().unwrap() = Some(host.spawn_process(idle_for_ever()).start().unwrap());
@@ -123,7 +123,7 @@ fn spawns_and_sends_from_close_are_as_any_others() {
     });
 }
 
-/// Of a message, on whatever thread it dies; of the state, which is dropped by the runtime.
+/// Destructors of a message, on any thread, and of the state, which the runtime drops.
 #[test]
 fn spawns_and_sends_from_destructors_are_as_any_others() {
     struct Sends(Host, Pid);
@@ -145,7 +145,7 @@ fn spawns_and_sends_from_destructors_are_as_any_others() {
             Ok(())
         }));
         let (listener, host) = (listener.start().unwrap(), runtime.host());
-        // In the mailbox of one that ends; as a message that nobody takes; in the state; in a refused send.
+        // In the mailbox of an exiting process; as an unhandled message; in the state; in a refused send.
         let held = Sends(host, listener);
         let may_go = Latch::new();
         let waits = may_go.clone();
@@ -167,8 +167,7 @@ fn spawns_and_sends_from_destructors_are_as_any_others() {
     });
 }
 
-/// While a thread's own variables are taken apart, those of the runtime may be gone already: that is no reason to
-/// abort.
+/// While a thread's thread-locals are destroyed, those of the runtime may already be gone: that must not abort.
 #[test]
 fn spawns_sends_and_calls_from_a_threads_last_moments_are_as_any_others() {
     struct Late(Host, Pid, Address<Answers>);
@@ -208,7 +207,7 @@ fn spawns_sends_and_calls_from_a_threads_last_moments_are_as_any_others() {
             (listener.start().unwrap(), runtime.host(), runtime.spawn(Answers).serve().unwrap());
         for round in 1..=4 {
             std::thread::spawn(move || {
-                // Destroyed in the order of their making, or against it: before and after the runtime's own.
+                // Destroyed in the order of their creation, or in reverse: before and after the runtime's own.
                 FIRST.with(|late| *late.borrow_mut() = Some(Late(host, listener, answers)));
                 if round % 2 == 0 {
                     host.send(listener, 0_u64).unwrap();
@@ -241,7 +240,7 @@ impl Answers {
 }
 
 #[test]
-fn spawns_and_sends_after_the_shutdown_are_refused_with_what_was_sent() {
+fn spawns_and_sends_after_the_shutdown_are_refused_and_return_the_message() {
     soon(|| {
         let runtime = one_worker();
         let (pid, answers) =
@@ -260,7 +259,7 @@ fn spawns_and_sends_after_the_shutdown_are_refused_with_what_was_sent() {
     });
 }
 
-/// 64 MiB behind a pointer, 16 KiB in the message itself, nothing at all, and one that wants a page to itself.
+/// 64 MiB behind a pointer, 16 KiB in the message itself, an empty message, and one with the alignment of a page.
 #[test]
 fn messages_of_any_size_and_alignment_arrive_whole() {
     #[repr(align(4096))]
@@ -313,7 +312,7 @@ fn messages_of_any_size_and_alignment_arrive_whole() {
 }
 
 #[test]
-fn durations_without_end_never_come_and_zero_comes_at_once() {
+fn infinite_durations_never_elapse_and_zero_elapses_at_once() {
     soon(|| {
         let runtime = Runtime::builder().workers(1).shutdown_deadline(Duration::MAX).build().unwrap();
         let answers = runtime.spawn(Answers).serve().unwrap();
@@ -327,7 +326,7 @@ fn durations_without_end_never_come_and_zero_comes_at_once() {
         assert_eq!(end.wait_timeout(Duration::MAX), Some(ExitReason::Killed));
         assert_eq!(answers.pid().join().wait_timeout(Duration::ZERO), None);
         assert!(!runtime.shutdown_within(Duration::MAX).unwrap().was_forced());
-        // Zero: killed at once. A process that could not even be told apart from a clean end may be either.
+        // A deadline of zero kills at once; a process that exits by itself at that moment may count as either.
         let runtime = one_worker();
         let deaf = runtime.spawn_process(idle_for_ever().handles_cancel()).start().unwrap();
         let end = deaf.join();
@@ -363,7 +362,7 @@ fn odd_names_are_names_and_those_of_nothing_and_of_a_megabyte_are_for_hosts_and_
     });
 }
 
-/// All of them before the process runs for the first time, and in order.
+/// All are sent before the process runs for the first time, and arrive in order.
 #[test]
 fn a_million_messages_in_one_go_all_arrive() {
     within(Duration::from_secs(60), || {
@@ -410,7 +409,7 @@ fn processes_that_spawn_each_other_from_init_end_at_a_depth() {
     });
 }
 
-/// Panics of values that are no text, of values whose own drop panics, in `entries` and in `handles_cancel`.
+/// Panics with payloads that are not text, with payloads whose drop panics, in `entries` and in `handles_cancel`.
 #[test]
 fn panics_of_every_kind_are_contained() {
     struct Bomb;
@@ -436,7 +435,7 @@ fn panics_of_every_kind_are_contained() {
         assert!(matches!(end.wait(), ExitReason::Panic(_) | ExitReason::NoProcess));
         let end = runtime.spawn_process(act(|_, _| panic_any(Bomb))).start().unwrap().join();
         assert!(matches!(end.wait(), ExitReason::Panic(_) | ExitReason::NoProcess));
-        // It is asked when there is a cancel.
+        // It is called when there is a cancellation.
         let asked = runtime.spawn_process(Asked).start().unwrap();
         let end = asked.join();
         asked.cancel("a question");
@@ -445,11 +444,11 @@ fn panics_of_every_kind_are_contained() {
     });
 }
 
-/// A value whose drop panics, in each place where the runtime drops what nobody wants any more.
+/// A value whose drop panics, at each place where the runtime drops an unwanted value.
 ///
 /// Mutation: in `payload.rs`, `drop`, leave out the `catch_unwind`: a worker is lost, and with the only one all others.
 #[test]
-fn values_whose_drop_panics_harm_nobody_wherever_they_are_dropped() {
+fn values_whose_drop_panics_are_contained_wherever_they_are_dropped() {
     #[derive(Default)]
     struct Mine(Arc<AtomicU64>);
     impl Drop for Mine {
@@ -483,7 +482,7 @@ fn values_whose_drop_panics_harm_nobody_wherever_they_are_dropped() {
         let builder = builder.handler(move |Lay, completion| send.lock().unwrap().send(completion).unwrap());
         let runtime = builder.build().unwrap();
         let host = runtime.host();
-        // In the mailbox of one that is killed, and unopened by one that lives.
+        // In the mailbox of a killed process, and unopened by a live one.
         let go = Latch::new();
         let may_go = go.clone();
         let pid = runtime
@@ -498,7 +497,7 @@ fn values_whose_drop_panics_harm_nobody_wherever_they_are_dropped() {
         go.open();
         eventually(|| drops.load(SeqCst) == 1);
         works(&runtime);
-        // As the answer to a process that died, and to one that dies with the answer in its lane.
+        // As the answer to an exited process, and to one that exits with the answer in its lane.
         for number in 0..2 {
             let mut began = false;
             let (inside, go) = (Latch::new(), Latch::new());
@@ -530,7 +529,7 @@ fn values_whose_drop_panics_harm_nobody_wherever_they_are_dropped() {
             eventually(|| drops.load(SeqCst) == 2 + number);
             works(&runtime);
         }
-        // As a command that nobody handles, as a call that is refused, and as a result that nobody wants.
+        // As an unhandled command, as a refused call, and as an unwanted result.
         let (one, two, three) = (mine(), mine(), mine());
         let mut yields = Some((one, two, three));
         let dead = pid;
@@ -545,7 +544,7 @@ fn values_whose_drop_panics_harm_nobody_wherever_they_are_dropped() {
         pid.start().unwrap();
         eventually(|| drops.load(SeqCst) == 6);
         works(&runtime);
-        // In a timer that comes too late, in one that clones, and in one that never comes.
+        // In a late timer, in a repeating one that clones, and in one that never fires.
         let runtime_of_timers = Runtime::builder().workers(1).paused().build().unwrap();
         let answers = runtime_of_timers.spawn(Takes(std::marker::PhantomData::<Mine>)).serve().unwrap();
         answers.take(mine()).send_after(Duration::from_millis(2)).unwrap();
@@ -559,7 +558,7 @@ fn values_whose_drop_panics_harm_nobody_wherever_they_are_dropped() {
     });
 }
 
-/// Copies itself twice and no more.
+/// A message that can be cloned only twice.
 #[derive(Default)]
 struct Twice(Arc<AtomicU64>);
 
@@ -610,9 +609,10 @@ impl<M: Send + 'static> Takes<M> {
     }
 }
 
-/// Each sends more than it takes, to the other, to itself and around: nothing is lost, and the end comes when told.
+/// Each process sends more than it takes, to the other, to itself and in a cycle: nothing is lost, and the shutdown
+/// ends them.
 #[test]
-fn floods_in_both_directions_to_itself_and_around_a_ring_all_arrive() {
+fn floods_in_both_directions_to_itself_and_in_a_cycle_all_arrive() {
     within(Duration::from_secs(60), || {
         for (size, step) in [(1_usize, 0_usize), (2, 1), (10, 1), (10, 3)] {
             let runtime = Runtime::builder().workers(2).build().unwrap();

@@ -1,5 +1,5 @@
-//! Features that no page of the guide shows together: supervisors with names, bounds, pools, groups, links and
-//! upgrades, while processes end.
+//! Combinations of features that no page of the guide shows: supervisors with names, bounds, pools, groups, links and
+//! upgrades, while processes exit.
 
 use postroom::prelude::*;
 use postroom::supervision::{Backoff, Child, Supervisor};
@@ -14,7 +14,7 @@ mod races;
 mod trees;
 mod wild;
 
-/// Does a little of everything.
+/// A process with messages for many features.
 #[process]
 #[derive(Default)]
 struct Node {
@@ -43,7 +43,7 @@ impl Node {
         gate.passed().await;
     }
 
-    /// Says that it is here, and stays in its step until it may go on.
+    /// Opens `here`, and stays in its step until `gate` opens.
     #[message]
     fn block(&mut self, here: Gate, gate: Gate) {
         here.open();
@@ -55,7 +55,7 @@ impl Node {
         other.add(1).timeout(within).await.map_err(|error| error.to_string())
     }
 
-    /// Calls the next of them, which calls the next.
+    /// Calls the next process of the path, which calls the next.
     #[message]
     async fn around(&mut self, path: Vec<Address<Node>>) -> Result<u64, String> {
         let Some((next, rest)) = path.split_first() else { return Ok(0) };
@@ -76,7 +76,7 @@ fn eager(supervisor: Supervisor) -> Supervisor {
     supervisor.intensity(u32::MAX, Duration::MAX).backoff(Backoff::none())
 }
 
-/// Has a process fail, and waits until it has.
+/// Makes a process fail, and waits for its exit.
 fn crash(node: Address<Node>) {
     let life = node.pid().join();
     node.crash().send_wait().unwrap();

@@ -1,7 +1,7 @@
-//! Users' code at its worst: it panics wherever it is called from, also in dropping its own panic, comes back into the
-//! runtime from there, takes long, forgets what it was given. The process that it belongs to ends with that panic, all
-//! who wait for it hear so, no other process is harmed, and the shutdown is clean.
+//! Users' code at its worst: it panics wherever it is called, also in the drop of its own panic payload, re-enters the
+//! runtime, takes long, or forgets values. Its process exits with that panic, all joins get it, no other process is
+//! harmed, and the shutdown is clean.
 //!
-//! No verdict is a time: what is held up is waited for, and the watchdog ends a hang.
+//! No result depends on time: tests wait for delayed events, and the time limit ends a hang.
 
 mod faults;

@@ -1,7 +1,7 @@
-//! Faults that a review found and that were mended: each test is named for what broke.
+//! Fixed faults that a review found; each test is named after what broke.
 //!
-//! No verdict is a time: where a fault showed as lateness, the late thing is waited for by the very step that held it
-//! up, so that the fault is a deadlock, which the watchdog ends. Where a time limit would hide a hang, it is [`AGES`].
+//! No result depends on time: if a fault caused a delay, the step that caused it waits for the delayed event, so that
+//! the fault is a deadlock, which the time limit ends. If a timeout would hide a hang, it is [`AGES`].
 
 use postroom::manual::{Events, Process, StepOutput};
 use postroom::prelude::*;
@@ -16,7 +16,7 @@ use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longer than the watchdog waits.
+/// Longer than the time limit of the tests.
 const AGES: Duration = Duration::from_secs(3600);
 
 fn milliseconds(count: u64) -> Duration {
@@ -27,14 +27,14 @@ fn with_workers(workers: usize) -> Builder {
     Runtime::builder().workers(workers).shutdown_deadline(Duration::from_secs(5))
 }
 
-/// Waits until no step runs. The threads go to sleep soon after that, which nobody can see from outside: so what needs
-/// them asleep is done in rounds.
+/// Waits until no step runs. The threads go to sleep soon after that, which cannot be observed from outside: so tests
+/// that need them asleep run in rounds.
 fn until_quiet(runtime: &Runtime) {
     eventually(|| runtime.statistics().workers.iter().all(|worker| !worker.running));
     thread::sleep(milliseconds(10));
 }
 
-/// Pending a few times, each time with a wake from within its own poll.
+/// Returns a future that is pending a few times, each time with a wake from its own poll.
 async fn wakes_itself() -> u32 {
     let mut polls = 0;
     poll_fn(move |context| {
@@ -50,7 +50,7 @@ async fn wakes_itself() -> u32 {
 
 type Lent = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Polls `future` once within the process that lends it.
+/// Polls `future` once in the process that lends it.
 async fn begun(future: impl Future<Output = ()> + Send + 'static) -> Lent {
     let mut future: Lent = Box::pin(future);
     poll_fn(|context| {
@@ -61,7 +61,7 @@ async fn begun(future: impl Future<Output = ()> + Send + 'static) -> Lent {
     future
 }
 
-/// A process that does whatever a test needs one to do.
+/// A process with the messages that the tests need.
 #[process]
 struct Probe;
 
@@ -116,13 +116,14 @@ impl Probe {
         what.wait();
     }
 
-    /// The caller's deadline. Each look is early by as long as the thread was held up in it, so the latest one counts.
+    /// Returns the caller's deadline. Each reading is early by a delay of the thread during it, so the latest one
+    /// counts.
     #[message]
     fn deadline(&mut self, ctx: &mut Context<Self>) -> Option<Instant> {
         (0..10).filter_map(|_| ctx.deadline()).max()
     }
 
-    /// When it asked for another's deadline, and that deadline.
+    /// Returns the time at which it asked for another's deadline, and that deadline.
     #[message]
     async fn ask_deadline(&mut self, of: Address<Probe>) -> (Instant, Result<Option<Instant>, CallError>) {
         let asked = Instant::now();
@@ -232,7 +233,7 @@ impl Drop for SpawnsWhenDropped {
     }
 }
 
-/// Gives a value to a process that ends, on the only worker, which must answer afterwards.
+/// Passes a value to an exiting process on the only worker, which must still work afterwards.
 fn a_worker_survives_the_drop_of<T: Send + Sync + 'static>(value: impl FnOnce(Host, Latch) -> T + Send + 'static) {
     soon(move || {
         let runtime = with_workers(1).build().unwrap();
@@ -256,7 +257,7 @@ fn a_value_that_spawned_in_its_drop_took_the_worker_with_it() {
 }
 
 #[test]
-fn a_reply_dropped_by_a_panic_that_its_handler_caught_was_never_heard_of() {
+fn a_reply_dropped_by_a_caught_panic_was_never_reported() {
     soon(|| {
         let runtime = with_workers(1).build().unwrap();
         let probe = runtime.spawn(Probe).serve().unwrap();
@@ -289,7 +290,7 @@ fn answered_calls_from_outside_left_their_timers_behind() {
     });
 }
 
-/// Shuts down a runtime that holds the only sender, after `use_it` had it say something.
+/// Shuts down a runtime that holds the only sender, after `use_it` has made it send.
 fn is_dropped_at_shutdown(
     build: impl FnOnce(Sender<&'static str>) -> Runtime + Send + 'static,
     use_it: impl FnOnce(&Runtime) + Send + 'static,
@@ -308,7 +309,7 @@ fn the_dead_letter_hook_outlived_its_runtime() {
     let build = |says: Sender<_>| with_workers(2).on_dead_letter(move |_| says.send("used").unwrap()).build().unwrap();
     is_dropped_at_shutdown(build, |runtime| {
         let probe = runtime.spawn(Probe).serve().unwrap();
-        // A message that nobody has a method for: dead when it is delivered, which is before the answer.
+        // An unhandled message: it becomes a dead letter when it is delivered, which is before the answer.
         runtime.send(probe.pid(), 1_u8).unwrap();
         probe.ping().timeout(AGES).wait().unwrap();
     });
@@ -344,7 +345,7 @@ fn the_factories_of_processes_outlived_their_runtime() {
     });
 }
 
-/// Two processes, one of which lends the other a future of its own; both must end when they are told to.
+/// Checks that two processes, one of which lends the other a future of its own, both exit when cancelled.
 fn leaves_both_cancellable(lend: impl Fn(Address<Probe>, Address<Probe>) -> bool + Send + 'static) {
     soon(move || {
         let runtime = with_workers(2).build().unwrap();
@@ -377,7 +378,7 @@ fn a_future_that_woke_itself_in_serve_until_was_not_polled_again() {
 }
 
 #[test]
-fn a_future_that_woke_itself_beside_the_methods_was_not_polled_again() {
+fn a_background_future_that_woke_itself_was_not_polled_again() {
     soon(|| {
         let runtime = with_workers(1).build().unwrap();
         let done = Latch::new();
@@ -390,7 +391,7 @@ struct LastWords(Host, Address<Probe>, Latch);
 
 impl Drop for LastWords {
     fn drop(&mut self) {
-        // The thread-locals of the runtime may be gone: whether this succeeds is not promised, only that it returns.
+        // The thread-locals of the runtime may be gone: the calls must return, but need not succeed.
         let _spawned = self.0.spawn(Probe).serve();
         let _refused = self.0.spawn(Probe).refuse();
         let _sent = self.1.ping().send();
@@ -407,7 +408,7 @@ fn a_spawn_in_the_last_moments_of_a_thread_aborted_the_program() {
     soon(|| {
         let runtime = with_workers(1).build().unwrap();
         let probe = runtime.spawn(Probe).serve().unwrap();
-        // Thread-locals are dropped in the reverse of the order of their first use, or the other way round.
+        // Thread-locals are dropped in the order of their first use, or in reverse.
         for spawn_first in [true, false] {
             let (host, dropped) = (runtime.host(), Latch::new());
             let last = LastWords(host, probe, dropped.clone());
@@ -426,7 +427,7 @@ fn a_spawn_in_the_last_moments_of_a_thread_aborted_the_program() {
 }
 
 #[test]
-fn a_caller_heard_of_a_panic_while_the_process_could_still_be_reached() {
+fn a_caller_was_notified_of_a_panic_while_the_process_was_still_routable() {
     soon(|| {
         let runtime = with_workers(2).build().unwrap();
         for _ in 0..200 {
@@ -529,7 +530,7 @@ fn a_process_started_by_the_drop_of_a_late_answer_lost_its_continuation() {
                 })
                 .await;
             }
-            // The answer to what nobody waits for any more comes before this one's.
+            // The answer to the abandoned call comes before this one's.
             self.slow.now().await.unwrap();
         }
     }
@@ -553,7 +554,7 @@ fn a_step_that_replaced_its_output_lost_what_it_wrote_there() {
             Ok(())
         }
     }
-    /// Bursts when it is dropped.
+    /// A process whose drop panics.
     struct Bomb;
     impl Process for Bomb {
         fn step(&mut self, _: &mut Events<'_>, _: &mut StepOutput<'_>) -> Result<(), ProcessError> {

@@ -141,7 +141,7 @@ fn a_message_of_a_protocol_is_sent_by_the_name_of_its_method_too() {
 }
 
 #[test]
-fn an_unknown_message_is_refused_with_those_there_are() {
+fn an_unknown_message_is_refused_with_the_existing_ones() {
     with_shop(|runtime, shop, seen| {
         let error = runtime.send_json(shop, "sel", "[]").unwrap_err();
         assert_eq!(
@@ -160,7 +160,7 @@ fn an_unknown_message_is_refused_with_those_there_are() {
 }
 
 #[test]
-fn inputs_that_do_not_fit_a_message_are_refused_as_those_of_an_entry() {
+fn wrong_arguments_of_a_message_are_refused_like_inputs_of_an_entry() {
     with_shop(|runtime, shop, seen| {
         let json = |message, inputs: &str| match runtime.send_json(shop, message, inputs) {
             Err(MessageError::Inputs(error)) => *error,
@@ -186,7 +186,7 @@ fn inputs_that_do_not_fit_a_message_are_refused_as_those_of_an_entry() {
 
 /// The address of a child names its type; a refusal by the process itself is returned as for any send.
 #[test]
-fn a_process_that_cannot_be_sent_to_by_name_says_why() {
+fn a_process_that_cannot_be_sent_to_by_name_gives_the_reason() {
     #[process]
     struct Unknown;
     #[process]

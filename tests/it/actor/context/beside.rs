@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_call_with_a_closure_lets_other_messages_by_and_answers_in_any_order() {
+fn calls_with_closures_do_not_block_messages_and_are_answered_in_any_order() {
     with_runtime(|runtime| {
         let ((asker, log), (one, _), (two, _)) = (worker(runtime), worker(runtime), worker(runtime));
         let (first, second) = (Gate::new(), Gate::new());
@@ -19,7 +19,7 @@ fn a_call_with_a_closure_lets_other_messages_by_and_answers_in_any_order() {
 }
 
 #[test]
-fn a_call_with_a_closure_is_told_every_kind_of_failure() {
+fn a_call_with_a_closure_gets_every_kind_of_failure() {
     with_runtime(|runtime| {
         let ((asker, log), (callee, _)) = (worker(runtime), worker(runtime));
         for (how, line) in [(0, "failed"), (1, "panicked"), (0, "gone")] {
@@ -31,7 +31,7 @@ fn a_call_with_a_closure_is_told_every_kind_of_failure() {
 }
 
 #[test]
-fn what_a_sync_entry_asks_and_runs_is_answered_and_keeps_its_deadlines() {
+fn calls_and_futures_of_a_sync_entry_are_answered_and_keep_their_deadlines() {
     with_runtime(|runtime| {
         let ((callee, _), log, gate) = (worker(runtime), Log::new(), Gate::new());
         let asker = runtime.spawn(Worker { log: log.clone(), token: None }).begin(callee, gate.clone()).unwrap();
@@ -45,7 +45,7 @@ fn what_a_sync_entry_asks_and_runs_is_answered_and_keeps_its_deadlines() {
 }
 
 #[test]
-fn futures_run_beside_the_messages_and_are_woken_from_anywhere() {
+fn background_futures_are_woken_from_anywhere() {
     with_runtime(|runtime| {
         for live in [false, true] {
             let log = Log::new();
@@ -81,7 +81,7 @@ fn closures_may_run_more_and_answer_what_was_asked_before() {
 }
 
 #[test]
-fn a_thousand_futures_beside_are_all_finished() {
+fn a_thousand_background_futures_all_complete() {
     with_runtime(|runtime| {
         let (address, log) = worker(runtime);
         let gate = Gate::new();
@@ -93,7 +93,7 @@ fn a_thousand_futures_beside_are_all_finished() {
 }
 
 #[test]
-fn what_runs_beside_is_dropped_with_its_process_and_never_continued() {
+fn background_tasks_are_dropped_with_their_process_and_never_continued() {
     with_runtime(|runtime| {
         let ends: [fn(Pid) -> bool; 3] = [Pid::kill, Pid::stop, |pid| pid.cancel("over")];
         for end in ends {
@@ -117,7 +117,7 @@ fn what_runs_beside_is_dropped_with_its_process_and_never_continued() {
 }
 
 #[test]
-fn a_panic_beside_or_in_a_closure_ends_the_process() {
+fn a_panic_in_a_background_task_or_closure_ends_the_process() {
     with_runtime(|runtime| {
         for (inside, message) in [(true, "beside"), (false, "in the closure")] {
             let (address, _) = worker(runtime);
@@ -131,7 +131,7 @@ fn a_panic_beside_or_in_a_closure_ends_the_process() {
 }
 
 #[test]
-fn a_future_beside_that_awaits_the_cancel_is_told_and_decides() {
+fn a_background_future_that_awaits_the_cancellation_decides() {
     with_runtime(|runtime| {
         for live in [false, true] {
             let log = Log::new();

@@ -5,7 +5,7 @@ use super::*;
 struct Unknown;
 
 #[test]
-fn a_message_of_a_type_that_nobody_understands_is_a_dead_letter() {
+fn a_message_of_a_type_without_a_method_is_a_dead_letter() {
     watched(|| {
         let (builder, dead) = with_dead_letters();
         let runtime = builder.build().unwrap();

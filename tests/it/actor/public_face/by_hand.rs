@@ -24,7 +24,7 @@ fn a_machine_is_driven_by_hand_without_a_runtime() {
 }
 
 #[test]
-fn a_machine_with_a_pending_method_goes_on_where_it_was() {
+fn a_machine_with_a_pending_method_continues_it() {
     let (mut machine, gate) = (Machine::new(account(1)), Gate::new());
     machine.init(&mut InitContext::detached(), "serve", payloads![40]).unwrap();
     let first = [message(AccountLinger { gate: gate.clone() }), message(AccountDeposit { amount: 10 })];
@@ -48,7 +48,7 @@ fn a_machine_at_an_async_entry_ends_with_its_result() {
 }
 
 #[test]
-fn a_machine_driven_by_hand_calls_processes_that_live() {
+fn a_machine_driven_by_hand_calls_live_processes() {
     with_runtime(|runtime| {
         let there = runtime.spawn(account(0)).serve(42).unwrap();
         let mut machine = Machine::new(account(1));

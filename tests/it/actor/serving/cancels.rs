@@ -18,7 +18,7 @@ fn a_process_that_awaits_its_cancel_is_not_ended_by_it() {
 }
 
 #[test]
-fn one_that_has_stopped_awaiting_its_cancel_is_ended_by_it() {
+fn a_process_that_has_stopped_awaiting_its_cancellation_is_ended_by_it() {
     with_runtime(|runtime| {
         let gate = Gate::new();
         let running = runtime.spawn(looping().0).work_until_cancelled(gate.clone()).unwrap();
@@ -111,7 +111,7 @@ impl Slow {
 }
 
 #[test]
-fn a_signal_method_is_told_of_every_cancel_and_decides() {
+fn a_signal_method_gets_every_cancellation_and_decides() {
     with_runtime(|runtime| {
         for live in [false, true] {
             let log = Log::new();
@@ -130,7 +130,7 @@ fn a_signal_method_is_told_of_every_cancel_and_decides() {
 }
 
 #[test]
-fn one_that_lived_through_a_cancel_is_told_of_the_shutdown() {
+fn a_process_that_survived_a_cancellation_gets_the_shutdown() {
     watched(|| {
         let runtime = builder().build().unwrap();
         let log = Log::new();

@@ -54,7 +54,7 @@ fn serving_the_next_takes_one_message_each() {
 }
 
 #[test]
-fn a_selective_receive_sets_aside_in_order_what_it_does_not_want() {
+fn a_selective_receive_stashes_other_messages_in_order() {
     watched(|| {
         let runtime = builder().paused().build().unwrap();
         let (process, log) = looping();
@@ -78,7 +78,7 @@ fn a_selective_receive_sets_aside_in_order_what_it_does_not_want() {
 }
 
 #[test]
-fn what_was_set_aside_by_a_process_that_ends_is_dead_letters_whose_callers_learn_why() {
+fn stashed_messages_of_an_exiting_process_are_dead_letters_with_the_reason_for_callers() {
     watched(|| {
         for end in [Pid::kill, Pid::stop] {
             let (builder, dead) = with_dead_letters();
@@ -102,7 +102,7 @@ fn what_was_set_aside_by_a_process_that_ends_is_dead_letters_whose_callers_learn
 }
 
 #[test]
-fn a_receive_that_is_given_up_loses_nothing_and_stops_taking_messages() {
+fn an_abandoned_receive_loses_nothing_and_stops_taking_messages() {
     watched(|| {
         let runtime = builder().workers(1).build().unwrap();
         let (process, log) = looping();
@@ -129,7 +129,7 @@ fn a_receive_that_is_given_up_loses_nothing_and_stops_taking_messages() {
 }
 
 #[test]
-fn combinators_that_poll_only_what_was_woken_hear_of_messages() {
+fn combinators_that_poll_only_woken_futures_get_messages() {
     with_runtime(|runtime| {
         for serve in [false, true] {
             let (process, _) = looping();
@@ -143,7 +143,7 @@ fn combinators_that_poll_only_what_was_woken_hear_of_messages() {
 }
 
 #[test]
-fn a_wake_is_not_lost_on_whoever_waits_for_messages_as_well() {
+fn a_wake_is_not_lost_on_a_process_that_also_waits_for_messages() {
     with_runtime(|runtime| {
         // No message arrives: only the future wakes the process.
         assert_eq!(runtime.spawn(looping().0).serve_while_yielding(1000).unwrap().wait(), Ok(0));

@@ -21,7 +21,7 @@ fn later_messages_wait_while_an_async_method_is_pending() {
 }
 
 #[test]
-fn a_future_that_is_ready_at_once_or_pends_a_thousand_times_comes_to_its_end() {
+fn a_future_that_is_ready_at_once_or_after_a_thousand_polls_completes() {
     with_runtime(|runtime| {
         let (desk, _) = desk(runtime);
         assert_eq!((desk.ready(3).wait(), desk.yield_often(1000).wait()), (Ok(3), Ok(1000)));
@@ -64,7 +64,7 @@ fn a_kill_or_a_cancel_while_a_method_is_pending_drops_its_locals_then_the_state(
 }
 
 #[test]
-fn a_stop_waits_for_the_pending_method_and_for_what_was_sent_before() {
+fn a_stop_waits_for_the_pending_method_and_for_earlier_messages() {
     with_runtime(|runtime| {
         let ((desk, log), gate) = (desk(runtime), Gate::new());
         desk.wait_at("method", gate.clone()).send().unwrap();
@@ -79,7 +79,7 @@ fn a_stop_waits_for_the_pending_method_and_for_what_was_sent_before() {
 }
 
 #[test]
-fn a_panic_in_a_pending_method_ends_the_process_and_is_told_to_its_caller() {
+fn a_panic_in_a_pending_method_ends_the_process_and_reaches_its_caller() {
     with_runtime(|runtime| {
         let ((desk, log), gate) = (desk(runtime), Gate::new());
         let mut answer = pin!(desk.panic_at(gate.clone()).timeout(LONG).into_future());

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 #[test]
-fn who_has_a_method_for_exits_hears_of_each_once_and_lives() {
+fn a_process_with_a_method_for_exits_gets_each_once_and_survives() {
     with_runtime(|runtime| {
         let (trapper, reports) = Trapper::reporting();
         let trapper = runtime.spawn(trapper).serve().unwrap();
@@ -27,7 +27,7 @@ fn who_has_a_method_for_exits_hears_of_each_once_and_lives() {
 }
 
 #[test]
-fn a_normal_end_is_not_told_to_a_partner_even_if_it_traps_exits_and_a_shutdown_is() {
+fn a_normal_exit_is_not_reported_to_a_trapping_partner_and_a_shutdown_is() {
     with_runtime(|runtime| {
         let (trapper, reports) = Trapper::reporting();
         let trapper = runtime.spawn(trapper).serve().unwrap();
@@ -42,7 +42,7 @@ fn a_normal_end_is_not_told_to_a_partner_even_if_it_traps_exits_and_a_shutdown_i
 }
 
 #[test]
-fn trapping_by_the_context_swallows_exits_without_a_method_and_ends_when_it_is_taken_back() {
+fn trapping_by_the_context_discards_exits_without_a_method_until_it_is_switched_off() {
     with_runtime(|runtime| {
         let (one, other) = linked_pair(runtime);
         one.trap(true).wait().unwrap();
@@ -89,7 +89,7 @@ fn a_kill_cannot_be_trapped() {
 
 /// Both signals have arrived when its step begins: the kill came first.
 #[test]
-fn one_that_is_killed_and_whose_partner_fails_was_killed() {
+fn a_killed_process_whose_partner_fails_too_was_killed() {
     with_runtime(|runtime| {
         let (one, reports) = Partner::reporting();
         let one = runtime.spawn(one).serve().unwrap();
@@ -109,7 +109,7 @@ fn one_that_is_killed_and_whose_partner_fails_was_killed() {
 
 /// The exit has been sent when the process unlinks, but has not been delivered.
 #[test]
-fn who_unlinks_does_not_hear_of_an_exit_that_is_on_its_way() {
+fn unlinking_discards_an_exit_in_flight() {
     with_runtime(|runtime| {
         let (trapper, reports) = Trapper::reporting();
         let trapper = runtime.spawn(trapper).serve().unwrap();
@@ -228,7 +228,7 @@ fn a_hand_written_process_gets_down_and_exit_in_their_place_among_messages() {
 }
 
 #[test]
-fn a_hand_written_process_that_does_not_trap_exits_falls() {
+fn a_hand_written_process_that_does_not_trap_exits_fails() {
     with_runtime(|runtime| {
         let (sender, receiver) = channel();
         let pid = runtime.spawn_process(by_hand(sender)).start().unwrap();
@@ -306,7 +306,7 @@ impl TakesBack {
 /// A received notice is removed with its link or monitor, and those of others stay. If it stayed, a method would be
 /// called for an exit that the process no longer wants; if all were removed, one would be missing.
 #[test]
-fn an_end_that_was_heard_is_not_told_once_its_link_or_monitor_is_taken_back() {
+fn a_received_exit_is_not_delivered_after_its_link_or_monitor_is_removed() {
     // With one worker the exits of the others are complete, and their notices sent, before this process continues.
     with_one_worker(|runtime| {
         let (sender, receiver) = channel();

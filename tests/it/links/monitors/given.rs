@@ -99,7 +99,7 @@ impl Awaits {
 }
 
 #[test]
-fn an_async_entry_that_serves_is_told() {
+fn an_async_entry_that_serves_gets_a_down() {
     with_runtime(|runtime| {
         let (sender, receiver) = channel();
         let watched = partner(runtime).pid();
@@ -114,7 +114,7 @@ fn an_async_entry_that_serves_is_told() {
 }
 
 #[test]
-fn an_async_entry_that_awaits_something_else_is_told_when_it_serves() {
+fn an_async_entry_that_awaits_something_else_gets_a_down_when_it_serves() {
     with_runtime(|runtime| {
         let (sender, receiver) = channel();
         let watched = partner(runtime).pid();
@@ -135,7 +135,7 @@ fn an_async_entry_that_awaits_something_else_is_told_when_it_serves() {
 }
 
 #[test]
-fn a_down_that_was_heard_and_not_given_can_be_taken_back() {
+fn a_received_but_undelivered_down_can_be_withdrawn() {
     with_runtime(|runtime| {
         for _ in 0..20 {
             let (sender, receiver) = channel();
@@ -152,7 +152,7 @@ fn a_down_that_was_heard_and_not_given_can_be_taken_back() {
 }
 
 #[test]
-fn a_machine_that_is_driven_by_hand_is_given_notices_in_their_place_too() {
+fn a_machine_driven_by_hand_gets_notices_in_order_too() {
     let (trapper, reports) = Trapper::reporting();
     let mut machine = Machine::new(trapper);
     machine.init(&mut InitContext::detached(), "serve", payloads![]).unwrap();

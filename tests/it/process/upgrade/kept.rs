@@ -1,4 +1,4 @@
-//! What an upgrade leaves with the process.
+//! State that a process keeps in an upgrade.
 
 use super::*;
 
@@ -96,7 +96,7 @@ fn many_upgrades_back_and_forth_lose_no_message() {
     });
 }
 
-/// Says nothing of the ends of those that it is linked to.
+/// A definition without a method for exits.
 #[process]
 struct Plain;
 
@@ -116,7 +116,7 @@ impl Plain {
     }
 }
 
-/// Nor does this.
+/// Another definition without a method for exits.
 #[process]
 struct Plainer;
 
@@ -129,8 +129,8 @@ impl Plainer {
     fn ping(&mut self) {}
 }
 
-/// Catches: an upgrade takes back that the process has said itself that it traps exits. (Mutation: in
-/// `engine/lifecycle/upgrade.rs`, trap as the new definition does also if both are alike.)
+/// Catches an upgrade that undoes the process's own choice to trap exits. (Mutation: in `engine/lifecycle/upgrade.rs`,
+/// trap as the new definition does even if both are alike.)
 #[test]
 fn that_a_process_traps_exits_by_its_own_word_outlasts_an_upgrade_between_definitions_that_are_alike() {
     soon(|| {
@@ -142,7 +142,7 @@ fn that_a_process_traps_exits_by_its_own_word_outlasts_an_upgrade_between_defini
         let end = other.pid().join();
         other.pid().kill();
         assert_eq!(end.wait(), ExitReason::Killed);
-        // The link was heard before the end was told, and goes before messages.
+        // The link was handled before the exit was sent, and the exit is handled before messages.
         assert_eq!(plainer.ping().wait(), Ok(()));
     });
 }

@@ -1,8 +1,8 @@
-//! What an upgrade changes about a process: its type, its protocols, and whether it traps exits.
+//! Properties of a process that an upgrade changes: its type, its protocols, and whether it traps exits.
 
 use super::*;
 
-/// A definition that traps exits and answers a protocol, with a message of its own to link and to tell what it heard.
+/// A definition that traps exits and implements a protocol, with messages to link and to report exits.
 #[process]
 #[derive(Default)]
 struct Guard {
@@ -38,7 +38,7 @@ impl Guards for Guard {
     }
 }
 
-/// Fails when it hears anything.
+/// Spawns a process that fails at its first event.
 fn fragile(runtime: &Runtime) -> Pid {
     let fails = act(|events, out| match events.next() {
         Some(Event::Message(_)) => Err(postroom::ProcessError::new("as it was told")),

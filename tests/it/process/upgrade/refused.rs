@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_wish_that_does_not_fit_is_refused_and_the_process_goes_on() {
+fn an_upgrade_from_another_type_is_refused_and_the_process_continues() {
     soon(|| {
         let runtime = runtime();
         let old = counter(&runtime);
@@ -45,7 +45,7 @@ fn an_upgrade_that_cannot_make_the_new_state_ends_the_process_with_its_reason() 
 }
 
 #[test]
-fn an_upgrade_of_what_is_gone_or_ends_first_says_so() {
+fn an_upgrade_of_an_exited_process_or_one_that_exits_first_is_an_error() {
     soon(|| {
         let runtime = runtime();
         let old = counter(&runtime);
@@ -60,7 +60,7 @@ fn an_upgrade_of_what_is_gone_or_ends_first_says_so() {
         pid.join().wait();
         assert_eq!(pid.upgrade(|old: Counter| old).wait().unwrap_err(), UpgradeError::Gone(pid));
 
-        // Also one that waits for a method which does not end.
+        // Also an upgrade that waits for a method that does not end.
         let (old, slow) = (counter(&runtime), slow(&runtime));
         let pid = old.pid();
         old.ask(slow).send().unwrap();
@@ -96,7 +96,7 @@ fn a_process_does_not_wait_for_its_own_upgrade() {
 }
 
 #[test]
-fn a_cancel_before_the_wish_ends_the_process_as_what_it_is() {
+fn a_cancel_before_the_upgrade_ends_the_old_definition() {
     soon(|| {
         let runtime = runtime();
         let old = counter(&runtime);
@@ -114,7 +114,7 @@ fn a_cancel_before_the_wish_ends_the_process_as_what_it_is() {
 }
 
 #[test]
-fn whoever_asks_is_answered_and_the_state_is_dropped_once_whenever_the_process_is_killed() {
+fn joins_return_and_the_state_is_dropped_once_whenever_the_process_is_killed() {
     soon(|| {
         let runtime = runtime();
         for _ in 0..300 {

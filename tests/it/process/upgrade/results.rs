@@ -1,9 +1,9 @@
-//! Answers that a process awaits when it is upgraded.
+//! Answers that a process awaits during an upgrade.
 
 use super::*;
 
 #[test]
-fn results_that_were_waited_for_reach_the_new_definition_each_as_what_it_is() {
+fn awaited_results_reach_the_new_definition() {
     soon(|| {
         let runtime = runtime();
         let (old, slow) = (counter(&runtime), slow(&runtime));
@@ -30,7 +30,7 @@ fn timers_of_messages_and_replies_in_the_state_outlive_an_upgrade() {
         let runtime = runtime();
         let old = counter(&runtime);
         let caller = std::thread::spawn(move || old.hold().wait());
-        // One more than these: the other thread's.
+        // The other thread's call is one more.
         let mut own = 0;
         eventually(|| {
             own += 1;
@@ -56,7 +56,7 @@ fn an_async_method_at_work_is_finished_first_and_no_message_is_taken_meanwhile()
         let upgrading = upgrading.wait_timeout(Duration::from_millis(20)).expect_err("a method is at work");
         slow.give(5).wait().unwrap();
         let new = upgrading.wait().unwrap();
-        // By the old definition, then by the new one.
+        // First by the old definition, then by the new one.
         assert_eq!(caller.join().unwrap(), Ok(15));
         assert_eq!(new.count().wait(), Ok(115));
     });

@@ -1,4 +1,4 @@
-//! When a runtime is idle.
+//! Quiescence of a runtime.
 
 use super::{SECOND, probe, still};
 use postroom::prelude::*;
@@ -7,7 +7,7 @@ use postroom_tests::soon;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Passes a number on until it is zero.
+/// A process that decrements a number and passes it on until it is zero.
 #[process]
 struct Chain {
     next: Option<Address<Chain>>,
@@ -78,7 +78,7 @@ fn runtimes_of_one_clock_are_idle_together() {
     });
 }
 
-/// Asks on its own stack.
+/// A process that calls and blocks.
 #[process]
 struct Asker {
     next: Option<Address<Asker>>,
@@ -98,7 +98,7 @@ impl Asker {
 }
 
 #[test]
-fn a_process_that_waits_on_its_stack_for_an_answer_that_comes_is_not_idle() {
+fn a_process_that_blocks_for_an_answer_in_flight_is_not_idle() {
     soon(|| {
         let (_clock, runtime) = still(2);
         let answered = Arc::new(AtomicU64::new(0));
@@ -139,7 +139,7 @@ impl Meddler {
 }
 
 #[test]
-fn nobody_waits_inside_a_process_until_it_is_idle() {
+fn waiting_for_idle_inside_a_process_is_refused() {
     soon(|| {
         let (clock, runtime) = still(1);
         let other = Arc::new(Runtime::builder().workers(1).build().unwrap());
@@ -150,7 +150,7 @@ fn nobody_waits_inside_a_process_until_it_is_idle() {
         assert_eq!(probe.expect(), inside);
         meddler.meddle_aside(other.clone()).send().unwrap();
         assert_eq!(probe.expect(), inside);
-        // A runtime that goes by the system's clock may move another's.
+        // A runtime with the system's clock may advance another one's clock.
         let meddler = other.spawn(Meddler { clock: clock.clone(), told: probe.recipient() }).serve().unwrap();
         meddler.meddle().send().unwrap();
         assert_eq!(probe.expect(), (Ok(()), Err(IdleError::Inside)));
@@ -158,7 +158,7 @@ fn nobody_waits_inside_a_process_until_it_is_idle() {
 }
 
 #[test]
-fn a_paused_runtime_and_one_that_was_shut_down_say_so() {
+fn a_paused_runtime_and_one_that_was_shut_down_return_errors() {
     soon(|| {
         let (clock, running) = still(1);
         let builder = Runtime::builder().workers(1).name("asleep").clock(clock.clone());

@@ -42,7 +42,7 @@ fn ten_ticks_of_a_second_are_seen_one_by_one_when_ten_seconds_pass_at_once() {
 }
 
 #[test]
-fn what_several_processes_wait_for_comes_in_the_order_of_its_moments() {
+fn waits_of_several_processes_end_in_the_order_of_their_times() {
     soon(|| {
         let (clock, runtime) = still(2);
         let mut probe = probe::<(Pid, Duration)>(&runtime);
@@ -78,7 +78,7 @@ impl Counter {
     }
     #[message]
     fn hold(&mut self, reply: Reply<u64>) {
-        // Never answered, and not dropped either.
+        // Neither answered nor dropped.
         std::mem::forget(reply);
     }
     #[message]
@@ -130,7 +130,7 @@ fn calls_time_out_when_the_clock_has_moved_on_inside_processes_awaited_or_waited
 }
 
 #[test]
-fn a_call_awaited_outside_of_processes_times_out_by_the_clock_of_whoever_is_called() {
+fn a_call_awaited_outside_of_processes_times_out_on_the_callees_clock() {
     soon(|| {
         let (clock, runtime) = still(1);
         let counter = runtime.spawn(Counter { count: 0 }).serve().unwrap();
@@ -145,7 +145,7 @@ fn a_call_awaited_outside_of_processes_times_out_by_the_clock_of_whoever_is_call
 }
 
 #[test]
-fn what_is_sent_later_from_a_thread_outside_is_sent_by_the_clock_of_whoever_gets_it() {
+fn a_delayed_message_from_a_foreign_thread_uses_the_receivers_clock() {
     soon(|| {
         let (clock, runtime) = still(1);
         let counter = runtime.spawn(Counter { count: 0 }).serve().unwrap();
@@ -160,11 +160,11 @@ fn what_is_sent_later_from_a_thread_outside_is_sent_by_the_clock_of_whoever_gets
     });
 }
 
-/// It comes due on the thread that moves the clock, which belongs to no runtime.
+/// The timer fires on the thread that advances the clock, which belongs to no runtime.
 ///
-/// Catches: what a timer sends to a process that has ended is no dead letter, or is one of another runtime's.
+/// Catches a timer's message to an exited process that is not a dead letter, or one of another runtime.
 #[test]
-fn what_is_sent_later_to_a_process_that_has_ended_is_a_dead_letter_of_its_runtime() {
+fn a_delayed_message_to_an_exited_process_is_a_dead_letter_of_its_runtime() {
     soon(|| {
         let (clock, runtime) = still(1);
         let other = Runtime::builder().workers(1).clock(clock.clone()).build().unwrap();
@@ -184,7 +184,7 @@ struct Relay;
 impl Relay {
     #[entry]
     fn serve(&mut self) {}
-    /// Goes back and forth between two relays, a second later each time.
+    /// Bounces between two relays, with a delay of a second each time.
     #[message]
     async fn pass(&mut self, ctx: &mut Context<Self>, to: Address<Relay>, left: u32, probe: Recipient<Instant>) {
         ctx.sleep(SECOND).await;
@@ -223,7 +223,7 @@ fn the_clock_of_the_system_cannot_be_moved() {
 }
 
 #[test]
-fn a_clock_without_runtimes_moves_at_once_and_as_far_as_can_be_told() {
+fn a_clock_without_runtimes_advances_at_once_up_to_its_maximum() {
     let clock = Clock::manual();
     let began = clock.now();
     clock.advance(SECOND).unwrap();

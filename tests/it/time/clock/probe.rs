@@ -37,7 +37,7 @@ fn panic_of(body: impl FnOnce()) -> String {
 }
 
 #[test]
-fn a_probe_sees_what_comes_when_it_comes_and_nothing_else() {
+fn a_probe_receives_messages_when_they_are_due_and_no_others() {
     soon(|| {
         let (clock, runtime) = still(2);
         let mut probe = probe::<u32>(&runtime);
@@ -46,7 +46,7 @@ fn a_probe_sees_what_comes_when_it_comes_and_nothing_else() {
         let began = clock.now();
         probe.expect_nothing_for(4 * SECOND);
         assert_eq!(probe.expect_within(3600 * SECOND), 1);
-        // It was moved no further than it had to be.
+        // The clock was advanced no further than necessary.
         assert_eq!(clock.now(), began + 5 * SECOND);
         runtime.send(&probe, 2).unwrap();
         assert_eq!(probe.try_next(), Some(2));
@@ -56,7 +56,7 @@ fn a_probe_sees_what_comes_when_it_comes_and_nothing_else() {
 }
 
 #[test]
-fn a_probe_says_what_it_has_waited_for_in_vain() {
+fn a_probe_reports_what_it_has_waited_for_in_vain() {
     soon(|| {
         let (_clock, runtime) = still(1);
         let mut probe = probe::<u32>(&runtime);
@@ -75,7 +75,7 @@ fn a_probe_says_what_it_has_waited_for_in_vain() {
 }
 
 #[test]
-fn a_probe_can_stand_for_whoever_is_called() {
+fn a_probe_can_replace_any_callee() {
     soon(|| {
         let (_clock, runtime) = still(1);
         let mut probe = probe::<u32>(&runtime);
@@ -90,7 +90,7 @@ fn a_probe_can_stand_for_whoever_is_called() {
 }
 
 #[test]
-fn what_is_sent_later_to_a_probe_comes_by_the_clock_of_the_sender() {
+fn a_delayed_message_to_a_probe_uses_the_senders_clock() {
     #[process]
     struct Sender;
     #[process]
@@ -112,7 +112,7 @@ fn what_is_sent_later_to_a_probe_comes_by_the_clock_of_the_sender() {
 }
 
 #[test]
-fn a_probe_on_the_systems_clock_waits_for_what_comes() {
+fn a_probe_on_the_systems_clock_waits_for_messages() {
     soon(|| {
         let runtime = Runtime::builder().workers(1).build().unwrap();
         let mut probe = probe::<u32>(&runtime);
@@ -124,7 +124,7 @@ fn a_probe_on_the_systems_clock_waits_for_what_comes() {
 }
 
 #[test]
-fn missed_ticks_are_left_out_made_up_for_or_put_off_as_the_interval_was_told() {
+fn missed_ticks_are_skipped_made_up_for_or_delayed_as_configured() {
     #[process]
     struct Late;
     #[process]
@@ -133,7 +133,7 @@ fn missed_ticks_are_left_out_made_up_for_or_put_off_as_the_interval_was_told() {
         async fn tick(&mut self, ctx: &mut Context<Self>, missed: MissedTicks, to: Recipient<u128>) {
             let began = ctx.now();
             let mut interval = ctx.interval(10 * SECOND).missed(missed);
-            // Three ticks and a half go by.
+            // Three and a half ticks pass.
             ctx.sleep(35 * SECOND).await;
             for _ in 0..5 {
                 interval.tick().await;
@@ -158,7 +158,7 @@ fn missed_ticks_are_left_out_made_up_for_or_put_off_as_the_interval_was_told() {
     });
 }
 
-/// Repeats a call until it succeeds.
+/// A process that repeats a call until it succeeds.
 #[process]
 struct Stubborn {
     to: Recipient<u8, u32, String>,
@@ -178,7 +178,7 @@ impl Stubborn {
     }
 }
 
-/// Catches: an error of the stand-in that reaches the caller as an answer of another type.
+/// Catches an error of the probe that reaches the caller as an answer of another type.
 #[test]
 fn a_probe_answers_calls_with_errors_too() {
     soon(|| {

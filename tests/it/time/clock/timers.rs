@@ -33,7 +33,7 @@ fn a_cancelled_timer_never_fires_even_if_it_was_due() {
         assert!(timer.cancel());
         assert!(!timer.cancel() && !timer.is_pending() && !timer.reset(SECOND));
         seen.expect_nothing_for(3600 * SECOND);
-        // Due at the same moment, and set by a process that takes the other back when it hears of the first.
+        // Due at the same moment, and set by a process that cancels the second when the first fires.
         #[process]
         struct Repentant {
             second: Option<postroom::Timer>,
@@ -60,9 +60,9 @@ fn a_cancelled_timer_never_fires_even_if_it_was_due() {
 }
 
 #[test]
-fn a_timer_on_the_systems_clock_that_was_due_long_ago_can_still_be_taken_back() {
+fn an_overdue_timer_on_the_systems_clock_can_still_be_cancelled() {
     soon(|| {
-        // Nobody runs there, so nobody fires it.
+        // No worker runs there, so none fires the timer.
         let runtime = Runtime::builder().workers(1).paused().build().unwrap();
         let echo = runtime.spawn(Sleeper).serve().unwrap();
         let timer = echo.hello().send_after(NANOSECOND).unwrap();
@@ -126,7 +126,7 @@ fn a_message_that_is_sent_again_and_again_stops_when_it_is_cancelled() {
         let timer = seen.recipient().call(Copied(copies.clone())).send_every(10 * SECOND).unwrap();
         clock.advance(35 * SECOND).unwrap();
         assert_eq!(std::iter::from_fn(|| seen.try_next()).count(), 3);
-        // The next one a second from now, then at the old rate.
+        // The next message comes in a second, then at the old rate.
         assert!(timer.reset(SECOND));
         clock.advance(SECOND).unwrap();
         assert!(seen.try_next().is_some() && seen.try_next().is_none());
@@ -169,7 +169,7 @@ fn a_message_that_is_sent_again_and_again_stops_with_its_process() {
 }
 
 #[test]
-fn a_timer_that_cancels_itself_from_the_drop_of_its_message_harms_nobody() {
+fn a_timer_that_cancels_itself_in_the_drop_of_its_message_is_harmless() {
     struct Vain(Arc<std::sync::OnceLock<postroom::Timer>>);
     impl Clone for Vain {
         fn clone(&self) -> Self {
@@ -191,7 +191,7 @@ fn a_timer_that_cancels_itself_from_the_drop_of_its_message_harms_nobody() {
         assert!(cell.set(timer.clone()).is_ok());
         clock.advance(SECOND).unwrap();
         assert!(timer.is_pending());
-        // Its drop cancels the timer, and with it the next copy, whose drop finds it cancelled.
+        // The drop cancels the timer, and with it the next copy, whose drop finds the timer cancelled.
         drop(seen.try_next());
         assert!(!timer.is_pending());
         seen.expect_nothing_for(10 * SECOND);
@@ -231,7 +231,7 @@ fn sleeps_of_nothing_and_of_ever_and_until_a_time_that_is_over() {
     });
 }
 
-/// Mutation: in `virtual_clock.rs`, let the time come to `Moment::NEVER`.
+/// Mutation: in `virtual_clock.rs`, let the time reach `Moment::NEVER`.
 #[test]
 fn at_the_end_of_all_time_processes_run_and_nothing_is_due_any_more() {
     #[process]
@@ -256,7 +256,7 @@ fn at_the_end_of_all_time_processes_run_and_nothing_is_due_any_more() {
         let mut probe = probe(&runtime);
         let counts = runtime.spawn(Counts(0)).serve().unwrap();
         clock.advance(Duration::MAX).unwrap();
-        // Enough for the worker to look for timers in between.
+        // Enough messages for the worker to check timers in between.
         for number in 1..=1_000 {
             assert_eq!(counts.count().wait(), Ok(number));
         }
@@ -268,7 +268,7 @@ fn at_the_end_of_all_time_processes_run_and_nothing_is_due_any_more() {
     });
 }
 
-/// Sets timers by hand.
+/// A hand-written process that sets timers.
 struct ByHand {
     told: Recipient<u64>,
     upgrades: bool,
@@ -330,13 +330,13 @@ fn timers_that_are_pending_survive_an_upgrade() {
         let pid = runtime.spawn_process(ByHand { told: probe.recipient(), upgrades: true }).start().unwrap();
         runtime.send(pid, 5_u64).unwrap();
         clock.advance(5 * SECOND).unwrap();
-        // From the one that came after, under the tag of the one before.
+        // From the later timer, under the tag of the earlier one.
         assert_eq!(probe.try_next(), Some(5));
     });
 }
 
 #[test]
-fn what_is_sent_later_to_a_mailbox_from_a_thread_is_sent_by_the_time_of_the_system() {
+fn a_delayed_message_from_a_thread_to_a_mailbox_uses_system_time() {
     soon(|| {
         let mut mailbox = Mailbox::new().unwrap();
         let recipient = Recipient::<u32>::of(mailbox.pid());

@@ -14,7 +14,7 @@ enum Said {
     Nothing(Duration),
 }
 
-/// Does what it is told to when it is spawned.
+/// A process whose entries wait in different ways.
 #[process]
 struct Waits {
     told: Recipient<Said>,
@@ -32,7 +32,7 @@ impl Waits {
         let _gone = self.told.send(Said::Handled(number));
     }
 
-    /// Receives numbers, each for so long at most, then serves.
+    /// Receives numbers, each within a limit, then serves.
     #[entry]
     async fn receive(&mut self, ctx: &mut Context<Self>, limits: Vec<Duration>) {
         for limit in limits {
@@ -46,7 +46,7 @@ impl Waits {
         ctx.serve(self).await;
     }
 
-    /// Serves as long as something comes within a second.
+    /// Serves as long as a message arrives within the limit.
     #[entry]
     async fn serve_for(&mut self, ctx: &mut Context<Self>, limit: Duration) {
         let mut began = ctx.now();
@@ -56,7 +56,7 @@ impl Waits {
         let _gone = self.told.send(Said::Nothing(ctx.now() - began));
     }
 
-    /// Waits for sleeps, no longer than that.
+    /// Waits for sleeps, each within the limit.
     #[entry]
     async fn bound(&mut self, ctx: &mut Context<Self>, sleeps: Vec<Duration>, limit: Duration) {
         for sleep in sleeps {
@@ -91,7 +91,7 @@ fn a_message_is_received_within_a_time_or_not_and_nothing_is_lost() {
         runtime.send(waits.pid(), 4_u32).unwrap();
         assert_eq!((probe.expect(), probe.expect()), (Said::Got(2), Said::Got(4)));
         clock.advance(SECOND).unwrap();
-        // Those that were set aside, in their order.
+        // The stashed messages, in order.
         assert_eq!(probe.try_next(), Some(Said::Nothing(SECOND)));
         assert_eq!((probe.try_next(), probe.try_next()), (Some(Said::Handled(1)), Some(Said::Handled(3))));
         assert_eq!((probe.try_next(), runtime.statistics().timers), (None, 0));
@@ -106,7 +106,7 @@ fn within_no_time_a_message_is_received_that_is_there() {
         let mut seen = probe::<Said>(&runtime);
         let limits = vec![Duration::ZERO; 3];
         let waits = runtime.spawn(Waits { told: seen.recipient() }).receive(limits).unwrap().address();
-        // More than a step takes, before what it waits for.
+        // More messages than a step takes, before the one that it waits for.
         for number in 0..1_000 {
             waits.handle(number).send().unwrap();
         }
@@ -122,7 +122,7 @@ fn within_no_time_a_message_is_received_that_is_there() {
 }
 
 #[test]
-fn messages_are_served_as_long_as_one_comes_within_a_time_however_long_they_take() {
+fn messages_are_served_as_long_as_one_arrives_within_a_limit() {
     soon(|| {
         let (clock, runtime) = still(1);
         let mut probe = probe::<Said>(&runtime);
@@ -142,7 +142,7 @@ fn messages_are_served_as_long_as_one_comes_within_a_time_however_long_they_take
 }
 
 #[test]
-fn a_future_is_given_a_time_and_dropped_when_it_is_over() {
+fn a_future_with_a_timeout_is_dropped_when_it_expires() {
     soon(|| {
         let (clock, runtime) = still(1);
         let mut probe = probe::<Said>(&runtime);
@@ -150,7 +150,7 @@ fn a_future_is_given_a_time_and_dropped_when_it_is_over() {
         let waits = runtime.spawn(Waits { told: probe.recipient() }).bound(sleeps, 3 * SECOND).unwrap();
         let began: Instant = clock.now();
         let seen: Vec<Said> = (0..4).map(|_| probe.expect_within(100 * SECOND)).collect();
-        // What is ready at the very end of the time counts.
+        // A future that is ready exactly at the limit counts.
         let late = Said::Nothing(3 * SECOND);
         assert_eq!(seen, [Said::Got(0), Said::Nothing(3 * SECOND), late, Said::Got(0)]);
         assert_eq!(clock.now(), began + 11 * SECOND);

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Its PID may still be routable when it has begun to stop its children: one added then must not be waited for in vain.
+/// The supervisor's PID may still be routable when it has begun to stop its children: a child that is added then must
+/// not hang.
 #[test]
 fn a_child_that_is_added_while_its_supervisor_ends_is_refused_or_ends_with_it_and_no_caller_waits_for_ever() {
     let ends: [fn(Pid) -> bool; 3] = [Pid::kill, Pid::stop, |pid| pid.cancel("enough")];
@@ -39,7 +40,7 @@ fn a_child_that_is_added_while_its_supervisor_ends_is_refused_or_ends_with_it_an
     });
 }
 
-/// The name is free before the supervisor hears of the end, however the child ended.
+/// The name is free before the supervisor is notified of the exit, for every kind of exit.
 #[test]
 fn a_restarted_child_always_gets_its_name_back() {
     with_runtime(|runtime| {
@@ -73,7 +74,7 @@ fn a_restarted_child_always_gets_its_name_back() {
     });
 }
 
-/// Else its successor would find the names, and the files, of its children taken, and fail in its turn.
+/// Otherwise its successor would find the names, and the files, of its children in use, and fail, too.
 #[test]
 fn a_supervisor_that_is_killed_has_ended_when_its_children_have() {
     with_runtime(|runtime| {
@@ -87,7 +88,7 @@ fn a_supervisor_that_is_killed_has_ended_when_its_children_have() {
                 own.add(node.as_ref().map(|_| ()).map_err(ToString::to_string));
                 node
             };
-            // Below one more, which is killed by the one that is.
+            // Below another supervisor, which its killed parent kills.
             Supervisor::one_for_one()
                 .child("subsub", move |spawn| {
                     Supervisor::one_for_one().intensity(0, Duration::MAX).child("node", child.clone()).spawn(spawn)
@@ -111,7 +112,7 @@ fn a_supervisor_that_is_killed_has_ended_when_its_children_have() {
 }
 
 #[test]
-fn shutdown_ends_trees_and_pools_in_which_senders_are_held() {
+fn shutdown_ends_trees_and_pools_with_suspended_senders() {
     watched(|| {
         for workers in [1, 2, 16] {
             let runtime = builder().workers(workers).build().unwrap();
@@ -165,7 +166,7 @@ impl Flood {
     }
 }
 
-/// The same of a pool.
+/// As above for a pool.
 #[test]
 fn a_pool_that_is_killed_has_ended_when_its_members_have() {
     with_runtime(|runtime| {
@@ -188,9 +189,9 @@ fn a_pool_that_is_killed_has_ended_when_its_members_have() {
     });
 }
 
-/// Nine supervisors below one another, each with a child that keeps messages and a pool, all ended at random.
+/// Nine nested supervisors, each with a child that keeps messages and a pool, all ended at random.
 #[test]
-fn a_deep_tree_in_a_storm_of_ends_comes_back_whole_and_shuts_down_clean() {
+fn a_deep_tree_survives_a_storm_of_exits_and_shuts_down_cleanly() {
     for workers in [1, 2, 64] {
         watched(move || {
             let runtime = builder().workers(workers).build().unwrap();
@@ -257,7 +258,7 @@ fn a_deep_tree_in_a_storm_of_ends_comes_back_whole_and_shuts_down_clean() {
     }
 }
 
-/// It waits for its child, which does not come back; the shutdown does.
+/// The supervisor waits for its child, which does not return; the shutdown does.
 #[test]
 fn a_supervisor_that_is_killed_and_waits_for_a_stuck_child_holds_up_no_shutdown() {
     watched(|| {

@@ -1,4 +1,4 @@
-//! Supervision trees, and what is attached to the addresses of their children.
+//! Supervision trees, and features that use the addresses of their children.
 
 use super::*;
 use postroom::CallError;
@@ -19,7 +19,7 @@ fn calls_around_the_children_of_a_supervisor_are_found_to_be_a_cycle_through_the
             assert_eq!(a.around(vec![b, c]).wait(), Ok(2));
             let Err(CallError::Failed(text)) = a.around(vec![b, c, a]).wait() else { panic!("it came through") };
             assert!(text.contains("around"), "{text}");
-            // Itself, by its own address.
+            // A call of itself, by its own address.
             assert!(a.around(vec![a]).wait().is_err());
         });
     }
@@ -78,7 +78,7 @@ fn a_link_to_an_address_of_a_child_is_one_to_the_process_that_serves_there_then(
         let reason = end.wait();
         assert!(fell_with(&reason, served), "{reason} of {served}");
         until(|| node.add(1).wait() == Ok(1));
-        // The other way round: the child falls with who is linked to it, and comes again.
+        // In the other direction: the child fails with its link partner, and is restarted.
         let partner = runtime.spawn(Partner::default()).serve().unwrap();
         partner.link(node.pid()).wait().unwrap();
         let life = node.pid().join();
@@ -89,7 +89,7 @@ fn a_link_to_an_address_of_a_child_is_one_to_the_process_that_serves_there_then(
 }
 
 #[test]
-fn a_monitor_of_an_address_by_name_tells_the_end_of_its_holder() {
+fn a_monitor_of_an_address_by_name_reports_the_exit_of_its_holder() {
     with_runtime(|runtime| {
         let by_name = runtime.named_address::<Node>("here").unwrap();
         let (watcher, reports) = Partner::reporting();
@@ -106,7 +106,7 @@ fn a_monitor_of_an_address_by_name_tells_the_end_of_its_holder() {
 }
 
 #[test]
-fn a_broadcast_leaves_it_to_each_full_mailbox_what_becomes_of_it_and_waits_for_none() {
+fn a_broadcast_follows_the_overflow_policy_of_each_mailbox_and_does_not_wait() {
     #[derive(Clone, Copy)]
     struct Said(u64);
     #[process]
@@ -139,7 +139,7 @@ fn a_broadcast_leaves_it_to_each_full_mailbox_what_becomes_of_it_and_waits_for_n
         gate.wait_for_arrivals(4);
         until(|| group.members().iter().all(|pid| pid.info().unwrap().mailbox == 0));
         let reached: Vec<usize> = (0..5).map(|number| group.broadcast(Said(number))).collect();
-        // What one drops, itself included, is a dead letter; what one refuses has not reached it.
+        // A message that a member drops is a dead letter; a refused message has not reached the member.
         assert_eq!(reached, [4, 4, 2, 2, 2]);
         gate.open();
         until(|| members.iter().all(|log| log.len() == 2));
@@ -177,9 +177,9 @@ fn a_supervisor_waits_by_the_manual_clock_also_below_another() {
         clock.advance(Duration::from_millis(1)).unwrap();
         runtime.until_idle().unwrap();
         assert_eq!(node.add(2).wait(), Ok(2));
-        // One came, the idle member of the pool went.
+        // One process was added, and the idle member of the pool was retired.
         assert_eq!(runtime.statistics().processes.live, before);
-        // Stopped while it backs off.
+        // Stopped during its back-off.
         crash(node);
         runtime.until_idle().unwrap();
         let end = tree.join();
@@ -218,7 +218,7 @@ fn a_process_that_is_linked_named_in_a_group_and_a_child_stays_all_that_through_
         group.join(now).unwrap();
         let partner = runtime.spawn(Partner::default()).serve().unwrap();
         partner.link(node.pid()).wait().unwrap();
-        // Through the alias.
+        // The upgrade uses the alias.
         node.pid().upgrade(|old: Node| After(old.seen)).wait().unwrap();
         assert_eq!(node.pid().info().unwrap().pid, now);
         assert_eq!((node.add(1).wait(), runtime.whereis("it"), group.len()), (Ok(1_001), Some(now), 1));
@@ -226,7 +226,7 @@ fn a_process_that_is_linked_named_in_a_group_and_a_child_stays_all_that_through_
         let end = partner.pid().join();
         crash(node);
         assert!(fell_with(&end.wait(), now));
-        // The successor is what its closure says.
+        // The successor is spawned by its closure.
         until(|| node.add(5).wait() == Ok(5));
         assert_eq!(group.len(), 0);
     });
@@ -260,13 +260,13 @@ fn the_supervisor_on_one_host_and_a_watcher_of_its_child_on_another_end_in_eithe
     });
 }
 
-/// A link that the closure asks for would make the supervisor fall with its child, and the child with it.
+/// A link that the closure requests would make the supervisor fail with its child, and the child with the supervisor.
 #[test]
 fn a_child_that_is_spawned_linked_monitored_and_owned_fails_and_restarts_like_any_other() {
     with_runtime(|runtime| {
         let tree = eager(Supervisor::one_for_one())
             .child("node", |spawn| spawn.of(Node::default()).linked().monitored().owned().serve());
-        // At once, before its supervisor can do anything about it.
+        // At once, before its supervisor can react.
         let tree = tree.add(Child::new("job", |spawn| spawn.of(Job).linked().run()).transient());
         let tree = tree.spawn(runtime).unwrap();
         let node: Address<Node> = tree.child("node").unwrap();
@@ -291,9 +291,9 @@ impl Job {
     }
 }
 
-/// As any process does, only that it has children to stop first.
+/// As any process does, but it stops its children first.
 #[test]
-fn a_supervisor_falls_with_whom_it_is_linked_to_when_it_has_stopped_its_children_in_order() {
+fn a_supervisor_fails_with_its_link_partner_after_it_has_stopped_its_children_in_order() {
     with_runtime(|runtime| {
         let log = Log::new();
         let (first, second) = (log.clone(), log.clone());
@@ -311,7 +311,7 @@ fn a_supervisor_falls_with_whom_it_is_linked_to_when_it_has_stopped_its_children
     });
 }
 
-/// Has something to do before it ends.
+/// A process with clean-up before its exit.
 #[process]
 struct Cleans {
     name: &'static str,

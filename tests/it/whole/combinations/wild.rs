@@ -1,11 +1,11 @@
-//! What no sane program does: foreign code that panics, calls from outside of processes, and PIDs of the wrong kind.
+//! Extreme misuse: foreign code that panics, calls from outside of processes, and PIDs of the wrong kind.
 
 use super::*;
 use postroom::CallError;
 use postroom::supervision::ChildError;
 use postroom_tests::partner::Partner;
 
-/// A message whose copies cannot be made.
+/// A message whose clone panics.
 struct Unique;
 
 impl Clone for Unique {
@@ -15,7 +15,7 @@ impl Clone for Unique {
 }
 
 #[test]
-fn a_copy_that_panics_is_the_senders_panic_and_groups_topics_and_pools_go_on() {
+fn a_clone_that_panics_is_the_senders_panic_and_groups_topics_and_pools_still_work() {
     #[process]
     struct Hears;
     #[process]
@@ -63,7 +63,7 @@ fn a_key_that_panics_loses_its_message_and_not_its_pool() {
     });
 }
 
-/// Does from its destructor what should be done elsewhere.
+/// A value that runs a closure in its destructor.
 struct Last(Option<Box<dyn FnOnce() + Send>>);
 
 impl Drop for Last {
@@ -104,7 +104,7 @@ fn trees_pools_names_groups_and_timers_from_destructors_of_processes_closures_an
                 let pool = Pool::elastic(0..=1).spawn(host, |spawn| spawn.of(Node::default()).serve()).unwrap();
                 host.group("last").join(added).unwrap();
                 drop(host.register_name(name, added.pid()));
-                // Some of them run where there is a process to bind, and some where there is none.
+                // Some of them run inside a process, which can be bound, and some outside.
                 let _bound = (added.pid().monitor(), added.pid().link());
                 drop(added.add(7).send_after(Duration::from_millis(1)));
                 assert!(pool.address().add(8).send().is_ok());
@@ -133,7 +133,7 @@ fn trees_pools_names_groups_and_timers_from_destructors_of_processes_closures_an
         drop(tree);
         until(|| log.len() == 5);
         until(|| runtime.statistics().processes.live == 0);
-        // Those that were to send have nobody to send to, and fire once all the same.
+        // Timers whose receiver has exited still fire once.
         until(|| runtime.statistics().timers == 0);
         let statistics = runtime.statistics();
         assert_eq!((statistics.directory.names, statistics.directory.memberships), (0, 0));
@@ -165,7 +165,7 @@ fn upgrades_of_pools_supervisors_and_their_members_by_whatever_pid_are_typed_ans
             assert!(refused.is_err(), "{refused:?}");
         }
         assert_eq!(pool.add(1).wait(), Ok(1));
-        // One member of a pool of its own.
+        // One member of another pool.
         let own = Pool::fixed(2).round_robin().spawn(runtime, |spawn| spawn.of(Node::default()).serve()).unwrap();
         own.members()[0].upgrade(|_: Node| After).wait().unwrap();
         let mut answers = [own.address().add(1).wait().unwrap(), own.address().add(1).wait().unwrap()];
@@ -176,13 +176,13 @@ fn upgrades_of_pools_supervisors_and_their_members_by_whatever_pid_are_typed_ans
 }
 
 #[test]
-fn a_call_that_comes_back_by_a_name_is_a_cycle_and_one_by_a_pool_is_left_to_its_deadline() {
+fn a_cycle_through_a_name_is_found_and_one_through_a_pool_ends_at_its_deadline() {
     with_runtime(|runtime| {
         let by_name = runtime.named_address::<Node>("it").unwrap();
         runtime.spawn(Node::default()).named("it").serve().unwrap();
         let Err(CallError::Failed(text)) = by_name.around(vec![by_name]).wait() else { panic!("it came through") };
         assert!(text.contains("wait for itself") && text.contains("around"), "{text}");
-        // Another member might have been free, or come.
+        // With other members, one might have been free, or started.
         let pool = Pool::fixed(1).spawn(runtime, |spawn| spawn.of(Node::default()).serve()).unwrap();
         let address = pool.address();
         let answer = address.add_at(address, Duration::from_millis(50)).wait();
@@ -191,9 +191,9 @@ fn a_call_that_comes_back_by_a_name_is_a_cycle_and_one_by_a_pool_is_left_to_its_
     });
 }
 
-/// The sibling is started when this one has been: it would wait for itself.
+/// The sibling is started after this child: the call would wait for itself.
 #[test]
-fn a_child_that_calls_a_later_sibling_while_it_starts_is_told_by_its_deadline_and_tried_again() {
+fn a_child_that_calls_a_later_sibling_in_its_start_times_out_and_is_retried() {
     #[process]
     struct Early {
         sibling: Arc<std::sync::Mutex<Option<Address<Node>>>>,
@@ -232,7 +232,7 @@ fn a_child_that_calls_a_later_sibling_while_it_starts_is_told_by_its_deadline_an
 }
 
 #[test]
-fn supervisors_and_children_in_excess_of_a_limit_fail_to_start_and_come_when_there_is_room() {
+fn children_beyond_a_limit_fail_to_start_until_there_is_room() {
     watched(|| {
         let runtime = builder().process_limit(3).build().unwrap();
         let guest = runtime.spawn(Partner::default()).serve().unwrap();

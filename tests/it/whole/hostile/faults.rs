@@ -1,4 +1,4 @@
-//! Each test is named for what broke.
+//! Fixed faults; each test is named after what broke.
 
 use postroom::manual::{Event, Events, Machine, Process, StepOutput};
 use postroom::prelude::*;
@@ -21,7 +21,7 @@ fn counter() -> Arc<AtomicUsize> {
     Arc::default()
 }
 
-/// Ends with an error of that kind at its first message.
+/// Returns a process that exits with that error at its first message.
 fn fails_with(error: impl FnOnce() -> ProcessError + Send + 'static) -> impl Process + Send {
     let mut error = Some(error);
     act(move |events, _| match (events.next(), error.take()) {
@@ -33,9 +33,9 @@ fn fails_with(error: impl FnOnce() -> ProcessError + Send + 'static) -> impl Pro
     })
 }
 
-// Who a thread runs.
+// The process that a thread runs.
 
-/// Looks, as it is dropped, whether code that runs on this thread now is a process's.
+/// A value whose drop checks whether its thread counts as running a process.
 struct Nosy {
     other: Pid,
     reached: Arc<AtomicUsize>,
@@ -51,9 +51,9 @@ impl Drop for Nosy {
     }
 }
 
-/// A thread let go of the values that a process hands on when it had given the process's token away, and the drop of
-/// the last of them changed the bonds of whatever process ran in that slot by then. (The window is some ten nanoseconds
-/// wide: the model `running` opens it on purpose. In 30,000 processes this met it some times.)
+/// A thread dropped the inherited values of a process after it had given up the process's token, and the drop of the
+/// last value changed the bindings of the process that was in that slot by then. (The window is about ten nanoseconds
+/// wide: the model `running` opens it on purpose. In 30,000 processes this test met it several times.)
 #[test]
 fn the_drop_of_a_value_reached_a_process_that_another_thread_ran() {
     watched(|| {
@@ -63,7 +63,7 @@ fn the_drop_of_a_value_reached_a_process_that_another_thread_ran() {
         for round in 0..30_000 {
             let value = Nosy { other, reached: reached.clone(), dropped: dropped.clone() };
             let pid = runtime.spawn_process(idle_for_ever()).value(value).start().expect("it starts");
-            // Woken by one and ended by another, so that it goes from thread to thread.
+            // Woken by one thread and killed by another, so that it moves between threads.
             runtime.send(pid, ()).expect("it lives");
             pid.kill();
             if round % 64 == 0 {
@@ -76,7 +76,7 @@ fn the_drop_of_a_value_reached_a_process_that_another_thread_ran() {
     });
 }
 
-/// Calls another one, which never answers.
+/// A process that calls another one, which never answers.
 #[process]
 struct Caller;
 
@@ -89,10 +89,10 @@ impl Caller {
     }
 }
 
-/// A hand-written process gave its context to several machines, which said from several threads what the process waits
-/// for: names of methods were read with another one's length.
+/// A hand-written process gave its context to several machines, which published the wait of the process from several
+/// threads: names of methods were read with the length of another name.
 #[test]
-fn machines_that_were_driven_by_hand_said_what_their_process_waits_for() {
+fn machines_driven_by_hand_published_the_wait_of_their_process() {
     with_runtime(|runtime| {
         let machines = Arc::new(Mutex::new(Vec::<Machine<Caller>>::new()));
         let silent = runtime.spawn_process(act(|_, _| Ok(()))).start().expect("it starts");
@@ -122,11 +122,11 @@ fn machines_that_were_driven_by_hand_said_what_their_process_waits_for() {
     });
 }
 
-/// The last holder of an exit reason dropped its error while the process that heard of it had its bonds borrowed, and
-/// outside of any guard: what the drop did to these bonds was undefined, and its panic lost the process.
+/// The last reference to an exit reason was dropped while the notified process had its bindings borrowed, and without a
+/// guard: a change of these bindings by the drop was undefined behavior, and its panic lost the process.
 #[test]
 fn an_error_was_dropped_while_the_bonds_of_its_hearer_were_in_use() {
-    /// Comes back from its drop, and then panics.
+    /// Re-enters the runtime in its drop, and then panics.
     #[derive(Debug)]
     struct Returns(Pid, Arc<AtomicUsize>);
     impl fmt::Display for Returns {
@@ -150,7 +150,7 @@ fn an_error_was_dropped_while_the_bonds_of_its_hearer_were_in_use() {
         let (go, at_it) = (Latch::new(), Latch::new());
         let (may_go, is_at_it, handled) = (go.clone(), at_it.clone(), counter());
         let handles = handled.clone();
-        // It takes its monitor back when the notice in its mailbox is the last that holds the reason.
+        // It removes its monitor when the notice in its mailbox is the last to hold the reason.
         let hearer = act(move |events, _| {
             if events.next().is_some() && handles.fetch_add(1, SeqCst) == 0 {
                 let monitor = ender.monitor()?;
@@ -166,7 +166,7 @@ fn an_error_was_dropped_while_the_bonds_of_its_hearer_were_in_use() {
         let end = ender.join();
         runtime.send(ender, ()).expect("it lives");
         let ExitReason::Error(error) = ended(ender, end) else { panic!("it failed") };
-        // The thread that ended the process still holds it for a moment, however long that is.
+        // The thread that ended the process still holds the reason for a moment.
         eventually(|| Arc::strong_count(&error) == 2);
         drop(error);
         go.open();
@@ -174,7 +174,7 @@ fn an_error_was_dropped_while_the_bonds_of_its_hearer_were_in_use() {
         assert_eq!(dropped.load(SeqCst), 1, "the drop is code of the process that hears");
         runtime.send(hearer, ()).expect("it lives on");
         eventually(|| handled.load(SeqCst) == 2);
-        // What the drop has bound is bound, once.
+        // The monitor that the drop has made exists, once.
         assert_eq!(hearer.bindings().wait().expect("it lives").monitors, [bystander]);
         hearer.kill();
     });
@@ -182,7 +182,7 @@ fn an_error_was_dropped_while_the_bonds_of_its_hearer_were_in_use() {
 
 // Panics that no guard contained.
 
-/// A panic of `traps_exits`, which is asked after the start, left a process that could not be ended.
+/// A panic of `traps_exits`, which is called after the start, left a process that could not be ended.
 #[test]
 fn a_panic_in_the_question_whether_exits_are_trapped_lost_the_process() {
     struct Panics(Arc<AtomicUsize>);
@@ -212,7 +212,7 @@ fn a_panic_in_the_question_whether_exits_are_trapped_lost_the_process() {
     });
 }
 
-/// A panic of `Display` in a reason: of a start that fails, and of an end that is logged.
+/// A panic of a reason's `Display`: of a failed start, and of an exit that is logged.
 #[test]
 fn an_error_that_could_not_be_shown_lost_the_process() {
     with_runtime(|runtime| {
@@ -233,7 +233,7 @@ fn an_error_that_could_not_be_shown_lost_the_process() {
     });
 }
 
-/// A subscriber that has everything shown.
+/// A subscriber that formats everything.
 struct Everything;
 
 impl tracing::Subscriber for Everything {
@@ -258,7 +258,7 @@ impl tracing::Subscriber for Everything {
     fn exit(&self, _: &tracing::span::Id) {}
 }
 
-/// Of two cancels the second one's error is dropped before the step, where no guard was.
+/// The error of the second of two cancellations is dropped before the step, which had no guard.
 #[test]
 fn the_error_of_a_second_cancel_lost_the_process() {
     with_runtime(|runtime| {
@@ -284,14 +284,14 @@ fn the_error_of_a_second_cancel_lost_the_process() {
     });
 }
 
-/// A command whose handler goes off.
+/// A command whose handler panics.
 struct Explode;
 
 impl Command for Explode {
     type Output = ();
 }
 
-/// The drop of what a handler had panicked with was under no guard.
+/// The drop of a handler's panic payload had no guard.
 #[test]
 fn the_payload_of_a_command_handlers_panic_lost_the_process() {
     watched(|| {
@@ -323,7 +323,8 @@ fn the_payload_of_a_command_handlers_panic_lost_the_process() {
     });
 }
 
-/// A process told a mailbox of its end, whose owner's waker panicked: those that were to be told after it never were.
+/// A process notified a mailbox of its exit, and the waker of the mailbox's owner panicked: later partners were never
+/// notified.
 #[test]
 fn a_waker_of_a_mailbox_kept_others_from_hearing_of_an_end() {
     with_runtime(|runtime| {
@@ -352,14 +353,14 @@ fn a_waker_of_a_mailbox_kept_others_from_hearing_of_an_end() {
         assert!(matches!(ended(fails, end), ExitReason::Error(_)));
         eventually(|| heard.len() == 1);
         drop(received);
-        // And the mailbox goes on.
+        // The mailbox still works.
         runtime.send(mailbox.pid(), 7_u8).expect("it is there");
         assert_eq!(mailbox.receive_timeout(PATIENCE).and_then(|package| package.take::<u8>().ok()), Some(7));
         listener.kill();
     });
 }
 
-/// The drop of an error in a mailbox lost the mailbox's token: it received nothing more, and its drop did not return.
+/// The drop of an error in a mailbox lost the mailbox's token: the mailbox received nothing more, and its drop hung.
 #[test]
 fn the_drop_of_an_error_lost_a_mailbox() {
     with_runtime(|runtime| {
@@ -373,7 +374,7 @@ fn the_drop_of_an_error_lost_a_mailbox() {
         let fails = runtime.spawn_process(fails).start().expect("it starts");
         runtime.send(fails, ()).expect("it lives");
         eventually(|| !fails.is_alive());
-        // Not told to anyone else, the error is dropped where the mailbox hears of it.
+        // Held by no other process, the error is dropped when the mailbox receives the notice.
         eventually(|| {
             assert!(mailbox.try_receive().is_none());
             went_off.load(SeqCst) == 1
@@ -384,7 +385,7 @@ fn the_drop_of_an_error_lost_a_mailbox() {
     });
 }
 
-/// A waker that panicked in the hands of one that answers in a stream ended the one that answers.
+/// A waker that panicked when a process sent a streamed reply ended that process.
 #[test]
 fn a_waker_of_a_reply_stream_ended_the_process_that_answers() {
     #[process]
@@ -416,7 +417,7 @@ fn a_waker_of_a_reply_stream_ended_the_process_that_answers() {
     });
 }
 
-/// Payloads of panics whose drop panics: of two levels the process was stuck, of three the program was aborted.
+/// Panic payloads whose drop panics: with two levels the process hung, with three the program aborted.
 #[test]
 fn payloads_that_panicked_in_their_drops_lost_processes() {
     with_runtime(|runtime| {
@@ -448,10 +449,10 @@ fn a_message_that_panicked_in_its_drop_escaped_its_payload() {
             let end = pid.join();
             pid.stop();
             assert_eq!(ended(pid, end), ExitReason::Normal, "depth {depth}: whoever drops it unopened is not harmed");
-            // One that is left in a mailbox.
+            // A message that is left in a mailbox.
             let pid = runtime.spawn_process(idle_for_ever()).start().expect("it starts");
             pid.kill();
-            // Its panic, if it is refused, is one whose payload must not be dropped.
+            // If it is refused, the payload of its panic must not be dropped.
             std::mem::forget(catch_unwind(AssertUnwindSafe(|| _ = runtime.send(pid, Bomb::new(depth, &went_off)))));
             eventually(|| went_off.load(SeqCst) == 2 * depth + 2);
         }
@@ -460,8 +461,8 @@ fn a_message_that_panicked_in_its_drop_escaped_its_payload() {
 
 // Starts and wakers.
 
-/// While a pinned process starts on its own thread, the thread that spawns it passed for it as well: a waker that was
-/// woken there changed its bonds beside it.
+/// While a pinned process started on its own thread, the spawning thread also counted as running it: a waker that was
+/// woken there changed its bindings concurrently.
 #[test]
 fn the_thread_that_spawned_a_pinned_process_passed_for_it() {
     struct Looks(Log<bool>, Pid);
@@ -479,7 +480,7 @@ fn the_thread_that_spawned_a_pinned_process_passed_for_it() {
         assert!(held.as_mut().poll(&mut TaskContext::from_waker(&waker)).is_pending());
         let victim = other;
         let pinned = runtime.spawn_process_pinned(move || {
-            // The end of the other one is told by a thread of the runtime.
+            // A thread of the runtime reports the exit of the other process.
             victim.kill();
             idle_for_ever()
         });
@@ -490,7 +491,7 @@ fn the_thread_that_spawned_a_pinned_process_passed_for_it() {
     });
 }
 
-/// A waker that is never dropped kept all later processes of the same slot from being found in a cycle.
+/// A waker that was never dropped prevented the detection of cycles for all later processes of the same slot.
 #[test]
 fn a_waker_that_was_forgotten_switched_off_the_search_for_cycles_in_its_slot() {
     #[process]
@@ -522,7 +523,7 @@ fn a_waker_that_was_forgotten_switched_off_the_search_for_cycles_in_its_slot() {
     struct Tries;
     #[process]
     impl Tries {
-        /// The slot that a process has left is the next one's, of those that are spawned on the same thread.
+        /// The slot of an exited process is reused by the next one that is spawned on the same thread.
         #[entry]
         async fn run(&mut self, ctx: &mut Context<Self>) -> bool {
             loop {
@@ -542,15 +543,14 @@ fn a_waker_that_was_forgotten_switched_off_the_search_for_cycles_in_its_slot() {
     });
 }
 
-/// The slot's number, of `<node.host.slot.generation>`.
+/// Returns the slot's number in `<node.host.slot.generation>`.
 fn slot_of(pid: Pid) -> String {
     pid.to_string().split('.').nth(2).expect("a PID has four parts").to_string()
 }
 
-// Ends.
+// Exits.
 
-/// A thread waited in `send` for room in a mailbox, and was told that its message was accepted, when the process had
-/// ended.
+/// A thread waited in `send` for room in a mailbox, and its send returned success although the process had exited.
 #[test]
 fn a_send_that_waited_for_room_was_accepted_by_a_process_that_had_ended() {
     watched(|| {
@@ -573,7 +573,7 @@ fn a_send_that_waited_for_room_was_accepted_by_a_process_that_had_ended() {
             runtime.send(pid, 1).expect("there is room");
             let host = runtime.host();
             let waits = thread::spawn(move || host.send(pid, 2).map_err(|refused| refused.message));
-            // That it waits cannot be seen from outside. If it comes too late, it is refused all the same.
+            // Its wait cannot be observed from outside. If it is too late, it is still refused.
             (0..100).for_each(|_| thread::yield_now());
             let end = pid.join();
             pid.kill();
@@ -585,10 +585,10 @@ fn a_send_that_waited_for_room_was_accepted_by_a_process_that_had_ended() {
     });
 }
 
-/// What was accepted is handled, or is a dead letter before the end is told. (A few in 10,000 were dead letters after
-/// it. What is left of that, of two senders at once, is in the model `life`; here one sends.)
+/// An accepted message is handled, or is a dead letter before the exit is reported. (A few in 10,000 were dead letters
+/// after it. The model `slot_reuse` shows the remaining case of two concurrent senders; here there is one.)
 #[test]
-fn dead_letters_came_after_the_end_had_been_told() {
+fn dead_letters_came_after_the_report_of_the_exit() {
     watched(|| {
         let dead = counter();
         let counts = dead.clone();
@@ -609,14 +609,14 @@ fn dead_letters_came_after_the_end_had_been_told() {
             let end = pid.join();
             pid.stop();
             let mut accepted = 0;
-            // As many as it takes until it has ended.
+            // Until the process has exited.
             while runtime.send(pid, ()).is_ok() {
                 accepted += 1;
             }
             end.wait();
             let told = handled.load(SeqCst) + dead.load(SeqCst) - before;
             assert!(told >= accepted, "round {round}: {accepted} accepted, {told} handled or dead");
-            // Some are dropped by the step that takes them, unopened: dead letters too.
+            // Some are dropped unopened by the step that takes them, and are dead letters, too.
             if began.elapsed() > Duration::from_secs(20) {
                 break;
             }
@@ -625,12 +625,12 @@ fn dead_letters_came_after_the_end_had_been_told() {
     });
 }
 
-// What a process's own code does to its table.
+// Re-entrant use of a process's table.
 
-/// A timer's future of some process, to be dropped from elsewhere.
+/// A timer's future of a process, to be dropped by other code.
 type Kept = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A future that has been polled once by the process that runs.
+/// Returns a future that has been polled once by the current process.
 async fn begun(future: impl Future<Output = ()> + Send + 'static) -> Kept {
     let mut future: Kept = Box::pin(future);
     std::future::poll_fn(|context| {
@@ -641,11 +641,11 @@ async fn begun(future: impl Future<Output = ()> + Send + 'static) -> Kept {
     future
 }
 
-/// Drops a timer of the process that runs, as it is dropped itself: that needs the process's table.
+/// A value whose drop drops a timer of the current process, which needs the process's table.
 #[derive(Debug)]
 struct DropsTimer(Shelf);
 
-/// Where one lies until then.
+/// The place of that timer until then.
 #[derive(Clone, Default)]
 struct Shelf(Arc<Mutex<Option<Kept>>>);
 
@@ -686,7 +686,7 @@ fn timers() -> usize {
 
 const AGES: Duration = Duration::from_secs(3600);
 
-/// A process that has others' values in its table.
+/// A process with foreign values in its table.
 #[process]
 struct Holds;
 
@@ -698,7 +698,7 @@ impl Holds {
     #[signal]
     fn down(&mut self, _down: Down) {}
 
-    /// A waker that lies in the table is replaced. How many timers are left then of two.
+    /// Replaces a waker in the table. Returns how many of two timers are left then.
     #[message]
     async fn replace_waker(&mut self, ctx: &mut Context<Self>) -> usize {
         let shelf = Shelf::default();
@@ -715,7 +715,7 @@ impl Holds {
         timers()
     }
 
-    /// The future is dropped whose waker lies in the table.
+    /// Drops the future whose waker is in the table.
     #[message]
     async fn drop_future(&mut self, ctx: &mut Context<Self>) -> usize {
         let shelf = Shelf::default();
@@ -731,25 +731,24 @@ impl Holds {
         timers()
     }
 
-    /// A monitor is taken back whose notice lies in the table; its reason is held by nobody else.
+    /// Removes a monitor whose notice is in the table and holds the last reference to the reason.
     #[message]
     async fn demonitor(&mut self, ctx: &mut Context<Self>, fails: Pid, shelf: Shelf) -> (bool, usize) {
         let monitor = fails.monitor().expect("it runs");
         let end = fails.join();
         ctx.send(fails, ()).expect("it lives");
         drop(end.await);
-        // Takes what is in the mailbox: the notice among it waits for the end of the method.
+        // Takes the content of the mailbox: the notice in it waits for the end of the method.
         assert!(ctx.receive_within::<String>(Duration::ZERO).await.is_none());
         shelf.put(begun(ctx.sleep(AGES)).await);
         (monitor.demonitor(), timers())
     }
 }
 
-/// Wakers and reasons that lay in a process's table were dropped while it was in use: what their drops did there had no
-/// effect.
+/// Wakers and reasons in a process's table were dropped while the table was in use: changes by their drops were lost.
 #[test]
-fn what_a_drop_did_to_the_table_that_it_lay_in_was_lost() {
-    // With one worker a process's end is over, and its reason dropped there, before another goes on.
+fn changes_by_a_drop_to_the_table_that_held_the_value_were_lost() {
+    // With one worker a process's exit is complete, and its reason dropped there, before another process continues.
     with_one_worker(|runtime| {
         let holds = runtime.spawn(Holds).serve().expect("it starts");
         assert_eq!(holds.replace_waker().timeout(PATIENCE).wait(), Ok(1), "the other one is taken back");
