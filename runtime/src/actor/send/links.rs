@@ -165,5 +165,8 @@ pub(crate) fn monitor_child(pid: Pid) -> Result<Pid, TopologyError> {
 
 pub(crate) fn trap_exits(traps: bool) {
     // A machine that is driven by hand has no links.
-    let _driven_by_hand = with_own(|_, _, cold_state| cold_state.links().trap(traps));
+    let _driven_by_hand = with_own(|_, _, cold_state| {
+        cold_state.chose_to_trap = true;
+        cold_state.links().trap(traps);
+    });
 }

@@ -276,7 +276,11 @@ impl Scheduler {
         drop(inside);
         self.keep_cold_state(&mut token, pid, pending, env.values);
         if spawned.traps_exits() {
-            token.make_cold_state().links().trap(true);
+            let cold_state = token.make_cold_state();
+            // Unless its entry has said otherwise.
+            if !cold_state.chose_to_trap {
+                cold_state.links().trap(true);
+            }
         }
         if bound.asked().is_some() {
             bind(bound, &mut token, pid);

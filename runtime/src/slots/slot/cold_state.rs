@@ -24,6 +24,8 @@ pub(crate) struct ColdState {
     pub(crate) values: Option<Values>,
     /// Whether the host stores a label of it.
     pub(crate) labelled: bool,
+    /// Whether it has chosen to trap exits or not, so that the default of its definition does not apply.
+    pub(crate) chose_to_trap: bool,
     /// Controls that were taken from the lane and not handled by the last step.
     pub(crate) controls: Controls,
     /// Controls that arrived while the process was suspended.

@@ -75,6 +75,33 @@ fn one_with_a_method_for_exits_can_stop_trapping_them() {
     });
 }
 
+/// Catches: what a sync entry chooses gives way to the default of a process with a method for exits.
+#[test]
+fn a_sync_entry_can_say_that_exits_are_not_trapped() {
+    #[process]
+    struct Falls;
+
+    #[process]
+    impl Falls {
+        #[entry]
+        fn serve(&mut self, ctx: &mut Context<Self>, with: Pid) {
+            ctx.trap_exits(false);
+            with.link().expect("another process");
+        }
+        #[signal]
+        fn exit(&mut self, exit: Exit) {
+            panic!("{exit:?} was trapped");
+        }
+    }
+
+    with_runtime(|runtime| {
+        let other = partners(runtime, 1)[0].pid();
+        let end = runtime.spawn(Falls).serve(other).unwrap().pid().join();
+        other.kill();
+        assert!(fell_with(&end.wait_timeout(LONG).unwrap(), other));
+    });
+}
+
 #[test]
 fn a_kill_cannot_be_trapped() {
     with_runtime(|runtime| {
