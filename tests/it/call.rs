@@ -13,10 +13,10 @@ use std::pin::pin;
 use std::thread;
 use std::time::{Duration, Instant};
 
-mod abandoned;
-mod bank;
+pub(crate) mod abandoned;
+pub(crate) mod bank;
 mod delivered;
-mod later;
+pub(crate) mod later;
 mod moving;
 mod unanswered;
 
@@ -25,7 +25,7 @@ const LONG: Duration = Duration::from_secs(3600);
 /// A process that answers at once, later or never, or panics.
 #[process]
 #[derive(Default)]
-struct Desk {
+pub(crate) struct Desk {
     kept: Vec<Reply<u32>>,
     deadlines: Log<Option<Instant>>,
     seen: Log<&'static str>,
@@ -34,10 +34,10 @@ struct Desk {
 #[process]
 impl Desk {
     #[entry]
-    fn serve(&mut self) {}
+    pub(crate) fn serve(&mut self) {}
 
     #[message]
-    fn echo(&mut self, value: u32) -> u32 {
+    pub(crate) fn echo(&mut self, value: u32) -> u32 {
         value
     }
 
@@ -48,7 +48,7 @@ impl Desk {
     }
 
     #[message]
-    fn keep(&mut self, ctx: &mut Context<Self>, reply: Reply<u32>) {
+    pub(crate) fn keep(&mut self, ctx: &mut Context<Self>, reply: Reply<u32>) {
         self.deadlines.add(ctx.deadline());
         self.kept.push(reply);
     }
@@ -64,7 +64,7 @@ impl Desk {
     }
 
     #[message]
-    fn abandoned(&mut self) -> Vec<bool> {
+    pub(crate) fn abandoned(&mut self) -> Vec<bool> {
         self.kept.iter().map(Reply::is_abandoned).collect()
     }
 
@@ -79,7 +79,7 @@ impl Desk {
     }
 
     #[message]
-    fn panic(&mut self, what: String) -> u32 {
+    pub(crate) fn panic(&mut self, what: String) -> u32 {
         panic!("{what}")
     }
 
@@ -143,7 +143,7 @@ impl Desk {
 
     /// Returns the result of a call from an async method.
     #[message]
-    async fn ask(&mut self, to: Address<Desk>, timeout: Duration) -> Result<u32, CallError> {
+    pub(crate) async fn ask(&mut self, to: Address<Desk>, timeout: Duration) -> Result<u32, CallError> {
         to.keep().timeout(timeout).await
     }
 

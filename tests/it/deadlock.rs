@@ -13,13 +13,13 @@ use std::time::Duration;
 
 mod at_once;
 mod no_cycle;
-mod stress;
+pub(crate) mod stress;
 
 const LONG: Duration = Duration::from_secs(3600);
 
 /// How a station calls the next one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Way {
+pub(crate) enum Way {
     /// By `pass`, which awaits.
     Await,
     /// By `block`, which blocks.
@@ -28,25 +28,25 @@ enum Way {
 
 /// The result of a call along a path.
 #[derive(Clone, Debug, PartialEq)]
-enum Out {
+pub(crate) enum Out {
     /// It reached the end of the path.
     Through(usize),
     Cycle(Cycle),
 }
 
-type Path = Vec<(Address<Station>, Way)>;
+pub(crate) type Path = Vec<(Address<Station>, Way)>;
 
 /// A process that calls others along paths.
 #[process]
 #[derive(Default)]
-struct Station {
+pub(crate) struct Station {
     handled: usize,
 }
 
 #[process]
 impl Station {
     #[entry]
-    fn serve(&mut self) {}
+    pub(crate) fn serve(&mut self) {}
 
     /// Serves from inside a future.
     #[entry]
@@ -62,7 +62,7 @@ impl Station {
     }
 
     #[message]
-    async fn pass(&mut self, path: Path) -> Out {
+    pub(crate) async fn pass(&mut self, path: Path) -> Out {
         self.handled += 1;
         forward(path).await
     }
@@ -74,7 +74,7 @@ impl Station {
     }
 
     #[message]
-    fn block(&mut self, path: Path) -> Out {
+    pub(crate) fn block(&mut self, path: Path) -> Out {
         self.handled += 1;
         forward_blocking(path)
     }
@@ -85,7 +85,7 @@ impl Station {
     }
 
     #[message]
-    fn handled(&mut self) -> usize {
+    pub(crate) fn handled(&mut self) -> usize {
         self.handled
     }
 

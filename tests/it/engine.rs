@@ -1,5 +1,5 @@
 mod blocking;
-mod bounds;
+pub(crate) mod bounds;
 mod deque;
 mod fairness;
 mod http;

@@ -1,4 +1,4 @@
 mod bound_spawns;
 mod failures;
 mod monitors;
-mod stress;
+pub(crate) mod stress;

@@ -1,2 +1,2 @@
-mod addresses;
-mod holders;
+pub(crate) mod addresses;
+pub(crate) mod holders;

@@ -32,15 +32,15 @@ fn still(builder: Builder) -> (Clock, Runtime) {
 /// A member that answers at once, or when its gate opens, or panics.
 #[process]
 #[derive(Default)]
-struct Worker {
-    seen: Log<u32>,
-    kept: Vec<Reply<u32>>,
+pub(crate) struct Worker {
+    pub(crate) seen: Log<u32>,
+    pub(crate) kept: Vec<Reply<u32>>,
 }
 
 #[process]
 impl Worker {
     #[entry]
-    fn serve(&mut self) {}
+    pub(crate) fn serve(&mut self) {}
 
     /// Fails as soon as it begins.
     #[entry]
@@ -49,13 +49,13 @@ impl Worker {
     }
 
     #[message]
-    fn echo(&mut self, value: u32) -> u32 {
+    pub(crate) fn echo(&mut self, value: u32) -> u32 {
         self.seen.add(value);
         value
     }
 
     #[message]
-    fn who(&mut self, ctx: &mut Context<Self>) -> Pid {
+    pub(crate) fn who(&mut self, ctx: &mut Context<Self>) -> Pid {
         ctx.pid()
     }
 
@@ -77,7 +77,7 @@ impl Worker {
     }
 
     #[message]
-    fn crash(&mut self) -> u32 {
+    pub(crate) fn crash(&mut self) -> u32 {
         panic!("over the edge")
     }
 
@@ -92,7 +92,7 @@ impl Worker {
     /// Logs `value`, for a log that all members share.
     #[message]
     #[derive(Clone)]
-    fn note(&mut self, value: u32) -> u32 {
+    pub(crate) fn note(&mut self, value: u32) -> u32 {
         self.seen.add(value);
         value
     }

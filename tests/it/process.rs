@@ -1,4 +1,4 @@
 mod ends;
 mod steps;
-mod upgrade;
+pub(crate) mod upgrade;
 mod waking;

@@ -1,2 +1,2 @@
-mod groups;
+pub(crate) mod groups;
 mod publish;

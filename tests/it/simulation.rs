@@ -2,8 +2,11 @@
 
 mod all;
 mod faults;
+mod model;
 mod production;
+mod racers;
 mod report;
+mod scenarios;
 mod time;
 mod trace_file;
 

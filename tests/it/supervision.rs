@@ -16,10 +16,10 @@ mod bad_input;
 mod delays;
 mod dynamic;
 mod gone;
-mod kept;
+pub(crate) mod kept;
 mod nested;
 mod prints;
-mod restarting;
+pub(crate) mod restarting;
 mod restarts;
 mod shutdown;
 mod siblings;
@@ -28,16 +28,16 @@ mod upgraded;
 
 /// A child that logs its start and the drop of its state.
 #[process]
-struct Worker {
-    name: &'static str,
-    log: Log<String>,
-    sum: u64,
+pub(crate) struct Worker {
+    pub(crate) name: &'static str,
+    pub(crate) log: Log<String>,
+    pub(crate) sum: u64,
 }
 
 #[process]
 impl Worker {
     #[entry]
-    fn serve(&mut self) {
+    pub(crate) fn serve(&mut self) {
         self.log.add(format!("{} starts", self.name));
     }
 
@@ -49,18 +49,18 @@ impl Worker {
     }
 
     #[message]
-    fn add(&mut self, amount: u64) -> u64 {
+    pub(crate) fn add(&mut self, amount: u64) -> u64 {
         self.sum += amount;
         self.sum
     }
 
     #[message]
-    fn crash(&mut self, text: &'static str) {
+    pub(crate) fn crash(&mut self, text: &'static str) {
         panic!("{text}")
     }
 
     #[message]
-    fn finish(&mut self, ctx: &mut Context<Self>) {
+    pub(crate) fn finish(&mut self, ctx: &mut Context<Self>) {
         ctx.stop();
     }
 
@@ -79,7 +79,7 @@ impl Drop for Worker {
 }
 
 /// Returns the factory of a child that is such a worker.
-fn worker(
+pub(crate) fn worker(
     name: &'static str,
     log: &Log<String>,
 ) -> impl FnMut(postroom::ChildSpawn) -> Result<Address<Worker>, SpawnError> + Send + 'static {
@@ -88,7 +88,7 @@ fn worker(
 }
 
 /// Makes a supervisor restart at once, any number of times.
-fn eager(supervisor: Supervisor) -> Supervisor {
+pub(crate) fn eager(supervisor: Supervisor) -> Supervisor {
     supervisor.intensity(u32::MAX, Duration::MAX).backoff(Backoff::none())
 }
 

@@ -84,6 +84,11 @@ impl Reports {
         std::iter::from_fn(|| Some(self.next())).take_while(|report| !matches!(report, Report::Word(_))).collect()
     }
 
+    /// Returns all reports that have been made so far.
+    pub fn so_far(&self) -> Vec<Said> {
+        self.0.try_iter().collect()
+    }
+
     /// Waits until the process has ended, and returns all its reports.
     ///
     /// # Panics

@@ -3,15 +3,15 @@
 use super::*;
 
 #[process(skip_abandoned)]
-struct Busy {
-    seen: Log<u32>,
-    gate: Gate,
+pub(crate) struct Busy {
+    pub(crate) seen: Log<u32>,
+    pub(crate) gate: Gate,
 }
 
 #[process]
 impl Busy {
     #[entry]
-    fn serve(&mut self) {}
+    pub(crate) fn serve(&mut self) {}
 
     #[message]
     fn wait(&mut self) {
@@ -19,13 +19,13 @@ impl Busy {
     }
 
     #[message]
-    fn note(&mut self, number: u32) -> u32 {
+    pub(crate) fn note(&mut self, number: u32) -> u32 {
         self.seen.add(number);
         number
     }
 
     #[message]
-    async fn note_async(&mut self, number: u32) -> u32 {
+    pub(crate) async fn note_async(&mut self, number: u32) -> u32 {
         self.seen.add(number);
         number
     }

@@ -11,7 +11,7 @@ include!("bank/program.rs");
 
 /// A fault of one booking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
+pub(crate) enum Fault {
     /// The account refuses: `Failed`.
     Refuse,
     /// The account's process panics before or after the booking: `Died`.
@@ -30,7 +30,7 @@ enum Fault {
 }
 
 /// The faults of a `Branch`, and those of a `Sloppy` one.
-const FAULTS: [Fault; 7] = [
+pub(crate) const FAULTS: [Fault; 7] = [
     Fault::Refuse,
     Fault::PanicBefore,
     Fault::PanicAfter,
@@ -43,10 +43,10 @@ const SLOPPY: [Fault; 4] = [Fault::PanicBefore, Fault::PanicAfter, Fault::DropBe
 
 /// The state of an account, which outlives its process, as a bank's database would; and the next faults.
 #[derive(Clone)]
-struct Vault(Arc<Mutex<(Account, VecDeque<Fault>)>>);
+pub(crate) struct Vault(Arc<Mutex<(Account, VecDeque<Fault>)>>);
 
 impl Vault {
-    fn of(balance: i64, faults: impl IntoIterator<Item = Fault>) -> Self {
+    pub(crate) fn of(balance: i64, faults: impl IntoIterator<Item = Fault>) -> Self {
         let account = Account { balance, ..Account::default() };
         Self(Arc::new(Mutex::new((account, faults.into_iter().collect()))))
     }
@@ -81,7 +81,7 @@ impl Vault {
 
 /// An account whose bookings go wrong.
 #[process]
-struct Branch(Vault);
+pub(crate) struct Branch(Vault);
 
 #[process]
 impl Branch {
@@ -154,18 +154,16 @@ impl Process for Sloppy {
 }
 
 /// A bank whose branches are restarted when they crash.
-struct Bank {
-    runtime: Runtime,
+pub(crate) struct Bank {
+    host: Host,
     tree: postroom::supervision::Tree,
     vaults: Vec<Vault>,
 }
 
-const OPENING: i64 = 100;
+pub(crate) const OPENING: i64 = 100;
 
 impl Bank {
-    fn of(vaults: Vec<Vault>) -> Self {
-        // So short that unanswered calls time out soon. Others may time out, too: the sum must still be right.
-        let runtime = builder().call_timeout(Duration::from_millis(20)).build().unwrap();
+    pub(crate) fn of(host: Host, vaults: Vec<Vault>) -> Self {
         let mut tree = Supervisor::one_for_one().intensity(u32::MAX, Duration::MAX).backoff(Backoff::none());
         for (number, vault) in vaults.iter().enumerate() {
             let vault = vault.clone();
@@ -178,7 +176,7 @@ impl Bank {
                 }
             };
         }
-        Self { tree: tree.spawn(&runtime).unwrap(), runtime, vaults }
+        Self { tree: tree.spawn(host).unwrap(), host, vaults }
     }
 
     fn books(&self, number: usize) -> Books {
@@ -187,15 +185,41 @@ impl Bank {
 
     fn transfer(&self, from: usize, to: usize, id: u64, amount: i64) -> postroom::Running<Transfer, (), Refused> {
         let (from, to) = (self.books(from), self.books(to));
-        self.runtime.spawn(Transfer { from, to }).run(id, amount).unwrap()
+        self.host.spawn(Transfer { from, to }).run(id, amount).unwrap()
     }
 
-    /// Returns the balances when all late bookings have been made.
-    fn audit(self) -> Vec<i64> {
-        drop(self.tree);
-        self.runtime.shutdown().unwrap();
+    /// Makes all transfers at once, each of (from, to, id, amount). Returns whether each was made, or refused.
+    pub(crate) fn transfer_all(&self, routes: &[(usize, usize, u64, i64)]) -> Vec<bool> {
+        let running: Vec<_> =
+            routes.iter().map(|&(from, to, id, amount)| self.transfer(from, to, id, amount)).collect();
+        let outcomes = running.into_iter().map(|transfer| match transfer.wait() {
+            Ok(()) => true,
+            Err(RunError::Failed(_)) => false,
+            Err(other) => panic!("{other:?}"),
+        });
+        outcomes.collect()
+    }
+
+    /// Returns the balances.
+    pub(crate) fn balances(&self) -> Vec<i64> {
         self.vaults.iter().map(Vault::balance).collect()
     }
+
+    /// Returns how often branches have been restarted.
+    pub(crate) fn restarts(&self) -> u64 {
+        self.tree.children().iter().map(|child| child.restarts).sum()
+    }
+}
+
+/// Returns a runtime whose unanswered calls time out soon. Others may time out, too: the sum must still be right.
+fn hasty() -> Runtime {
+    builder().call_timeout(Duration::from_millis(20)).build().unwrap()
+}
+
+/// Returns the balances when all late bookings have been made.
+fn audit(runtime: Runtime, bank: &Bank) -> Vec<i64> {
+    runtime.shutdown().unwrap();
+    bank.balances()
 }
 
 /// Checks that the outcome and the balances agree: the amount has moved, or nothing has.
@@ -228,9 +252,10 @@ fn the_bank_keeps_its_sum_whatever_becomes_of_a_call() {
                     true => vec![Vault::of(OPENING, faults()), Vault::of(OPENING, [])],
                     false => vec![Vault::of(OPENING, []), Vault::of(OPENING, faults())],
                 };
-                let bank = Bank::of(vaults);
+                let runtime = hasty();
+                let bank = Bank::of(*runtime, vaults);
                 let outcome = bank.transfer(0, 1, 1, 30).wait();
-                assert_settled(&outcome, &bank.audit(), &(at_source, first, second));
+                assert_settled(&outcome, &audit(runtime, &bank), &(at_source, first, second));
             }
         }
     });
@@ -309,7 +334,8 @@ fn the_bank_keeps_its_sum_under_many_transfers_and_when_all_are_made_again() {
         };
         let mut some = |of: &[Fault]| -> Vec<Fault> { (0..40).map(|_| of[dice(of.len() as u64) as usize]).collect() };
         let vaults = (0..ACCOUNTS).map(|_| Vault::of(OPENING, some(&FAULTS))).collect();
-        let bank = Bank::of(vaults);
+        let runtime = hasty();
+        let bank = Bank::of(*runtime, vaults);
         let routes: Vec<_> = (0..TRANSFERS)
             .map(|id| (id, dice(ACCOUNTS as u64) as usize, dice(ACCOUNTS as u64) as usize, dice(90) as i64))
             .collect();
@@ -327,7 +353,7 @@ fn the_bank_keeps_its_sum_under_many_transfers_and_when_all_are_made_again() {
                 expected[to] += amount;
             }
         }
-        let balances = bank.audit();
+        let balances = audit(runtime, &bank);
         assert_eq!(balances.iter().sum::<i64>(), OPENING * ACCOUNTS as i64);
         assert_eq!(balances, expected);
     });

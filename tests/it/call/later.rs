@@ -82,19 +82,19 @@ fn a_panic_while_a_repeated_message_is_cloned_is_contained() {
 }
 
 #[process]
-struct Metronome {
-    log: Log<u32>,
-    limit: usize,
+pub(crate) struct Metronome {
+    pub(crate) log: Log<u32>,
+    pub(crate) limit: usize,
 }
 
 #[process]
 impl Metronome {
     #[entry]
-    fn serve(&mut self) {}
+    pub(crate) fn serve(&mut self) {}
 
     #[message]
     #[derive(Clone)]
-    fn beat(&mut self, ctx: &mut Context<Self>, number: u32) {
+    pub(crate) fn beat(&mut self, ctx: &mut Context<Self>, number: u32) {
         self.log.add(number);
         if self.log.len() == self.limit {
             ctx.stop();

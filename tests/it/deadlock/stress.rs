@@ -18,47 +18,47 @@ use std::sync::{Arc, Mutex, PoisonError};
 const PATHS: u64 = 2_000;
 
 #[derive(Clone, Copy)]
-struct Dice(u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
+    pub(crate) fn roll(&mut self, sides: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         (self.0 % sides as u64) as usize
     }
 
-    fn next(&mut self) -> Self {
+    pub(crate) fn next(&mut self) -> Self {
         Self((self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.roll(usize::MAX) as u64) | 1)
     }
 }
 
 /// The state that all processes share.
 #[derive(Default)]
-struct Town {
-    houses: Mutex<Vec<Address<House>>>,
+pub(crate) struct Town {
+    pub(crate) houses: Mutex<Vec<Address<House>>>,
     /// The callee of each process that waits for exactly one.
-    waits: Mutex<HashMap<Pid, Pid>>,
-    calls: AtomicU64,
-    cycles: AtomicU64,
+    pub(crate) waits: Mutex<HashMap<Pid, Pid>>,
+    pub(crate) calls: AtomicU64,
+    pub(crate) cycles: AtomicU64,
     /// The numbers of the calls that failed, and of the messages that were handled.
-    failed: Mutex<HashSet<u64>>,
-    handled: Mutex<HashSet<u64>>,
-    over: AtomicU64,
+    pub(crate) failed: Mutex<HashSet<u64>>,
+    pub(crate) handled: Mutex<HashSet<u64>>,
+    pub(crate) over: AtomicU64,
     /// Whether each process calls only later ones.
-    forward: bool,
+    pub(crate) forward: bool,
 }
 
 #[process]
-struct House {
-    place: usize,
-    town: Arc<Town>,
+pub(crate) struct House {
+    pub(crate) place: usize,
+    pub(crate) town: Arc<Town>,
 }
 
 #[process]
 impl House {
     #[entry]
-    fn serve(&mut self) {}
+    pub(crate) fn serve(&mut self) {}
 
     /// Calls others, `hops` deep.
     #[message]
@@ -104,7 +104,7 @@ impl House {
 
     /// Starts a path from outside.
     #[message]
-    fn set_out(&mut self, ctx: &mut Context<Self>, hops: usize, dice: Dice) {
+    pub(crate) fn set_out(&mut self, ctx: &mut Context<Self>, hops: usize, dice: Dice) {
         let own = ctx.address();
         let number = self.town.number();
         ctx.call(own.visit(number, hops, dice).timeout(LONG)).then(|this, answer, _| {

@@ -46,17 +46,17 @@ impl Gate {
 
 /// A process that checks the order of each sender's numbers, once its gate is open.
 #[process]
-struct Sink {
-    next: Vec<u64>,
-    left: u64,
-    gate: Option<Latch>,
-    done: Sender<()>,
+pub(crate) struct Sink {
+    pub(crate) next: Vec<u64>,
+    pub(crate) left: u64,
+    pub(crate) gate: Option<Latch>,
+    pub(crate) done: Sender<()>,
 }
 
 #[process]
 impl Sink {
     #[entry]
-    fn serve(&mut self) {}
+    pub(crate) fn serve(&mut self) {}
 
     #[message]
     fn take(&mut self, from: usize, number: u64) {
@@ -72,28 +72,28 @@ impl Sink {
     }
 
     #[message]
-    fn taken(&self) -> u64 {
+    pub(crate) fn taken(&self) -> u64 {
         self.next.iter().sum()
     }
 }
 
 /// A process that sends a number of messages in each of its steps.
 #[process]
-struct Source {
-    index: usize,
-    sink: Address<Sink>,
-    next: u64,
-    until: u64,
-    a_step: u64,
+pub(crate) struct Source {
+    pub(crate) index: usize,
+    pub(crate) sink: Address<Sink>,
+    pub(crate) next: u64,
+    pub(crate) until: u64,
+    pub(crate) a_step: u64,
 }
 
 #[process]
 impl Source {
     #[entry]
-    fn serve(&mut self) {}
+    pub(crate) fn serve(&mut self) {}
 
     #[message]
-    fn go(&mut self, ctx: &mut Context<Self>) {
+    pub(crate) fn go(&mut self, ctx: &mut Context<Self>) {
         let to = self.until.min(self.next + self.a_step);
         for number in self.next..to {
             self.sink.take(self.index, number).send().unwrap();
@@ -111,7 +111,7 @@ impl Source {
     }
 
     #[message]
-    fn sent(&self) -> u64 {
+    pub(crate) fn sent(&self) -> u64 {
         self.next
     }
 }

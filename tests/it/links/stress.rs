@@ -9,7 +9,7 @@ use postroom::inspect::Bindings;
 use postroom::prelude::*;
 use postroom_tests::face::{builder, until, watched};
 use postroom_tests::partner::LONG;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -40,24 +40,25 @@ impl Random {
 }
 
 /// The table through which processes find each other; some of them are dead.
-type Places = Arc<Mutex<Vec<Pid>>>;
+pub(crate) type Places = Arc<Mutex<Vec<Pid>>>;
 
 #[process]
-struct Wild {
+pub(crate) struct Wild {
     places: Places,
     /// The monitors that have neither fired nor been removed.
-    open: HashSet<Monitor>,
+    open: Vec<Monitor>,
     /// Unexpected notices.
     unasked: Vec<String>,
 }
 
 impl Wild {
-    fn new(places: &Places) -> Self {
-        Self { places: places.clone(), open: HashSet::new(), unasked: Vec::new() }
+    pub(crate) fn new(places: &Places) -> Self {
+        Self { places: places.clone(), open: Vec::new(), unasked: Vec::new() }
     }
 
     fn someone(&self, random: &mut Random) -> Pid {
-        self.places.lock().unwrap()[random.below(PLACES)]
+        let places = self.places.lock().unwrap();
+        places[random.below(places.len())]
     }
 
     fn spawn(&mut self, random: &mut Random) {
@@ -68,7 +69,11 @@ impl Wild {
             _ => spawn.linked().owned().serve(),
         };
         let child = child.expect("it starts").pid();
-        let before = std::mem::replace(&mut self.places.lock().unwrap()[random.below(PLACES)], child);
+        let before = {
+            let mut places = self.places.lock().unwrap();
+            let place = random.below(places.len());
+            std::mem::replace(&mut places[place], child)
+        };
         // Keeps their number constant.
         before.kill();
     }
@@ -77,10 +82,10 @@ impl Wild {
 #[process]
 impl Wild {
     #[entry]
-    fn serve(&mut self) {}
+    pub(crate) fn serve(&mut self) {}
 
     #[message]
-    fn act(&mut self, ctx: &mut Context<Self>, seed: u64, may_end: bool) {
+    pub(crate) fn act(&mut self, ctx: &mut Context<Self>, seed: u64, may_end: bool) {
         let mut random = Random(seed);
         for _ in 0..ACTS {
             thread::yield_now();
@@ -92,11 +97,11 @@ impl Wild {
                 0..16 => other.link().expect("a process"),
                 16..28 => other.unlink().expect("a process"),
                 28..44 => {
-                    self.open.insert(other.monitor().expect("a process"));
+                    self.open.push(other.monitor().expect("a process"));
                 }
                 44..54 => {
-                    if let Some(monitor) = self.open.iter().next().copied() {
-                        self.open.remove(&monitor);
+                    if !self.open.is_empty() {
+                        let monitor = self.open.swap_remove(random.below(self.open.len()));
                         assert!(monitor.demonitor(), "it was neither told nor taken back");
                     }
                 }
@@ -113,14 +118,15 @@ impl Wild {
 
     /// Returns the unexpected notices, and the number of open monitors.
     #[message]
-    fn account(&mut self) -> (Vec<String>, usize) {
+    pub(crate) fn account(&mut self) -> (Vec<String>, usize) {
         (self.unasked.clone(), self.open.len())
     }
 
     #[signal]
     fn down(&mut self, down: Down) {
-        if !self.open.remove(&down.monitor) {
-            self.unasked.push(format!("{down:?}"));
+        match self.open.iter().position(|monitor| *monitor == down.monitor) {
+            Some(place) => _ = self.open.remove(place),
+            None => self.unasked.push(format!("{down:?}")),
         }
     }
 

@@ -12,15 +12,15 @@ use std::thread;
 const KEPT: usize = 1024;
 
 #[process]
-struct Account {
-    number: u32,
-    seen: Arc<AtomicU64>,
+pub(crate) struct Account {
+    pub(crate) number: u32,
+    pub(crate) seen: Arc<AtomicU64>,
 }
 
 #[process]
 impl Account {
     #[entry]
-    fn serve(&mut self) {}
+    pub(crate) fn serve(&mut self) {}
 
     #[message]
     fn number(&mut self) -> u32 {
@@ -28,7 +28,7 @@ impl Account {
     }
 
     #[message]
-    fn note(&mut self, amount: u64) {
+    pub(crate) fn note(&mut self, amount: u64) {
         self.seen.fetch_add(amount, Ordering::Relaxed);
     }
 }

@@ -15,15 +15,15 @@ use std::thread;
 
 #[process]
 #[derive(Default)]
-struct Printer {
-    printed: Vec<String>,
-    _held: Option<OnDrop>,
+pub(crate) struct Printer {
+    pub(crate) printed: Vec<String>,
+    pub(crate) _held: Option<OnDrop>,
 }
 
 #[process]
 impl Printer {
     #[entry]
-    fn serve(&mut self) {}
+    pub(crate) fn serve(&mut self) {}
 
     /// Fails to start after it has registered a second name.
     #[entry]
@@ -44,7 +44,7 @@ impl Printer {
     }
 
     #[message]
-    fn call_yourself(&mut self, ctx: &mut Context<Self>, name: String) -> Result<(), NameError> {
+    pub(crate) fn call_yourself(&mut self, ctx: &mut Context<Self>, name: String) -> Result<(), NameError> {
         ctx.register_name(name)
     }
 

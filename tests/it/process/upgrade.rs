@@ -23,7 +23,7 @@ use std::time::Duration;
 
 /// A value that counts its drops.
 #[derive(Default, Clone)]
-struct Drops(Arc<AtomicUsize>);
+pub(crate) struct Drops(pub(crate) Arc<AtomicUsize>);
 
 impl Drop for Drops {
     fn drop(&mut self) {
@@ -34,18 +34,18 @@ impl Drop for Drops {
 /// The old definition.
 #[process]
 #[derive(Default)]
-struct Counter {
-    count: u64,
-    held: Vec<Reply<u64>>,
+pub(crate) struct Counter {
+    pub(crate) count: u64,
+    pub(crate) held: Vec<Reply<u64>>,
     /// Counts the drops of the state.
     #[allow(dead_code)]
-    kept: Option<Drops>,
+    pub(crate) kept: Option<Drops>,
 }
 
 #[process]
 impl Counter {
     #[entry]
-    fn serve(&mut self, count: u64) {
+    pub(crate) fn serve(&mut self, count: u64) {
         self.count = count;
     }
 
@@ -55,7 +55,7 @@ impl Counter {
     }
 
     #[message]
-    fn add(&mut self, amount: u64) -> u64 {
+    pub(crate) fn add(&mut self, amount: u64) -> u64 {
         self.count += amount;
         self.count
     }
@@ -118,14 +118,14 @@ impl Counter {
 
 /// The new definition.
 #[process]
-struct Better {
-    state: Counter,
-    factor: u64,
-    seen: Vec<String>,
+pub(crate) struct Better {
+    pub(crate) state: Counter,
+    pub(crate) factor: u64,
+    pub(crate) seen: Vec<String>,
 }
 
 impl Better {
-    fn of(state: Counter, factor: u64) -> Self {
+    pub(crate) fn of(state: Counter, factor: u64) -> Self {
         Self { state, factor, seen: Vec::new() }
     }
 }
@@ -133,7 +133,7 @@ impl Better {
 #[process]
 impl Better {
     #[entry]
-    fn serve(&mut self) {}
+    pub(crate) fn serve(&mut self) {}
 
     #[message(CounterAdd)]
     fn add(&mut self, message: CounterAdd) -> u64 {
@@ -142,7 +142,7 @@ impl Better {
     }
 
     #[message]
-    fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.state.count
     }
 

@@ -13,17 +13,17 @@ use std::time::Duration;
 
 /// A message to the members.
 #[derive(Clone, Debug, PartialEq)]
-struct Said(u32);
+pub(crate) struct Said(pub(crate) u32);
 
 #[process]
-struct Member {
-    heard: Log<u32>,
+pub(crate) struct Member {
+    pub(crate) heard: Log<u32>,
 }
 
 #[process]
 impl Member {
     #[entry]
-    fn serve(&mut self) {}
+    pub(crate) fn serve(&mut self) {}
 
     #[message(Said)]
     fn said(&mut self, said: Said) {
@@ -63,7 +63,7 @@ fn event(mailbox: &mut Mailbox) -> GroupEvent {
     package.take().unwrap_or_else(|other| panic!("{other:?}"))
 }
 
-fn pids(list: &[Pid]) -> BTreeSet<Pid> {
+pub(crate) fn pids(list: &[Pid]) -> BTreeSet<Pid> {
     list.iter().copied().collect()
 }
 
@@ -434,7 +434,7 @@ fn a_list_and_the_events_after_it_have_no_gap_and_no_double() {
     });
 }
 
-fn follow(known: &mut BTreeSet<Pid>, event: GroupEvent) {
+pub(crate) fn follow(known: &mut BTreeSet<Pid>, event: GroupEvent) {
     match event {
         GroupEvent::Joined { pid, .. } => assert!(known.insert(pid), "{pid} has joined twice"),
         GroupEvent::Left { pid, .. } => assert!(known.remove(&pid), "{pid} has left without being there"),

@@ -10,17 +10,17 @@ use std::sync::{Arc, Mutex};
 
 /// A child that logs the messages that it handles, across its incarnations.
 #[process]
-pub(super) struct Scribe {
-    pub(super) book: Log<u64>,
+pub(crate) struct Scribe {
+    pub(crate) book: Log<u64>,
 }
 
 #[process]
 impl Scribe {
     #[entry]
-    pub(super) fn serve(&mut self) {}
+    pub(crate) fn serve(&mut self) {}
 
     #[message]
-    pub(super) fn write(&mut self, number: u64) -> u64 {
+    pub(crate) fn write(&mut self, number: u64) -> u64 {
         self.book.add(number);
         number
     }
@@ -37,7 +37,7 @@ impl Scribe {
     }
 }
 
-pub(super) fn scribe(book: &Log<u64>) -> Child<Address<Scribe>> {
+pub(crate) fn scribe(book: &Log<u64>) -> Child<Address<Scribe>> {
     let book = book.clone();
     Child::new("scribe", move |spawn| spawn.of(Scribe { book: book.clone() }).serve())
 }

@@ -224,15 +224,15 @@ fn the_children_of_a_supervisor_that_restarts_are_restarting() {
 
 /// A child that counts in shared state.
 #[process]
-struct Till(std::sync::Arc<AtomicU64>);
+pub(crate) struct Till(pub(crate) std::sync::Arc<AtomicU64>);
 
 #[process]
 impl Till {
     #[entry]
-    fn serve(&mut self) {}
+    pub(crate) fn serve(&mut self) {}
 
     #[message]
-    fn put(&mut self) {
+    pub(crate) fn put(&mut self) {
         self.0.fetch_add(1, SeqCst);
     }
 }

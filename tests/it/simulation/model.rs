@@ -1,0 +1,174 @@
+//! A slow, obvious model of mailboxes, links, monitors, names, groups and supervision, compared with the real thing on
+//! random programs: after each act, when all is at rest, both look alike. Two acts at once look like one of the orders
+//! of their steps. `proptest` makes the programs and the seeds of their schedules, and makes both small when they fail.
+//! There are 64 programs, or as many as `POSTROOM_CASES` says.
+//!
+//! On its first run it found that `trap_exits(false)` in a sync entry had no effect.
+
+mod ops;
+mod real;
+mod reference;
+
+use ops::{Case, Op};
+use postroom::test::{Sim, Simulation};
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+use real::Real;
+use reference::{Model, Step};
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex};
+
+/// How many processes there are at first.
+const ACTORS: usize = 4;
+
+/// In how many programs something happened that the comparison is about.
+#[derive(Clone, Copy, Debug, Default)]
+struct Met {
+    acts: u64,
+    /// Two acts at once that did not look like the first after the second.
+    races: u64,
+    falls: u64,
+    give_ups: u64,
+    queues: u64,
+}
+
+/// Puts processes that there are in the place of all numbers; `None` if the act makes no sense now.
+fn fit(op: &Op, model: &Model) -> Option<Op> {
+    let count = model.count();
+    let mut op = op.clone();
+    match &mut op {
+        Op::Spawn if count >= 6 => return None,
+        Op::Send { to: of, .. }
+        | Op::Hold(of)
+        | Op::Release(of)
+        | Op::Fail(of)
+        | Op::Finish(of)
+        | Op::Kill(of)
+        | Op::Cancel(of)
+        | Op::Stop(of)
+        | Op::Trap(of, _)
+        | Op::Demonitor(of, _)
+        | Op::Name(_, of)
+        | Op::Join(_, of)
+        | Op::Leave(_, of) => *of %= count,
+        Op::Link(from, to) | Op::Unlink(from, to) | Op::Monitor(from, to) => {
+            (*from, *to) = (*from % count, *to % count);
+            // It would be refused.
+            if from == to {
+                return None;
+            }
+        }
+        Op::Both(one, other) => return Some(Op::Both(Box::new(fit(one, model)?), Box::new(fit(other, model)?))),
+        _ => {}
+    }
+    let makes_sense = match op {
+        Op::Hold(of) => !model.is_held(of),
+        Op::Release(of) => model.is_held(of),
+        _ => true,
+    };
+    makes_sense.then_some(op)
+}
+
+/// All that can come of doing `one` and `other` at once: of each order of their steps, and of the falls that follow.
+fn interleavings(model: &Model, one: &[Step], other: &[Step]) -> Vec<(Model, Vec<Option<ops::Answer>>)> {
+    if one.is_empty() && other.is_empty() && !model.is_failing() {
+        return vec![(model.clone(), vec![None, None])];
+    }
+    let mut all = Vec::new();
+    if model.is_failing() {
+        let mut next = model.clone();
+        next.fall();
+        all = interleavings(&next, one, other);
+    }
+    for (place, steps) in [one, other].into_iter().enumerate() {
+        let Some((first, rest)) = steps.split_first() else { continue };
+        let mut next = model.clone();
+        let answer = next.step(first.clone());
+        let after = if place == 0 { interleavings(&next, rest, other) } else { interleavings(&next, one, rest) };
+        all.extend(after.into_iter().map(|(model, mut answers)| {
+            answers[place] = answers[place].or(answer);
+            (model, answers)
+        }));
+    }
+    all
+}
+
+/// Runs a program, and says where it differs from the model.
+fn run(sim: &Sim, case: &Case) -> Result<Met, String> {
+    let mut met = Met::default();
+    let (mut model, mut real) = (Model::new(ACTORS, case.strategy), Real::new(sim, ACTORS, case.strategy));
+    sim.until_idle().expect("outside");
+    for (number, op) in case.ops.iter().enumerate() {
+        let Some(op) = fit(op, &model) else { continue };
+        let acts: Vec<&Op> = if let Op::Both(one, other) = &op { vec![one, other] } else { vec![&op] };
+        let steps: Vec<_> = acts.iter().map(|op| model.steps(op)).collect();
+        let outcomes = interleavings(&model, &steps[0], steps.get(1).map_or(&[], Vec::as_slice));
+        let answers = real.act(&acts);
+        let view = real.view(|of| outcomes[0].0.count() > of && outcomes.iter().any(|(model, _)| model.is_held(of)));
+        let fits = |(model, said): &(Model, Vec<Option<ops::Answer>>)| {
+            answers.iter().zip(said).all(|(answer, said)| Some(*answer) == *said) && model.view() == view
+        };
+        let Some(which) = outcomes.iter().position(fits) else {
+            let (expected, said) = &outcomes[0];
+            return Err(format!(
+                "after act {number}, {op:?}:\n  {answers:?} {view:?}\nis none of {}, of which the first is\n  {said:?} \
+                 {:?}",
+                outcomes.len(),
+                expected.view()
+            ));
+        };
+        met.acts += 1;
+        met.races += u64::from(outcomes[which].0.view() != outcomes[0].0.view());
+        model = outcomes.into_iter().nth(which).expect("just found").0;
+    }
+    let view = model.view();
+    met.falls += u64::from(view.actors.iter().any(|actor| matches!(actor.end, Some(ops::End::Fell(..)))));
+    met.queues += u64::from(view.actors.iter().any(|actor| actor.queued.iter().any(|queued| !queued.is_empty())));
+    met.give_ups += u64::from(view.gave_up);
+    Ok(met)
+}
+
+/// Runs a program under the schedule of its seed. A difference is returned: with a panic, the simulation would make the
+/// schedule of each program small that `proptest` tries.
+fn compare(case: &Case) -> Result<Met, String> {
+    let outcome = Arc::new(Mutex::new(Ok(Met::default())));
+    let (result, own) = (outcome.clone(), case.clone());
+    let test = Simulation::new("model").seed(case.seed).check(move |sim| {
+        *result.lock().expect("one at a time") = run(&sim, &own);
+    });
+    test.map_err(|error| error.to_string())?;
+    let outcome = outcome.lock().expect("one at a time");
+    outcome.clone()
+}
+
+#[test]
+fn random_programs_do_what_the_model_does() {
+    let cases = std::env::var("POSTROOM_CASES").map_or(64, |cases| cases.parse().expect("a number"));
+    let config = Config { cases, failure_persistence: None, max_shrink_iters: 4_096, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let met = RefCell::new(Met::default());
+    let outcome = runner.run(&ops::cases(), |case| {
+        let now = compare(&case).map_err(TestCaseError::fail)?;
+        let met = &mut *met.borrow_mut();
+        met.acts += now.acts;
+        met.races += now.races;
+        met.falls += u64::from(now.falls > 0);
+        met.give_ups += u64::from(now.give_ups > 0);
+        met.queues += u64::from(now.queues > 0);
+        Ok(())
+    });
+    match outcome {
+        Ok(()) => {}
+        Err(TestError::Fail(_, case)) => {
+            // Once more, for the schedule.
+            let small = case.clone();
+            let report = Simulation::new("model").seed(case.seed).check(move |sim| {
+                run(&sim, &small).unwrap_or_else(|difference| panic!("{difference}"));
+            });
+            panic!("{:?}\n{}", case, report.map_or_else(|error| error.to_string(), |_| "not twice".to_string()));
+        }
+        Err(other) => panic!("{other}"),
+    }
+    let met = met.into_inner();
+    println!("{met:?}");
+    assert!(met.races > 0 && met.falls > 0 && met.give_ups > 0 && met.queues > 0, "the programs are too tame: {met:?}");
+}

@@ -1,0 +1,216 @@
+//! Names that are taken, given up and looked up while their holders end.
+
+use super::*;
+use crate::names::addresses::Account;
+use crate::names::holders::Printer;
+use postroom::error::{NameError, SendFailure};
+use postroom::test::sometimes;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+
+fn printers(sim: &Sim, count: usize) -> Vec<Address<Printer>> {
+    (0..count).map(|_| sim.spawn(Printer::default()).serve().unwrap()).collect()
+}
+
+/// One of them gets it, and the others are told which; and if that one ends meanwhile, another one may.
+#[postroom::test(seeds = 200)]
+fn of_several_that_want_a_name_at_once_one_gets_it(sim: Sim) {
+    let all_of_them = printers(&sim, 4);
+    let racers: Vec<_> = all_of_them
+        .iter()
+        .map(|&printer| race(&sim, async move { printer.call_yourself("p".to_string()).await }))
+        .collect();
+    let victim = all_of_them[0].pid();
+    let killer = race(&sim, async move {
+        pause().await;
+        victim.kill();
+    });
+    let (outcomes, ()) = (all(racers), killer.wait().unwrap());
+    sim.until_idle().unwrap();
+    let winners: Vec<usize> = (0..4).filter(|&place| outcomes[place].is_ok()).collect();
+    sometimes!(winners.len() == 2, "a second one gets it when the first has ended");
+    sometimes!(winners == [0], "the one that ends is the only one");
+    assert!(winners.len() == 1 || (winners.len() == 2 && winners[0] == 0), "{outcomes:?}");
+    let holder = winners.iter().find(|place| **place > 0).map(|&place| all_of_them[place].pid());
+    assert_eq!((sim.whereis("p"), sim.statistics().directory.names), (holder, usize::from(holder.is_some())));
+    for outcome in outcomes {
+        match outcome {
+            Err(CallError::Failed(NameError::Taken { holder, .. })) => {
+                assert!(winners.iter().any(|&place| all_of_them[place].pid() == holder));
+            }
+            Ok(()) | Err(CallError::Gone(_) | CallError::Died(_)) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Counts how often it is started.
+#[process]
+struct Cache(Arc<AtomicUsize>);
+
+#[process]
+impl Cache {
+    #[entry]
+    fn serve(&mut self) {
+        self.0.fetch_add(1, SeqCst);
+    }
+
+    #[message]
+    fn get(&mut self) -> u32 {
+        7
+    }
+}
+
+/// All get one that lives at that moment, and no two are started beside each other.
+#[postroom::test(seeds = 200)]
+fn of_several_that_spawn_or_get_at_once_one_spawns(sim: Sim) {
+    let started = Arc::new(AtomicUsize::new(0));
+    let racers: Vec<_> = (0..4)
+        .map(|_| {
+            let (host, started) = (sim.host(), started.clone());
+            race(&sim, async move {
+                pause().await;
+                let cache = host.spawn(Cache(started)).named("cache").or_existing().serve().unwrap();
+                let answer = cache.get().await;
+                if answer.is_ok() {
+                    cache.pid().kill();
+                }
+                (cache.pid(), answer)
+            })
+        })
+        .collect();
+    let got = all(racers);
+    sim.until_idle().unwrap();
+    let mut pids: Vec<Pid> = got.iter().map(|(pid, _)| *pid).collect();
+    pids.sort();
+    pids.dedup();
+    sometimes!(pids.len() == 1, "all get the same");
+    sometimes!(pids.len() > 2, "several spawn, one after the other");
+    sometimes!(got.iter().any(|(_, answer)| answer.is_err()), "one gets it as it is killed");
+    assert_eq!(started.load(SeqCst), pids.len());
+    assert_eq!((sim.whereis("cache"), sim.statistics().directory.names), (None, 0));
+}
+
+/// Names are given from outside to a process that ends, in whatever way: none is left behind.
+#[postroom::test(seeds = 200)]
+fn names_given_while_their_holder_dies_are_never_left_behind(sim: Sim) {
+    let (printer, way) = (printers(&sim, 1)[0], sim.random());
+    let namers: Vec<_> = ["a", "b"]
+        .into_iter()
+        .map(|name| {
+            let host = sim.host();
+            race(&sim, async move {
+                let mut outcomes = Vec::new();
+                for round in 0..3 {
+                    outcomes.push(host.register_name(format!("{name}{round}"), printer));
+                    pause().await;
+                    if round == 1 {
+                        host.unregister_name(&format!("{name}0"));
+                    }
+                }
+                outcomes
+            })
+        })
+        .collect();
+    let ender = race(&sim, async move {
+        pause().await;
+        end(printer.pid(), way);
+    });
+    let (outcomes, ()) = (all(namers).concat(), ender.wait().unwrap());
+    sim.until_idle().unwrap();
+    let given = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+    sometimes!((1..6).contains(&given), "it ends between two names");
+    for outcome in outcomes {
+        assert!(matches!(outcome, Ok(()) | Err(NameError::Gone { .. })), "{outcome:?}");
+    }
+    assert_eq!(sim.statistics().directory.names, 0);
+    assert!(["a0", "a1", "a2", "b0", "b1", "b2"].iter().all(|name| sim.whereis(name).is_none()));
+}
+
+/// What is sent by name while holders come and go is handled, comes back, or is a dead letter.
+#[postroom::test(seeds = 200)]
+fn what_is_sent_by_name_while_holders_change_is_handled_or_accounted_for(sim: Sim) {
+    let seen = Arc::new(AtomicU64::new(0));
+    let by_name = sim.named_address::<Account>("acct").unwrap();
+    let senders: Vec<_> = (0..2)
+        .map(|_| {
+            race(&sim, async move {
+                let mut sent = 0;
+                for _ in 0..5 {
+                    match by_name.note(1).send() {
+                        Ok(()) => sent += 1,
+                        Err(error) => assert_eq!(error.reason, SendFailure::UnknownName),
+                    }
+                    pause().await;
+                }
+                sent
+            })
+        })
+        .collect();
+    let (host, count, ways) = (sim.host(), seen.clone(), sim.random());
+    let holders = race(&sim, async move {
+        for round in 0..2 {
+            let holder = host.spawn(Account { number: round, seen: count.clone() }).named("acct").serve().unwrap();
+            pause().await;
+            let ended = holder.pid().join();
+            end(holder.pid(), ways >> round);
+            ended.await;
+            pause().await;
+        }
+    });
+    let (sent, ()) = (all(senders), holders.wait().unwrap());
+    sim.until_idle().unwrap();
+    let (sent, seen, dead) = (sent.iter().sum::<u64>(), seen.load(SeqCst), sim.statistics().dead_letters.ended);
+    sometimes!(dead > 0 && seen > 0, "one is sent as the holder ends");
+    sometimes!(sent < 10, "one comes back");
+    assert_eq!(seen + dead, sent);
+}
+
+/// Looks up a name when it hears of the end of its holder, and takes it.
+#[process]
+struct Heir {
+    found: Option<(Option<Pid>, Result<(), NameError>)>,
+}
+
+#[process]
+impl Heir {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn watch(&mut self, other: Pid) {
+        other.monitor().unwrap();
+    }
+
+    #[message]
+    fn found(&mut self) -> Option<(Option<Pid>, Result<(), NameError>)> {
+        self.found.clone()
+    }
+
+    #[signal]
+    fn down(&mut self, ctx: &mut Context<Self>, _down: Down) {
+        self.found = Some((ctx.whereis("held"), ctx.register_name("held")));
+    }
+}
+
+/// Of two that are told of the end of a holder, the first takes the name, and the second is told so.
+#[postroom::test(seeds = 200)]
+fn a_name_is_free_when_the_end_of_its_holder_is_told(sim: Sim) {
+    let (holder, way) = (printers(&sim, 1)[0].pid(), sim.random());
+    sim.register_name("held", holder).unwrap();
+    let heirs: Vec<_> = (0..2).map(|_| sim.spawn(Heir { found: None }).serve().unwrap()).collect();
+    heirs.iter().for_each(|heir| heir.watch(holder).send().unwrap());
+    let ender = race(&sim, async move {
+        pause().await;
+        end(holder, way);
+    });
+    ender.wait().unwrap();
+    sim.until_idle().unwrap();
+    let found: Vec<_> = heirs.iter().map(|heir| heir.found().wait().unwrap().unwrap()).collect();
+    let winner = (0..2).find(|&place| found[place].1.is_ok()).unwrap();
+    sometimes!(winner == 0, "the first is told first");
+    sometimes!(winner == 1, "the second is told first");
+    assert_eq!(found[winner].0, None);
+    assert!(matches!(&found[1 - winner], (Some(pid), Err(NameError::Taken { holder, .. }))
+        if pid == holder && *pid == heirs[winner].pid()));
+}

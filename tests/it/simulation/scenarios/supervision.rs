@@ -1,0 +1,307 @@
+//! Children that fail, are killed and are stopped at once, and those that send to them meanwhile.
+
+use super::*;
+use crate::supervision::kept::{Scribe, scribe};
+use crate::supervision::restarting::Till;
+use crate::supervision::{Worker, eager, worker};
+use postroom::supervision::{Backoff, Child, ChildState, GaveUp, Supervisor, Tree};
+use postroom::test::sometimes;
+use postroom_tests::face::Log;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+/// Starts again after a while, and does not mind how often.
+fn patient(supervisor: Supervisor) -> Supervisor {
+    supervisor.intensity(u32::MAX, Duration::MAX).backoff(Backoff::constant(SOON).jitter(0.0))
+}
+
+/// Has a child fail, if it runs.
+fn crash(worker: Address<Worker>) {
+    let _down = worker.crash("it had to").send();
+}
+
+/// Checks what a group of children has written: they start in order, end in reverse, and no two of one name are there
+/// at once. Returns how many starts there were.
+#[track_caller]
+fn assert_in_order(lines: &[String], names: &[&str]) -> usize {
+    let mut running: Vec<&str> = Vec::new();
+    let mut starts = 0;
+    for line in lines {
+        let (name, what) = line.split_once(' ').unwrap();
+        let place = |name: &str| names.iter().position(|other| *other == name).unwrap();
+        if what == "starts" {
+            assert!(running.iter().all(|other| place(other) < place(name)), "{name} starts too early: {lines:?}");
+            running.push(name);
+            starts += 1;
+        } else {
+            let at = running.iter().position(|other| *other == name).unwrap_or_else(|| panic!("{lines:?}"));
+            running.remove(at);
+        }
+    }
+    starts
+}
+
+/// Senders send in order, and a killer kills: what they sent is handled once and in the order of each.
+#[postroom::test(seeds = 200)]
+fn in_a_storm_of_kills_every_message_is_handled_once_and_in_order(sim: Sim) {
+    let book = Log::new();
+    sim.crash::<Scribe>(0.1);
+    let tree = patient(Supervisor::one_for_one()).add(scribe(&book).keep_at_most(usize::MAX));
+    let tree = tree.spawn(sim.host()).unwrap();
+    let scribe: Address<Scribe> = tree.child("scribe").unwrap();
+    let senders: Vec<_> = (0..2)
+        .map(|sender| {
+            race(&sim, async move {
+                for number in 0..5 {
+                    scribe.write(sender * 100 + number).send_async().await.unwrap();
+                    pause().await;
+                }
+            })
+        })
+        .collect();
+    let killer = race(&sim, async move {
+        for _ in 0..2 {
+            pause().await;
+            scribe.pid().kill();
+            sleep(SOON).await;
+        }
+    });
+    all(senders);
+    killer.wait().unwrap();
+    sim.advance(20 * SOON);
+    let handled = book.all();
+    for sender in 0..2 {
+        let numbers: Vec<u64> = handled.iter().filter(|number| **number / 100 == sender).copied().collect();
+        assert_eq!(numbers, (0..5).map(|number| sender * 100 + number).collect::<Vec<_>>());
+    }
+    let restarts = tree.children()[0].restarts;
+    sometimes!(restarts > 2, "it crashes besides");
+    sometimes!(restarts > 0 && book.len() == 10, "it is killed");
+}
+
+/// Each call ends as what became of it, while the child is killed again and again.
+#[postroom::test(seeds = 200)]
+fn what_calls_are_told_agrees_with_what_was_handled(sim: Sim) {
+    let count = Arc::new(AtomicU64::new(0));
+    let inside = count.clone();
+    let tree = patient(Supervisor::one_for_one())
+        .child("till", move |spawn| spawn.of(Till(inside.clone())).serve())
+        .spawn(sim.host())
+        .unwrap();
+    let till: Address<Till> = tree.child("till").unwrap();
+    let callers: Vec<_> = (0..3)
+        .map(|caller| {
+            race(&sim, async move {
+                let mut outcomes = Vec::new();
+                for _ in 0..2 {
+                    outcomes.push(match caller {
+                        0 => till.put().timeout(LONG).await,
+                        _ => till.put().timeout(LONG).wait_for_restart().await,
+                    });
+                }
+                outcomes
+            })
+        })
+        .collect();
+    let killer = race(&sim, async move {
+        for _ in 0..2 {
+            pause().await;
+            till.pid().kill();
+        }
+        sleep(SOON).await;
+        till.pid().kill();
+    });
+    let (outcomes, ()) = (all(callers), killer.wait().unwrap());
+    let (mut handled, mut unknown) = (0, 0);
+    for (caller, outcome) in outcomes.iter().enumerate().flat_map(|(caller, all)| all.iter().map(move |o| (caller, o)))
+    {
+        match outcome {
+            Ok(()) => handled += 1,
+            Err(CallError::Restarting) => {
+                sometimes!(true, "a call finds it down");
+                assert_eq!(caller, 0, "the others may wait");
+            }
+            Err(error) if error.delivery() == Delivery::NotDelivered => sometimes!(true, "one is in its mailbox"),
+            Err(CallError::Died(ExitReason::Killed)) => unknown += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    let counted = count.load(SeqCst);
+    assert!((handled..=handled + unknown).contains(&counted), "{counted} of {handled} and perhaps {unknown}");
+}
+
+/// Two of a group fail at once: the group is stopped and started in order, once or twice.
+#[postroom::test(seeds = 200)]
+fn a_group_of_which_two_fail_at_once_restarts_in_order(sim: Sim) {
+    let log = Log::new();
+    let names = ["a", "b", "c"];
+    let tree = names.iter().fold(eager(Supervisor::one_for_all()), |tree, name| tree.child(*name, worker(name, &log)));
+    let tree = tree.spawn(sim.host()).unwrap();
+    let racers = ["a", "c"].map(|name| {
+        let child: Address<Worker> = tree.child(name).unwrap();
+        race(&sim, async move {
+            pause().await;
+            crash(child);
+        })
+    });
+    all(racers);
+    sim.until_idle().unwrap();
+    let starts = assert_in_order(&log.all(), &names);
+    sometimes!(starts == 6, "they fail in one restart");
+    sometimes!(starts == 9, "they fail one after the other");
+    assert!(starts == 6 || starts == 9, "{:?}", log.all());
+    let children = tree.children();
+    assert!(children.iter().all(|child| child.state == ChildState::Running), "{tree}");
+}
+
+/// In a `rest_for_one` those that came before the one that failed are left alone.
+#[postroom::test(seeds = 200)]
+fn the_rest_is_restarted_in_order(sim: Sim) {
+    let log = Log::new();
+    let names = ["a", "b", "c"];
+    let tree = names.iter().fold(eager(Supervisor::rest_for_one()), |tree, name| tree.child(*name, worker(name, &log)));
+    let tree = tree.spawn(sim.host()).unwrap();
+    let (way, host) = (sim.random(), sim.host());
+    let racers = ["b", "c"].map(|name| {
+        let pid = tree.child_pid(name).unwrap();
+        race(&sim, async move {
+            pause().await;
+            match way % 2 {
+                0 => _ = pid.kill(),
+                _ => _ = host.send(pid, crate::supervision::WorkerCrash { text: "it had to" }),
+            }
+        })
+    });
+    all(racers);
+    sim.until_idle().unwrap();
+    let lines = log.all();
+    let starts = assert_in_order(&lines, &names);
+    sometimes!(starts == 5, "both fail in one restart");
+    sometimes!(starts > 5, "they fail one after the other");
+    assert!((5..=7).contains(&starts), "{lines:?}");
+    assert_eq!(lines.iter().filter(|line| line.starts_with('a')).count(), 1);
+}
+
+/// It fails and is stopped for good at once: it stays down.
+#[postroom::test(seeds = 200)]
+fn a_child_that_is_stopped_as_it_fails_stays_down(sim: Sim) {
+    let log = Log::new();
+    let tree = patient(Supervisor::one_for_one()).child("a", worker("a", &log)).child("b", worker("b", &log));
+    let tree = tree.spawn(sim.host()).unwrap();
+    let a: Address<Worker> = tree.child("a").unwrap();
+    let crasher = race(&sim, async move {
+        pause().await;
+        crash(a);
+    });
+    let stopped = tree.clone();
+    let stopper = race(&sim, async move {
+        pause().await;
+        stopped.stop_child("a").unwrap();
+    });
+    all([crasher, stopper]);
+    sim.advance(4 * SOON);
+    let children = tree.children();
+    let failed = children[0].last.as_ref().is_some_and(|last| matches!(last.reason, ExitReason::Panic(_)));
+    sometimes!(failed, "it fails first");
+    sometimes!(!failed, "it is stopped first");
+    assert_eq!((children[0].state, children[1].state), (ChildState::Down, ChildState::Running), "{tree}");
+    assert_in_order(&log.all(), &["a", "b"]);
+    tree.restart_child("a").unwrap();
+    sim.until_idle().unwrap();
+    assert_eq!(a.add(1).wait(), Ok(1));
+}
+
+/// A tree is stopped as its children fail, and as they are started again: all end, and none is started later.
+#[postroom::test(seeds = 200)]
+fn a_tree_that_is_stopped_as_children_fail_leaves_none(sim: Sim) {
+    let log = Log::new();
+    let tree = eager(Supervisor::one_for_all()).child("a", worker("a", &log)).child("b", worker("b", &log));
+    let tree = tree.spawn(sim.host()).unwrap();
+    let (b, over): (Address<Worker>, _) = (tree.child("b").unwrap(), tree.join());
+    let crasher = race(&sim, async move {
+        for _ in 0..2 {
+            pause().await;
+            crash(b);
+        }
+    });
+    let (stopped, way) = (tree.clone(), sim.random());
+    let stopper = race(&sim, async move {
+        pause().await;
+        match way % 3 {
+            0 => stopped.pid().kill(),
+            1 => stopped.pid().cancel("enough"),
+            _ => stopped.stop(),
+        };
+    });
+    all([crasher, stopper]);
+    let reason = over.wait();
+    sim.until_idle().unwrap();
+    let lines = log.all();
+    sometimes!(lines.len() > 4, "it fails before the tree is stopped");
+    sometimes!(lines.len() == 4, "the tree is stopped first");
+    assert!(!reason.to_string().is_empty() && lines.len() % 2 == 0, "{lines:?}");
+    if way % 3 > 0 {
+        assert_in_order(&lines, &["a", "b"]);
+    }
+    assert_eq!((sim.statistics().processes.live, b.add(1).wait().is_err()), (0, true));
+}
+
+/// Several children fail at once, and one restart is allowed: the tree gives up on one, or on none if one alone failed.
+#[postroom::test(seeds = 200)]
+fn too_many_failures_at_once_end_the_tree_and_callers_learn_why(sim: Sim) {
+    let log = Log::new();
+    let tree = Supervisor::one_for_one().intensity(1, Duration::MAX).backoff(Backoff::constant(SOON).jitter(0.0));
+    let keeps = |name| Child::new(name, worker(name, &log)).keep_messages();
+    let tree = tree.add(keeps("a")).add(keeps("b")).spawn(sim.host()).unwrap();
+    let children = ["a", "b"].map(|name| tree.child::<Worker>(name).unwrap());
+    let over = tree.join();
+    let crashers = children.map(|child| {
+        race(&sim, async move {
+            pause().await;
+            crash(child);
+        })
+    });
+    let caller = race(&sim, async move {
+        pause().await;
+        children[0].add(5).timeout(LONG).await
+    });
+    all(crashers);
+    let answer = caller.wait().unwrap();
+    let ExitReason::Error(error) = over.wait() else { panic!("it gives up") };
+    let child = error.downcast_ref::<GaveUp>().unwrap().child.clone();
+    sometimes!(&*child == "a", "the first is one too many");
+    sometimes!(&*child == "b", "the second is one too many");
+    sometimes!(answer == Ok(5), "a call is answered before");
+    sometimes!(answer.is_err(), "a call is kept in vain");
+    assert!(matches!(answer, Ok(5) | Err(CallError::Gone(_))), "{answer:?}");
+    sim.until_idle().unwrap();
+    assert_eq!(sim.statistics().processes.live, 0);
+}
+
+/// A child is started, stopped and finishes by itself at once: it is forgotten, and its name can be had again.
+#[postroom::test(seeds = 200)]
+fn a_dynamic_child_that_ends_as_it_is_stopped_is_forgotten(sim: Sim) {
+    let log = Log::new();
+    let tree: Tree = eager(Supervisor::dynamic()).spawn(sim.host()).unwrap();
+    let (adds, own) = (tree.clone(), log.clone());
+    let adder = race(&sim, async move {
+        let child = adds.start(Child::new("x", worker("x", &own)).transient()).unwrap();
+        pause().await;
+        child.finish().send().is_ok()
+    });
+    let stops = tree.clone();
+    let stopper = race(&sim, async move {
+        pause().await;
+        pause().await;
+        stops.stop_child("x").is_ok()
+    });
+    let [_, stopped] = [adder, stopper].map(|racer| racer.wait().unwrap());
+    sim.until_idle().unwrap();
+    sometimes!(stopped, "it is stopped");
+    sometimes!(!stopped, "it is not there yet, or not any more");
+    assert!(tree.children().is_empty(), "{tree}");
+    assert_in_order(&log.all(), &["x"]);
+    tree.start(Child::new("x", worker("x", &log))).unwrap();
+    sim.until_idle().unwrap();
+    assert_eq!(tree.children().len(), 1);
+}
