@@ -85,7 +85,7 @@ impl Reports {
     }
 
     /// Returns all reports that have been made so far.
-    pub fn so_far(&self) -> Vec<Said> {
+    pub fn so_far(&self) -> Vec<Report> {
         self.0.try_iter().collect()
     }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::links::stress::Wild;
 use postroom::Monitor;
 use postroom::test::sometimes;
-use postroom_tests::partner::{self, Begin, Bound, Heard, Partner, Said, Trapper, fell_with};
+use postroom_tests::partner::{self, Begin, Bound, Partner, Report, Reports, Trapper, fell_with};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
@@ -13,8 +13,8 @@ fn partners(sim: &Sim, count: usize) -> Vec<Address<Partner>> {
 }
 
 /// One that says what it hears.
-fn watcher(sim: &Sim) -> (Address<Partner>, Heard) {
-    let (watcher, told) = Partner::heard();
+fn watcher(sim: &Sim) -> (Address<Partner>, Reports) {
+    let (watcher, told) = Partner::reporting();
     (sim.spawn(watcher).serve().unwrap(), told)
 }
 
@@ -159,7 +159,7 @@ fn each_monitor_is_told_once(sim: Sim) {
     watcher.ping().wait().unwrap();
     let mut heard = Vec::new();
     for said in told.so_far() {
-        let Said::Down(down) = said else { panic!("{said:?}") };
+        let Report::Down(down) = said else { panic!("{said:?}") };
         let place = pids.iter().position(|pid| *pid == down.pid).unwrap();
         let was_there = down.reason != ExitReason::NoProcess;
         sometimes!(was_there, "it is monitored in time");
@@ -261,7 +261,7 @@ fn whatever_ends_an_owner_ends_all_that_it_owns(sim: Sim) {
 /// What a process sends before it ends comes before the notice of its end.
 #[postroom::test(seeds = 200)]
 fn the_last_message_comes_before_the_notice_of_the_end(sim: Sim) {
-    let (trapper, told) = Trapper::heard();
+    let (trapper, told) = Trapper::reporting();
     let trapper = sim.spawn(trapper).serve().unwrap();
     let (watcher, heard) = watcher(&sim);
     let failing = partners(&sim, 1)[0];
@@ -272,10 +272,10 @@ fn the_last_message_comes_before_the_notice_of_the_end(sim: Sim) {
     let failer = race(&sim, async move { failing.say_to_and_fail("last", watcher).send().unwrap() });
     all([sayer, failer]);
     sim.until_idle().unwrap();
-    assert!(matches!(&heard.so_far()[..], [Said::Word("last"), Said::Down(_)]));
+    assert!(matches!(&heard.so_far()[..], [Report::Word("last"), Report::Down(_)]));
     let told = told.so_far();
-    sometimes!(matches!(told[0], Said::Exit(_)), "the exit is first");
-    sometimes!(matches!(told[0], Said::Word(_)), "the word is first");
+    sometimes!(matches!(told[0], Report::Exit(_)), "the exit is first");
+    sometimes!(matches!(told[0], Report::Word(_)), "the word is first");
     assert_eq!(told.len(), 2, "{told:?}");
 }
 

@@ -50,7 +50,7 @@ fn storm(sim: &Sim, pool: Pool) {
         }
     }
     let now = pool.statistics();
-    assert_eq!((now.waiting, now.in_hand), (0, 0));
+    assert_eq!((now.waiting, now.in_flight), (0, 0));
     sim.advance(20 * SOON);
     assert_eq!(
         address.echo(99).timeout(LONG).wait().or_else(|error| if is_crash(&error) { Ok(99) } else { Err(error) }),
