@@ -9,15 +9,19 @@
 //! |---|---|
 //! | [`clock`] | nothing: it says which clock the others have to be given |
 //! | [`engine`] | what a broker must be able to do |
+//! | [`access`] | nothing: it is how they ask for the store |
 //! | [`frame`] | what the bytes between two nodes mean |
 //! | [`lease`] | how long a node may act as a member |
+//! | [`membership`] | which nodes are there, and when one counts as lost |
 //! | [`session`] | what is sent, sent again and accepted between two nodes, and when that is over |
 #![forbid(unsafe_code)]
 
+pub mod access;
 pub mod clock;
 pub mod engine;
 pub mod frame;
 pub mod lease;
+pub mod membership;
 #[cfg(test)]
 mod random;
 pub mod session;

@@ -45,6 +45,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::access::{Access, Answer};
 use crate::clock::Moment;
 use crate::engine::{Bucket, Entry, Revision, StoreError};
 use bytes::Bytes;
@@ -129,30 +130,8 @@ pub enum TimingError {
 pub struct Request {
     /// The number to pass to [`Lease::handle`] with the answer.
     pub attempt: u64,
-    /// What to do.
+    /// What to do with the entry.
     pub access: Access,
-}
-
-/// What to do with the entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Create it with this value.
-    Create(Bytes),
-    /// Replace the revision by this value.
-    Update(Bytes, Revision),
-    /// Read it.
-    Get,
-    /// Delete the revision. Its answer makes no difference.
-    Delete(Revision),
-}
-
-/// What came of a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// The answer to a write.
-    Written(Result<Revision, StoreError>),
-    /// The answer to [`Access::Get`].
-    Read(Result<Option<Entry>, StoreError>),
 }
 
 /// What became of the lease.
@@ -187,9 +166,10 @@ pub enum Fence {
 /// The lease of one node.
 ///
 /// ```
+/// use postroom_cluster::access::{Access, Answer};
 /// use postroom_cluster::clock::Moment;
 /// use postroom_cluster::engine::Revision;
-/// use postroom_cluster::lease::{Access, Answer, Event, Lease, Timing};
+/// use postroom_cluster::lease::{Event, Lease, Timing};
 /// use std::time::Duration;
 ///
 /// let now = Moment::START;

@@ -108,6 +108,22 @@ fn a_conflict_is_read_again_before_it_counts() {
 }
 
 #[test]
+fn the_late_success_of_an_earlier_attempt_takes_nothing_back() {
+    let mut lease = held();
+    let first = lease.poll_request(at(3_000)).unwrap();
+    let second = lease.poll_request(at(4_000)).unwrap();
+    lease.handle(at(4_010), second.attempt, conflict());
+    let get = lease.poll_request(at(4_010)).unwrap();
+    lease.handle(at(4_020), get.attempt, read(HOLDER, 2));
+    let third = lease.poll_request(at(4_020)).unwrap();
+    lease.handle(at(4_030), third.attempt, Answer::Written(Ok(Revision(3))));
+    lease.handle(at(4_040), first.attempt, Answer::Written(Ok(Revision(2))));
+    assert!(lease.may_send(at(14_019)));
+    let request = lease.poll_request(lease.next_timeout().unwrap()).unwrap();
+    assert_eq!(request.access, Access::Update(Bytes::from_static(HOLDER), Revision(3)));
+}
+
+#[test]
 fn a_conflict_of_an_attempt_before_the_last_success_is_none() {
     let mut lease = held();
     let first = lease.poll_request(at(3_000)).unwrap();

@@ -272,6 +272,16 @@ fn an_idle_session_goes_on_for_ever_with_few_frames() {
 }
 
 #[test]
+fn a_sign_of_life_is_asked_for_again_if_the_first_request_is_lost() {
+    let mut world = open(small());
+    world.cut = [true; 2];
+    world.run(KEEPALIVE + millis(500));
+    world.cut = [false; 2];
+    world.run(Duration::from_secs(60));
+    assert_eq!(ends(&world), [None, None]);
+}
+
+#[test]
 fn silence_is_suspected_and_then_ends_both_sides() {
     for cut in [[true, true], [true, false], [false, true]] {
         let mut world = open(small());
@@ -400,6 +410,9 @@ fn nothing_but_hellos_is_sent_before_the_peer_knows_this_side() {
         frames.len()
     };
     assert_eq!(only_hellos(transmits(&mut session, Moment::START)), 1);
+    session.slow(pid(1));
+    session.handle_timeout(Moment::START + Duration::from_secs(1));
+    assert_eq!(only_hellos(transmits(&mut session, Moment::START)), 1);
     // The peer does not know this side yet: it is told.
     session.handle(Moment::START, from_peer(None, Body::Hello(hello()))).unwrap();
     let frames = transmits(&mut session, Moment::START);
@@ -408,7 +421,8 @@ fn nothing_but_hellos_is_sent_before_the_peer_knows_this_side() {
     // Any frame with both epochs confirms it.
     session.handle(Moment::START, from_peer(Some(epoch(1, 0)), segment(Lane::Data, 0, 0, vec![]))).unwrap();
     let frames = transmits(&mut session, Moment::START);
-    assert!(matches!(&frames[..], [Frame { body: Body::Segment(sent), .. }] if sent.parcels.len() == 1), "{frames:?}");
+    assert!(frames.iter().all(|frame| matches!(&frame.body, Body::Segment(sent) if sent.parcels.len() == 1)));
+    assert_eq!(frames.len(), 2, "{frames:?}");
 }
 
 /// The peer is heard, but hears nothing.
@@ -556,9 +570,19 @@ fn a_session_that_is_over_answers_with_its_end_and_sends_nothing_else() {
     assert!(matches!(session.send(Lane::Data, pid(1), Bytes::new()), Err(SendError::Closed(_))));
     // The peer has not heard it, and sends a message; then it has, and both are quiet.
     session.handle(Moment::START, from_peer(Some(epoch(1, 0)), segment(Lane::Data, 0, 0, vec![]))).unwrap();
-    assert_eq!(transmits(&mut session, Moment::START).len(), 1);
+    let frames = transmits(&mut session, Moment::START);
+    assert!(matches!(frames[..], [Frame { body: Body::End(EndCode::Aborted), .. }]), "{frames:?}");
     session.handle(Moment::START, from_peer(Some(epoch(1, 0)), Body::End(EndCode::Unknown))).unwrap();
     assert_eq!(transmits(&mut session, Moment::START).len(), 0);
+
+    // A goodbye whose answer was lost.
+    let mut session = alone_and_open();
+    for _ in 0..2 {
+        session.handle(Moment::START, from_peer(Some(epoch(1, 0)), Body::Goodbye([0; 2]))).unwrap();
+        let frames = transmits(&mut session, Moment::START);
+        assert!(matches!(frames[..], [Frame { body: Body::End(EndCode::Done), .. }]), "{frames:?}");
+    }
+    assert_eq!(session.poll_event(), Some(Event::Ended(End::Left)));
 }
 
 #[test]

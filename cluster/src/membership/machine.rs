@@ -1,0 +1,502 @@
+//! One node's view of the members.
+
+use super::record::{key, node as node_of};
+use super::{Event, Finding, GRACE, Inquiry, JoinError, Loss, RETRY, Record, RecordError, Request};
+use crate::access::{Access, Answer};
+use crate::clock::Moment;
+use crate::engine::{Change, Entry, ProbeOutcome, Revision, StoreError};
+use postroom::NodeId;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// One node's view of the members of its cluster. The head of the [module](super) has the protocol.
+///
+/// ```
+/// use postroom::NodeId;
+/// use postroom_cluster::access::{Access, Answer};
+/// use postroom_cluster::clock::Moment;
+/// use postroom_cluster::engine::{Change, Entry, Revision};
+/// use postroom_cluster::membership::{Event, Finding, Inquiry, Membership, Record};
+///
+/// let now = Moment::START;
+/// let (here, there) = (NodeId::new(0x7f3a).unwrap(), NodeId::new(0x21).unwrap());
+/// let mut members = Membership::new(here, Record::new("eu-1", 1)?);
+/// let request = members.poll_request().unwrap();
+/// assert!(matches!(request.inquiry, Inquiry::Record(Access::Create(_))));
+/// members.handle(now, request.number, Finding::Record(Answer::Written(Ok(Revision(1)))));
+/// assert_eq!(members.poll_event(), Some(Event::Entered(Revision(1))));
+///
+/// let record = Record::new("eu-2", 2)?;
+/// let entry = Entry { key: there.to_string(), value: record.encode(), revision: Revision(2) };
+/// members.on_change(Change::Put(entry));
+/// assert_eq!(members.poll_event(), Some(Event::Joined { node: there, revision: Revision(2), record }));
+/// # Ok::<(), postroom_cluster::membership::RecordError>(())
+/// ```
+pub struct Membership {
+    node: NodeId,
+    record: Record,
+    own: Own,
+    members: BTreeMap<NodeId, Member>,
+    /// Members that were reported lost, though their records may still be seen, with the last revision that was.
+    departed: BTreeMap<NodeId, Revision>,
+    /// The keys of the snapshot that the watch is reporting.
+    snapshot: Option<BTreeSet<NodeId>>,
+    /// When to go on with a node.
+    timers: BTreeMap<NodeId, Moment>,
+    requests: VecDeque<Request>,
+    last_number: u64,
+    events: VecDeque<Event>,
+}
+
+/// This node itself.
+struct Own {
+    step: OwnStep,
+    /// The request that is to be answered; the answer to any other is late.
+    pending: u64,
+    /// The last revision of its key that the watch has reported. It may do so before the answer to the creation comes.
+    seen: Revision,
+    /// The last snapshot that did not have its record.
+    missing: Revision,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OwnStep {
+    /// It creates its record.
+    Create,
+    /// Its creation has conflicted, or had no answer, and it reads whose record that is.
+    Check,
+    /// It is a member.
+    In(Revision),
+    /// It is a member, whose record a snapshot does not have: it reads whether that is gone.
+    Doubt(Revision),
+    /// It leaves before it knows whether it has come in, and deletes its record if so.
+    Withdraw,
+    /// It has left, or never came in.
+    Out,
+}
+
+struct Member {
+    revision: Revision,
+    step: Step,
+    pending: u64,
+}
+
+/// What is being done about a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Nothing.
+    Rest,
+    /// Its record is read: it may be gone. If it is not, go on with that.
+    Read(IfThere),
+    /// It is probed for the first time.
+    Probe,
+    /// It had no subscriber, and has until the timer.
+    Grace,
+    /// It is probed for the second time.
+    ProbeAgain,
+    /// Its record is being deleted: two probes found no subscriber.
+    Delete,
+    /// Its record is being deleted: its lease is over.
+    Expire,
+}
+
+/// What to do about a member whose record is still there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum IfThere {
+    Rest,
+    Probe,
+    Expire,
+}
+
+impl Step {
+    /// What to do when the record turns out to be there after all.
+    fn if_there(self) -> IfThere {
+        match self {
+            Self::Rest => IfThere::Rest,
+            Self::Read(then) => then,
+            Self::Probe | Self::Grace | Self::ProbeAgain | Self::Delete => IfThere::Probe,
+            Self::Expire => IfThere::Expire,
+        }
+    }
+}
+
+impl From<IfThere> for Step {
+    fn from(then: IfThere) -> Self {
+        match then {
+            IfThere::Rest => Self::Rest,
+            IfThere::Probe => Self::Probe,
+            IfThere::Expire => Self::Expire,
+        }
+    }
+}
+
+impl Membership {
+    /// Begins to join the cluster as `node`, and to watch it.
+    pub fn new(node: NodeId, record: Record) -> Self {
+        let mut this = Self {
+            node,
+            record,
+            own: Own { step: OwnStep::Create, pending: 0, seen: Revision(0), missing: Revision(0) },
+            members: BTreeMap::new(),
+            departed: BTreeMap::new(),
+            snapshot: None,
+            timers: BTreeMap::new(),
+            requests: VecDeque::new(),
+            last_number: 0,
+            events: VecDeque::new(),
+        };
+        this.ask_own(OwnStep::Create);
+        this
+    }
+
+    /// Handles a change that the watch of the records reports.
+    pub fn on_change(&mut self, change: Change) {
+        if matches!(self.own.step, OwnStep::Withdraw | OwnStep::Out) {
+            return;
+        }
+        match change {
+            Change::Resync => self.snapshot = Some(BTreeSet::new()),
+            Change::Put(entry) => match node_of(&entry.key) {
+                Ok(node) => self.put(node, entry),
+                Err(error) => self.unreadable(&entry.key, error),
+            },
+            Change::Deleted { key, revision } => {
+                if let Ok(node) = node_of(&key) {
+                    self.deleted(node, revision);
+                }
+            }
+            Change::Synced { revision } => self.synced(revision),
+        }
+    }
+
+    fn put(&mut self, node: NodeId, entry: Entry) {
+        if let Some(snapshot) = &mut self.snapshot {
+            snapshot.insert(node);
+        }
+        if node == self.node {
+            return self.own_changed(entry.revision);
+        }
+        self.found(node, entry);
+    }
+
+    /// This node's key was written or deleted. A change before its own creation is of an earlier membership.
+    fn own_changed(&mut self, revision: Revision) {
+        self.own.seen = self.own.seen.max(revision);
+        if let OwnStep::In(own) | OwnStep::Doubt(own) = self.own.step
+            && self.own.seen > own
+        {
+            self.evicted();
+        }
+    }
+
+    fn evicted(&mut self) {
+        self.abandon();
+        self.events.push_back(Event::Evicted);
+    }
+
+    /// There is a record: the member's own, which is known, or that of a membership that begins.
+    fn found(&mut self, node: NodeId, entry: Entry) {
+        let known = self.members.get(&node).map(|member| member.revision).max(self.departed.get(&node).copied());
+        if known.is_some_and(|known| entry.revision <= known) {
+            return;
+        }
+        self.lose(node, Loss::Rejoined);
+        self.departed.remove(&node);
+        match Record::decode(entry.value) {
+            Ok(record) => {
+                let revision = entry.revision;
+                self.members.insert(node, Member { revision, step: Step::Rest, pending: 0 });
+                self.events.push_back(Event::Joined { node, revision, record });
+            }
+            Err(error) => {
+                self.departed.insert(node, entry.revision);
+                self.unreadable(&entry.key, error);
+            }
+        }
+    }
+
+    fn unreadable(&mut self, key: &str, error: RecordError) {
+        self.events.push_back(Event::Unreadable { key: key.chars().take(80).collect(), error });
+    }
+
+    fn deleted(&mut self, node: NodeId, revision: Revision) {
+        if node == self.node {
+            return self.own_changed(revision);
+        }
+        if self.members.get(&node).is_some_and(|member| member.revision < revision) {
+            self.lose(node, Loss::Removed);
+        }
+        // The watch will report nothing older.
+        if self.departed.get(&node).is_some_and(|&departed| departed < revision) {
+            self.departed.remove(&node);
+        }
+    }
+
+    /// The snapshot is complete, and covers all up to `revision`.
+    fn synced(&mut self, revision: Revision) {
+        let Some(snapshot) = self.snapshot.take() else { return };
+        let missing: Vec<_> = self.members.keys().filter(|node| !snapshot.contains(node)).copied().collect();
+        for node in missing {
+            let then = self.members[&node].step.if_there();
+            self.go(node, Step::Read(then));
+        }
+        self.departed.retain(|node, departed| snapshot.contains(node) || *departed > revision);
+        if !snapshot.contains(&self.node) {
+            self.own.missing = revision;
+            self.doubt();
+        }
+    }
+
+    /// Reads this node's record if a snapshot does not have it, though it should.
+    fn doubt(&mut self) {
+        if let OwnStep::In(own) = self.own.step
+            && own <= self.own.missing
+        {
+            self.ask_own(OwnStep::Doubt(own));
+        }
+    }
+
+    /// A hint: this node may be down.
+    pub fn suspect(&mut self, node: NodeId) {
+        match self.members.get_mut(&node).map(|member| &mut member.step) {
+            Some(Step::Rest) => self.go(node, Step::Probe),
+            Some(Step::Read(then @ IfThere::Rest)) => *then = IfThere::Probe,
+            _ => {}
+        }
+    }
+
+    /// The broker has deleted the lease that the node had for its membership with epoch `revision`.
+    pub fn lease_expired(&mut self, node: NodeId, revision: Revision) {
+        if self.members.get(&node).is_some_and(|member| member.revision == revision) {
+            self.go(node, Step::Expire);
+        }
+        // It said goodbye, and did not come to deleting its record. Whatever the answer is, it is no member.
+        if self.departed.get(&node) == Some(&revision) && self.own.step != OwnStep::Out {
+            self.request(node, Inquiry::Record(Access::Delete(revision)));
+        }
+    }
+
+    /// The node has said goodbye, as the member with epoch `revision`.
+    pub fn goodbye(&mut self, node: NodeId, revision: Revision) {
+        if self.members.get(&node).is_some_and(|member| member.revision == revision) {
+            self.lose(node, Loss::Left);
+        }
+    }
+
+    /// Leaves: this node's record is deleted. The peers are told by the sessions.
+    pub fn leave(&mut self) {
+        let step = self.own.step;
+        self.abandon();
+        match step {
+            OwnStep::In(revision) | OwnStep::Doubt(revision) => self.delete_own(revision),
+            OwnStep::Create | OwnStep::Check => self.own.step = OwnStep::Withdraw,
+            OwnStep::Withdraw | OwnStep::Out => {}
+        }
+    }
+
+    fn delete_own(&mut self, revision: Revision) {
+        self.own.step = OwnStep::Out;
+        self.request(self.node, Inquiry::Record(Access::Delete(revision)));
+    }
+
+    /// Ends the membership without the store: this node's lease is over. All members are reported lost.
+    pub fn abandon(&mut self) {
+        self.own.step = OwnStep::Out;
+        // Requests that were not taken will not be answered.
+        self.requests.clear();
+        self.timers.clear();
+        let members: Vec<_> = self.members.keys().copied().collect();
+        members.into_iter().for_each(|node| self.lose(node, Loss::Fenced));
+    }
+
+    /// Reports a member as lost, if it is one.
+    fn lose(&mut self, node: NodeId, cause: Loss) {
+        if let Some(Member { revision, .. }) = self.members.remove(&node) {
+            self.timers.remove(&node);
+            self.departed.insert(node, revision);
+            self.events.push_back(Event::Lost { node, revision, cause });
+        }
+    }
+
+    /// Begins a step of a member.
+    fn go(&mut self, node: NodeId, step: Step) {
+        let Some(member) = self.members.get_mut(&node) else { return };
+        // What is still to be answered belongs to an earlier step.
+        (member.step, member.pending) = (step, 0);
+        self.timers.remove(&node);
+        let inquiry = match step {
+            Step::Rest | Step::Grace => return,
+            Step::Read(_) => Inquiry::Record(Access::Get),
+            Step::Probe | Step::ProbeAgain => Inquiry::Probe,
+            Step::Delete | Step::Expire => Inquiry::Record(Access::Delete(member.revision)),
+        };
+        let number = self.request(node, inquiry);
+        if let Some(member) = self.members.get_mut(&node) {
+            member.pending = number;
+        }
+    }
+
+    fn ask_own(&mut self, step: OwnStep) {
+        self.own.step = step;
+        let access = match step {
+            OwnStep::Create => Access::Create(self.record.encode()),
+            OwnStep::Check | OwnStep::Doubt(_) => Access::Get,
+            OwnStep::In(_) | OwnStep::Withdraw | OwnStep::Out => return,
+        };
+        self.own.pending = self.request(self.node, Inquiry::Record(access));
+    }
+
+    fn request(&mut self, node: NodeId, inquiry: Inquiry) -> u64 {
+        self.last_number += 1;
+        self.requests.push_back(Request { number: self.last_number, node, inquiry });
+        self.last_number
+    }
+
+    /// Returns the next request.
+    pub fn poll_request(&mut self) -> Option<Request> {
+        self.requests.pop_front()
+    }
+
+    /// Handles the answer to a request.
+    ///
+    /// # Panics
+    /// If it answers something else than was asked.
+    pub fn handle(&mut self, now: Moment, number: u64, finding: Finding) {
+        if self.own.pending == number {
+            self.own.pending = 0;
+            if let Finding::Record(answer) = finding {
+                self.handle_own(now, answer);
+            }
+            return;
+        }
+        let found = self.members.iter().find(|(_, member)| member.pending == number);
+        let Some((&node, &Member { revision, step, .. })) = found else { return };
+        match (step, finding) {
+            (Step::Read(then), Finding::Record(Answer::Read(answer))) => self.handle_read(now, node, then, answer),
+            (Step::Probe | Step::ProbeAgain, Finding::Probe(outcome)) => self.handle_probe(now, node, step, outcome),
+            (Step::Delete | Step::Expire, Finding::Record(Answer::Written(answer))) => match answer {
+                Ok(_) => self.lose(node, Loss::Down),
+                // By the time of the next attempt, what the probes have found may be true no more.
+                Err(StoreError::Unavailable) => self.wait(now + RETRY, node, step.if_there().into()),
+                // Another was quicker, or the answer to this deletion was lost, or the node has joined again.
+                Err(_) => self.go(node, Step::Read(step.if_there())),
+            },
+            (step, finding) => unreachable!("{finding:?} for {step:?} of {node} with {revision}"),
+        }
+    }
+
+    fn handle_read(&mut self, now: Moment, node: NodeId, then: IfThere, answer: Result<Option<Entry>, StoreError>) {
+        match answer {
+            Ok(None) => self.lose(node, Loss::Removed),
+            Ok(Some(entry)) => {
+                self.go(node, then.into());
+                // If that is another revision, what was begun belongs to a member that is lost.
+                self.found(node, entry);
+            }
+            Err(_) => self.wait(now + RETRY, node, Step::Read(then)),
+        }
+    }
+
+    fn handle_probe(&mut self, now: Moment, node: NodeId, step: Step, outcome: ProbeOutcome) {
+        match (outcome, step) {
+            (ProbeOutcome::Responders, _) => self.go(node, Step::Rest),
+            (ProbeOutcome::NoResponders, Step::ProbeAgain) => self.go(node, Step::Delete),
+            (ProbeOutcome::NoResponders, _) => self.wait(now + GRACE, node, Step::Grace),
+            // Both probes again: they are to be a grace apart, without an answer in between.
+            (ProbeOutcome::Unknown, _) => self.wait(now + RETRY, node, Step::Probe),
+        }
+    }
+
+    /// Begins a step later.
+    fn wait(&mut self, until: Moment, node: NodeId, step: Step) {
+        if let Some(member) = self.members.get_mut(&node) {
+            (member.step, member.pending) = (step, 0);
+            self.timers.insert(node, until);
+        }
+    }
+
+    fn handle_own(&mut self, now: Moment, answer: Answer) {
+        match (self.own.step, answer) {
+            (OwnStep::Create, Answer::Written(Ok(revision))) => self.enter(revision),
+            (OwnStep::Create, Answer::Written(Err(error))) => match error {
+                StoreError::Conflict { .. } | StoreError::Unknown => self.ask_own(OwnStep::Check),
+                StoreError::Unavailable => self.wait_own(now),
+                error => self.refuse(JoinError::Store(error)),
+            },
+            (OwnStep::Check, Answer::Read(Ok(None))) => self.ask_own(OwnStep::Create),
+            (OwnStep::Check, Answer::Read(Ok(Some(entry)))) => {
+                if entry.value == self.record.encode() {
+                    return self.enter(entry.revision);
+                }
+                let holder = Record::decode(entry.value).map_or_else(|_| "?".into(), |record| record.name().to_owned());
+                self.refuse(JoinError::Collision { node: self.node, holder });
+            }
+            (OwnStep::Doubt(revision), Answer::Read(Ok(entry))) => {
+                if entry.is_some_and(|entry| entry.revision == revision) {
+                    self.own.step = OwnStep::In(revision);
+                } else {
+                    self.evicted();
+                }
+            }
+            (OwnStep::Withdraw, Answer::Written(Ok(revision))) => self.delete_own(revision),
+            (OwnStep::Withdraw, Answer::Written(Err(StoreError::Conflict { .. } | StoreError::Unknown))) => {
+                self.own.pending = self.request(self.node, Inquiry::Record(Access::Get));
+            }
+            (OwnStep::Withdraw, Answer::Read(Ok(Some(entry)))) if entry.value == self.record.encode() => {
+                self.delete_own(entry.revision);
+            }
+            (OwnStep::Withdraw, _) => self.own.step = OwnStep::Out,
+            (OwnStep::Check | OwnStep::Doubt(_), Answer::Read(Err(_))) => self.wait_own(now),
+            (OwnStep::In(_) | OwnStep::Out, _) => {}
+            (step, answer) => unreachable!("{answer:?} for this node, at {step:?}"),
+        }
+    }
+
+    fn wait_own(&mut self, now: Moment) {
+        self.timers.insert(self.node, now + RETRY);
+    }
+
+    fn enter(&mut self, revision: Revision) {
+        self.own.step = OwnStep::In(revision);
+        self.events.push_back(Event::Entered(revision));
+        self.own_changed(revision);
+        self.doubt();
+    }
+
+    fn refuse(&mut self, error: JoinError) {
+        self.abandon();
+        self.events.push_back(Event::Refused(error));
+    }
+
+    /// Returns when [`handle_timeout`](Self::handle_timeout) has something to do.
+    pub fn next_timeout(&self) -> Option<Moment> {
+        self.timers.values().min().copied()
+    }
+
+    /// Does what is due by `now`.
+    pub fn handle_timeout(&mut self, now: Moment) {
+        let due: Vec<_> = self.timers.iter().filter(|(_, at)| **at <= now).map(|(node, _)| *node).collect();
+        for node in due {
+            self.timers.remove(&node);
+            if node == self.node {
+                self.ask_own(self.own.step);
+            } else if let Some(step) = self.members.get(&node).map(|member| member.step) {
+                self.go(node, if step == Step::Grace { Step::ProbeAgain } else { step });
+            }
+        }
+    }
+
+    /// Returns the next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Returns the members besides this node, with their epochs.
+    pub fn members(&self) -> impl Iterator<Item = (NodeId, Revision)> {
+        self.members.iter().map(|(node, member)| (*node, member.revision))
+    }
+
+    /// Returns the key of this node's record.
+    pub fn key(&self) -> String {
+        key(self.node)
+    }
+}

@@ -1,0 +1,161 @@
+//! Membership: which nodes are there, and when one counts as lost.
+//!
+//! Each node has a record in [`Bucket::Nodes`](crate::engine::Bucket::Nodes), under its [`NodeId`]. **The records
+//! decide**, not who hears from whom: all nodes see the same ones, in one order. A [`Membership`] is one node's view. It
+//! is a state machine without clock, thread or store: the caller passes in what the watch of the bucket reports, makes
+//! the [requests](Membership::poll_request), and hears of [events](Event).
+//!
+//! # Protocol
+//! * **join.** Create the record. A conflict is read: it may be the node's own, from an attempt whose answer was lost; if
+//!   it is another's, two nodes have drawn one ID, and this one does not join. The revision of the record is the node's
+//!   epoch, until it leaves.
+//! * **watch.** A record that appears is a member that joined; one that disappears, a member that is lost. After an
+//!   interruption the watch reports a snapshot (*resync*): what it does not contain is **read again** before it counts
+//!   as lost, since the snapshot may be older than what is known of that member.
+//! * **suspect.** A hint says that a node may be down: a session is silent, or the broker saw a connection close. Hints
+//!   may be wrong. The suspect is **probed**: a node that runs subscribes to its subject. If the broker says that there
+//!   is no subscriber, then after a **grace** of [`GRACE`] the node is probed again: a connection that was interrupted
+//!   is back by then. If there still is none, the record is **deleted**, if it still has the same revision. No answer
+//!   proves nothing: the probe is repeated, until the lease is over.
+//! * **expire.** A member whose lease the broker has deleted has fenced itself; its record is deleted without probes.
+//! * **goodbye.** A member that leaves says so to each peer and counts as lost at once. Its record may be seen for some
+//!   time after that, and does not make it a member again.
+//! * **evict.** A node whose own record is gone, which it reads again before it believes it, is no member: it has to
+//!   fence itself, and to join anew.
+//!
+//! # Invariants
+//! 1. For each node, joins and losses alternate, and the revisions grow: each [`Event::Lost`] belongs to the
+//!    [`Event::Joined`] before it. So each loss is reported exactly once.
+//! 2. A node that restarts is another node: it has drawn a new ID. One that joins again with its ID has another revision,
+//!    and its peers first hear that the old one is lost.
+//! 3. A record is deleted by others only after two probes found no subscriber, [`GRACE`] apart, or when its lease was over;
+//!    and only in the revision that this was found of.
+//! 4. When nothing changes any more, the members are those with records, except this node and those that said goodbye.
+//!
+//! # Limits
+//! | limit | value | reason |
+//! |---|---|---|
+//! | name of a node | [`MAX_NODE_NAME`] = 256 B | it is in each record and each log line |
+//! | [`GRACE`] | 1 s | an interrupted connection is back by then; a loss is heard 1 s after the hint |
+//! | [`RETRY`] | 1 s | between attempts that the store, or the broker, could not answer |
+//!
+//! The cost of a node is one record, and a few words for each member. A suspect costs each node that was given the hint
+//! two probes, and one deletion, of which the first succeeds.
+
+mod machine;
+mod record;
+#[cfg(test)]
+mod store;
+#[cfg(test)]
+mod tests;
+
+pub use machine::Membership;
+pub use record::{Record, RecordError};
+
+use crate::access::{Access, Answer};
+use crate::engine::{ProbeOutcome, Revision};
+use postroom::NodeId;
+use std::time::Duration;
+
+/// How long after the first probe that found no subscriber the second is made.
+pub const GRACE: Duration = Duration::from_secs(1);
+/// The wait before an attempt is repeated that could not be answered.
+pub const RETRY: Duration = Duration::from_secs(1);
+/// The longest name of a node.
+pub const MAX_NODE_NAME: usize = 256;
+
+/// What the caller is to do; each is to be answered exactly once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The number to pass to [`Membership::handle`] with the answer.
+    pub number: u64,
+    /// The node that it is about.
+    pub node: NodeId,
+    /// What to do.
+    pub inquiry: Inquiry,
+}
+
+/// What is asked about a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Inquiry {
+    /// Make this access to its record.
+    Record(Access),
+    /// Ask the broker whether it has subscribed to its subject.
+    Probe,
+}
+
+/// What came of a [`Request`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// The answer to [`Inquiry::Record`].
+    Record(Answer),
+    /// The answer to [`Inquiry::Probe`].
+    Probe(ProbeOutcome),
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// This node is a member, with this epoch.
+    Entered(Revision),
+    /// This node cannot join: the last event.
+    Refused(JoinError),
+    /// This node is no member any more. Its peers have been reported lost: the last event.
+    Evicted,
+    /// A node has become a member.
+    Joined {
+        /// The node.
+        node: NodeId,
+        /// Its epoch.
+        revision: Revision,
+        /// What it says of itself.
+        record: Record,
+    },
+    /// A member is lost, with all that ran there.
+    Lost {
+        /// The node.
+        node: NodeId,
+        /// Its epoch.
+        revision: Revision,
+        /// How that was found.
+        cause: Loss,
+    },
+    /// There is a record that is none. It is ignored.
+    Unreadable {
+        /// Its key, shortened if it is long.
+        key: String,
+        /// What is wrong with it.
+        error: RecordError,
+    },
+}
+
+/// How a loss was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Loss {
+    /// It said goodbye.
+    Left,
+    /// It did not answer probes, or its lease was over; this node has deleted its record, and was the first to know.
+    Down,
+    /// Its record is gone: another node has deleted it, or the node itself as it left.
+    Removed,
+    /// It has joined again: the old membership is over.
+    Rejoined,
+    /// This node itself is no member any more.
+    Fenced,
+}
+
+/// Why a node cannot join.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JoinError {
+    /// The record with its ID is another's.
+    #[error("the node ID {node} belongs to `{holder}`; join again, with a node ID that is drawn anew")]
+    Collision {
+        /// The ID.
+        node: NodeId,
+        /// The name of the node that has it; `?` if its record cannot be read.
+        holder: String,
+    },
+    /// The store will not have the record.
+    #[error("the store refuses the record of this node: {0}")]
+    Store(crate::engine::StoreError),
+}
