@@ -26,11 +26,13 @@
         const found = beginningWith.call(this, token, memo, root);
         // Its own recursion passes on what it has found.
         if (memo || !token) return found;
-        const isNameIn = (word) => {
-            const at = word.indexOf(token, 1);
-            return at > 0 && /[^a-z0-9_]/.test(word[at - 1]);
+        // What is typed comes as a stem: `serve_readi` for `serve_ready`, which within a word is not.
+        const names = token.endsWith("i") ? [token, token.slice(0, -1) + "y"] : [token];
+        const has = (word, name) => {
+            const at = word.indexOf(name);
+            return at === 0 ? name !== token : at > 0 && /[^a-z0-9_]/.test(word[at - 1]);
         };
-        return found.concat(compoundsOf(this).filter(isNameIn));
+        return found.concat(compoundsOf(this).filter((word) => names.some((name) => has(word, name))));
     };
 })();
 
