@@ -32,7 +32,7 @@
 //!   comparison of sums shows that no others are;
 //! * a permanent process keeps one timer for the deadlines of its calls until it is due, answered or not: so the ten
 //!   make no calls with long deadlines; the test waits for timers that are slightly late;
-//! * streams of replies, processes of two runtimes and a virtual clock do not take part.
+//! * streams of answers, processes of two runtimes and a virtual clock do not take part.
 
 #[path = "leaks/books.rs"]
 mod books;

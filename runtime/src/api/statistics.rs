@@ -34,7 +34,7 @@ pub struct Statistics {
     pub global_queue: usize,
     /// Pending timers.
     pub timers: usize,
-    /// Completions and signals that arrived too late.
+    /// Answers, timers and signals that arrived after their process had ended.
     pub late: u64,
 }
 
