@@ -4,8 +4,8 @@
 //! cargo run --example by_hand
 //! ```
 //!
-//! A step receives what has arrived and writes what it wants done, each under a tag of its own choosing. Answers carry
-//! the same tag, in whatever order they come.
+//! A step receives the events that have arrived and writes its requests, each under a tag of its own choosing. Answers
+//! carry the same tag, in any order.
 
 use std::error::Error;
 use std::time::Duration;
@@ -34,7 +34,7 @@ impl Process for Race {
             match event {
                 Event::Completed { tag: SLOW, result } => result.map(|_| self.finished.push("slow"))?,
                 Event::Completed { tag: FAST, result } => result.map(|_| self.finished.push("fast"))?,
-                // A step can be woken for nothing, and told of what it did not ask for.
+                // A wake may be spurious, and unrequested events may arrive.
                 Event::Completed { .. } | Event::Message(_) | Event::Signal(_) => {}
             }
         }

@@ -1,5 +1,5 @@
-//! Starting processes by name: type and entry as text, inputs as values or as JSON, and the errors that say what there
-//! is instead.
+//! Starting processes by name: type and entry as text, inputs as values or as JSON, and errors that list the available
+//! names.
 //!
 //! ```text
 //! cargo run --example by_name
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let runtime = Runtime::new()?;
     runtime.register_type::<Greeter>();
 
-    // Whole numbers are converted where nothing is lost: the 2 is an `i32` here and a `u8` there.
+    // Integers are converted if the value fits: the 2 is an `i32` here and a `u8` there.
     let pid = runtime.start("Greeter", "serve", payloads!["Hello", 2])?;
     let greeter = runtime.address::<Greeter>(pid)?;
     println!("{}", greeter.greet("Ada".to_string()).wait()?);
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let greeter = runtime.address::<Greeter>(pid)?;
     println!("{}", greeter.greet("Grace".to_string()).wait()?);
 
-    // Whatever is wrong is found before anything runs.
+    // Every mistake is found before any code of the process runs.
     let mistakes = [
         runtime.start("Greeting", "serve", payloads!["Hello", 2]),
         runtime.start("Greeter", "server", payloads!["Hello", 2]),

@@ -4,9 +4,9 @@
 //! cargo run --example chat
 //! ```
 //!
-//! What is said in a room goes to everybody in it, and waits for nobody. Sam reads slowly: he misses the lines that his
-//! mailbox has no room for, and nobody waits for him. Eve's process crashes on a line: with that it has left the room,
-//! and nobody else notices.
+//! A line in a room goes to all users in it, and never waits for a slow one. Sam reads slowly: he misses the lines for
+//! which his mailbox has no room, and delays no one. Eve's process crashes on a line: it leaves the room, and the other
+//! users are not affected.
 
 use std::error::Error;
 use std::panic;
@@ -42,7 +42,7 @@ impl User {
         Ok(())
     }
 
-    /// Gives how many users it went to, this one included.
+    /// Returns the number of users that it went to, including this one.
     #[message]
     fn say(&mut self, ctx: &mut Context<Self>, room: &'static str, line: String) -> usize {
         ctx.group(room).broadcast(Said { room, by: self.name, line })
@@ -52,7 +52,7 @@ impl User {
     async fn hear(&mut self, ctx: &mut Context<Self>, said: Said) {
         let Said { room, by, line } = said;
         match self.name {
-            // What is printed is what Ada sees.
+            // The output shows Ada's view.
             "Ada" => println!("[{room}] {by}: {line}"),
             "Eve" if !line.is_ascii() => panic!("cannot show `{line}`"),
             _ => {}
@@ -61,7 +61,7 @@ impl User {
         self.read.push(line);
     }
 
-    /// The lines read so far. It waits its turn, as a message behind those that came before.
+    /// Returns the lines read so far. Like any message, it is handled after earlier ones.
     #[message]
     fn read(&mut self) -> Vec<String> {
         self.read.clone()
@@ -69,7 +69,7 @@ impl User {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // How Eve's process ends is told below. Without this, its panic would be reported on standard error besides.
+    // The exit of Eve's process is printed below. Without this, its panic would also be reported on standard error.
     panic::set_hook(Box::new(|_| {}));
 
     let runtime = Runtime::new()?;

@@ -79,7 +79,7 @@ fn host(url: &str) -> String {
     url.split('/').next().unwrap_or_default().to_string()
 }
 
-/// Stands for the Internet, and measures what is asked of it.
+/// Simulates the Internet, and measures the requests.
 #[process]
 #[derive(Default)]
 struct Web {
@@ -145,7 +145,7 @@ impl Fetcher {
     }
 }
 
-/// Visits the pages of one host, one after the other.
+/// Visits the pages of one host in sequence.
 #[process]
 struct Site {
     fetchers: Address<Fetcher>,

@@ -1,11 +1,11 @@
-//! A command of your own: what it asks for, the handler that does it, and the completion that answers.
+//! A custom command: its request, the handler that performs it, and the completion that answers.
 //!
 //! ```text
 //! cargo run --example custom_command
 //! ```
 //!
-//! A command is how a process reaches the world outside without waiting on a worker: the handler may answer on the spot
-//! or keep the completion and answer later, from any thread.
+//! With a command, a process reaches the outside world without blocking a worker: the handler may answer at once, or
+//! keep the completion and answer later, from any thread.
 
 use std::error::Error;
 use std::thread;
@@ -22,7 +22,7 @@ impl Command for SumOfSquares {
     type Output = u64;
 }
 
-/// The handler: it takes the work to a thread of its own, and drops nothing.
+/// The handler: it runs the work on a thread of its own, and always answers.
 fn sum_of_squares(command: SumOfSquares, completion: Completion<u64>) {
     thread::spawn(move || match (0..command.limit).try_fold(0u64, |sum, n| sum.checked_add(n.checked_mul(n)?)) {
         Some(sum) => completion.complete(sum),

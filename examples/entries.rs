@@ -1,4 +1,4 @@
-//! One struct, several entries: what a process does is decided where it is spawned.
+//! One struct, several entries: the spawner decides what the process does.
 //!
 //! ```text
 //! cargo run --example entries
@@ -24,7 +24,7 @@ impl Account {
         self.balance = opening;
     }
 
-    /// An async entry: the process lives as long as the body runs, and what it returns is the result.
+    /// An async entry: the process exits when the body returns, and the returned value is its result.
     #[entry]
     async fn save(&mut self, from: Address<Account>, rate: i64, rounds: u32) -> Result<i64, CallError<Overdrawn>> {
         for _ in 0..rounds {

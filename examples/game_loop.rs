@@ -15,7 +15,7 @@
 //! where they would have been. Things to look for in the output:
 //!
 //! * A player steers by messages, which take effect with the next step. Bob always tries to stay behind Ada.
-//! * Eve's process crashes in the middle of the race. The game is told, and takes her car off the track.
+//! * Eve's process crashes in the middle of the race. The game is notified, and takes her car off the track.
 //! * Sam takes longer to draw a snapshot than the next one takes to arrive. His mailbox
 //!   has room for one, the newest: he misses most of them, and draws the last one.
 
@@ -181,7 +181,7 @@ fn eve(snapshot: &Snapshot) -> Input {
     Input::Accelerate
 }
 
-/// Draws what it sees, slowly.
+/// Draws each snapshot, slowly.
 #[process]
 #[derive(Default)]
 struct Spectator {
@@ -212,7 +212,7 @@ impl Spectator {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // The game prints who is gone. Without this, the reason would be on standard error too.
+    // The game prints the exit. Without this, the reason would also be on standard error.
     panic::set_hook(Box::new(|_| {}));
 
     let is_virtual = env::args().any(|argument| argument == "--virtual");

@@ -203,7 +203,7 @@ impl Queue {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // The reason of each crash is in the dead-letter list. Without this, it would be on standard error too.
+    // The reason of each crash is in the dead-letter list. Without this, it would also be on standard error.
     panic::set_hook(Box::new(|_| {}));
 
     // With a virtual clock the pauses take no time. A service leaves it out.

@@ -1,12 +1,12 @@
-//! Keeps a million processes alive, and says what each of them costs.
+//! Keeps a million processes alive, and prints the cost of each.
 //!
 //! ```text
 //! cargo run --release --example million                # a million
 //! cargo run --release --example million -- 10000000    # ten million
 //! ```
 //!
-//! Each process knows the next one. When all are there, one message goes through all of them, and each counts itself in
-//! it. At the end all are told to end, and each does.
+//! Each process knows the next one. When all are running, one message passes through all of them, and each increments
+//! its count. At the end all are stopped.
 
 use std::env;
 use std::error::Error;
@@ -22,10 +22,10 @@ const USAGE: &str = "usage: million [PROCESSES]
 Spawns so many processes (1000000 unless said otherwise), sends a message through all of them, and prints
 what each of them took.";
 
-/// How many processes there are if nothing else is said.
+/// The default number of processes.
 const PROCESSES: u64 = 1_000_000;
 
-/// How long the closing may take, of however many processes.
+/// How long the shutdown may take, for any number of processes.
 const PATIENCE: Duration = Duration::from_secs(3_600);
 
 #[process]
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// How many processes are asked for.
+/// Returns the number of processes from the command line.
 fn processes(mut arguments: impl Iterator<Item = String>) -> Result<u64, String> {
     let Some(argument) = arguments.next() else { return Ok(PROCESSES) };
     if let Some(more) = arguments.next() {
@@ -117,7 +117,7 @@ fn each(start: Instant, processes: u64) -> u128 {
     start.elapsed().as_nanos() / u128::from(processes)
 }
 
-/// The memory that this program has in use, where the system says it.
+/// Returns the memory that this program uses, if the system reports it.
 fn resident_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

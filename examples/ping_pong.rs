@@ -4,8 +4,8 @@
 //! cargo run --example ping_pong
 //! ```
 //!
-//! A PID is a plain value: 16 bytes, `Copy`, printable. Any message can be sent to any PID; what the process does not
-//! understand comes to light as a dead letter.
+//! A PID is a plain value: 16 bytes, `Copy`, printable. Any message can be sent to any PID; a message that the process
+//! does not handle becomes a dead letter.
 
 use std::error::Error;
 

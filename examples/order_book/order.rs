@@ -1,4 +1,4 @@
-//! What the processes tell each other: orders, trades and rejections.
+//! The messages of the processes: orders, trades and rejections.
 
 /// The number of an order, which is also its idempotency key.
 pub type Id = u64;

@@ -1,4 +1,4 @@
-//! What a connection does for each command, and what it replies.
+//! The execution of commands by a connection, and its replies.
 
 use postroom::prelude::*;
 use tokio::net::TcpStream;
@@ -8,7 +8,7 @@ use crate::command::{Command, CommandError};
 use crate::connection::{Connection, Lost};
 use crate::resp::Words;
 
-/// Why nothing is done.
+/// Why a command is refused.
 #[derive(Debug, thiserror::Error)]
 enum Refusal {
     #[error(transparent)]
@@ -18,7 +18,7 @@ enum Refusal {
 }
 
 impl Connection {
-    /// Does what a request asks for, or begins to.
+    /// Executes a request, or begins to.
     pub async fn answer(
         &mut self,
         ctx: &Context<Self>,
@@ -27,7 +27,7 @@ impl Connection {
     ) -> Result<(), Lost> {
         let command = self.understand(request);
         if !matches!(command, Ok(Command::Key(..))) {
-            // It is replied to here, behind what was begun before.
+            // Replied to here, after the operations that were begun before.
             self.perform(stream).await?;
         }
         let replies = &mut self.batch.replies;
@@ -106,7 +106,7 @@ impl Connection {
         }
     }
 
-    /// What was done with a channel, and how many the client has now.
+    /// Replies with the change of a channel, and the number of the client's channels.
     fn tell(&mut self, done: &str, channel: Option<&[u8]>) {
         let replies = &mut self.batch.replies;
         replies.array(3);

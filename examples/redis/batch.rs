@@ -1,7 +1,6 @@
-//! What a connection asks of one shard in one message. It goes there with operations, and comes back with replies.
+//! The operations of a connection for one shard, in one message, which returns with the replies.
 //!
-//! A client that sends many requests at once is answered with few messages so, and what is in them is moved, not
-//! copied.
+//! So many requests of a client need only few messages, and their contents are moved, not copied.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,21 +9,21 @@ use smallvec::SmallVec;
 
 use crate::reply::Replies;
 
-/// Short ones, as most are, are moved and kept without an allocation.
+/// Most keys are short, and are moved and stored without an allocation.
 pub type Key = SmallVec<[u8; 24]>;
-/// Shared with those that it is on its way to.
+/// Shared by all receivers of a message.
 pub type Value = Arc<[u8]>;
 
-/// So many bytes of replies are written to the client, though more may come.
+/// Replies of this size in bytes are written to the client, even if more may follow.
 const MANY: usize = 64 * 1024;
 
-/// What is to be done with one key.
+/// An operation on one key.
 #[derive(Debug)]
 pub enum Operation {
     Get,
     Set(Value),
     Increment,
-    /// In so many seconds.
+    /// Expires the key in that many seconds.
     Expire(i64),
     TimeToLive,
 }
@@ -32,12 +31,12 @@ pub enum Operation {
 #[derive(Default)]
 pub struct Batch {
     pub operations: VecDeque<(Key, Operation)>,
-    /// To what the client has asked before, too.
+    /// The replies, including those to earlier requests of the client.
     pub replies: Replies,
 }
 
 impl Batch {
-    /// Whether the replies are to be written before there are more.
+    /// Whether the replies must be written before more are added.
     pub fn is_full(&self) -> bool {
         self.replies.bytes.len() >= MANY
     }

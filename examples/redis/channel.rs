@@ -1,7 +1,7 @@
-//! Channels are groups: who subscribes joins, and what is published is broadcast.
+//! Channels are groups: a subscriber joins, and a publication is a broadcast.
 //!
-//! A client that reads more slowly than others publish misses what its connection's mailbox has no room for. It holds
-//! nobody up.
+//! A client that reads more slowly than others publish misses the messages for which its connection's mailbox has no
+//! room, and delays no other client.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use postroom::prelude::*;
 /// The name of a channel: any bytes.
 pub type Channel = Arc<[u8]>;
 
-/// What somebody has published, as it comes to each subscriber.
+/// A publication, as each subscriber receives it.
 #[derive(Clone)]
 pub struct Published {
     pub channel: Channel,
     pub text: Arc<[u8]>,
 }
 
-/// Gives how many clients it goes to.
+/// Publishes to a channel. Returns the number of clients that receive it.
 pub fn publish<P: Actor>(ctx: &Context<P>, channel: &[u8], text: &[u8]) -> usize {
     group(ctx, channel).broadcast(Published { channel: channel.into(), text: text.into() })
 }

@@ -1,24 +1,24 @@
-//! What a request asks for.
+//! The commands.
 
 use crate::batch::Operation;
 use crate::resp::{Words, number};
 
 #[derive(Debug)]
 pub enum Command<'a> {
-    /// What concerns one key.
+    /// An operation on one key.
     Key(&'a [u8], Operation),
     GetMany(Words<'a>),
     Delete(Words<'a>),
     Exists(Words<'a>),
     Publish(&'a [u8], &'a [u8]),
     Subscribe(Words<'a>),
-    /// From all channels, if it names none.
+    /// Unsubscribes from all channels if it names none.
     Unsubscribe(Words<'a>),
     Ping(Option<&'a [u8]>),
     Quit,
 }
 
-/// What the client is told instead of an answer; its next request is as good as any.
+/// An error reply; the connection stays usable.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum CommandError {
     #[error("unknown command '{name}', with args beginning with: {arguments}")]
@@ -70,14 +70,14 @@ impl<'a> Command<'a> {
         })
     }
 
-    /// Whether a client that has subscribed may ask for it.
+    /// Returns whether a subscribed client may use the command.
     pub fn is_for_subscribers(&self) -> bool {
         matches!(self, Self::Ping(_) | Self::Subscribe(_) | Self::Unsubscribe(_) | Self::Quit)
     }
 }
 
 impl CommandError {
-    /// Quotes no more of the request than Redis does.
+    /// Quotes the request up to the same length as Redis.
     fn unknown(name: &[u8], words: Words<'_>) -> Self {
         let quoted = |word: &[u8], most: usize| word[..word.len().min(most)].escape_ascii().to_string();
         let mut arguments = String::new();

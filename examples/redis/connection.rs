@@ -1,8 +1,8 @@
-//! A connection: a process that does what one client asks for, in the client's order.
+//! A connection: a process that executes the requests of one client, in order.
 //!
-//! It answers all requests that have come before it writes, so that a client that sends many at once is written to
-//! once; unless the replies become many. A client that asks and does not read is not read from either. While it waits
-//! for more it takes what is published on the client's channels.
+//! It answers all requests that have arrived before it writes, so that many requests at once need one write, unless the
+//! replies become large. If a client does not read, the connection stops reading from it. While it waits for requests,
+//! it takes publications on the client's channels.
 
 use std::io;
 use std::mem;
@@ -18,29 +18,29 @@ use crate::keys::Keys;
 use crate::resp::Requests;
 use crate::shard::Shard;
 
-/// How many operations a message carries at most: others want the shard too.
+/// The most operations in a message, so that other connections can use the shard, too.
 const MOST: usize = 128;
 
-/// How long a client is given to go.
+/// How long a client may take to close its side.
 const PARTING: Duration = Duration::from_millis(100);
 
 #[process]
 pub struct Connection {
     pub keys: Keys,
     pub channels: Channels,
-    /// What is yet to be done, which is all for one shard, and the replies to what has been done.
+    /// The pending operations, all for one shard, and the replies to earlier ones.
     pub batch: Batch,
     shard: Address<Shard>,
-    /// Whether it is over when the replies have been written.
+    /// Whether the connection ends when the replies have been written.
     pub is_over: bool,
 }
 
-/// The connection is of no use any more.
+/// The connection is broken.
 #[derive(Debug, thiserror::Error)]
 pub enum Lost {
     #[error(transparent)]
     Client(#[from] io::Error),
-    /// It has taken replies along that were to be written.
+    /// A shard has failed with replies that were to be written.
     #[error("a shard did not answer: {0}")]
     Shard(#[from] CallError),
 }
@@ -73,13 +73,13 @@ impl Connection {
         Ok(part(ctx, &mut stream).await?)
     }
 
-    /// The server goes. What has been read is answered before this is handled.
+    /// The server shuts down. Requests that have been read are answered before this is handled.
     #[signal]
     fn go(&mut self, _cancel: Cancel) {
         self.is_over = true;
     }
 
-    /// Something was published on a channel of the client's.
+    /// A publication on one of the client's channels.
     #[message(Published)]
     fn published(&mut self, published: Published) {
         let replies = &mut self.batch.replies;
@@ -109,7 +109,7 @@ impl Connection {
         self.perform(stream).await
     }
 
-    /// Has something done with a key, with the next message to its shard.
+    /// Adds an operation on a key to the next message to its shard.
     pub async fn begin(&mut self, stream: &mut TcpStream, key: &[u8], operation: Operation) -> Result<(), Lost> {
         let shard = self.keys.shard(key);
         if shard != self.shard || self.batch.operations.len() == MOST {
@@ -120,7 +120,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Has all done that was begun.
+    /// Completes all pending operations.
     pub async fn perform(&mut self, stream: &mut TcpStream) -> Result<(), Lost> {
         while !self.batch.operations.is_empty() {
             self.batch = self.shard.perform(mem::take(&mut self.batch)).await?;
@@ -129,7 +129,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Writes, if there is enough for it.
+    /// Writes the replies, if they are large enough.
     pub async fn make_room(&mut self, stream: &mut TcpStream) -> io::Result<()> {
         if self.batch.is_full() { self.write(stream).await } else { Ok(()) }
     }
@@ -141,8 +141,8 @@ impl Connection {
     }
 }
 
-/// Tells the client that nothing more will come. What it had sent before it heard that is read: if it were not, the
-/// system would throw the last replies away.
+/// Closes the sending side, and reads what the client has still sent: otherwise the system would discard the last
+/// replies.
 async fn part(ctx: &Context<Connection>, stream: &mut TcpStream) -> io::Result<()> {
     stream.shutdown().await?;
     let mut unheard = Vec::with_capacity(16 * 1024);
@@ -152,6 +152,6 @@ async fn part(ctx: &Context<Connection>, stream: &mut TcpStream) -> io::Result<(
         }
         Ok(())
     };
-    // A client that has not gone by then is left.
+    // A client that has not closed its side by then is disconnected.
     ctx.timeout(PARTING, reading).await.unwrap_or(Ok(()))
 }

@@ -1,11 +1,11 @@
-//! Requests as people type them: words with spaces between, in quotes where they have spaces themselves.
+//! Requests as people type them: words separated by spaces, quoted if they contain spaces.
 //!
 //! `"…"` knows `\n`, `\r`, `\t`, `\b`, `\a`, `\x41`, and `\` before any other byte as that byte; `'…'` knows `\'`.
 
 use std::ops::Range;
 
-/// Finds the words of a line. They stay in it, with quotes and escapes taken out: a word never becomes longer by that.
-/// `None`: a quote is open at the end, or something stands right behind one.
+/// Finds the words of a line. They are unquoted and unescaped in place, which never makes a word longer. `None`: a
+/// quote is not closed, or not followed by a space.
 pub fn split(line: &mut [u8], words: &mut Vec<Range<usize>>) -> Option<()> {
     let mut at = 0;
     loop {
@@ -30,7 +30,7 @@ pub fn split(line: &mut [u8], words: &mut Vec<Range<usize>>) -> Option<()> {
     }
 }
 
-/// Moves what is quoted from `at` on to `end`. Gives where the line goes on.
+/// Moves the quoted text at `at` to `end`. Returns the position after it.
 fn unquote(line: &mut [u8], at: usize, end: &mut usize) -> Option<usize> {
     let quote = line[at];
     let mut at = at + 1;

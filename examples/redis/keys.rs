@@ -1,4 +1,4 @@
-//! Which shard a key is in.
+//! The assignment of keys to shards.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ impl Keys {
         Self { shards: shards.into_iter().collect(), hasher: DefaultHashBuilder::default() }
     }
 
-    /// The same, with each shard as it is now: nearer than by the address that it has in all its lives, and gone with
-    /// it.
+    /// Returns the same shards by the PIDs of their current incarnations: faster than by the addresses that outlive a
+    /// restart, but valid only until then.
     pub fn present(&self, host: Host) -> Self {
         let present = |shard: &Address<Shard>| host.address(shard.pid().resolve()?).ok();
         let shards = self.shards.iter().map(|shard| present(shard).unwrap_or(*shard)).collect();

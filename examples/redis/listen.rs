@@ -1,4 +1,4 @@
-//! The listener: a process that makes a connection of each client that comes.
+//! The listener: a process that spawns a connection for each client.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::keys::Keys;
 /// How long it waits when the system has no room for another connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a connection has to write its last replies when the server goes: its client may not read them.
+/// How long a connection may take to write its last replies at the shutdown: its client may not read them.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 #[process]

@@ -12,16 +12,16 @@
 //!                      └─────┘ PUBLISH, to the group that a channel is
 //! ```
 //!
-//! Each key is in one shard, found by a hash of the key, and nothing is shared: a GET is a call of one process by
-//! another. A connection does what it is asked one after the other, so its client finds its own writes, whatever shards
-//! they are in. What comes together and is for one shard goes there together. What asks for several keys is done key by
-//! key: others may come in between, which Redis rules out.
+//! Each key is in one shard, found by a hash of the key, and nothing is shared: a GET is a call from one process to
+//! another. A connection executes its requests in sequence, so its client reads its own writes, on any shard.
+//! Successive requests for one shard go there in one message. A request for several keys is executed key by key: other
+//! clients may intervene, unlike in Redis.
 //!
-//! It knows GET, SET (without options), DEL, INCR, MGET, EXPIRE, TTL, EXISTS, PING, SUBSCRIBE, UNSUBSCRIBE, PUBLISH and
-//! QUIT, in RESP2 and typed as lines, one or many at a time.
+//! It supports GET, SET (without options), DEL, INCR, MGET, EXPIRE, TTL, EXISTS, PING, SUBSCRIBE, UNSUBSCRIBE, PUBLISH
+//! and QUIT, in RESP2 and typed as lines, one or many at a time.
 //!
-//! On ctrl-c the supervisor stops what depends on others first: no connection is taken any more, each one answers what
-//! it has read, and then the shards go.
+//! On Ctrl-C the supervisor stops its children in reverse order: the listener stops accepting, each connection answers
+//! the requests that it has read, and then the shards stop.
 
 use std::env;
 use std::error::Error;
@@ -61,10 +61,10 @@ Serves the Redis protocol on 127.0.0.1, until it is interrupted.
 
 It uses all cores but one; POSTROOM_WORKERS says how many instead.";
 
-/// How long the server has to go. Its connections are killed long before; this is for a machine with too much to do.
+/// How long the shutdown may take. Its connections are killed long before; this is for an overloaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What ends the program: it is only told to the user.
+/// An error that ends the program, and is only shown to the user.
 type Failure = Box<dyn Error + Send + Sync>;
 
 fn main() -> ExitCode {
@@ -105,8 +105,8 @@ fn serve(port: u16) -> Result<(), Failure> {
     if report.was_forced() { Err(report.to_string().into()) } else { Ok(()) }
 }
 
-/// With a worker for each core but one, which is left to the system's network and to clients on the same machine, as
-/// Redis advises for its own threads; or with as many as `POSTROOM_WORKERS` says.
+/// Builds a runtime with a worker for each core but one, which is left to the system's network and to clients on the
+/// same machine, as Redis advises for its own threads; or with `POSTROOM_WORKERS` workers.
 fn builder() -> Builder {
     let builder = Runtime::builder();
     match env::var_os("POSTROOM_WORKERS") {
@@ -115,8 +115,8 @@ fn builder() -> Builder {
     }
 }
 
-/// The supervisor of so many shards. A connection waits for the answer before it asks again, so no more waits at a
-/// shard than there are connections.
+/// Returns the supervisor of `count` shards. A connection waits for the answer before its next message, so a shard's
+/// mailbox has at most one message for each connection.
 fn supervise(shards: usize) -> Supervisor {
     let shard = |spawn: ChildSpawn| spawn.of(Shard::default()).mailbox(Bound::Unbounded).serve();
     (0..shards).fold(Supervisor::one_for_one(), |supervisor, number| supervisor.child(name(number), shard))

@@ -1,11 +1,11 @@
-//! What was asked for on the command line.
+//! The command line.
 
 use std::ffi::OsString;
 
 #[derive(Debug, PartialEq)]
 pub struct Options {
     pub help: bool,
-    /// 0: one that is free.
+    /// 0: a free port.
     pub port: u16,
 }
 

@@ -1,8 +1,8 @@
-//! The protocol, as the server speaks it: replies into bytes.
+//! The server's side of the protocol: replies as bytes.
 
 use std::fmt::Display;
 
-/// What a large reply needed is not kept for the small ones after it.
+/// The memory of a large reply is not kept for later small ones.
 const KEPT: usize = 256 * 1024;
 
 /// The replies to one client that have not been written yet.
@@ -12,7 +12,7 @@ pub struct Replies {
 }
 
 impl Replies {
-    /// They have been written.
+    /// Removes the replies, which have been written.
     pub fn clear(&mut self) {
         if self.bytes.capacity() > KEPT {
             self.bytes = Vec::new();
@@ -25,7 +25,7 @@ impl Replies {
         self.line(b'+', text.as_bytes());
     }
 
-    /// `-ERR …`. What a client said may be quoted in it; the end of a line is none of that.
+    /// `-ERR …`. It may quote the client's text, but without line ends.
     pub fn error(&mut self, error: impl Display) {
         let text = format!("ERR {error}").replace(['\r', '\n'], " ");
         self.line(b'-', text.as_bytes());
@@ -43,12 +43,12 @@ impl Replies {
         self.bytes.extend_from_slice(b"\r\n");
     }
 
-    /// `$-1`: there is none.
+    /// `$-1`: no value.
     pub fn null(&mut self) {
         self.line(b'$', b"-1");
     }
 
-    /// A bulk string, if there is one.
+    /// A bulk string, or no value.
     pub fn bulk_or_null(&mut self, bytes: Option<&[u8]>) {
         match bytes {
             Some(bytes) => self.bulk(bytes),
@@ -56,7 +56,7 @@ impl Replies {
         }
     }
 
-    /// `*2`: the next so many replies are one.
+    /// `*2`: begins an array of that many replies.
     pub fn array(&mut self, length: usize) {
         self.line(b'*', itoa::Buffer::new().format(length).as_bytes());
     }

@@ -1,9 +1,9 @@
-//! The protocol, as a client speaks it: requests out of bytes, in whatever pieces those come.
+//! The client's side of the protocol: parses requests from bytes that arrive in any pieces.
 //!
 //! A request is an array of words, each with its length before it, `*2\r\n$3\r\nGET\r\n$1\r\na\r\n`, or a line for
-//! people to type (see `inline`). Nothing here knows of sockets. What has been understood of a request is kept until
-//! the rest is there, so no byte is looked at twice but those of a line that has not ended; words are not copied; and
-//! nothing is reserved for what is only announced.
+//! people to type (see `inline`). The parser is independent of sockets. It keeps the parsed part of a request until the
+//! rest arrives, so no byte is parsed twice except those of an incomplete line; words are not copied; and no memory is
+//! reserved for data that is only announced.
 
 use std::ops::Range;
 
@@ -15,11 +15,11 @@ const WORD: i64 = 512 * 1024 * 1024;
 const LINE: usize = 64 * 1024;
 const REQUEST: usize = 1024 * 1024 * 1024;
 
-/// How much is read at a time, at least, and the most memory that is kept for what comes next.
+/// The least amount to read at a time, and the most memory that is kept for later requests.
 const CHUNK: usize = 16 * 1024;
 const KEPT: usize = 64 * 1024;
 
-/// After one of these nobody can say where the next request begins: the connection is of no use any more.
+/// An error after which the start of the next request is unknown, so that the connection is broken.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum ProtocolError {
     #[error("too big inline request")]
@@ -58,13 +58,13 @@ impl<'a> Words<'a> {
         self.places.iter().map(move |place| &self.bytes[place.clone()])
     }
 
-    /// The first word, and those after it.
+    /// Returns the first word, and the others.
     pub fn split_first(self) -> Option<(&'a [u8], Self)> {
         let (first, places) = self.places.split_first()?;
         Some((&self.bytes[first.clone()], Self { places, ..self }))
     }
 
-    /// All words, if there are so many.
+    /// Returns all words, if their number is right.
     pub fn exactly<const N: usize>(self) -> Option<[&'a [u8]; N]> {
         let places: &[Range<usize>; N] = self.places.try_into().ok()?;
         Some(places.each_ref().map(|place| &self.bytes[place.clone()]))
@@ -75,25 +75,25 @@ impl<'a> Words<'a> {
 #[derive(Default)]
 pub struct Requests {
     buffer: Vec<u8>,
-    /// Where the present request begins in the buffer, and how much of it has been understood.
+    /// The start of the current request in the buffer, and the length of its parsed part.
     start: usize,
     at: usize,
-    /// Its words so far, counted from its start.
+    /// Its words so far, relative to its start.
     places: Vec<Range<usize>>,
-    /// How many words are still to come, and how long the next one is, if that is known.
+    /// The number of missing words, and the length of the next one, if known.
     missing: usize,
     length: Option<usize>,
 }
 
 impl Requests {
-    /// Where to put what comes next.
+    /// Returns the buffer for the next read.
     pub fn space(&mut self) -> &mut Vec<u8> {
         if self.missing == 0 {
             self.forget();
         }
         self.buffer.drain(..self.start);
         self.start = 0;
-        // What a large request needed is not kept for the small ones after it.
+        // The memory of a large request is not kept for later small ones.
         if self.buffer.is_empty() && self.buffer.capacity() > KEPT {
             (self.buffer, self.places) = (Vec::new(), Vec::new());
         }
@@ -101,7 +101,7 @@ impl Requests {
         &mut self.buffer
     }
 
-    /// The next request, if all of it is there.
+    /// Returns the next request, if it is complete.
     pub fn next(&mut self) -> Result<Option<Words<'_>>, ProtocolError> {
         while self.missing == 0 {
             self.forget();
@@ -129,14 +129,14 @@ impl Requests {
         Words { bytes: &self.buffer[self.start..], places: &self.places }
     }
 
-    /// The present request is over.
+    /// Ends the current request.
     fn forget(&mut self) {
         self.start += self.at;
         self.at = 0;
         self.places.clear();
     }
 
-    /// Takes `*2\r\n`, if it is there. A request of no words is none.
+    /// Takes `*2\r\n`, if it is complete. A request without words is skipped.
     fn begin(&mut self) -> Result<bool, ProtocolError> {
         let Some(count) = self.number(ProtocolError::LongCount)? else { return Ok(false) };
         let count = count.filter(|count| *count <= WORDS).ok_or(ProtocolError::Count)?;
@@ -144,7 +144,7 @@ impl Requests {
         Ok(true)
     }
 
-    /// Takes a line of words, if it is there.
+    /// Takes a line of words, if it is complete.
     fn line(&mut self) -> Result<bool, ProtocolError> {
         let rest = &mut self.buffer[self.start..];
         let Some(end) = rest.iter().take(LINE).position(|byte| *byte == b'\n') else {
@@ -155,7 +155,7 @@ impl Requests {
         Ok(true)
     }
 
-    /// Takes `$3\r\nGET\r\n`, if it is there; or only its length, if only that is.
+    /// Takes `$3\r\nGET\r\n`, if it is complete, or only its length, if only that is.
     fn word(&mut self) -> Result<bool, ProtocolError> {
         let length = match self.length {
             Some(length) => length,
@@ -182,7 +182,7 @@ impl Requests {
         Ok(true)
     }
 
-    /// Takes the number behind a `*` or a `$`, if the end of its line is there. `Some(None)`: it is none.
+    /// Takes the number after a `*` or a `$`, if its line is complete. `Some(None)`: not a number.
     fn number(&mut self, too_long: ProtocolError) -> Result<Option<Option<i64>>, ProtocolError> {
         let rest = &self.buffer[self.start + self.at..];
         let Some(end) = rest.iter().take(LINE).position(|byte| *byte == b'\n') else {
@@ -194,7 +194,7 @@ impl Requests {
     }
 }
 
-/// A whole number as the protocol writes it: no `+`, no zeros before it, no spaces.
+/// Parses an integer in the protocol's form: no `+`, no leading zeros, no spaces.
 pub fn number(text: &[u8]) -> Option<i64> {
     let (is_negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
@@ -205,7 +205,7 @@ pub fn number(text: &[u8]) -> Option<i64> {
         [b'0', rest @ ..] if is_negative || !rest.is_empty() => return None,
         _ => {}
     }
-    // Counted below zero, where there is one number more.
+    // Computed with negative numbers, of which there is one more.
     let negative = digits.iter().try_fold(0_i64, |number, digit| {
         let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
         number.checked_mul(10)?.checked_sub(i64::from(digit))

@@ -1,6 +1,6 @@
-//! A shard: a process with some of the keys, the only one that ever sees them.
+//! A shard: the process that owns some of the keys.
 //!
-//! A key that is to end at some time ends by a message that the shard sends to itself then.
+//! A key expires by a delayed message that the shard sends to itself.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ struct Entry {
     end: Option<End>,
 }
 
-/// When a key ends. The message for that is taken back if something else becomes of the key.
+/// The expiry of a key. Its message is cancelled if the key is overwritten or deleted first.
 struct End {
     at: Instant,
     timer: Timer,
@@ -36,7 +36,7 @@ impl Drop for End {
     }
 }
 
-/// Why a key stays as it is.
+/// Why a key is not changed.
 #[derive(Debug, thiserror::Error)]
 enum Unchanged {
     #[error("value is not an integer or out of range")]
@@ -52,7 +52,7 @@ impl Shard {
     #[entry]
     pub fn serve(&mut self) {}
 
-    /// Does what is to be done, until there is enough to be written to the client.
+    /// Executes operations until the replies are large enough to be written to the client.
     #[message]
     pub fn perform(&mut self, ctx: &mut Context<Self>, mut batch: Batch) -> Batch {
         while !batch.is_full()
@@ -68,7 +68,7 @@ impl Shard {
         self.entries.get(&key).map(|entry| entry.value.clone())
     }
 
-    /// Whether there was one.
+    /// Returns whether the key existed.
     #[message]
     pub fn delete(&mut self, key: Key) -> bool {
         self.entries.remove(&key).is_some()
@@ -79,7 +79,7 @@ impl Shard {
         self.entries.contains_key(&key)
     }
 
-    /// The time of a key is over, unless it was given another one when this was already on its way.
+    /// Expires a key, unless its expiry was changed while this message was in flight.
     #[message]
     fn lapse(&mut self, ctx: &mut Context<Self>, key: Key) {
         let is_over = |end: &End| end.at <= ctx.now();
@@ -111,7 +111,7 @@ impl Shard {
         }
     }
 
-    /// Adds one to a number. One that is not there is 0.
+    /// Increments a number. A missing key counts as 0.
     fn increment(&mut self, key: Key) -> Result<i64, Unchanged> {
         let entry = self.entries.entry(key).or_insert_with(|| Entry { value: Arc::from(*b"0"), end: None });
         let before = number(&entry.value).ok_or(Unchanged::NotANumber)?;
@@ -120,7 +120,7 @@ impl Shard {
         Ok(after)
     }
 
-    /// Has a key end in so many seconds; at once if there are none. Gives whether there is such a key.
+    /// Makes a key expire in that many seconds, or at once if not positive. Returns whether the key exists.
     fn expire(&mut self, ctx: &Context<Self>, key: Key, seconds: i64) -> Result<bool, Unchanged> {
         let Some(entry) = self.entries.get_mut(&key) else { return Ok(false) };
         let Some(seconds) = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0) else {
@@ -129,7 +129,7 @@ impl Shard {
         let left = Duration::from_secs(seconds);
         let at = ctx.now().checked_add(left).ok_or(Unchanged::EndOfTime)?;
         let timer = ctx.address().lapse(key).send_after(left);
-        // It is refused only where nobody keeps the time any more: when the server goes.
+        // A timer is refused only during the shutdown.
         entry.end = timer.ok().map(|timer| End { at, timer });
         Ok(true)
     }

@@ -1,4 +1,4 @@
-//! Counts words as `wordcount` does, with parsers that crash, and counts none twice and forgets none.
+//! Counts words as `wordcount` does, with parsers that crash, but without losing a word or counting it twice.
 //!
 //! ```text
 //! cargo run --release --example supervised -- --crash 0.01           # one message in a hundred crashes its parser
@@ -11,16 +11,16 @@
 //!                      └──counts───────┘
 //! ```
 //!
-//! Every job is a process, most of them those of `wordcount`; only the parsers are such as may crash. A reader asks a
-//! parser for the counts of a text. If that crashes, the supervisor starts it again, and the reader, whose call failed
-//! with the reason, asks once more. Why that neither loses a message nor counts it twice:
+//! Every job is a process, most of them those of `wordcount`; only the parsers may crash. A reader calls a parser for
+//! the counts of a text. If the parser crashes, the supervisor restarts it, and the reader, whose call failed with the
+//! reason, repeats the call. This neither loses a message nor counts one twice:
 //!
-//! * a parser keeps nothing from one message to the next: what it has found is its answer, and nothing else;
-//! * a reader keeps a text until it has the answer to it, and only then adds what it says: nothing of a crashed call is
-//!   ever added, and there is one answer to each text;
-//! * the address of a parser stays the same across its lives, and what is sent while it is down waits for the next.
+//! * a parser has no state between messages: its whole result is its answer;
+//! * a reader keeps a text until it has the answer, and only then adds the counts: nothing of a crashed call is ever
+//!   added, and each text has one answer;
+//! * the address of a parser stays valid across restarts, and messages wait while it is down.
 //!
-//! At the end standard error says how often parsers were started again, and why.
+//! At the end the number of restarts and their reasons are printed to standard error.
 
 use std::env;
 use std::panic;
@@ -42,7 +42,7 @@ mod options;
 mod parse;
 mod read;
 
-// What is as in `wordcount`.
+// The parts of `wordcount` that are reused.
 #[path = "../wordcount/batch.rs"]
 mod batch;
 #[path = "../wordcount/collect.rs"]
@@ -85,7 +85,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns how many paths were skipped.
+/// Returns the number of skipped paths.
 fn count(options: Options) -> Result<usize, Failure> {
     leave_crashes_to_the_tree();
     let runtime = Runtime::new()?;
@@ -112,13 +112,13 @@ fn count_with(runtime: &Runtime, tree: &Tree, options: wordcount::Options) -> Re
     Ok(collector.print(counters, options.all).timeout(PATIENCE).wait()?)
 }
 
-/// The supervisor of the parsers. A crash by chance is over when it has happened: the parser is started again at once,
-/// and however often. Who looks out for a message that crashes every parser is the reader.
+/// Returns the supervisor of the parsers. A random crash has no lasting cause: the parser is restarted at once, any
+/// number of times. The reader detects a message that crashes every parser.
 fn parsers(options: &Options, parsers: usize) -> Supervisor {
     let supervisor = Supervisor::one_for_one().intensity(u32::MAX, Duration::MAX).backoff(Backoff::none());
     let (crash, mut chance) = (options.crash, Chance::new(options.seed));
     (0..parsers).fold(supervisor, |supervisor, number| {
-        // Each parser its own draws, and each of its lives others: the next must not crash as the last one did.
+        // Each incarnation of each parser has its own random numbers: it must not crash like its predecessor.
         let mut lives = chance.split();
         let parser = Child::new(name(number), move |spawn| spawn.of(Parser::new(crash, lives.split())).serve());
         supervisor.add(parser.keep_messages())
@@ -129,7 +129,7 @@ fn name(number: usize) -> String {
     format!("parser {number}")
 }
 
-/// Each crash that is meant is in the tree; what else may panic is reported as ever.
+/// Suppresses the reports of intended crashes, which are in the tree; other panics are reported as usual.
 fn leave_crashes_to_the_tree() {
     let report = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
@@ -139,7 +139,7 @@ fn leave_crashes_to_the_tree() {
     }));
 }
 
-/// All of one snapshot: the tree lives on meanwhile.
+/// Prints one snapshot of the tree, which continues to run.
 fn show(parsers: &[ChildInfo]) {
     let restarts: u64 = parsers.iter().map(|parser| parser.restarts).sum();
     say(format_args!("restarts: {restarts}\n"));

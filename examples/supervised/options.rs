@@ -1,4 +1,4 @@
-//! What was asked for on the command line.
+//! The command line.
 
 use std::ffi::OsString;
 
@@ -6,10 +6,10 @@ use crate::wordcount;
 
 #[derive(Debug, PartialEq)]
 pub struct Options {
-    /// How probable it is that a message crashes its parser.
+    /// The probability that a message crashes its parser.
     pub crash: f64,
     pub seed: u64,
-    /// Those of `wordcount`.
+    /// The options of `wordcount`.
     pub count: wordcount::Options,
 }
 

@@ -7,7 +7,7 @@ use postroom::prelude::*;
 use crate::split::Splitter;
 use crate::tally::Tally;
 
-/// What a crash says.
+/// The message of a crash.
 pub const CRASH: &str = "bad luck";
 
 #[process]
@@ -25,12 +25,12 @@ impl Parser {
     #[entry]
     pub fn serve(&mut self) {}
 
-    /// The counts of the words in a text that begins and ends with whole words.
+    /// Returns the counts of the words in a text that begins and ends with complete words.
     #[message]
     pub fn parse(&mut self, text: Arc<Vec<u8>>) -> Tally {
         let mut tally = Tally::default();
         Splitter::default().each(&mut text.to_vec(), |word| tally.add(word, 1));
-        // At the worst moment: all the work is done, and nobody has been told.
+        // At the worst moment: the work is done, and no answer sent.
         if self.chance.draw() < self.crash {
             panic!("{CRASH}");
         }
@@ -38,7 +38,7 @@ impl Parser {
     }
 }
 
-/// Numbers that look as if drawn by chance, the same ones from the same seed (SplitMix64, by Steele, Lea and Flood).
+/// A pseudorandom generator (SplitMix64, by Steele, Lea and Flood).
 pub struct Chance(u64);
 
 impl Chance {
@@ -46,12 +46,12 @@ impl Chance {
         Self(seed)
     }
 
-    /// Another one, which draws other numbers.
+    /// Returns an independent generator.
     pub fn split(&mut self) -> Self {
         Self(self.next())
     }
 
-    /// A number from 0 to below 1.
+    /// Returns a number from 0 to below 1.
     pub fn draw(&mut self) -> f64 {
         const BITS: u32 = f64::MANTISSA_DIGITS;
         (self.next() >> (u64::BITS - BITS)) as f64 / (1_u64 << BITS) as f64

@@ -1,7 +1,7 @@
-//! A reader: reads text, has it parsed, and hands the words on to the counters.
+//! A reader: reads text, calls a parser for it, and passes the words on to the counters.
 //!
 //! The state that must outlive a crash is here, and nothing here crashes: the text that is being parsed, the word that
-//! the end of a chunk has cut, and the words that are not with the counters yet.
+//! the end of a chunk has cut, and the words that have not been sent to the counters yet.
 
 use std::sync::Arc;
 
@@ -16,22 +16,22 @@ use crate::source::{self, Chunk};
 use crate::tally::Tally;
 use crate::walk::Walker;
 
-/// How often a text that crashes its parser is tried: so often in a row is no bad luck. If half of all messages crash,
-/// that is to be expected once in 2^100 texts.
+/// The most attempts for a text that crashes its parser: that many crashes in a row are not random. If half of all
+/// messages crash, they occur once in 2^100 texts.
 const TRIES: u32 = 100;
 
-/// There is no use in trying once more.
+/// The error of a text that cannot be parsed.
 #[derive(Debug, thiserror::Error)]
 #[error("one message has crashed its parser {TRIES} times: {0}")]
 struct Poisonous(ExitReason);
 
 #[process]
 pub struct Reader {
-    /// The reader of `wordcount`. Here it is no process: its methods are plain methods too.
+    /// The reader of `wordcount`, which is not a process here: its methods are plain methods, too.
     source: source::Reader,
     collector: Address<Collector>,
     parser: Address<Parser>,
-    /// The beginning of a word whose end is yet to come.
+    /// The beginning of a word that the end of the text has cut.
     carry: Vec<u8>,
     gathered: Gathered,
 }
@@ -66,7 +66,7 @@ impl Reader {
         }
     }
 
-    /// The counts of a text: its parser is asked until it answers.
+    /// Returns the counts of a text: calls its parser until it answers.
     async fn parsed(&self, text: Arc<Vec<u8>>) -> Result<Tally, Failure> {
         let mut tries = 1;
         loop {
@@ -78,8 +78,8 @@ impl Reader {
         }
     }
 
-    /// The text up to the end of the last whole word; the rest comes before the next chunk. So a parser needs nothing
-    /// but the message in its hand. A message is as large as a chunk, or as the longest word.
+    /// Returns the text up to the end of the last complete word; the rest is put before the next chunk. So a parser
+    /// needs only its current message. A message is as large as a chunk, or as the longest word.
     fn whole_words(&mut self, chunk: &[u8]) -> Option<Vec<u8>> {
         let Some(gap) = chunk.iter().rposition(|byte| !byte.is_ascii_alphabetic()) else {
             self.carry.extend_from_slice(chunk);

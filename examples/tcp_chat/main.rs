@@ -8,7 +8,7 @@
 //! The first line of a client is its name. After that, `/join ROOM` changes the room, `/quit` leaves, and any other
 //! line is said in the room. Things to look for in the transcript of the scripted clients:
 //!
-//! * Bob closes his socket without a word, and the room hears of it.
+//! * Bob closes his socket without `/quit`, and the room is notified.
 //! * Sam does not read, until lines are dropped for him. Ada is never delayed by that.
 //! * At the end the server drains, and tells its clients goodbye before it closes their sockets.
 //!
@@ -40,7 +40,7 @@ const LONGEST: usize = 16 * 1024;
 /// How many lines wait for a slow client.
 const WAITING: usize = 64;
 
-/// How long a client may take to read what is written to it.
+/// How long a write to a client may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long a client may take to read the last lines and to close its side.

@@ -46,7 +46,7 @@ impl Client {
     }
 }
 
-/// Each client speaks only when the others have heard what was said before, so the transcript is always the same.
+/// Each client speaks only when the others have received the previous line, so the transcript is always the same.
 pub fn talk(runtime: Runtime, address: SocketAddr) -> Result<ShutdownReport, Box<dyn Error>> {
     let mut ada = Client::connect(address, "ada")?;
     ada.hear()?;

@@ -1,6 +1,6 @@
-//! `million` with a thousand processes, and with what is no number.
+//! `million` with a thousand processes, and with an invalid number.
 //!
-//! Blind spot: the numbers that it prints are not looked at, since they are the machine's.
+//! Blind spot: the printed figures are not checked, since they depend on the machine.
 
 use std::error::Error;
 

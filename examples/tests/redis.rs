@@ -1,7 +1,6 @@
-//! Runs the built `redis` with a client that was not written for it, and with clients that do not keep to the protocol.
+//! Runs the built `redis` with an independent client library, and with clients that violate the protocol.
 //!
-//! Blind spots: how fast it is, is measured in `benches/redis`, not here; that a key ends in time is seen only as that
-//! it ends at all.
+//! Blind spots: speed is measured in `benches/redis`, not here; that a key expires is checked, but not when.
 #![cfg(unix)]
 
 use std::collections::BTreeMap;
@@ -21,10 +20,10 @@ mod program;
 
 type Tested = Result<(), Box<dyn Error>>;
 
-/// How long the server may keep silent: it never does, and a test should not hang.
+/// How long the server may take to answer: a limit so that the test cannot hang.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A server of a test's own.
+/// A server for one test.
 struct Server {
     process: Child,
     port: u16,
@@ -46,7 +45,7 @@ impl Server {
         Client::open(format!("redis://127.0.0.1:{}/", self.port))?.get_connection()
     }
 
-    /// A connection without a client's manners.
+    /// Opens a raw connection.
     fn connect(&self) -> Result<TcpStream, Box<dyn Error>> {
         let stream = TcpStream::connect(("127.0.0.1", self.port))?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -67,7 +66,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It has ended already if all is well.
+        // The server has already ended, unless the test failed.
         let _gone = self.process.kill();
         let _status = self.process.wait();
     }
@@ -83,14 +82,14 @@ fn talk(server: &Server, bytes: &[u8]) -> Result<String, Box<dyn Error>> {
 fn until_end(mut stream: TcpStream) -> Result<String, Box<dyn Error>> {
     let mut answer = Vec::new();
     match stream.read_to_end(&mut answer) {
-        // What was not read is why the server's end comes as a reset; what it had said is here all the same.
+        // Unread data makes the system reset the connection when the server closes it; the replies have still arrived.
         Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
         read => _ = read?,
     }
     Ok(String::from_utf8(answer)?)
 }
 
-/// Reads so many bytes.
+/// Reads exactly that many bytes.
 fn read(stream: &mut TcpStream, length: usize) -> Result<String, Box<dyn Error>> {
     let mut answer = vec![0; length];
     stream.read_exact(&mut answer)?;
@@ -296,7 +295,7 @@ fn what_is_published_comes_to_all_who_have_subscribed_in_order() -> Tested {
         Ok(())
     })?;
 
-    // Who is gone is not counted any more.
+    // A disconnected client is no longer counted.
     drop(subscribers);
     while publisher.publish::<_, _, i64>("news", "nobody hears")? > 0 {
         thread::sleep(Duration::from_millis(5));
@@ -334,7 +333,7 @@ fn a_subscriber_that_does_not_read_holds_nobody_up() -> Tested {
     let mut client = server.client()?;
     let text = "x".repeat(64 << 10);
     let mut missed = 0;
-    // Far more than the system takes for a socket, and than waits in a mailbox.
+    // Far more than the system buffers for a socket, and than a mailbox holds.
     for _ in 0..3_000 {
         missed += 1 - client.publish::<_, _, i64>("a", &text)?;
     }
@@ -362,7 +361,7 @@ fn who_breaks_the_protocol_is_told_and_harms_no_one_else() -> Tested {
         (&[b"*1\r\n$", &long[..]].concat(), "too big bulk count string"),
     ];
     for (number, (bytes, text)) in (1..).zip(table) {
-        // What was asked for before it is answered, and nothing after it is.
+        // Earlier requests are answered, and later ones are not.
         let stream = [b"PING\r\nSET a b\r\n", *bytes, b"SET a c\r\nPING\r\n"].concat();
         assert_eq!(talk(&server, &stream)?, format!("+PONG\r\n+OK\r\n-ERR Protocol error: {text}\r\n"));
         assert_eq!(cmd("INCR").arg("n").query::<i64>(&mut other)?, number);
@@ -390,12 +389,12 @@ fn a_request_may_come_in_pieces_and_be_left_half_sent() -> Tested {
         let mut half = server.connect()?;
         half.write_all(&request[..length])?;
         if length % 2 == 0 {
-            // It says that nothing more will come, and is told so in turn.
+            // It closes its sending side, and the server closes its own.
             half.shutdown(Shutdown::Write)?;
             assert_eq!(until_end(half)?, "");
         }
     }
-    // What was announced, and will not come, is not waited for by anyone else.
+    // Other clients do not wait for announced data that never arrives.
     let mut greedy = server.connect()?;
     greedy.write_all(b"*1048576\r\n$536870912\r\nx")?;
     assert_eq!(cmd("PING").query::<String>(&mut other)?, "PONG");
@@ -409,7 +408,7 @@ fn a_client_that_asks_and_never_reads_holds_nobody_up() -> Tested {
     let mut other = server.client()?;
     let () = other.set("large", "x".repeat(1 << 20))?;
     let mut greedy = server.connect()?;
-    // The server stops to read when it cannot write; then this does not get on either.
+    // The server stops reading when it cannot write; then this write blocks, too.
     greedy.set_write_timeout(Some(Duration::from_millis(100)))?;
     let requests = b"GET large\r\n".repeat(1_000);
     while greedy.write_all(&requests).is_ok() {}
@@ -419,8 +418,8 @@ fn a_client_that_asks_and_never_reads_holds_nobody_up() -> Tested {
     Ok(())
 }
 
-/// However clients go (politely, in the middle of a request, without reading what they asked for, with a broken
-/// request), the server keeps nothing of them, neither process nor socket.
+/// However clients disconnect (with QUIT, in the middle of a request, without reading their replies, with a broken
+/// request), the server keeps neither process nor socket of them.
 #[test]
 #[cfg(target_os = "linux")]
 fn clients_that_come_and_go_leave_nothing_behind() -> Tested {
@@ -443,7 +442,7 @@ fn clients_that_come_and_go_leave_nothing_behind() -> Tested {
     while open()? > before {
         thread::sleep(Duration::from_millis(5));
     }
-    // Its socket goes with its state, which is before it has left the channels.
+    // Its socket is closed with its state, before it has left the channels.
     while client.publish::<_, _, i64>("a", "nobody hears")? > 0 {
         thread::sleep(Duration::from_millis(5));
     }
@@ -451,7 +450,7 @@ fn clients_that_come_and_go_leave_nothing_behind() -> Tested {
     Ok(())
 }
 
-/// On ctrl-c what was answered was answered in order, and the server ends by itself with nothing to report.
+/// On Ctrl-C all answers were in order, and the server exits without errors.
 #[test]
 fn an_interrupt_under_load_ends_it_in_order() -> Tested {
     const CLIENTS: usize = 8;
@@ -477,7 +476,7 @@ fn an_interrupt_under_load_ends_it_in_order() -> Tested {
     Ok(())
 }
 
-/// Counts until the server has gone, and says when the first answer has come. Gives all answers.
+/// Increments until the server has gone, and signals the first answer. Returns all answers.
 fn flood(mut stream: &TcpStream, number: usize, is_busy: &Sender<()>) -> Result<String, String> {
     let requests = format!("INCR {number}\r\n").repeat(50);
     let mut answers = vec![0; 4];
@@ -490,7 +489,7 @@ fn flood(mut stream: &TcpStream, number: usize, is_busy: &Sender<()>) -> Result<
             Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
             read => _ = read.map_err(|error| error.to_string())?,
         }
-        // The end of what the server had said may be lost, if it did not read all that was sent, or had to be quick.
+        // The last replies may be lost, if the server did not read all requests, or was killed.
         let last = answers.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
         answers.truncate(last);
         String::from_utf8(answers).map_err(|error| error.to_string())

@@ -1,4 +1,4 @@
-//! The protocol of `redis`, without a socket: the same bytes mean the same in whatever pieces they come.
+//! The protocol of `redis`, without a socket: the same bytes have the same meaning in any pieces.
 
 use std::ops::RangeInclusive;
 
@@ -21,7 +21,7 @@ use resp::{ProtocolError, Requests, number};
 
 type Request = Vec<Vec<u8>>;
 
-/// The requests in the bytes, given in those pieces, up to the first error.
+/// Returns the requests in the bytes, passed in those pieces, up to the first error.
 fn requests<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Request>, Option<ProtocolError>) {
     let (mut requests, mut found) = (Requests::default(), Vec::new());
     for piece in pieces {
@@ -45,7 +45,7 @@ fn request(words: &[&str]) -> Request {
     words.iter().map(|word| word.as_bytes().to_vec()).collect()
 }
 
-/// A number that looks like any other, so that each run tests the same.
+/// Returns a pseudorandom number, so that each run tests the same.
 fn next(state: &mut u64, range: RangeInclusive<u64>) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -182,8 +182,8 @@ fn numbers_are_written_in_one_way() {
     }
 }
 
-/// What a client has garbled is either understood or refused; it neither panics nor hangs, and means the same in
-/// pieces.
+/// Garbled bytes are either parsed or refused; the parser neither panics nor hangs, and the result does not depend on
+/// the pieces.
 #[test]
 fn garbled_streams() {
     let mut state = 1;
@@ -203,7 +203,7 @@ fn garbled_streams() {
     }
 }
 
-/// What the command line means, or what is wrong with it.
+/// Returns the parsed command line, or its error.
 fn refused(line: &str) -> Option<CommandError> {
     let mut requests = Requests::default();
     requests.space().extend_from_slice(format!("{line}\r\n").as_bytes());
@@ -262,7 +262,7 @@ fn commands_say_what_they_need() {
     assert_eq!(unknown.as_deref(), Some("unknown command 'getx', with args beginning with: 'a b' 'c' "));
 }
 
-/// However long an unknown command is, and whatever is in it, what is told of it is short, and one line.
+/// However long an unknown command is, and whatever it contains, its error is short, and one line.
 #[test]
 fn what_is_quoted_is_short() {
     let long = refused(&format!("{} {}", "x".repeat(10_000), "y ".repeat(10_000))).map(|error| error.to_string());

@@ -1,4 +1,4 @@
-//! Each small example ends well and prints what it says it shows.
+//! Each small example exits successfully and prints what it documents.
 
 use std::error::Error;
 
@@ -38,7 +38,7 @@ fn custom_command() -> Result<(), Box<dyn Error>> {
     prints("custom_command", &["below 10: 285", "below 1000000: 333332833333500000", too_large])
 }
 
-/// The wording of the errors is the library's own affair; that they name what was wrong and what there is, is not.
+/// The errors name the wrong value and the available ones; their exact wording is not checked.
 #[test]
 fn by_name() -> Result<(), Box<dyn Error>> {
     let printed = printed("by_name", &[])?;
@@ -58,7 +58,7 @@ fn by_name() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How much a slow user reads depends on time; that it is not all, and the newest, does not.
+/// A slow user misses lines, but reads the newest; how many depends on time.
 #[test]
 fn chat() -> Result<(), Box<dyn Error>> {
     let output = program::command("chat").output()?;
@@ -80,7 +80,7 @@ fn chat() -> Result<(), Box<dyn Error>> {
     .into();
     expected.extend((1..10).rev().map(|number| format!("[kitchen] Bob: {number}")));
     expected.push("--- Ada has reached 3 users.".to_string());
-    // Fourteen lines were said, one of them in the garden, where Sam is not.
+    // Fourteen lines were sent, one of them in the garden, where Sam is not.
     expected.extend(["Ada", "Bob"].map(|name| format!("--- {name} has read 14 lines; the last is \"1\".")));
     let (sam, others) = lines.split_last().ok_or("nothing is printed")?;
     assert_eq!(others, expected);
@@ -139,7 +139,7 @@ fn job_queue() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The last word of each response is the library's, where it tells what has become of a message.
+/// The last word of each response is the library's delivery state, if any.
 #[test]
 fn axum_service() -> Result<(), Box<dyn Error>> {
     let expected = [

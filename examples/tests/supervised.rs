@@ -17,7 +17,7 @@ mod words;
 
 use words::{Numbers, Tested, files, reference, same};
 
-/// What may crash a parser: text of many messages, words that are cut by the end of a message, small files.
+/// Input for crashing parsers: text of many messages, words that are cut by the end of a message, small files.
 fn text() -> Result<TempDir, Box<dyn Error>> {
     let directory = tempdir()?;
     let mut numbers = Numbers(5);
@@ -40,8 +40,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// How often parsers were started again, as the program says; and that its parsers say the same, and nothing else
-/// panicked.
+/// Returns the number of restarts that the program prints, and checks that its parsers agree and nothing else panicked.
 #[track_caller]
 fn restarts(output: &Output) -> Result<u64, Box<dyn Error>> {
     let text = stderr(output);
@@ -51,7 +50,7 @@ fn restarts(output: &Output) -> Result<u64, Box<dyn Error>> {
     let restarts = lines.next().ok_or("no number")?.parse()?;
     let mut of_parsers = 0;
     for (number, line) in lines.enumerate() {
-        // With its PID, unless it is just being started again.
+        // With its PID, unless it is being restarted.
         if !line.starts_with(&format!("parser {number}: Parser ")) {
             assert!(line.starts_with("supervised: "), "{text}");
             break;
@@ -65,7 +64,7 @@ fn restarts(output: &Output) -> Result<u64, Box<dyn Error>> {
     Ok(restarts)
 }
 
-/// Counts right, whatever chance does; gives how many restarts there were with each of the seeds.
+/// Checks that the counts are right for each seed; returns the number of restarts of each.
 fn agrees(crash: &str, seeds: impl IntoIterator<Item = u64>) -> Result<Vec<u64>, Box<dyn Error>> {
     let directory = text()?;
     let expected = reference(&files(directory.path())?)?;
@@ -104,7 +103,7 @@ fn without_crashes_there_are_no_restarts() -> Tested {
     Ok(())
 }
 
-/// With one worker nothing but the seed decides who crashes when.
+/// With one worker only the seed decides which parser crashes when.
 #[test]
 fn a_seed_draws_the_same_crashes_each_time() -> Tested {
     let directory = text()?;

@@ -12,7 +12,7 @@ struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It has ended already if all is well.
+        // The server has already ended, unless the test failed.
         let _gone = self.0.kill();
         let _status = self.0.wait();
     }

@@ -23,7 +23,7 @@ fn wordcount<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Result<
     Ok(program::command("wordcount").args(arguments).output()?)
 }
 
-/// The counts of everything in the directory are those of the usual tools, and nothing was skipped.
+/// Checks that the counts of the directory agree with the usual tools, and that nothing was skipped.
 #[track_caller]
 fn agrees(directory: &TempDir) -> Tested {
     let output = wordcount([OsStr::new("--all"), directory.path().as_os_str()])?;
@@ -74,7 +74,7 @@ fn a_word_across_two_pieces_of_a_large_file_is_one_word() -> Tested {
         file.write_all_at(b"start", 0)?;
         file.write_all_at(b"one boundary next", PIECE - 2 * ahead)?;
     }
-    // Longer than what a reader looks at in one go beyond the end of its piece.
+    // Longer than a reader's read beyond the end of its piece.
     let file = File::create(directory.path().join("long"))?;
     file.write_all_at(&[b'x'; 5000], PIECE - 100)?;
     file.write_all_at(b" end", PIECE + 4900)?;
@@ -185,7 +185,7 @@ fn unreadable_files_are_named_and_skipped() -> Tested {
     fs::write(&closed, "secret")?;
     fs::write(&open, "public")?;
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o000))?;
-    // Root reads whatever it likes.
+    // Root can read any file.
     let refused = File::open(&closed).is_err();
     let output = wordcount([OsStr::new("--all"), directory.path().as_os_str()])?;
     let (status, counted) = if refused { (1, "1 public\n") } else { (0, "1 public\n1 secret\n") };
@@ -195,7 +195,7 @@ fn unreadable_files_are_named_and_skipped() -> Tested {
     Ok(())
 }
 
-/// The file opens, and reading it fails.
+/// A file that can be opened, but not read.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_file_that_fails_while_it_is_read_is_named_and_skipped() -> Tested {
@@ -213,7 +213,7 @@ fn links_in_circles_do_not_hang() -> Tested {
     symlink(directory.path(), directory.path().join("circle"))?;
     symlink("itself", directory.path().join("itself"))?;
     agrees(&directory)?;
-    // A link that is asked for by name is followed.
+    // A link on the command line is followed.
     let output = wordcount([OsStr::new("--all"), directory.path().join("circle").as_os_str()])?;
     assert_eq!(String::from_utf8(output.stdout)?, "1 once\n");
     Ok(())

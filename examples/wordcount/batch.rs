@@ -1,12 +1,12 @@
-//! Words and counts packed into one buffer of at most 64 KiB: what travels between parsers, counters and the collector.
+//! Words and counts packed into one buffer of at most 64 KiB: the messages between parsers, counters and the collector.
 //!
 //! A record is a count, a length (both as base-128 numbers, low bits first) and the letters. A word that does not fit
-//! goes on in the next batch: a record with the count 0 says so. So a word of any length passes, and no batch is larger
-//! than a message may be.
+//! continues in the next batch, which a record with the count 0 marks. So words may have any length, and no batch
+//! exceeds the size limit of messages.
 
 use crate::program::MESSAGE_LIMIT;
 
-/// The most that the two numbers before the letters take: ten bytes for a count, three for a length below 64 KiB.
+/// The most bytes of the two numbers before the letters: ten for a count, three for a length below 64 KiB.
 const RECORD_HEAD: usize = 13;
 
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ impl Batch {
         self.0.is_empty()
     }
 
-    /// The emptied batch, with its memory.
+    /// Returns the emptied batch, with its memory.
     pub fn cleared(mut self) -> Self {
         self.0.clear();
         self

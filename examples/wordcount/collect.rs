@@ -1,4 +1,4 @@
-//! The collector: adds up how far the others are, shows it, names what was skipped, and prints the result.
+//! The collector: adds up the progress of the others, shows it, names skipped paths, and prints the result.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -15,10 +15,10 @@ use crate::walk::Skipped;
 /// How many of the most frequent words are printed.
 const TOP: usize = 20;
 
-/// How often the progress line changes: as often as can be read.
+/// The interval of the progress line: short, but readable.
 const REDRAW: Duration = Duration::from_millis(100);
 
-/// Back to the start of the line, and clear it.
+/// Returns to the start of the line, and clears it.
 const CLEAR_LINE: &str = "\r\x1b[K";
 
 #[process]
@@ -28,7 +28,7 @@ pub struct Collector {
     words: u64,
     skipped: BTreeSet<PathBuf>,
     started: Instant,
-    /// When the progress line is due. `None`: nobody watches.
+    /// When the progress line is due. `None`: standard error is not a terminal.
     redraw: Option<Instant>,
 }
 
@@ -78,7 +78,7 @@ impl Collector {
             print_top(Merge::new(Order::Frequency, counters).await?, rate).await
         };
         match printed {
-            // Whoever reads the output has read enough.
+            // The reader of the output has closed it.
             Err(error) if is_closed(&error) => {}
             printed => printed?,
         }

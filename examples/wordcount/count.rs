@@ -1,4 +1,4 @@
-//! A counter: owns the counts of its share of the words, and gives them out in order, a page at a time.
+//! A counter: owns the counts of its share of the words, and returns them in order, a page at a time.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -11,9 +11,9 @@ use crate::tally::{Entry, Tally};
 
 #[derive(Debug, Clone, Copy)]
 pub enum Order {
-    /// By the bytes of the word.
+    /// In the order of the words' bytes.
     Word,
-    /// The most frequent first; of equally frequent ones the first in the alphabet.
+    /// The most frequent first; equally frequent ones alphabetically.
     Frequency,
 }
 
@@ -39,7 +39,7 @@ impl Counter {
     #[entry]
     pub fn serve(&mut self) {}
 
-    /// Adds a parser's words. The batch comes back empty, as the sign that the next one may come.
+    /// Adds a parser's words. Returns the empty batch, which allows the parser to send the next one.
     #[message]
     pub fn add(&mut self, parser: Pid, batch: Batch) -> Batch {
         let unpacker = self.unpackers.entry(parser).or_default();
@@ -47,7 +47,7 @@ impl Counter {
         batch.cleared()
     }
 
-    /// Ends the counting: from here on there are pages. Returns the number of different words.
+    /// Ends the counting; pages are available from then on. Returns the number of different words.
     #[message]
     pub fn sort(&mut self, order: Order) -> usize {
         let (letters, mut entries) = mem::take(&mut self.tally).into_parts();
@@ -56,7 +56,7 @@ impl Counter {
         self.pages.entries.len()
     }
 
-    /// The next page of words in order. An empty one is the last.
+    /// Returns the next page of words in order. The last page is empty.
     #[message]
     pub fn page(&mut self, page: Batch) -> Batch {
         self.pages.fill(page.cleared())
@@ -67,7 +67,7 @@ impl Counter {
 struct Pages {
     letters: Vec<u8>,
     entries: Vec<Entry>,
-    /// The next word to give out, and how much of it the page before has.
+    /// Returns the next word, and the length of its part on the previous page.
     next: usize,
     given: usize,
 }

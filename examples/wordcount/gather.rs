@@ -1,5 +1,5 @@
-//! Words on their way to the counters: counted first where they were found, and passed on with their counts, so that
-//! common words travel seldom.
+//! Words on their way to the counters: counted locally first, and sent with their counts, so that common words are sent
+//! rarely.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::mem;
@@ -11,7 +11,7 @@ use crate::count::Counter;
 use crate::program::{Failure, PATIENCE};
 use crate::tally::Tally;
 
-/// How many different words are gathered before they are handed on: about 2 MiB, which stays in the caches.
+/// The number of different words that are gathered before they are sent: about 2 MiB, which fits into the caches.
 const GATHER: usize = 32 * 1024;
 
 #[derive(Default)]
@@ -22,13 +22,13 @@ impl Gathered {
         self.0.add(word, count);
     }
 
-    /// Whether it is time to hand them on.
+    /// Returns whether the words should be sent.
     pub fn is_enough(&self) -> bool {
         self.0.len() >= GATHER
     }
 
-    /// Gives each word to the counter that owns it, in the name of one process. Every batch is a call, so that there is
-    /// never more than one under way.
+    /// Sends each word to the counter that owns it, on behalf of one process. Every batch is a call, so that only one
+    /// is in flight at a time.
     pub async fn hand_on(&mut self, from: Pid, counters: &[Address<Counter>]) -> Result<(), Failure> {
         let mut batches: Vec<Batch> = counters.iter().map(|_| Batch::default()).collect();
         for (mut word, count) in self.0.iter() {
@@ -47,7 +47,7 @@ impl Gathered {
     }
 }
 
-/// The counter that owns a word: the same for all who hand words on.
+/// Returns the counter that owns a word, which is the same for all senders.
 fn shard(word: &[u8], counters: usize) -> usize {
     let mut hasher = DefaultHasher::new();
     hasher.write(word);

@@ -10,12 +10,11 @@
 //! walker ──pieces──▶ readers ──chunks──▶ parsers ──batches──▶ counters ──pages──▶ collector
 //! ```
 //!
-//! Nothing is shared: text, words and counts are moved from process to process in messages of at most 64 KiB. Pieces,
-//! chunks and pages come as the answers to whoever wants them, and a batch is a call that the parser waits for: nobody
-//! is ever ahead of anybody, and the memory in use depends on the number of different words, not on the size of the
-//! input.
+//! Nothing is shared: text, words and counts are moved between processes in messages of at most 64 KiB. Pieces, chunks
+//! and pages are answers to calls, and a batch is a call that the parser waits for: no process gets ahead of another,
+//! and memory use depends on the number of different words, not on the size of the input.
 //!
-//! A word is a run of ASCII letters, counted in lower case. What cannot be read is named on standard error and skipped.
+//! A word is a run of ASCII letters, counted in lower case. Unreadable files are named on standard error and skipped.
 //! The exit status is 0, or 1 if something was skipped or went wrong, or 2 for an option that does not exist.
 
 use std::env;
@@ -61,7 +60,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns how many paths were skipped.
+/// Returns the number of skipped paths.
 fn count(options: Options) -> Result<usize, Failure> {
     let runtime = Runtime::new()?;
     let walker = runtime.spawn(Walker::new(options.paths)).serve()?;

@@ -1,5 +1,5 @@
-//! The words of all counters in one order, fetched a page at a time: however many words there are, only a page of each
-//! counter is in hand.
+//! Merges the words of all counters in order, fetched a page at a time: for any number of words, only one page of each
+//! counter is in memory.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ pub struct Merge {
     pub distinct: usize,
 }
 
-/// One counter, and what is in hand of its words.
+/// One counter, and its current page.
 struct Shard {
     counter: Address<Counter>,
     page: Batch,
@@ -52,9 +52,9 @@ impl Shard {
         self.words.front().map_or((&[], 0), |(word, count)| (word, *count))
     }
 
-    /// Sees to it that a word is in hand, if there is one.
+    /// Fetches the next word, if there is one.
     async fn refill(&mut self) -> Result<(), Failure> {
-        // A page can end without a whole word in it, if the word is larger than a page.
+        // A page may contain no complete word, if the word is larger than a page.
         while self.words.is_empty() {
             let empty = std::mem::take(&mut self.page);
             self.page = self.counter.page(empty).timeout(PATIENCE).await?;

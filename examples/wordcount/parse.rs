@@ -1,7 +1,7 @@
-//! A parser: asks its reader for text, splits it into words, and hands the words on to the counters.
+//! A parser: requests text from its reader, splits it into words, and sends the words to the counters.
 //!
-//! Every request to a reader and every batch to a counter is a call, so that a parser never has more than one under
-//! way: that is all the back-pressure there is, and all that is needed.
+//! Every request to a reader and every batch to a counter is a call, so that a parser has only one in flight, which is
+//! all the back-pressure that is needed.
 
 use postroom::prelude::*;
 
@@ -21,7 +21,7 @@ pub struct Parser {
 
 #[process]
 impl Parser {
-    /// Works until its reader has nothing left.
+    /// Works until its reader has no text left.
     #[entry]
     pub async fn parse(
         &mut self,

@@ -2,9 +2,9 @@
 //!
 //! The stream has a newline after every piece, so that no word of one file runs into the next.
 //!
-//! A large file comes in pieces, to different readers. Each owns what lies behind the first byte that is no letter at
-//! or after its start, up to and with the first such byte at or after its end. So every byte has one owner, no word is
-//! cut, and the readers need not talk to each other to agree.
+//! A large file is read in pieces by different readers. Each owns the bytes after the first non-letter at or after its
+//! start, up to and including the first non-letter at or after its end. So every byte has one owner, no word is cut,
+//! and the readers need no communication.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -16,14 +16,14 @@ use crate::collect::Collector;
 use crate::program::{Failure, MESSAGE_LIMIT, PATIENCE};
 use crate::walk::{Piece, Skipped, Walker};
 
-/// How far to read at a time beyond the end of a piece: the end of one word is all that is wanted there.
+/// How far to read at a time beyond the end of a piece, where only the end of one word is needed.
 const OVERRUN: u64 = 1024;
 
-/// Text for a parser. It travels to and fro: full from the reader, and empty back with the request for more.
+/// Text for a parser. It is passed back and forth: full from the reader, and empty with the next request.
 #[derive(Debug, Default)]
 pub struct Chunk {
     pub text: Vec<u8>,
-    /// The files that begin in it, and the bytes that come from files.
+    /// The number of files that begin in it, and of bytes from files.
     pub files: u64,
     pub bytes: u64,
 }
@@ -44,7 +44,7 @@ impl Reader {
     #[entry]
     pub fn serve(&mut self) {}
 
-    /// Fills the chunk. It comes back empty when there is nothing left to read.
+    /// Fills the chunk. It is returned empty when no text is left.
     #[message]
     pub async fn fill(&mut self, mut chunk: Chunk) -> Result<Chunk, Failure> {
         chunk.text.clear();
@@ -85,7 +85,7 @@ impl Reader {
 }
 
 impl Chunk {
-    /// How many bytes there is still room for, and the newline after them.
+    /// Returns how many bytes still fit, with the newline after them.
     fn room(&self) -> usize {
         MESSAGE_LIMIT.saturating_sub(self.text.len() + 1)
     }
@@ -95,11 +95,11 @@ impl Chunk {
 struct OpenPiece {
     file: File,
     path: PathBuf,
-    /// Whether the file begins with it.
+    /// Whether it is the first piece of its file.
     is_first: bool,
-    /// Whether what is read now may still belong to the owner of the piece before.
+    /// Whether the next bytes may still belong to the owner of the previous piece.
     at_head: bool,
-    /// The bytes up to its end.
+    /// The number of bytes up to its end.
     left: u64,
 }
 

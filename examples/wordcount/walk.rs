@@ -1,4 +1,4 @@
-//! The walker: finds the files and gives them out one piece at a time, to whichever reader asks.
+//! The walker: finds the files and returns them one piece at a time, to any reader that requests one.
 //!
 //! A large file is cut into pieces, so that several readers work on it at once. The walker looks at no byte of it:
 //! `read.rs` says who counts a word that lies across a cut.
@@ -45,7 +45,7 @@ pub struct Walker {
 
 #[process]
 impl Walker {
-    /// One that finds what is in these paths; without any, the text of this repository.
+    /// Makes a walker of these paths; without any, of this repository's text.
     pub fn new(paths: Vec<PathBuf>) -> Self {
         let (paths, pruned): (_, &[_]) = match paths {
             paths if paths.is_empty() => (vec![repository()], &["target", ".git"]),

@@ -1,5 +1,4 @@
-//! Text to count the words of, and how often each word is in it: found by `tr`, `sort` and `uniq`, which share nothing
-//! with what is tested.
+//! Test texts, and their word counts by `tr`, `sort` and `uniq`, which are independent of the tested code.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -10,9 +9,9 @@ use std::process::Command;
 
 pub type Tested = Result<(), Box<dyn Error>>;
 
-/// Counts per word, as the usual tools find them, one file at a time.
+/// Returns the counts by the usual tools, one file at a time.
 pub fn reference(files: &[PathBuf]) -> Result<Vec<u8>, Box<dyn Error>> {
-    // In turn: one word a line, in lower case, in order, counted.
+    // In sequence: one word per line, in lower case, sorted, counted.
     const PIPELINE: &str = r#"export LC_ALL=C; tr -cs 'A-Za-z' '\n' <"$0" | tr A-Z a-z | sort | uniq -c"#;
     let mut counts: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
     for file in files {
@@ -36,7 +35,7 @@ pub fn reference(files: &[PathBuf]) -> Result<Vec<u8>, Box<dyn Error>> {
     Ok(text)
 }
 
-/// All regular files under a path, links aside.
+/// Returns all regular files under a path, without links.
 pub fn files(path: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(path)? {
@@ -50,7 +49,7 @@ pub fn files(path: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     Ok(found)
 }
 
-/// Compares line by line, so that a failure shows a line and not megabytes.
+/// Compares line by line, so that a failure shows one line and not megabytes.
 #[track_caller]
 pub fn same(found: &[u8], expected: &[u8]) {
     let short = |line: &[u8]| String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
@@ -64,7 +63,7 @@ pub fn same(found: &[u8], expected: &[u8]) {
     }
 }
 
-/// A little generator of numbers (xorshift), so that each run tests the same files.
+/// A small pseudorandom generator (xorshift), so that each run tests the same files.
 pub struct Numbers(pub u64);
 
 impl Numbers {
