@@ -13,7 +13,7 @@ use proc_macro2::{Span, TokenStream as TokenStream2};
 use quote::quote;
 use syn::Item;
 
-/// Makes a process of a struct or an enum and its `impl` block; goes on both.
+/// Makes a process of a struct or an enum and its `impl` block; must be on both.
 ///
 /// # On the type
 ///

@@ -103,7 +103,7 @@ fn declared(krate: &Path, ident: &Ident, ty: &Type) -> WherePredicate {
     parse_quote!(#bound)
 }
 
-/// Gives all tokens one span.
+/// Sets the span of all tokens.
 pub(crate) fn respan(tokens: TokenStream, at: Span) -> TokenStream {
     tokens
         .into_iter()

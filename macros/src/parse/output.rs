@@ -1,8 +1,8 @@
-//! What a method gives back, read off its signature: nothing, a value, or a value or an error.
+//! The output of a method, according to its signature: nothing, a value, or a value or an error.
 //!
 //! Rule: a return type whose last path segment is `Result` counts as fallible. `Result<T, E>` is taken apart here; an
 //! alias such as `io::Result<T>` is taken apart by the compiler, through `Fallible`. An alias of another name cannot be
-//! told from any other type here; the compiler refuses it, through `MayBeResult`.
+//! distinguished from other types here; the compiler refuses it, through `MayBeResult`.
 
 use super::generics::without_self;
 use crate::check::diagnostics::Diagnostics;
@@ -46,7 +46,7 @@ impl Output {
         }
     }
 
-    /// The same for the type inside a `Reply<…>`.
+    /// Returns the output for the type inside a `Reply<…>`.
     pub(crate) fn of(ty: &Type, krate: &Path, process: &TokenStream) -> Self {
         let whole = without_self(ty, process);
         match ty {
@@ -85,7 +85,7 @@ impl Output {
         }
     }
 
-    /// The type of a plain answer that may be a `Result` under a name of its own, whose error would be taken for an
+    /// Returns the type of a plain answer that may be an alias of `Result`, whose error would be sent as an
     /// answer.
     pub(crate) fn suspect(&self) -> Option<&TokenStream> {
         const KNOWN: [&str; 21] = [

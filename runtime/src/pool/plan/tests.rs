@@ -3,13 +3,13 @@ use crate::pid::NodeId;
 
 mod failures;
 
-/// A plan, and a world that does what it says: members that live, and what each has in hand.
+/// A plan, and a world that carries out its actions: live members, and the messages of each.
 struct World {
     plan: PoolPlan<u8, u32>,
     now: Moment,
     began: Moment,
     members: Vec<(MemberId, u8, Vec<u32>)>,
-    /// Members whose PIDs are known and that were given nothing yet.
+    /// Members whose PIDs are known and that have got no message yet.
     silent: Vec<(Pid, u8)>,
     starts: VecDeque<u8>,
     stopped: Vec<Pid>,
@@ -26,7 +26,7 @@ struct World {
     pids: u32,
 }
 
-/// Any number of failures, whose delays are known.
+/// Returns rules with any number of failures, and known delays.
 fn rules(least: usize, most: usize) -> PoolRules {
     let backoff = Backoff::exponential(FIRST, LAST).jitter(0.0);
     let (choice, intensity) = (Balancing::LeastLoaded, (u32::MAX, Duration::ZERO));
@@ -78,7 +78,7 @@ impl World {
                             self.given.push((*lane, waiting.message));
                             hand.push(waiting.message);
                         }
-                        // It has died, and its end has not been told.
+                        // The member has exited, and its exit has not been reported.
                         None => self.plan.bounced(self.now, member.number, false, waiting),
                     }
                 }
@@ -104,7 +104,7 @@ impl World {
         arrived
     }
 
-    /// The oldest start that was asked for succeeds, if it is wanted still.
+    /// Makes the oldest requested start succeed, if it is still wanted.
     fn try_start(&mut self) -> Option<Pid> {
         let lane = self.starts.pop_front().unwrap();
         if !self.plan.wants(&lane) {
@@ -130,7 +130,7 @@ impl World {
         self.act();
     }
 
-    /// The member with that place is done with its oldest message.
+    /// Completes the oldest message of the member at that place.
     fn done(&mut self, place: usize) {
         let (member, _, hand) = &mut self.members[place];
         hand.remove(0);
@@ -139,7 +139,7 @@ impl World {
         self.act();
     }
 
-    /// A member dies, which the callers of what it had in hand hear of, and the pool by them; its end is told later.
+    /// Makes a member fail: its callers get errors, of which the pool is notified; its exit is reported later.
     fn dies(&mut self, pid: Pid) -> usize {
         let member = self.members.iter().find(|(member, ..)| member.pid == pid);
         let (number, lost) = member.map_or((0, 0), |(member, _, hand)| (member.number, hand.len()));
@@ -159,14 +159,14 @@ impl World {
         self.act();
     }
 
-    /// A member ends by itself, with nothing in hand.
+    /// Makes a member exit by itself, without a message.
     fn ends(&mut self, pid: Pid, why: &ExitReason) {
         self.dies(pid);
         self.plan.down(self.now, pid, why);
         self.act();
     }
 
-    /// Until the next start is asked for, and how long that took; `None` if none will be.
+    /// Advances to the next requested start, and returns how long that took; `None` if there will be none.
     fn next_start(&mut self) -> Option<Duration> {
         let began = self.now;
         while self.starts.is_empty() {
@@ -229,7 +229,7 @@ fn a_member_that_is_to_take_more_at_once_is_not_doubled_for_them() {
 #[test]
 fn a_full_line_refuses_and_those_that_are_coming_count() {
     let mut world = World::new(rules(0, 1), 1);
-    // Four wait, and one will be taken at once by the one that is coming.
+    // Four wait, and the starting member will take one at once.
     for message in 0..5 {
         world.arrive(0, message).unwrap();
     }
@@ -261,7 +261,7 @@ fn what_waits_too_long_expires_in_order_and_what_is_in_hand_does_not() {
     assert_eq!(world.plan.statistics(PoolStatistics::default()).in_flight, 1);
 }
 
-/// Catches: those that wait for room are not told that a message has expired.
+/// Catches waits for room that are not woken when a message has expired.
 #[test]
 fn what_expires_makes_room_for_those_that_wait_for_it() {
     let mut world = World::new(PoolRules { patience: Some(SECOND), queue: 1, ..rules(1, 1) }, 1);
@@ -286,7 +286,7 @@ fn members_that_idle_go_down_to_the_least_and_never_while_they_have_work() {
     world.done(0);
     world.done(1);
     world.after(SECOND);
-    // The third has work, and the pool is to have one at least: two go.
+    // The third has work, and the pool keeps at least one: two are retired.
     assert_eq!(world.stopped.len(), 2);
     assert!(world.stopped.contains(&first));
     assert_eq!(world.plan.members().len(), 1);
@@ -342,7 +342,7 @@ fn a_member_found_gone_bounces_its_message_to_the_head_of_the_line() {
     assert_eq!(world.plan.statistics(PoolStatistics::default()).waiting, 3);
     world.plan.down(world.now, first, &ExitReason::Killed);
     world.act();
-    // It did nothing, so those that wait are told, and the next start is to come after a pause.
+    // It handled nothing, so waiting calls fail, and the next start comes after a delay.
     assert_eq!((world.failed.len(), world.starts.len()), (3, 0));
     world.after(LAST);
     assert_eq!(world.starts.len(), 1);
@@ -417,7 +417,7 @@ fn a_pool_that_drains_handles_what_it_has_takes_nothing_and_is_over_once() {
     assert_eq!(world.over, 1);
 }
 
-/// Catches: a start that was asked for before the pool was stopped is taken back although messages wait for the member.
+/// Catches the withdrawal, when the pool is stopped, of a requested start although messages wait for the member.
 #[test]
 fn a_pool_that_drains_while_its_only_member_starts_starts_it_for_what_waits_and_not_for_nothing() {
     let mut world = World::new(rules(1, 1), 1);
@@ -447,7 +447,7 @@ fn a_pool_that_drains_still_starts_members_for_what_waits() {
     assert_eq!(world.over, 1, "the second died with its member");
 }
 
-/// Random worlds: what has come has one end each, in the order of its lane, within all bounds.
+/// Random worlds: each message has one end, in the order of its lane, within all bounds.
 #[test]
 fn every_message_has_one_end_whatever_happens() {
     let mut gave_up = 0;
@@ -484,7 +484,7 @@ fn every_message_has_one_end_whatever_happens() {
                 8 => {
                     let all: Vec<Pid> = world.plan.all().into_iter().filter(|pid| !dead.contains(pid)).collect();
                     if !all.is_empty() && random.below(2) == 0 {
-                        // It dies, which is told later.
+                        // It fails, which is reported later.
                         let pid = all[random.below(all.len())];
                         lost += world.dies(pid);
                         dead.push(pid);
@@ -524,7 +524,7 @@ fn every_message_has_one_end_whatever_happens() {
                 world.stopped
             );
             std::mem::take(&mut dead).into_iter().for_each(|pid| world.down(pid));
-            // As many as are asked for now; one that is taken back may be asked for anew.
+            // As many as are requested now; a withdrawn start may be requested again.
             for _ in 0..world.starts.len() {
                 world.try_start();
             }
@@ -539,7 +539,7 @@ fn every_message_has_one_end_whatever_happens() {
         gave_up += world.given_up.len();
         let ends = handled + lost as u32 + world.expired.len() as u32 + world.failed.len() as u32;
         assert_eq!((ends, world.over), (accepted, 1), "seed {seed}");
-        // In each lane given in order, but for those that came back from the dead.
+        // Passed on in order in each lane, except for messages returned by exited members.
         if least <= 1 && most == 1 {
             for lane in 0..lanes {
                 let given: Vec<u32> = world.given.iter().filter(|(of, _)| *of == lane).map(|(_, m)| *m).collect();

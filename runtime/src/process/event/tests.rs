@@ -4,7 +4,7 @@ use crate::{InitError, Payloads, Pid, ProcessError, Runtime};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// Takes whatever comes, for ever.
+/// Takes all events, for ever.
 struct Idle;
 
 impl Process for Idle {
@@ -18,13 +18,13 @@ impl Process for Idle {
     }
 }
 
-/// At its first message it begins to watch another process, and waits until that has ended. At its second it takes the
-/// notice of that end, before it hears of it, and cancels itself. It reports what it hears, step by step.
+/// At its first message it monitors another process, and waits until that has exited. At its second it takes the notice
+/// of that exit, before the notice is delivered, and cancels itself. It reports its events, step by step.
 struct Hears {
     own: Option<Pid>,
     watched: Pid,
     told: Sender<Vec<&'static str>>,
-    /// Comes when the watched process has ended.
+    /// Signals that the monitored process has exited.
     over: Receiver<()>,
     is_watching: bool,
 }
@@ -47,8 +47,8 @@ impl Process for Hears {
                 }
                 Event::Message(_) => {
                     let input = events.input_mut().ok_or_else(|| ProcessError::new("it runs"))?;
-                    // (The watchdog may have taken the rest of this slice, on a machine that is busy: then the lane is
-                    // not looked at. There is no notice then, and the order below holds all the same.)
+                    // (On a busy machine the watchdog may have ended this slice: then the lane is not checked. There is
+                    // no notice then, and the order below still holds.)
                     assert!(input.mail().is_none());
                     assert!(self.own.is_some_and(|own| own.cancel(ExitReason::error("why not"))));
                     "second"
@@ -68,8 +68,8 @@ impl Process for Hears {
     }
 }
 
-/// Catches: a step that hears of an end before a signal that reached it earlier. (Fault: `has_notice` does not ask
-/// whether the control lane is empty.)
+/// Catches a step that gets a notice before a signal that arrived earlier. (Fault: `has_notice` does not check whether
+/// the control lane is empty.)
 #[test]
 fn a_notice_that_was_taken_waits_for_what_is_in_the_control_lane() {
     let runtime = Runtime::builder().workers(2).stall_limit(Duration::MAX).build().unwrap();
@@ -83,20 +83,20 @@ fn a_notice_that_was_taken_waits_for_what_is_in_the_control_lane() {
     runtime.send(hears, ()).unwrap();
     let ended = watched.join();
     watched.kill();
-    // The notice comes before this: it lies behind the second message.
+    // The notice precedes this: it is behind the second message.
     ended.wait();
     end.send(()).unwrap();
     assert_eq!(effect.by_ref().take(4).collect::<Vec<_>>(), ["first", "second", "cancel", "down"]);
-    // A shutdown would only be one more `Cancel` to it.
+    // A shutdown would only send it another `Cancel`.
     hears.kill();
 }
 
-/// At its first message it begins to watch others and waits until they have ended. At its second it takes the notices
-/// of all their ends before it hears of the first. It reports of whom it hears.
+/// At its first message it monitors others and waits until they have exited. At its second it takes the notices of all
+/// their exits before the first is delivered. It reports the order of the notices.
 struct HearsAll {
     watched: Vec<Pid>,
     told: Sender<Option<Pid>>,
-    /// Comes when the watched processes have ended.
+    /// Signals that the monitored processes have exited.
     over: Receiver<()>,
     is_watching: bool,
 }
@@ -128,7 +128,7 @@ impl Process for HearsAll {
     }
 }
 
-/// Catches: notices that were taken together and are delivered in another order than they came in.
+/// Catches notices that were taken together and are delivered in another order.
 #[test]
 fn notices_that_were_taken_together_are_delivered_in_order() {
     let runtime = Runtime::builder().workers(2).stall_limit(Duration::MAX).build().unwrap();

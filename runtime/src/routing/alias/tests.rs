@@ -8,7 +8,7 @@ use crate::{Call, ExitReason, Host, InitError, Mailbox, Payloads, ProcessError, 
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// Answers each number with its double, until it is told to stop.
+/// Answers each number with its double, until it is stopped.
 struct Doubler;
 
 impl Process for Doubler {
@@ -27,7 +27,7 @@ impl Process for Doubler {
     }
 }
 
-/// Calls whom it is given, and is done with what it hears.
+/// Calls a PID, and exits with the result.
 struct Asks(Pid);
 
 impl Process for Asks {
@@ -41,8 +41,8 @@ impl Process for Asks {
     }
 }
 
-/// Points on to the first of `targets` that it has not named yet, then to the last of them for ever. Keeps what it
-/// takes unless it `refuses`.
+/// Resolves to the first of `targets` that it has not returned yet, then to the last of them for ever. Keeps packages
+/// unless it `refuses`.
 #[derive(Default)]
 struct Signpost {
     targets: Mutex<Vec<Pid>>,
@@ -59,7 +59,7 @@ impl AliasTarget for Signpost {
 
     fn take(&self, package: Package) -> Result<(), Undeliverable> {
         if self.refuses {
-            // As a full pool would, of a PID that the sender never saw.
+            // As a full pool does, with a PID that the sender never saw.
             let reason = SendFailure::Full(Pid::of_alias(this_node(), HOSTLESS, 7, 7));
             return Err(Undeliverable { package, reason });
         }
@@ -128,7 +128,7 @@ fn no_pid_is_given_out_twice_and_a_retired_one_answers_to_nothing() {
         assert_eq!(send(pid, 1), Err((1, SendFailure::Gone(pid))));
         assert_eq!(pid.to_string().parse(), Ok(pid));
     }
-    // Their places were used again.
+    // Their places were reused.
     assert!(seen.iter().map(|pid| pid.slot()).collect::<HashSet<_>>().len() < 1000);
 }
 
@@ -164,11 +164,11 @@ fn a_target_that_has_ended_makes_the_sender_ask_again_and_then_hand_the_message_
     send(one.pid(), 1).unwrap();
     assert_eq!(living.try_receive().unwrap().take::<u64>().unwrap(), 1);
     assert!(lock(&signpost.taken).is_empty());
-    // The same one again and again: there is no use in asking more than twice.
+    // The same target each time: two attempts are enough.
     let (one, signpost) = alias(&[ended()]);
     send(one.pid(), 2).unwrap();
     assert_eq!(lock(&signpost.taken).pop().unwrap().take::<u64>().unwrap(), 2);
-    // A new one each time: after a few it is handed over too.
+    // A new target each time: after a few attempts the package is passed to the alias, too.
     let many: Vec<_> = (0..100).map(|_| ended()).collect();
     let (one, signpost) = alias(&many);
     send(one.pid(), 3).unwrap();
@@ -202,7 +202,7 @@ fn pointers_lead_to_one_another_and_a_ring_of_them_ends() {
     send(last, 1).unwrap();
     assert_eq!(mailbox.try_receive().unwrap().take::<u64>().unwrap(), 1);
     assert_eq!(last.resolve(), Some(mailbox.pid()));
-    // One more is one too many: the last that is reached takes it.
+    // One more exceeds the limit: the last one that is reached takes the package.
     let (one_more, _signpost) = alias(&[last]);
     assert_eq!(one_more.pid().resolve(), None);
     send(one_more.pid(), 1).unwrap();
@@ -234,7 +234,7 @@ fn calls_are_answered_from_threads_tasks_and_processes() {
     assert_eq!(runtime.block_on(async { call(pid, 3).await }), Ok(6));
     let asks = runtime.spawn_process(Asks(pid)).run::<Result<u64, CallError>>().unwrap();
     assert_eq!(asks.wait().unwrap(), Ok(8));
-    // Nobody now: whoever takes it answers.
+    // No target now: the alias that takes the package answers.
     lock(&signpost.targets).clear();
     let waiting = std::thread::spawn(move || outside(|| call(pid, 5).wait()));
     let package = loop {
@@ -315,7 +315,7 @@ fn an_address_can_be_made_of_the_type_that_is_behind() {
     let pid = alias.pid();
     assert_eq!(runtime.address::<Account>(pid).unwrap().pid(), pid);
     assert!(matches!(runtime.address::<Bank>(pid), Err(AddressError::Type { found: "Account", .. })));
-    // What is not said and not there is not known.
+    // The kind of a process that does not exist is unknown.
     lock(&signpost.targets).clear();
     assert_eq!(runtime.address::<Account>(pid).unwrap_err(), AddressError::Gone(pid));
     let kind = Some(crate::actor::definition::KindOf::<Bank>::KIND);
@@ -324,7 +324,7 @@ fn an_address_can_be_made_of_the_type_that_is_behind() {
     assert!(runtime.address::<Account>(said.pid()).is_err());
 }
 
-/// Monitors whom it is given, and is done with what it is told of.
+/// Monitors a PID, and exits with the notice.
 struct Watches(Pid, Option<crate::Monitor>);
 
 impl Process for Watches {
@@ -352,7 +352,7 @@ fn a_monitor_of_the_pid_is_one_of_whoever_answers_for_it() {
     let watches = runtime.spawn_process(Watches(alias.pid(), None)).run::<(Pid, ExitReason)>().unwrap();
     assert!(alias.pid().stop());
     assert_eq!(watches.wait().unwrap(), (doubler, ExitReason::Normal));
-    // Nobody answers: as of a process that has ended.
+    // No target: as for a process that has exited.
     lock(&signpost.targets).clear();
     let watches = runtime.spawn_process(Watches(alias.pid(), None)).run::<(Pid, ExitReason)>().unwrap();
     assert_eq!(watches.wait().unwrap(), (alias.pid(), ExitReason::NoProcess));

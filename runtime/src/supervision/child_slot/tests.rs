@@ -1,5 +1,4 @@
-//! The races of a hand-over, one by one. Stand-alone mailboxes are the processes here: they live as long as the test
-//! wants.
+//! The races of a hand-over, one by one. Mailboxes play the processes, so that the test decides when they end.
 
 use super::*;
 use crate::api::builder::Builder;
@@ -7,7 +6,7 @@ use crate::api::mailbox::Mailbox;
 use crate::api::runtime::Runtime;
 use crate::routing::alias::Alias;
 
-/// A slot, and the runtime that its dead letters go to.
+/// A slot, and the runtime that gets its dead letters.
 struct Bench {
     runtime: Runtime,
     slot: Arc<ChildSlot>,
@@ -35,12 +34,12 @@ impl Bench {
     }
 }
 
-/// What the process has in its mailbox.
+/// Takes the content of the mailbox.
 fn received(mailbox: &mut Mailbox) -> Vec<u64> {
     std::iter::from_fn(|| mailbox.try_receive()).map(|package| package.take::<u64>().unwrap()).collect()
 }
 
-/// The process ends: what it has not handled is left, in order.
+/// Ends the process, which leaves its unhandled messages in order.
 fn ends(slot: &ChildSlot, mut mailbox: Mailbox) {
     let left: Vec<_> = std::iter::from_fn(|| mailbox.try_receive()).collect();
     drop(mailbox);
@@ -70,7 +69,7 @@ fn what_the_dead_left_comes_before_what_was_sent_since() {
     bench.send(1).unwrap();
     bench.send(2).unwrap();
     ends(&bench.slot, first);
-    // Its supervisor has not heard of it.
+    // Its supervisor has not been notified yet.
     bench.send(3).unwrap();
     bench.slot.down(&ExitReason::Killed);
     bench.send(4).unwrap();
@@ -79,14 +78,14 @@ fn what_the_dead_left_comes_before_what_was_sent_since() {
     assert_eq!(received(&mut second), [1, 2, 3, 4]);
 }
 
-/// The successor ends while it is being sent what waits: it leaves the first part, the rest it never got.
+/// The successor exits while it is being sent the waiting messages: it leaves the first part, and never got the rest.
 #[test]
 fn what_a_successor_leaves_comes_before_what_it_was_not_sent_any_more() {
     let bench = Bench::new(Some(9));
     (1..=4).for_each(|number| bench.send(number).unwrap());
     let second = Mailbox::new().unwrap();
     let pid = second.pid();
-    // What `up` does, up to the third message.
+    // The steps of `up`, up to the third message.
     let waiting: Vec<_> = lock(&bench.slot.queue).kept.drain(..2).collect();
     waiting.into_iter().for_each(|package| redeliver(pid, package).unwrap());
     ends(&bench.slot, second);
@@ -98,8 +97,8 @@ fn what_a_successor_leaves_comes_before_what_it_was_not_sent_any_more() {
     assert_eq!(received(&mut third), [1, 2, 3, 4, 5]);
 }
 
-/// The same, but what it leaves comes in while the rest is on its way to it. Taken for part of what waits, it would be
-/// put behind itself.
+/// The same, but the messages that it leaves arrive while the rest is being sent to it. If they counted as waiting
+/// ones, they would be queued behind later ones.
 #[test]
 fn what_a_successor_leaves_while_it_comes_up_is_not_taken_for_what_waits() {
     let bench = Bench::new(Some(9));
@@ -147,7 +146,7 @@ fn without_keeping_what_is_sent_to_a_child_that_is_down_comes_back() {
     assert_eq!(bench.send(2), Err(SendFailure::Restarting(bench.alias.pid())));
 }
 
-/// What waited for the first start of a child that cannot start and keeps nothing.
+/// Messages that waited for the first start of a child that cannot start and keeps nothing.
 #[test]
 fn a_first_start_that_fails_makes_dead_letters_of_what_waited_unless_it_is_kept() {
     for (keeps, envelopes) in [(None, 2), (Some(9), 0)] {

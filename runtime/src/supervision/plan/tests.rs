@@ -1,4 +1,4 @@
-//! What the plan does, event by event; `chance` (in `tests/chance.rs`) tries what nobody thought of.
+//! Tests of the plan, event by event; `chance` (in `tests/chance.rs`) adds random events.
 
 mod chance;
 mod ends;
@@ -25,11 +25,11 @@ pub(super) fn of(restart: Restart) -> ChildRules {
     ChildRules { restart, ..permanent() }
 }
 
-/// A plan, and a clock that stands still until it is told.
+/// A plan, and a manual clock.
 pub(super) struct Bench {
     pub(super) plan: SupervisorPlan,
     pub(super) now: Moment,
-    /// The timer that is set for each.
+    /// The pending timers.
     pub(super) timers: std::collections::HashMap<TimerOf, (u64, Duration)>,
 }
 
@@ -43,7 +43,7 @@ impl Bench {
         Self { plan, now: Moment::now(), timers: std::collections::HashMap::new() }
     }
 
-    /// One with so many permanent children, all of which run.
+    /// Makes a plan with `children` permanent children, all of which run.
     pub(super) fn running(strategy: Strategy, children: usize) -> Self {
         let mut bench = Self::new(strategy);
         (0..children).for_each(|_| {
@@ -53,13 +53,13 @@ impl Bench {
         bench
     }
 
-    /// Begins, and starts whatever is to be started.
+    /// Begins, and carries out all requested starts.
     pub(super) fn run_all(&mut self) {
         let actions = self.on(SupervisorEvent::Begin);
         self.start_all(actions);
     }
 
-    /// Starts whatever these actions ask for, and what follows from that. Returns the order.
+    /// Carries out the starts in these actions, and those that follow from them. Returns their order.
     pub(super) fn start_all(&mut self, actions: Vec<SupervisorAction>) -> Vec<u64> {
         let (mut actions, mut order) = (actions, Vec::new());
         while let Some(id) = actions.iter().find_map(|action| match action {
@@ -73,7 +73,7 @@ impl Bench {
         order
     }
 
-    /// What is to be done, without the timers, which are kept.
+    /// Passes an event to the plan. Returns its actions, without timers, which are stored.
     pub(super) fn on(&mut self, event: SupervisorEvent) -> Vec<SupervisorAction> {
         let actions = self.plan.on(self.now, event, 0);
         let mut left = Vec::new();
@@ -93,7 +93,7 @@ impl Bench {
         self.on(SupervisorEvent::Ended(Id(id), reason))
     }
 
-    /// Lets time pass until this timer is due.
+    /// Advances the clock until this timer is due.
     pub(super) fn due(&mut self, of: TimerOf) -> Vec<SupervisorAction> {
         let (number, after) = self.timers.remove(&of).expect("it is set");
         self.now = self.now.after(after);

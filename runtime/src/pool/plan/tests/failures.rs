@@ -1,4 +1,4 @@
-//! Members that fail: how long their lanes back off, what waits meanwhile, and when a pool gives up.
+//! Members that fail: the back-off of their lanes, messages that wait meanwhile, and pools that give up.
 
 use super::*;
 use crate::pool::plan::failures::ENDS_WITHIN;
@@ -7,7 +7,7 @@ fn error() -> ExitReason {
     ExitReason::error("over the edge")
 }
 
-/// A world with one lane and one member, which was done with a message.
+/// Makes a world with one lane and one member, which has completed a message.
 fn serving(rules: PoolRules) -> (World, Pid) {
     let mut world = World::new(rules, 1);
     world.arrive(0, 0).unwrap();
@@ -16,14 +16,14 @@ fn serving(rules: PoolRules) -> (World, Pid) {
     (world, member)
 }
 
-/// Catches: a member that was done with a message, be it by dying of it, is replaced at once for ever.
+/// Catches a member that has completed a message, or failed at it, being replaced at once for ever.
 #[test]
 fn each_failure_after_the_first_waits_longer_also_of_members_that_have_served() {
     let (mut world, mut member) = serving(rules(1, 1));
     let mut pauses = vec![];
     for message in 1..=11 {
         world.arrive(0, message).unwrap();
-        // It dies of the message.
+        // It fails at the message.
         world.down(member);
         assert!(world.starts.is_empty());
         pauses.push(world.next_start().unwrap());
@@ -34,7 +34,7 @@ fn each_failure_after_the_first_waits_longer_also_of_members_that_have_served() 
     assert_eq!(world.plan.statistics(PoolStatistics::default()).failed, 11);
 }
 
-/// Catches: the rounds of failures are never begun anew, or with each success.
+/// Catches rounds of failures that are never reset, or reset by each success.
 #[test]
 fn a_stable_run_begins_the_delays_anew_and_a_shorter_one_does_not() {
     let (mut world, mut member) = serving(rules(1, 1));
@@ -50,7 +50,7 @@ fn a_stable_run_begins_the_delays_anew_and_a_shorter_one_does_not() {
     assert_eq!(pauses, [FIRST, FIRST * 2, FIRST, FIRST * 2]);
 }
 
-/// Catches: messages that come start members past the delay, or are refused or failed although a member will come.
+/// Catches messages that start members during the delay, or are refused or failed although a member will start.
 #[test]
 fn what_comes_while_a_lane_backs_off_waits_and_starts_nobody() {
     let (mut world, member) = serving(PoolRules { queue: 2, ..rules(0, 3) });
@@ -58,7 +58,7 @@ fn what_comes_while_a_lane_backs_off_waits_and_starts_nobody() {
     for message in 1..=3 {
         world.arrive(0, message).unwrap();
     }
-    // Two may wait, and one will be taken at once by the member that is to come.
+    // Two may wait, and the next member will take one at once.
     assert_eq!(world.arrive(0, 4), Err(PoolRefusal::Full));
     assert!(world.starts.is_empty() && world.failed.is_empty());
     assert_eq!(world.next_start(), Some(FIRST));
@@ -66,7 +66,7 @@ fn what_comes_while_a_lane_backs_off_waits_and_starts_nobody() {
     assert_eq!(world.messages(), [0, 1]);
 }
 
-/// Catches: the delay grows with the number of members instead of with the rounds.
+/// Catches a delay that grows with the number of members instead of with the rounds.
 #[test]
 fn members_that_fail_together_are_one_round_and_all_come_back() {
     let mut world = World::new(rules(4, 4), 1);
@@ -82,7 +82,7 @@ fn members_that_fail_together_are_one_round_and_all_come_back() {
     assert_eq!(world.now.since(world.began), FIRST + FIRST * 2);
 }
 
-/// Catches: a member that is done counts as one that failed, or one that is done before it began does not.
+/// Catches a normal exit that counts as a failure, or one without any completed message that does not.
 #[test]
 fn a_normal_end_is_a_failure_only_of_a_member_that_was_done_with_nothing() {
     let (mut world, member) = serving(rules(1, 1));
@@ -94,7 +94,7 @@ fn a_normal_end_is_a_failure_only_of_a_member_that_was_done_with_nothing() {
     assert_eq!(world.next_start(), Some(FIRST));
 }
 
-/// Catches: members that the pool lets go count as failures.
+/// Catches retired members that count as failures.
 #[test]
 fn members_that_are_let_go_do_not_fail_however_they_end() {
     let mut world = World::new(PoolRules { idle: Some(SECOND), intensity: (0, SECOND), ..rules(0, 1) }, 1);
@@ -107,7 +107,7 @@ fn members_that_are_let_go_do_not_fail_however_they_end() {
     assert_eq!((world.given_up.len(), world.plan.statistics(PoolStatistics::default()).failed), (0, 0));
 }
 
-/// Catches: a pool that goes on for ever, or forgets those that wait, its members, its end, or to refuse.
+/// Catches a pool that never gives up, or that forgets waiting messages, its members, its exit, or to refuse messages.
 #[test]
 fn one_failure_too_many_and_the_pool_gives_up() {
     let mut world = World::new(PoolRules { intensity: (2, SECOND), ..rules(2, 2) }, 1);
@@ -128,7 +128,7 @@ fn one_failure_too_many_and_the_pool_gives_up() {
     assert_eq!((world.cancelled.clone(), world.killed.len()), (vec![second], 0));
     assert_eq!(world.arrive(0, 9), Err(PoolRefusal::Draining));
     assert!(world.starts.is_empty());
-    // The other one does not end.
+    // The other member does not exit.
     world.after(ENDS_WITHIN - Duration::from_nanos(1));
     assert!(world.killed.is_empty() && world.over == 0);
     world.after(Duration::from_nanos(1));
@@ -137,7 +137,7 @@ fn one_failure_too_many_and_the_pool_gives_up() {
     assert_eq!((world.over, world.plan.due(), world.plan.statistics(PoolStatistics::default()).failed), (1, None, 3));
 }
 
-/// Catches: failures are counted for ever instead of within the window.
+/// Catches failures that are counted for ever instead of within the window.
 #[test]
 fn failures_that_are_far_enough_apart_are_never_too_many() {
     let backoff = Backoff::none();
@@ -151,7 +151,7 @@ fn failures_that_are_far_enough_apart_are_never_too_many() {
     assert!(world.given_up.is_empty());
 }
 
-/// Catches: a member that starts while the pool gives up is kept, or its message given to nobody.
+/// Catches a member that starts while the pool gives up and is kept, or whose message is lost.
 #[test]
 fn a_start_that_is_under_way_when_the_pool_gives_up_holds_it_up_and_is_taken_back() {
     let mut world = World::new(PoolRules { intensity: (0, SECOND), ..rules(2, 2) }, 1);
@@ -160,7 +160,7 @@ fn a_start_that_is_under_way_when_the_pool_gives_up_holds_it_up_and_is_taken_bac
     assert_eq!((world.given_up.len(), world.over, world.starts.len()), (1, 0, 1));
     assert_eq!(world.try_start(), None);
     assert_eq!((world.over, world.plan.statistics(PoolStatistics::default()).failed), (1, 1));
-    // The same where the keeper had begun before it could hear of it.
+    // The same if the start had begun before it could be withdrawn.
     let mut world = World::new(PoolRules { intensity: (0, SECOND), ..rules(2, 2) }, 1);
     let first = world.start();
     world.ends(first, &error());
@@ -173,7 +173,7 @@ fn a_start_that_is_under_way_when_the_pool_gives_up_holds_it_up_and_is_taken_bac
     assert_eq!((world.over, world.given_up.len()), (1, 1));
 }
 
-/// Catches: a host that is full ends the pools on it; or they try again without a pause.
+/// Catches a full host that ends its pools; or pools that retry without a delay.
 #[test]
 fn a_start_for_which_the_host_has_no_room_is_tried_later_and_never_too_often() {
     let mut world = World::new(PoolRules { intensity: (0, SECOND), ..rules(0, 1) }, 0);
@@ -189,8 +189,8 @@ fn a_start_for_which_the_host_has_no_room_is_tried_later_and_never_too_often() {
     assert_eq!((pauses, world.given_up.len()), (vec![Duration::ZERO, FIRST, FIRST * 2], 0));
 }
 
-/// Catches: a key is forgotten with its process, so that its next message starts another at once; or is never
-/// forgotten.
+/// Catches a key that is forgotten with its process, so that its next message starts another at once; or one that is
+/// never forgotten.
 #[test]
 fn a_key_that_backs_off_is_remembered_until_that_is_over() {
     let mut world = World::new(rules(0, 1), 0);
@@ -210,7 +210,7 @@ fn a_key_that_backs_off_is_remembered_until_that_is_over() {
     assert_eq!(world.plan.lanes.keys().collect::<Vec<_>>(), [&8]);
 }
 
-/// Catches: a delay that never passes is taken for none, or a timer is set for it.
+/// Catches an endless delay that counts as none, or for which a timer is set.
 #[test]
 fn a_lane_with_a_delay_without_end_stays_down() {
     let (mut world, member) = serving(PoolRules { backoff: Backoff::constant(Duration::MAX), ..rules(1, 1) });
@@ -218,13 +218,13 @@ fn a_lane_with_a_delay_without_end_stays_down() {
     assert!(world.plan.due().is_none_or(|due| due == Moment::NEVER));
     world.after(Duration::from_secs(1 << 30));
     assert!(world.starts.is_empty());
-    // It can be stopped all the same.
+    // It can still be stopped.
     world.plan.drain(world.now);
     world.act();
     assert_eq!(world.over, 1);
 }
 
-/// Catches: a pool that drains starts members for what waits past the delay, or not at all.
+/// Catches a draining pool that starts members for waiting messages during the delay, or not at all.
 #[test]
 fn a_pool_that_drains_backs_off_too_and_gives_up_too() {
     let (mut world, member) = serving(PoolRules { intensity: (1, SECOND), ..rules(1, 1) });

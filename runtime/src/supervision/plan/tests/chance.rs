@@ -1,25 +1,23 @@
-//! Worlds made by chance: children that start, fail, ignore their stop and get stuck, requests at any time, timers that
-//! come when they like. What must hold is asked after each event, by a count of its own that shares nothing with the
-//! plan.
+//! Random worlds: children that start, fail, ignore their stop and get stuck, requests at any time, timers that fire at
+//! any time. The invariants are checked after each event, on records that are independent of the plan.
 //!
-//! What this does not see: whether delays are as long as they should be (`restarts.rs` does), and threads, of which the
-//! plan knows nothing.
+//! Not covered: the length of delays (see `restarts.rs`), and threads, which the plan does not use.
 
 use super::*;
 use crate::env::chance::Random;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// What is told of a child outside of the plan.
+/// The state of a child, recorded outside of the plan.
 #[derive(Debug, Default)]
 struct Seen {
     starting: bool,
     alive: bool,
-    /// Told to end, or killed, in this life.
-    told: bool,
-    /// Killed, and the time to wait for that has passed.
+    /// Whether this incarnation was cancelled or killed.
+    cancelled: bool,
+    /// Whether it was killed, and the time to wait for that has passed.
     given_up_on: bool,
-    /// Someone wants it stopped or restarted: its stop is in no order.
-    wished: bool,
+    /// Whether its stop or restart was requested, so that the order of stops does not apply.
+    requested: bool,
     known: bool,
 }
 
@@ -90,17 +88,17 @@ impl World {
                 SupervisorAction::Ask(id) => {
                     self.stops_in_order(id);
                     let seen = self.seen.get_mut(&id).unwrap();
-                    assert!(seen.alive && !seen.told, "{id:?} is asked once in a life");
-                    seen.told = true;
+                    assert!(seen.alive && !seen.cancelled, "{id:?} is cancelled once per incarnation");
+                    seen.cancelled = true;
                 }
                 SupervisorAction::Kill(id) => {
-                    let told = self.seen[&id].told;
-                    if !told {
+                    let cancelled = self.seen[&id].cancelled;
+                    if !cancelled {
                         self.stops_in_order(id);
                     }
                     let seen = self.seen.get_mut(&id).unwrap();
                     assert!(seen.alive);
-                    seen.told = true;
+                    seen.cancelled = true;
                 }
                 SupervisorAction::Set { of, number, after } => {
                     self.timers.insert(of, (number, after == Duration::MAX));
@@ -127,27 +125,30 @@ impl World {
         self.within_the_window();
     }
 
-    /// Not more than `most` in any stretch that is shorter than `within`.
+    /// Checks that there are at most `most` restarts in any window shorter than `within`.
     fn within_the_window(&self) {
         let recent = self.restarts.iter().filter(|&&moment| self.now.since(moment) < self.within).count();
         assert!(recent <= self.most as usize, "{recent} restarts within {:?}, {} allowed", self.within, self.most);
     }
 
-    /// Of those that depend on each other, whoever is stopped has none after it that runs, or is on its way down and
-    /// not yet given up on.
+    /// Checks that a stopped child has no later dependent child that runs, or is stopping and not yet given up on.
     fn stops_in_order(&self, id: Id) {
-        if self.strategy == Strategy::Dynamic || self.seen[&id].wished {
+        if self.strategy == Strategy::Dynamic || self.seen[&id].requested {
             return;
         }
-        let later: Vec<_> =
-            self.seen.range(id..).skip(1).filter(|(_, seen)| seen.alive && !seen.given_up_on && !seen.wished).collect();
+        let later: Vec<_> = self
+            .seen
+            .range(id..)
+            .skip(1)
+            .filter(|(_, seen)| seen.alive && !seen.given_up_on && !seen.requested)
+            .collect();
         assert!(later.is_empty(), "{id:?} is stopped before {later:?}");
     }
 
-    /// What is started for the first time has none before it that is being started.
+    /// Checks that a child that is started for the first time has no earlier child that is being started.
     fn starts_in_order(&self, id: Id) {
         let first = !self.restarts.is_empty();
-        if self.strategy == Strategy::Dynamic || first || self.seen.values().any(|seen| seen.wished) {
+        if self.strategy == Strategy::Dynamic || first || self.seen.values().any(|seen| seen.requested) {
             return;
         }
         assert!(self.seen.range(..id).all(|(_, seen)| !seen.starting), "{id:?} starts before those before it have");
@@ -214,7 +215,7 @@ impl World {
             }
             16 | 17 => {
                 if let Some(id) = self.one_of(|seen| seen.known) {
-                    self.seen.get_mut(&id).unwrap().wished = true;
+                    self.seen.get_mut(&id).unwrap().requested = true;
                     let stop = self.random.below(2) == 0;
                     self.happens(if stop { SupervisorEvent::StopChild(id) } else { SupervisorEvent::RestartChild(id) });
                 }
@@ -223,7 +224,7 @@ impl World {
                 self.add();
                 self.happens(SupervisorEvent::Begin);
             }
-            // What is late, or was never asked for.
+            // A late event, or one that was never requested.
             _ => {
                 let id = Id(self.random.below(8) as u64);
                 let dead = self.seen.get(&id).is_none_or(|seen| !seen.alive && !seen.starting);
@@ -238,14 +239,14 @@ impl World {
         }
     }
 
-    /// Lets all that is under way come to its end. Returns whether it did.
+    /// Completes all pending events. Returns whether the world came to rest.
     fn comes_to_rest(&mut self) -> bool {
         for _ in 0..10_000 {
             if let Some(id) = self.one_of(|seen| seen.starting) {
                 let seen = self.seen.get_mut(&id).unwrap();
                 (seen.starting, seen.alive) = (false, true);
                 self.happens(SupervisorEvent::Started(id));
-            } else if let Some(id) = self.one_of(|seen| seen.alive && seen.told) {
+            } else if let Some(id) = self.one_of(|seen| seen.alive && seen.cancelled) {
                 self.end_one(id);
             } else if let Some(of) = self.timers.iter().find(|(_, (_, never))| !never).map(|(of, _)| *of) {
                 self.fire(of);
@@ -257,7 +258,7 @@ impl World {
     }
 }
 
-/// What must be so when nothing is under way: every child runs or is over, unless its delay never passes.
+/// Checks a world at rest: every child runs or is finished, unless its delay is endless.
 fn is_at_rest(world: &World) {
     for (id, seen) in world.seen.iter().filter(|(_, seen)| seen.known) {
         let phase = world.plan.phase(*id);
@@ -294,6 +295,6 @@ fn whatever_happens_no_two_lives_overlap_stops_are_in_reverse_order_and_restarts
             None => panic!("seed {seed} has not finished"),
         }
     }
-    // Both ways were walked.
+    // Both outcomes occurred.
     assert!(gave_up > 400 && asked > 400, "{gave_up} gave up, {asked} were asked");
 }

@@ -1,4 +1,4 @@
-//! How children are stopped, and how all ends.
+//! Stops of children, and the end of the supervisor.
 
 use super::*;
 
