@@ -38,7 +38,7 @@ impl Sender {
     }
 }
 
-/// Counts what it gets, up to a number.
+/// Counts its messages, up to a number.
 #[process]
 struct Counter {
     count: u64,

@@ -23,7 +23,7 @@ pub struct Case {
     pub work: Option<Duration>,
     /// Whether Postroom must be able to do it. Others may always be without a natural way for it.
     pub is_required: bool,
-    /// Who takes part, if not everybody.
+    /// The systems that take part, if not all.
     pub systems: Option<&'static [System]>,
     /// How much memory must be free.
     pub room_kib: u64,

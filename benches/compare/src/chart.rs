@@ -21,7 +21,7 @@ const PANEL_FOOT: f64 = 30.0;
 /// Where the scale has lines, as far as it goes.
 const TICKS: [f64; 13] = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0];
 
-/// A colour that is told from the others by colour-blind readers too (Okabe and Ito), and a shape of about ten pixels.
+/// A colour that colour-blind readers can distinguish, too (Okabe and Ito), and a shape of about ten pixels.
 fn mark(system: System) -> (&'static str, &'static str) {
     match system {
         System::Postroom => ("#000000", "M-5,0a5,5 0 1,0 10,0a5,5 0 1,0 -10,0z"),
@@ -105,7 +105,7 @@ fn draw_key(svg: &mut String, systems: &[System]) {
     }
 }
 
-/// Draws the panel of one number of workers below `top`, and gives where it ends.
+/// Draws the panel of one number of workers below `top`, and returns its lower edge.
 fn draw_panel(svg: &mut String, scale: &Scale, workers: usize, lines: &[&Line], top: f64) -> f64 {
     let first = top + PANEL_HEAD;
     let bottom = first + ROW * lines.len() as f64;

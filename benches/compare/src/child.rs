@@ -73,7 +73,7 @@ pub fn measure_in_child(system: System, plan: &Plan, limit: Duration) -> Result<
     Measured::from_line(&line).map(Some).map_err(|error| format!("no result: {error}"))
 }
 
-/// Has a child check that what costs time in Postroom is on. Gives what it found to be on.
+/// Makes a child check that the costly features of Postroom are on. Returns those that are.
 ///
 /// # Errors
 /// What is not.
@@ -81,7 +81,7 @@ pub fn check_features_in_child() -> Result<String, String> {
     ask(&[CHECK.to_string()], CHECK_LIMIT)
 }
 
-/// Starts this program again with `arguments`, and gives the last line it prints.
+/// Starts this program again with `arguments`, and returns the last line that it prints.
 fn ask(arguments: &[String], limit: Duration) -> Result<String, String> {
     let program = std::env::current_exe().map_err(|error| format!("the program's own path is not known: {error}"))?;
     let mut command = Command::new(program);
@@ -108,7 +108,7 @@ fn listen(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
         let mut bytes = Vec::new();
         let read = pipe.map_or(Ok(0), |mut pipe| pipe.read_to_end(&mut bytes));
         let text = read.map_or_else(|error| error.to_string(), |_| String::from_utf8_lossy(&bytes).into_owned());
-        // Nobody listens any more if the child was too late.
+        // The receiver is gone if the child was too late.
         let _ = sender.send(text);
     });
     receiver

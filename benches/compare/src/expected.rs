@@ -18,7 +18,7 @@ const SORTERS: u64 = 16;
 pub struct Expected(HashMap<(Workload, u64, u64), u64>);
 
 impl Expected {
-    /// Compares what was measured with what the plan must come to.
+    /// Compares the measured result with the expected one of the plan.
     ///
     /// # Errors
     /// What was expected, and what came.

@@ -23,7 +23,7 @@ const ROUGHLY: usize = 256;
 
 type Dead = Arc<Mutex<Vec<DeadLetterReason>>>;
 
-/// Tries them all, and gives what is on. A process panics in it.
+/// Tries all features, and returns those that are on. One of its processes panics.
 ///
 /// # Errors
 /// What is not, and how that showed.
@@ -99,7 +99,7 @@ impl Thrower {
     }
 }
 
-/// A message that nobody has a method for.
+/// A message without a method.
 struct Stranger;
 
 fn probe(runtime: &Runtime) -> Result<Address<Probe>, String> {
@@ -139,7 +139,7 @@ fn statistics(runtime: &Runtime) -> Result<(), String> {
     })
 }
 
-/// A process that panics ends alone, with what it said; the runtime goes on and has counted its end.
+/// A panic ends only its process, with its message; the runtime continues and has counted the exit.
 fn panic_guards(runtime: &Runtime) -> Result<(), String> {
     let (falls, stays) = (probe(runtime)?, probe(runtime)?);
     let before = runtime.statistics();
@@ -155,7 +155,7 @@ fn panic_guards(runtime: &Runtime) -> Result<(), String> {
     }
 }
 
-/// A message of a type that the process has no method for harms nobody: it is a dead letter, and a call fails.
+/// A message of a type that the process has no method for is harmless: it is a dead letter, and a call fails.
 fn type_checks(runtime: &Runtime, dead: &Dead) -> Result<(), String> {
     let probe = probe(runtime)?;
     runtime.send(probe.pid(), Stranger).map_err(|error| error.to_string())?;
@@ -191,7 +191,7 @@ fn bounds(runtime: &Runtime) -> Result<(), String> {
     }
 }
 
-/// Two processes that never stop throwing balls at each other on the only worker keep nobody else from being served.
+/// Two processes that endlessly exchange balls on the only worker do not starve others.
 fn fairness(runtime: &Runtime) -> Result<(), String> {
     let mut throwers = Vec::new();
     for _ in 0..2 {

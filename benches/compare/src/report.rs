@@ -77,7 +77,7 @@ fn report(options: &Options, rows: &[Row], notes: &[String]) -> Result<(), Strin
     Ok(())
 }
 
-/// A table in both forms, with what is said above and below it.
+/// A table in both forms, with the text above and below it.
 struct Shown {
     legend: String,
     text: String,
@@ -111,7 +111,7 @@ fn show(options: &Options, rows: &[Row], lines: &[Line]) -> Shown {
     }
 }
 
-/// Fails if `file` cannot be written; keeps what is in it.
+/// Fails if `file` cannot be written; keeps its content.
 fn probe(file: &Path) -> Result<(), String> {
     OpenOptions::new().append(true).create(true).open(file).map(drop).map_err(|error| unwritable(file, &error))
 }

@@ -71,7 +71,7 @@ impl Sweep {
     }
 }
 
-/// A row with what is varied in its name.
+/// Returns a row with the varied parameter in its name.
 fn case(workload: Workload, varied: &str, value: impl std::fmt::Display) -> Case {
     Case { name: format!("{workload} {varied}={value}"), ..Case::of(workload) }
 }

@@ -1,4 +1,4 @@
-//! Who is compared.
+//! The systems that are compared.
 
 use crate::names::named;
 use crate::plan::{Outcome, Plan};

@@ -1,7 +1,7 @@
 //! What Postroom is to reach on two cores of a server's processor, in the unit of each line. The ratio to the others in
 //! the same run counts more.
 
-/// The name of a line, its number of workers, and what it must not exceed.
+/// The name of a line, its number of workers, and its limit.
 const TARGETS: [(&str, usize, f64); 21] = [
     ("ping_pong", 1, 20.0),
     ("ping_pong", 2, 22.0),

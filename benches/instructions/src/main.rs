@@ -63,7 +63,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Does what is measured.
+/// Runs the measured operation.
 fn work(name: &str, count: &str) -> Result<(), Failure> {
     let operation = Operation::named(name).ok_or(Failure::Usage)?;
     let count = count.parse().map_err(|_| Failure::Usage)?;
@@ -71,7 +71,7 @@ fn work(name: &str, count: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Gives whether all is as recorded.
+/// Returns whether all values are as recorded.
 fn check() -> Result<bool, Failure> {
     let recorded = Recorded::read(&path())?;
     let mut passed = true;

@@ -2,7 +2,7 @@
 
 use crate::plan::{Bounding, Style, Via, Workload};
 
-/// Gives an enum its names: a list of all values, `name`, `Display`, and a `FromStr` whose error lists what there is.
+/// Implements the names of an enum: a list of all values, `name`, `Display`, and a `FromStr` whose error lists them.
 #[macro_export]
 macro_rules! named {
     ($type:ty, $what:literal, [$($variant:ident = $name:literal),* $(,)?]) => {

@@ -1,4 +1,4 @@
-//! What is measured: one run of one workload on one system, and what it must come to.
+//! The measurements: one run of one workload on one system, and its expected result.
 
 use std::time::Duration;
 
@@ -98,7 +98,7 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// Whether it is about how late a message comes while something else goes on: these make a table of their own.
+    /// Whether it measures the delay of a message under other load: these have a table of their own.
     pub fn is_probe(self) -> bool {
         matches!(
             self,
@@ -132,12 +132,12 @@ pub enum Style {
     ByHand,
 }
 
-/// How Postroom's mailboxes are bounded, which knows more than one way. Only Postroom is told.
+/// The bound of Postroom's mailboxes, for Postroom only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Bounding {
     /// As it bounds them unasked.
     Unasked,
-    /// A process that sends beyond the bound is held after its step; without a bound, nobody is.
+    /// A process that sends beyond the bound is suspended after its step; without a bound, none is.
     Soft,
     /// The sender waits where it sends.
     Hard,
@@ -173,7 +173,7 @@ pub struct Outcome {
     pub elapsed: Duration,
     /// How many operations were done.
     pub operations: u64,
-    /// The workload's number, to be compared with what it must be.
+    /// The workload's number, to be compared with the expected one.
     pub check: u64,
     /// Nanoseconds of single operations, for the workloads that measure these; else empty.
     pub latencies: Vec<u64>,

@@ -21,7 +21,7 @@ pub const TIMED: u64 = 1_000;
 /// Between two messages to the probe.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// How long the system may calm down before the first message, after what was needed to start the load.
+/// How long the system may settle before the first message, after the start of the load.
 const CALM: Duration = Duration::from_millis(100);
 
 /// How long after its last message the load goes on for a probe that has not handled all. A guess: longer than most
@@ -88,7 +88,7 @@ impl Load {
     }
 }
 
-/// A process of the flood: whom it knows, and what it has seen.
+/// A process of the flood: its peers, and its counts.
 #[derive(Debug)]
 pub struct Flooder<A> {
     pub load: Arc<Load>,
@@ -98,19 +98,19 @@ pub struct Flooder<A> {
 }
 
 impl<A> Flooder<A> {
-    /// The process of this number. It begins when `everybody` is known.
+    /// Makes the process of this number. It begins when `everybody` is known.
     pub fn of(number: u64, load: &Arc<Load>, everybody: &Arc<OnceLock<Vec<A>>>) -> Self {
         Self { load: load.clone(), everybody: everybody.clone(), random: Random::seeded(number), seen: 0 }
     }
 
-    /// Somebody to send to.
+    /// Returns a random receiver.
     #[inline]
     pub fn other(&mut self) -> &A {
         let everybody = self.everybody.get().expect("everybody is known");
         &everybody[self.random.below(everybody.len() as u64) as usize]
     }
 
-    /// A message has come: gives whom to send the next one to, if the flood is to go on.
+    /// Handles a message: returns the receiver of the next one, if the flood continues.
     #[inline]
     pub fn hit(&mut self) -> Option<&A> {
         self.seen += 1;

@@ -97,7 +97,7 @@ impl Handler<Over> for Member {
     }
 }
 
-/// Waits until all have had their last pong, as only then nobody gets another ping.
+/// Waits until all have received their last pong, since before that another ping may arrive.
 struct Crowd {
     members: Peers<Member>,
     ready: usize,

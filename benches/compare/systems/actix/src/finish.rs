@@ -9,7 +9,7 @@ use crate::plan::Outcome;
 /// For the process that sees the end.
 pub struct Finish(oneshot::Sender<(Instant, u64)>);
 
-/// For whoever waits for it.
+/// The end of the run, for the waiting thread.
 pub struct Finished(oneshot::Receiver<(Instant, u64)>);
 
 pub fn finish() -> (Finish, Finished) {

@@ -1,4 +1,4 @@
-//! How late a message comes while something else goes on: probe_idle and the other probes.
+//! The delay of a message under other load: probe_idle and the other probes.
 //!
 //! The probe is on the system's thread. The processes of the load are shared evenly by all arbiters.
 
@@ -87,7 +87,7 @@ impl Handler<Begin> for Hog {
         (self.step)(&self.load);
         if !self.load.is_over() {
             ctx.address().do_send(Begin);
-            // Without this nobody else on this arbiter would ever have a turn.
+            // Without this the other actors on this arbiter would starve.
             ctx.wait(wrap_future(yield_now()));
         }
     }

@@ -33,7 +33,7 @@ impl Peer {
     }
 }
 
-/// Everybody's address.
+/// The addresses of all actors.
 struct Everybody(Arc<[ActorRef<Peer>]>);
 
 impl Message<Everybody> for Peer {

@@ -1,4 +1,4 @@
-//! How late a message comes while something else goes on: probe_idle and the other probes.
+//! The delay of a message under other load: probe_idle and the other probes.
 //!
 //! Always on the multi-thread runtime: the other one would run on the thread outside.
 
@@ -71,7 +71,7 @@ impl Message<Begin> for Hog {
         (self.step)(&self.load);
         if !self.load.is_over() {
             ctx.actor_ref().tell(Begin).try_send().expect("a mailbox without a bound");
-            // Without this it would go on with its next messages, more than a hundred of them, before anybody else.
+            // Without this it would handle more than a hundred of its next messages before other actors run.
             task::yield_now().await;
         }
     }

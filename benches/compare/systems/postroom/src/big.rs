@@ -1,4 +1,4 @@
-//! Savina's *big*: everybody talks to everybody.
+//! Savina's *big*: all processes send to each other.
 
 use super::finish::Finish;
 use super::share;

@@ -1,4 +1,4 @@
-//! Processes that are born, and what they take.
+//! Spawns of processes, and their cost.
 
 use super::BATCH;
 use super::finish::Finish;
@@ -160,7 +160,7 @@ impl Idle {
     }
 }
 
-/// Spawns all and says so; then sends to all and says how much was handled.
+/// Spawns all and reports that; then sends to all and reports how many messages were handled.
 #[process]
 struct Keeper {
     idle: Vec<Address<Idle>>,

@@ -1,4 +1,4 @@
-//! How long it takes to be answered, and to be heard at all.
+//! The duration of calls, and of sends.
 
 use crate::plan::{Outcome, Plan};
 use postroom::prelude::*;

@@ -1,4 +1,4 @@
-//! How the thread that measures hears of the end of a run.
+//! The notification of the measuring thread at the end of a run.
 
 use postroom::{Mailbox, Recipient};
 use std::marker::PhantomData;
@@ -14,7 +14,7 @@ impl<T: Send + 'static> Finish<T> {
         Self { mailbox: Mailbox::new().expect("a mailbox"), result: PhantomData }
     }
 
-    /// Who is to be told.
+    /// The receiver of the notification.
     pub fn recipient(&self) -> Recipient<T> {
         Recipient::of(self.mailbox.pid())
     }

@@ -1,4 +1,4 @@
-//! How late a message comes while something else goes on: probe_idle and the other probes.
+//! The delay of a message under other load: probe_idle and the other probes.
 
 use crate::plan::{Outcome, Plan, Workload};
 use compare_frame::probe::{Flooder, IN_FLIGHT, Load, Notes, TIMED, drive, timers_each};
@@ -85,7 +85,7 @@ impl Hog {
     }
 }
 
-/// Sets its timers anew when they have fired.
+/// Resets its timers when they have fired.
 #[process]
 struct Timed {
     load: Arc<Load>,

@@ -1,9 +1,9 @@
-//! The three ways to say whom a message is for.
+//! The three ways to name the receiver of a message.
 
 use crate::plan::Via;
 use postroom::prelude::*;
 
-/// A process, as whoever sends to it knows it.
+/// The receiver of a message, as its sender refers to it.
 pub enum Target<P: postroom::generic::Actor> {
     Address(Address<P>),
     Pid(Pid),

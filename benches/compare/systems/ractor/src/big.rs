@@ -70,7 +70,7 @@ impl Actor for Member {
     }
 }
 
-/// Waits until all have had their last pong, as only then nobody gets another ping.
+/// Waits until all have received their last pong, since before that another ping may arrive.
 struct Crowd;
 
 enum Gather {

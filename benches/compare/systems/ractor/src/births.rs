@@ -192,7 +192,7 @@ pub async fn skynet(plan: &Plan) -> Outcome {
     finished.outcome(begin, plan.size).await
 }
 
-/// How many messages the idle actors have handled, all together: they know nobody to whom they could report.
+/// The number of messages that all idle actors have handled: they have no address to report to.
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 
 struct Idle;
@@ -211,7 +211,7 @@ impl Actor for Idle {
     }
 }
 
-/// Spawns the idle ones and gives their addresses back with the time that this took.
+/// Spawns the idle actors and returns their addresses with the time that this took.
 struct Nest;
 
 struct Hatch {

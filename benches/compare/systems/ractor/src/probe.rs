@@ -1,4 +1,4 @@
-//! How late a message comes while something else goes on: probe_idle and the other probes.
+//! The delay of a message under other load: probe_idle and the other probes.
 //!
 //! Always on the multi-thread runtime: the other one would run on the thread outside.
 
@@ -81,7 +81,7 @@ impl Actor for Hog {
         step(load);
         if !load.is_over() {
             send(&myself, Again);
-            // Without this it might go on with its next messages before anybody else.
+            // Without this it might handle its next messages before other actors run.
             task::yield_now().await;
         }
         Ok(())

@@ -79,7 +79,7 @@ fn spawn_node<K: Kind>(kind: K, parent: K::Address<u64>, first: u64, leaves: u64
 }
 
 pub async fn idle_memory<K: Kind>(kind: K, size: u64) -> Outcome {
-    // What has handled its message says so here: a mailbox for that would be part of the memory that is measured.
+    // Counts handled messages: a mailbox for the reports would be part of the measured memory.
     static HANDLED: AtomicU64 = AtomicU64::new(0);
 
     let mut addresses = Vec::with_capacity(size as usize);

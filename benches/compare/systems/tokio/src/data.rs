@@ -1,4 +1,4 @@
-//! Of the Savina suite, what is about data: the radix sort and the dictionary.
+//! The data benchmarks of the Savina suite: the radix sort and the dictionary.
 
 use std::collections::HashMap;
 use std::time::Instant;

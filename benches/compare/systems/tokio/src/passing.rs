@@ -16,7 +16,7 @@ struct Ball<const N: usize> {
 
 /// Passes balls on until the last pass, or until no one is left to pass to it. Returns how many balls it received.
 ///
-/// Whoever receives the last pass ends, and with it its address of the next; so the others end one after the other.
+/// The receiver of the last pass exits, which drops its address of the next; so the others exit in sequence.
 async fn player<K: Kind, const N: usize>(mut inbox: K::Inbox<Ball<N>>, next: K::Address<Ball<N>>) -> u64 {
     let mut received = 0;
     while let Some(Ball { left, payload }) = inbox.receive().await {

@@ -1,4 +1,4 @@
-//! How late a message comes while something else goes on: probe_idle and the other probes.
+//! The delay of a message under other load: probe_idle and the other probes.
 //!
 //! Always on the multi-thread runtime: the other one would run on the thread outside.
 
@@ -54,7 +54,7 @@ fn flood(runtime: &Runtime, width: u64, load: &Arc<Load>) {
     }
 }
 
-/// Each lets others have their turn after a step, without which nobody else would get one.
+/// Each yields after a step; otherwise the others would starve.
 fn hogs(runtime: &Runtime, count: usize, load: &Arc<Load>, step: fn(&Load)) {
     for _ in 0..count {
         let load = load.clone();

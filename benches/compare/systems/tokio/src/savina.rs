@@ -1,4 +1,4 @@
-//! Of the Savina suite, what is about processes that meet, share and pay.
+//! The benchmarks of the Savina suite about processes that meet, share and pay.
 
 use std::time::Instant;
 
@@ -143,7 +143,7 @@ enum ToAccount {
     Pay(UnboundedSender<ToAccount>),
     /// Take one, and tell so this account.
     Take(UnboundedSender<ToAccount>),
-    /// The other account has taken what was paid.
+    /// The other account has received the payment.
     Taken,
     /// No transfers are left.
     Close,

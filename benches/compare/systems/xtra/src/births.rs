@@ -152,7 +152,7 @@ struct Idle {
     sum: u64,
 }
 
-/// What has handled its message says so here: a mailbox for that would be part of the memory that is measured.
+/// Counts handled messages: a mailbox for the reports would be part of the measured memory.
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 
 impl Actor for Idle {

@@ -16,7 +16,7 @@ struct Ball<const N: usize> {
 
 /// Passes balls on until the last pass, or until no one is left to pass to it.
 ///
-/// Whoever receives the last pass ends, and with it its address of the next; so the others end one after the other.
+/// The receiver of the last pass exits, which drops its address of the next; so the others exit in sequence.
 struct Player<const N: usize> {
     next: Address<Self>,
     received: u64,

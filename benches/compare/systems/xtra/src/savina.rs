@@ -1,4 +1,4 @@
-//! Of the Savina suite, what is about processes that meet, share and pay.
+//! The benchmarks of the Savina suite about processes that meet, share and pay.
 
 use std::time::Instant;
 
@@ -240,7 +240,7 @@ struct Pay(Address<Account>);
 /// Take one, and tell so this account.
 struct Take(Address<Account>);
 
-/// The other account has taken what was paid.
+/// The other account has received the payment.
 struct Taken;
 
 /// No transfers are left.

@@ -17,7 +17,7 @@ impl Dictionary {
     #[entry]
     fn serve(&mut self) {}
 
-    /// Gives what was there before.
+    /// Returns the previous value.
     #[message]
     fn write(&mut self, key: u64, value: u64) -> Option<u64> {
         self.values.insert(key, value)
@@ -36,7 +36,7 @@ struct Client {
 
 #[process]
 impl Client {
-    /// Gives how many answers there were.
+    /// Returns the number of answers.
     #[entry]
     async fn ask(&mut self, requests: Requests) -> Result<u64, CallError> {
         let mut answers = 0;

@@ -37,7 +37,7 @@ impl Sorter {
         }
     }
 
-    /// Sends on what was held, from there on.
+    /// Sends the retained values, from that index on.
     #[message]
     fn release(&mut self, ctx: &mut Context<Self>, from: usize) {
         let until = self.held.len().min(from + BATCH as usize);
