@@ -171,9 +171,9 @@ pub fn main(options: TokenStream, item: TokenStream) -> TokenStream {
 /// `async fn name(sim: Sim)`, which may return a `Result`. Needs the feature `test`.
 ///
 /// Options: `seeds = 1000` (100 runs by default), `seed = 7` for one run, `strategy` (`"portfolio"`, `"random"`,
-/// `"pct"`, `"production"` or `"exhaustive"`), `max_time = "1h"` of the simulation's time, `max_turns`,
+/// `"pct"`, `"rare"`, `"production"` or `"exhaustive"`), `max_time = "1h"` of the simulation's time, `max_turns`,
 /// `faults = "none"` to leave out all that the test asks for, and `crate = path`. The environment variables
-/// `POSTROOM_SEEDS`, `POSTROOM_SEED`, `POSTROOM_STRATEGY` and `POSTROOM_REPLAY` take precedence.
+/// `POSTROOM_SEEDS`, `POSTROOM_FIRST_SEED`, `POSTROOM_SEED`, `POSTROOM_STRATEGY` and `POSTROOM_REPLAY` take precedence.
 #[proc_macro_attribute]
 pub fn test(options: TokenStream, item: TokenStream) -> TokenStream {
     expand_on("`#[postroom::test]` goes on a function", item, |item| {

@@ -3,6 +3,7 @@
 mod all;
 mod faults;
 mod model;
+mod planted;
 mod production;
 mod racers;
 mod report;

@@ -302,12 +302,13 @@ fn number(setting: Setting, diagnostics: &mut Diagnostics) -> Option<Setting> {
 
 /// The call of the simulation's method for a setting.
 fn test_setting(krate: &Path, setting: &Setting, diagnostics: &mut Diagnostics) -> Option<TokenStream> {
-    const STRATEGIES: [(&str, &str); 5] = [
+    const STRATEGIES: [(&str, &str); 6] = [
         ("exhaustive", "Exhaustive"),
         ("pct", "Pct"),
         ("portfolio", "Portfolio"),
         ("production", "Production"),
         ("random", "Random"),
+        ("rare", "Rare"),
     ];
     let (key, value) = (&setting.key, &setting.value);
     match key.to_string().as_str() {

@@ -151,9 +151,14 @@ pub(crate) fn waits_for(pid: Pid) -> Option<(Pid, Option<&'static str>)> {
     Some((pid_of(wait.on)?, method))
 }
 
+/// Returns whether the process in that slot has an edge.
+pub(crate) fn has_edge(slot: u32) -> bool {
+    EDGES.get(slot).and_then(Edge::stands).is_some()
+}
+
 /// Returns how many processes have an edge. Visits each slot that was ever used.
 pub(crate) fn count() -> usize {
-    TABLE.slots().filter(|slot| EDGES.get(slot.index()).and_then(Edge::stands).is_some()).count()
+    TABLE.slots().filter(|slot| has_edge(slot.index())).count()
 }
 
 #[cfg(test)]

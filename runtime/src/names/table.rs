@@ -233,6 +233,17 @@ impl Names {
         drop(entry);
     }
 
+    /// Returns a name whose holder has ended, if there is one. For a simulation, between turns.
+    #[cfg(feature = "test")]
+    pub(crate) fn held_by_the_dead(&self) -> Option<(Arc<str>, Pid)> {
+        let in_shard = |shard: &RwLock<Shard>| {
+            let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
+            let held = shard.iter().filter_map(|(name, entry)| Some((name.text().clone(), entry.holder()?)));
+            held.filter(|(_, holder)| !lives(*holder)).min()
+        };
+        self.shards.iter().find_map(in_shard)
+    }
+
     /// Returns the number of held names, and of names with an alias.
     pub(crate) fn count(&self) -> (usize, usize) {
         let mut counts = (0, 0);

@@ -232,6 +232,17 @@ impl GroupTable {
         self.shard(key).get(key).and_then(|group| group.members.get(&pid)).is_some_and(|member| member.joins > 0)
     }
 
+    /// Returns a member or subscriber that has ended, if there is one. For a simulation, between turns.
+    #[cfg(feature = "test")]
+    pub(crate) fn has_a_dead_member(&self) -> Option<Pid> {
+        let in_shard = |shard: &Mutex<BTreeMap<GroupKey, GroupState>>| {
+            let shard = lock(shard);
+            let all = shard.values().flat_map(|group| group.members.keys().chain(&group.watchers));
+            all.copied().filter(|pid| !lives(*pid)).min()
+        };
+        self.shards.iter().find_map(in_shard)
+    }
+
     pub(crate) fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for shard in &self.shards {

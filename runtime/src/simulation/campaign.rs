@@ -64,6 +64,7 @@ const MOST_SCHEDULES: u64 = 1_000_000;
 pub struct Simulation {
     name: String,
     seeds: u64,
+    first: u64,
     only: Option<u64>,
     schedules: Schedules,
     bounds: Bounds,
@@ -92,12 +93,13 @@ impl<E: fmt::Debug> TestResult for Result<(), E> {
 }
 
 impl Simulation {
-    /// Prepares 100 runs of a test with that name, with seeds from zero; or as many as `POSTROOM_SEEDS` says, or one
-    /// with the seed in `POSTROOM_SEED`.
+    /// Prepares 100 runs of a test with that name, with seeds from zero; or as many as `POSTROOM_SEEDS` says, from
+    /// `POSTROOM_FIRST_SEED` on, or one with the seed in `POSTROOM_SEED`.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
             seeds: SEEDS,
+            first: 0,
             only: None,
             schedules: Schedules::default(),
             bounds: Bounds { turns: 1_000_000, time: Duration::from_secs(24 * 3600) },
@@ -110,6 +112,12 @@ impl Simulation {
     /// Sets how many runs there are, each with a seed of its own.
     pub fn seeds(mut self, seeds: u64) -> Self {
         self.seeds = seeds;
+        self
+    }
+
+    /// Sets the first seed, which is zero by default. The others follow it.
+    pub fn first_seed(mut self, seed: u64) -> Self {
+        self.first = seed;
         self
     }
 
@@ -197,7 +205,7 @@ impl Simulation {
         if self.schedules == Schedules::Exhaustive {
             return self.check_all(&body);
         }
-        let first = self.only.unwrap_or(0);
+        let first = self.only.unwrap_or(self.first);
         let seeds = if self.only.is_some() { 1 } else { self.seeds };
         let mut runner = Runner::new(&self, body.clone());
         self.check_determinism(&mut runner, first)?;
@@ -227,7 +235,7 @@ impl Simulation {
         }
         match campaign.failed.load(Ordering::SeqCst) {
             u64::MAX => self.covered(std::mem::take(&mut *lock(&campaign.covered))),
-            failed => Err(self.explain(&mut runner, first + failed, (failed + 1, seeds))),
+            failed => Err(self.explain(&mut runner, first.wrapping_add(failed), (failed + 1, seeds))),
         }
     }
 
@@ -250,11 +258,14 @@ impl Simulation {
         if let Some(seeds) = number("POSTROOM_SEEDS")? {
             self.seeds = seeds;
         }
+        if let Some(seed) = number("POSTROOM_FIRST_SEED")? {
+            self.first = seed;
+        }
         if let Some(seed) = number("POSTROOM_SEED")? {
             self.only = Some(seed);
         }
         if let Ok(text) = std::env::var("POSTROOM_STRATEGY") {
-            let expected = "`portfolio`, `random`, `pct`, `production` or `exhaustive`";
+            let expected = "`portfolio`, `random`, `pct`, `rare`, `production` or `exhaustive`";
             self.schedules = Schedules::of_name(&text).ok_or(SimulationError::Variable {
                 variable: "POSTROOM_STRATEGY",
                 came: text,
@@ -331,7 +342,7 @@ impl Simulation {
 
     /// Runs all schedules, one after the other.
     fn check_all(&self, body: &TestBody) -> Result<Coverage, SimulationError> {
-        let seed = self.only.unwrap_or(0);
+        let seed = self.only.unwrap_or(self.first);
         let mut runner = Runner::new(self, body.clone());
         let (mut covered, mut explorer) = (Covered::default(), Explorer::default());
         loop {
@@ -445,7 +456,7 @@ impl Campaign {
             if number >= self.seeds || number > self.failed.load(Ordering::SeqCst) {
                 return;
             }
-            let seed = self.first + number;
+            let seed = self.first.wrapping_add(number);
             match runner.run(runner.drawn(seed), seed, false) {
                 Ok(ran) => {
                     lock(&self.covered).add(&ran);
@@ -523,6 +534,9 @@ fn are_alike(one: &Panic, other: &Panic) -> bool {
     one.place == other.place && kind(one) == kind(other)
 }
 
+/// What a test has not done wrong.
+const BROKEN: &str = "the runtime contradicts itself, which is its fault and not the test's";
+
 /// When each run begins: the same moment, since a program may show its times.
 const BEGINNING: Moment = Moment::of_days(36_500);
 
@@ -588,7 +602,9 @@ impl Runner {
         let outcome = run.within(|| catch(body));
         let time = run.elapsed();
         let abort = run.abort();
+        let broken = if outcome.is_ok() { run.within(|| run.broken_between_turns()) } else { None };
         let is_clean = run.within(|| run.end());
+        let broken = broken.or_else(|| run.within(|| run.broken_at_the_end(runtime.host())).filter(|_| is_clean));
         silence(loud);
         let is_redundant = abort == Some(Abort::Explored);
         let failure = match (abort, outcome) {
@@ -602,7 +618,7 @@ impl Runner {
                 let message = "processes did not end after the test: they go on although they were killed";
                 Some(Panic { message: message.into(), place: String::new() })
             }
-            (None, Ok(())) => None,
+            (None, Ok(())) => broken.map(|what| Panic { message: format!("{BROKEN}: {what}"), place: String::new() }),
         };
         self.slots = run.take_slots();
         if is_clean {

@@ -7,14 +7,16 @@
 //! models' to check (`tests/models`).
 //!
 //! From the bottom up: [`strategy`] and [`choices`] decide, [`faults`] and [`trace`] are what they decide upon and what
-//! came of it, [`baton`] has the threads, [`run`] is one run, [`campaign`] runs many and reports, [`shrink`] makes a
-//! failing schedule small, [`trace_file`] writes it down and reads it, [`sim`] is what a test holds.
+//! came of it, [`baton`] has the threads, [`run`] is one run, [`invariants`] is what holds after each, [`campaign`]
+//! runs many and reports, [`shrink`] makes a failing schedule small, [`trace_file`] writes it down and reads it, [`sim`]
+//! is what a test holds.
 
 pub(crate) mod baton;
 pub(crate) mod campaign;
 pub(crate) mod choices;
 pub(crate) mod explore;
 pub(crate) mod faults;
+pub(crate) mod invariants;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod shrink;

@@ -285,6 +285,29 @@ impl SimRun {
         slots
     }
 
+    /// Returns the processes of which the simulation has the token: they are ready, or not run for a while. `None` if
+    /// a step waits on its stack: its process has the token then, and so has each that it is about to spawn.
+    pub(crate) fn in_hand(&self) -> Option<Vec<u32>> {
+        let state = &mut *self.state();
+        self.sweep(state);
+        let ready = state.ready.iter().filter_map(|ready| match ready {
+            Ready::Process(token) | Ready::Slowed(token) => Some(token.slot().index()),
+            Ready::Thread(_) => None,
+        });
+        let slowed = state.slowed.iter().map(|(_, token)| token.slot().index());
+        let main = state.members.first().map(|member| member.id);
+        let waits = state.waiting.iter().any(|waiting| Some(waiting.id) != main);
+        (!waits).then(|| ready.chain(slowed).collect())
+    }
+
+    /// Returns the slots of all processes that there have been.
+    pub(crate) fn used_slots(&self) -> Vec<u32> {
+        let mut used = self.state().trace.used_slots().to_vec();
+        used.sort_unstable();
+        used.dedup();
+        used
+    }
+
     /// Adds a fault that a test asks for.
     pub(crate) fn add_fault(&self, rule: Rule) {
         let state = &mut *self.state();

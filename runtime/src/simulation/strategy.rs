@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Schedules {
-    /// A third of the seeds each: [`Random`](Self::Random), [`Pct`](Self::Pct), and random with rare preemption.
+    /// A third of the seeds each: [`Random`](Self::Random), [`Pct`](Self::Pct) and [`Rare`](Self::Rare).
     #[default]
     Portfolio,
     /// Each process that is ready is equally likely to go next.
@@ -19,6 +19,9 @@ pub enum Schedules {
     /// That of production: the seed chooses which of several workers goes next, and the scheduler what that runs, from
     /// its own queues or stolen, in time slices of the usual length.
     Production,
+    /// Random with rare preemption: most of the time, the process that ran last goes on, or the one that it has woken.
+    /// Finds failures that need one process to get far ahead of another.
+    Rare,
     /// All schedules, one after the other: for small tests. Each time slice takes one event.
     Exhaustive,
 }
@@ -27,14 +30,15 @@ pub enum Schedules {
 pub(crate) enum TurnOrder {
     /// Each is equally likely.
     Uniform,
-    /// The last one goes on while it can, but for one turn in [`RARE`].
-    RareEvents {
+    /// The last one goes on while it can, and then what became ready last, such as the one that it has sent to, but for
+    /// one turn in [`RARE`]. So a conversation goes on while others wait.
+    Rare {
         last: u32,
     },
     Pct(Priorities),
 }
 
-/// One in how many turns preempts the process that could go on.
+/// One in how many turns is drawn.
 const RARE: usize = 16;
 
 /// The lengths of runs that [`Schedules::Pct`] is made for, as powers of two: the length of a run is not known in
@@ -53,10 +57,11 @@ pub(crate) struct Priorities {
 }
 
 impl Schedules {
-    const NAMES: [(&str, Self); 5] = [
+    const NAMES: [(&str, Self); 6] = [
         ("portfolio", Self::Portfolio),
         ("random", Self::Random),
         ("pct", Self::Pct),
+        ("rare", Self::Rare),
         ("production", Self::Production),
         ("exhaustive", Self::Exhaustive),
     ];
@@ -90,6 +95,7 @@ impl TurnOrder {
             Schedules::Portfolio => seed % 3,
             Schedules::Random | Schedules::Production | Schedules::Exhaustive => 0,
             Schedules::Pct => 1,
+            Schedules::Rare => 2,
         };
         match kind {
             0 => Self::Uniform,
@@ -99,7 +105,7 @@ impl TurnOrder {
                 let changes = (0..changes).map(|_| random.below(length) as u64).collect();
                 Self::Pct(Priorities { of: BTreeMap::new(), changes, lowest: 1 << 32 })
             }
-            _ => Self::RareEvents { last: u32::MAX },
+            _ => Self::Rare { last: u32::MAX },
         }
     }
 
@@ -108,9 +114,12 @@ impl TurnOrder {
         match self {
             Self::Pct(priorities) if turn < FAIR => priorities.choose(actors, turn, random),
             Self::Uniform | Self::Pct(_) => random.below(actors.len()),
-            Self::RareEvents { last } => {
-                let again = actors.iter().position(|actor| actor == last).filter(|_| random.below(RARE) > 0);
-                let chosen = again.unwrap_or_else(|| random.below(actors.len()));
+            Self::Rare { last } => {
+                let newest = actors.len() - 1;
+                let chosen = match random.below(RARE) {
+                    0 => random.below(actors.len()),
+                    _ => actors.iter().position(|actor| actor == last).unwrap_or(newest),
+                };
                 *last = actors[chosen];
                 chosen
             }

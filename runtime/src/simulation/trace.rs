@@ -140,6 +140,11 @@ impl Trace {
         }
     }
 
+    /// Returns the slots of all processes, in the order of their spawns.
+    pub(crate) fn used_slots(&self) -> &[u32] {
+        &self.slots
+    }
+
     /// Adds nothing from here on.
     pub(crate) fn close(&mut self) {
         self.is_closed = true;

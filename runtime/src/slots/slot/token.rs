@@ -3,6 +3,8 @@
 use super::cold_state::ColdState;
 use super::flags::{ATTEND, COLD_STATE};
 use super::{Slot, SlotOwner, Token};
+#[cfg(feature = "test")]
+use crate::links::message::Bindings;
 use crate::mailbox::lanes::{Claim, Holder};
 use crate::pid::Pid;
 use crate::process::body::Body;
@@ -139,5 +141,16 @@ impl Slot {
         self.flags.set(COLD_STATE, true);
         // SAFETY: the caller's promise.
         self.metadata.cold_state.with_mut(|cold_state| unsafe { &mut *cold_state }).get_or_insert_default()
+    }
+
+    /// Returns the links and monitors of the process. For a simulation, between turns.
+    ///
+    /// # Safety
+    /// The token is not used meanwhile.
+    #[cfg(feature = "test")]
+    pub(crate) unsafe fn bindings_at_rest(&self) -> Bindings {
+        // SAFETY: the caller's promise.
+        let cold_state = self.metadata.cold_state.with_mut(|cold_state| unsafe { &*cold_state });
+        cold_state.as_ref().and_then(|cold_state| cold_state.links.as_deref()).map(Bindings::of).unwrap_or_default()
     }
 }

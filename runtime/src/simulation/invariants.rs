@@ -1,0 +1,125 @@
+//! What holds after each run, whatever the test: the runtime's own promises to itself.
+//!
+//! A fault in the runtime that has no consequence in a short test is seen here all the same: a lost token is a process
+//! that never runs again, and a name that stays with the dead is a leak.
+//!
+//! * Between turns each token is in one place: parked in its mailbox, or ready. A process that is parked as idle has
+//!   nothing to do; one that is suspended waits for a mailbox that will have room; one that awaits an answer waits for
+//!   a process that lives; and links, monitors and names are those of the living, and known on both sides.
+//! * When all processes have been killed, nothing of them is left.
+
+use super::run::SimRun;
+use crate::api::runtime::Host;
+use crate::deadlock::edges::{has_edge, waits_for};
+use crate::engine::backpressure::suspend::suspended_at;
+use crate::pid::{Pid, Resident};
+use crate::slots::{Slot, TABLE};
+use crate::sync::{Ordering, lock};
+use std::collections::BTreeMap;
+
+impl SimRun {
+    /// Returns what does not hold, if anything does not. Called by the test's thread, between turns.
+    pub(crate) fn broken_between_turns(&self) -> Option<String> {
+        if let Some((name, holder)) = self.scheduler.names.held_by_the_dead() {
+            return Some(format!("{holder} has ended, and still has the name {name:?}"));
+        }
+        let in_hand = self.in_hand()?;
+        let mut counts = BTreeMap::new();
+        in_hand.iter().for_each(|index| *counts.entry(*index).or_insert(0) += 1);
+        let slots = || self.used_slots().into_iter().filter_map(|index| TABLE.slot(index));
+        let living = || slots().filter(|slot| slot.living().is_some());
+        let broken_token = living().find_map(|slot| {
+            let what = broken_token(slot, counts.get(&slot.index()).copied().unwrap_or(0))?;
+            Some(format!("{}, with {} messages, {what}", name(slot), slot.lanes.depth()))
+        });
+        let is_at_rest = |slot: &Slot| slot.lanes.glance().0 && !counts.contains_key(&slot.index());
+        let mut at_rest = living().filter(|slot| is_at_rest(slot));
+        let broken_bindings =
+            || at_rest.find_map(|slot| Some(format!("{} {}", name(slot), broken_bindings(slot, &is_at_rest)?)));
+        broken_token.or_else(broken_bindings)
+    }
+
+    /// Returns what is left after the end of all processes, if anything is.
+    pub(crate) fn broken_at_the_end(&self, host: Host) -> Option<String> {
+        let host_of = self.scheduler;
+        if let Some(pid) = host.groups().has_a_dead_member().or_else(|| host.topics().has_a_dead_member()) {
+            return Some(format!("{pid} has ended, and is still in a group or a topic"));
+        }
+        let slots: Vec<_> = self.used_slots().into_iter().filter_map(|index| TABLE.slot(index)).collect();
+        let left = [
+            ("slots that are not vacant", slots.iter().filter(|slot| !slot.lanes.is_vacant()).count()),
+            ("waits of the dead", slots.iter().filter(|slot| has_edge(slot.index())).count()),
+            ("suspended processes", host_of.suspended()),
+            ("labels", lock(&host_of.labels).len()),
+        ];
+        let (what, count) = left.into_iter().find(|(_, count)| *count > 0)?;
+        Some(format!("all processes have ended, and there are {count} {what}"))
+    }
+}
+
+/// Returns what is wrong with where the token of a live process is, of which the simulation has `in_hand`.
+fn broken_token(slot: &'static Slot, in_hand: usize) -> Option<String> {
+    let (is_idle, waits) = slot.lanes.glance();
+    let what = match (in_hand, is_idle || waits) {
+        (0, false) => "is neither ready nor parked: its token is lost",
+        (0, true) | (1, false) => match () {
+            () if is_idle && slot.lanes.has_control() => "is idle, and there is a signal or an answer for it",
+            () if is_idle && slot.metadata.outstanding.load(Ordering::Relaxed) > 0 => "is idle, and waits for yields",
+            () => return broken_wait(slot, in_hand > 0),
+        },
+        _ => "is ready twice, or parked and ready at once: there are two tokens",
+    };
+    Some(what.to_string())
+}
+
+/// Returns what is wrong with what a process waits for.
+fn broken_wait(slot: &'static Slot, is_ready: bool) -> Option<String> {
+    if is_ready {
+        // It has not looked yet.
+        return None;
+    }
+    if let Some(at) = suspended_at(slot) {
+        let Some(receiver) = TABLE.living(at) else {
+            return Some(format!("is suspended at the mailbox of {at}, which has ended"));
+        };
+        let rests = receiver.lanes.glance().0;
+        return rests.then(|| format!("is suspended at the mailbox of {}, which is empty", name(receiver)));
+    }
+    let (on, method) = waits_for(slot.resident()?)?;
+    let method = method.filter(|_| TABLE.living(on).is_none())?;
+    Some(format!("waits for the answer of {method} from {on}, which has ended"))
+}
+
+/// Returns what is wrong with the links and monitors of a process at rest: all that was said to it has been heard.
+fn broken_bindings(slot: &'static Slot, is_at_rest: &impl Fn(&Slot) -> bool) -> Option<String> {
+    let pid = slot.resident()?;
+    // SAFETY: between turns, and this is no process whose step waits on its stack: nothing uses its token.
+    let bindings = unsafe { slot.bindings_at_rest() };
+    for (other, is_linked) in
+        bindings.links.iter().map(|other| (*other, true)).chain(bindings.monitors.iter().map(|other| (*other, false)))
+    {
+        let tie = if is_linked { "linked with" } else { "a monitor of" };
+        let Some(other_slot) = TABLE.living(other) else {
+            // Of another host, or behind an alias: not looked at.
+            let is_ours = TABLE.slot(other.slot()).is_some_and(|slot| slot.has_carried(other));
+            if is_ours {
+                return Some(format!("is {tie} {other}, which has ended, and has not been told"));
+            }
+            continue;
+        };
+        // SAFETY: as above.
+        let theirs = || unsafe { other_slot.bindings_at_rest() };
+        let knows = |theirs: &[Pid]| theirs.contains(&pid);
+        let is_mutual =
+            !is_at_rest(other_slot) || if is_linked { knows(&theirs().links) } else { knows(&theirs().monitored_by) };
+        if !is_mutual {
+            return Some(format!("is {tie} {}, which does not know", name(other_slot)));
+        }
+    }
+    None
+}
+
+fn name(slot: &'static Slot) -> String {
+    let process = slot.metadata.names().map_or("a process", |(process, _)| process);
+    slot.resident().map_or_else(|| process.to_string(), |pid| format!("{process} {pid}"))
+}
