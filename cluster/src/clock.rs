@@ -27,7 +27,7 @@ use std::time::Duration;
 /// assert_eq!(now.since(began), Duration::from_millis(1_500));
 /// assert_eq!(began.since(now), Duration::ZERO);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(Duration);
 
 impl Moment {

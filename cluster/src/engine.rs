@@ -11,8 +11,8 @@
 //! 2. **Messages**: delivered at most once, and in order between one publisher's lane and one subscription. They may
 //!    be lost without notice, before a subscription has reached the broker in particular; [`Engine::publish`] reports
 //!    what the engine knows at once, and no more.
-//! 3. **Lanes** are independent: what waits in [`Lane::Data`] never delays [`Lane::Control`]. Between the lanes there
-//!    is no order.
+//! 3. **Lanes** are independent connections: what waits in [`Lane::Data`] never delays [`Lane::Control`]. Between the
+//!    lanes there is no order. They are no name spaces: a subscription gets what is published in either lane.
 //! 4. **Store**: each write has a revision, larger than all before it in its bucket. [`Engine::create`],
 //!    [`Engine::update`] and [`Engine::delete`] compare and set: of several that expect the same revision, one
 //!    succeeds. [`Engine::get`] reads what the last successful write left, never an older value.
@@ -268,9 +268,7 @@ pub trait Engine: Send + Sync {
     /// If the pattern is not one, or the engine is closed.
     fn subscribe(&self, lane: Lane, pattern: &str, on_message: OnMessage) -> Result<Subscription, SubscribeError>;
 
-    /// Asks whether there is a subscriber to `subject` in the control lane.
-    ///
-    /// The subscriber sees a message without content.
+    /// Asks whether there is a subscriber to `subject`. The subscriber's engine answers, and not its callback.
     fn probe(&self, subject: &str, then: OnProbe);
 
     /// Writes an entry whose key the bucket does not have.

@@ -13,15 +13,20 @@
 //! | [`frame`] | what the bytes between two nodes mean |
 //! | [`lease`] | how long a node may act as a member |
 //! | [`membership`] | which nodes are there, and when one counts as lost |
+//! | [`memory`] | an engine within one program, for tests and examples |
 //! | [`session`] | what is sent, sent again and accepted between two nodes, and when that is over |
 #![forbid(unsafe_code)]
 
 pub mod access;
 pub mod clock;
+#[cfg(test)]
+mod conformance;
 pub mod engine;
 pub mod frame;
 pub mod lease;
 pub mod membership;
+pub mod memory;
 #[cfg(test)]
 mod random;
 pub mod session;
+mod subject;

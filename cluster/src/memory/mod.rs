@@ -1,0 +1,294 @@
+//! An engine within one program: for tests, simulations and examples, without a server.
+//!
+//! A [`Broker`] has the store and the subscriptions; each [`Client`] is the [`Engine`] of one node. **Nothing happens by
+//! itself**: each call of [`Broker::step`] does one thing, in the order in which it was asked for, and runs at most one
+//! callback, on the calling thread. So a test sees each state between two steps, and a simulator decides when the next
+//! step comes. The broker's clock goes on with [`Broker::advance`] only; it is what leases expire by.
+//!
+//! It does what a real broker does when a connection breaks ([`Client::disconnect`]): what is on its way to the client
+//! is lost, what the client publishes is refused, its accesses fail, and others that probe it find no subscriber. When
+//! it is back, its subscriptions are too, and its watches begin with a snapshot. Random loss and delay are for the
+//! caller to add: it can drop or keep what a callback receives.
+//!
+//! # Limits
+//! Each client may have [`MAX_QUEUED`] messages that the broker has not looked at, in each lane. A message and a value have
+//! at most [`MAX_PAYLOAD`] bytes, as with NATS by default. A watch can go on after the last [`MAX_HISTORY`] changes.
+
+mod state;
+#[cfg(test)]
+mod tests;
+
+use crate::access::{Access, Answer};
+use crate::clock::Moment;
+use crate::engine::{
+    Bucket, Engine, Lane, Message, OnChange, OnMessage, OnProbe, OnRead, OnWrite, PublishError, Revision,
+    SubscribeError, Subscription,
+};
+use crate::subject::{is_pattern, is_subject, shortened};
+use bytes::Bytes;
+use state::{Connection, ConnectionState, Job, State, Subscriber, Watcher};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// The most messages of a client and lane that the broker has not looked at.
+pub const MAX_QUEUED: usize = 1_024;
+/// The longest message, and the longest value with its key.
+pub const MAX_PAYLOAD: usize = 1 << 20;
+/// How many changes of a bucket are kept, for watches that go on.
+pub const MAX_HISTORY: usize = 1_024;
+
+/// A broker in memory. Clones are the same one.
+///
+/// ```
+/// use postroom_cluster::engine::{Engine, Lane};
+/// use postroom_cluster::memory::Broker;
+/// use std::sync::{Arc, Mutex};
+///
+/// let broker = Broker::new();
+/// let (here, there) = (broker.connect(), broker.connect());
+/// let heard = Arc::new(Mutex::new(Vec::new()));
+/// let hears = Arc::clone(&heard);
+/// let on_message = Box::new(move |message| hears.lock().unwrap().push(message));
+/// let _subscription = there.subscribe(Lane::Data, "greetings.*", on_message)?;
+///
+/// here.publish(Lane::Data, "greetings.morning", "hello".into())?;
+/// assert!(heard.lock().unwrap().is_empty()); // nothing happens by itself
+/// while broker.step() {}
+/// assert_eq!(heard.lock().unwrap()[0].payload, "hello");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct Broker {
+    state: Arc<Mutex<State>>,
+}
+
+/// One node's engine.
+pub struct Client {
+    broker: Broker,
+    number: usize,
+}
+
+impl Broker {
+    /// Returns a broker without clients, whose store is empty.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Returns the engine of another node.
+    pub fn connect(&self) -> Client {
+        let mut state = self.lock();
+        let number = state.clients.len();
+        state.clients.push(Connection { state: ConnectionState::Up, breaks: 0, queued: BTreeMap::new() });
+        Client { broker: self.clone(), number }
+    }
+
+    /// Does the next thing that was asked for. Returns false if there is none.
+    ///
+    /// Called by a callback, or by a thread while another is in a step, it does nothing and returns false.
+    pub fn step(&self) -> bool {
+        let mut state = self.lock();
+        if state.in_step {
+            return false;
+        }
+        let Some(job) = state.jobs.pop_front() else { return false };
+        state.in_step = true;
+        self.perform(state, job);
+        self.lock().in_step = false;
+        true
+    }
+
+    /// Lets time pass. Leases that become too old are deleted, which watches report in later steps.
+    pub fn advance(&self, time: Duration) {
+        let mut state = self.lock();
+        state.now = state.now + time;
+        let now = state.now;
+        let Some(records) = state.buckets.get(&Bucket::Leases) else { return };
+        let is_over = |written: Moment| written + Bucket::LEASE_TTL <= now;
+        let keys = records.entries.iter().filter(|(_, (.., written))| is_over(*written)).map(|(key, _)| key.clone());
+        for key in keys.collect::<Vec<_>>() {
+            state.delete(Bucket::Leases, key);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it is locked.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Callbacks run without the lock.
+    fn perform(&self, mut state: MutexGuard<'_, State>, job: Job) {
+        match job {
+            Job::Publish { client, lane, message } => state.publish(client, lane, &message),
+            Job::Deliver { subscription, breaks, message } => {
+                let Some(mut on_message) = state.take_subscriber(subscription, breaks) else { return };
+                drop(state);
+                run(|| on_message(message));
+                if let Some(subscriber) = self.lock().subscriptions.get_mut(&subscription) {
+                    subscriber.on_message = Some(on_message);
+                }
+            }
+            Job::Probe { client, subject, then } => {
+                let outcome = state.probe(client, &subject);
+                drop(state);
+                run(|| then(outcome));
+            }
+            Job::Access { client, bucket, key, access, then } => {
+                let answer = state.access(client, bucket, key, access);
+                drop(state);
+                run(|| then(answer));
+            }
+            Job::Watch { watch, breaks, after } => state.begin_watch(watch, breaks, after),
+            Job::Report { watch, breaks, change } => {
+                let Some(mut on_change) = state.take_watcher(watch, breaks) else { return };
+                drop(state);
+                run(|| on_change(change));
+                if let Some(watcher) = self.lock().watches.get_mut(&watch) {
+                    watcher.on_change = Some(on_change);
+                }
+            }
+        }
+    }
+}
+
+/// A callback that panics costs what it was called with.
+fn run(callback: impl FnOnce()) {
+    let _ = catch_unwind(AssertUnwindSafe(callback));
+}
+
+impl Client {
+    /// Breaks the connection.
+    pub fn disconnect(&self) {
+        let mut state = self.broker.lock();
+        let connection = &mut state.clients[self.number];
+        if connection.state == ConnectionState::Up {
+            connection.state = ConnectionState::Down;
+            connection.breaks += 1;
+        }
+    }
+
+    /// Restores the connection.
+    pub fn reconnect(&self) {
+        let mut state = self.broker.lock();
+        if state.clients[self.number].state == ConnectionState::Down {
+            state.clients[self.number].state = ConnectionState::Up;
+            state.resync(self.number);
+        }
+    }
+
+    /// Closes the engine for good. What was asked for and is not done is answered with an error.
+    pub fn close(&self) {
+        let mut state = self.broker.lock();
+        state.clients[self.number].state = ConnectionState::Closed;
+        state.clients[self.number].breaks += 1;
+    }
+
+    fn access(&self, bucket: Bucket, key: &str, access: Access, then: Box<dyn FnOnce(Answer) + Send>) {
+        let job = Job::Access { client: self.number, bucket, key: key.into(), access, then };
+        self.broker.lock().jobs.push_back(job);
+    }
+}
+
+/// An [`OnWrite`] as what takes any answer.
+fn written(then: OnWrite) -> Box<dyn FnOnce(Answer) + Send> {
+    Box::new(|answer| match answer {
+        Answer::Written(written) => then(written),
+        Answer::Read(_) => unreachable!("a write is answered as one"),
+    })
+}
+
+impl Engine for Client {
+    fn publish(&self, lane: Lane, subject: &str, payload: Bytes) -> Result<(), PublishError> {
+        if !is_subject(subject) {
+            return Err(PublishError::BadSubject { subject: shortened(subject) });
+        }
+        if payload.len() > MAX_PAYLOAD {
+            return Err(PublishError::TooLarge { bytes: payload.len(), limit: MAX_PAYLOAD });
+        }
+        let mut state = self.broker.lock();
+        let connection = &mut state.clients[self.number];
+        match connection.state {
+            ConnectionState::Up => {}
+            ConnectionState::Down => return Err(PublishError::Disconnected),
+            ConnectionState::Closed => return Err(PublishError::Closed),
+        }
+        let queued = connection.queued.entry(lane).or_default();
+        if *queued == MAX_QUEUED {
+            return Err(PublishError::Busy);
+        }
+        *queued += 1;
+        let message = Message { subject: subject.into(), payload };
+        state.jobs.push_back(Job::Publish { client: self.number, lane, message });
+        Ok(())
+    }
+
+    fn subscribe(&self, _: Lane, pattern: &str, on_message: OnMessage) -> Result<Subscription, SubscribeError> {
+        if !is_pattern(pattern) {
+            return Err(SubscribeError::BadPattern { pattern: shortened(pattern) });
+        }
+        let mut state = self.broker.lock();
+        if state.clients[self.number].state == ConnectionState::Closed {
+            return Err(SubscribeError::Closed);
+        }
+        let number = state.number();
+        let subscriber = Subscriber { client: self.number, pattern: pattern.into(), on_message: Some(on_message) };
+        state.subscriptions.insert(number, subscriber);
+        let broker = self.broker.clone();
+        Ok(Subscription::new(move || {
+            // Dropped without the lock: a callback may own anything.
+            let removed = broker.lock().subscriptions.remove(&number);
+            drop(removed);
+        }))
+    }
+
+    fn probe(&self, subject: &str, then: OnProbe) {
+        let job = Job::Probe { client: self.number, subject: subject.into(), then };
+        self.broker.lock().jobs.push_back(job);
+    }
+
+    fn create(&self, bucket: Bucket, key: &str, value: Bytes, then: OnWrite) {
+        self.access(bucket, key, Access::Create(value), written(then));
+    }
+
+    fn update(&self, bucket: Bucket, key: &str, value: Bytes, expected: Revision, then: OnWrite) {
+        self.access(bucket, key, Access::Update(value, expected), written(then));
+    }
+
+    fn delete(&self, bucket: Bucket, key: &str, expected: Revision, then: OnWrite) {
+        self.access(bucket, key, Access::Delete(expected), written(then));
+    }
+
+    fn get(&self, bucket: Bucket, key: &str, then: OnRead) {
+        let then = Box::new(|answer| match answer {
+            Answer::Read(read) => then(read),
+            Answer::Written(_) => unreachable!("a read is answered as one"),
+        });
+        self.access(bucket, key, Access::Get, then);
+    }
+
+    fn watch(
+        &self,
+        bucket: Bucket,
+        after: Option<Revision>,
+        on_change: OnChange,
+    ) -> Result<Subscription, SubscribeError> {
+        let mut state = self.broker.lock();
+        if state.clients[self.number].state == ConnectionState::Closed {
+            return Err(SubscribeError::Closed);
+        }
+        let watch = state.number();
+        let breaks = state.clients[self.number].breaks;
+        state.watches.insert(watch, Watcher { client: self.number, bucket, on_change: Some(on_change) });
+        state.jobs.push_back(Job::Watch { watch, breaks, after });
+        let broker = self.broker.clone();
+        Ok(Subscription::new(move || {
+            let removed = broker.lock().watches.remove(&watch);
+            drop(removed);
+        }))
+    }
+
+    fn is_connected(&self) -> bool {
+        self.broker.lock().is_up(self.number)
+    }
+}

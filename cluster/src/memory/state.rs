@@ -1,0 +1,255 @@
+//! The store and the subscriptions of a broker in memory, and what one step changes of them.
+
+use super::{MAX_HISTORY, MAX_PAYLOAD};
+use crate::access::{Access, Answer};
+use crate::clock::Moment;
+use crate::engine::{
+    Bucket, Change, Entry, Lane, Message, OnChange, OnMessage, OnProbe, ProbeOutcome, Revision, StoreError,
+};
+use crate::subject::{is_key, matches, shortened};
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) now: Moment,
+    pub(super) clients: Vec<Connection>,
+    pub(super) jobs: VecDeque<Job>,
+    pub(super) subscriptions: BTreeMap<u64, Subscriber>,
+    pub(super) watches: BTreeMap<u64, Watcher>,
+    pub(super) last_number: u64,
+    pub(super) buckets: BTreeMap<Bucket, Records>,
+    /// A step is running its callback: another would break the order.
+    pub(super) in_step: bool,
+}
+
+pub(super) struct Connection {
+    pub(super) state: ConnectionState,
+    /// Counts the disconnects, so that what was on its way at one is not delivered after it.
+    pub(super) breaks: u64,
+    /// Messages that the broker has not looked at, by lane.
+    pub(super) queued: BTreeMap<Lane, usize>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum ConnectionState {
+    Up,
+    Down,
+    Closed,
+}
+
+pub(super) struct Subscriber {
+    pub(super) client: usize,
+    pub(super) pattern: String,
+    /// Taken while it runs.
+    pub(super) on_message: Option<OnMessage>,
+}
+
+pub(super) struct Watcher {
+    pub(super) client: usize,
+    pub(super) bucket: Bucket,
+    pub(super) on_change: Option<OnChange>,
+}
+
+#[derive(Default)]
+pub(super) struct Records {
+    pub(super) entries: BTreeMap<String, (Bytes, Revision, Moment)>,
+    pub(super) last_revision: u64,
+    pub(super) history: VecDeque<Change>,
+}
+
+/// What a step does.
+pub(super) enum Job {
+    Publish { client: usize, lane: Lane, message: Message },
+    Deliver { subscription: u64, breaks: u64, message: Message },
+    Probe { client: usize, subject: String, then: OnProbe },
+    Access { client: usize, bucket: Bucket, key: String, access: Access, then: Box<dyn FnOnce(Answer) + Send> },
+    Watch { watch: u64, breaks: u64, after: Option<Revision> },
+    Report { watch: u64, breaks: u64, change: Change },
+}
+
+impl State {
+    pub(super) fn number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
+    pub(super) fn is_up(&self, client: usize) -> bool {
+        self.clients[client].state == ConnectionState::Up
+    }
+
+    /// Returns whether what was sent to a client may arrive.
+    fn arrives(&self, client: usize, breaks: u64) -> bool {
+        self.is_up(client) && self.clients[client].breaks == breaks
+    }
+
+    pub(super) fn take_subscriber(&mut self, subscription: u64, breaks: u64) -> Option<OnMessage> {
+        let client = self.subscriptions.get(&subscription)?.client;
+        if !self.arrives(client, breaks) {
+            return None;
+        }
+        self.subscriptions.get_mut(&subscription)?.on_message.take()
+    }
+
+    pub(super) fn take_watcher(&mut self, watch: u64, breaks: u64) -> Option<OnChange> {
+        let client = self.watches.get(&watch)?.client;
+        if !self.arrives(client, breaks) {
+            return None;
+        }
+        self.watches.get_mut(&watch)?.on_change.take()
+    }
+
+    fn subscribers(&self, subject: &str) -> impl Iterator<Item = (u64, &Subscriber)> {
+        let wanted = |subscriber: &&Subscriber| matches(&subscriber.pattern, subject) && self.is_up(subscriber.client);
+        self.subscriptions.iter().map(|(number, subscriber)| (*number, subscriber)).filter(move |(_, s)| wanted(s))
+    }
+
+    pub(super) fn publish(&mut self, client: usize, lane: Lane, message: &Message) {
+        if let Some(queued) = self.clients[client].queued.get_mut(&lane) {
+            *queued = queued.saturating_sub(1);
+        }
+        if !self.is_up(client) {
+            return;
+        }
+        let deliveries: Vec<_> = self
+            .subscribers(&message.subject)
+            .map(|(subscription, subscriber)| Job::Deliver {
+                subscription,
+                breaks: self.clients[subscriber.client].breaks,
+                message: message.clone(),
+            })
+            .collect();
+        self.jobs.extend(deliveries);
+    }
+
+    pub(super) fn probe(&self, client: usize, subject: &str) -> ProbeOutcome {
+        if !self.is_up(client) {
+            ProbeOutcome::Unknown
+        } else if self.subscribers(subject).next().is_some() {
+            ProbeOutcome::Responders
+        } else {
+            ProbeOutcome::NoResponders
+        }
+    }
+
+    pub(super) fn access(&mut self, client: usize, bucket: Bucket, key: String, access: Access) -> Answer {
+        let is_read = access == Access::Get;
+        match self.try_access(client, bucket, key, access) {
+            Err(error) if is_read => Answer::Read(Err(error)),
+            Err(error) => Answer::Written(Err(error)),
+            Ok(answer) => answer,
+        }
+    }
+
+    fn try_access(&mut self, client: usize, bucket: Bucket, key: String, access: Access) -> Result<Answer, StoreError> {
+        match self.clients[client].state {
+            ConnectionState::Up => {}
+            ConnectionState::Down => return Err(StoreError::Unavailable),
+            ConnectionState::Closed => return Err(StoreError::Closed),
+        }
+        if !is_key(&key) {
+            return Err(StoreError::BadKey { key: shortened(&key) });
+        }
+        let there = self.buckets.entry(bucket).or_default().entries.get(&key);
+        let revision = there.map(|(_, revision, _)| *revision);
+        let (expected, value) = match access {
+            Access::Get => {
+                let entry = there.map(|(value, revision, _)| (value.clone(), *revision));
+                return Ok(Answer::Read(Ok(entry.map(|(value, revision)| Entry { key, value, revision }))));
+            }
+            Access::Create(value) => (None, Some(value)),
+            Access::Update(value, expected) => (Some(expected), Some(value)),
+            Access::Delete(expected) => (Some(expected), None),
+        };
+        let bytes = key.len() + value.as_ref().map_or(0, Bytes::len);
+        if bytes > MAX_PAYLOAD {
+            return Err(StoreError::TooLarge { bytes, limit: MAX_PAYLOAD });
+        }
+        if revision != expected {
+            return Err(StoreError::Conflict { key });
+        }
+        Ok(Answer::Written(Ok(match value {
+            Some(value) => self.put(bucket, key, value),
+            None => self.delete(bucket, key),
+        })))
+    }
+
+    fn put(&mut self, bucket: Bucket, key: String, value: Bytes) -> Revision {
+        let now = self.now;
+        let records = self.buckets.entry(bucket).or_default();
+        records.last_revision += 1;
+        let revision = Revision(records.last_revision);
+        records.entries.insert(key.clone(), (value.clone(), revision, now));
+        self.report(bucket, Change::Put(Entry { key, value, revision }));
+        revision
+    }
+
+    pub(super) fn delete(&mut self, bucket: Bucket, key: String) -> Revision {
+        let records = self.buckets.entry(bucket).or_default();
+        records.last_revision += 1;
+        let revision = Revision(records.last_revision);
+        records.entries.remove(&key);
+        self.report(bucket, Change::Deleted { key, revision });
+        revision
+    }
+
+    fn report(&mut self, bucket: Bucket, change: Change) {
+        let history = &mut self.buckets.entry(bucket).or_default().history;
+        if history.len() == MAX_HISTORY {
+            history.pop_front();
+        }
+        history.push_back(change.clone());
+        let watches = self.watches.iter().filter(|(_, watcher)| watcher.bucket == bucket);
+        let reports: Vec<_> = watches
+            .map(|(watch, watcher)| Job::Report {
+                watch: *watch,
+                breaks: self.clients[watcher.client].breaks,
+                change: change.clone(),
+            })
+            .collect();
+        self.jobs.extend(reports);
+    }
+
+    /// Reports what a watch begins with. What is reported meanwhile stands in the queue behind it, and is older than the
+    /// snapshot: it is taken out.
+    pub(super) fn begin_watch(&mut self, watch: u64, breaks: u64, after: Option<Revision>) {
+        let Some(Watcher { client, bucket, .. }) = self.watches.get(&watch) else { return };
+        if !self.arrives(*client, breaks) {
+            return;
+        }
+        self.jobs.retain(|job| !matches!(job, Job::Report { watch: of, .. } if *of == watch));
+        let records = self.buckets.entry(*bucket).or_default();
+        let changes = records.changes_after(after).unwrap_or_else(|| records.snapshot());
+        self.jobs.extend(changes.into_iter().map(|change| Job::Report { watch, breaks, change }));
+    }
+
+    /// Has the watches of a client begin anew.
+    pub(super) fn resync(&mut self, client: usize) {
+        let breaks = self.clients[client].breaks;
+        let watches = self.watches.iter().filter(|(_, watcher)| watcher.client == client);
+        let jobs: Vec<_> = watches.map(|(watch, _)| Job::Watch { watch: *watch, breaks, after: None }).collect();
+        self.jobs.extend(jobs);
+    }
+}
+
+impl Records {
+    /// `None` if not all of them are known.
+    fn changes_after(&self, after: Option<Revision>) -> Option<Vec<Change>> {
+        let after = after.filter(|after| after.0 <= self.last_revision)?;
+        let missed = self.last_revision - after.0;
+        // Each revision is one change.
+        let known = self.history.len() as u64;
+        (missed <= known).then(|| self.history.iter().skip((known - missed) as usize).cloned().collect())
+    }
+
+    fn snapshot(&self) -> Vec<Change> {
+        let mut entries: Vec<_> = self
+            .entries
+            .iter()
+            .map(|(key, (value, revision, _))| Entry { key: key.clone(), value: value.clone(), revision: *revision })
+            .collect();
+        entries.sort_by_key(|entry| entry.revision);
+        let synced = Change::Synced { revision: Revision(self.last_revision) };
+        [Change::Resync].into_iter().chain(entries.into_iter().map(Change::Put)).chain([synced]).collect()
+    }
+}
