@@ -30,3 +30,5 @@ pub mod memory;
 mod random;
 pub mod session;
 mod subject;
+#[cfg(test)]
+mod together;

@@ -500,3 +500,39 @@ impl Membership {
         key(self.node)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is kept of members that are lost is given up when the watch can report nothing older.
+    #[test]
+    fn what_is_kept_of_the_lost_does_not_grow() {
+        let id = |number| NodeId::new(number).unwrap();
+        let mut members = Membership::new(id(1), Record::new("one", 1).unwrap());
+        let mut last = 0;
+        let mut next = || {
+            last += 1;
+            Revision(last)
+        };
+        for number in 2..100 {
+            let record = Record::new("other", number).unwrap();
+            let (joined, key) = (next(), key(id(number)));
+            members.on_change(Change::Put(Entry { key: key.clone(), value: record.encode(), revision: joined }));
+            match number % 3 {
+                0 => members.on_change(Change::Deleted { key, revision: next() }),
+                1 => {
+                    members.goodbye(id(number), joined);
+                    assert_eq!(members.departed.len(), 1);
+                    members.on_change(Change::Deleted { key, revision: next() });
+                }
+                _ => {
+                    members.goodbye(id(number), joined);
+                    members.on_change(Change::Resync);
+                    members.on_change(Change::Synced { revision: next() });
+                }
+            }
+            assert!(members.departed.is_empty() && members.members.is_empty());
+        }
+    }
+}

@@ -386,8 +386,12 @@ fn no_answer_to_a_probe_proves_nothing_and_begins_anew() {
     probed(&mut members, second.number, ProbeOutcome::NoResponders);
     assert_eq!(members.poll_request().unwrap().inquiry, Inquiry::Record(Access::Delete(Revision(5))));
     let (mut members, number) = suspected();
-    probed(&mut members, number, ProbeOutcome::Responders);
-    assert_eq!((members.next_timeout(), members.poll_request()), (None, None));
+    for _ in 0..2 {
+        probed(&mut members, number, ProbeOutcome::Responders);
+        assert_eq!((members.next_timeout(), members.poll_request()), (None, None));
+    }
+    // That answer is no longer waited for.
+    answer(&mut members, number, conflict());
 }
 
 /// A suspect whose record is being deleted, and the number of the deletion.
