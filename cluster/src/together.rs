@@ -1,5 +1,5 @@
-//! The parts of this crate as one node would use them, over the engine in memory: membership, leases and sessions of three
-//! nodes, of which one is cut off.
+//! The parts of this crate as one node would use them, over the engine in memory: membership, leases and sessions of
+//! three nodes, of which one is cut off.
 
 use crate::access::Answer;
 use crate::clock::Moment;

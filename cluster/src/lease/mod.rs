@@ -11,15 +11,15 @@
 //! * **renew.** Every [`Timing::renew`] write it again, expecting the revision of the last write. If there is no answer
 //!   within [`Timing::attempt`], or the store is not available, write again; a late answer still counts.
 //! * **read.** A write that conflicts proves nothing: an earlier attempt may have been written whose answer was lost.
-//!   The entry is read. If it is this holder's, its revision is the one to expect, and it is written again at once; if it
-//!   is another's, or gone, the lease is lost.
+//!   The entry is read. If it is this holder's, its revision is the one to expect, and it is written again at once; if
+//!   it is another's, or gone, the lease is lost.
 //! * **fence.** The lease is valid until [`Timing::fence`] after the last *successful* write was **sent**: the broker
 //!   counts from when it arrived, which is later. From then on [`may_send`](Lease::may_send) is false, whether or not a
 //!   timer has run; that is final. To act as a member again a node joins again, with a new epoch.
 //!
 //! # Invariants
-//! 1. When `may_send(now)` is true, the broker will keep the entry for at least `ttl - fence` more, less the drift of the
-//!    clocks. What the node held is given to no other before that has passed.
+//! 1. When `may_send(now)` is true, the broker will keep the entry for at least `ttl - fence` more, less the drift of
+//!    the clocks. What the node held is given to no other before that has passed.
 //! 2. It never becomes true again.
 //! 3. A lease is not fenced for one change of the store's leader, if an access takes less than 0.4 s otherwise.
 //!
@@ -37,10 +37,10 @@
 //! 341 entries a second. [`Timing::check`] refuses other numbers that break either line.
 //!
 //! # Clock
-//! **The clock must count the time that the machine is suspended** ([`Moment`] says which does). With one that does not,
-//! a node that wakes up would believe a lease that has long expired. Check `may_send` with each frame, as close to its
-//! publishing as possible: what happens between is not covered by any lease. That gap is why a holder of a name gives
-//! its fencing token to whatever it writes to.
+//! **The clock must count the time that the machine is suspended** ([`Moment`] says which does). With one that does
+//! not, a node that wakes up would believe a lease that has long expired. Check `may_send` with each frame, as close to
+//! its publishing as possible: what happens between is not covered by any lease. That gap is why a holder of a name
+//! gives its fencing token to whatever it writes to.
 
 #[cfg(test)]
 mod tests;
@@ -204,7 +204,8 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Begins to acquire a lease. `holder` becomes the value of its entry; it must be different in each run of each node.
+    /// Begins to acquire a lease. `holder` becomes the value of its entry; it must be different in each run of each
+    /// node.
     pub fn new(timing: Timing, holder: Bytes) -> Self {
         Self {
             timing,

@@ -1,14 +1,14 @@
 //! Membership: which nodes are there, and when one counts as lost.
 //!
 //! Each node has a record in [`Bucket::Nodes`](crate::engine::Bucket::Nodes), under its [`NodeId`]. **The records
-//! decide**, not who hears from whom: all nodes see the same ones, in one order. A [`Membership`] is one node's view. It
-//! is a state machine without clock, thread or store: the caller passes in what the watch of the bucket reports, makes
-//! the [requests](Membership::poll_request), and hears of [events](Event).
+//! decide**, not who hears from whom: all nodes see the same ones, in one order. A [`Membership`] is one node's view.
+//! It is a state machine without clock, thread or store: the caller passes in what the watch of the bucket reports,
+//! makes the [requests](Membership::poll_request), and hears of [events](Event).
 //!
 //! # Protocol
-//! * **join.** Create the record. A conflict is read: it may be the node's own, from an attempt whose answer was lost; if
-//!   it is another's, two nodes have drawn one ID, and this one does not join. The revision of the record is the node's
-//!   epoch, until it leaves.
+//! * **join.** Create the record. A conflict is read: it may be the node's own, from an attempt whose answer was lost;
+//!   if it is another's, two nodes have drawn one ID, and this one does not join. The revision of the record is the
+//!   node's epoch, until it leaves.
 //! * **watch.** A record that appears is a member that joined; one that disappears, a member that is lost. After an
 //!   interruption the watch reports a snapshot (*resync*): what it does not contain is **read again** before it counts
 //!   as lost, since the snapshot may be older than what is known of that member.
@@ -26,10 +26,10 @@
 //! # Invariants
 //! 1. For each node, joins and losses alternate, and the revisions grow: each [`Event::Lost`] belongs to the
 //!    [`Event::Joined`] before it. So each loss is reported exactly once.
-//! 2. A node that restarts is another node: it has drawn a new ID. One that joins again with its ID has another revision,
-//!    and its peers first hear that the old one is lost.
-//! 3. A record is deleted by others only after two probes found no subscriber, [`GRACE`] apart, or when its lease was over;
-//!    and only in the revision that this was found of.
+//! 2. A node that restarts is another node: it has drawn a new ID. One that joins again with its ID has another
+//!    revision, and its peers first hear that the old one is lost.
+//! 3. A record is deleted by others only after two probes found no subscriber, [`GRACE`] apart, or when its lease was
+//!    over; and only in the revision that this was found of.
 //! 4. When nothing changes any more, the members are those with records, except this node and those that said goodbye.
 //!
 //! # Limits

@@ -24,8 +24,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// Returns the record of a node with this name. `run` is drawn anew for each attempt to join: it tells the node's own
-    /// record from that of another which has drawn the same ID.
+    /// Returns the record of a node with this name. `run` is drawn anew for each attempt to join: it tells the node's
+    /// own record from that of another which has drawn the same ID.
     ///
     /// Names are for people and for placement: two nodes may have the same, as a node that restarts does for a while.
     ///

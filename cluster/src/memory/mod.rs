@@ -1,9 +1,9 @@
 //! An engine within one program: for tests, simulations and examples, without a server.
 //!
-//! A [`Broker`] has the store and the subscriptions; each [`Client`] is the [`Engine`] of one node. **Nothing happens by
-//! itself**: each call of [`Broker::step`] does one thing, in the order in which it was asked for, and runs at most one
-//! callback, on the calling thread. So a test sees each state between two steps, and a simulator decides when the next
-//! step comes. The broker's clock goes on with [`Broker::advance`] only; it is what leases expire by.
+//! A [`Broker`] has the store and the subscriptions; each [`Client`] is the [`Engine`] of one node. **Nothing happens
+//! by itself**: each call of [`Broker::step`] does one thing, in the order in which it was asked for, and runs at most
+//! one callback, on the calling thread. So a test sees each state between two steps, and a simulator decides when the
+//! next step comes. The broker's clock goes on with [`Broker::advance`] only; it is what leases expire by.
 //!
 //! It does what a real broker does when a connection breaks ([`Client::disconnect`]): what is on its way to the client
 //! is lost, what the client publishes is refused, its accesses fail, and others that probe it find no subscriber. When
@@ -11,8 +11,9 @@
 //! caller to add: it can drop or keep what a callback receives.
 //!
 //! # Limits
-//! Each client may have [`MAX_QUEUED`] messages that the broker has not looked at, in each lane. A message and a value have
-//! at most [`MAX_PAYLOAD`] bytes, as with NATS by default. A watch can go on after the last [`MAX_HISTORY`] changes.
+//! Each client may have [`MAX_QUEUED`] messages that the broker has not looked at, in each lane. A message and a value
+//! have at most [`MAX_PAYLOAD`] bytes, as with NATS by default. A watch can go on after the last [`MAX_HISTORY`]
+//! changes.
 
 mod state;
 #[cfg(test)]

@@ -210,8 +210,8 @@ impl State {
         self.jobs.extend(reports);
     }
 
-    /// Reports what a watch begins with. What is reported meanwhile stands in the queue behind it, and is older than the
-    /// snapshot: it is taken out.
+    /// Reports what a watch begins with. What is reported meanwhile stands in the queue behind it, and is older than
+    /// the snapshot: it is taken out.
     pub(super) fn begin_watch(&mut self, watch: u64, breaks: u64, after: Option<Revision>) {
         let Some(Watcher { client, bucket, .. }) = self.watches.get(&watch) else { return };
         if !self.arrives(*client, breaks) {

@@ -142,6 +142,18 @@ fn leases_expire_by_the_brokers_clock_and_nothing_else_does() {
 }
 
 #[test]
+fn a_change_before_the_snapshot_is_reported_in_it_only() {
+    let broker = Broker::new();
+    let client = broker.connect();
+    create(&client, Bucket::Names, "a");
+    let (push, changes) = channel();
+    let _watch = client.watch(Bucket::Names, None, push).unwrap();
+    run(&broker);
+    let entry = Entry { key: "a".into(), value: "value".into(), revision: Revision(1) };
+    assert_eq!(all(&changes), [Change::Resync, Change::Put(entry), Change::Synced { revision: Revision(1) }]);
+}
+
+#[test]
 fn a_watch_of_what_is_no_longer_known_begins_with_a_snapshot() {
     let broker = Broker::new();
     let client = broker.connect();

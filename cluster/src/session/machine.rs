@@ -89,7 +89,11 @@ pub struct Transmit {
 impl Session {
     /// Begins a session with the node whose record in the store has revision `peer`. `local` is greater than the epochs
     /// of all earlier sessions of this node with that one.
+    ///
+    /// # Panics
+    /// If a window is too small for a parcel.
     pub fn new(config: Config, local: Epoch, peer: Revision, table: Table, now: Moment) -> Self {
+        assert!(config.data.have_room() && config.control.have_room(), "a window has room for each parcel");
         let mut hello = Repeated::default();
         hello.start();
         Self {

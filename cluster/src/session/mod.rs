@@ -10,36 +10,37 @@
 //!   [`handle_timeout`](Session::handle_timeout) when [`next_timeout`](Session::next_timeout) has come;
 //! * after each call, publishes what [`poll_transmit`](Session::poll_transmit) returns until that is `None`, takes
 //!   messages with [`poll_item`](Session::poll_item) and events with [`poll_event`](Session::poll_event);
-//! * checks its [lease](crate::engine::Bucket::Leases) before it publishes a frame.
+//! * checks its [lease](crate::lease) before it publishes a frame.
 //!
 //! # Protocol
 //! The steps of a session, by name:
 //!
-//! * **hello.** Each side sends its epoch, its versions, its first credit and its table of messages, again and again (200
-//!   ms, doubling up to 2 s) until it knows that the peer has it. A hello names the peer's epoch if it is known; one
-//!   that does not name the receiver's is answered with a hello, one that does with an acknowledgement.
-//! * **confirm.** A side is *open* when a frame has come that names both epochs. Until then it sends nothing but hellos,
-//!   so no message can belong to half a session. A hello with an older epoch is ignored. One with a newer epoch replaces
-//!   the peer's epoch before the session is open, and ends the session after that: the peer has begun anew.
-//! * **send.** A message is cut into parcels of 64 KiB. Parcels, not frames, are numbered, per lane, so that they can be
-//!   sent again in other frames. At most a window of them is on its way without an acknowledgement.
-//! * **acknowledge.** The receiver says which parcel it expects next: with the segments that it sends anyway, after 10 ms,
-//!   or at once after an eighth of the window. An older parcel is dropped; a newer one too, and the gap is told once.
-//! * **go back.** On the notice of a gap, or when an acknowledgement does not come in time (RFC 6298, 100 ms to 2 s), the
-//!   sender goes on from the first parcel that is not acknowledged. Brokers keep the order, so what comes after a gap
-//!   is rare, and keeping it would cost the receiver a second window of memory.
+//! * **hello.** Each side sends its epoch, its versions, its first credit and its table of messages, again and again
+//!   (200 ms, doubling up to 2 s) until it knows that the peer has it. A hello names the peer's epoch if it is known;
+//!   one that does not name the receiver's is answered with a hello, one that does with an acknowledgement.
+//! * **confirm.** A side is *open* when a frame has come that names both epochs. Until then it sends nothing but
+//!   hellos, so no message can belong to half a session. A hello with an older epoch is ignored. One with a newer epoch
+//!   replaces the peer's epoch before the session is open, and ends the session after that: the peer has begun anew.
+//! * **send.** A message is cut into parcels of 64 KiB. Parcels, not frames, are numbered, per lane, so that they can
+//!   be sent again in other frames. At most a window of them is on its way without an acknowledgement.
+//! * **acknowledge.** The receiver says which parcel it expects next: with the segments that it sends anyway, after 10
+//!   ms, or at once after an eighth of the window. An older parcel is dropped; a newer one too, and the gap is told
+//!   once.
+//! * **go back.** On the notice of a gap, or when an acknowledgement does not come in time (RFC 6298, 100 ms to 2 s),
+//!   the sender goes on from the first parcel that is not acknowledged. Brokers keep the order, so what comes after a
+//!   gap is rare, and keeping it would cost the receiver a second window of memory.
 //! * **credit.** The receiver says what total may be sent in the session. That grows when the caller
 //!   [releases](Session::release) what it took. A sender without credit and with nothing on its way asks, since the
 //!   segment that had the credit may be lost.
-//! * **slow.** The receiver tells of a process that falls behind, so that it alone is not sent to: `Slow`, later `Fast`.
-//!   They are parcels of the control lane: none is lost, and they do not pass each other. Only sends to it in the data
-//!   lane are refused: what stops or kills it still gets through.
+//! * **slow.** The receiver tells of a process that falls behind, so that it alone is not sent to: `Slow`, later
+//!   `Fast`. They are parcels of the control lane: none is lost, and they do not pass each other. Only sends to it in
+//!   the data lane are refused: what stops or kills it still gets through.
 //! * **ask.** After [`KEEPALIVE`] without a frame from the peer a side asks for one. When an answer is overdue by
 //!   [`SUSPECT_AFTER`], the caller hears [`Event::Suspect`], a hint that the node may be down. After [`END_AFTER`] the
 //!   session ends: [`End::Silent`], or [`End::Stalled`] if answers come but acknowledgements do not.
-//! * **goodbye.** [`close`](Session::close) tells the peer after which parcels nothing follows, again and again; the peer
-//!   hears [`End::Left`] behind the last message, and answers `Done`. So a goodbye overtakes nothing, though it travels
-//!   in the control lane. It is given up after [`LINGER`].
+//! * **goodbye.** [`close`](Session::close) tells the peer after which parcels nothing follows, again and again; the
+//!   peer hears [`End::Left`] behind the last message, and answers `Done`. So a goodbye overtakes nothing, though it
+//!   travels in the control lane. It is given up after [`LINGER`].
 //! * **end.** A side that ends a session otherwise says so once. If that is lost, the peer's next frame is
 //!   [refused](refusal), or the peer finds this side silent.
 //!
@@ -49,9 +50,9 @@
 //! 2. *Nothing lost*: a parcel leaves the queue when its acknowledgement has come, or with the session.
 //! 3. *Both hear*: a side that has ended answers nothing but the end, so the other hears that, or silence, within
 //!    [`KEEPALIVE`] + [`END_AFTER`]: 20 s.
-//! 4. *Bounded memory*, per lane: the sender's queue is at most [`LaneLimits::queue`], or one message. The receiver holds at
-//!    most [`LaneLimits::window`] and one message, whose parts give their credit back before it is complete. The buffer
-//!    in which it is put together may be twice as long as it.
+//! 4. *Bounded memory*, per lane: the sender's queue is at most [`LaneLimits::queue`], or one message. The receiver
+//!    holds at most [`LaneLimits::window`] and one message, whose parts give their credit back before it is complete.
+//!    The buffer in which it is put together may be twice as long as it.
 //! 5. *One slow process stops no other*, as long as the caller releases what it keeps for a slow one.
 //! 6. [`Event::Ended`] is reported once, behind all messages and events of the session.
 //!
@@ -79,7 +80,7 @@ pub use events::{End, Event, SendError};
 pub use machine::{Session, Transmit, refusal};
 
 use crate::engine::Lane;
-use crate::frame::{Parcel, Versions};
+use crate::frame::{MAX_PIECE, Parcel, Versions};
 use bytes::Bytes;
 use std::time::Duration;
 
@@ -99,10 +100,12 @@ pub const END_AFTER: Duration = Duration::from_secs(15);
 /// How long a goodbye waits for the answer.
 pub const LINGER: Duration = Duration::from_secs(3);
 
-/// The limits of one lane of a session.
+/// The limits of one lane of a session. They are to be the same on all nodes: a message that is too long for the peer
+/// breaks the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneLimits {
-    /// The most that is on its way unacknowledged, and that waits at the receiver.
+    /// The most that is on its way unacknowledged, and that waits at the receiver; at least what the longest parcel
+    /// costs.
     pub window: u64,
     /// The most that waits at the sender, acknowledged or not.
     pub queue: u64,
@@ -121,6 +124,13 @@ pub struct Config {
     pub versions: Versions,
     /// The optional parts of the protocol that this node knows.
     pub features: u64,
+}
+
+impl LaneLimits {
+    /// Returns whether any parcel fits into the window. Otherwise there would never be credit for it.
+    fn have_room(&self) -> bool {
+        self.window >= PARCEL_COST + self.message.min(MAX_PIECE) as u64
+    }
 }
 
 impl Config {

@@ -597,6 +597,13 @@ fn frames_to_a_session_that_is_not_known_are_refused_but_no_refusal_is() {
 }
 
 #[test]
+#[should_panic(expected = "a window has room")]
+fn a_window_that_no_parcel_fits_into_is_refused() {
+    let data = LaneLimits { window: 1_000, queue: 9_000, message: 937 };
+    Session::new(Config { data, ..small() }, epoch(1, 0), Revision(2), Table::default(), Moment::START);
+}
+
+#[test]
 fn a_message_that_is_too_long_comes_back() {
     let mut session = alone();
     let message = Bytes::from(vec![0; (1 << 20) + 1]);
