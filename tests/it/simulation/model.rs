@@ -1,9 +1,17 @@
 //! A slow, obvious model of mailboxes, links, monitors, names, groups and supervision, compared with the real thing on
 //! random programs: after each act, when all is at rest, both look alike. Two acts at once look like one of the orders
 //! of their steps. `proptest` makes the programs and the seeds of their schedules, and makes both small when they fail.
-//! There are 64 programs, or as many as `POSTROOM_CASES` says.
+//! There are 100 programs, or as many as `POSTROOM_CASES` says.
 //!
-//! On its first run it found that `trap_exits(false)` in a sync entry had no effect.
+//! On its first run it found that `trap_exits(false)` in a sync entry had no effect. Planted in the runtime, these were
+//! found by the first 64 programs, and made as small as the program in brackets:
+//!
+//! * a name that is not released when its holder ends (a child of the tree finishes);
+//! * a monitor that is told twice, or not at all (one fails, another monitors it);
+//! * a link that survives the unlinking on the other side (link, unlink); a watcher that stays known when it has ended;
+//! * a group that keeps the dead (join, end); a name that is given although its holder lives (twice that name);
+//! * a restart that is not counted (a child fails), one more than the intensity allows (three fail); a child that was
+//!   stopped by request and comes back with its group (stop it, another fails), a temporary one that does.
 
 mod ops;
 mod real;
@@ -50,7 +58,12 @@ fn fit(op: &Op, model: &Model) -> Option<Op> {
         | Op::Name(_, of)
         | Op::Join(_, of)
         | Op::Leave(_, of) => *of %= count,
-        Op::Link(from, to) | Op::Unlink(from, to) | Op::Monitor(from, to) => {
+        Op::Unlink(of, which) => {
+            *of %= count;
+            let links = model.links(*of);
+            *which = *links.get(*which % links.len().max(1))?;
+        }
+        Op::Link(from, to) | Op::Monitor(from, to) => {
             (*from, *to) = (*from % count, *to % count);
             // It would be refused.
             if from == to {
@@ -142,7 +155,7 @@ fn compare(case: &Case) -> Result<Met, String> {
 
 #[test]
 fn random_programs_do_what_the_model_does() {
-    let cases = std::env::var("POSTROOM_CASES").map_or(64, |cases| cases.parse().expect("a number"));
+    let cases = std::env::var("POSTROOM_CASES").map_or(100, |cases| cases.parse().expect("a number"));
     let config = Config { cases, failure_persistence: None, max_shrink_iters: 4_096, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let met = RefCell::new(Met::default());

@@ -361,11 +361,13 @@ impl<'a> Real<'a> {
             members
         };
         let holder = |of| self.sim.whereis(&name(of)).map(|pid| (of, self.place(pid)));
+        let directory = self.sim.statistics().directory;
         View {
             dead_letters: self.sim.statistics().dead_letters.total(),
             actors: (0..self.actors.len()).map(|of| self.actor(of, is_held(of))).collect(),
             names: (0..NAMES).filter_map(holder).collect(),
             groups: (0..GROUPS).map(members).collect(),
+            registrations: (directory.names, directory.members),
             children: (0..CHILDREN).map(child).collect(),
             gave_up,
         }

@@ -82,6 +82,11 @@ impl Model {
         self.actors.len()
     }
 
+    /// The processes that it is linked to.
+    pub(super) fn links(&self, of: usize) -> Vec<usize> {
+        self.actors[of].links.iter().copied().collect()
+    }
+
     pub(super) fn is_held(&self, actor: usize) -> bool {
         self.actors[actor].end.is_none() && self.actors[actor].is_held
     }
@@ -306,6 +311,10 @@ impl Model {
             actors: actors.collect(),
             names: self.names.clone(),
             groups: self.groups.iter().map(|group| group.keys().copied().collect()).collect(),
+            registrations: (
+                self.names.len() + self.children.iter().filter(|child| child.runs).count(),
+                self.groups.iter().map(BTreeMap::len).sum(),
+            ),
             children: self.children.iter().map(|child| (child.runs, child.restarts)).collect(),
             gave_up: self.gave_up,
             dead_letters: self.dead_letters,

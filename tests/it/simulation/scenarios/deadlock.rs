@@ -129,6 +129,9 @@ fn a_cycle_is_found_or_cut_by_the_end_of_one_in_it(sim: Sim) {
             other => panic!("{other:?} of {answers:?}"),
         }
     }
+    sim.until_idle().unwrap();
+    // Its message is no loss, also if it was in the mailbox of the one that was killed.
+    assert_eq!(sim.statistics().dead_letters.withdrawn, cycles);
     sometimes!(cycles == 1 && cut == 0, "the cycle is there before the kill");
     sometimes!(cycles == 0 && cut > 0, "the kill is there before the cycle");
     assert!(cycles <= 1, "{answers:?}");

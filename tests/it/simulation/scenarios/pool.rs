@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::pool::{Worker, WorkerEcho, WorkerNote};
-use postroom::Pool;
 use postroom::supervision::Backoff;
 use postroom::test::sometimes;
+use postroom::{Pool, RunningPool};
 use postroom_tests::face::Log;
 
 /// Many callers, members that fail at any time, a short queue: each call gets one answer, and nothing is left over.
@@ -79,18 +79,12 @@ fn each_call_is_answered_once_while_members_of_an_elastic_pool_come_go_and_die(s
 }
 
 /// It finishes what it took, and refuses what comes later.
-#[postroom::test(seeds = 200)]
-fn a_pool_that_is_stopped_finishes_what_it_took(sim: Sim) {
-    let log = Log::new();
-    let seen = log.clone();
-    let pool = Pool::fixed(2)
-        .spawn(sim.host(), move |spawn| spawn.of(Worker { seen: seen.clone(), ..Worker::default() }).serve())
-        .unwrap();
+fn stopped(sim: &Sim, pool: RunningPool<Worker>, log: &Log<u32>) {
     let (address, over) = (pool.address(), pool.pid().join());
     let callers: Vec<_> =
-        (0..5).map(|value| race(&sim, async move { address.echo(value).timeout(LONG).await })).collect();
+        (0..5).map(|value| race(sim, async move { address.echo(value).timeout(LONG).await })).collect();
     let stops = pool.clone();
-    let stopper = race(&sim, async move {
+    let stopper = race(sim, async move {
         pause().await;
         stops.stop();
     });
@@ -103,6 +97,27 @@ fn a_pool_that_is_stopped_finishes_what_it_took(sim: Sim) {
     assert_eq!((log.len(), pool.statistics().accepted), (answered, answered as u64));
     sim.until_idle().unwrap();
     assert_eq!(sim.statistics().processes.live, 0);
+}
+
+#[postroom::test(seeds = 200)]
+fn a_pool_that_is_stopped_finishes_what_it_took(sim: Sim) {
+    let log = Log::new();
+    let seen = log.clone();
+    let pool = Pool::fixed(2)
+        .spawn(sim.host(), move |spawn| spawn.of(Worker { seen: seen.clone(), ..Worker::default() }).serve())
+        .unwrap();
+    stopped(&sim, pool, &log);
+}
+
+/// Some keys have no process yet when it is stopped.
+#[postroom::test(seeds = 200)]
+fn a_pool_by_key_that_is_stopped_finishes_what_it_took(sim: Sim) {
+    let log = Log::new();
+    let seen = log.clone();
+    let pool = Pool::by_key(|echo: &WorkerEcho| echo.value)
+        .spawn(sim.host(), move |spawn, _| spawn.of(Worker { seen: seen.clone(), ..Worker::default() }).serve())
+        .unwrap();
+    stopped(&sim, pool, &log);
 }
 
 /// A call comes about the moment at which the only member is let go since it has been idle.

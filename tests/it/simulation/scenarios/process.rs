@@ -28,13 +28,15 @@ fn ends_that_race_are_one_end(sim: Sim) {
     let racers: Vec<_> = (0..4)
         .map(|racer| {
             race(&sim, async move {
-                let ended = pid.join();
+                let (is_there, ended) = (pid.is_alive(), pid.join());
                 pause().await;
                 match racer {
                     3 => drop(host.send(pid, ())),
                     way => end(pid, way),
                 }
-                ended.await
+                let reason = ended.await;
+                assert!(!is_there || reason != ExitReason::NoProcess, "it was there");
+                reason
             })
         })
         .collect();
