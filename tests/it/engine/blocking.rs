@@ -115,7 +115,7 @@ fn while_the_only_workers_process_blocks_the_others_run_and_afterwards_one_at_a_
         let (blocker, inside, go) = blocker(&runtime, &running);
         let adders: Vec<_> =
             (0..10).map(|_| runtime.spawn(Adder { running: running.clone(), sum: 0 }).serve().unwrap()).collect();
-        let call = std::thread::spawn(move || blocker.block().wait());
+        let call = std::thread::spawn(move || blocker.block().timeout(Duration::MAX).wait());
         inside.wait();
         for round in 1..=100 {
             assert!(adders.iter().all(|adder| adder.add(1).wait() == Ok(round)));

@@ -62,18 +62,22 @@ impl Stubborn {
 #[test]
 fn a_child_that_ignores_its_stop_is_killed_at_its_deadline_and_the_others_still_stop_in_order() {
     soon(|| {
-        let (runtime, log) = (runtime(), Log::new());
+        let (clock, log) = (Clock::manual(), Log::new());
+        let runtime = Runtime::builder().workers(2).clock(clock.clone()).build().unwrap();
         let own = log.clone();
         let stubborn = Child::new("stubborn", move |spawn| spawn.of(Stubborn { log: own.clone() }).serve());
+        let patience = Duration::from_millis(20);
         let tree = Supervisor::one_for_one()
             .child("a", worker("a", &log))
-            .add(stubborn.stop_within(Duration::from_millis(20)))
+            .add(stubborn.stop_within(patience))
             .child("c", worker("c", &log))
             .spawn(&runtime)
             .unwrap();
         let life = tree.child_pid("stubborn").unwrap().join();
         let end = tree.join();
         tree.stop();
+        eventually(|| lines(&log).contains(&"told".to_string()));
+        clock.advance(patience).unwrap();
         assert_eq!(end.wait(), ExitReason::Normal);
         assert_eq!(life.wait(), ExitReason::Killed);
         assert_eq!(lines(&log)[2..], ["c ends", "told", "a ends"]);
