@@ -83,6 +83,8 @@ pub mod recipe_plugin_host {}
 pub mod testing {}
 #[doc = include_str!("src/simulation.md")]
 pub mod simulation {}
+#[doc = include_str!("src/simulation-table.md")]
+pub mod simulation_table {}
 #[doc = include_str!("src/observability.md")]
 pub mod observability {}
 #[doc = include_str!("src/fairness.md")]

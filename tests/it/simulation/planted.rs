@@ -1,7 +1,11 @@
 //! That simulations find mistakes: small programs with a classic one each, and the same programs without it.
 //!
 //! The wrong version must fail within a few seeds of the default strategy, and the right one must pass. Seeds are
-//! fixed, so that neither depends on luck.
+//! fixed, so that neither depends on luck. How many seeds each strategy needs is a table of the guide:
+//!
+//! ```text
+//! POSTROOM_WRITE=1 cargo test --release -p postroom-tests --test it planted::table
+//! ```
 
 mod aba;
 mod cancelled_timer;
@@ -19,6 +23,7 @@ mod restart_strategy;
 mod snapshot_gap;
 mod starving_reader;
 mod stop_during_start;
+mod table;
 mod two_leaders;
 mod two_ways;
 
@@ -45,6 +50,9 @@ struct Program {
     remedy: &'static str,
     run: fn(&Sim, Version),
 }
+
+/// How many seeds a strategy has before it counts as one that does not find the mistake.
+const SEEDS: u64 = 10_000;
 
 /// How many seeds of the default strategy must be enough. The hardest needs 100 on average.
 const ENOUGH: u64 = 1_000;
