@@ -5,6 +5,7 @@ mod faults;
 mod model;
 mod planted;
 mod production;
+mod protocols;
 mod racers;
 mod report;
 mod scenarios;

@@ -1,0 +1,211 @@
+//! Links, monitors, names, groups and calls among processes that end in all ways.
+
+use postroom::error::NameError;
+use postroom::prelude::*;
+use postroom::test::{Sim, Simulation, sometimes};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+const PEERS: usize = 4;
+const DEEDS: usize = 24;
+const GROUP: &str = "peers";
+
+/// What has happened in a run.
+#[derive(Default)]
+struct Books {
+    notes_sent: u64,
+    notes_handled: u64,
+    calls: u64,
+    answers: u64,
+    failures: u64,
+    /// How often each process was told of each of its monitors.
+    downs: HashMap<(Pid, Monitor), u32>,
+    demonitored: HashSet<(Pid, Monitor)>,
+    /// Monitors that should be told if the process ends that they watch, and by whom they were set.
+    monitors: Vec<(Pid, Pid, Monitor)>,
+    contradictions: Vec<String>,
+}
+
+type Shared = Arc<Mutex<Books>>;
+
+#[process]
+struct Peer {
+    books: Shared,
+    monitors: Vec<Monitor>,
+    waiting: Vec<Reply<u32>>,
+}
+
+impl Peer {
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().expect("one thread")
+    }
+}
+
+#[process]
+impl Peer {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn act(&mut self, ctx: &mut Context<Self>, deed: u64, others: Vec<Address<Peer>>) {
+        let other = others[deed as usize / 16 % others.len()];
+        match deed % 16 {
+            0 | 1 => _ = other.pid().link(),
+            2 => _ = other.pid().unlink(),
+            3 => {
+                // At once, and again while the answer is on its way.
+                _ = other.pid().link();
+                _ = other.pid().unlink();
+                _ = other.pid().link();
+            }
+            4 | 5 => {
+                if let Ok(monitor) = other.pid().monitor() {
+                    self.monitors.push(monitor);
+                    self.books().monitors.push((ctx.pid(), other.pid(), monitor));
+                }
+            }
+            6 => {
+                if let Some(monitor) = self.monitors.pop()
+                    && monitor.demonitor()
+                {
+                    self.books().demonitored.insert((ctx.pid(), monitor));
+                }
+            }
+            7 => _ = ctx.register_name(["a", "b"][deed as usize / 16 % 2]),
+            8 => _ = ctx.group(GROUP).join(ctx.pid()),
+            9 => _ = ctx.group(GROUP).leave(ctx.pid()),
+            10 | 11 => self.call(ctx, other),
+            12 => self.waiting.drain(..).for_each(|reply| reply.send(1)),
+            13 => drop(std::mem::take(&mut self.waiting)),
+            14 => ctx.stop(),
+            _ => panic!("it had to"),
+        }
+        if other.note().send().is_ok() {
+            self.books().notes_sent += 1;
+        }
+    }
+
+    #[message]
+    fn note(&mut self) {
+        self.books().notes_handled += 1;
+    }
+
+    /// Answers when it is told to, or never.
+    #[message]
+    fn ask(&mut self, reply: Reply<u32>) {
+        self.waiting.push(reply);
+    }
+
+    #[signal]
+    fn on_down(&mut self, ctx: &mut Context<Self>, down: Down) {
+        *self.books().downs.entry((ctx.pid(), down.monitor)).or_insert(0) += 1;
+        for name in ["a", "b"] {
+            if let Err(NameError::Taken { holder, .. }) = ctx.register_name(name)
+                && holder == down.pid
+            {
+                self.books().contradictions.push(format!("{name} is taken by one that has ended"));
+            }
+        }
+        if ctx.group(GROUP).members().contains(&down.pid) {
+            self.books().contradictions.push("one that has ended is in the group".to_string());
+        }
+    }
+}
+
+impl Peer {
+    fn call(&mut self, ctx: &mut Context<Self>, other: Address<Self>) {
+        self.books().calls += 1;
+        let ends = CountsEnd(self.books.clone());
+        ctx.call(other.ask()).then(move |_, answer, _| {
+            let mut books = ends.0.lock().expect("one thread");
+            books.answers += u64::from(answer.is_ok());
+            books.failures += u64::from(answer.is_err());
+        });
+    }
+}
+
+/// Is dropped with the closure of a call, whether it has run or not.
+struct CountsEnd(Shared);
+
+/// Knows who is in the group.
+#[process]
+struct Doorman {
+    inside: BTreeSet<Pid>,
+}
+
+#[process]
+impl Doorman {
+    #[entry]
+    fn watch(&mut self, ctx: &mut Context<Self>) {
+        self.inside.extend(&*ctx.group(GROUP).subscribe(ctx.address()).expect("it lives"));
+    }
+    #[message(GroupEvent)]
+    fn changed(&mut self, event: GroupEvent) {
+        let is_news = match event {
+            GroupEvent::Joined { pid, .. } => self.inside.insert(pid),
+            GroupEvent::Left { pid, .. } => self.inside.remove(&pid),
+            _ => true,
+        };
+        assert!(is_news, "a change is told once");
+    }
+    #[message]
+    fn inside(&mut self) -> Vec<Pid> {
+        self.inside.iter().copied().collect()
+    }
+}
+
+fn society(sim: &Sim) {
+    let books = Shared::default();
+    let peer = || Peer { books: books.clone(), monitors: Vec::new(), waiting: Vec::new() };
+    let peers: Vec<_> = (0..PEERS).map(|_| sim.spawn(peer()).serve().expect("it starts")).collect();
+    let doorman = sim.spawn(Doorman { inside: BTreeSet::new() }).watch().expect("it starts");
+    for _ in 0..DEEDS {
+        let (who, deed) = (sim.random() as usize % PEERS, sim.random());
+        let _it_has_ended = peers[who].act(deed, peers.clone()).send();
+        if deed.is_multiple_of(3) {
+            sim.until_idle().expect("the test is no process");
+        }
+    }
+    sim.until_idle().expect("the test is no process");
+    let mut inside = sim.group(GROUP).members().to_vec();
+    inside.sort_unstable();
+    assert_eq!(doorman.inside().wait().expect("it lives"), inside, "the group, and what is known of it");
+    for name in ["a", "b"] {
+        assert!(sim.whereis(name).is_none_or(|holder| holder.is_alive()), "{name}");
+    }
+    // Deadlines of calls pass.
+    sim.advance(std::time::Duration::from_secs(60));
+    let dead = sim.statistics().dead_letters;
+    let books = books.lock().expect("one thread");
+    assert!(books.contradictions.is_empty(), "{:?}", books.contradictions);
+    assert!(books.notes_handled <= books.notes_sent, "a message is handled twice");
+    let missing = books.notes_sent - books.notes_handled;
+    assert!(missing <= dead.total(), "{missing} messages are neither handled nor dead letters: {dead:?}");
+    for (by, of, monitor) in books.monitors.iter().filter(|(by, ..)| by.is_alive()) {
+        let told = books.downs.get(&(*by, *monitor)).copied().unwrap_or(0);
+        let is_wanted = !of.is_alive() && !books.demonitored.contains(&(*by, *monitor));
+        assert!(told == u32::from(is_wanted), "{by} monitors {of}, and was told {told} times");
+    }
+    let all_live = peers.iter().all(|peer| peer.pid().is_alive());
+    assert!(!all_live || books.calls == books.answers + books.failures, "a call has no end, or two");
+    sometimes!(!all_live, "some end");
+    sometimes!(books.answers > 0, "a call is answered");
+    sometimes!(books.failures > 0, "a call fails");
+    sometimes!(!books.downs.is_empty(), "a monitor is told");
+    sometimes!(!inside.is_empty(), "one is in the group in the end");
+}
+
+#[test]
+fn peers_that_link_monitor_name_join_and_call() {
+    let test = Simulation::new("simulation::protocols::society::peers_that_link_monitor_name_join_and_call");
+    test.seeds(200).run(|sim| society(&sim));
+}
+
+/// The same, and some crash between two messages.
+#[test]
+fn peers_that_crash() {
+    Simulation::new("simulation::protocols::society::peers_that_crash").seeds(100).run(|sim| {
+        sim.crash::<Peer>(0.02);
+        society(&sim);
+    });
+}
