@@ -261,8 +261,8 @@ impl Site {
         let count = |count: &AtomicU64| count.load(SeqCst);
         let books = &yard.books;
         let (accepted, handled, dead) = (count(&books.accepted), count(&books.handled), count(&books.dead));
-        // A thread outside that drops the oldest message of a full mailbox may be stopped before it tells the hook, which
-        // is gone when the host has ended. All other jobs are in the books.
+        // A thread outside that drops the oldest message of a full mailbox may be stopped before it tells the hook,
+        // which is gone when the host has ended. All other jobs are counted.
         let lost = LOST.swap(0, SeqCst);
         assert_eq!(accepted, handled + dead + lost, "jobs, handled {handled} and dead {dead}; ended in way {way}");
         assert!(lost <= DRIVERS as u64, "{lost} jobs are in no books; ended in way {way}");

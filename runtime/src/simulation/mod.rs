@@ -8,8 +8,8 @@
 //!
 //! From the bottom up: [`strategy`] and [`choices`] decide, [`faults`] and [`trace`] are what they decide upon and what
 //! came of it, [`baton`] has the threads, [`run`] is one run, [`invariants`] is what holds after each, [`campaign`]
-//! runs many and reports, [`shrink`] makes a failing schedule small, [`trace_file`] writes it down and reads it, [`sim`]
-//! is what a test holds.
+//! runs many and reports, [`shrink`] makes a failing schedule small, [`trace_file`] writes it down and reads it, and
+//! [`sim`] is what a test holds.
 
 pub(crate) mod baton;
 pub(crate) mod campaign;
