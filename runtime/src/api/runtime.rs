@@ -9,6 +9,7 @@ use crate::engine::{blocking::block_in_place::while_blocked, host::reuse::HostRe
 use crate::errors::{AddressError, BuildError, SendFailure};
 use crate::registry::upgrades::{UpgradeFailure, Upgrades};
 use crate::registry::{group_table::GroupTable, types::Registry};
+use crate::routing::hosts::release;
 use crate::routing::router::{Receiver, deliver};
 use crate::sync::{Mutex, OnceLock, PoisonError, RwLock, lock};
 use crate::time::virtual_clock::{Clock, IdleError};
@@ -67,6 +68,7 @@ impl UnusedRecords {
             if is_free {
                 if records.get(&number).is_some_and(|of_number| std::ptr::eq(*of_number, *record)) {
                     records.remove(&number);
+                    release(number);
                 }
                 free.push(record);
             }

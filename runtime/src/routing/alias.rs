@@ -50,7 +50,7 @@ pub(crate) trait AliasTarget: Send + Sync {
     /// Returns the type that addresses are checked against.
     fn kind(&self) -> Option<&'static ProcessKind>;
 
-    /// Returns the number of the host that it belongs to.
+    /// Returns the number of the host that it belongs to, which its alias's PID names.
     fn owner(&self) -> u16;
 
     /// Returns a signal for room after `take` has refused a package as too much. `None`: unknown.
@@ -74,7 +74,7 @@ impl Alias {
         entry.number += 1;
         entry.owner = target.owner();
         entry.target = Some(target);
-        Self(Pid::of_alias(this_node(), HOSTLESS, index, entry.number))
+        Self(Pid::of_alias(this_node(), entry.owner, index, entry.number))
     }
 
     pub(crate) fn pid(&self) -> Pid {
@@ -95,7 +95,7 @@ impl Drop for Alias {
 pub(crate) fn retire(pid: Pid, reason: &ExitReason) {
     let Some(place) = place(pid.slot()).filter(|_| is_local_alias(pid)) else { return };
     let mut entry = place.write().unwrap_or_else(PoisonError::into_inner);
-    if entry.number != pid.number() {
+    if !entry.is_of(pid) {
         return;
     }
     let (Some(target), reusable) = (entry.target.take(), entry.number < LAST_GENERATION) else { return };
@@ -114,12 +114,11 @@ crate::util::debug::impl_debug!([] Alias, self => "Alias{}", self.0);
 
 /// Returns the target of an alias; `None` if it was retired, belongs to another node or was never given out.
 pub(crate) fn target_of(pid: Pid) -> Option<Arc<dyn AliasTarget>> {
-    // An alias names no host: a PID parsed from text that does was never given out.
-    if !is_local_alias(pid) || pid.host_number() != HOSTLESS {
+    if !is_local_alias(pid) {
         return None;
     }
     let entry = place(pid.slot())?.read().unwrap_or_else(PoisonError::into_inner);
-    if entry.number == pid.number() { entry.target.clone() } else { None }
+    if entry.is_of(pid) { entry.target.clone() } else { None }
 }
 
 /// Returns whether `pid` is a live process of this program, or an alias that was not retired. Exact, and in one total
@@ -130,17 +129,7 @@ pub(crate) fn lives(pid: Pid) -> bool {
     }
     // Inspected in place: the last copy would be dropped by the caller, under its locks.
     let entry = place(pid.slot()).map(|place| place.read().unwrap_or_else(PoisonError::into_inner));
-    pid.host_number() == HOSTLESS && entry.is_some_and(|entry| entry.number == pid.number() && entry.target.is_some())
-}
-
-/// Returns the number of the host that the PID belongs to; for an alias also after it was retired, until its entry is
-/// reused.
-pub(crate) fn owner(pid: Pid) -> u16 {
-    if !is_local_alias(pid) {
-        return pid.host_number();
-    }
-    let entry = place(pid.slot()).map(|place| place.read().unwrap_or_else(PoisonError::into_inner));
-    entry.filter(|entry| entry.number == pid.number()).map_or(HOSTLESS, |entry| entry.owner)
+    entry.is_some_and(|entry| entry.is_of(pid) && entry.target.is_some())
 }
 
 /// Returns whether the alias belongs to this program.
@@ -213,6 +202,14 @@ struct AliasEntry {
     /// The host of the last of them.
     owner: u16,
     target: Option<Arc<dyn AliasTarget>>,
+}
+
+impl AliasEntry {
+    /// Returns whether its last alias is this PID. One that was parsed from text may name another host: it was never
+    /// given out.
+    fn is_of(&self, pid: Pid) -> bool {
+        self.number == pid.number() && self.owner == pid.host_number()
+    }
 }
 
 type AliasPlace = RwLock<AliasEntry>;

@@ -250,7 +250,7 @@ impl Drop for Visit<'_> {
 /// Returns the reason why nothing can be sent to a PID without a process.
 #[cold]
 pub(crate) fn gone(pid: Pid) -> SendFailure {
-    if hosts::is_down(alias::owner(pid)) { SendFailure::Shutdown(pid) } else { SendFailure::Gone(pid) }
+    if hosts::is_down(pid.host_number()) { SendFailure::Shutdown(pid) } else { SendFailure::Gone(pid) }
 }
 
 /// Delivers `message` to the target of the alias `pid`. A refusal names `pid`, which is what the sender knows.

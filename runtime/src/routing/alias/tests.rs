@@ -48,6 +48,7 @@ struct Signpost {
     targets: Mutex<Vec<Pid>>,
     taken: Mutex<Vec<Package>>,
     refuses: bool,
+    owner: Option<u16>,
     kind: Option<&'static ProcessKind>,
 }
 
@@ -76,7 +77,7 @@ impl AliasTarget for Signpost {
     }
 
     fn owner(&self) -> u16 {
-        HOSTLESS
+        self.owner.unwrap_or(HOSTLESS)
     }
 }
 
@@ -356,4 +357,23 @@ fn a_monitor_of_the_pid_is_one_of_whoever_answers_for_it() {
     lock(&signpost.targets).clear();
     let watches = runtime.spawn_process(Watches(alias.pid(), None)).run::<(Pid, ExitReason)>().unwrap();
     assert_eq!(watches.wait().unwrap(), (alias.pid(), ExitReason::NoProcess));
+}
+
+/// Catches: a retired alias that forgets its host when its entry is reused, so that senders hear `Gone` after a
+/// shutdown.
+#[test]
+fn a_retired_alias_knows_its_host_after_its_entry_was_reused() {
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    let doubler = runtime.spawn_process(Doubler).start().unwrap();
+    let owned = Alias::new(Arc::new(Signpost { owner: Some(doubler.host_number()), ..Signpost::default() }));
+    let pid = owned.pid();
+    drop(owned);
+    assert_eq!(send(pid, 1), Err((1, SendFailure::Gone(pid))));
+    runtime.shutdown().unwrap();
+    let mut others = Vec::new();
+    while others.iter().all(|other: &Alias| other.pid().slot() != pid.slot()) {
+        others.push(alias(&[]).0);
+        assert!(others.len() < 1 << 20, "the entry is never reused");
+    }
+    assert_eq!(send(pid, 1), Err((1, SendFailure::Shutdown(pid))));
 }
