@@ -110,7 +110,7 @@ fn a_pool_that_is_stopped_finishes_what_it_took(sim: Sim) {
 }
 
 /// Some keys have no process yet when it is stopped.
-#[postroom::test(seeds = 200)]
+#[postroom::test(seeds = 200, max_turns = 10_000)]
 fn a_pool_by_key_that_is_stopped_finishes_what_it_took(sim: Sim) {
     let log = Log::new();
     let seen = log.clone();
