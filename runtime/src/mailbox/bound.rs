@@ -36,7 +36,8 @@ use super::node::{BEHIND, FARTHEST};
 #[non_exhaustive]
 pub enum Bound {
     /// Suspends processes that send beyond the bound, after their step, until half of the messages are handled; code
-    /// outside of processes gets the message back. Exact to within 128 messages and the sends of the steps in progress.
+    /// outside of processes gets the message back. Exact to within 128 messages and the sends of the steps in progress;
+    /// if the operating system stops a sender in mid-send, the mailbox can reach twice its bound first.
     /// A bound below 128 therefore means little: use [`Hard`](Self::Hard). At most [`Bound::MOST_SOFT`].
     Soft(usize),
     /// Never exceeds the bound; [`Overflow`] says what happens to further messages. Each message costs a lock shared by
