@@ -232,6 +232,12 @@ impl<Who: Ord + Copy> Links<Who> {
         self.links.iter().filter(|(_, link)| **link == LinkState::Linked).map(|(&other, _)| other)
     }
 
+    /// Returns whether an unlink has not been answered. For a simulation, between turns.
+    #[cfg(feature = "test")]
+    pub(crate) fn is_unlinking(&self) -> bool {
+        self.links.values().any(|link| *link != LinkState::Linked)
+    }
+
     pub(crate) fn all_watched(&self) -> impl Iterator<Item = Who> {
         self.watched.values().copied()
     }

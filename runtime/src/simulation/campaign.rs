@@ -29,6 +29,10 @@ use std::time::Duration;
 /// How many seeds a test runs with, unless it says so.
 const SEEDS: u64 = 100;
 
+/// How many turns the search for a smaller schedule may take, but for its last run. One that never ends has as many as
+/// the test allows, each time.
+const MOST_TURNS: u64 = 3_000_000;
+
 /// The most schedules of an exhaustive test.
 const MOST_SCHEDULES: u64 = 1_000_000;
 
@@ -395,9 +399,11 @@ impl Simulation {
             let (test, first) = (self.name.clone(), "a failure".to_string());
             return SimulationError::Differs { test, seed, turn: original.listed.len(), first, second };
         };
-        let length = made.len();
+        let (length, mut turns) = (made.len(), 0);
         let shrunk = shrink(made, |list| {
-            again(list, false).is_ok_and(|ran| ran.failure.as_ref().is_some_and(|other| are_alike(other, &failure)))
+            let ran = if turns < MOST_TURNS { again(list, false).ok() } else { None };
+            turns += ran.as_ref().map_or(0, |ran| ran.turns);
+            ran.and_then(|ran| ran.failure).is_some_and(|other| are_alike(&other, &failure))
         });
         let needed = shrunk.choices.iter().filter(|choice| **choice > 0).count();
         let smallest = again(&shrunk.choices, true).map_or_else(|_| original.listed, |ran| ran.listed);
@@ -602,9 +608,9 @@ impl Runner {
         let outcome = run.within(|| catch(body));
         let time = run.elapsed();
         let abort = run.abort();
-        let broken = if outcome.is_ok() { run.within(|| run.broken_between_turns()) } else { None };
+        let broken = if outcome.is_ok() { run.within(|| run.broken_between_turns(runtime.host())) } else { None };
         let is_clean = run.within(|| run.end());
-        let broken = broken.or_else(|| run.within(|| run.broken_at_the_end(runtime.host())).filter(|_| is_clean));
+        let broken = broken.or_else(|| run.within(|| run.broken_at_the_end()).filter(|_| is_clean));
         silence(loud);
         let is_redundant = abort == Some(Abort::Explored);
         let failure = match (abort, outcome) {

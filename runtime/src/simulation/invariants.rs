@@ -19,9 +19,12 @@ use std::collections::BTreeMap;
 
 impl SimRun {
     /// Returns what does not hold, if anything does not. Called by the test's thread, between turns.
-    pub(crate) fn broken_between_turns(&self) -> Option<String> {
+    pub(crate) fn broken_between_turns(&self, host: Host) -> Option<String> {
         if let Some((name, holder)) = self.scheduler.names.held_by_the_dead() {
             return Some(format!("{holder} has ended, and still has the name {name:?}"));
+        }
+        if let Some(pid) = host.groups().has_a_dead_member().or_else(|| host.topics().has_a_dead_member()) {
+            return Some(format!("{pid} has ended, and is still in a group or a topic"));
         }
         let in_hand = self.in_hand()?;
         let mut counts = BTreeMap::new();
@@ -40,17 +43,13 @@ impl SimRun {
     }
 
     /// Returns what is left after the end of all processes, if anything is.
-    pub(crate) fn broken_at_the_end(&self, host: Host) -> Option<String> {
-        let host_of = self.scheduler;
-        if let Some(pid) = host.groups().has_a_dead_member().or_else(|| host.topics().has_a_dead_member()) {
-            return Some(format!("{pid} has ended, and is still in a group or a topic"));
-        }
+    pub(crate) fn broken_at_the_end(&self) -> Option<String> {
         let slots: Vec<_> = self.used_slots().into_iter().filter_map(|index| TABLE.slot(index)).collect();
         let left = [
             ("slots that are not vacant", slots.iter().filter(|slot| !slot.lanes.is_vacant()).count()),
             ("waits of the dead", slots.iter().filter(|slot| has_edge(slot.index())).count()),
-            ("suspended processes", host_of.suspended()),
-            ("labels", lock(&host_of.labels).len()),
+            ("suspended processes", self.scheduler.suspended()),
+            ("labels", lock(&self.scheduler.labels).len()),
         ];
         let (what, count) = left.into_iter().find(|(_, count)| *count > 0)?;
         Some(format!("all processes have ended, and there are {count} {what}"))
@@ -94,7 +93,10 @@ fn broken_wait(slot: &'static Slot, is_ready: bool) -> Option<String> {
 fn broken_bindings(slot: &'static Slot, is_at_rest: &impl Fn(&Slot) -> bool) -> Option<String> {
     let pid = slot.resident()?;
     // SAFETY: between turns, and this is no process whose step waits on its stack: nothing uses its token.
-    let bindings = unsafe { slot.bindings_at_rest() };
+    let (bindings, is_unlinking) = unsafe { slot.bindings_at_rest() };
+    if is_unlinking {
+        return Some("has unlinked from another one, and the answer has not counted".to_string());
+    }
     for (other, is_linked) in
         bindings.links.iter().map(|other| (*other, true)).chain(bindings.monitors.iter().map(|other| (*other, false)))
     {
@@ -108,7 +110,7 @@ fn broken_bindings(slot: &'static Slot, is_at_rest: &impl Fn(&Slot) -> bool) -> 
             continue;
         };
         // SAFETY: as above.
-        let theirs = || unsafe { other_slot.bindings_at_rest() };
+        let theirs = || unsafe { other_slot.bindings_at_rest() }.0;
         let knows = |theirs: &[Pid]| theirs.contains(&pid);
         let is_mutual =
             !is_at_rest(other_slot) || if is_linked { knows(&theirs().links) } else { knows(&theirs().monitored_by) };

@@ -5,6 +5,7 @@
 //! here as far as a program can see it, and after each run by the simulation itself. `tests/faults` plants faults in
 //! the runtime that these tests must find.
 
+mod crossing;
 mod pressure;
 mod restarts;
 mod society;

@@ -143,14 +143,16 @@ impl Slot {
         self.metadata.cold_state.with_mut(|cold_state| unsafe { &mut *cold_state }).get_or_insert_default()
     }
 
-    /// Returns the links and monitors of the process. For a simulation, between turns.
+    /// Returns the links and monitors of the process, and whether an unlink has not been answered. For a simulation,
+    /// between turns.
     ///
     /// # Safety
     /// The token is not used meanwhile.
     #[cfg(feature = "test")]
-    pub(crate) unsafe fn bindings_at_rest(&self) -> Bindings {
+    pub(crate) unsafe fn bindings_at_rest(&self) -> (Bindings, bool) {
         // SAFETY: the caller's promise.
         let cold_state = self.metadata.cold_state.with_mut(|cold_state| unsafe { &*cold_state });
-        cold_state.as_ref().and_then(|cold_state| cold_state.links.as_deref()).map(Bindings::of).unwrap_or_default()
+        let links = cold_state.as_ref().and_then(|cold_state| cold_state.links.as_deref());
+        links.map(|links| (Bindings::of(links), links.is_unlinking())).unwrap_or_default()
     }
 }

@@ -3,11 +3,13 @@
 use postroom::error::NameError;
 use postroom::prelude::*;
 use postroom::test::{Sim, Simulation, sometimes};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 const PEERS: usize = 4;
 const DEEDS: usize = 24;
+/// The kinds of deeds; the last two end the process.
+const KINDS: u64 = 17;
 const GROUP: &str = "peers";
 
 /// What has happened in a run.
@@ -23,6 +25,8 @@ struct Books {
     demonitored: HashSet<(Pid, Monitor)>,
     /// Monitors that should be told if the process ends that they watch, and by whom they were set.
     monitors: Vec<(Pid, Pid, Monitor)>,
+    /// Who has got which name last.
+    holders: BTreeMap<&'static str, Pid>,
     contradictions: Vec<String>,
 }
 
@@ -48,8 +52,8 @@ impl Peer {
 
     #[message]
     fn act(&mut self, ctx: &mut Context<Self>, deed: u64, others: Vec<Address<Peer>>) {
-        let other = others[deed as usize / 16 % others.len()];
-        match deed % 16 {
+        let other = others[(deed / KINDS) as usize % others.len()];
+        match deed % KINDS {
             0 | 1 => _ = other.pid().link(),
             2 => _ = other.pid().unlink(),
             3 => {
@@ -71,13 +75,18 @@ impl Peer {
                     self.books().demonitored.insert((ctx.pid(), monitor));
                 }
             }
-            7 => _ = ctx.register_name(["a", "b"][deed as usize / 16 % 2]),
+            7 => self.take_name(ctx, ["a", "b"][(deed / KINDS) as usize % 2]),
             8 => _ = ctx.group(GROUP).join(ctx.pid()),
             9 => _ = ctx.group(GROUP).leave(ctx.pid()),
             10 | 11 => self.call(ctx, other),
             12 => self.waiting.drain(..).for_each(|reply| reply.send(1)),
             13 => drop(std::mem::take(&mut self.waiting)),
-            14 => ctx.stop(),
+            14 => {
+                _ = other.pid().unlink();
+                _ = other.pid().link();
+                _ = other.pid().unlink();
+            }
+            15 => ctx.stop(),
             _ => panic!("it had to"),
         }
         if other.note().send().is_ok() {
@@ -100,11 +109,7 @@ impl Peer {
     fn on_down(&mut self, ctx: &mut Context<Self>, down: Down) {
         *self.books().downs.entry((ctx.pid(), down.monitor)).or_insert(0) += 1;
         for name in ["a", "b"] {
-            if let Err(NameError::Taken { holder, .. }) = ctx.register_name(name)
-                && holder == down.pid
-            {
-                self.books().contradictions.push(format!("{name} is taken by one that has ended"));
-            }
+            self.take_name(ctx, name);
         }
         if ctx.group(GROUP).members().contains(&down.pid) {
             self.books().contradictions.push("one that has ended is in the group".to_string());
@@ -113,19 +118,33 @@ impl Peer {
 }
 
 impl Peer {
+    fn take_name(&mut self, ctx: &mut Context<Self>, name: &'static str) {
+        let taken = ctx.register_name(name);
+        let mut books = self.books();
+        match taken {
+            Ok(()) => {
+                let before = books.holders.insert(name, ctx.pid());
+                if before.is_some_and(|before| before != ctx.pid() && before.is_alive()) {
+                    books.contradictions.push(format!("{name} is taken from one that lives"));
+                }
+            }
+            Err(NameError::Taken { holder, .. }) if !holder.is_alive() => {
+                books.contradictions.push(format!("{name} is held by one that has ended"));
+            }
+            Err(_) => {}
+        }
+    }
+
     fn call(&mut self, ctx: &mut Context<Self>, other: Address<Self>) {
         self.books().calls += 1;
-        let ends = CountsEnd(self.books.clone());
+        let books = self.books.clone();
         ctx.call(other.ask()).then(move |_, answer, _| {
-            let mut books = ends.0.lock().expect("one thread");
+            let mut books = books.lock().expect("one thread");
             books.answers += u64::from(answer.is_ok());
             books.failures += u64::from(answer.is_err());
         });
     }
 }
-
-/// Is dropped with the closure of a call, whether it has run or not.
-struct CountsEnd(Shared);
 
 /// Knows who is in the group.
 #[process]
@@ -159,10 +178,14 @@ fn society(sim: &Sim) {
     let peer = || Peer { books: books.clone(), monitors: Vec::new(), waiting: Vec::new() };
     let peers: Vec<_> = (0..PEERS).map(|_| sim.spawn(peer()).serve().expect("it starts")).collect();
     let doorman = sim.spawn(Doorman { inside: BTreeSet::new() }).watch().expect("it starts");
-    for _ in 0..DEEDS {
+    let brief = sim.spawn(Doorman { inside: BTreeSet::new() }).watch().expect("it starts");
+    for number in 0..DEEDS {
+        if number == DEEDS / 2 {
+            brief.pid().kill();
+        }
         let (who, deed) = (sim.random() as usize % PEERS, sim.random());
         let _it_has_ended = peers[who].act(deed, peers.clone()).send();
-        if deed.is_multiple_of(3) {
+        if sim.random().is_multiple_of(3) {
             sim.until_idle().expect("the test is no process");
         }
     }
@@ -176,7 +199,7 @@ fn society(sim: &Sim) {
     // Deadlines of calls pass.
     sim.advance(std::time::Duration::from_secs(60));
     let dead = sim.statistics().dead_letters;
-    let books = books.lock().expect("one thread");
+    let books = std::mem::take(&mut *books.lock().expect("one thread"));
     assert!(books.contradictions.is_empty(), "{:?}", books.contradictions);
     assert!(books.notes_handled <= books.notes_sent, "a message is handled twice");
     let missing = books.notes_sent - books.notes_handled;
@@ -207,5 +230,26 @@ fn peers_that_crash() {
     Simulation::new("simulation::protocols::society::peers_that_crash").seeds(100).run(|sim| {
         sim.crash::<Peer>(0.02);
         society(&sim);
+    });
+}
+
+/// An end is told to all that wait for it, however the process ends.
+#[test]
+fn ends_are_told() {
+    Simulation::new("simulation::protocols::society::ends_are_told").seeds(60).run(|sim| {
+        let peer = || Peer { books: Shared::default(), monitors: Vec::new(), waiting: Vec::new() };
+        let peers = [(); 3].map(|()| sim.spawn(peer()).serve().expect("it starts"));
+        let ends = peers.map(|peer| {
+            let joins = [peer.pid().join(), peer.pid().join()];
+            match sim.random() % 4 {
+                0 => _ = peer.pid().kill(),
+                1 => _ = peer.pid().stop(),
+                kind => peer.act(13 + kind, vec![peer]).send().expect("it lives"),
+            }
+            joins
+        });
+        for [one, other] in ends {
+            assert_eq!(one.wait(), other.wait());
+        }
     });
 }

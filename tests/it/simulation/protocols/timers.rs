@@ -38,7 +38,7 @@ impl Ticker {
 #[test]
 fn a_repetition_is_on_time_until_it_is_cancelled() {
     let test = Simulation::new("simulation::protocols::timers::a_repetition_is_on_time_until_it_is_cancelled");
-    test.seeds(60).run(|sim| {
+    test.seeds(60).max_turns(20_000).run(|sim| {
         let ticker = sim.spawn(Ticker::default()).serve().expect("it starts");
         let period = SECOND * (1 + sim.random() as u32 % 3);
         let timer = ticker.tick().send_every(period).expect("there is room for a timer");
@@ -71,7 +71,7 @@ impl Caller {
 #[test]
 fn calls_end_at_their_deadlines() {
     let test = Simulation::new("simulation::protocols::timers::calls_end_at_their_deadlines");
-    test.seeds(100).run(|sim| {
+    test.seeds(100).max_turns(20_000).run(|sim| {
         let tickers = [(); 3].map(|()| sim.spawn(Ticker::default()).serve().expect("it starts"));
         let calls = tickers.map(|ticker| {
             let (after, within) = (SECOND * (sim.random() as u32 % 5), SECOND * (1 + sim.random() as u32 % 5));
@@ -94,7 +94,7 @@ fn calls_end_at_their_deadlines() {
 #[test]
 fn the_dead_have_no_timers() {
     let test = Simulation::new("simulation::protocols::timers::the_dead_have_no_timers");
-    test.seeds(60).run(|sim| {
+    test.seeds(60).max_turns(20_000).run(|sim| {
         let ticker = sim.spawn(Ticker::default()).serve().expect("it starts");
         let caller = sim.spawn(Caller { ticker }).call(SECOND * 100, SECOND * 200).expect("it starts");
         ticker.tick().send_every(SECOND).expect("there is room for a timer");
