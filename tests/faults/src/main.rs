@@ -1,16 +1,19 @@
 //! Plants one fault at a time in a copy of the checkout and runs the tests that its record names: one must fail.
 //!
 //! ```text
-//! tests/faults/run [--list] [--jobs N] [WORD ...]    only the faults whose names contain one of the words
+//! tests/faults/run [--list | --simulated] [--jobs N] [WORD ...]   only faults whose names contain one of the words
 //! ```
 //!
-//! `--list` lists the faults and reports records that no longer match the code. `--jobs` is the number of concurrent
-//! tests (default 1). All faults take about an hour, most of it in tests that hang, as expected. Concurrent runs would
-//! overwrite each other's copy.
+//! `--list` lists the faults and reports records that no longer match the code. `--simulated` counts instead how many
+//! seeds each strategy of simulated tests needs to find the faults that have such a test in their record
+//! (`it=simulation…`), and writes the table of the guide, unless words select some of them. `--jobs` is the number of
+//! concurrent tests (default 1). All faults take about an hour, most of it in tests that hang, as expected. Concurrent
+//! runs would overwrite each other's copy.
 //!
 //! The exit status is 1 if at least a tenth of the faults that are not equivalent survive, or if a record is stale.
 
 mod list;
+mod simulated;
 mod switch;
 
 use list::{Fault, Tests};
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         }
         _ => 1,
     };
+    let simulated = arguments.iter().position(|word| word == "--simulated").map(|at| arguments.remove(at)).is_some();
     let only_list = arguments.first().is_some_and(|word| word == "--list");
     let words = &arguments[usize::from(only_list)..];
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the checkout is there");
@@ -87,6 +91,19 @@ fn main() -> ExitCode {
         return ExitCode::from(u8::from(!stale.is_empty()));
     }
     place.refresh();
+    if simulated {
+        let has_one = |fault: &Fault| fault.tests.iter().any(simulated::in_simulation);
+        let faults: Vec<_> = faults.into_iter().filter(has_one).collect();
+        let rows = simulated::rows(&place, &faults, &place.switch_on(&faults));
+        let written = if words.is_empty() { simulated::write(&place.root, &rows) } else { Ok(()) };
+        return match written {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                println!("{error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     let switched = place.switch_on(&faults);
     place.run_switched(&faults, &switched, jobs, &mut tally);
     for (_, fault) in faults.iter().enumerate().filter(|(index, _)| !switched.contains(index)) {
@@ -260,9 +277,23 @@ impl Place {
 
     /// Runs the tests that a word names with fault `number` switched on (0: none).
     fn run(&self, program: &Path, tests: &Tests, number: usize, within: Duration) -> Output {
+        self.run_with(program, tests, number, within, |_| {})
+    }
+
+    /// The same, with more arguments or variables.
+    fn run_with(
+        &self,
+        program: &Path,
+        tests: &Tests,
+        number: usize,
+        within: Duration,
+        more: impl FnOnce(&mut Command),
+    ) -> Output {
         let mut command = self.command(within, program);
         command.current_dir(self.copy.join(if tests.word.starts_with("lib") { "runtime" } else { "tests" }));
-        command.args(tests.filter()).env("POSTROOM_FAULT", number.to_string()).output().expect("the tests start")
+        command.args(tests.filter()).env("POSTROOM_FAULT", number.to_string());
+        more(&mut command);
+        command.output().expect("the tests start")
     }
 
     fn run_switched(&self, faults: &[Fault], switched: &BTreeSet<usize>, jobs: usize, tally: &mut Tally) {
