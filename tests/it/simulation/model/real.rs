@@ -361,9 +361,10 @@ impl<'a> Real<'a> {
             members
         };
         let holder = |of| self.sim.whereis(&name(of)).map(|pid| (of, self.place(pid)));
-        let directory = self.sim.statistics().directory;
+        let statistics = self.sim.statistics();
+        let directory = statistics.directory;
         View {
-            dead_letters: self.sim.statistics().dead_letters.total(),
+            dead_letters: statistics.dead_letters.total(),
             actors: (0..self.actors.len()).map(|of| self.actor(of, is_held(of))).collect(),
             names: (0..NAMES).filter_map(holder).collect(),
             groups: (0..GROUPS).map(members).collect(),
