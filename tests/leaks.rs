@@ -60,7 +60,7 @@ use messages::{Dice, Later, Stash, lock, put_off};
 use postroom::inspect::ProcessState;
 use postroom::prelude::*;
 use postroom::supervision::{Backoff, Child, Supervisor};
-use postroom_tests::{idle_for_ever, within};
+use postroom_tests::{idle_for_ever, variable, within};
 use raw::{Part, Raw};
 use std::collections::{BTreeSet, HashMap};
 use std::convert::Infallible;
@@ -86,10 +86,6 @@ const MORE_LARGE: i64 = 6 << 20;
 /// A process that is seen suspended at a dead receiver so many times in a row counts as never resumed.
 const SIGHTINGS: u32 = 25;
 const INTERVAL: Duration = Duration::from_millis(20);
-
-fn variable(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
 
 #[test]
 fn exited_processes_leave_nothing_behind() {

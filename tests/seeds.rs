@@ -145,7 +145,7 @@ fn speed(name: &str, seeds: u64, body: impl Fn(Sim) + Send + Sync + 'static) {
 }
 
 fn seeds() -> u64 {
-    std::env::var("POSTROOM_MEMORY_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(2_000).max(2 * FIRST)
+    postroom_tests::variable("POSTROOM_MEMORY_SEEDS").unwrap_or(2_000).max(2 * FIRST)
 }
 
 #[test]

@@ -24,7 +24,7 @@ mod heap;
 use heap::heap;
 use postroom::prelude::*;
 use postroom::{Bound, Overflow};
-use postroom_tests::{eventually, within};
+use postroom_tests::{eventually, variable, within};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
@@ -311,10 +311,6 @@ fn hush() {
             before(info);
         }
     }));
-}
-
-fn variable(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
 }
 
 #[test]

@@ -17,7 +17,7 @@
 use postroom::manual::{Event, Events, Process, StepOutput};
 use postroom::prelude::*;
 use postroom::{Host, ProcessError};
-use postroom_tests::within;
+use postroom_tests::{variable, within};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -286,10 +286,6 @@ fn hush() {
             before(info);
         }
     }));
-}
-
-fn variable(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Runs a target with inputs that are made from good ones.
 
+use postroom_tests::variable;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -45,10 +46,6 @@ impl Drop for OnPanic<'_> {
             eprintln!("{} fails with b\"{}\"", self.0, self.1.escape_ascii());
         }
     }
-}
-
-fn variable(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
 }
 
 /// Runs `target`, named so, until the time or the inputs are over.

@@ -13,6 +13,7 @@ pub mod ledger;
 pub mod logged;
 pub mod partner;
 pub mod requests;
+pub mod variable;
 pub mod watchdog;
 
 pub use act::{Act, act, counts_to, idle_for_ever, listeners};
@@ -20,4 +21,5 @@ pub use hooks::Witness;
 pub use latch::{Latch, eventually};
 pub use logged::logged;
 pub use requests::{Ask, Requests};
+pub use variable::variable;
 pub use watchdog::{soon, within};

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Returns the factor by which time limits are extended: `POSTROOM_PATIENCE`, for tools that slow the program down,
 /// such as sanitizers.
 fn patience() -> u32 {
-    std::env::var("POSTROOM_PATIENCE").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
+    crate::variable("POSTROOM_PATIENCE").unwrap_or(1)
 }
 
 /// The least limit: long enough that a slow, busy machine is not mistaken for a hang.

@@ -366,8 +366,7 @@ impl Receiver for Host {
         if pid.node() != config.node {
             return Err(Undeliverable { package, reason: SendFailure::UnknownNode(pid) });
         }
-        let host = if pid.is_alias() { Self::of(pid).map(Self::number) } else { Some(pid.host_number()) };
-        if host != Some(self.number) {
+        if pid.host_number() != self.number {
             return Err(Undeliverable { package, reason: SendFailure::UnknownHost(pid) });
         }
         let (_, payload, caller) = package.into_parts();

@@ -39,7 +39,7 @@ fn a_theft_takes_no_more_than_its_limit() {
 /// The owner pushes and pops at its hot end in bursts, three thieves take halves, each into a deque of its own.
 #[test]
 fn push_pop_and_theft_of_half_at_once_have_every_item_exactly_once() {
-    let seconds = std::env::var("POSTROOM_STRESS_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    let seconds = postroom_tests::variable("POSTROOM_STRESS_SECONDS").unwrap_or(1);
     within(Duration::from_secs(seconds * 4 + 60), move || {
         let until = Instant::now() + Duration::from_secs(seconds);
         let mut rounds = 0_u64;

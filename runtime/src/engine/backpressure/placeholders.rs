@@ -26,7 +26,7 @@ use crate::errors::CallError;
 use crate::mailbox::bound::Overflow;
 use crate::mailbox::node::{Envelope, NodeBox, NodeKind};
 use crate::mailbox::node_pool;
-use crate::slots::{Admission, RefusalReason, Slot};
+use crate::slots::{Admission, RefusalReason, Slot, SlotOwner};
 use std::ptr;
 
 /// Puts a message into the queue, and turns its node into the placeholder.
@@ -73,10 +73,12 @@ pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox) -> Admission {
             Overflow::DropNewest => envelope.take(),
             Overflow::Refuse | Overflow::Wait => None,
         };
+        // Under the lock, while the receiver lives: the slot may be another host's once it is released.
+        let owner = slot.owner();
         drop(state);
         if let Some(dropped) = dropped {
             node_pool::recycle(node);
-            drop_message(slot, dropped);
+            drop_message(slot.index(), owner, dropped);
             return Admission::Taken;
         }
         if overflow == Overflow::Wait && mode() == SendMode::Normal && waits_for_room(slot, generation) {
@@ -113,12 +115,11 @@ pub(crate) fn redeem(slot: &'static Slot, generation: u64) -> Option<Envelope> {
     envelope
 }
 
-fn drop_message(slot: &'static Slot, envelope: Envelope) {
-    let Some(owner) = slot.owner() else { return };
+fn drop_message(slot: u32, owner: Option<&'static SlotOwner>, envelope: Envelope) {
     // SAFETY: the word of a message is its caller, or null, and this envelope is its only holder.
     let caller = unsafe { Caller::from_word(envelope.word) };
-    if let Some(message) = envelope.payload {
-        let to = owner.pid(slot.index(), envelope.generation);
+    if let Some((message, owner)) = envelope.payload.zip(owner) {
+        let to = owner.pid(slot, envelope.generation);
         owner.host.dead_letter(DeadLetter { to, message, reason: DeadLetterReason::Overflow });
     }
     if let Some(caller) = caller {

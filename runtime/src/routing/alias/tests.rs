@@ -249,10 +249,12 @@ fn calls_are_answered_from_threads_tasks_and_processes() {
 }
 
 #[test]
-fn the_life_of_the_pid_is_that_of_whoever_answers_for_it() {
+fn an_alias_lives_as_long_as_its_target() {
     let runtime = Runtime::builder().workers(1).build().unwrap();
     let doubler = runtime.spawn_process(Doubler).start().unwrap();
-    let (alias, signpost) = alias(&[doubler]);
+    let owner = Some(doubler.host_number());
+    let signpost = Arc::new(Signpost { targets: Mutex::new(vec![doubler]), owner, ..Signpost::default() });
+    let alias = Alias::new(signpost.clone());
     let pid = alias.pid();
     assert!(pid.is_alive());
     assert_eq!(Host::of(pid), Some(runtime.host()));

@@ -74,7 +74,7 @@ impl Source {
 
 /// Returns how long the flood lasts: `POSTROOM_FLOOD_SECONDS`, or the default.
 fn duration() -> Duration {
-    let seconds = std::env::var("POSTROOM_FLOOD_SECONDS").ok().and_then(|text| text.parse().ok());
+    let seconds = postroom_tests::variable("POSTROOM_FLOOD_SECONDS");
     Duration::from_secs(seconds.unwrap_or(2))
 }
 
