@@ -69,9 +69,13 @@ fn root<'a>(files: impl IntoIterator<Item = &'a File>) -> Option<&'a File> {
 }
 
 /// Returns the folder of a file in the order: parts of a file, in a folder of its name, belong to the file's folder.
-fn place<'a>(file: &'a File, rank: &BTreeMap<&str, usize>) -> &'a str {
+fn place<'a>(file: &'a File, rank: &BTreeMap<&'a str, usize>) -> &'a str {
     let mut folder = file.folder();
     while !rank.contains_key(folder) {
+        // The parts of a file in the root.
+        if let Some((root, _)) = rank.get_key_value(&*format!("{folder}.rs")) {
+            return root;
+        }
         match folder.rsplit_once('/') {
             Some((outer, _)) if !file.path.ends_with("/mod.rs") => folder = outer,
             _ => return file.folder(),

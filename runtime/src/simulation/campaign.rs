@@ -269,12 +269,10 @@ impl Simulation {
             self.only = Some(seed);
         }
         if let Ok(text) = std::env::var("POSTROOM_STRATEGY") {
-            let expected = "`portfolio`, `random`, `pct`, `rare`, `production` or `exhaustive`";
-            self.schedules = Schedules::of_name(&text).ok_or(SimulationError::Variable {
-                variable: "POSTROOM_STRATEGY",
-                came: text,
-                expected,
-            })?;
+            let known = Schedules::of_name(&text);
+            let expected = Schedules::EXPECTED;
+            let unknown = || SimulationError::Variable { variable: "POSTROOM_STRATEGY", came: text, expected };
+            self.schedules = known.ok_or_else(unknown)?;
         }
         Ok(())
     }
@@ -293,8 +291,8 @@ impl Simulation {
 
     /// Reads what is to be replayed.
     fn recorded(&self) -> Result<Option<(PathBuf, Recorded)>, SimulationError> {
-        let asked = std::env::var_os("POSTROOM_REPLAY").map(PathBuf::from);
-        let Some(path) = self.replay.clone().or_else(|| asked.clone()) else { return Ok(None) };
+        let asked = || std::env::var_os("POSTROOM_REPLAY").map(PathBuf::from);
+        let Some(path) = self.replay.clone().or_else(asked) else { return Ok(None) };
         let recorded =
             Recorded::read(&path).map_err(|reason| SimulationError::Unreadable { path: path.clone(), reason })?;
         let is_meant = self.replay.is_some() || recorded.test == self.name;

@@ -26,9 +26,9 @@ impl SimRun {
         if let Some(pid) = host.groups().has_a_dead_member().or_else(|| host.topics().has_a_dead_member()) {
             return Some(format!("{pid} has ended, and is still in a group or a topic"));
         }
-        let in_hand = self.in_hand()?;
+        let ready_slots = self.ready_slots()?;
         let mut counts = BTreeMap::new();
-        in_hand.iter().for_each(|index| *counts.entry(*index).or_insert(0) += 1);
+        ready_slots.iter().for_each(|index| *counts.entry(*index).or_insert(0) += 1);
         let slots = || self.used_slots().into_iter().filter_map(|index| TABLE.slot(index));
         let living = || slots().filter(|slot| slot.living().is_some());
         let broken_token = living().find_map(|slot| {
@@ -56,15 +56,15 @@ impl SimRun {
     }
 }
 
-/// Returns what is wrong with where the token of a live process is, of which the simulation has `in_hand`.
-fn broken_token(slot: &'static Slot, in_hand: usize) -> Option<String> {
+/// Returns what is wrong with where the token of a live process is, which the simulation has `ready` times.
+fn broken_token(slot: &'static Slot, ready: usize) -> Option<String> {
     let (is_idle, waits) = slot.lanes.glance();
-    let what = match (in_hand, is_idle || waits) {
+    let what = match (ready, is_idle || waits) {
         (0, false) => "is neither ready nor parked: its token is lost",
         (0, true) | (1, false) => match () {
             () if is_idle && slot.lanes.has_control() => "is idle, and there is a signal or an answer for it",
             () if is_idle && slot.metadata.outstanding.load(Ordering::Relaxed) > 0 => "is idle, and waits for yields",
-            () => return broken_wait(slot, in_hand > 0),
+            () => return broken_wait(slot, ready > 0),
         },
         _ => "is ready twice, or parked and ready at once: there are two tokens",
     };

@@ -287,7 +287,7 @@ impl SimRun {
 
     /// Returns the processes of which the simulation has the token: they are ready, or not run for a while. `None` if
     /// a step waits on its stack: its process has the token then, and so has each that it is about to spawn.
-    pub(crate) fn in_hand(&self) -> Option<Vec<u32>> {
+    pub(crate) fn ready_slots(&self) -> Option<Vec<u32>> {
         let state = &mut *self.state();
         self.sweep(state);
         let ready = state.ready.iter().filter_map(|ready| match ready {

@@ -66,6 +66,9 @@ impl Schedules {
         ("exhaustive", Self::Exhaustive),
     ];
 
+    /// Their names, for an error.
+    pub(crate) const EXPECTED: &str = "`portfolio`, `random`, `pct`, `rare`, `production` or `exhaustive`";
+
     /// Returns the schedules that are called so in attributes and variables.
     pub(crate) fn of_name(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, schedules)| *schedules)
