@@ -104,13 +104,15 @@
 //! * [`error`](mod@error), [`future`], [`generic`]: further errors, return types, and traits for the bounds of
 //!   generic code;
 //! * [`manual`]: processes written by hand, without `#[process]`;
-//! * [`routing`]: messages to other nodes.
+//! * [`routing`]: messages to other nodes;
+//! * `remote` (feature `serde`): what a process tells of the messages that may travel between nodes.
 //!
 //! [`Pid::upgrade`] replaces the definition of a running process.
 //!
 //! # Features
 //! All are off by default.
-//! * `serde`: [`Pid`] as text or two numbers, and starting and sending by name with JSON inputs.
+//! * `serde`: [`Pid`] and addresses as text or 16 bytes, starting and sending by name with JSON inputs, and
+//!   `#[process(remote)]`, for messages that travel between nodes.
 //! * `futures`: sending as a `Sink` (`Recipient::sink`). Sources are `Stream`s without it.
 //! * `ctrl-c`: `Runtime::run_until_ctrl_c`, `Runtime::drain_at_ctrl_c`, and `Interrupt`.
 //! * `tokio`: Tokio's sockets, timers, files and tasks inside processes (`Builder::tokio`,
@@ -265,6 +267,14 @@ pub mod generic {
     pub use crate::signal::SignalKind;
 }
 
+/// Messages that travel between nodes: what `#[process(remote)]` tells a crate that writes them as bytes.
+#[cfg(feature = "serde")]
+pub mod remote {
+    pub use crate::actor::definition::remote::{
+        Remote, RemoteEntry, RemoteMessage, RemoteProtocol, RemoteValue, RemoteVisitor, WireCodec,
+    };
+}
+
 pub use postroom_macros::{entry, main, message, process, protocol, signal, test};
 
 /// Everything that most programs use.
@@ -284,6 +294,7 @@ pub mod prelude {
 /// For generated code only: not part of the API.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::Payload;
     pub use crate::actor::definition::actor::{Actor, Declared, Dispatched, Handles, MethodEvent, no_such_entry};
     pub use crate::actor::definition::entry::{
         EntryFuture, EntryInfo, EntryResult, Fallible, FutureOutput, InitOutcome, Start,
@@ -297,6 +308,11 @@ pub mod __private {
     pub use crate::actor::definition::protocol::{
         Answer, Chain, HandlesAll, Lists, MessagesFrom, Named, Plain, Protocol, Serves, complete,
     };
+    #[cfg(feature = "serde")]
+    pub use crate::actor::definition::remote::{
+        IsLocalProtocol, IsRemoteProtocol, Remote, RemoteEntry, RemoteMessage, RemoteProtocol, RemoteProtocolProbe,
+        RemoteVisitor, WireCodec, remote_field,
+    };
     pub use crate::actor::definition::reply::{Asked, apart, is_large, open, open_into};
     pub use crate::actor::definition::spawn_core::SpawnCore;
     pub use crate::actor::machine::serving::never_away;
@@ -305,6 +321,9 @@ pub mod __private {
     pub use crate::process::mail::Mail;
     #[cfg(feature = "test")]
     pub use crate::simulation::sim::{is_buggified, note_sometimes};
+    /// For the derives of remote messages, so that their crates need no serde of their own.
+    #[cfg(feature = "serde")]
+    pub use serde;
     // For the tests of hostile users.
     pub use crate::util::panics::caught;
 

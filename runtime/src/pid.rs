@@ -248,16 +248,16 @@ fn is_plain_number(part: &str) -> bool {
 
 #[cfg(feature = "serde")]
 mod serde_forms {
-    use super::{HOST_BITS, NodeId, Pid};
+    use super::Pid;
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-    /// Text in human-readable formats, two 64-bit numbers elsewhere.
+    /// Text in human-readable formats, sixteen bytes elsewhere.
     impl Serialize for Pid {
         fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
             if serializer.is_human_readable() {
                 serializer.collect_str(self)
             } else {
-                (self.place.get(), self.slot_and_generation).serialize(serializer)
+                self.to_bytes().serialize(serializer)
             }
         }
     }
@@ -267,10 +267,8 @@ mod serde_forms {
             if deserializer.is_human_readable() {
                 String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
             } else {
-                let (place, slot_and_generation) = <(u64, u64)>::deserialize(deserializer)?;
-                NodeId::new(place >> HOST_BITS).ok_or_else(|| D::Error::custom("a PID without a node"))?;
-                let place = std::num::NonZeroU64::new(place).ok_or_else(|| D::Error::custom("a PID without a node"))?;
-                Ok(Self { place, slot_and_generation })
+                Self::from_bytes(<[u8; 16]>::deserialize(deserializer)?)
+                    .ok_or_else(|| D::Error::custom("a PID without a node"))
             }
         }
     }

@@ -18,6 +18,8 @@ pub(crate) struct SelfType {
     pub(crate) generics: Generics,
     /// The `cfg`s of the whole block, if they are below `#[process]`.
     pub(crate) cfgs: Vec<Attribute>,
+    /// Its messages may come from other nodes.
+    pub(crate) remote: bool,
 }
 
 impl SelfType {
@@ -57,7 +59,18 @@ impl SelfType {
         if generics.params.is_empty() {
             generics.make_where_clause().predicates.push(declared(&krate, &ident, &item.self_ty));
         }
-        Some(Self { krate, ident, ty: item.self_ty.to_token_stream(), generics, cfgs })
+        Some(Self { krate, ident, ty: item.self_ty.to_token_stream(), generics, cfgs, remote: false })
+    }
+
+    /// Lets its messages come from other nodes, if they can have one name and one form there.
+    pub(crate) fn make_remote(&mut self, diagnostics: &mut Diagnostics) {
+        if self.generics.params.is_empty() {
+            self.remote = true;
+            return;
+        }
+        let (parameters, ..) = self.generics.split_for_impl();
+        let what = "messages have one name and one form in all nodes, which those of a generic type have not";
+        diagnostics.on(parameters, what, "remove the parameters and name the types, or remove `remote`");
     }
 
     /// Returns the path of the items for generated code only.

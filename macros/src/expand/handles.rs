@@ -1,6 +1,6 @@
 //! The message type, unless it is the user's, and `Handles`: the process's answer to it.
 
-use super::docs;
+use super::{docs, remote};
 use crate::check::self_type::SelfType;
 use crate::parse::message::{Message, MessageKind};
 use proc_macro2::TokenStream;
@@ -44,6 +44,7 @@ fn definition(message: &Message, ident: &Ident, generics: &Generics, self_type: 
         &format!("Calls `{}::{}` when sent.", self_type.ident.unraw(), message.method.ident.unraw()),
     );
     let (_, _, clause) = generics.split_for_impl();
+    let derive = message.remote.as_ref().map(|_| remote::derive(attrs, self_type));
     let fields = message.method.arguments.fields();
     let body = if fields.is_empty() {
         quote!(;)
@@ -52,12 +53,13 @@ fn definition(message: &Message, ident: &Ident, generics: &Generics, self_type: 
             let undocumented = !attrs.iter().any(|attribute| attribute.path().is_ident("doc"));
             let doc =
                 undocumented.then(|| format!("The argument `{}`.", name.unraw())).map(|text| quote!(#[doc = #text]));
-            quote!(#doc #(#attrs)* #vis #name: #ty)
+            let form = message.remote.as_ref().and_then(|_| remote::field(attrs, ty, self_type));
+            quote!(#doc #(#attrs)* #form #vis #name: #ty)
         });
         quote!(#clause { #(#fields),* })
     };
     quote! {
-        #(#cfgs)* #docs #(#attrs)*
+        #(#cfgs)* #docs #derive #(#attrs)*
         #[allow(private_interfaces)]
         #vis struct #ident #generics #body
     }

@@ -2,7 +2,8 @@
 //!
 //! * [`process`]: a `#[process] impl`, composed of [`actor`] (the runtime's trait), [`deliver`] (dispatch of messages),
 //!   [`entries`] (methods of the spawn builder), [`client`] (methods of the address), [`handles`] (the messages'
-//!   types), and [`by_name`] (starts and sends by name), with the user's [`docs`];
+//!   types), [`by_name`] (starts and sends by name), and [`remote`] (what nodes tell each other of them), with the user's
+//!   [`docs`];
 //! * [`declaration`]: `#[process]` on a struct or an enum; [`protocol`]: `#[protocol]` on a trait; [`answers`]: an impl
 //!   of one;
 //! * [`main_fn`][]: the attribute `#[postroom::main]`.
@@ -19,4 +20,5 @@ pub(crate) mod handles;
 pub(crate) mod main_fn;
 pub(crate) mod process;
 pub(crate) mod protocol;
+pub(crate) mod remote;
 pub(crate) mod test_fn;

@@ -5,7 +5,7 @@
 //! where names cannot clash. An invalid method takes part in the generated types and signatures, so that code that uses
 //! it still compiles, but is never called.
 
-use super::{actor, answers, client, docs, entries, handles};
+use super::{actor, answers, client, docs, entries, handles, remote};
 use crate::check::diagnostics::Diagnostics;
 use crate::check::self_type::SelfType;
 use crate::parse::process_impl::ProcessImpl;
@@ -19,7 +19,7 @@ pub(crate) fn expand(options: TokenStream, mut item: ItemImpl) -> TokenStream {
     let mut diagnostics = Diagnostics::default();
     let options = options::of_impl(options, item.trait_.is_some(), &mut diagnostics);
     options::twice(&mut item.attrs, &mut diagnostics);
-    let Some(self_type) = SelfType::read(options.krate.clone(), &item, &mut diagnostics) else {
+    let Some(mut self_type) = SelfType::read(options.krate.clone(), &item, &mut diagnostics) else {
         strip(&mut item);
         let diagnostics = diagnostics.to_tokens();
         return quote!(#item #diagnostics);
@@ -27,11 +27,15 @@ pub(crate) fn expand(options: TokenStream, mut item: ItemImpl) -> TokenStream {
     if let Some((path, _)) = item.trait_.clone() {
         return answers::expand(self_type, path, item, diagnostics);
     }
+    if options.remote {
+        self_type.make_remote(&mut diagnostics);
+    }
     let block = ProcessImpl::read(self_type, options, &mut item, &mut diagnostics);
     let entry_points = entries::items(&block);
     let messages = block.messages.iter().map(|message| handles::items(message, &block.self_type));
     let client = client::items(&block);
     let actor = actor::items(&block);
+    let remote = remote::process(&block);
     item.attrs.extend(docs::methods(&block));
     let only = only_once(&block.self_type);
     let diagnostics = diagnostics.to_tokens();
@@ -43,7 +47,7 @@ pub(crate) fn expand(options: TokenStream, mut item: ItemImpl) -> TokenStream {
         #(#messages)*
         #(#cfgs)*
         #[allow(trivial_bounds)]
-        const _: () = { #client #entry_points #actor };
+        const _: () = { #client #entry_points #actor #remote };
     }
 }
 

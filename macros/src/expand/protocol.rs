@@ -5,7 +5,7 @@
 //! type `dyn Storage`, as for a process's struct.
 
 use super::deliver::MethodOwner;
-use super::{by_name, client, deliver, handles};
+use super::{by_name, client, deliver, handles, remote};
 use crate::check::diagnostics::Diagnostics;
 use crate::check::self_type::{SelfType, lifetime_fault};
 use crate::check::text::text;
@@ -21,19 +21,23 @@ use syn::{FnArg, GenericParam, Generics, ItemTrait, ReturnType, Signature, Trait
 
 pub(crate) fn expand(options: TokenStream, mut item: ItemTrait) -> TokenStream {
     let mut diagnostics = Diagnostics::default();
-    let krate = options::of_protocol(options, &mut diagnostics);
+    let (krate, is_remote) = options::of_protocol(options, &mut diagnostics);
     let messages;
-    let Some(self_type) = self_type(krate, &item, &mut diagnostics) else {
+    let Some(mut self_type) = self_type(krate, &item, &mut diagnostics) else {
         strip(&mut item);
         let diagnostics = diagnostics.to_tokens();
         return quote!(#item #diagnostics);
     };
+    if is_remote {
+        self_type.make_remote(&mut diagnostics);
+    }
     (item.items, messages) = read(&item, &self_type, &mut diagnostics);
     let types = messages.iter().map(|message| handles::items(message, &self_type));
     let addressed = addressed(&self_type, &messages);
     let named = messages.iter().map(|message| found(message, &self_type));
     let chain = chain(&self_type, &messages);
     let plain = plain(&item, &self_type, &messages);
+    let remote = remote::protocol(&self_type, &messages);
     if item.items.is_empty() {
         diagnostics.on(&item.ident, "a protocol without methods asks nothing", "add `fn …(&mut self);` to the trait");
     }
@@ -59,6 +63,7 @@ pub(crate) fn expand(options: TokenStream, mut item: ItemTrait) -> TokenStream {
             #chain
             #(#named)*
             #plain
+            #remote
         };
     }
 }
@@ -92,7 +97,7 @@ fn self_type(krate: syn::Path, item: &ItemTrait, diagnostics: &mut Diagnostics) 
         generics.make_where_clause().predicates.push(parse_quote!(#param: ::core::marker::Send + 'static));
     }
     let cfgs = item.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).cloned().collect();
-    Some(SelfType { krate, ident, ty, generics, cfgs })
+    Some(SelfType { krate, ident, ty, generics, cfgs, remote: false })
 }
 
 /// Returns the items of the trait to emit, and its messages.

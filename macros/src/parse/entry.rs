@@ -13,25 +13,38 @@ use syn::{Meta, Type};
 
 pub(crate) struct Entry {
     pub(crate) method: Method,
+    /// Other nodes can start the process at it.
+    pub(crate) remote: bool,
 }
 
 impl Entry {
-    pub(crate) fn check(mut method: Method, diagnostics: &mut Diagnostics) -> Self {
+    /// Checks it; `remote` says that its process is.
+    pub(crate) fn check(mut method: Method, remote: bool, diagnostics: &mut Diagnostics) -> Self {
         let before = diagnostics.count();
         let name = method.ident.unraw().to_string();
         if let Some(why) = naming::reserved_for_entries(&name) {
             let what = format!("an entry cannot be called `{name}`: {why}");
             diagnostics.on(&method.ident, what, format!("rename it, for instance `start_{name}`"));
         }
-        if !matches!(method.marked.marker.meta, Meta::Path(_)) {
-            diagnostics.on(&method.marked.marker, "`#[entry]` has no options", "write `#[entry]`");
-        }
+        let local = match &method.marked.marker.meta {
+            Meta::Path(_) => false,
+            Meta::List(list) if remote && text(&list.tokens) == "local" => true,
+            _ => {
+                let what = if remote {
+                    "`#[entry]` has one option, `local`, for an entry that other nodes do not see"
+                } else {
+                    "`#[entry]` has no options"
+                };
+                diagnostics.on(&method.marked.marker, what, "write `#[entry]`");
+                false
+            }
+        };
         if !method.is_async && !gives_nothing(&method.output) {
             let what = "a sync entry prepares the process: it returns nothing or a `Result<(), …>`";
             diagnostics.on(&method.returns, what, "remove it, or make the entry `async` to return a result at its end");
         }
         method.sound &= diagnostics.count() == before;
-        Self { method }
+        Self { method, remote: remote && !local }
     }
 
     pub(crate) fn name(&self) -> String {

@@ -4,8 +4,9 @@
 //! and `#[derive]` anywhere, go to the message type. Attributes for functions, and those above `#[message]`, stay with
 //! the method.
 
+use super::message_options;
 use crate::check::diagnostics::Diagnostics;
-use syn::{Attribute, Meta, Path, parse_quote};
+use syn::{Attribute, Path, parse_quote};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -56,7 +57,7 @@ pub(crate) fn take(attrs: &mut Vec<Attribute>, krate: &Path, diagnostics: &mut D
     let (position, role) =
         attrs.iter().enumerate().find_map(|(at, attribute)| Some((at, Role::of(attribute, krate)?)))?;
     let marker = attrs.remove(position);
-    let owns_type = role == Role::Message && matches!(marker.meta, Meta::Path(_));
+    let owns_type = role == Role::Message && !message_options::names_type(&marker.meta);
     let mut marked =
         Marked { role, marker, cfgs: Vec::new(), docs: Vec::new(), deprecated: Vec::new(), of_message: Vec::new() };
     let mut own = Vec::new();

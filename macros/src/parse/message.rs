@@ -5,6 +5,7 @@
 
 use super::argument::Reply;
 use super::generics;
+use super::message_options::{self, MessageOptions};
 use super::method::Method;
 use super::naming;
 use super::output::Output;
@@ -14,15 +15,24 @@ use crate::check::text::text;
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
-use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Generics, Ident, Meta, Token, Type};
+use syn::{Generics, Ident, Type};
 
 pub(crate) struct Message {
     pub(crate) method: Method,
     pub(crate) kind: MessageKind,
     /// Another message has this type already, which is a mistake: it is not generated again.
     pub(crate) repeated: bool,
+    /// What other nodes know of it; nothing if it stays on its node.
+    pub(crate) remote: Option<RemoteOptions>,
+}
+
+/// What nodes agree on for a message, apart from its fields.
+pub(crate) struct RemoteOptions {
+    /// The name in place of one made of the names of package, type and method.
+    pub(crate) name: Option<String>,
+    /// Its fields travel with their names.
+    pub(crate) named: bool,
 }
 
 /// Where its type comes from.
@@ -62,7 +72,9 @@ impl Message {
                 "remove it",
             );
         }
-        let kind = match existing(&method, diagnostics) {
+        let options = message_options::read(&method.marked.marker, self_type.remote, diagnostics);
+        let remote = remote(&method, &options, self_type, diagnostics);
+        let kind = match options.existing {
             Some(ty) => {
                 exactly_one(&method, &ty, diagnostics);
                 let same = others
@@ -90,7 +102,7 @@ impl Message {
             }
         };
         method.sound &= diagnostics.count() == before;
-        Self { method, kind, repeated }
+        Self { method, kind, repeated, remote }
     }
 
     /// The type made for this message, if one is.
@@ -166,32 +178,23 @@ impl Message {
     }
 }
 
-/// The type in `#[message(Type)]`.
-fn existing(method: &Method, diagnostics: &mut Diagnostics) -> Option<Type> {
-    let list = match &method.marked.marker.meta {
-        Meta::Path(_) => return None,
-        Meta::NameValue(wrong) => {
-            diagnostics.on(wrong, "`#[message]` is alone or names one type", "write `message`");
-            return None;
-        }
-        Meta::List(list) => list,
-    };
-    let types = match list.parse_args_with(Punctuated::<Type, Token![,]>::parse_terminated) {
-        Ok(types) => types,
-        Err(_) => {
-            diagnostics.on(list, "`#[message]` is alone or names one type", "write `message`");
-            return None;
-        }
-    };
-    let mut types = types.into_iter();
-    let Some(first) = types.next() else {
-        diagnostics.on(list, "`#[message()]` names no type", "write `message`");
+/// Returns what other nodes know of the message. A stream of answers would need a channel that stays open.
+fn remote(
+    method: &Method,
+    options: &MessageOptions,
+    self_type: &SelfType,
+    diagnostics: &mut Diagnostics,
+) -> Option<RemoteOptions> {
+    if !self_type.remote || options.local {
         return None;
-    };
-    if types.next().is_some() {
-        diagnostics.on(&list.tokens, "a method handles one message type", format!("write `{}`", text(&first)));
     }
-    Some(first)
+    if let Some(Reply::Stream { .. }) = &method.arguments.reply {
+        let what = "a stream of answers does not travel between nodes; the message can carry a `Recipient` for the \
+                    items instead, or stay on its node";
+        diagnostics.on(&method.marked.marker.meta, what, "write `message(local)`");
+        return None;
+    }
+    Some(RemoteOptions { name: options.name.as_ref().map(syn::LitStr::value), named: options.named })
 }
 
 /// A method for an existing type takes just this.

@@ -9,6 +9,7 @@ pub(crate) mod entry;
 pub(crate) mod generics;
 pub(crate) mod marker;
 pub(crate) mod message;
+pub(crate) mod message_options;
 pub(crate) mod method;
 pub(crate) mod naming;
 pub(crate) mod options;

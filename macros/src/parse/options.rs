@@ -102,6 +102,10 @@ impl TypeOptions {
                         "`skip_abandoned` stands alone: calls without a waiting caller are skipped, or they are not";
                     out.skips_abandoned = bare(&setting, what, diagnostics);
                 }
+                "remote" => {
+                    let what = "the option `remote` is about messages: it belongs to `#[process]` on the `impl`";
+                    diagnostics.on(&setting.key, what, "move `remote` to the `impl`'s `#[process]`");
+                }
                 "protocols" => {
                     let what = "the option `protocols` belongs to `#[process]` on the `impl`";
                     diagnostics.on(&setting.key, what, "move `protocols(…)` to the `impl`'s `#[process]`");
@@ -164,11 +168,14 @@ pub(crate) struct ImplOptions {
     pub(crate) protocols: Vec<Path>,
     /// The protocols are named in a way that cannot be read.
     pub(crate) names_any_protocol: bool,
+    /// Its messages may come from other nodes.
+    pub(crate) remote: bool,
 }
 
 /// Reads them; `of_protocol` says that it is the block of a protocol.
 pub(crate) fn of_impl(tokens: TokenStream, of_protocol: bool, diagnostics: &mut Diagnostics) -> ImplOptions {
     let (mut krate, mut protocols, mut names_any_protocol) = (default_crate(), Vec::new(), false);
+    let mut remote = false;
     for setting in settings(tokens, diagnostics) {
         match setting.key.to_string().as_str() {
             "crate" => krate = path(&setting, krate, diagnostics),
@@ -193,11 +200,26 @@ pub(crate) fn of_impl(tokens: TokenStream, of_protocol: bool, diagnostics: &mut 
                 named_protocols(&setting, &mut protocols, diagnostics);
                 names_any_protocol = diagnostics.count() > before && protocols.is_empty();
             }
+            "remote" if of_protocol => {
+                let what = "which messages of a protocol may come from other nodes is for the protocol to say";
+                diagnostics.on(&setting.key, what, "move `remote` to the trait's `#[protocol]`");
+            }
+            "remote" => remote = is_remote(&setting, diagnostics),
             _ if of_protocol => unknown(&setting, "`#[process]` on an `impl` of a protocol", &["crate"], diagnostics),
-            _ => unknown(&setting, "`#[process]` on an `impl`", &["crate", "protocols"], diagnostics),
+            _ => unknown(&setting, "`#[process]` on an `impl`", &["crate", "protocols", "remote"], diagnostics),
         }
     }
-    ImplOptions { krate, protocols, names_any_protocol }
+    ImplOptions { krate, protocols, names_any_protocol, remote }
+}
+
+/// Reads the option `remote`, which needs items of `postroom` that are there with its feature `serde` only.
+fn is_remote(setting: &Setting, diagnostics: &mut Diagnostics) -> bool {
+    bare(setting, "`remote` stands alone: messages may come from other nodes, or they may not", diagnostics);
+    if !cfg!(feature = "serde") {
+        let what = "`remote` needs the feature `serde` of `postroom`";
+        diagnostics.on(&setting.key, what, "add `features = [\"serde\"]` to the dependency in `Cargo.toml`");
+    }
+    cfg!(feature = "serde")
 }
 
 /// The paths in `protocols(…)`.
@@ -227,16 +249,17 @@ fn named_protocols(setting: &Setting, protocols: &mut Vec<Path>, diagnostics: &m
     }
 }
 
-/// Options of `#[protocol]`: the path of the crate.
-pub(crate) fn of_protocol(tokens: TokenStream, diagnostics: &mut Diagnostics) -> Path {
-    let mut krate = default_crate();
+/// Reads the options of `#[protocol]`: the path of the crate, and whether messages may come from other nodes.
+pub(crate) fn of_protocol(tokens: TokenStream, diagnostics: &mut Diagnostics) -> (Path, bool) {
+    let (mut krate, mut remote) = (default_crate(), false);
     for setting in settings(tokens, diagnostics) {
         match setting.key.to_string().as_str() {
             "crate" => krate = path(&setting, krate, diagnostics),
-            _ => unknown(&setting, "`#[protocol]`", &["crate"], diagnostics),
+            "remote" => remote = is_remote(&setting, diagnostics),
+            _ => unknown(&setting, "`#[protocol]`", &["crate", "remote"], diagnostics),
         }
     }
-    krate
+    (krate, remote)
 }
 
 /// Options of `#[postroom::main]`.

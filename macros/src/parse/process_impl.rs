@@ -53,7 +53,7 @@ impl ProcessImpl {
             let role = marked.role;
             let method = Method::read(&mut method.sig, &method.vis, marked, &self_type, diagnostics);
             match role {
-                Role::Entry => entries.push(Entry::check(method, diagnostics)),
+                Role::Entry => entries.push(Entry::check(method, self_type.remote, diagnostics)),
                 Role::Message => messages.push(Message::check(method, &self_type, &messages, diagnostics)),
                 Role::Signal => signals.push(SignalMethod::check(method, &signals, diagnostics)),
             }

@@ -52,7 +52,8 @@ pub struct CheckedInputs {
 }
 
 impl Inputs {
-    pub(crate) fn values(values: Payloads) -> Self {
+    /// Wraps values, in order.
+    pub fn values(values: Payloads) -> Self {
         Self(Given::InOrder(values.into_iter().map(Input::Value).collect()))
     }
 

@@ -4,6 +4,7 @@
 //!   [`spawn_core`]: a spawn before its entry is chosen;
 //! * [`context`]: what a method can do; [`reply`]: answering a call later;
 //! * [`protocol`]: messages that several types answer; [`named_message`]: messages by the names of their methods;
+//! * `remote`: messages that travel between nodes;
 //! * [`placement`]: which threads may run it; [`probe`]: what the generated code asks about types.
 
 pub(crate) mod actor;
@@ -16,6 +17,8 @@ pub(crate) mod named_message;
 pub(crate) mod placement;
 pub mod probe;
 pub(crate) mod protocol;
+#[cfg(feature = "serde")]
+pub(crate) mod remote;
 pub(crate) mod reply;
 pub(crate) mod spawn_core;
 

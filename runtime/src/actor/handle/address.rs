@@ -108,6 +108,42 @@ impl<P: Addressed + ?Sized> From<Address<P>> for Pid {
     }
 }
 
+#[cfg(feature = "serde")]
+mod serde_forms {
+    use super::{Address, Addressed, Recipient};
+    use crate::Pid;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::marker::PhantomData;
+
+    /// As its PID.
+    impl<P: Addressed + ?Sized> Serialize for Address<P> {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            self.pid().serialize(serializer)
+        }
+    }
+
+    /// From a PID. The type is checked when a message is delivered.
+    impl<'de, P: Addressed + ?Sized> Deserialize<'de> for Address<P> {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            Pid::deserialize(deserializer).map(Self::new)
+        }
+    }
+
+    /// As its PID.
+    impl<M, T, E> Serialize for Recipient<M, T, E> {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            self.pid.serialize(serializer)
+        }
+    }
+
+    /// From a PID. The type is checked when a message is delivered.
+    impl<'de, M, T, E> Deserialize<'de> for Recipient<M, T, E> {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            Pid::deserialize(deserializer).map(|pid| Self { pid, types: PhantomData })
+        }
+    }
+}
+
 impl_debug!([P: Addressed + ?Sized] Address<P>, self => "{}{}", P::LABEL, self.pid());
 
 /// Prints the PID.

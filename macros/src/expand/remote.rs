@@ -1,0 +1,239 @@
+//! `remote`: serde's derives on message types, and `impl Remote`, which shows them to a visitor.
+//!
+//! The derives come from the runtime, so that a crate with remote processes needs no serde of its own. Each field is
+//! written and read through functions of the runtime: their bound is what a field's type has to satisfy, and its error
+//! says what to do.
+
+use super::by_name;
+use super::entries::placed;
+use crate::check::self_type::SelfType;
+use crate::check::text::text;
+use crate::parse::argument::{Argument, Reply};
+use crate::parse::entry::Entry;
+use crate::parse::message::{Message, MessageKind, RemoteOptions};
+use crate::parse::naming::local;
+use crate::parse::output::Output;
+use crate::parse::process_impl::ProcessImpl;
+use proc_macro2::{Span, TokenStream};
+use quote::{format_ident, quote};
+use syn::ext::IdentExt;
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
+use syn::{Attribute, LitStr, Meta, Path, Token, Type};
+
+/// Returns the derives of a message type, except for those that the user's attributes name.
+pub(crate) fn derive(attrs: &[Attribute], self_type: &SelfType) -> TokenStream {
+    let private = self_type.private();
+    let wanted = ["Serialize", "Deserialize"].into_iter().filter(|name| !derives(attrs, name)).collect::<Vec<_>>();
+    if wanted.is_empty() {
+        return TokenStream::new();
+    }
+    let names = wanted.iter().map(|name| format_ident!("{name}"));
+    let serde = LitStr::new(&text(quote!(#private::serde)), Span::call_site());
+    quote!(#[derive(#(#private::serde::#names),*)] #[serde(crate = #serde)])
+}
+
+fn derives(attrs: &[Attribute], name: &str) -> bool {
+    attrs.iter().filter(|attribute| attribute.path().is_ident("derive")).any(|attribute| {
+        let paths = attribute.parse_args_with(Punctuated::<Path, Token![,]>::parse_terminated);
+        paths.is_ok_and(|paths| paths.iter().any(|path| path.segments.last().is_some_and(|last| last.ident == name)))
+    })
+}
+
+/// Returns the attribute of a field of a remote message, unless the user's attributes say how it travels.
+pub(crate) fn field(attrs: &[Attribute], ty: &TokenStream, self_type: &SelfType) -> Option<TokenStream> {
+    const FORMS: [&str; 8] = [
+        "borrow",
+        "deserialize_with",
+        "flatten",
+        "serialize_with",
+        "skip",
+        "skip_deserializing",
+        "skip_serializing",
+        "with",
+    ];
+    let mut has_default = false;
+    for attribute in attrs.iter().filter(|attribute| attribute.path().is_ident("serde")) {
+        let Ok(parts) = attribute.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated) else { return None };
+        for part in &parts {
+            if FORMS.iter().any(|form| part.path().is_ident(form)) {
+                return None;
+            }
+            has_default |= part.path().is_ident("default");
+        }
+    }
+    let private = self_type.private();
+    // With the span of the type, for errors about it.
+    let at = ty.span().resolved_at(Span::call_site());
+    let with = LitStr::new(&text(quote!(#private::remote_field)), at);
+    // As serde does for an `Option` that it reads itself.
+    let default = (!has_default && is_option(ty)).then(|| quote!(#[serde(default)]));
+    Some(quote!(#[serde(with = #with)] #default))
+}
+
+fn is_option(ty: &TokenStream) -> bool {
+    matches!(syn::parse2::<Type>(ty.clone()), Ok(Type::Path(path))
+        if path.path.segments.last().is_some_and(|last| last.ident == "Option"))
+}
+
+/// Returns `impl Remote` of a process.
+pub(crate) fn process(block: &ProcessImpl) -> TokenStream {
+    let self_type = &block.self_type;
+    if !self_type.remote {
+        return TokenStream::new();
+    }
+    let (private, ty, visitor) = (self_type.private(), &self_type.ty, local("visitor"));
+    let (_, _, clause) = self_type.generics.split_for_impl();
+    let entries = placed(&block.entries);
+    let entries = entries.iter().filter_map(|(index, entry)| entry_of(entry, index, self_type));
+    let messages = block.messages.iter().filter_map(|message| message_of(message, self_type));
+    let protocols = &block.protocols;
+    quote! {
+        #[automatically_derived]
+        #[allow(clippy::all, clippy::pedantic, clippy::nursery, deprecated, unused_variables)]
+        impl #private::Remote for #ty #clause {
+            fn describe<__Visitor: #private::RemoteVisitor>(#visitor: &mut __Visitor) {
+                #(#entries)*
+                #(#messages)*
+                #({
+                    #[allow(unused_imports)]
+                    use #private::{IsLocalProtocol as _, IsRemoteProtocol as _};
+                    (&&#private::RemoteProtocolProbe::<dyn #protocols>::THIS).describe(#visitor);
+                })*
+            }
+        }
+    }
+}
+
+/// Returns `impl RemoteProtocol` of a protocol.
+pub(crate) fn protocol(self_type: &SelfType, messages: &[Message]) -> TokenStream {
+    if !self_type.remote {
+        return TokenStream::new();
+    }
+    let (private, ty, visitor) = (self_type.private(), &self_type.ty, local("visitor"));
+    let messages = messages.iter().filter_map(|message| message_of(message, self_type));
+    quote! {
+        #[automatically_derived]
+        #[allow(clippy::all, clippy::pedantic, clippy::nursery, deprecated, unused_variables)]
+        impl #private::RemoteProtocol for #ty {
+            fn describe<__Visitor: #private::RemoteVisitor>(#visitor: &mut __Visitor) {
+                #(#messages)*
+            }
+        }
+    }
+}
+
+/// Returns the statement that shows a message.
+fn message_of(message: &Message, self_type: &SelfType) -> Option<TokenStream> {
+    let method = &message.method;
+    let options = message.remote.as_ref().filter(|_| method.sound && !message.repeated)?;
+    let (private, cfgs, visitor) = (self_type.private(), method.cfgs(), local("visitor"));
+    let name = match &options.name {
+        Some(name) => quote!(#name),
+        None => name(self_type, &method.ident.unraw().to_string()),
+    };
+    let RemoteOptions { named, .. } = options;
+    let codec = if *named { quote!(Named) } else { quote!(Compact) };
+    let schema = schema_of(message);
+    let (ty, (ok, error)) = (message.ty(), message.answer());
+    let shown = if error_is_possible(message) {
+        quote!(fallible_message::<#ty, #ok, #error>)
+    } else {
+        quote!(message::<#ty, #ok>)
+    };
+    Some(quote! {
+        #(#cfgs)*
+        <__Visitor as #private::RemoteVisitor>::#shown(
+            #visitor,
+            #private::RemoteMessage { name: #name, schema: #schema, codec: #private::WireCodec::#codec },
+        );
+    })
+}
+
+/// Returns whether the answer's payload can hold an error: not if its type says that there is none.
+fn error_is_possible(message: &Message) -> bool {
+    let answer = match &message.method.arguments.reply {
+        Some(Reply::Once { answer }) => answer,
+        _ => &message.method.output,
+    };
+    let Output::Fallible { error, .. } = answer else { return false };
+    !matches!(syn::parse2::<Type>(error.clone()), Ok(Type::Path(path))
+        if path.path.segments.last().is_some_and(|last| last.ident == "Infallible"))
+}
+
+/// Returns the name of a message or entry in all nodes. The package is that of the user's crate.
+fn name(self_type: &SelfType, method: &str) -> TokenStream {
+    let rest = format!("::{}::{method}", self_type.ident.unraw());
+    quote!(::core::concat!(::core::env!("CARGO_PKG_NAME"), #rest))
+}
+
+/// Returns names and types of the fields and the type of the answer, as written.
+fn schema_of(message: &Message) -> String {
+    let fields = match &message.kind {
+        MessageKind::Own { .. } => fields(&message.method.arguments.carried),
+        MessageKind::Existing(ty) => text(ty),
+    };
+    let answer = match &message.method.arguments.reply {
+        Some(Reply::Once { answer: Output::Fallible { ok, error } }) => {
+            format!("-> Result<{}, {}>", text(ok), text(error))
+        }
+        Some(Reply::Once { answer }) => format!("-> {}", text(answer.ok())),
+        _ => text(&message.method.returns),
+    };
+    format!("({fields}) {answer}").trim_end().to_owned()
+}
+
+fn fields(carried: &[Argument]) -> String {
+    let each = carried.iter().map(|argument| {
+        let forms = argument.attrs.iter().filter(|attribute| attribute.path().is_ident("serde")).map(text);
+        let field = format!("{}: {}", argument.ident.unraw(), text(&argument.ty));
+        forms.chain([field]).collect::<Vec<_>>().join(" ")
+    });
+    each.collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the statement that shows an entry.
+fn entry_of(entry: &Entry, index: &TokenStream, self_type: &SelfType) -> Option<TokenStream> {
+    let (method, private) = (&entry.method, self_type.private());
+    if !entry.remote || !method.sound {
+        return None;
+    }
+    let (cfgs, visitor, payloads, inputs) = (method.cfgs(), local("visitor"), local("payloads"), local("inputs"));
+    let carried = &method.arguments.carried;
+    let (name, entry) = (name(self_type, &entry.name()), entry.name());
+    let schema = format!("({})", fields(carried));
+    let (derive, names) = (derive(&[], self_type), method.names());
+    let fields = carried.iter().map(|argument| {
+        let (name, ty, attrs) = (&argument.ident, &argument.ty, &argument.attrs);
+        let attrs = attrs.iter().filter(|attribute| attribute.path().is_ident("serde")).collect::<Vec<_>>();
+        let form = field(&argument.attrs, ty, self_type);
+        quote!(#(#attrs)* #form #name: #ty)
+    });
+    let takes = by_name::takes(carried, &private);
+    // Without inputs only their number is checked.
+    let mutable = (!carried.is_empty()).then(|| quote!(mut));
+    Some(quote! {
+        #(#cfgs)*
+        {
+            #derive
+            struct __Inputs { #(#fields),* }
+            <__Visitor as #private::RemoteVisitor>::entry::<__Inputs>(
+                #visitor,
+                #private::RemoteEntry {
+                    name: #name,
+                    schema: #schema,
+                    process: <Self as #private::Declared>::NAME,
+                    entry: #entry,
+                    from_payloads: |#payloads| {
+                        let #mutable #inputs = #private::Inputs::values(#payloads).check::<Self>(#index)?;
+                        #takes
+                        ::core::result::Result::Ok(__Inputs { #(#names),* })
+                    },
+                    into_payloads: |__Inputs { #(#names),* }| {
+                        ::core::iter::FromIterator::from_iter([#(#private::Payload::new(#names)),*])
+                    },
+                },
+            );
+        }
+    })
+}

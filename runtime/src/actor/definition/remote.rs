@@ -1,0 +1,202 @@
+//! Messages that travel between nodes: what `#[process(remote)]` tells of a type, without an instance and without a
+//! wire format.
+//!
+//! A crate that connects nodes implements [`RemoteVisitor`] and builds its tables from what it is shown: from the
+//! `TypeId` of a message to its encoder, and from a name to a decoder that makes a [`Payload`](crate::Payload). The
+//! visitor has the *types*, so that serde's generic code for each is made in the crate that knows the format.
+
+use super::actor::Actor;
+use crate::Payloads;
+use crate::errors::EntryError;
+use serde::{Deserializer, Serialize, Serializer, de::DeserializeOwned};
+use std::marker::PhantomData;
+
+/// A value that can travel to another node. Implemented for all types that serde can write and read, that are `Send`
+/// and that borrow nothing.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot travel to another node: serde can not write and read it",
+    label = "neither this process nor a caller on another node could send it",
+    note = "derive `serde::Serialize` and `serde::Deserialize` for it; most crates have a feature `serde` that does so",
+    note = "or keep the method on this node: write `#[message(local)]` or `#[entry(local)]`"
+)]
+pub trait RemoteValue: Serialize + DeserializeOwned + Send + 'static {}
+
+#[diagnostic::do_not_recommend]
+impl<T: Serialize + DeserializeOwned + Send + 'static> RemoteValue for T {}
+
+/// A process whose messages may come from other nodes. `#[process(remote)]` on its `impl` implements it.
+///
+/// ```
+/// use postroom::prelude::*;
+/// use postroom::remote::{Remote, RemoteEntry, RemoteMessage, RemoteValue, RemoteVisitor};
+///
+/// #[process]
+/// struct Account { balance: i64 }
+///
+/// #[process(remote)]
+/// impl Account {
+///     #[entry]
+///     fn serve(&mut self, opening: i64) { self.balance = opening; }
+///     #[message]
+///     fn deposit(&mut self, amount: i64) -> i64 { self.balance += amount; self.balance }
+///     #[message(name = "bank.close")] // keeps its name when the method or the type is renamed
+///     fn close(&mut self) -> Result<i64, String> { Err("not today".into()) }
+///     #[message(local)] // never comes from another node, so it may carry anything
+///     fn visit(&mut self, visit: Box<dyn FnOnce(&mut Self) + Send>) { visit(self) }
+/// }
+///
+/// #[derive(Default)]
+/// struct Names(Vec<String>);
+///
+/// impl RemoteVisitor for Names {
+///     fn message<M: RemoteValue, T: RemoteValue>(&mut self, message: RemoteMessage) {
+///         self.0.push(format!("{}{}", message.name, message.schema));
+///     }
+///     fn fallible_message<M: RemoteValue, T: RemoteValue, E: RemoteValue>(&mut self, message: RemoteMessage) {
+///         self.0.push(format!("{}{}", message.name, message.schema));
+///     }
+///     fn entry<I: RemoteValue>(&mut self, entry: RemoteEntry<I>) {
+///         self.0.push(format!("{}{}", entry.name, entry.schema));
+///     }
+/// }
+///
+/// let mut names = Names::default();
+/// Account::describe(&mut names);
+/// # names.0.iter_mut().for_each(|name| *name = name.replace(env!("CARGO_PKG_NAME"), "bank"));
+/// assert_eq!(names.0, [
+///     "bank::Account::serve(opening: i64)",
+///     "bank::Account::deposit(amount: i64) -> i64",
+///     "bank.close() -> Result<i64, String>",
+/// ]);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "the messages of `{Self}` cannot come from other nodes",
+    label = "not a remote process",
+    note = "write `#[process(remote)]` before `impl {Self}`"
+)]
+pub trait Remote: Actor {
+    /// Shows the visitor the entries, then the messages in source order, then those of the protocols that are
+    /// `#[protocol(remote)]`.
+    fn describe<V: RemoteVisitor>(visitor: &mut V);
+}
+
+/// A protocol whose messages may come from other nodes. `#[protocol(remote)]` implements it for `dyn` of its trait.
+#[diagnostic::on_unimplemented(
+    message = "the messages of `{Self}` cannot come from other nodes",
+    label = "not a remote protocol",
+    note = "write `#[protocol(remote)]` before the trait"
+)]
+pub trait RemoteProtocol {
+    /// Shows the visitor the messages, in source order.
+    fn describe<V: RemoteVisitor>(visitor: &mut V);
+}
+
+/// Gets to know the messages and entries of a process, each with its types.
+///
+/// `M` is the type of the message in its [`Payload`](crate::Payload), and thus of a
+/// [`Package`](crate::Package) too. The payload of the answer holds a `Result<T, E>`, and a `Result<T, Infallible>` if
+/// the method returns no `Result`: see [`RemoteMessage`].
+pub trait RemoteVisitor {
+    /// A message whose method cannot fail. The payload of the answer is a `Result<T, Infallible>`, of which only the
+    /// `T` needs to travel.
+    fn message<M: RemoteValue, T: RemoteValue>(&mut self, message: RemoteMessage);
+
+    /// A message whose method returns a `Result`. The payload of the answer is a `Result<T, E>`.
+    fn fallible_message<M: RemoteValue, T: RemoteValue, E: RemoteValue>(&mut self, message: RemoteMessage);
+
+    /// An entry that a process can be started at, with its inputs as the fields of `I`.
+    fn entry<I: RemoteValue>(&mut self, entry: RemoteEntry<I>);
+}
+
+/// What nodes must agree on to send each other a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteMessage {
+    /// Its name in all nodes: `package::Type::method`, or what `#[message(name = "…")]` says.
+    pub name: &'static str,
+    /// Names and types of the fields and the type of the answer, as written in the source. Nodes whose texts differ may
+    /// not understand each other.
+    pub schema: &'static str,
+    /// How its fields are found.
+    pub codec: WireCodec,
+}
+
+/// How a format finds the fields of a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum WireCodec {
+    /// By their order: short, and only for nodes that have the same fields.
+    #[default]
+    Compact,
+    /// By their names, as `#[message(codec = "named")]` says: fields with `#[serde(default)]` may be missing, and
+    /// unknown ones are skipped. Nodes that have different fields understand each other as far as serde can help.
+    Named,
+}
+
+/// An entry of a process, for starts that come from other nodes.
+#[derive(Debug)]
+pub struct RemoteEntry<I> {
+    /// Its name in all nodes: `package::Type::method`.
+    pub name: &'static str,
+    /// Names and types of the inputs, as written in the source.
+    pub schema: &'static str,
+    /// The name of the type in starts by name: [`Declared::NAME`](crate::generic::Declared::NAME).
+    pub process: &'static str,
+    /// The name of the entry in starts by name.
+    pub entry: &'static str,
+    /// Takes the inputs of a start by name, with the same conversions and errors.
+    pub from_payloads: fn(Payloads) -> Result<I, EntryError>,
+    /// Makes the inputs of a start by name.
+    pub into_payloads: fn(I) -> Payloads,
+}
+
+impl<I> Clone for RemoteEntry<I> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<I> Copy for RemoteEntry<I> {}
+
+/// Writes a field of a remote message: the bound is here, so that the error about a type that lacks it comes from
+/// here. For generated code.
+pub mod remote_field {
+    use super::{Deserializer, RemoteValue, Serializer};
+
+    /// See `#[serde(serialize_with = "…")]`.
+    pub fn serialize<T: RemoteValue, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+        value.serialize(serializer)
+    }
+
+    /// See `#[serde(deserialize_with = "…")]`.
+    pub fn deserialize<'de, T: RemoteValue, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+        T::deserialize(deserializer)
+    }
+}
+
+/// Describes the messages of a protocol if it is remote. For generated code.
+#[derive(Debug)]
+pub struct RemoteProtocolProbe<Q: ?Sized>(PhantomData<Q>);
+
+impl<Q: ?Sized> RemoteProtocolProbe<Q> {
+    /// The only value.
+    pub const THIS: Self = Self(PhantomData);
+}
+
+/// The protocol is remote: found first. For generated code.
+pub trait IsRemoteProtocol {
+    /// Describes its messages.
+    fn describe<V: RemoteVisitor>(&self, visitor: &mut V);
+}
+
+impl<Q: RemoteProtocol + ?Sized> IsRemoteProtocol for &RemoteProtocolProbe<Q> {
+    fn describe<V: RemoteVisitor>(&self, visitor: &mut V) {
+        Q::describe(visitor);
+    }
+}
+
+/// The messages of the protocol stay on their node. For generated code.
+pub trait IsLocalProtocol {
+    /// Describes nothing.
+    fn describe<V: RemoteVisitor>(&self, _visitor: &mut V) {}
+}
+
+impl<Q: ?Sized> IsLocalProtocol for RemoteProtocolProbe<Q> {}
