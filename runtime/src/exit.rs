@@ -28,7 +28,7 @@ pub enum ExitReason {
         /// Why that one ended.
         reason: Arc<ExitReason>,
     },
-    /// The connection to its node was lost.
+    /// The connection to its node was lost, or there is none: whether it lives is not known.
     NodeLost,
     /// It had ended before; its reason was not kept.
     NoProcess,

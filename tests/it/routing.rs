@@ -3,7 +3,7 @@
 use postroom::error::SendFailure;
 use postroom::manual::Event;
 use postroom::prelude::*;
-use postroom::routing::{Node, Receiver, Router, Undeliverable};
+use postroom::routing::{Node, Receiver, Router, Transport, Undeliverable};
 use postroom::{NodeId, Package, this_node};
 use postroom_tests::{act, eventually, idle_for_ever, soon};
 use std::sync::{Arc, Mutex};
@@ -90,7 +90,7 @@ fn an_unknown_node_is_a_typed_refusal_with_the_package() {
         let refused = runtime.send(far, 2_u64).unwrap_err();
         assert_eq!((refused.message, refused.reason), (2, SendFailure::UnknownNode(far)));
         assert!(!far.is_alive() && !far.kill() && !far.stop() && far.info().is_none());
-        assert_eq!(far.join().wait(), ExitReason::NoProcess);
+        assert_eq!(far.join().wait(), ExitReason::NodeLost, "nothing is known of it");
     });
 }
 
@@ -111,6 +111,7 @@ fn an_engine_takes_the_packages_for_its_node_until_it_is_disconnected() {
             }
         }
     }
+    impl Transport for Engine {}
     soon(|| {
         let (runtime, pid, _) = collects();
         // A node that no other test uses.

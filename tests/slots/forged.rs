@@ -3,7 +3,7 @@
 
 use super::*;
 use postroom::error::{GroupError, TopologyError, UpgradeError};
-use postroom::routing::{Node, Receiver, Router};
+use postroom::routing::{Node, Receiver, Router, Transport};
 use postroom::{Mailbox, Package, Pool, Topic};
 use postroom_tests::face::{Log, until, watched};
 
@@ -94,7 +94,8 @@ fn nothing_answers_to(runtime: &Runtime, pid: Pid) {
     }
     // Liveness and signals.
     assert!(!pid.is_alive() && !pid.stop() && !pid.cancel("no") && !pid.kill());
-    assert_eq!(pid.join().wait(), ExitReason::NoProcess);
+    // Of a process of another node nothing is known.
+    assert_eq!(pid.join().wait(), if is_here { ExitReason::NoProcess } else { ExitReason::NodeLost });
     assert!(pid.info().is_none() && pid.bindings().wait().is_none());
     assert!(runtime.address::<Victim>(pid).is_err());
     let upgraded = pid.upgrade(|victim: Victim| victim).wait();
@@ -114,7 +115,7 @@ fn nothing_answers_to(runtime: &Runtime, pid: Pid) {
     binds.monitor(pid).wait().unwrap();
     binds.link(pid).wait().unwrap();
     until(|| log.len() == 2);
-    let text = ExitReason::NoProcess;
+    let text = if is_here { ExitReason::NoProcess } else { ExitReason::NodeLost };
     assert_eq!(log.all(), [format!("down {pid} {text}"), format!("exit {pid} {text}")]);
     assert_eq!(binds.pid().bindings().wait().unwrap().count(), 0);
     assert_eq!(pid.monitor(), Err(TopologyError::NoProcess(pid)));
@@ -187,6 +188,7 @@ fn a_message_to_another_node_goes_there_although_a_process_here_has_the_slot() {
             Ok(())
         }
     }
+    impl Transport for Engine {}
     watched(|| {
         let runtime = two_workers();
         let victim = runtime.spawn(Victim::default()).serve().unwrap();

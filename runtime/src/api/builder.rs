@@ -10,9 +10,11 @@ use crate::engine::{host::commands::Handlers, io::reactor::Reactor};
 use crate::engine::{permits::sleep::MAX_WORKERS, watchdog::detector, watchdog::report::Stall};
 use crate::sync::{Arc, cores};
 use crate::{
-    Bound, Command, Completion, DEFAULT_TIMEOUT, errors::BuildError, routing::hosts::new_host, this_node,
-    time::virtual_clock::Clock,
+    Bound, Command, Completion, DEFAULT_TIMEOUT, env::program::program_node, errors::BuildError,
+    routing::hosts::new_host, time::virtual_clock::Clock,
 };
+#[cfg(feature = "test")]
+use crate::{NodeId, routing::hosts::belongs_to};
 use std::time::Duration;
 
 /// The environment variable for the number of workers; the builder takes precedence.
@@ -68,6 +70,8 @@ pub struct Builder {
     hooks: Hooks,
     #[cfg(feature = "tokio")]
     tokio: TokioChoice,
+    #[cfg(feature = "test")]
+    node: Option<NodeId>,
 }
 
 impl Default for Builder {
@@ -98,6 +102,8 @@ impl Builder {
             hooks: Hooks::default(),
             #[cfg(feature = "tokio")]
             tokio: TokioChoice::default(),
+            #[cfg(feature = "test")]
+            node: None,
         }
     }
 
@@ -329,6 +335,37 @@ impl Builder {
         self
     }
 
+    /// Makes the runtime a node of its own, for simulations and tests of what runs on several: its PIDs name `node`, and
+    /// [`this_node`](crate::this_node) in its processes is `node`.
+    ///
+    /// Whatever a process of it sends to another node (a message, a call, a link, a stop) goes to the transport that
+    /// [`Router::of_node`](crate::routing::Router::of_node) has for that node, and is refused if there is none, although
+    /// both are in one program; and so in the other direction. Runtimes with the same `node` are one node, and those
+    /// without are that of the program. Code outside of runtimes, such as a test, observes: it reaches the processes of
+    /// all nodes directly, unless it acts as one of them with [`Node::enter`](crate::routing::Node::enter). Names, groups
+    /// and topics belong to a host, and are not kept apart.
+    ///
+    /// ```
+    /// use postroom::prelude::*;
+    /// use postroom::{NodeId, this_node};
+    ///
+    /// # #[process] struct Account;
+    /// # #[process]
+    /// # impl Account { #[entry] fn serve(&mut self) {} #[message] fn node(&mut self) -> NodeId { this_node() } }
+    /// let node = NodeId::random();
+    /// let runtime = Runtime::builder().logical_node(node).build()?;
+    /// let account = runtime.spawn(Account).serve()?;
+    /// assert_eq!(account.pid().node(), node);
+    /// assert_eq!(account.node().wait()?, node);
+    /// assert_ne!(this_node(), node);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "test")]
+    pub fn logical_node(mut self, node: NodeId) -> Self {
+        self.node = Some(node);
+        self
+    }
+
     /// Starts the runtime: its workers and a watchdog, each a thread. Dropping the [`Runtime`] ends them.
     ///
     /// # Errors
@@ -352,7 +389,6 @@ impl Builder {
         let reactor = self.start_reactor()?;
         let config = Config {
             name: self.name,
-            node: this_node(),
             permits: workers,
             limit: self.limit,
             call_timeout: self.call_timeout,
@@ -364,7 +400,14 @@ impl Builder {
         };
         let user = UserCode { dispatcher: self.handlers.freeze(), hooks: self.hooks, reactor };
         let seed = crate::env::chance::seed(self.seed);
-        let identity = Identity { number: new_host(), seed, clock: self.clock };
+        #[cfg(feature = "test")]
+        let node = self.node.unwrap_or_else(program_node);
+        #[cfg(not(feature = "test"))]
+        let node = program_node();
+        let number = new_host();
+        #[cfg(feature = "test")]
+        belongs_to(number, node);
+        let identity = Identity { node, number, seed, clock: self.clock };
         let runtime = Runtime::of(Host::new(config, identity, user), self.deadline);
         if !self.paused {
             runtime.resume()?;

@@ -5,8 +5,8 @@ use super::runtime::Host;
 use crate::actor::definition::json::JsonInputs;
 use crate::actor::definition::{Actor, Inputs, Migratable};
 use crate::errors::{MessageError, StartError};
-use crate::routing::{alias, router::gone};
-use crate::{Payloads, Pid, Spawn, sync::Arc, this_node};
+use crate::routing::{alias, hosts::is_here, router::gone};
+use crate::{Payloads, Pid, Spawn, sync::Arc};
 use std::panic::Location;
 
 impl Host {
@@ -110,7 +110,7 @@ impl Host {
 
     fn send_by_name(self, to: Pid, message: &str, inputs: Inputs) -> Result<(), MessageError> {
         let Some(kind) = alias::kind(to) else {
-            let is_there = to.node() != this_node() || alias::lives(to);
+            let is_there = !is_here(to) || alias::lives(to);
             return Err(if is_there { MessageError::Untyped(to) } else { MessageError::Refused(gone(to)) });
         };
         let Some(message_of) = self.registry().messages(kind.type_id) else {

@@ -3,7 +3,8 @@
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
 use crate::engine::{blocking::block_in_place::while_blocked, lifecycle::exit::tell_bound};
 use crate::env::clock::{TimeKeeper, instant_now};
-use crate::env::{program::HOSTLESS, world::World};
+use crate::env::program::{HOSTLESS, program_node};
+use crate::env::world::World;
 use crate::links::message::{LinkEndpoint, SentLinkMessage};
 use crate::mailbox::{node::NodeKind, node_pool};
 use crate::process::control::{Control, Join};
@@ -13,8 +14,8 @@ use crate::sync::{Mutex, OnceLock, lock, yield_now};
 use crate::util::oneshot::{block_on, block_on_until};
 use crate::util::panics::{Site, dispose, ignore};
 use crate::{
-    ExitReason, Package, Payload, Pid, SpawnError, call::package::Undeliverable, links::registrations::REGISTRATIONS,
-    this_node,
+    ExitReason, NodeId, Package, Payload, Pid, SpawnError, call::package::Undeliverable,
+    links::registrations::REGISTRATIONS, this_node,
 };
 use futures_core::Stream;
 use std::pin::{Pin, pin};
@@ -117,13 +118,15 @@ impl Mailbox {
     /// # Errors
     /// [`SpawnError::Slots`] if all slots for processes are in use.
     pub fn new() -> Result<Self, SpawnError> {
-        Self::with_time(None)
+        Self::of_node(this_node(), None)
     }
 
-    pub(crate) fn with_time(time_keeper: Option<&'static dyn TimeKeeper>) -> Result<Self, SpawnError> {
+    /// Creates a mailbox of a node, with a keeper of its timers.
+    pub(crate) fn of_node(node: NodeId, time_keeper: Option<&'static dyn TimeKeeper>) -> Result<Self, SpawnError> {
         let mut token = TABLE.take().ok_or(SpawnError::Slots)?;
         let owner = lock(&UNUSED).pop().unwrap_or_else(MailboxOwner::new);
         let home = owner.home.get().unwrap_or_else(|| unreachable!("set when the owner was made"));
+        home.renumber(node, HOSTLESS);
         *lock(&owner.time_keeper) = time_keeper;
         token.slot().metadata.wipe();
         let pid = token.open(home);
@@ -242,7 +245,7 @@ impl MailboxOwner {
     fn new() -> &'static Self {
         let owner: &'static Self =
             Box::leak(Box::new(Self { cell: Mutex::default(), home: OnceLock::new(), time_keeper: Mutex::new(None) }));
-        let home = SlotOwner::new(owner, this_node(), HOSTLESS);
+        let home = SlotOwner::new(owner, program_node(), HOSTLESS);
         let _first = owner.home.set(Box::leak(Box::new(home)));
         owner
     }

@@ -95,7 +95,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Probe<M, T, E> {
     /// # Errors
     /// [`SpawnError::Slots`] if all slots for processes are in use.
     pub fn new(host: Host) -> Result<Self, SpawnError> {
-        Ok(Self { mailbox: Mailbox::with_time(Some(host.scheduler()))?, host, types: PhantomData })
+        Ok(Self { mailbox: Mailbox::of_node(host.node(), Some(host.scheduler()))?, host, types: PhantomData })
     }
 
     /// Returns its PID.

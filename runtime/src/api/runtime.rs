@@ -9,13 +9,15 @@ use crate::engine::{blocking::block_in_place::while_blocked, host::reuse::HostRe
 use crate::errors::{AddressError, BuildError, SendFailure};
 use crate::registry::upgrades::{UpgradeFailure, Upgrades};
 use crate::registry::{group_table::GroupTable, types::Registry};
-use crate::routing::hosts::release;
+use crate::routing::hosts::{is_elsewhere, release};
 use crate::routing::router::{Receiver, deliver};
+#[cfg(feature = "test")]
+use crate::routing::{hosts::is_of_program, router::Router};
 use crate::sync::{Mutex, OnceLock, PoisonError, RwLock, lock};
 use crate::time::virtual_clock::{Clock, IdleError};
 use crate::util::{debug::impl_debug, oneshot::block_on};
 use crate::{
-    Address, Package, Pid, Recipient, SendError, Spawn, call::package::Undeliverable, env::world::World,
+    Address, NodeId, Package, Pid, Recipient, SendError, Spawn, call::package::Undeliverable, env::world::World,
     process::Process, routing::alias,
 };
 use std::{any::TypeId, collections::BTreeMap, future::Future, ops::Deref, panic::Location, ptr, time::Duration};
@@ -28,6 +30,7 @@ pub struct Host {
     /// Which life of the record this host is.
     generation: u32,
     number: u16,
+    node: NodeId,
 }
 
 /// The scheduler of a host, and the process types that are registered on it. Never freed, but reused, like the
@@ -137,7 +140,8 @@ impl Host {
 
     fn now(record: &'static HostRecord) -> Self {
         let scheduler = record.scheduler;
-        Self { record, generation: scheduler.generation(), number: scheduler.number() }
+        let (number, node) = (scheduler.number(), scheduler.node());
+        Self { record, generation: scheduler.generation(), number, node }
     }
 
     /// Returns the host of the process that the calling thread runs or starts.
@@ -148,19 +152,27 @@ impl Host {
 
     /// Returns the host that the PID belongs to, if it is in this program and has not been shut down.
     pub fn of(pid: Pid) -> Option<Self> {
-        let pid = pid.resolve()?;
+        let pid = pid.resolve().filter(|pid| !is_elsewhere(*pid))?;
         let records = records().read().unwrap_or_else(PoisonError::into_inner);
         let record = *records.get(&pid.host_number())?;
         // While the lock is held, this life does not end.
         let host = Self::now(record);
-        (host.number == pid.host_number() && record.scheduler.config.node == pid.node()).then_some(host)
+        (host.number == pid.host_number() && record.scheduler.node() == pid.node()).then_some(host)
     }
 
     /// Hands over the record of a host whose runtime is gone, to be reused when nothing is left of it.
     pub(crate) fn retire(self) {
+        #[cfg(feature = "test")]
+        let node = self.node();
         let mut unused = lock(&UNUSED_RECORDS);
         unused.ending.push(self.record);
         unused.look();
+        drop(unused);
+        #[cfg(feature = "test")]
+        if !is_of_program(node) {
+            // Without the lock: it drops transports.
+            Router::forget(node);
+        }
     }
 
     /// Leaves a host behind whose simulation has not ended.
@@ -205,6 +217,11 @@ impl Host {
     /// Returns its name: see [`Builder::name`](crate::Builder::name).
     pub fn name(self) -> &'static str {
         &self.record.scheduler.config.name
+    }
+
+    /// Returns its node, as in its PIDs: that of the program, unless its runtime was built as a logical node.
+    pub fn node(self) -> NodeId {
+        self.node
     }
 
     /// Returns its number in this node, as in its PIDs.
@@ -362,8 +379,7 @@ impl Host {
 impl Receiver for Host {
     fn deliver(&self, package: Package) -> Result<(), Undeliverable> {
         let pid = package.to();
-        let config = &self.record.scheduler.config;
-        if pid.node() != config.node {
+        if pid.node() != self.node {
             return Err(Undeliverable { package, reason: SendFailure::UnknownNode(pid) });
         }
         if pid.host_number() != self.number {

@@ -3,6 +3,7 @@
 
 use super::runtime::Host;
 use crate::engine::{host::Scheduler, permits::holders::At, workers::pinned::PinnedThread, workers::worker::Worker};
+use crate::routing::hosts::is_elsewhere;
 use crate::slots::{Slot, TABLE};
 use crate::sync::{Arc, Ordering, lock};
 use crate::{Pid, deadlock::edges::waits_for, links::registrations::REGISTRATIONS};
@@ -517,7 +518,7 @@ fn info(slot: &'static Slot) -> Option<ProcessInfo> {
 impl Pid {
     /// Takes a snapshot of the process: its state, its origin, its counters. `None` if it is not alive in this program.
     pub fn info(self) -> Option<ProcessInfo> {
-        let pid = self.resolve()?;
+        let pid = self.resolve().filter(|pid| !is_elsewhere(*pid))?;
         info(TABLE.living(pid)?).filter(|info| info.pid == pid)
     }
 }

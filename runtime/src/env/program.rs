@@ -1,16 +1,35 @@
 //! The identity of this run of the program, which its PIDs begin with.
+//!
+//! With the feature `test` a runtime can be a *logical node* (`Builder::logical_node`): then the code of its processes
+//! acts as that node, and so does the code of a transport while it delivers to it. Which node that is belongs to the
+//! thread. Without the feature there is one node, and nothing is looked up.
 
 use crate::env::world::World;
 use crate::pid::NodeId;
 use crate::sync::{AtomicU64, Ordering};
+#[cfg(feature = "test")]
+use std::cell::Cell;
 
 /// The host number in a PID that belongs to no host: that of a stand-alone mailbox, and an alias.
 pub(crate) const HOSTLESS: u16 = u16::MAX;
 
 /// Returns the identity of this run of the program, with which its PIDs begin. Drawn at random, once, before the first
 /// PID is given out.
+///
+/// In a process of a runtime that is a node of its own (`Builder::logical_node`, with the feature `test`) it is that
+/// node.
 #[inline]
 pub fn this_node() -> NodeId {
+    #[cfg(feature = "test")]
+    if let Some(own) = acting_node() {
+        return own;
+    }
+    program_node()
+}
+
+/// Returns the node of the program, whichever the calling code belongs to.
+#[inline]
+pub(crate) fn program_node() -> NodeId {
     NodeId::new(NODE.load(Ordering::Relaxed)).unwrap_or_else(draw_node)
 }
 
@@ -19,9 +38,61 @@ static NODE: World<AtomicU64> = World::new(AtomicU64::new(0));
 
 #[cold]
 fn draw_node() -> NodeId {
-    let drawn = NodeId::from_random(super::chance::entropy());
+    let drawn = NodeId::random();
     match NODE.compare_exchange(0, drawn.get(), Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => drawn,
         Err(first) => NodeId::new(first).unwrap_or(drawn),
     }
+}
+
+impl NodeId {
+    /// Draws a node ID, as each run of a program does for itself.
+    pub fn random() -> Self {
+        Self::from_random(super::chance::entropy())
+    }
+}
+
+#[cfg(feature = "test")]
+thread_local! {
+    /// The node that the code of this thread acts as.
+    static ACTING: Cell<Option<NodeId>> = const { Cell::new(None) };
+}
+
+/// Returns the node that the calling code belongs to, if it belongs to a runtime. Other code observes all nodes.
+#[cfg(feature = "test")]
+#[inline]
+pub(crate) fn acting_node() -> Option<NodeId> {
+    ACTING.try_with(Cell::get).ok().flatten()
+}
+
+/// While alive, the code of its thread acts as a node.
+#[cfg(feature = "test")]
+pub(crate) struct Acting {
+    outer: Option<NodeId>,
+}
+
+#[cfg(feature = "test")]
+impl Acting {
+    #[inline]
+    pub(crate) fn begin(node: NodeId) -> Self {
+        Self { outer: ACTING.try_with(|acting| acting.replace(Some(node))).ok().flatten() }
+    }
+}
+
+#[cfg(feature = "test")]
+impl Drop for Acting {
+    #[inline]
+    fn drop(&mut self) {
+        let _ending = ACTING.try_with(|acting| acting.set(self.outer));
+    }
+}
+
+/// Runs `body` as code of `node`.
+#[inline]
+pub(crate) fn as_node<R>(node: NodeId, body: impl FnOnce() -> R) -> R {
+    #[cfg(feature = "test")]
+    let _acting = Acting::begin(node);
+    #[cfg(not(feature = "test"))]
+    let _one_node = node;
+    body()
 }

@@ -1,6 +1,6 @@
 //! Messages of the link protocol in flight.
 
-use super::protocol::{Cause, LinkEffect, LinkMessage, Links};
+use super::protocol::{Cause, LinkEffect, LinkMessage, Links, answer_for_the_dead};
 use crate::exit::ExitReason;
 use crate::mailbox::node::Envelope;
 use crate::pid::{Pid, Resident};
@@ -96,7 +96,7 @@ impl SentLinkMessage {
 impl Drop for SentLinkMessage {
     fn drop(&mut self) {
         let Some(message) = self.message.take() else { return };
-        if let (Some(answer), Some(back)) = (message.answer_for_the_dead(), self.back) {
+        if let (Some(answer), Some(back)) = (answer_for_the_dead(&message), self.back) {
             back.post(self.from, Self::new(self.to, self.from, None, answer));
         }
         dispose(Site::ReasonDrop, message);

@@ -11,8 +11,12 @@ pub(crate) trait Cause: Clone {
     fn gone() -> Self;
 }
 
+/// What processes say to each other about links and monitors; `Why` is an exit reason.
+///
+/// Transports carry it between nodes as it is, and need not know what it means: a number belongs to the process that
+/// gave it out, and comes back in the answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum LinkMessage<Why> {
+pub enum LinkMessage<Why> {
     /// We are linked now.
     Link,
     /// We are no longer linked; answer with this number.
@@ -33,15 +37,13 @@ pub(crate) enum LinkMessage<Why> {
     Failed(Why),
 }
 
-impl<Why: Cause> LinkMessage<Why> {
-    /// Returns the answer on behalf of a process that has ended.
-    pub(crate) fn answer_for_the_dead(&self) -> Option<Self> {
-        match self {
-            Self::Link => Some(Self::Exit(Why::gone())),
-            Self::Unlink(number) => Some(Self::Unlinked(*number)),
-            Self::Watch(number) => Some(Self::Down(*number, Why::gone())),
-            _ => None,
-        }
+/// Returns the answer to a message on behalf of a process that has ended.
+pub(crate) fn answer_for_the_dead<Why: Cause>(message: &LinkMessage<Why>) -> Option<LinkMessage<Why>> {
+    match message {
+        LinkMessage::Link => Some(LinkMessage::Exit(Why::gone())),
+        LinkMessage::Unlink(number) => Some(LinkMessage::Unlinked(*number)),
+        LinkMessage::Watch(number) => Some(LinkMessage::Down(*number, Why::gone())),
+        _ => None,
     }
 }
 

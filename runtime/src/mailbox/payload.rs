@@ -168,7 +168,8 @@ impl Payload {
         self.table.type_id == TypeId::of::<T>()
     }
 
-    pub(crate) fn type_id(&self) -> TypeId {
+    /// Returns the ID of the value's type.
+    pub fn value_type(&self) -> TypeId {
         self.table.type_id
     }
 

@@ -42,7 +42,7 @@ impl<K: Clone + 'static> Routes<K> {
 
     /// Returns the route of a message; none if the user's code panics.
     pub(crate) fn of(&self, message: &mut Payload) -> Route<K> {
-        let type_id = message.type_id();
+        let type_id = message.value_type();
         if let Some(copy) = self.copies.get(&type_id) {
             return Route::All(*copy);
         }

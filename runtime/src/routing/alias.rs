@@ -8,9 +8,10 @@
 //! it has held; a PID names one of them, so that none is given out twice. Each entry has its own lock, held while a
 //! reference is copied: the [`AliasTarget`] is called, and dropped, without it.
 
+use super::hosts::{is_elsewhere, is_here, node_of};
 use crate::call::package::{Package, Undeliverable};
-use crate::env::program::{HOSTLESS, this_node};
-use crate::pid::{LAST_GENERATION, Pid, SLOT_BITS};
+use crate::env::program::{HOSTLESS, program_node};
+use crate::pid::{LAST_GENERATION, NodeId, Pid, SLOT_BITS};
 use crate::slots::{ProcessKind, TABLE};
 use crate::sync::{Arc, AtomicU32, OnceLock, Ordering, PoisonError, RwLock, SegQueue};
 use crate::{env::world::World, exit::ExitReason, links::registrations::REGISTRATIONS, util::oneshot::Oneshot};
@@ -68,13 +69,14 @@ impl Alias {
     pub(crate) fn new(target: Arc<dyn AliasTarget>) -> Self {
         let Some((index, place)) = take_place() else {
             // All 2^28 entries are taken: returns a PID that was never given out and is unroutable.
-            return Self(Pid::of_alias(this_node(), HOSTLESS, 0, 0));
+            return Self(Pid::of_alias(program_node(), HOSTLESS, 0, 0));
         };
+        let (owner, node) = (target.owner(), node_of(target.owner()));
         let mut entry = place.write().unwrap_or_else(PoisonError::into_inner);
         entry.number += 1;
-        entry.owner = target.owner();
+        (entry.owner, entry.node) = (owner, Some(node));
         entry.target = Some(target);
-        Self(Pid::of_alias(this_node(), entry.owner, index, entry.number))
+        Self(Pid::of_alias(node, owner, index, entry.number))
     }
 
     pub(crate) fn pid(&self) -> Pid {
@@ -93,7 +95,7 @@ impl Drop for Alias {
 ///
 /// Not to be called under a lock: watchers of the groups are notified.
 pub(crate) fn retire(pid: Pid, reason: &ExitReason) {
-    let Some(place) = place(pid.slot()).filter(|_| is_local_alias(pid)) else { return };
+    let Some(place) = place(pid.slot()).filter(|_| pid.is_alias()) else { return };
     let mut entry = place.write().unwrap_or_else(PoisonError::into_inner);
     if !entry.is_of(pid) {
         return;
@@ -125,16 +127,16 @@ pub(crate) fn target_of(pid: Pid) -> Option<Arc<dyn AliasTarget>> {
 /// order with the end: see `registrations`.
 pub(crate) fn lives(pid: Pid) -> bool {
     if !is_local_alias(pid) {
-        return TABLE.lives(pid);
+        return !is_elsewhere(pid) && TABLE.lives(pid);
     }
     // Inspected in place: the last copy would be dropped by the caller, under its locks.
     let entry = place(pid.slot()).map(|place| place.read().unwrap_or_else(PoisonError::into_inner));
     entry.is_some_and(|entry| entry.is_of(pid) && entry.target.is_some())
 }
 
-/// Returns whether the alias belongs to this program.
+/// Returns whether the PID is an alias that the calling code reaches without a transport.
 pub(crate) fn is_local_alias(pid: Pid) -> bool {
-    pid.is_alias() && pid.node() == this_node()
+    pid.is_alias() && is_here(pid)
 }
 
 /// Returns the type that addresses of a PID are checked against: its alias's, or that of its process.
@@ -144,7 +146,7 @@ pub(crate) fn kind(pid: Pid) -> Option<&'static ProcessKind> {
     {
         return Some(kind);
     }
-    let process = pid.resolve()?;
+    let process = pid.resolve().filter(|process| !is_elsewhere(*process))?;
     let slot = TABLE.living(process)?;
     let kind = slot.metadata.kind()?;
     // The process may have ended since its kind was read, and its slot been reused.
@@ -199,16 +201,17 @@ impl Pid {
 struct AliasEntry {
     /// How many aliases the entry has held.
     number: u64,
-    /// The host of the last of them.
+    /// The host of the last of them, and its node.
     owner: u16,
+    node: Option<NodeId>,
     target: Option<Arc<dyn AliasTarget>>,
 }
 
 impl AliasEntry {
-    /// Returns whether its last alias is this PID. One that was parsed from text may name another host: it was never
-    /// given out.
+    /// Returns whether its last alias is this PID. One that was parsed from text may name another host or node: it was
+    /// never given out.
     fn is_of(&self, pid: Pid) -> bool {
-        self.number == pid.number() && self.owner == pid.host_number()
+        self.number == pid.number() && self.owner == pid.host_number() && self.node == Some(pid.node())
     }
 }
 
@@ -250,7 +253,7 @@ fn take_place() -> Option<(u32, &'static AliasPlace)> {
     let (chunk, offset) = coordinates(index);
     let places = PLACES.get(chunk)?.get_or_init(|| {
         let count = 1_usize << (chunk as u32 + FIRST_BITS);
-        (0..count).map(|_| RwLock::new(AliasEntry { number: 0, owner: HOSTLESS, target: None })).collect()
+        (0..count).map(|_| RwLock::new(AliasEntry { number: 0, owner: HOSTLESS, node: None, target: None })).collect()
     });
     Some((index, places.get(offset)?))
 }

@@ -1,7 +1,14 @@
-//! The hosts that this node has or had, by number.
+//! The hosts that this program has or had, by number, and whether a PID belongs here.
 
-use crate::env::{program::HOSTLESS, world::World};
+#[cfg(feature = "test")]
+use crate::env::program::acting_node;
+use crate::env::{program::HOSTLESS, program::program_node, world::World};
+use crate::pid::{NodeId, Pid};
 use crate::sync::{AtomicU16, AtomicU64, Ordering};
+#[cfg(feature = "test")]
+use crate::sync::{OnceLock, PoisonError, RwLock};
+#[cfg(feature = "test")]
+use std::collections::BTreeMap;
 
 struct Numbers([AtomicU64; 1 << (u16::BITS - u64::BITS.ilog2())]);
 
@@ -59,7 +66,76 @@ pub(crate) fn goes_down(number: u16) {
 
 /// Lets a later host have the number.
 pub(crate) fn release(number: u16) {
+    #[cfg(feature = "test")]
+    logical().write().unwrap_or_else(PoisonError::into_inner).remove(&number);
     IN_USE.remove(number);
+}
+
+/// The hosts that are nodes of their own.
+#[cfg(feature = "test")]
+fn logical() -> &'static RwLock<BTreeMap<u16, NodeId>> {
+    static LOGICAL: World<OnceLock<RwLock<BTreeMap<u16, NodeId>>>> = World::new(OnceLock::new());
+    LOGICAL.get_or_init(RwLock::default)
+}
+
+/// Notes the node of a host.
+#[cfg(feature = "test")]
+pub(crate) fn belongs_to(number: u16, node: NodeId) {
+    let mut logical = logical().write().unwrap_or_else(PoisonError::into_inner);
+    if node == program_node() {
+        logical.remove(&number);
+    } else {
+        logical.insert(number, node);
+    }
+}
+
+/// Returns the node of a host; of none, that of the program.
+#[cfg(feature = "test")]
+pub(crate) fn node_of(number: u16) -> NodeId {
+    let logical = logical().read().unwrap_or_else(PoisonError::into_inner);
+    logical.get(&number).copied().unwrap_or_else(program_node)
+}
+
+/// Returns the node of a host.
+#[cfg(not(feature = "test"))]
+#[inline]
+pub(crate) fn node_of(_number: u16) -> NodeId {
+    program_node()
+}
+
+/// Returns whether the node is one of this program's.
+pub(crate) fn is_of_program(node: NodeId) -> bool {
+    #[cfg(feature = "test")]
+    if logical().read().unwrap_or_else(PoisonError::into_inner).values().any(|logical| *logical == node) {
+        return true;
+    }
+    node == program_node()
+}
+
+/// Returns whether the calling code reaches the process of that PID without a transport: it is of the same node or,
+/// outside of runtimes, of any node of this program.
+#[inline]
+pub(crate) fn is_here(pid: Pid) -> bool {
+    #[cfg(feature = "test")]
+    return match acting_node() {
+        Some(own) => pid.node() == own,
+        None => is_of_program(pid.node()),
+    };
+    #[cfg(not(feature = "test"))]
+    return pid.node() == program_node();
+}
+
+/// Returns whether the process of that PID is of another node, although the table of slots may have it. Costs nothing
+/// without logical nodes, of which the table has no other.
+#[inline(always)]
+pub(crate) fn is_elsewhere(pid: Pid) -> bool {
+    #[cfg(feature = "test")]
+    return acting_node().is_some_and(|own| pid.node() != own);
+    #[cfg(not(feature = "test"))]
+    {
+        let _ = pid;
+        false
+    }
 }
 
 /// Returns whether this node has, or had, a host with that number.

@@ -7,10 +7,14 @@
 //! Sending to an address goes straight to the slot; the receivers above are for code that has only a package and a PID,
 //! for transports that bring packages from other nodes, and for tests.
 
+use super::connection::Connection;
+use super::hosts::{is_elsewhere, is_here};
+use super::transport::Transport;
 use super::{alias, hosts};
 use crate::call::caller::Caller;
 use crate::call::package::{Package, Undeliverable};
 pub(crate) use crate::env::program::this_node;
+use crate::env::program::{as_node, program_node};
 use crate::mailbox::{node::NodeKind, payload::Payload};
 use crate::pid::{NodeId, Pid, Resident};
 use crate::slots::{RefusalReason, SendRefusal, TABLE};
@@ -32,8 +36,8 @@ pub trait Receiver: Send + Sync {
 #[inline]
 pub(crate) fn route(package: Package) -> Result<(), Undeliverable> {
     let pid = package.to();
-    if pid.node() != this_node() {
-        return Router::of_program().deliver(package);
+    if !is_here(pid) {
+        return Router::of_node(this_node()).deliver(package);
     }
     let (_, payload, caller) = package.into_parts();
     deliver(pid, payload, caller)
@@ -56,8 +60,8 @@ pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, Se
 #[inline]
 fn try_send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, RefusalReason)> {
     match TABLE.slot(pid.slot()) {
-        Some(slot) => slot.send(pid, message),
-        None => Err((message, RefusalReason::Gone)),
+        Some(slot) if !is_elsewhere(pid) => slot.send(pid, message),
+        _ => Err((message, RefusalReason::Gone)),
     }
 }
 
@@ -76,8 +80,8 @@ pub(crate) fn call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> R
 #[inline]
 fn try_call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), (M, Option<Caller>, RefusalReason)> {
     match TABLE.slot(pid.slot()) {
-        Some(slot) => slot.call(pid, message, caller),
-        None => Err((message, Some(caller), RefusalReason::Gone)),
+        Some(slot) if !is_elsewhere(pid) => slot.call(pid, message, caller),
+        _ => Err((message, Some(caller), RefusalReason::Gone)),
     }
 }
 
@@ -93,7 +97,7 @@ fn call_on<M: Send + 'static>(
     let message = Typed(message, caller);
     let sent = match why {
         RefusalReason::Full => Err((message, SendFailure::Full(pid))),
-        RefusalReason::Gone if pid.node() != this_node() => message.abroad(pid),
+        RefusalReason::Gone if !is_here(pid) => message.abroad(pid),
         RefusalReason::Gone => follow(pid, message),
     };
     sent.map_err(|(Typed(message, caller), reason)| {
@@ -122,7 +126,7 @@ pub(crate) fn deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Res
 
 #[inline]
 fn try_deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(), (Package, RefusalReason)> {
-    let Some(slot) = TABLE.slot(pid.slot()) else {
+    let Some(slot) = TABLE.slot(pid.slot()).filter(|_| !is_elsewhere(pid)) else {
         return Err((Package::from_parts(pid, payload, caller), RefusalReason::Gone));
     };
     let word = caller.map_or(ptr::null_mut(), Caller::into_word);
@@ -140,7 +144,7 @@ fn try_deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(),
 /// # Errors
 /// The package, if the process has ended.
 pub(crate) fn deliver_anyway(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(), Package> {
-    let Some(slot) = TABLE.living(pid) else {
+    let Some(slot) = TABLE.living(pid).filter(|_| !is_elsewhere(pid)) else {
         return route(Package::from_parts(pid, payload, caller)).map_err(|refused| refused.package);
     };
     let word = caller.map_or(ptr::null_mut(), Caller::into_word);
@@ -188,7 +192,7 @@ struct Typed<M>(M, Option<Caller>);
 
 impl<M: Send + 'static> Routable for Typed<M> {
     fn bring(self, to: Pid) -> Result<(), (Self, SendFailure)> {
-        if to.node() != this_node() {
+        if !is_here(to) {
             return self.abroad(to);
         }
         let refused = match self {
@@ -212,7 +216,7 @@ impl<M: Send + 'static> Routable for Typed<M> {
 
 impl Routable for Package {
     fn bring(self, to: Pid) -> Result<(), (Self, SendFailure)> {
-        if to.node() != this_node() {
+        if !is_here(to) {
             return self.abroad(to);
         }
         let (_, payload, caller) = self.into_parts();
@@ -298,26 +302,39 @@ impl Receiver for Pid {
     }
 }
 
-/// A node: delivers packages to its hosts.
-#[derive(Clone, Copy, Debug)]
+/// A node of this program: delivers to its processes what has come from other nodes.
+///
+/// A program is one node. With the feature `test`, runtimes built with `Builder::logical_node` are others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Node(NodeId);
 
 impl Node {
-    /// Returns the node of this program.
+    /// Returns the node of this program; in a process of a logical node, that one.
     pub fn this() -> Self {
         Self(this_node())
+    }
+
+    /// Returns the node with this ID; `None` if it is not one of this program.
+    pub fn of(id: NodeId) -> Option<Self> {
+        hosts::is_of_program(id).then_some(Self(id))
     }
 
     /// Returns its ID, with which its PIDs begin.
     pub fn id(self) -> NodeId {
         self.0
     }
+
+    /// Runs `body` as code of this node: what it sends to processes of others goes to this node's transports. For code
+    /// outside of processes, in a program with several nodes; in any other it changes nothing.
+    pub fn enter<R>(self, body: impl FnOnce() -> R) -> R {
+        as_node(self.0, body)
+    }
 }
 
 impl Receiver for Node {
     fn deliver(&self, package: Package) -> Result<(), Undeliverable> {
         let pid = package.to();
-        if pid.node() != self.0 {
+        if pid.node() != self.0 || !hosts::is_of_program(self.0) {
             return Err(Undeliverable { package, reason: SendFailure::UnknownNode(pid) });
         }
         if !hosts::is_known(pid.host_number()) {
@@ -329,59 +346,118 @@ impl Receiver for Node {
             return Err(Undeliverable { package, reason: SendFailure::UnknownHost(pid) });
         }
         let (_, payload, caller) = package.into_parts();
-        deliver(pid, payload, caller)
+        self.enter(|| deliver(pid, payload, caller))
     }
 }
 
-/// Routes packages to nodes: to this program directly, to others through their transports.
-#[derive(Clone, Default)]
+/// Routes what one node sends: to its own processes directly, to other nodes through their transports.
+#[derive(Clone)]
 pub struct Router {
-    nodes: Arc<RwLock<BTreeMap<NodeId, Arc<dyn Receiver>>>>,
+    local: NodeId,
+    nodes: Arc<RwLock<BTreeMap<NodeId, Arc<Connection>>>>,
 }
 
 impl Router {
-    /// Creates a router that knows this program only. For tests: sends use [that of the program](Self::of_program).
+    /// Creates a router that knows this node only. For tests: sends use [that of the program](Self::of_program).
     pub fn new() -> Self {
-        Self::default()
+        Self::from(this_node())
+    }
+
+    fn from(local: NodeId) -> Self {
+        Self { local, nodes: Arc::default() }
     }
 
     /// Returns the router that this program's sends use.
     pub fn of_program() -> &'static Self {
         static ROUTER: World<OnceLock<Router>> = World::new(OnceLock::new());
-        ROUTER.get_or_init(Self::new)
+        ROUTER.get_or_init(|| Self::from(program_node()))
     }
 
-    /// Connects `engine` as the transport for `node`, in place of an earlier one.
-    pub fn connect(&self, node: NodeId, engine: Arc<dyn Receiver>) {
-        let before = self.nodes.write().unwrap_or_else(PoisonError::into_inner).insert(node, engine);
+    /// Returns the router that the sends of a node use: that of the program, or of a logical node. All copies are the
+    /// same router. A node that is not of this program sends nothing.
+    pub fn of_node(local: NodeId) -> Self {
+        if local == program_node() {
+            return Self::of_program().clone();
+        }
+        #[cfg(feature = "test")]
+        return Self::of_logical(local);
+        #[cfg(not(feature = "test"))]
+        return Self::from(local);
+    }
+
+    #[cfg(feature = "test")]
+    fn logical() -> &'static RwLock<BTreeMap<NodeId, Self>> {
+        static ROUTERS: World<OnceLock<RwLock<BTreeMap<NodeId, Router>>>> = World::new(OnceLock::new());
+        ROUTERS.get_or_init(RwLock::default)
+    }
+
+    #[cfg(feature = "test")]
+    fn of_logical(local: NodeId) -> Self {
+        if let Some(router) = Self::logical().read().unwrap_or_else(PoisonError::into_inner).get(&local) {
+            return router.clone();
+        }
+        let mut routers = Self::logical().write().unwrap_or_else(PoisonError::into_inner);
+        routers.entry(local).or_insert_with(|| Self::from(local)).clone()
+    }
+
+    /// Forgets a logical node that has ended, with its transports.
+    #[cfg(feature = "test")]
+    pub(crate) fn forget(local: NodeId) {
+        let router = Self::logical().write().unwrap_or_else(PoisonError::into_inner).remove(&local);
+        if let Some(router) = router {
+            router.nodes().into_iter().for_each(|node| _ = router.disconnect(node));
+        }
+    }
+
+    /// Connects `transport` to `node`. An earlier one is [disconnected](Self::disconnect).
+    pub fn connect(&self, node: NodeId, transport: Arc<dyn Transport>) {
+        let connection = Arc::new(Connection::new(transport));
+        let before = self.nodes.write().unwrap_or_else(PoisonError::into_inner).insert(node, connection);
         // Outside the lock: the drop of a transport may connect another.
-        drop(before);
+        if let Some(before) = before {
+            before.lose();
+        }
     }
 
-    /// Disconnects `node`: its packages are refused as [`SendFailure::UnknownNode`]. Returns whether it was connected.
+    /// Disconnects `node`: what is sent there is refused as [`SendFailure::UnknownNode`], and links, monitors and joins
+    /// with its processes end with [`ExitReason::NodeLost`](crate::ExitReason::NodeLost). Returns whether it was
+    /// connected.
     pub fn disconnect(&self, node: NodeId) -> bool {
         let before = self.nodes.write().unwrap_or_else(PoisonError::into_inner).remove(&node);
-        before.is_some()
+        before.map(|before| before.lose()).is_some()
+    }
+
+    /// Returns the connection to a node. Cloned, so that a transport may connect and disconnect in its methods.
+    pub(super) fn connection(&self, node: NodeId) -> Option<Arc<Connection>> {
+        self.nodes.read().unwrap_or_else(PoisonError::into_inner).get(&node).cloned()
+    }
+
+    /// Returns the connected nodes.
+    pub fn nodes(&self) -> Vec<NodeId> {
+        self.nodes.read().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
+    }
+}
+
+impl Default for Router {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
 impl std::fmt::Debug for Router {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
-        f.debug_struct("Router").field("nodes", &nodes.keys().collect::<Vec<_>>()).finish()
+        f.debug_struct("Router").field("local", &self.local).field("nodes", &self.nodes()).finish()
     }
 }
 
 impl Receiver for Router {
     fn deliver(&self, package: Package) -> Result<(), Undeliverable> {
         let pid = package.to();
-        if pid.node() == this_node() {
-            return Node::this().deliver(package);
+        if pid.node() == self.local {
+            return Node(self.local).deliver(package);
         }
-        // Cloned, so that a transport may connect and disconnect inside its `deliver`.
-        let engine = self.nodes.read().unwrap_or_else(PoisonError::into_inner).get(&pid.node()).cloned();
-        match engine {
-            Some(engine) => engine.deliver(package),
+        match self.connection(pid.node()) {
+            Some(connection) => connection.transport().deliver(package),
             None => Err(Undeliverable { package, reason: SendFailure::UnknownNode(pid) }),
         }
     }

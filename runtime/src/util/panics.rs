@@ -76,6 +76,8 @@ sites! {
     MemberStart => "the start of a pool's member",
     PoolKey => "the key of a pool's message",
     PoolCopy => "the copying of a message for a pool's members",
+    // Of transports.
+    RemoteAnswer => "what a transport does with an answer",
     /// Around code with guards of its own: a panic that reaches this is a fault of the runtime.
     Backstop => "the runtime",
 }

@@ -4,7 +4,7 @@
 //! is less than production promises, where a lane has one order for all senders. A notice is received when the control
 //! lane has no message of its sender left; production waits until the lane is empty.
 
-use crate::links::{Cause, LinkEffect, LinkMessage, Links};
+use crate::links::{Cause, LinkEffect, LinkMessage, Links, answer_for_the_dead};
 use std::collections::{BTreeMap, VecDeque};
 
 /// The number of processes.
@@ -174,7 +174,7 @@ impl World {
     fn send(&mut self, from: Index, to: Index, message: LinkMessage<Why>) {
         let is_notice = matches!(message, LinkMessage::Down(..) | LinkMessage::Exit(_));
         match &self.states[to] {
-            State::Dead if message.answer_for_the_dead().is_none() => {}
+            State::Dead if answer_for_the_dead(&message).is_none() => {}
             // Never received: `engine/lifecycle/exit.rs` drops the data lane.
             State::Exiting(..) if is_notice => {}
             _ if is_notice => self.notices[from][to].push_back(message),
@@ -338,7 +338,7 @@ impl World {
     /// The drop of a `SentLinkMessage` that reached no process.
     pub(crate) fn answer_for_dead(&mut self, from: Index, dead: Index, place: usize) {
         if let Some(Control::Link(message)) = self.control[from][dead].remove(place)
-            && let Some(answer) = message.answer_for_the_dead()
+            && let Some(answer) = answer_for_the_dead(&message)
         {
             self.send(dead, from, answer);
         }
@@ -347,7 +347,7 @@ impl World {
 
 /// Returns whether the message is answered on behalf of a dead process.
 fn is_question(control: &Control) -> bool {
-    matches!(control, Control::Link(message) if message.answer_for_the_dead().is_some())
+    matches!(control, Control::Link(message) if answer_for_the_dead(message).is_some())
 }
 
 /// Returns whether the process waits for the answer to an unlink: it would send a message to link, as an unlinked

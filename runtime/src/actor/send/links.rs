@@ -4,6 +4,7 @@ use crate::engine::context::own::{send_link_message, with_own};
 use crate::engine::{blocking::block_in_place::while_blocked, shutdown::send_control};
 use crate::links::protocol::{LinkMessage, Links};
 use crate::process::control::{Control, Inspect};
+use crate::routing::hosts::is_elsewhere;
 use crate::slots::{Slot, TABLE};
 use crate::{Monitor, Pid, Signal, links::message::Bindings, sync::Arc, util::oneshot::Oneshot};
 use std::task::{Context, Poll};
@@ -97,7 +98,7 @@ impl Pid {
         let told = Arc::new(Oneshot::new());
         let pid = self.meant();
         let inspect = Inspect::new(told.clone());
-        if let Some(slot) = TABLE.living(pid) {
+        if let Some(slot) = TABLE.living(pid).filter(|_| !is_elsewhere(pid)) {
             send_control(slot, pid.generation(), Control::Inspect(inspect));
         }
         Inspection(told)

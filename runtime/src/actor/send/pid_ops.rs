@@ -2,6 +2,10 @@
 
 use crate::engine::{blocking::block_in_place::while_blocked, shutdown::send_control};
 use crate::process::control::{Control, EndWaiter, Join};
+use crate::routing::connection;
+use crate::routing::hosts::{is_elsewhere, is_here};
+use crate::routing::joins::send_join;
+use crate::routing::{ControlMessage, Node};
 use crate::slots::{Slot, TABLE};
 use crate::{
     ExitReason, Pid, actor::tasks::ExitWaiter, env::clock::instant_now, mailbox::node::NodeKind, sync::Arc,
@@ -13,8 +17,14 @@ use std::{future::Future, pin::Pin, ptr, time::Duration};
 impl Pid {
     /// Returns the slot of the process that the PID means, and that process's own PID.
     fn slot_of(self) -> Option<(&'static Slot, Self)> {
-        let pid = self.resolve()?;
+        let pid = self.resolve().filter(|pid| !is_elsewhere(*pid))?;
         TABLE.living(pid).map(|slot| (slot, pid))
+    }
+
+    /// Sends a control to a process that is not alive here. Returns whether it was sent to another node.
+    #[cold]
+    fn control_elsewhere(self, message: ControlMessage) -> bool {
+        self.resolve().is_some_and(|pid| !is_here(pid) && connection::send_control(pid, message))
     }
 
     /// Returns whether the process is alive. It may end right after; `false` is final, except for an
@@ -28,8 +38,11 @@ impl Pid {
     ///
     /// Later messages become dead letters. A process in an async entry sees the request only when it takes messages;
     /// one that never does is ended by [`cancel`](Self::cancel). Returns at once: use [`join`](Self::join) to wait.
+    ///
+    /// The request for a process of another node goes to its [transport](crate::routing::Transport); like
+    /// [`cancel`](Self::cancel) and [`kill`](Self::kill), this returns whether that has accepted it.
     pub fn stop(self) -> bool {
-        let Some((slot, pid)) = self.slot_of() else { return false };
+        let Some((slot, pid)) = self.slot_of() else { return self.control_elsewhere(ControlMessage::Stop) };
         if slot.is_told_to_stop() {
             send_control(slot, pid.generation(), Control::Cancel(ExitReason::Normal));
             return true;
@@ -43,7 +56,14 @@ impl Pid {
     ///
     /// [`Cancel`]: crate::Cancel
     pub fn cancel(self, reason: impl Into<ExitReason>) -> bool {
-        self.control(Control::Cancel(reason.into()))
+        let reason = reason.into();
+        match self.slot_of() {
+            Some((slot, pid)) => {
+                send_control(slot, pid.generation(), Control::Cancel(reason));
+                true
+            }
+            None => self.control_elsewhere(ControlMessage::Cancel(reason)),
+        }
     }
 
     /// Ends the process before its next message, without asking it; a step in progress is not interrupted, but an
@@ -52,14 +72,8 @@ impl Pid {
     ///
     /// A supervisor first kills its children, a pool its members, and ends after them.
     pub fn kill(self) -> bool {
-        let Some((slot, pid)) = self.slot_of() else { return false };
+        let Some((slot, pid)) = self.slot_of() else { return self.control_elsewhere(ControlMessage::Kill) };
         let control = if slot.is_told_to_stop() { Control::Cancel(ExitReason::Killed) } else { Control::Kill };
-        send_control(slot, pid.generation(), control);
-        true
-    }
-
-    fn control(self, control: Control) -> bool {
-        let Some((slot, pid)) = self.slot_of() else { return false };
         send_control(slot, pid.generation(), control);
         true
     }
@@ -67,6 +81,9 @@ impl Pid {
     /// Waits for the end of the process: until its state has been dropped and its name is free. Await it, or `wait` on
     /// a plain thread. Its result is the exit reason; [`ExitReason::NoProcess`] if the process had ended before this
     /// call, since reasons are not kept. Dropping the future changes nothing.
+    ///
+    /// For a process of another node its result is [`ExitReason::NodeLost`] if the connection is lost, or if there is
+    /// none.
     ///
     /// Costs an allocation and one control message to the process.
     ///
@@ -93,11 +110,25 @@ impl Pid {
     pub(crate) fn join_with(self, waiter: Arc<dyn EndWaiter>) {
         let join = Join::new(waiter);
         // Dropped if the process has ended, which tells the waiter. A process that is exiting still accepts it.
-        if let Some(pid) = self.resolve()
-            && let Some(slot) = TABLE.last(pid)
-        {
-            send_control(slot, pid.generation(), Control::Join(join));
+        let Some(pid) = self.resolve() else { return };
+        match TABLE.last(pid).filter(|_| !is_elsewhere(pid)) {
+            Some(slot) => send_control(slot, pid.generation(), Control::Join(join)),
+            None if !is_here(pid) => send_join(pid, join),
+            None => {}
         }
+    }
+}
+
+impl Node {
+    /// Passes a control from another node to the process `to` of this one. Returns whether that was alive.
+    pub fn control(self, to: Pid, control: ControlMessage) -> bool {
+        let is_for_this = to.node() == self.id();
+        is_for_this
+            && self.enter(|| match control {
+                ControlMessage::Stop => to.stop(),
+                ControlMessage::Cancel(reason) => to.cancel(reason),
+                ControlMessage::Kill => to.kill(),
+            })
     }
 }
 

@@ -5,6 +5,7 @@ use crate::engine::backpressure::congestion::{SendMode, with_mode};
 use crate::engine::backpressure::waiters::{self, RoomRequest, RoomSignal};
 use crate::env::clock::{Moment, TimeKeeper, instant_now};
 use crate::routing::alias::{DEPTH, is_local_alias, target_of};
+use crate::routing::hosts::is_here;
 use crate::{
     Pid, SendError, actor::tasks::time_source::now_for, slots::TABLE, time::timekeeper::timekeeper,
     util::oneshot::Oneshot,
@@ -75,6 +76,10 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Requests a signal for room in a mailbox; `None` if there is room now, or if the process has ended.
 pub(crate) fn room_request(pid: Pid) -> Option<RoomRequest> {
+    if !is_here(pid) {
+        // The transport does not tell of room.
+        return room_soon();
+    }
     room_at_alias(pid).or_else(|| waiters::ask(TABLE.living(pid)?, pid.generation()))
 }
 
@@ -91,6 +96,7 @@ fn room_at_alias(pid: Pid) -> Option<RoomRequest> {
                 alias = next;
                 continue;
             }
+            Some(process) if !is_here(process) => break,
             Some(process) => TABLE.living(process).and_then(|slot| waiters::ask(slot, process.generation())),
             None => target.room().map(RoomRequest::of),
         };
@@ -99,7 +105,12 @@ fn room_at_alias(pid: Pid) -> Option<RoomRequest> {
         }
         break;
     }
-    // There may be room already, with no signal to come: retry soon.
+    // There may be room already, with no signal to come.
+    room_soon()
+}
+
+/// Requests a signal for another attempt, where nothing tells of room.
+fn room_soon() -> Option<RoomRequest> {
     let room = RoomSignal::new(Oneshot::new());
     let inside = room.clone();
     // By the system's time, which this timekeeper uses even if a test controls the host's.

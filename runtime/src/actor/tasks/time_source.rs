@@ -2,6 +2,7 @@
 
 use crate::engine::{context::local::with_current, lifecycle::spawn::current_host};
 use crate::env::clock::{Moment, TimeKeeper, has_virtual_clock};
+use crate::routing::hosts::{is_elsewhere, is_here};
 use crate::slots::{Slot, TABLE};
 use crate::{Pid, routing::alias::target_of, time::timekeeper::timekeeper};
 
@@ -15,10 +16,14 @@ pub(crate) fn now_for(pid: Pid) -> Moment {
     }
 }
 
-/// Returns the timekeeper for delayed sends to `pid`; `None` if no such process lives in this program.
+/// Returns the timekeeper for delayed sends to `pid`; `None` if no such process lives in this program. For a process of
+/// another node it is that of the sender.
 pub(crate) fn time_keeper(pid: Pid) -> Option<&'static dyn TimeKeeper> {
-    let own = match pid.resolve().and_then(|pid| TABLE.living(pid)).and_then(Slot::owner) {
+    let process = pid.resolve();
+    let owner = process.filter(|pid| !is_elsewhere(*pid)).and_then(|pid| TABLE.living(pid)).and_then(Slot::owner);
+    let own = match owner {
         Some(owner) => owner.host.time_keeper(),
+        None if process.is_some_and(|pid| !is_here(pid)) => None,
         // The alias has no target now, but may have one later.
         None if target_of(pid).is_some() => None,
         None => return None,

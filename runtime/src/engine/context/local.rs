@@ -12,6 +12,8 @@ use crate::engine::workers::pinned::PinnedThread;
 use crate::engine::workers::worker::{LOST, UNWATCHED, Worker};
 use crate::env::chance::Random;
 use crate::env::clock::{Moment, TimerKey};
+#[cfg(feature = "test")]
+use crate::env::program::Acting;
 use crate::mailbox::payload::Payload;
 use crate::pid::{Pid, Resident};
 use crate::slots::Token;
@@ -97,6 +99,8 @@ impl ThreadContext {
     }
 
     pub(crate) fn enter<R>(&self, body: impl FnOnce(&Self) -> R) -> R {
+        #[cfg(feature = "test")]
+        let _acting = Acting::begin(self.host.node());
         CURRENT.set(ptr::from_ref(self));
         let _leave = defer(|| CURRENT.set(ptr::null()));
         body(self)
@@ -145,7 +149,7 @@ impl ThreadContext {
 #[cfg(feature = "test")]
 fn simulate_dispatch(host: &'static Scheduler, command: Payload, caller: Caller) -> Option<(Payload, Caller)> {
     use crate::sync::simulated::{Mishap, mishap};
-    let of = command.type_id();
+    let of = command.value_type();
     if mishap(Mishap::FailedCommand, of).is_some() {
         return None;
     }

@@ -66,9 +66,12 @@ impl ColdState {
     }
 }
 
-/// Sends a link message to `to`; if that has ended, it is answered on its behalf.
+/// Sends a link message to `to`; if that has ended, or cannot be reached, it is answered on its behalf.
 pub(crate) fn send_link_message(from: (&'static Slot, Pid), to: Pid, message: LinkMessage<ExitReason>) {
     let (back, from) = from;
+    if to.node() != from.node() {
+        return crate::routing::connection::send_link(from, to, message);
+    }
     let sent = SentLinkMessage::new(from, to, Some(back), message);
     match TABLE.slot(to.slot()) {
         Some(slot) => slot.post(to, sent),

@@ -112,7 +112,7 @@ impl Dispatcher {
 
     /// Passes `command` to its handler, which answers `caller` now or later. Errors are answers too.
     pub(crate) fn dispatch(&self, command: Payload, caller: Caller) {
-        let Some(handler) = self.find(command.type_id()) else {
+        let Some(handler) = self.find(command.value_type()) else {
             caller.fail_command(CommandError::Unregistered { command: command.type_name() });
             return;
         };

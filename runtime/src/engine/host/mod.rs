@@ -18,6 +18,8 @@ use super::workers::threads::{StartedThread, Workers};
 use super::workers::worker::{CALLED, Worker};
 use crate::env::chance::Random;
 use crate::env::clock::{ClockOverride, Moment, SharedMoment};
+#[cfg(feature = "test")]
+use crate::env::program::Acting;
 use crate::mailbox::bound::Bound;
 use crate::names::table::Names;
 use crate::observe::counters::Counter;
@@ -43,7 +45,6 @@ use std::time::{Duration, Instant};
 #[derive(PartialEq)]
 pub(crate) struct Config {
     pub(crate) name: Arc<str>,
-    pub(crate) node: NodeId,
     pub(crate) permits: usize,
     pub(crate) limit: Option<usize>,
     pub(crate) call_timeout: Duration,
@@ -60,6 +61,7 @@ pub(crate) struct Config {
 
 /// What differs between hosts that share a record.
 pub(crate) struct Identity {
+    pub(crate) node: NodeId,
     pub(crate) number: u16,
     pub(crate) seed: u64,
     pub(crate) clock: Clock,
@@ -111,6 +113,7 @@ pub(crate) struct Scheduler {
     pub(crate) watchdog: WatchdogCounts,
     /// Counts the hosts that this record has been.
     generation: AtomicU32,
+    node: AtomicU64,
     number: AtomicU16,
     seed: AtomicU64,
     clock: Mutex<Clock>,
@@ -185,7 +188,7 @@ impl Scheduler {
     /// Makes a new record for a host whose threads have not been started.
     pub(crate) fn new(config: Config, identity: Identity, user: UserCode) -> &'static Self {
         let (count, timers) = (config.permits, identity.threads_with_timers(config.permits));
-        let Identity { number, seed, clock } = identity;
+        let Identity { node, number, seed, clock } = identity;
         let threads = Workers::new();
         (0..count).for_each(|thread| _ = threads.make(thread));
         let host: &'static Self = Box::leak(Box::new(Self {
@@ -205,6 +208,7 @@ impl Scheduler {
             quiet: Quiet::default(),
             watchdog: WatchdogCounts::default(),
             generation: AtomicU32::new(0),
+            node: AtomicU64::new(node.get()),
             number: AtomicU16::new(number),
             seed: AtomicU64::new(seed),
             clock_override: AtomicPtr::new(address_of(clock.clock_override())),
@@ -234,10 +238,15 @@ impl Scheduler {
             threads_beyond_limit: Counter::default(),
             config,
         }));
-        let slot_owner = SlotOwner::new(host, host.config.node, number);
+        let slot_owner = SlotOwner::new(host, node, number);
         let _first = host.slot_owner.set(Box::leak(Box::new(slot_owner)));
         host.clock().add_user(host);
         host
+    }
+
+    /// Returns the node that its PIDs name.
+    pub(crate) fn node(&self) -> NodeId {
+        NodeId::new(self.node.load(Ordering::Relaxed)).unwrap_or_else(|| unreachable!("made from a node ID"))
     }
 
     pub(crate) fn number(&self) -> u16 {
@@ -432,6 +441,8 @@ impl Scheduler {
                 1
             }
             Due::Fire(action) => {
+                #[cfg(feature = "test")]
+                let _acting = Acting::begin(self.node());
                 // It may clone or drop a user's message, or wake a task of another executor.
                 if let Err(panic) = contain(Site::TimerAction, || self.while_visiting(|| action.perform())) {
                     crate::util::log::error!(%panic, "the action of a timer panicked");

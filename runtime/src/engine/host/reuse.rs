@@ -20,7 +20,7 @@
 use super::{Config, Identity, Scheduler, UserCode, address_of};
 use crate::engine::host::gate::TallyLane;
 use crate::engine::watchdog::report::WatchdogCounts;
-use crate::env::program::{HOSTLESS, this_node};
+use crate::env::program::{HOSTLESS, program_node};
 use crate::mailbox::bound::Bound;
 use crate::observe::counters::Counter;
 use crate::sync::{Arc, Ordering, PoisonError, lock, try_lock};
@@ -80,7 +80,6 @@ impl Scheduler {
     pub(crate) fn ended() -> &'static Self {
         let config = Config {
             name: "ended".into(),
-            node: this_node(),
             permits: 1,
             limit: None,
             call_timeout: Duration::ZERO,
@@ -90,7 +89,7 @@ impl Scheduler {
             stack: None,
             keep_alive: Duration::ZERO,
         };
-        let identity = Identity { number: HOSTLESS, seed: 0, clock: Clock::system() };
+        let identity = Identity { node: program_node(), number: HOSTLESS, seed: 0, clock: Clock::system() };
         let host = Self::new(config, identity, UserCode::default());
         host.gate.close();
         host.stop_threads();
@@ -104,15 +103,16 @@ impl Scheduler {
         if !self.idle.renew() {
             return false;
         }
-        let Some((Identity { number, seed, clock }, user)) = next.take() else { return false };
+        let Some((Identity { node, number, seed, clock }, user)) = next.take() else { return false };
+        self.node.store(node.get(), Ordering::Relaxed);
         self.number.store(number, Ordering::Relaxed);
         self.seed.store(seed, Ordering::Relaxed);
         self.clock_override.store(address_of(clock.clock_override()), Ordering::Release);
         *lock(&self.clock) = clock;
         self.names.renumber(number);
-        self.slot_owner().renumber(self.config.node, number);
+        self.slot_owner().renumber(node, number);
         for pinned_thread in self.pinned_threads.all() {
-            pinned_thread.slot_owner().renumber(self.config.node, number);
+            pinned_thread.slot_owner().renumber(node, number);
             pinned_thread.thread.renew();
         }
         self.threads.first(usize::MAX).for_each(|(_, worker)| worker.renew());

@@ -8,6 +8,8 @@ use crate::engine::context::values::{HAS_VALUES, replace_values, set_values, wit
 use crate::engine::host::Scheduler;
 use crate::engine::host::hooks::Started;
 use crate::env::clock::{ClockOverride, use_clock};
+#[cfg(feature = "test")]
+use crate::env::program::Acting;
 use crate::errors::{InitError, SpawnError};
 use crate::exit::ExitReason;
 #[cfg(feature = "test")]
@@ -375,7 +377,7 @@ impl Scheduler {
     pub(crate) fn describe(&self, slot: &Slot, pid: Pid) -> Started {
         let metadata = &slot.metadata;
         let (process, entry) = metadata.names().unwrap_or(("?", "?"));
-        Started { pid, process, entry, parent: metadata.parent(self.config.node) }
+        Started { pid, process, entry, parent: metadata.parent(self.node()) }
     }
 }
 
@@ -401,6 +403,8 @@ pub(crate) struct Inside {
     /// The thread's previous values, if they or the new ones exist.
     values: Option<Option<Values>>,
     clock_override: ClockOverride,
+    #[cfg(feature = "test")]
+    _acting: Acting,
 }
 
 impl Inside {
@@ -408,7 +412,13 @@ impl Inside {
     pub(crate) fn enter(env: &Environment) -> Self {
         let outer = STARTING.replace(Starting { depth: env.depth, process: Some((env.host, env.pid)) });
         let values = (env.values.is_some() || HAS_VALUES.get()).then(|| replace_values(env.values.clone()));
-        Self { outer, values, clock_override: use_clock(env.host.clock_override()) }
+        Self {
+            outer,
+            values,
+            clock_override: use_clock(env.host.clock_override()),
+            #[cfg(feature = "test")]
+            _acting: Acting::begin(env.host.node()),
+        }
     }
 }
 

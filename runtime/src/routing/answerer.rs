@@ -1,0 +1,183 @@
+//! Calls on their way between nodes: the caller as a transport holds it, and the one that stands for it elsewhere.
+
+use crate::call::caller::{self, Caller, OutsideCaller};
+use crate::call::package::Package;
+use crate::env::clock::{Moment, TimeKeeper, has_virtual_clock};
+use crate::errors::{CallError, CommandError};
+use crate::mailbox::payload::Payload;
+use crate::pid::Pid;
+use crate::slots::{Slot, TABLE};
+use crate::sync::{Arc, Mutex, lock};
+use crate::util::panics::{Site, contain};
+use std::time::Duration;
+
+/// The right and the duty to answer the caller of a package, if it has one: made by [`Package::take_apart`].
+///
+/// Dropped without an answer, it tells its caller what a dropped package does: that the message was unhandled or, if
+/// the process ends that holds it, why that ended, and that it was not delivered. A transport that has sent the message
+/// says so with [`note_sent`](Self::note_sent): then its caller hears that it may have been handled.
+#[must_use = "dropping it unanswered fails the call"]
+pub struct Answerer {
+    caller: Option<Caller>,
+    is_sent: bool,
+}
+
+impl Answerer {
+    /// Answers the caller. `Ok` is what the called method returned: a `Result<T, E>` of the caller's types, or a
+    /// `Result<T, Infallible>` if the method cannot fail; an `Err` of the method is part of it. Never blocks; a caller
+    /// that has given up, or that has expected no answer, is not told.
+    pub fn answer(mut self, result: Result<Payload, CallError>) {
+        match (self.caller.take(), result) {
+            (Some(caller), Ok(value)) => caller.answer(value),
+            (Some(caller), Err(error)) => caller.fail(error),
+            (None, _) => {}
+        }
+    }
+
+    /// Returns whether a caller waits for an answer. False for a message that was sent; if it came through a pool, the
+    /// pool still takes the answer as the sign that it was handled.
+    pub fn expects_answer(&self) -> bool {
+        self.caller.as_ref().is_some_and(|caller| !caller.was_sent())
+    }
+
+    /// Returns how long the caller still waits, by the clock of the calling thread, which should be the one that sent
+    /// the package; zero if its deadline has passed, `None` if it waits without a limit.
+    pub fn time_left(&self) -> Option<Duration> {
+        let deadline = self.caller.as_ref()?.deadline().filter(|deadline| *deadline != Moment::NEVER)?;
+        Some(deadline.since(Moment::now()))
+    }
+
+    /// Returns whether the caller has stopped waiting: the answer will be dropped.
+    pub fn is_abandoned(&self) -> bool {
+        self.caller.as_ref().is_some_and(Caller::has_given_up)
+    }
+
+    /// Notes that the message has been sent on and may be handled: see [`Answerer`].
+    pub fn note_sent(&mut self) {
+        self.is_sent = true;
+    }
+}
+
+impl Drop for Answerer {
+    fn drop(&mut self) {
+        let Some(caller) = self.caller.take() else { return };
+        if self.is_sent {
+            return drop(caller);
+        }
+        if caller::is_ending() || std::thread::panicking() {
+            caller.drop_unopened();
+        } else {
+            caller.fail(CallError::Unhandled);
+        }
+    }
+}
+
+crate::util::debug::impl_debug!([] Answerer, self => "Answerer" { expects_answer: self.expects_answer(), .. });
+
+/// What is done with the answer to a call from elsewhere.
+type Continuation = Box<dyn FnOnce(Result<Payload, CallError>) + Send>;
+
+/// Stands for a caller that is elsewhere.
+struct AbsentCaller {
+    /// `None` after the answer.
+    then: Mutex<Option<Continuation>>,
+    deadline: Option<Moment>,
+}
+
+impl AbsentCaller {
+    fn tell(&self, result: Result<Payload, CallError>) {
+        let Some(then) = lock(&self.then).take() else { return };
+        if let Err(panic) = contain(Site::RemoteAnswer, || then(result)) {
+            crate::util::log::error!(%panic, "what was to be done with the answer to a remote call panicked");
+            caller::blame_nobody();
+        }
+    }
+}
+
+impl OutsideCaller for AbsentCaller {
+    fn answer(&self, result: Result<Payload, CommandError>) {
+        self.tell(result.map_err(|error| match error {
+            CommandError::Call(error) => error,
+            _ => CallError::Dropped,
+        }));
+    }
+
+    /// It is not told when its caller gives up, so that it goes by the deadline.
+    fn is_abandoned(&self) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= Moment::now())
+    }
+}
+
+impl Drop for AbsentCaller {
+    fn drop(&mut self) {
+        self.tell(Err(CallError::Dropped));
+    }
+}
+
+impl Package {
+    /// Creates a package for `to` with a message whose type is erased.
+    pub fn with_payload(to: Pid, payload: Payload) -> Self {
+        Self::from_parts(to, payload, None)
+    }
+
+    /// Creates a package with a call whose caller is not in this program: for transports.
+    ///
+    /// `then` is called once, with what the caller is to be told, on the thread that answers: the value is the
+    /// `Result` of the called method. If the package is refused, take it apart or drop it: that is told too. A panic in
+    /// `then` is contained. `time_left` is what the caller had left when it was sent; once it has passed, the call
+    /// counts as abandoned. `None` is without a limit.
+    ///
+    /// ```
+    /// use postroom::prelude::*;
+    /// use postroom::Package;
+    /// use postroom::routing::{Node, Receiver};
+    /// use std::sync::mpsc::channel;
+    ///
+    /// # #[process] struct Account { balance: i64 }
+    /// # #[process]
+    /// # impl Account {
+    /// #     #[entry] fn serve(&mut self) {}
+    /// #     #[message] fn deposit(&mut self, amount: i64) -> i64 { self.balance += amount; self.balance }
+    /// # }
+    /// let runtime = Runtime::new()?;
+    /// let account = runtime.spawn(Account { balance: 100 }).serve()?;
+    /// let (answers, answered) = channel();
+    /// let message = Payload::new(AccountDeposit { amount: 5 });
+    /// let package = Package::with_answer(account.pid(), message, None, move |answer| answers.send(answer).unwrap());
+    /// Node::this().deliver(package)?;
+    /// let answer = answered.recv()?.unwrap().take::<Result<i64, std::convert::Infallible>>().unwrap();
+    /// assert_eq!(answer, Ok(105));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn with_answer(
+        to: Pid,
+        payload: Payload,
+        time_left: Option<Duration>,
+        then: impl FnOnce(Result<Payload, CallError>) + Send + 'static,
+    ) -> Self {
+        let deadline = time_left.map(|left| now_at(to).after(left));
+        let caller = AbsentCaller { then: Mutex::new(Some(Box::new(then))), deadline };
+        let (caller, _ticket) = Caller::outside(Arc::new(caller), deadline);
+        Self::from_parts(to, payload, Some(caller))
+    }
+
+    /// Takes the package apart: for transports, which encode the message by its type. Returns its destination, the
+    /// message, and the right to answer its caller.
+    ///
+    /// [`Package::answer`] is for those that know the type.
+    pub fn take_apart(self) -> (Pid, Payload, Answerer) {
+        // If the call was withdrawn, it counts as abandoned from here on.
+        let _is_wanted = self.keep();
+        let (to, payload, caller) = self.into_parts();
+        (to, payload, Answerer { caller, is_sent: false })
+    }
+}
+
+/// Returns the time of a process's clock.
+fn now_at(pid: Pid) -> Moment {
+    if has_virtual_clock() {
+        return Moment::now();
+    }
+    let owner = pid.serving().and_then(|pid| TABLE.living(pid)).and_then(Slot::owner);
+    Moment::now_by(owner.and_then(|owner| owner.host.time_keeper()).and_then(TimeKeeper::clock_override))
+}

@@ -1,0 +1,186 @@
+//! Link messages between this node and another: a transport, and what depends on it.
+//!
+//! * A message is noted among the [`Ties`] before it is sent or posted, in one lock with the check that the connection
+//!   is not lost. So the loss, which takes the ties under that lock, tells of each tie or comes first, and then the
+//!   message is answered here.
+//! * A message from the other node that was posted while the connection was lost could arrive after the notice of the
+//!   loss. So it is followed by a second notice, which finds nothing to do if the first came later.
+//!
+//! No lock is held while a transport or a process is told.
+
+use super::joins;
+use super::router::Router;
+use super::ties::{Ties, answer_for_the_lost};
+use super::transport::{ControlMessage, Transport};
+use crate::env::program::this_node;
+use crate::exit::ExitReason;
+use crate::links::message::{Bindings, LinkEndpoint, SentLinkMessage};
+use crate::links::protocol::{LinkEffect, LinkMessage};
+use crate::mailbox::node::Envelope;
+use crate::pid::{Pid, Resident};
+use crate::slots::TABLE;
+use crate::sync::{Arc, Mutex, lock};
+use crate::util::panics::{Site, dispose};
+
+/// A transport, and the ties that end with it.
+pub(super) struct Connection {
+    transport: Arc<dyn Transport>,
+    /// `None` when it is lost.
+    ties: Mutex<Option<Ties>>,
+}
+
+impl Connection {
+    pub(super) fn new(transport: Arc<dyn Transport>) -> Self {
+        Self { transport, ties: Mutex::new(Some(Ties::default())) }
+    }
+
+    pub(super) fn transport(&self) -> &dyn Transport {
+        &*self.transport
+    }
+
+    /// Sends a message of a local process.
+    ///
+    /// # Errors
+    /// The message, if it was not sent.
+    fn send(&self, from: Pid, to: Pid, message: LinkMessage<ExitReason>) -> Result<(), LinkMessage<ExitReason>> {
+        let names = match &mut *lock(&self.ties) {
+            Some(ties) => ties.sends(from, to, &message),
+            None => return Err(message),
+        };
+        let Some((first, others)) = names.split_first() else { return Ok(()) };
+        for alias in others {
+            drop(self.transport.send_link(*alias, to, message.clone()));
+        }
+        self.transport.send_link(*first, to, message).inspect_err(|message| {
+            if let Some(ties) = &mut *lock(&self.ties) {
+                ties.unsent(from, to, message);
+            }
+        })
+    }
+
+    /// Hands a message from the other node to the process `name`. Returns whether it was, or was answered for it.
+    fn receive(&self, from: Pid, name: Pid, message: LinkMessage<ExitReason>) -> bool {
+        let noted = {
+            let mut ties = lock(&self.ties);
+            let Some(ties) = &mut *ties else { return false };
+            let to = if name.is_alias() { ties.meant(from, name, &message) } else { Some(name) };
+            to.map(|to| (to, ties.receives(from, to, name, &message)))
+        };
+        // Resolved without the lock: that asks the target of the alias.
+        let (to, from) = match noted {
+            Some(noted) => noted,
+            None => {
+                let to = name.resolve().unwrap_or(name);
+                let mut ties = lock(&self.ties);
+                let Some(ties) = &mut *ties else { return false };
+                (to, ties.receives(from, to, name, &message))
+            }
+        };
+        let undo = match &message {
+            LinkMessage::Link => Some(LinkMessage::Exit(ExitReason::NodeLost)),
+            LinkMessage::Watch(number) => Some(LinkMessage::Unwatch(*number)),
+            _ => None,
+        };
+        post(from, to, name, message);
+        if let Some(undo) = undo
+            && lock(&self.ties).is_none()
+        {
+            post(from, to, name, undo);
+        }
+        true
+    }
+
+    /// Ends the connection: tells all that are tied to the other node. Does nothing the second time.
+    pub(super) fn lose(&self) {
+        let ties = lock(&self.ties).take();
+        for (from, to, message) in ties.map(Ties::lost).unwrap_or_default() {
+            post(from, to, to, message);
+        }
+    }
+}
+
+/// Hands a message of a process of another node to the process `to`, which was addressed as `name`.
+fn post(from: Pid, to: Pid, name: Pid, message: LinkMessage<ExitReason>) {
+    if joins::is_joiner(to) {
+        return joins::receive(from, message);
+    }
+    // Answers on behalf of an ended process come from the name that the other knows.
+    match TABLE.last(to) {
+        Some(slot) => slot.post(to, SentLinkMessage::new(from, to, Some(&Abroad), message)),
+        None => drop(SentLinkMessage::new(from, name, Some(&Abroad), message)),
+    }
+}
+
+/// Sends a message of a process of this node to one of another; if it cannot be sent, it is answered here.
+pub(crate) fn send_link(from: Pid, to: Pid, message: LinkMessage<ExitReason>) {
+    let unsent = match Router::of_node(from.node()).connection(to.node()) {
+        Some(connection) => connection.send(from, to, message).err(),
+        None => Some(message),
+    };
+    let Some(unsent) = unsent else { return };
+    if let Some(answer) = answer_for_the_lost(&unsent) {
+        post(to, from, from, answer);
+    }
+    dispose(Site::ReasonDrop, unsent);
+}
+
+/// Sends a control to a process of another node. Returns whether it was sent.
+pub(crate) fn send_control(to: Pid, message: ControlMessage) -> bool {
+    match Router::of_node(this_node()).connection(to.node()) {
+        Some(connection) => connection.transport().control(to, message),
+        None => false,
+    }
+}
+
+impl super::Node {
+    /// Hands a link message from the process `from` of another node to the process `to` of this one. If that has ended,
+    /// the other is told through the transport for its node, as by the process itself. Returns false for a message that
+    /// is not for this node, or from a node that is not connected: it is dropped.
+    ///
+    /// Call it, and `deliver`, from one thread at a time for each other node, in the order in which things were sent.
+    pub fn post_link(self, from: Pid, to: Pid, message: LinkMessage<ExitReason>) -> bool {
+        if to.node() != self.id() {
+            dispose(Site::ReasonDrop, message);
+            return false;
+        }
+        self.enter(|| match Router::of_node(self.id()).connection(from.node()) {
+            Some(connection) => connection.receive(from, to, message),
+            None => {
+                dispose(Site::ReasonDrop, message);
+                false
+            }
+        })
+    }
+}
+
+/// Where answers to processes of other nodes go.
+struct Abroad;
+
+impl Resident for Abroad {
+    fn resident(&self) -> Option<Pid> {
+        None
+    }
+}
+
+impl LinkEndpoint for Abroad {
+    fn post(&'static self, to: Pid, sent: SentLinkMessage) {
+        let from = sent.from();
+        if let (_, _, Some(message)) = sent.open() {
+            send_link(from, to, message);
+        }
+    }
+
+    /// Never called: no process lives here.
+    unsafe fn receive(&self, sent: SentLinkMessage) -> LinkEffect<ExitReason> {
+        drop(sent);
+        LinkEffect::Nothing
+    }
+
+    fn redeem(&'static self, _generation: u64) -> Option<Envelope> {
+        None
+    }
+
+    unsafe fn inspect(&self) -> Bindings {
+        Bindings::default()
+    }
+}

@@ -1,0 +1,161 @@
+//! The ties between processes of this node and those of one other: what ends when the connection is lost.
+//!
+//! Both halves of a link are kept by their processes; this is a shadow of the local ones, brought forward by each link
+//! message that passes in either direction. It may list a tie that its process has ended in the meantime, which then
+//! ignores the notice. It never lacks one: an outgoing message is noted after its process has changed its half and
+//! before it is sent, and an incoming one before its process can change its half.
+//!
+//! # Aliases
+//!
+//! A process may link with or monitor an alias of the other node, which only that node can resolve. There the tie is
+//! with the process that the alias means at that moment, and this notes the alias: what that process says then comes
+//! from the alias, under which the other process knows it. (A `Down` is found by its number.)
+
+use crate::exit::ExitReason;
+use crate::links::protocol::LinkMessage;
+use crate::pid::Pid;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Debug, PartialEq, Eq)]
+enum TieState {
+    Linked,
+    /// Unlinked here, and not answered with this number.
+    Unlinking(u64),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Ties {
+    /// Links, by the local process and the name of the other.
+    links: BTreeMap<(Pid, Pid), TieState>,
+    /// What local processes watch, by the number of the watch.
+    watched: BTreeMap<(Pid, u64), Pid>,
+    /// Local processes that are watched, by the watcher and its number.
+    watchers: BTreeMap<(Pid, u64), Pid>,
+    /// Local processes that are linked by an alias, by the alias and the other process.
+    aliased: BTreeMap<(Pid, Pid), Pid>,
+    /// The same aliases, by the local process and the other one.
+    aliases: BTreeMap<(Pid, Pid), BTreeSet<Pid>>,
+}
+
+impl Ties {
+    /// Notes a message that a local process sends. Returns the names that it comes from.
+    pub(super) fn sends(&mut self, from: Pid, to: Pid, message: &LinkMessage<ExitReason>) -> Vec<Pid> {
+        let mut names = vec![from];
+        match message {
+            LinkMessage::Link => _ = self.links.insert((from, to), TieState::Linked),
+            LinkMessage::Unlink(number) => _ = self.links.insert((from, to), TieState::Unlinking(*number)),
+            LinkMessage::Watch(number) => _ = self.watched.insert((from, *number), to),
+            LinkMessage::Unwatch(number) => _ = self.watched.remove(&(from, *number)),
+            LinkMessage::Down(number, _) => _ = self.watchers.remove(&(to, *number)),
+            LinkMessage::Exit(_) => _ = self.links.remove(&(from, to)),
+            LinkMessage::Unlinked(_) | LinkMessage::Disowned | LinkMessage::Failed(_) => {}
+        }
+        match message {
+            LinkMessage::Exit(_) => names.extend(self.forget_aliases(from, to)),
+            LinkMessage::Unlink(_) | LinkMessage::Unlinked(_) | LinkMessage::Failed(_) => {
+                names.extend(self.aliases.get(&(from, to)).into_iter().flatten());
+            }
+            _ => {}
+        }
+        names
+    }
+
+    /// Notes that a message was not sent: what it asked for is answered here.
+    pub(super) fn unsent(&mut self, from: Pid, to: Pid, message: &LinkMessage<ExitReason>) {
+        match message {
+            LinkMessage::Link | LinkMessage::Unlink(_) => _ = self.links.remove(&(from, to)),
+            LinkMessage::Watch(number) => _ = self.watched.remove(&(from, *number)),
+            _ => {}
+        }
+    }
+
+    fn forget_aliases(&mut self, local: Pid, other: Pid) -> BTreeSet<Pid> {
+        let aliases = self.aliases.remove(&(local, other)).unwrap_or_default();
+        for alias in &aliases {
+            self.aliased.remove(&(*alias, other));
+        }
+        aliases
+    }
+
+    /// Returns the local process that a message from `from` to the alias `to` is for, if it is not the one that the
+    /// alias means now: a message about a tie is for the process that has the tie.
+    pub(super) fn meant(&self, from: Pid, to: Pid, message: &LinkMessage<ExitReason>) -> Option<Pid> {
+        match message {
+            LinkMessage::Link | LinkMessage::Watch(_) => None,
+            LinkMessage::Unwatch(number) => self.watchers.get(&(from, *number)).copied(),
+            _ => self.aliased.get(&(to, from)).copied(),
+        }
+    }
+
+    /// Notes a message to the local process `to`, which was addressed as `name`. Returns the name that it comes from.
+    pub(super) fn receives(&mut self, from: Pid, to: Pid, name: Pid, message: &LinkMessage<ExitReason>) -> Pid {
+        let link = (to, from);
+        match message {
+            LinkMessage::Link => {
+                // One that the local process has unlinked from was sent before the other heard of it.
+                let state = self.links.entry(link).or_insert(TieState::Linked);
+                if name != to && *state == TieState::Linked {
+                    self.aliased.insert((name, from), to);
+                    self.aliases.entry(link).or_default().insert(name);
+                }
+            }
+            LinkMessage::Unlink(_) => {
+                if self.links.get(&link) == Some(&TieState::Linked) {
+                    self.links.remove(&link);
+                }
+            }
+            LinkMessage::Unlinked(number) => {
+                if self.links.get(&link) == Some(&TieState::Unlinking(*number)) {
+                    self.links.remove(&link);
+                    self.forget_aliases(to, from);
+                }
+            }
+            LinkMessage::Exit(_) => {
+                self.links.remove(&link);
+                self.forget_aliases(to, from);
+            }
+            LinkMessage::Watch(number) => _ = self.watchers.insert((from, *number), to),
+            LinkMessage::Unwatch(number) => _ = self.watchers.remove(&(from, *number)),
+            LinkMessage::Down(number, _) => return self.watched.remove(&(to, *number)).unwrap_or(from),
+            LinkMessage::Disowned | LinkMessage::Failed(_) => {}
+        }
+        from
+    }
+
+    /// Ends all ties. Returns the messages that tell the local processes, with sender and receiver.
+    pub(super) fn lost(self) -> Vec<(Pid, Pid, LinkMessage<ExitReason>)> {
+        let mut messages = Vec::new();
+        for ((local, other), state) in self.links {
+            match state {
+                TieState::Linked => {
+                    messages.push((other, local, LinkMessage::Failed(ExitReason::NodeLost)));
+                    messages.push((other, local, LinkMessage::Exit(ExitReason::NodeLost)));
+                }
+                TieState::Unlinking(number) => messages.push((other, local, LinkMessage::Unlinked(number))),
+            }
+        }
+        for ((local, number), other) in self.watched {
+            messages.push((other, local, LinkMessage::Down(number, ExitReason::NodeLost)));
+        }
+        for ((other, number), local) in self.watchers {
+            messages.push((other, local, LinkMessage::Unwatch(number)));
+        }
+        messages
+    }
+
+    /// Returns how many there are.
+    #[cfg(test)]
+    fn count(&self) -> usize {
+        self.links.len() + self.watched.len() + self.watchers.len() + self.aliased.len() + self.aliases.len()
+    }
+}
+
+/// Returns what a local process is told on behalf of one that cannot be reached.
+pub(super) fn answer_for_the_lost(message: &LinkMessage<ExitReason>) -> Option<LinkMessage<ExitReason>> {
+    match message {
+        LinkMessage::Link => Some(LinkMessage::Exit(ExitReason::NodeLost)),
+        LinkMessage::Unlink(number) => Some(LinkMessage::Unlinked(*number)),
+        LinkMessage::Watch(number) => Some(LinkMessage::Down(*number, ExitReason::NodeLost)),
+        _ => None,
+    }
+}
