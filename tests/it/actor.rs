@@ -5,5 +5,6 @@ mod futures;
 mod messages;
 mod protocols;
 mod public_face;
+mod remote;
 mod serving;
 mod starts;
