@@ -8,6 +8,7 @@
 //! | module | what it decides |
 //! |---|---|
 //! | [`clock`] | nothing: it says which clock the others have to be given |
+//! | [`codec`] | nothing: it writes and reads the messages that travel |
 //! | [`engine`] | what a broker must be able to do |
 //! | [`access`] | nothing: it is how they ask for the store |
 //! | [`frame`] | what the bytes between two nodes mean |
@@ -19,6 +20,7 @@
 
 pub mod access;
 pub mod clock;
+pub mod codec;
 #[cfg(test)]
 mod conformance;
 pub mod engine;

@@ -310,8 +310,8 @@ pub mod __private {
     };
     #[cfg(feature = "serde")]
     pub use crate::actor::definition::remote::{
-        IsLocalProtocol, IsRemoteProtocol, Remote, RemoteEntry, RemoteMessage, RemoteProtocol, RemoteProtocolProbe,
-        RemoteVisitor, WireCodec, remote_field,
+        IsLocalProtocol, IsRemoteProtocol, Remote, RemoteEntry, RemoteField, RemoteMessage, RemoteProtocol,
+        RemoteProtocolProbe, RemoteVisitor, WireCodec,
     };
     pub use crate::actor::definition::reply::{Asked, apart, is_large, open, open_into};
     pub use crate::actor::definition::spawn_core::SpawnCore;

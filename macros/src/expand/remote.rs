@@ -1,8 +1,8 @@
 //! `remote`: serde's derives on message types, and `impl Remote`, which shows them to a visitor.
 //!
 //! The derives come from the runtime, so that a crate with remote processes needs no serde of its own. Each field is
-//! written and read through functions of the runtime: their bound is what a field's type has to satisfy, and its error
-//! says what to do.
+//! written and read through functions of the trait `RemoteField`: what its type lacks is reported once, at the field, and
+//! with what to do. Both errors are the same, of which the compiler shows one.
 
 use super::by_name;
 use super::entries::placed;
@@ -65,10 +65,13 @@ pub(crate) fn field(attrs: &[Attribute], ty: &TokenStream, self_type: &SelfType)
     let private = self_type.private();
     // With the span of the type, for errors about it.
     let at = ty.span().resolved_at(Span::call_site());
-    let with = LitStr::new(&text(quote!(#private::remote_field)), at);
+    let [write, read] = ["write", "read"].map(|function| {
+        let function = format_ident!("{function}");
+        LitStr::new(&text(quote!(<#ty as #private::RemoteField>::#function)), at)
+    });
     // As serde does for an `Option` that it reads itself.
     let default = (!has_default && is_option(ty)).then(|| quote!(#[serde(default)]));
-    Some(quote!(#[serde(with = #with)] #default))
+    Some(quote!(#[serde(serialize_with = #write, deserialize_with = #read)] #default))
 }
 
 fn is_option(ty: &TokenStream) -> bool {

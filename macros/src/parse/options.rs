@@ -202,7 +202,7 @@ pub(crate) fn of_impl(tokens: TokenStream, of_protocol: bool, diagnostics: &mut 
             }
             "remote" if of_protocol => {
                 let what = "which messages of a protocol may come from other nodes is for the protocol to say";
-                diagnostics.on(&setting.key, what, "move `remote` to the trait's `#[protocol]`");
+                diagnostics.on(&setting.key, what, "remove it, and write `#[protocol(remote)]` before the trait");
             }
             "remote" => remote = is_remote(&setting, diagnostics),
             _ if of_protocol => unknown(&setting, "`#[process]` on an `impl` of a protocol", &["crate"], diagnostics),

@@ -14,8 +14,8 @@ use std::marker::PhantomData;
 /// A value that can travel to another node. Implemented for all types that serde can write and read, that are `Send`
 /// and that borrow nothing.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot travel to another node: serde can not write and read it",
-    label = "neither this process nor a caller on another node could send it",
+    message = "`{Self}` cannot travel to another node: serde cannot write and read it",
+    label = "not both `Serialize` and `Deserialize`",
     note = "derive `serde::Serialize` and `serde::Deserialize` for it; most crates have a feature `serde` that does so",
     note = "or keep the method on this node: write `#[message(local)]` or `#[entry(local)]`"
 )]
@@ -156,19 +156,29 @@ impl<I> Clone for RemoteEntry<I> {
 
 impl<I> Copy for RemoteEntry<I> {}
 
-/// Writes a field of a remote message: the bound is here, so that the error about a type that lacks it comes from
-/// here. For generated code.
-pub mod remote_field {
-    use super::{Deserializer, RemoteValue, Serializer};
-
+/// A field of a remote message: without the supertraits of [`RemoteValue`], of which the compiler would report each.
+/// For generated code.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot travel to another node: serde cannot write and read it",
+    label = "not both `Serialize` and `Deserialize`",
+    note = "derive `serde::Serialize` and `serde::Deserialize` for it; most crates have a feature `serde` that does so",
+    note = "or keep the method on this node: write `#[message(local)]` or `#[entry(local)]`"
+)]
+pub trait RemoteField: Sized {
     /// See `#[serde(serialize_with = "…")]`.
-    pub fn serialize<T: RemoteValue, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
-        value.serialize(serializer)
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
+    /// See `#[serde(deserialize_with = "…")]`.
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: RemoteValue> RemoteField for T {
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.serialize(serializer)
     }
 
-    /// See `#[serde(deserialize_with = "…")]`.
-    pub fn deserialize<'de, T: RemoteValue, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
-        T::deserialize(deserializer)
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::deserialize(deserializer)
     }
 }
 

@@ -1,0 +1,217 @@
+//! What two nodes can say to each other: their tables compared, once, when they meet.
+
+use super::error::CodecError;
+use super::form::{Form, FormKind, are_compatible};
+use super::{Codecs, Encoded, MessageId, Start};
+use crate::frame::Table;
+use postroom::{Payload, Payloads};
+use std::cmp::Ordering;
+
+/// Whether two nodes understand a message of that name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Compatibility {
+    /// Both have it in forms that fit.
+    Compatible,
+    /// Both have it, with other fields or another answer.
+    Incompatible {
+        /// The hash here.
+        here: u64,
+        /// The hash there.
+        there: u64,
+    },
+    /// The other node does not have it.
+    UnknownThere,
+    /// This node does not have it.
+    UnknownHere,
+}
+
+/// Compares two tables: for each name of either, in the order of the names.
+///
+/// ```
+/// use postroom_cluster::codec::{Compatibility, agree};
+/// use postroom_cluster::frame::Table;
+///
+/// let ours = Table::new([("bank::Account::close", 2), ("bank::Account::deposit", 4)])?;
+/// let theirs = Table::new([("bank::Account::deposit", 6), ("bank::Account::open", 8)])?;
+/// assert_eq!(agree(&ours, &theirs), [
+///     ("bank::Account::close", Compatibility::UnknownThere),
+///     ("bank::Account::deposit", Compatibility::Incompatible { here: 4, there: 6 }),
+///     ("bank::Account::open", Compatibility::UnknownHere),
+/// ]);
+/// # Ok::<(), postroom_cluster::frame::TableError>(())
+/// ```
+pub fn agree<'t>(ours: &'t Table, theirs: &'t Table) -> Vec<(&'t str, Compatibility)> {
+    let (mut ours, mut theirs) = (ours.iter().peekable(), theirs.iter().peekable());
+    let mut out = Vec::new();
+    loop {
+        let order = match (ours.peek(), theirs.peek()) {
+            (None, None) => return out,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some((one, _)), Some((other, _))) => one.cmp(other),
+        };
+        let here = ours.next_if(|_| order.is_le());
+        let there = theirs.next_if(|_| order.is_ge());
+        out.extend(match (here, there) {
+            (Some((name, here)), Some((_, there))) if are_compatible(here, there) => {
+                Some((name, Compatibility::Compatible))
+            }
+            (Some((name, here)), Some((_, there))) => Some((name, Compatibility::Incompatible { here, there })),
+            (Some((name, _)), None) => Some((name, Compatibility::UnknownThere)),
+            (None, Some((name, _))) => Some((name, Compatibility::UnknownHere)),
+            (None, None) => None,
+        });
+    }
+}
+
+/// The codecs of this node as one peer understands them. Made by [`Codecs::agree`], for as long as the session lasts.
+///
+/// Numbers of messages travel as positions in the table of the node that writes them, which the other has.
+#[derive(Clone, Debug)]
+pub struct Agreement {
+    codecs: Codecs,
+    /// For each of our messages.
+    ours: Vec<Compatibility>,
+    /// For each of the peer's messages: its name, and where it is in our table.
+    theirs: Vec<(Box<str>, Result<MessageId, Compatibility>)>,
+}
+
+impl Agreement {
+    pub(super) fn new(codecs: &Codecs, table: &Table) -> Self {
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for (name, compatibility) in agree(codecs.table(), table) {
+            let here = MessageId(ours.len() as u16);
+            if compatibility != Compatibility::UnknownThere {
+                let at = if compatibility == Compatibility::Compatible { Ok(here) } else { Err(compatibility) };
+                theirs.push((name.into(), at));
+            }
+            if compatibility != Compatibility::UnknownHere {
+                ours.push(compatibility);
+            }
+        }
+        Self { codecs: codecs.clone(), ours, theirs }
+    }
+
+    /// Writes a message for the peer. The payload keeps it.
+    ///
+    /// # Errors
+    /// If it is no message of an exported process, if the peer cannot read it, or if it cannot be written.
+    pub fn encode(&self, payload: &mut Payload) -> Result<Encoded, CodecError> {
+        let candidates = self.codecs.of_type(payload.value_type());
+        let Some(first) = candidates.first() else {
+            return Err(CodecError::NotRemote { type_name: payload.type_name() });
+        };
+        // A type may be the message of several processes, under a name for each: all are decoded alike.
+        let usable = candidates.iter().find(|id| self.check(**id).is_ok()).unwrap_or(first);
+        self.check(*usable)?;
+        let form = self.codecs.form(*usable);
+        let FormKind::Message { message, .. } = &form.kind else { return Err(wrong_kind(form, true)) };
+        let Some(bytes) = (message.encode)(payload, form.codec) else {
+            return Err(CodecError::NotRemote { type_name: payload.type_name() });
+        };
+        Ok(Encoded { id: *usable, bytes: bytes.map_err(|fault| CodecError::of_writing(form.name, fault))? })
+    }
+
+    /// Reads a message of the peer. Returns it with its number in this node's table, which
+    /// [`encode_answer`](Self::encode_answer) asks for.
+    ///
+    /// # Errors
+    /// If this node does not know the message, or the bytes are anything but one.
+    pub fn decode(&self, theirs: MessageId, bytes: &[u8]) -> Result<(MessageId, Payload), CodecError> {
+        let id = self.here(theirs)?;
+        let form = self.codecs.form(id);
+        let FormKind::Message { message, .. } = &form.kind else { return Err(wrong_kind(form, true)) };
+        let payload = (message.decode)(bytes, form.codec).map_err(|fault| CodecError::of_reading(form.name, fault))?;
+        Ok((id, payload))
+    }
+
+    /// Writes the answer of a call of the peer with the message `asked`. The payload keeps it.
+    ///
+    /// # Errors
+    /// If the answer has a type that no process gives for that message, or it cannot be written.
+    pub fn encode_answer(&self, asked: MessageId, payload: &mut Payload) -> Result<Encoded, CodecError> {
+        let form = self.codecs.get(asked)?;
+        let FormKind::Message { message, answer: expected } = &form.kind else { return Err(wrong_kind(form, true)) };
+        // Processes may answer the same message with different types: the name tells the other node which it is.
+        let others = self.codecs.of_type(message.type_id).iter().copied();
+        for id in [asked].into_iter().chain(others).filter(|id| self.check(*id).is_ok()) {
+            let form = self.codecs.form(id);
+            let FormKind::Message { answer, .. } = &form.kind else { continue };
+            if let Some(bytes) = (answer.encode)(payload, form.codec) {
+                let bytes = bytes.map_err(|fault| CodecError::of_writing(form.name, fault))?;
+                return Ok(Encoded { id, bytes });
+            }
+        }
+        let (expected, came) = (expected.type_name, payload.type_name());
+        Err(CodecError::Answer { name: form.name.to_owned(), expected, came })
+    }
+
+    /// Reads an answer of the peer: a payload as the caller's `Call` opens it.
+    ///
+    /// # Errors
+    /// If this node does not know the message, or the bytes are anything but an answer to it.
+    pub fn decode_answer(&self, theirs: MessageId, bytes: &[u8]) -> Result<Payload, CodecError> {
+        let form = self.codecs.form(self.here(theirs)?);
+        let FormKind::Message { answer, .. } = &form.kind else { return Err(wrong_kind(form, true)) };
+        (answer.decode)(bytes, form.codec).map_err(|fault| CodecError::of_reading(form.name, fault))
+    }
+
+    /// Writes the inputs for a start of a process by the peer.
+    ///
+    /// # Errors
+    /// If there is no such entry, the peer does not have it, or the inputs do not fit it or cannot be written.
+    pub fn encode_inputs(&self, process: &str, entry: &str, inputs: Payloads) -> Result<Encoded, CodecError> {
+        let Some(id) = self.codecs.entry(process, entry) else {
+            return Err(CodecError::NoSuchEntry { process: process.to_owned(), entry: entry.to_owned() });
+        };
+        self.check(id)?;
+        let form = self.codecs.form(id);
+        let FormKind::Entry(entry) = &form.kind else { return Err(wrong_kind(form, false)) };
+        let bytes = (entry.encode)(inputs, form.codec)?;
+        Ok(Encoded { id, bytes: bytes.map_err(|fault| CodecError::of_writing(form.name, fault))? })
+    }
+
+    /// Reads the inputs for a start that the peer asks for.
+    ///
+    /// # Errors
+    /// If this node does not know the entry, or the bytes are anything but its inputs.
+    pub fn decode_inputs(&self, theirs: MessageId, bytes: &[u8]) -> Result<Start, CodecError> {
+        let form = self.codecs.form(self.here(theirs)?);
+        let FormKind::Entry(entry) = &form.kind else { return Err(wrong_kind(form, false)) };
+        let inputs = (entry.decode)(bytes, form.codec).map_err(|fault| CodecError::of_reading(form.name, fault))?;
+        Ok(Start { process: entry.process, entry: entry.entry, inputs })
+    }
+
+    /// Checks that the peer can read this message.
+    fn check(&self, id: MessageId) -> Result<(), CodecError> {
+        match self.ours.get(usize::from(id.0)) {
+            Some(Compatibility::Compatible) => Ok(()),
+            Some(other) => Err(refusal(self.codecs.form(id).name, *other)),
+            None => Err(CodecError::NoSuchId { id, length: self.ours.len() }),
+        }
+    }
+
+    /// Returns where a message of the peer is in our table.
+    fn here(&self, theirs: MessageId) -> Result<MessageId, CodecError> {
+        match self.theirs.get(usize::from(theirs.0)) {
+            Some((_, Ok(id))) => Ok(*id),
+            Some((name, Err(compatibility))) => Err(refusal(name, *compatibility)),
+            None => Err(CodecError::NoSuchId { id: theirs, length: self.theirs.len() }),
+        }
+    }
+}
+
+fn refusal(name: &str, compatibility: Compatibility) -> CodecError {
+    let name = name.to_owned();
+    match compatibility {
+        Compatibility::Incompatible { here, there } => CodecError::Incompatible { name, here, there },
+        Compatibility::UnknownHere => CodecError::Unknown { name, here: true },
+        Compatibility::Compatible | Compatibility::UnknownThere => CodecError::Unknown { name, here: false },
+    }
+}
+
+/// Returns the error about an entry in place of a message, or the reverse.
+fn wrong_kind(form: &Form, expects_message: bool) -> CodecError {
+    let (expected, came) = if expects_message { ("a message", "an entry") } else { ("an entry", "a message") };
+    CodecError::Kind { name: form.name.to_owned(), expected, came }
+}

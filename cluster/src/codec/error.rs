@@ -1,0 +1,215 @@
+//! Why a message cannot leave, or what came is no message.
+
+use super::format::Fault;
+use super::guard::MAX_DEPTH;
+use super::{MAX_MESSAGE, MessageId};
+use crate::frame::TableError;
+use postroom::error::EntryError;
+
+/// Why a message, an answer or the inputs of an entry cannot be written for another node, or read from it.
+///
+/// It concerns that one message: the session goes on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CodecError {
+    /// No exported process has a message of this type.
+    #[error(
+        "a `{type_name}` cannot travel to another node: it is no message of an exported process; write \
+         `#[process(remote)]` before the `impl` that handles it, and export the process on both nodes"
+    )]
+    NotRemote {
+        /// The type.
+        type_name: &'static str,
+    },
+    /// The node that was asked does not know the message, or this node does not know what came.
+    #[error("`{name}` is not known {}; export its process there, from a build that has it", place(*here))]
+    Unknown {
+        /// The name of the message.
+        name: String,
+        /// This node does not know it; otherwise the other.
+        here: bool,
+    },
+    /// A number that stands for no message.
+    #[error("{id} is not in the peer's table of {length} messages; check who may publish to this node")]
+    NoSuchId {
+        /// The number.
+        id: MessageId,
+        /// The length of the table.
+        length: usize,
+    },
+    /// Fields or answer of the message differ between the nodes.
+    #[error(
+        "`{name}` has other fields or another answer on the other node (hash {here:016x} here, {there:016x} there); \
+         run one build on both, or write `#[message(codec = \"named\")]` in both and give new fields `#[serde(default)]`"
+    )]
+    Incompatible {
+        /// The name of the message.
+        name: String,
+        /// The hash of names and types here.
+        here: u64,
+        /// The hash that the other node sent.
+        there: u64,
+    },
+    /// A message came where an entry was expected, or the reverse.
+    #[error("`{name}` is {came}, not {expected}; check that both nodes run compatible builds")]
+    Kind {
+        /// The name of the message or entry.
+        name: String,
+        /// "a message" or "an entry".
+        expected: &'static str,
+        /// The other.
+        came: &'static str,
+    },
+    /// A value that is too long.
+    #[error("`{name}` takes more than {MAX_MESSAGE} bytes; send it in parts, or a reference to it")]
+    TooLong {
+        /// The name of the message.
+        name: String,
+    },
+    /// A value that is nested too deeply.
+    #[error(
+        "`{name}` came with values nested more than {MAX_DEPTH} levels deep; send what is deeper as a list, or check \
+         who may publish to this node"
+    )]
+    TooDeep {
+        /// The name of the message.
+        name: String,
+    },
+    /// More elements than the bytes can hold.
+    #[error(
+        "`{name}` came with a list that claims more elements than its bytes hold; check who may publish to this node"
+    )]
+    TooManyElements {
+        /// The name of the message.
+        name: String,
+    },
+    /// Bytes that belong to nothing.
+    #[error("{left} bytes follow the end of `{name}`; check that both nodes run compatible builds")]
+    Trailing {
+        /// The name of the message.
+        name: String,
+        /// Their number.
+        left: usize,
+    },
+    /// Another codec than that of the message.
+    #[error(
+        "`{name}` came with {}, and is read with codec {expected}; check that both nodes run compatible builds",
+        came.map_or_else(|| "no codec".to_owned(), |came| format!("codec {came}"))
+    )]
+    Codec {
+        /// The name of the message.
+        name: String,
+        /// The codec of the message here.
+        expected: u8,
+        /// The codec that its bytes name.
+        came: Option<u8>,
+    },
+    /// A value that its own code, or the codec, does not write.
+    #[error("`{name}` cannot be written: {text}; give it a form that serde can write, or keep it on its node")]
+    Unwritable {
+        /// The name of the message.
+        name: String,
+        /// What the codec says, shortened.
+        text: String,
+    },
+    /// Bytes that its own code, or the codec, does not read.
+    #[error("`{name}` came as bytes that cannot be read: {text}; check that both nodes run compatible builds")]
+    Unreadable {
+        /// The name of the message.
+        name: String,
+        /// What the codec says, shortened.
+        text: String,
+    },
+    /// The code of the type panicked.
+    #[error("the code that writes or reads `{name}` panicked: {text}; have it return an error instead")]
+    Panicked {
+        /// The name of the message.
+        name: String,
+        /// The text of the panic, shortened.
+        text: String,
+    },
+    /// An answer that does not belong to the message.
+    #[error(
+        "`{name}` is answered with a `{expected}`, not with a `{came}`; make the types of method and call the same"
+    )]
+    Answer {
+        /// The name of the message.
+        name: String,
+        /// The type of its answer's payload.
+        expected: &'static str,
+        /// The type that came.
+        came: &'static str,
+    },
+    /// No exported process has such an entry.
+    #[error("no exported process has an entry `{entry}` of `{process}`; export it with `export::<{process}>()`")]
+    NoSuchEntry {
+        /// The name of the process's type.
+        process: String,
+        /// The name of the entry.
+        entry: String,
+    },
+    /// The inputs do not fit the entry.
+    #[error(transparent)]
+    Inputs(#[from] EntryError),
+}
+
+fn place(here: bool) -> &'static str {
+    if here { "on this node" } else { "on the other node" }
+}
+
+impl CodecError {
+    /// Returns the error about a value to be written.
+    pub(super) fn of_writing(name: &str, fault: Fault) -> Self {
+        match fault {
+            Fault::Text(text) => Self::Unwritable { name: name.to_owned(), text },
+            other => Self::of_reading(name, other),
+        }
+    }
+
+    /// Returns the error about a value to be read.
+    pub(super) fn of_reading(name: &str, fault: Fault) -> Self {
+        let name = name.to_owned();
+        match fault {
+            Fault::TooLong => Self::TooLong { name },
+            Fault::TooDeep => Self::TooDeep { name },
+            Fault::TooManyElements => Self::TooManyElements { name },
+            Fault::Trailing(left) => Self::Trailing { name, left },
+            Fault::Codec { expected, came } => Self::Codec { name, expected, came },
+            Fault::Text(text) => Self::Unreadable { name, text },
+            Fault::Panicked(text) => Self::Panicked { name, text },
+        }
+    }
+}
+
+/// Why processes cannot be exported together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExportError {
+    /// Two messages have one name.
+    #[error(
+        "two messages are called `{name}`: `{one}` and `{other}`; give one of them another name with \
+         `#[message(name = \"…\")]`"
+    )]
+    Message {
+        /// The name.
+        name: &'static str,
+        /// The type of the first.
+        one: &'static str,
+        /// The type of the second.
+        other: &'static str,
+    },
+    /// Two processes have one name.
+    #[error(
+        "two exported processes are called `{process}` and have an entry `{entry}`; give one of them another name \
+         with `#[process(name = \"…\")]`"
+    )]
+    Process {
+        /// The name of the types.
+        process: &'static str,
+        /// The entry.
+        entry: &'static str,
+    },
+    /// The table of their names does not fit into a handshake.
+    #[error(transparent)]
+    Table(#[from] TableError),
+}

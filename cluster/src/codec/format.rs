@@ -1,0 +1,153 @@
+//! One value as bytes and back, in either format.
+
+use super::MAX_MESSAGE;
+use super::guard::{Guard, Limit};
+use bytes::Bytes;
+use postroom::remote::{RemoteValue, WireCodec};
+use serde::{Serialize, de::DeserializeOwned};
+use std::fmt::Display;
+use std::io::{self, Cursor, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The longest text of an error that may quote what came, in bytes.
+const MAX_TEXT: usize = 200;
+
+/// Why a value has no bytes, or bytes are no value: without the name of the message, which the caller knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// The bytes are more than a message may have.
+    TooLong,
+    TooDeep,
+    TooManyElements,
+    /// So many bytes follow the value.
+    Trailing(usize),
+    /// The first byte names another format.
+    Codec {
+        expected: u8,
+        came: Option<u8>,
+    },
+    /// In the words of the format, or of the type's own code.
+    Text(String),
+    /// The type's own code panicked.
+    Panicked(String),
+}
+
+/// The byte that stands before a value.
+pub(super) fn codec_byte(codec: WireCodec) -> u8 {
+    match codec {
+        WireCodec::Compact => 1,
+        WireCodec::Named => 2,
+    }
+}
+
+/// Writes a value behind the byte of its codec.
+pub(super) fn encode<T: Serialize>(value: &T, codec: WireCodec) -> Result<Bytes, Fault> {
+    let mut out = Limited { bytes: vec![codec_byte(codec)], is_over: false };
+    let written = contain(|| match codec {
+        WireCodec::Compact => postcard::to_io(value, &mut out).map(drop).map_err(|error| text_of(&error, MAX_TEXT)),
+        WireCodec::Named => {
+            let mut serializer = rmp_serde::Serializer::new(&mut out).with_struct_map();
+            value.serialize(&mut serializer).map_err(|error| text_of(&error, MAX_TEXT))
+        }
+    })?;
+    if out.is_over {
+        return Err(Fault::TooLong);
+    }
+    written.map_err(Fault::Text)?;
+    Ok(out.bytes.into())
+}
+
+/// Reads a value that takes all of the bytes.
+pub(super) fn decode<T: RemoteValue>(bytes: &[u8], codec: WireCodec) -> Result<T, Fault> {
+    decode_any(bytes, codec)
+}
+
+pub(super) fn decode_any<T: DeserializeOwned>(bytes: &[u8], codec: WireCodec) -> Result<T, Fault> {
+    if bytes.len() > MAX_MESSAGE {
+        return Err(Fault::TooLong);
+    }
+    let expected = codec_byte(codec);
+    let bytes = match bytes.split_first() {
+        Some((&came, rest)) if came == expected => rest,
+        other => return Err(Fault::Codec { expected, came: other.map(|(came, _)| *came) }),
+    };
+    let guard = Guard::new(bytes.len());
+    let (value, left) = contain(|| match codec {
+        WireCodec::Compact => {
+            let mut input = postcard::Deserializer::from_bytes(bytes);
+            let value = T::deserialize(guard.around(&mut input)).map_err(|error| text_of(&error, MAX_TEXT));
+            (value, input.finalize().map_or(0, <[u8]>::len))
+        }
+        WireCodec::Named => {
+            let mut input = rmp_serde::Deserializer::new(Cursor::new(bytes));
+            let value = T::deserialize(guard.around(&mut input)).map_err(|error| text_of(&error, MAX_TEXT));
+            (value, bytes.len().saturating_sub(input.position() as usize))
+        }
+    })?;
+    match guard.reached() {
+        Some(Limit::Depth) => return Err(Fault::TooDeep),
+        Some(Limit::Elements) => return Err(Fault::TooManyElements),
+        None => {}
+    }
+    let value = value.map_err(Fault::Text)?;
+    if left > 0 {
+        return Err(Fault::Trailing(left));
+    }
+    Ok(value)
+}
+
+/// Bytes up to the limit of a message.
+struct Limited {
+    bytes: Vec<u8>,
+    is_over: bool,
+}
+
+impl Write for Limited {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.bytes.len() + bytes.len() > MAX_MESSAGE {
+            self.is_over = true;
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Runs the user's code for a type: a panic in it costs that message, and not those that others wait for.
+fn contain<R>(run: impl FnOnce() -> R) -> Result<R, Fault> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
+        let text = match panic.downcast::<String>() {
+            Ok(text) => *text,
+            Err(panic) => match panic.downcast::<&str>() {
+                Ok(text) => text.to_string(),
+                Err(panic) => {
+                    // Its drop may panic again.
+                    std::mem::forget(panic);
+                    "a value that is no text".to_owned()
+                }
+            },
+        };
+        Fault::Panicked(cut(&text, MAX_TEXT).to_owned())
+    })
+}
+
+/// Returns the text of an error, which is the user's code, and at most so many bytes of it.
+pub(super) fn text_of(error: &dyn Display, limit: usize) -> String {
+    match catch_unwind(AssertUnwindSafe(|| error.to_string())) {
+        Ok(text) => cut(&text, limit).to_owned(),
+        Err(panic) => {
+            // Its drop may panic again.
+            std::mem::forget(panic);
+            "an error whose `Display` panics".to_owned()
+        }
+    }
+}
+
+/// Returns the beginning of a text, at most `limit` bytes.
+pub(super) fn cut(text: &str, limit: usize) -> &str {
+    &text[..text.floor_char_boundary(limit)]
+}

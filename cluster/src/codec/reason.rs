@@ -1,0 +1,273 @@
+//! Reasons and errors of the runtime as bytes: why a process ended, why a call has no answer, why a message was refused.
+//!
+//! Errors and panics travel as text, by which the runtime compares them. A variant that this crate does not know yet,
+//! from a newer runtime in this program, travels as text too. The order of the variants below is the format.
+
+use super::error::CodecError;
+use super::format::{self, cut, decode_any, text_of};
+use bytes::Bytes;
+use postroom::error::{Cycle, Panic, SendFailure};
+use postroom::remote::WireCodec;
+use postroom::{CallError, ExitReason, Pid};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The longest text of an error, a panic or a cancel, in bytes; longer ones are cut.
+const MAX_TEXT: usize = 4_096;
+
+/// How many processes of a chain of linked ends are named; the runtime itself makes chains of one.
+const MAX_LINKED: usize = 16;
+
+/// How many processes of a cycle of calls are named.
+const MAX_CYCLE: usize = 256;
+
+/// How many names of methods and types of other nodes are kept, for errors that hold them without owning them.
+const MAX_NAMES: usize = 1_024;
+
+/// The longest of those names, in bytes.
+const MAX_NAME: usize = 256;
+
+/// What stands for the names beyond these limits.
+const SOME_NAME: &str = "a name of another node";
+
+#[derive(Serialize, Deserialize)]
+struct WireReason {
+    /// The processes that failed, from the nearest; each after the first because of the next.
+    linked: Vec<Pid>,
+    reason: WireEnd,
+}
+
+#[derive(Serialize, Deserialize)]
+enum WireEnd {
+    Normal,
+    Shutdown,
+    Cancelled(String),
+    Killed,
+    Error(String),
+    Panic { message: String, place: String },
+    NodeLost,
+    NoProcess,
+}
+
+#[derive(Serialize, Deserialize)]
+enum WireCallError {
+    Gone(WireReason),
+    Died(WireReason),
+    Timeout,
+    Full,
+    Restarting,
+    Cycle(Vec<(Pid, String)>),
+    Dropped,
+    Unhandled,
+    Mismatch { expected: String, found: String },
+    UnknownName,
+    Shutdown,
+}
+
+#[derive(Serialize, Deserialize)]
+enum WireFailure {
+    Gone(Pid),
+    Restarting(Pid),
+    Shutdown(Pid),
+    UnknownNode(Pid),
+    UnknownHost(Pid),
+    Full(Pid),
+    UnknownName,
+    NoTimer(Pid),
+    Other(String),
+}
+
+/// Why another node refused a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RemoteFailure {
+    /// One of the reasons that this node knows.
+    Known(SendFailure),
+    /// The text of another.
+    Other(String),
+}
+
+impl fmt::Display for RemoteFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known(failure) => failure.fmt(f),
+            Self::Other(text) => f.write_str(text),
+        }
+    }
+}
+
+/// Writes the reason of an end. Texts are cut at 4 KiB, chains of links at 16.
+pub fn encode_exit_reason(reason: &ExitReason) -> Bytes {
+    write(&wire_reason(reason))
+}
+
+/// Reads the reason of an end.
+///
+/// # Errors
+/// If the bytes are anything but one.
+pub fn decode_exit_reason(bytes: &[u8]) -> Result<ExitReason, CodecError> {
+    read::<WireReason>(bytes, "the reason of an end").map(exit_reason)
+}
+
+/// Writes why a call has no answer. An error of the method is no such reason, but an answer: see
+/// [`Agreement::encode_answer`](super::Agreement::encode_answer).
+pub fn encode_call_error(error: &CallError) -> Bytes {
+    write(&match error {
+        CallError::Failed(never) => match *never {},
+        CallError::Gone(reason) => WireCallError::Gone(wire_reason(reason)),
+        CallError::Died(reason) => WireCallError::Died(wire_reason(reason)),
+        CallError::Timeout => WireCallError::Timeout,
+        CallError::Full => WireCallError::Full,
+        CallError::Restarting => WireCallError::Restarting,
+        CallError::Cycle(cycle) => WireCallError::Cycle(
+            cycle.calls.iter().take(MAX_CYCLE).map(|(pid, method)| (*pid, cut(method, MAX_NAME).to_owned())).collect(),
+        ),
+        CallError::Dropped => WireCallError::Dropped,
+        CallError::Unhandled => WireCallError::Unhandled,
+        CallError::Mismatch { expected, found } => WireCallError::Mismatch {
+            expected: cut(expected, MAX_NAME).to_owned(),
+            found: cut(found, MAX_NAME).to_owned(),
+        },
+        CallError::UnknownName => WireCallError::UnknownName,
+        CallError::Shutdown => WireCallError::Shutdown,
+        // Whether the message was handled is not known of it.
+        other => {
+            WireCallError::Died(WireReason { linked: Vec::new(), reason: WireEnd::Error(text_of(other, MAX_TEXT)) })
+        }
+    })
+}
+
+/// Reads why a call has no answer.
+///
+/// # Errors
+/// If the bytes are anything but such a reason.
+pub fn decode_call_error(bytes: &[u8]) -> Result<CallError, CodecError> {
+    Ok(match read(bytes, "the error of a call")? {
+        WireCallError::Gone(reason) => CallError::Gone(exit_reason(reason)),
+        WireCallError::Died(reason) => CallError::Died(exit_reason(reason)),
+        WireCallError::Timeout => CallError::Timeout,
+        WireCallError::Full => CallError::Full,
+        WireCallError::Restarting => CallError::Restarting,
+        WireCallError::Cycle(calls) => {
+            let calls = calls.into_iter().take(MAX_CYCLE);
+            CallError::Cycle(Cycle { calls: calls.map(|(pid, method)| (pid, kept(&method))).collect() })
+        }
+        WireCallError::Dropped => CallError::Dropped,
+        WireCallError::Unhandled => CallError::Unhandled,
+        WireCallError::Mismatch { expected, found } => {
+            CallError::Mismatch { expected: kept(&expected), found: kept(&found) }
+        }
+        WireCallError::UnknownName => CallError::UnknownName,
+        WireCallError::Shutdown => CallError::Shutdown,
+    })
+}
+
+/// Writes why a message was refused.
+pub fn encode_send_failure(failure: SendFailure) -> Bytes {
+    write(&match failure {
+        SendFailure::Gone(pid) => WireFailure::Gone(pid),
+        SendFailure::Restarting(pid) => WireFailure::Restarting(pid),
+        SendFailure::Shutdown(pid) => WireFailure::Shutdown(pid),
+        SendFailure::UnknownNode(pid) => WireFailure::UnknownNode(pid),
+        SendFailure::UnknownHost(pid) => WireFailure::UnknownHost(pid),
+        SendFailure::Full(pid) => WireFailure::Full(pid),
+        SendFailure::UnknownName => WireFailure::UnknownName,
+        SendFailure::NoTimer(pid) => WireFailure::NoTimer(pid),
+        other => WireFailure::Other(text_of(&other, MAX_TEXT)),
+    })
+}
+
+/// Reads why a message was refused.
+///
+/// # Errors
+/// If the bytes are anything but such a reason.
+pub fn decode_send_failure(bytes: &[u8]) -> Result<RemoteFailure, CodecError> {
+    Ok(RemoteFailure::Known(match read(bytes, "the reason of a refusal")? {
+        WireFailure::Gone(pid) => SendFailure::Gone(pid),
+        WireFailure::Restarting(pid) => SendFailure::Restarting(pid),
+        WireFailure::Shutdown(pid) => SendFailure::Shutdown(pid),
+        WireFailure::UnknownNode(pid) => SendFailure::UnknownNode(pid),
+        WireFailure::UnknownHost(pid) => SendFailure::UnknownHost(pid),
+        WireFailure::Full(pid) => SendFailure::Full(pid),
+        WireFailure::UnknownName => SendFailure::UnknownName,
+        WireFailure::NoTimer(pid) => SendFailure::NoTimer(pid),
+        WireFailure::Other(text) => return Ok(RemoteFailure::Other(text)),
+    }))
+}
+
+fn wire_reason(mut reason: &ExitReason) -> WireReason {
+    let mut linked = Vec::new();
+    while let ExitReason::Linked { pid, reason: inner } = reason {
+        // Of a longer chain the beginning stays, and the end, which says what happened.
+        if linked.len() < MAX_LINKED {
+            linked.push(*pid);
+        }
+        reason = inner;
+    }
+    let reason = match reason {
+        ExitReason::Normal => WireEnd::Normal,
+        ExitReason::Shutdown => WireEnd::Shutdown,
+        ExitReason::Cancelled(text) => WireEnd::Cancelled(cut(text, MAX_TEXT).to_owned()),
+        ExitReason::Killed => WireEnd::Killed,
+        ExitReason::Error(error) => WireEnd::Error(text_of(error, MAX_TEXT)),
+        ExitReason::Panic(panic) => WireEnd::Panic {
+            message: cut(&panic.message, MAX_TEXT).to_owned(),
+            place: cut(&panic.place, MAX_NAME).to_owned(),
+        },
+        ExitReason::NodeLost => WireEnd::NodeLost,
+        ExitReason::NoProcess => WireEnd::NoProcess,
+        other => WireEnd::Error(text_of(other, MAX_TEXT)),
+    };
+    WireReason { linked, reason }
+}
+
+fn exit_reason(wire: WireReason) -> ExitReason {
+    let reason = match wire.reason {
+        WireEnd::Normal => ExitReason::Normal,
+        WireEnd::Shutdown => ExitReason::Shutdown,
+        WireEnd::Cancelled(text) => ExitReason::Cancelled(text.into()),
+        WireEnd::Killed => ExitReason::Killed,
+        WireEnd::Error(text) => ExitReason::error(text),
+        WireEnd::Panic { message, place } => ExitReason::Panic(Arc::new(Panic { message, place })),
+        WireEnd::NodeLost => ExitReason::NodeLost,
+        WireEnd::NoProcess => ExitReason::NoProcess,
+    };
+    // A peer that names more links than it may is not believed: reasons drop recursively.
+    let linked = wire.linked.into_iter().take(MAX_LINKED).rev();
+    linked.fold(reason, |reason, pid| ExitReason::Linked { pid, reason: Arc::new(reason) })
+}
+
+fn write<T: Serialize>(value: &T) -> Bytes {
+    match format::encode(value, WireCodec::Compact) {
+        Ok(bytes) => bytes,
+        Err(fault) => unreachable!("texts and lists are bounded, and need nothing of the format: {fault:?}"),
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(bytes: &[u8], what: &str) -> Result<T, CodecError> {
+    decode_any(bytes, WireCodec::Compact).map_err(|fault| CodecError::of_reading(what, fault))
+}
+
+/// Returns the name for the rest of the program's life.
+fn kept(name: &str) -> &'static str {
+    static NAMES: Mutex<Names> = Mutex::new(Names(BTreeSet::new()));
+    NAMES.lock().unwrap_or_else(PoisonError::into_inner).keep(name)
+}
+
+/// Names of methods and types of other nodes. What these can make this one keep is bounded.
+pub(super) struct Names(pub(super) BTreeSet<&'static str>);
+
+impl Names {
+    pub(super) fn keep(&mut self, name: &str) -> &'static str {
+        if let Some(kept) = self.0.get(name) {
+            return kept;
+        }
+        if self.0.len() == MAX_NAMES || name.len() > MAX_NAME {
+            return SOME_NAME;
+        }
+        let name: &'static str = Box::leak(name.into());
+        self.0.insert(name);
+        name
+    }
+}
