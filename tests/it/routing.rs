@@ -8,6 +8,12 @@ use postroom::{NodeId, Package, this_node};
 use postroom_tests::{act, eventually, idle_for_ever, soon};
 use std::sync::{Arc, Mutex};
 
+mod calls;
+mod controls;
+mod logical;
+mod ties;
+mod wire;
+
 fn collects() -> (Runtime, Pid, Arc<Mutex<Vec<u64>>>) {
     let runtime = Runtime::builder().workers(1).build().unwrap();
     let seen = Arc::new(Mutex::new(vec![]));

@@ -347,6 +347,24 @@ impl Trapper {
         ctx.trap_exits(traps);
     }
 
+    /// Removes the link with `other`.
+    #[message]
+    pub fn unlink(&mut self, other: Pid) -> Result<(), TopologyError> {
+        other.unlink()
+    }
+
+    /// Monitors `other`.
+    #[message]
+    pub fn watch(&mut self, other: Pid) -> Result<Monitor, TopologyError> {
+        other.monitor()
+    }
+
+    /// Removes the monitor.
+    #[message]
+    pub fn unwatch(&mut self, monitor: Monitor) -> bool {
+        monitor.demonitor()
+    }
+
     /// As [`Partner::hold_and_unlink`].
     #[message]
     pub fn hold_and_unlink(&mut self, gate: Gate, other: Pid) -> Result<(), TopologyError> {

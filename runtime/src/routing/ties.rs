@@ -52,6 +52,9 @@ impl Ties {
         }
         match message {
             LinkMessage::Exit(_) => names.extend(self.forget_aliases(from, to)),
+            LinkMessage::Unlinked(_) if !self.links.contains_key(&(from, to)) => {
+                names.extend(self.forget_aliases(from, to));
+            }
             LinkMessage::Unlink(_) | LinkMessage::Unlinked(_) | LinkMessage::Failed(_) => {
                 names.extend(self.aliases.get(&(from, to)).into_iter().flatten());
             }
