@@ -4,7 +4,7 @@ use super::baton::Drivers;
 use super::choices::Choices;
 use super::explore::Explorer;
 use super::report::{Coverage, Departure, FailedRun, SimulationError};
-use super::run::{Abort, Aborted, Bounds, Remembered, Settings, SimRun};
+use super::run::{Abort, Aborted, Bounds, BuildHost, Remembered, Settings, SimRun};
 use super::shrink::shrink;
 use super::sim::Sim;
 use super::strategy::{Schedules, TurnOrder};
@@ -74,7 +74,7 @@ pub struct Simulation {
     bounds: Bounds,
     has_faults: bool,
     replay: Option<PathBuf>,
-    build: Arc<dyn Fn(Builder) -> Builder + Send + Sync>,
+    build: BuildHost,
 }
 
 /// The result of the body of a test: nothing, or a `Result` whose error fails the test.
@@ -508,7 +508,7 @@ impl Covered {
 /// Runs a body, one seed after the other, on one thread and its drivers.
 struct Runner {
     body: TestBody,
-    build: Arc<dyn Fn(Builder) -> Builder + Send + Sync>,
+    build: BuildHost,
     bounds: Bounds,
     has_faults: bool,
     schedules: Schedules,
@@ -599,7 +599,8 @@ impl Runner {
             return Err(unsupported(reason.to_string()));
         }
         let slots = std::mem::take(&mut self.slots);
-        let settings = Settings { seed, bounds: self.bounds, has_faults: self.has_faults, recorded, expected, workers };
+        let (bounds, has_faults, build) = (self.bounds, self.has_faults, self.build.clone());
+        let settings = Settings { seed, bounds, has_faults, recorded, expected, workers, build };
         let run = SimRun::new((scheduler, clock), self.drivers.clone(), slots, choices, settings);
         let loud = silence(true);
         let body = || (self.body)(Sim::new(run.clone(), runtime.host()));
@@ -625,12 +626,13 @@ impl Runner {
             (None, Ok(())) => broken.map(|what| Panic { message: format!("{BROKEN}: {what}"), place: String::new() }),
         };
         self.slots = run.take_slots();
+        let runtimes = run.take_nodes().into_iter().chain([runtime]);
         if is_clean {
-            drop(runtime);
+            runtimes.for_each(drop);
         } else {
-            // A step waits for something that no process can give: its thread and its host are left behind.
+            // A step waits for something that no process can give: its thread and the hosts are left behind.
             self.slots.clear();
-            Host::leave_behind(runtime);
+            runtimes.for_each(Host::leave_behind);
         }
         let Remembered { choices, touched, trace, sometimes, turns } = run.remembered();
         let (made, hash, listed) = (choices.made().to_vec(), Trace::hash(&trace), trace.listed());

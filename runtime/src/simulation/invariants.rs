@@ -20,11 +20,13 @@ use std::collections::BTreeMap;
 impl SimRun {
     /// Returns what does not hold, if anything does not. Called by the test's thread, between turns.
     pub(crate) fn broken_between_turns(&self, host: Host) -> Option<String> {
-        if let Some((name, holder)) = self.scheduler.names.held_by_the_dead() {
-            return Some(format!("{holder} has ended, and still has the name {name:?}"));
-        }
-        if let Some(pid) = host.groups().has_a_dead_member().or_else(|| host.topics().has_a_dead_member()) {
-            return Some(format!("{pid} has ended, and is still in a group or a topic"));
+        for host in [host].into_iter().chain(self.nodes()) {
+            if let Some((name, holder)) = host.scheduler().names.held_by_the_dead() {
+                return Some(format!("{holder} has ended, and still has the name {name:?}"));
+            }
+            if let Some(pid) = host.groups().has_a_dead_member().or_else(|| host.topics().has_a_dead_member()) {
+                return Some(format!("{pid} has ended, and is still in a group or a topic"));
+            }
         }
         let ready_slots = self.ready_slots()?;
         let mut counts = BTreeMap::new();
@@ -45,11 +47,12 @@ impl SimRun {
     /// Returns what is left after the end of all processes, if anything is.
     pub(crate) fn broken_at_the_end(&self) -> Option<String> {
         let slots: Vec<_> = self.used_slots().into_iter().filter_map(|index| TABLE.slot(index)).collect();
+        let schedulers = self.schedulers();
         let left = [
             ("slots that are not vacant", slots.iter().filter(|slot| !slot.lanes.is_vacant()).count()),
             ("waits of the dead", slots.iter().filter(|slot| has_edge(slot.index())).count()),
-            ("suspended processes", self.scheduler.suspended()),
-            ("labels", lock(&self.scheduler.labels).len()),
+            ("suspended processes", schedulers.iter().map(|scheduler| scheduler.suspended()).sum()),
+            ("labels", schedulers.iter().map(|scheduler| lock(&scheduler.labels).len()).sum()),
         ];
         let (what, count) = left.into_iter().find(|(_, count)| *count > 0)?;
         Some(format!("all processes have ended, and there are {count} {what}"))

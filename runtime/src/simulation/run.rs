@@ -16,17 +16,20 @@ use super::choices::Choices;
 use super::explore::Touched;
 use super::faults::{Faults, Rule};
 use super::trace::{ExpectedTurns, TEST, Trace, TurnKind};
+use crate::api::builder::Builder;
+use crate::api::runtime::{Host, Runtime};
 use crate::engine::context::local::ThreadContext;
 use crate::engine::host::Scheduler;
-use crate::engine::sched::simulated::simulated_thread;
+use crate::engine::sched::simulated::{SimulatedThread, as_simulated_thread};
 use crate::engine::sched::step::StepScratch;
 use crate::env::chance::Random;
 use crate::env::clock::{Moment, use_clock};
+use crate::env::world::World;
 use crate::exit::Panic;
-use crate::pid::Pid;
+use crate::pid::{NodeId, Pid};
 use crate::slots::{SlotOwner, TABLE, Token};
 use crate::sync::simulated::{self, Mishap, Simulator};
-use crate::sync::{Arc, Mutex, MutexGuard, Steal, ThreadHandle, Weak, current_thread, lock};
+use crate::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, Steal, ThreadHandle, Weak, current_thread, lock};
 use crate::time::virtual_clock::Clock;
 use crate::util::defer::defer;
 use crate::util::panics::silence;
@@ -52,8 +55,26 @@ pub(crate) struct Settings {
     pub(crate) recorded: bool,
     /// The turns that it replays.
     pub(crate) expected: ExpectedTurns,
-    /// How many workers each thread plays. With several, the scheduler decides what each runs.
+    /// How many workers each thread plays for each host. With several, the scheduler decides what each runs.
     pub(crate) workers: usize,
+    /// How the test has its hosts built.
+    pub(crate) build: BuildHost,
+}
+
+/// Makes the options of a host those that a test asks for.
+pub(crate) type BuildHost = Arc<dyn Fn(Builder) -> Builder + Send + Sync>;
+
+/// A host of a run.
+struct SimulatedHost {
+    scheduler: &'static Scheduler,
+    /// How many drivers play its threads.
+    drivers: usize,
+}
+
+/// A host as one driver plays it.
+struct PlayedHost {
+    thread: SimulatedThread,
+    scratches: Vec<StepScratch>,
 }
 
 /// Why a run was cut short.
@@ -121,8 +142,8 @@ pub(crate) struct State {
     members: Vec<SimThread>,
     /// Drivers that wait for the baton.
     idle: Vec<Arc<Seat>>,
-    /// How many drivers have entered the run.
-    drivers: usize,
+    /// The hosts, that of the test first.
+    hosts: Vec<SimulatedHost>,
     pub(crate) choices: Choices,
     pub(crate) trace: Trace,
     pub(crate) faults: Faults,
@@ -146,12 +167,15 @@ pub(crate) struct State {
 
 /// One run.
 pub(crate) struct SimRun {
-    pub(crate) scheduler: &'static Scheduler,
     pub(crate) clock: Clock,
     began: Moment,
     bounds: Bounds,
     drivers: Arc<Drivers>,
     workers: usize,
+    seed: u64,
+    build: BuildHost,
+    /// The runtimes of further nodes.
+    nodes: Mutex<Vec<Runtime>>,
     /// The free slots of the simulation.
     slots: Mutex<Vec<u32>>,
     state: Mutex<State>,
@@ -172,6 +196,10 @@ const ENDING: Duration = Duration::from_secs(24 * 3600);
 /// How many turns they may take for it.
 const ENDING_TURNS: u64 = 100_000;
 
+/// The node ID of the first further node. Those of a run are in the order in which they were added. A guess: no program
+/// draws an ID that low.
+const FIRST_NODE: u64 = 1 << 20;
+
 /// How many slots a simulation takes at a time.
 const LEASE: u32 = 64;
 
@@ -182,7 +210,7 @@ impl SimRun {
         drivers: Arc<Drivers>,
         slots: Vec<u32>,
         choices: Choices,
-        Settings { seed, bounds, has_faults, recorded, expected, workers }: Settings,
+        Settings { seed, bounds, has_faults, recorded, expected, workers, build }: Settings,
     ) -> Arc<Self> {
         let main = Seat::new();
         let mut trace = Trace::new(recorded);
@@ -193,7 +221,7 @@ impl SimRun {
             waiting: Vec::new(),
             members: vec![SimThread::of_this_thread(main.clone())],
             idle: Vec::new(),
-            drivers: 0,
+            hosts: vec![SimulatedHost { scheduler, drivers: 0 }],
             choices,
             trace,
             faults: Faults::new(has_faults),
@@ -211,7 +239,8 @@ impl SimRun {
         let (began, slots, state) = (clock.moment(), Mutex::new(slots), Mutex::new(state));
         Arc::new_cyclic(|this| {
             let this = this.clone();
-            Self { scheduler, clock, began, bounds, drivers, workers, slots, state, main, this }
+            let nodes = Mutex::default();
+            Self { clock, began, bounds, drivers, workers, seed, build, nodes, slots, state, main, this }
         })
     }
 
@@ -249,12 +278,13 @@ impl SimRun {
             let slowed = std::mem::take(&mut state.slowed);
             state.ready.extend(slowed.into_iter().map(|(_, token)| Ready::Process(token)));
         }
-        self.scheduler.kill_all();
-        let is_left = self.scheduler.gate.inside() > 0 || !self.state().waiting.is_empty();
-        if is_left {
+        let schedulers = self.schedulers();
+        schedulers.iter().for_each(|scheduler| scheduler.kill_all());
+        let is_left = || self.state().are_processes_left() || !self.state().waiting.is_empty();
+        if is_left() {
             self.wait(Until::Ended);
         }
-        let is_clean = self.scheduler.gate.inside() == 0 && self.state().waiting.is_empty();
+        let is_clean = !is_left();
         loop {
             let Some(seat) = self.state().idle.pop() else { break };
             seat.give(Instruction::Leave);
@@ -323,7 +353,8 @@ impl SimRun {
     /// Returns the types of the messages in the mailbox of a process, in order.
     pub(crate) fn mailbox(&self, pid: Pid) -> Vec<&'static str> {
         let slot = pid.resolve().and_then(|pid| TABLE.living(pid)).filter(|_| self.is_test());
-        let is_ours = |owner: &SlotOwner| ptr::eq(owner, self.scheduler.slot_owner());
+        let is_ours =
+            |owner: &SlotOwner| self.state().hosts.iter().any(|host| ptr::eq(owner, host.scheduler.slot_owner()));
         match slot.filter(|slot| slot.owner().is_some_and(is_ours)) {
             // SAFETY: a process of the simulation, whose steps do not run while its test does. Others may send to it,
             // which adds nodes and removes none.
@@ -334,26 +365,28 @@ impl SimRun {
 
     /// Drives the run on the calling thread, which has been passed the baton, until it is told to leave.
     pub(crate) fn drive(self: &Arc<Self>, seat: &Arc<Seat>) {
-        let index = {
-            let mut state = self.state();
-            state.members.push(SimThread::of_this_thread(seat.clone()));
-            state.drivers += 1;
-            state.drivers - 1
-        };
+        self.state().members.push(SimThread::of_this_thread(seat.clone()));
         // The report of a run that fails says what has panicked.
         silence(true);
         self.within(|| {
-            let threads = index * self.workers..(index + 1) * self.workers;
-            simulated_thread(self.scheduler, threads, |workers| {
-                let mut scratches: Vec<_> = workers.iter().map(|worker| StepScratch::new(worker.thread)).collect();
+            as_simulated_thread(|| {
+                let mut played = Vec::new();
                 loop {
-                    match self.next(workers) {
+                    self.play_all(&mut played);
+                    match self.next(&played) {
                         NextTurn::Slice(token, budget, crash) => {
+                            let place = self.state().place_of(&token);
+                            let PlayedHost { thread, scratches } = &mut played[place];
                             let scratch = &mut scratches[0];
-                            workers[0].enter(|worker| worker.run_simulated_slice(scratch, token, budget, crash));
+                            thread.run(|workers| {
+                                workers[0].enter(|worker| worker.run_simulated_slice(scratch, token, budget, crash));
+                            });
                         }
                         NextTurn::UsualSlice(at, token) => {
-                            workers[at].enter(|worker| worker.run_usual_slice(&mut scratches[at], token));
+                            let PlayedHost { thread, scratches } = &mut played[at / self.workers];
+                            let at = at % self.workers;
+                            let scratch = &mut scratches[at];
+                            thread.run(|workers| workers[at].enter(|worker| worker.run_usual_slice(scratch, token)));
                         }
                         NextTurn::Leap(limit, late) => _ = self.clock.leap(limit, late),
                         NextTurn::Thread(other) => {
@@ -373,15 +406,59 @@ impl SimRun {
         self.main.give(Instruction::Go);
     }
 
+    /// Has the calling driver play the hosts that there are by now.
+    fn play_all(&self, played: &mut Vec<PlayedHost>) {
+        let state = &mut *self.state();
+        for host in state.hosts.iter_mut().skip(played.len()) {
+            let threads = host.drivers * self.workers..(host.drivers + 1) * self.workers;
+            host.drivers += 1;
+            let thread = SimulatedThread::begin(host.scheduler, threads);
+            let scratches = thread.workers().iter().map(|worker| StepScratch::new(worker.thread)).collect();
+            played.push(PlayedHost { thread, scratches });
+        }
+    }
+
+    /// Returns the schedulers of all hosts.
+    pub(crate) fn schedulers(&self) -> Vec<&'static Scheduler> {
+        self.state().hosts.iter().map(|host| host.scheduler).collect()
+    }
+
+    /// Adds a host that is a node of its own.
+    ///
+    /// # Errors
+    /// The reason why it cannot be built.
+    pub(crate) fn add_node(&self) -> Result<Host, String> {
+        static NEXT: World<AtomicU64> = World::new(AtomicU64::new(FIRST_NODE));
+        let node = NodeId::new(NEXT.fetch_add(1, Ordering::Relaxed)).ok_or("there are no more node IDs")?;
+        let seed = Random::new(self.seed, NODES + lock(&self.nodes).len() as u64).next();
+        let builder = (self.build)(Builder::new().name("simulation")).logical_node(node);
+        let builder = builder.workers(self.workers).seed(seed).clock(self.clock.clone()).paused();
+        let runtime = builder.build().map_err(|error| error.to_string())?;
+        let host = runtime.host();
+        self.state().hosts.push(SimulatedHost { scheduler: host.scheduler(), drivers: 0 });
+        lock(&self.nodes).push(runtime);
+        Ok(host)
+    }
+
+    /// Takes the runtimes of the further nodes, when the run has ended.
+    pub(crate) fn take_nodes(&self) -> Vec<Runtime> {
+        std::mem::take(&mut *lock(&self.nodes))
+    }
+
+    /// Returns the hosts of the further nodes.
+    pub(crate) fn nodes(&self) -> Vec<Host> {
+        lock(&self.nodes).iter().map(|runtime| runtime.host()).collect()
+    }
+
     /// Decides what comes next.
-    fn next(&self, workers: &[ThreadContext]) -> NextTurn {
+    fn next(&self, played: &[PlayedHost]) -> NextTurn {
         let state = &mut *self.state();
         loop {
             self.sweep(state);
             let now = self.clock.moment();
             state.wake(now);
             if self.has_workers(state) {
-                if let Some((worker, ready)) = self.choose_worker(state, workers) {
+                if let Some((worker, ready)) = self.choose_worker(state, played) {
                     match self.take_turn(state, ready, Some(worker), now) {
                         Some(next) => return next,
                         None => continue,
@@ -393,7 +470,7 @@ impl SimRun {
                     None => continue,
                 }
             }
-            if state.is_ending && self.scheduler.gate.inside() == 0 && state.waiting.len() == 1 {
+            if state.is_ending && !state.are_processes_left() && state.waiting.len() == 1 {
                 return state.resume_waiting(|until| until == Until::Ended, now, self.began);
             }
             if state.waiting.iter().any(|waiting| waiting.until == Until::Idle) {
@@ -404,7 +481,8 @@ impl SimRun {
                 Until::Idle | Until::Ended => None,
             });
             let limit = deadlines.chain(state.slowed.iter().map(|slowed| slowed.0)).min().unwrap_or(Moment::NEVER);
-            let next = self.scheduler.timers.next().min(limit);
+            let timers = state.hosts.iter().map(|host| host.scheduler.timers.next());
+            let next = timers.min().unwrap_or(Moment::NEVER).min(limit);
             if next < Moment::NEVER && !self.is_over(state, next) {
                 let late = state.faults.lateness(&mut state.choices);
                 return NextTurn::Leap(limit, late);
@@ -443,17 +521,19 @@ impl SimRun {
             return;
         }
         let ready = &mut state.ready;
-        for index in 0..state.drivers * self.workers {
-            let Some(thread) = self.scheduler.threads.get(index) else { continue };
-            while let Steal::Success(token) = thread.stealer.steal() {
-                ready.push(Ready::Process(token));
+        for SimulatedHost { scheduler, drivers } in &state.hosts {
+            for index in 0..drivers * self.workers {
+                let Some(thread) = scheduler.threads.get(index) else { continue };
+                while let Steal::Success(token) = thread.stealer.steal() {
+                    ready.push(Ready::Process(token));
+                }
+                ready.extend(thread.take_run_next().map(Ready::Process));
             }
-            ready.extend(thread.take_run_next().map(Ready::Process));
+            for permit in &scheduler.permits {
+                ready.extend(std::iter::from_fn(|| permit.inject.pop()).map(Ready::Process));
+            }
+            ready.extend(std::iter::from_fn(|| scheduler.global.pop()).map(Ready::Process));
         }
-        for permit in &self.scheduler.permits {
-            ready.extend(std::iter::from_fn(|| permit.inject.pop()).map(Ready::Process));
-        }
-        ready.extend(std::iter::from_fn(|| self.scheduler.global.pop()).map(Ready::Process));
     }
 
     /// Returns whether the scheduler decides what each worker runs. The order in which processes end is no choice.
@@ -463,13 +543,20 @@ impl SimRun {
 
     /// Chooses a worker, and takes what that runs next; or chooses something else that is ready. `None` if no worker
     /// finds anything.
-    fn choose_worker(&self, state: &mut State, workers: &[ThreadContext]) -> Option<(usize, Ready)> {
+    fn choose_worker(&self, state: &mut State, played: &[PlayedHost]) -> Option<(usize, Ready)> {
         state.follow();
+        let workers: smallvec::SmallVec<[&ThreadContext; 4]> =
+            played.iter().flat_map(|played| played.thread.workers()).collect();
         let mut left: smallvec::SmallVec<[usize; 4]> = (0..workers.len()).collect();
         while left.len() + state.ready.len() > 0 {
             let at = state.choices.worker(left.len() + state.ready.len());
             if at >= left.len() {
-                return Some((0, state.ready.remove(at - left.len())));
+                let ready = state.ready.remove(at - left.len());
+                let place = match &ready {
+                    Ready::Process(token) | Ready::Slowed(token) => state.place_of(token),
+                    Ready::Thread(_) => 0,
+                };
+                return Some((place * self.workers, ready));
             }
             let worker = left.remove(at);
             if let Some(token) = workers[worker].enter(ThreadContext::find_next) {
@@ -477,8 +564,11 @@ impl SimRun {
             }
         }
         // What lies in the run-next slot of a worker whose step waits is taken only now, as in production.
-        let all = (0..state.drivers * self.workers).filter_map(|index| self.scheduler.threads.get(index));
-        all.filter_map(|thread| thread.take_run_next()).next().map(|token| (0, Ready::Process(token)))
+        state.hosts.iter().enumerate().find_map(|(place, SimulatedHost { scheduler, drivers })| {
+            let mut all = (0..drivers * self.workers).filter_map(|index| scheduler.threads.get(index));
+            let token = all.find_map(|thread| thread.take_run_next())?;
+            Some((place * self.workers, Ready::Process(token)))
+        })
     }
 
     /// Chooses one of those that are ready. `None` if it is not run after all.
@@ -552,9 +642,9 @@ impl SimRun {
                 lines.push(format!("{} waits for an answer or an end", state.trace.label(member.actor)));
             }
         }
-        for slot in self.scheduler.slots() {
+        for slot in state.hosts.iter().flat_map(|host| host.scheduler.slots()) {
             let names = slot.metadata.names().map_or("?", |(process, _)| process);
-            let pid = slot.living().map(|generation| self.scheduler.slot_owner().pid(slot.index(), generation));
+            let pid = slot.living().and_then(|generation| Some(slot.owner()?.pid(slot.index(), generation)));
             let (messages, waits) = (slot.lanes.depth(), pid.and_then(crate::deadlock::edges::waits_for));
             if let Some((on, method)) = waits {
                 let whom =
@@ -605,6 +695,19 @@ impl SimRun {
 }
 
 impl State {
+    /// Returns the place of a process's host.
+    fn place_of(&self, token: &Token) -> usize {
+        let is_its =
+            |owner: &SlotOwner| self.hosts.iter().position(|host| owner.is_beside(host.scheduler.slot_owner()));
+        let place = token.slot().owner().and_then(is_its);
+        place.unwrap_or_else(|| unreachable!("a token is that of a process of a host of the simulation"))
+    }
+
+    /// Returns whether any process has not ended.
+    fn are_processes_left(&self) -> bool {
+        self.hosts.iter().any(|host| host.scheduler.gate.inside() > 0)
+    }
+
     /// Returns whether that goes wrong now, and for how long.
     fn happens(&mut self, mishap: Mishap, of: TypeId) -> Option<Duration> {
         if self.is_ending { None } else { self.faults.happens(&mut self.choices, mishap, of) }
@@ -771,3 +874,6 @@ impl Simulator for SimRun {
 
 /// The stream of a seed's numbers that tests draw from.
 const TESTS: u64 = (1 << 40) + 2;
+
+/// The first of the streams from which further nodes have their seeds.
+const NODES: u64 = 1 << 41;

@@ -33,6 +33,40 @@ impl Sim {
         self.host
     }
 
+    /// Adds a node to the simulation: a host of its own, built like that of the test, whose processes reach the others
+    /// only through what is connected to its router. See `Builder::logical_node`; the test itself observes all nodes.
+    ///
+    /// All hosts of a simulation take turns on its threads, in an order that the seed chooses, and share its clock.
+    ///
+    /// ```
+    /// use postroom::prelude::*;
+    /// use postroom::test::{Sim, Simulation};
+    ///
+    /// # #[process] struct Account { balance: i64 }
+    /// # #[process]
+    /// # impl Account {
+    /// #     #[entry] fn serve(&mut self) {}
+    /// #     #[message] fn deposit(&mut self, amount: i64) -> i64 { self.balance += amount; self.balance }
+    /// # }
+    /// Simulation::new("two nodes").seeds(10).run(|sim: Sim| {
+    ///     let [one, other] = [(); 2].map(|()| sim.node());
+    ///     let account = one.spawn(Account { balance: 0 }).serve().unwrap();
+    ///     assert_eq!(account.pid().node(), one.node());
+    ///     assert_eq!(account.deposit(5).wait(), Ok(5)); // the test observes
+    ///     assert_ne!(one.node(), other.node());
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    /// If the builder of the test refuses.
+    #[track_caller]
+    pub fn node(&self) -> Host {
+        match self.run.add_node() {
+            Ok(host) => host,
+            Err(error) => panic!("no node could be added to the simulation: {error}"),
+        }
+    }
+
     /// Returns how much of the simulation's time has passed.
     pub fn elapsed(&self) -> Duration {
         self.run.elapsed()

@@ -2,9 +2,10 @@
 
 use postroom::error::SendFailure;
 use postroom::prelude::*;
-use postroom::routing::{Node, Router};
-use postroom::{Mailbox, NodeId, this_node};
+use postroom::routing::{Node, Receiver, Router, Transport, Undeliverable};
+use postroom::{Mailbox, NodeId, Package, this_node};
 use postroom_tests::face::{builder, watched};
+use std::sync::Arc;
 
 #[process]
 struct Tells {
@@ -80,6 +81,28 @@ fn without_a_transport_nothing_leaves_a_logical_node_and_an_observer_reaches_all
             }
         }
         assert_eq!(Router::of_node(one.pid().node()).nodes(), []);
+    });
+}
+
+/// Catches: a transport, and what waits in it, that is kept for ever because its node has ended.
+#[test]
+fn the_transports_of_a_logical_node_end_with_it() {
+    struct Refuses;
+    impl Receiver for Refuses {
+        fn deliver(&self, package: Package) -> Result<(), Undeliverable> {
+            let reason = SendFailure::Gone(package.to());
+            Err(Undeliverable { package, reason })
+        }
+    }
+    impl Transport for Refuses {}
+    watched(|| {
+        let node = NodeId::random();
+        let runtime = builder().logical_node(node).build().unwrap();
+        let transport = Arc::new(Refuses);
+        Router::of_node(node).connect(NodeId::random(), transport.clone());
+        assert_eq!(Arc::strong_count(&transport), 2);
+        drop(runtime);
+        assert_eq!(Arc::strong_count(&transport), 1);
     });
 }
 

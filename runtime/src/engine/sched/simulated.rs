@@ -13,36 +13,65 @@ use crate::util::panics::{Site, contain};
 use std::ops::Range;
 use std::ptr;
 
-/// Makes the calling thread one of a host without threads, with the records `threads`, while `body` runs: for a
-/// simulation, in which one such thread runs at a time. It plays as many workers as there are records, each with a
-/// permit; with several, they know of each other and steal.
-pub(crate) fn simulated_thread(host: &'static Scheduler, threads: Range<usize>, body: impl FnOnce(&[ThreadContext])) {
-    let steal = threads.len() > 1;
-    let context = |(permit, index): (usize, usize)| {
-        if steal {
-            // The permits are those of the first thread; the others play workers whose steps have not returned.
-            let registered = host.idle.begin((threads.start == 0).then_some(permit));
-            assert_eq!(registered, index, "records are taken in order");
-            if threads.start > 0 {
-                host.idle.started(index);
-            }
-        }
-        let thread = host.threads.make(index).and_then(|thread| Some((thread, thread.occupy(host)?)));
-        let Some((thread, deque)) = thread else { unreachable!("each worker of a simulation has a record of its own") };
-        ThreadContext::new(host, host.user().unwrap_or_default(), (index, thread), Some(permit), deque)
-    };
-    let contexts: Vec<_> = threads.clone().enumerate().map(context).collect();
-    OF_HOST.set(host);
+/// A thread of a host without threads, for a simulation, in which one such thread runs at a time.
+pub(crate) struct SimulatedThread {
+    pub(crate) host: &'static Scheduler,
+    workers: Vec<ThreadContext>,
+}
+
+/// Makes the calling thread fit for [`SimulatedThread`]s while `body` runs.
+pub(crate) fn as_simulated_thread(body: impl FnOnce()) {
     crate::call::caller::collect_orphans();
     crate::util::panics::contain_thread();
-    crate::call::dead_letter::set_sink(Some(host));
-    body(&contexts);
+    body();
     crate::call::dead_letter::set_sink(None);
     OF_HOST.set(ptr::null());
-    for context in contexts {
-        context.thread.vacate(context.deque);
-        if steal {
-            host.idle.dismiss(context.index);
+}
+
+impl SimulatedThread {
+    /// Takes the records `threads` of the host. The thread plays as many workers as there are records, each with a
+    /// permit; with several, they know of each other and steal.
+    pub(crate) fn begin(host: &'static Scheduler, threads: Range<usize>) -> Self {
+        let steal = threads.len() > 1;
+        let context = |(permit, index): (usize, usize)| {
+            if steal {
+                // The permits are those of the first thread; the others play workers whose steps have not returned.
+                let registered = host.idle.begin((threads.start == 0).then_some(permit));
+                assert_eq!(registered, index, "records are taken in order");
+                if threads.start > 0 {
+                    host.idle.started(index);
+                }
+            }
+            let thread = host.threads.make(index).and_then(|thread| Some((thread, thread.occupy(host)?)));
+            let Some((thread, deque)) = thread else {
+                unreachable!("each worker of a simulation has a record of its own")
+            };
+            ThreadContext::new(host, host.user().unwrap_or_default(), (index, thread), Some(permit), deque)
+        };
+        Self { host, workers: threads.clone().enumerate().map(context).collect() }
+    }
+
+    /// Returns the workers that it plays.
+    pub(crate) fn workers(&self) -> &[ThreadContext] {
+        &self.workers
+    }
+
+    /// Runs `body` on a thread of this host.
+    pub(crate) fn run<R>(&self, body: impl FnOnce(&[ThreadContext]) -> R) -> R {
+        OF_HOST.set(self.host);
+        crate::call::dead_letter::set_sink(Some(self.host));
+        body(&self.workers)
+    }
+}
+
+impl Drop for SimulatedThread {
+    fn drop(&mut self) {
+        let steal = self.workers.len() > 1;
+        for context in self.workers.drain(..) {
+            context.thread.vacate(context.deque);
+            if steal {
+                self.host.idle.dismiss(context.index);
+            }
         }
     }
 }
