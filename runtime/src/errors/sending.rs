@@ -59,6 +59,12 @@ pub enum SendFailure {
     /// The PID belongs to a node that this program has no transport to.
     #[error("{0} lives on a node that this program is not connected to; connect the router to it")]
     UnknownNode(Pid),
+    /// The process lives on another node, to which the message cannot travel.
+    #[error(
+        "the message cannot travel to the node of {0}: write `#[process(remote)]` before the `impl` with its method, \
+         export that type on both nodes in the same version, and keep the message within the transport's limit"
+    )]
+    NotRemote(Pid),
     /// The PID belongs to a host that this program does not have.
     #[error("{0} lives on a host that this program does not have")]
     UnknownHost(Pid),
@@ -241,6 +247,13 @@ pub enum CallError<E = Infallible> {
     /// The runtime of the process is being shut down, or was shut down. Not delivered.
     #[error("the runtime of the called process has been shut down")]
     Shutdown,
+    /// The process lives on another node, to which the message cannot travel. Not delivered.
+    #[error(
+        "the call cannot travel to the node of the called process: write `#[process(remote)]` before the `impl` with \
+         its method, export that type on both nodes in the same version, and keep the message within the transport's \
+         limit"
+    )]
+    NotRemote,
 }
 
 impl<E> CallError<E> {
@@ -255,7 +268,8 @@ impl<E> CallError<E> {
             | Self::Cycle(_)
             | Self::Unhandled
             | Self::UnknownName
-            | Self::Shutdown => Delivery::NotDelivered,
+            | Self::Shutdown
+            | Self::NotRemote => Delivery::NotDelivered,
         }
     }
 
@@ -289,6 +303,7 @@ impl<E> CallError<E> {
             Self::Mismatch { expected, found } => CallError::Mismatch { expected, found },
             Self::UnknownName => CallError::UnknownName,
             Self::Shutdown => CallError::Shutdown,
+            Self::NotRemote => CallError::NotRemote,
         }
     }
 }
@@ -308,6 +323,7 @@ impl<E> From<SendFailure> for CallError<E> {
             SendFailure::Restarting(_) => Self::Restarting,
             SendFailure::Shutdown(_) => Self::Shutdown,
             SendFailure::UnknownName => Self::UnknownName,
+            SendFailure::NotRemote(_) => Self::NotRemote,
             SendFailure::Gone(_)
             | SendFailure::UnknownNode(_)
             | SendFailure::UnknownHost(_)

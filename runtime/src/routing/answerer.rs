@@ -75,12 +75,12 @@ impl Drop for Answerer {
 crate::util::debug::impl_debug!([] Answerer, self => "Answerer" { expects_answer: self.expects_answer(), .. });
 
 /// What is done with the answer to a call from elsewhere.
-type AnswerAction = Box<dyn FnOnce(Result<Payload, CallError>) + Send>;
+type Continuation = Box<dyn FnOnce(Result<Payload, CallError>) + Send>;
 
 /// Stands for a caller that is elsewhere.
 struct AbsentCaller {
     /// `None` after the answer.
-    then: Mutex<Option<AnswerAction>>,
+    then: Mutex<Option<Continuation>>,
     deadline: Option<Moment>,
 }
 
@@ -159,6 +159,11 @@ impl Package {
         let caller = AbsentCaller { then: Mutex::new(Some(Box::new(then))), deadline };
         let (caller, _ticket) = Caller::outside(Arc::new(caller), deadline);
         Self::from_parts(to, payload, Some(caller))
+    }
+
+    /// Puts a package together that was taken apart: for a transport that cannot send it after all.
+    pub fn put_together(to: Pid, payload: Payload, mut answerer: Answerer) -> Self {
+        Self::from_parts(to, payload, answerer.caller.take())
     }
 
     /// Takes the package apart: for transports, which encode the message by its type. Returns its destination, the

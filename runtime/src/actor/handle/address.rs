@@ -48,6 +48,13 @@ pub struct Address<P: Addressed + ?Sized> {
 }
 
 impl<P: Addressed + ?Sized> Address<P> {
+    /// Returns the address of a process that is said to be a `P`: for transports and names, which know the type and
+    /// cannot look at the process. To any other process its messages are unhandled. `Host::address` checks the type of
+    /// one in this program.
+    pub fn assume(pid: Pid) -> Self {
+        Self::new(pid)
+    }
+
     pub(crate) fn new(pid: Pid) -> Self {
         Self { handle: P::handle_of(pid) }
     }
