@@ -54,6 +54,30 @@ impl Add<Duration> for Moment {
     }
 }
 
+/// Reads a clock that counts the time that the machine is suspended.
+///
+/// On Linux and Android that is `CLOCK_BOOTTIME`. On other systems it is [`Instant`](std::time::Instant), which may not
+/// count it: a node that wakes up there may send for up to a lease's time before it learns that it is lost.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl SystemClock {
+    /// Returns the time now.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub fn now(self) -> Moment {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        Moment(Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0)))
+    }
+
+    /// Returns the time now.
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    pub fn now(self) -> Moment {
+        static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+        Moment(START.get_or_init(std::time::Instant::now).elapsed())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -299,6 +299,50 @@ pub trait Engine: Send + Sync {
     fn is_connected(&self) -> bool;
 }
 
+/// An engine that several share.
+impl<E: Engine + ?Sized> Engine for std::sync::Arc<E> {
+    fn publish(&self, lane: Lane, subject: &str, payload: Bytes) -> Result<(), PublishError> {
+        (**self).publish(lane, subject, payload)
+    }
+
+    fn subscribe(&self, lane: Lane, pattern: &str, on_message: OnMessage) -> Result<Subscription, SubscribeError> {
+        (**self).subscribe(lane, pattern, on_message)
+    }
+
+    fn probe(&self, subject: &str, then: OnProbe) {
+        (**self).probe(subject, then);
+    }
+
+    fn create(&self, bucket: Bucket, key: &str, value: Bytes, then: OnWrite) {
+        (**self).create(bucket, key, value, then);
+    }
+
+    fn update(&self, bucket: Bucket, key: &str, value: Bytes, expected: Revision, then: OnWrite) {
+        (**self).update(bucket, key, value, expected, then);
+    }
+
+    fn delete(&self, bucket: Bucket, key: &str, expected: Revision, then: OnWrite) {
+        (**self).delete(bucket, key, expected, then);
+    }
+
+    fn get(&self, bucket: Bucket, key: &str, then: OnRead) {
+        (**self).get(bucket, key, then);
+    }
+
+    fn watch(
+        &self,
+        bucket: Bucket,
+        after: Option<Revision>,
+        on_change: OnChange,
+    ) -> Result<Subscription, SubscribeError> {
+        (**self).watch(bucket, after, on_change)
+    }
+
+    fn is_connected(&self) -> bool {
+        (**self).is_connected()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,26 +11,36 @@
 //! | [`codec`] | nothing: it writes and reads the messages that travel |
 //! | [`engine`] | what a broker must be able to do |
 //! | [`access`] | nothing: it is how they ask for the store |
+//! | [`envelope`] | what one message of a session contains |
 //! | [`frame`] | what the bytes between two nodes mean |
 //! | [`lease`] | how long a node may act as a member |
 //! | [`membership`] | which nodes are there, and when one counts as lost |
 //! | [`memory`] | an engine within one program, for tests and examples |
+//! | [`names`] | which process holds a name of the cluster |
 //! | [`session`] | what is sent, sent again and accepted between two nodes, and when that is over |
 #![forbid(unsafe_code)]
 
 pub mod access;
 pub mod clock;
+mod cluster;
 pub mod codec;
 #[cfg(test)]
 mod conformance;
 pub mod engine;
+pub mod envelope;
 pub mod frame;
 pub mod lease;
 pub mod membership;
 pub mod memory;
+pub mod names;
+mod node;
 #[cfg(test)]
 mod random;
+mod reply;
 pub mod session;
 mod subject;
 #[cfg(test)]
 mod together;
+
+pub use cluster::{Builder, Cluster, JoinError, Member, NodeError, RemoteNode, StartError, Starting, Statistics};
+pub use reply::Pending;

@@ -182,6 +182,12 @@ impl Agreement {
         Ok(Start { process: entry.process, entry: entry.entry, inputs })
     }
 
+    /// Returns whether the peer can start a process of that name, at one entry at least.
+    pub fn can_start(&self, process: &str) -> bool {
+        let entries = self.codecs.0.entries.iter().filter(|((name, _), _)| *name == process);
+        entries.map(|(_, id)| *id).any(|id| self.check(id).is_ok())
+    }
+
     /// Checks that the peer can read this message.
     fn check(&self, id: MessageId) -> Result<(), CodecError> {
         match self.ours.get(usize::from(id.0)) {

@@ -64,6 +64,7 @@ enum WireCallError {
     Mismatch { expected: String, found: String },
     UnknownName,
     Shutdown,
+    NotRemote,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -77,6 +78,7 @@ enum WireFailure {
     UnknownName,
     NoTimer(Pid),
     Other(String),
+    NotRemote(Pid),
 }
 
 /// Why another node refused a message.
@@ -131,6 +133,7 @@ pub fn encode_call_error(error: &CallError) -> Bytes {
         },
         CallError::UnknownName => WireCallError::UnknownName,
         CallError::Shutdown => WireCallError::Shutdown,
+        CallError::NotRemote => WireCallError::NotRemote,
         // Whether the message was handled is not known of it.
         other => {
             WireCallError::Died(WireReason { linked: Vec::new(), reason: WireEnd::Error(text_of(other, MAX_TEXT)) })
@@ -160,6 +163,7 @@ pub fn decode_call_error(bytes: &[u8]) -> Result<CallError, CodecError> {
         }
         WireCallError::UnknownName => CallError::UnknownName,
         WireCallError::Shutdown => CallError::Shutdown,
+        WireCallError::NotRemote => CallError::NotRemote,
     })
 }
 
@@ -174,6 +178,7 @@ pub fn encode_send_failure(failure: SendFailure) -> Bytes {
         SendFailure::Full(pid) => WireFailure::Full(pid),
         SendFailure::UnknownName => WireFailure::UnknownName,
         SendFailure::NoTimer(pid) => WireFailure::NoTimer(pid),
+        SendFailure::NotRemote(pid) => WireFailure::NotRemote(pid),
         other => WireFailure::Other(text_of(&other, MAX_TEXT)),
     })
 }
@@ -192,6 +197,7 @@ pub fn decode_send_failure(bytes: &[u8]) -> Result<RemoteFailure, CodecError> {
         WireFailure::Full(pid) => SendFailure::Full(pid),
         WireFailure::UnknownName => SendFailure::UnknownName,
         WireFailure::NoTimer(pid) => SendFailure::NoTimer(pid),
+        WireFailure::NotRemote(pid) => SendFailure::NotRemote(pid),
         WireFailure::Other(text) => return Ok(RemoteFailure::Other(text)),
     }))
 }

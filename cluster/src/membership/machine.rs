@@ -60,6 +60,8 @@ struct Own {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OwnStep {
+    /// It deletes the record of its earlier membership, which had this revision.
+    Remove(Revision),
     /// It creates its record.
     Create,
     /// Its creation has conflicted, or had no answer, and it reads whose record that is.
@@ -132,10 +134,19 @@ impl From<IfThere> for Step {
 impl Membership {
     /// Begins to join the cluster as `node`, and to watch it.
     pub fn new(node: NodeId, record: Record) -> Self {
+        Self::begin(node, record, OwnStep::Create)
+    }
+
+    /// Begins to join again: the membership of this node with epoch `before` is over, but its record may be there still.
+    pub fn rejoin(node: NodeId, record: Record, before: Revision) -> Self {
+        Self::begin(node, record, OwnStep::Remove(before))
+    }
+
+    fn begin(node: NodeId, record: Record, step: OwnStep) -> Self {
         let mut this = Self {
             node,
             record,
-            own: Own { step: OwnStep::Create, pending: 0, seen: Revision(0), missing: Revision(0) },
+            own: Own { step, pending: 0, seen: Revision(0), missing: Revision(0) },
             members: BTreeMap::new(),
             departed: BTreeMap::new(),
             snapshot: None,
@@ -144,7 +155,7 @@ impl Membership {
             last_number: 0,
             events: VecDeque::new(),
         };
-        this.ask_own(OwnStep::Create);
+        this.ask_own(step);
         this
     }
 
@@ -289,7 +300,7 @@ impl Membership {
         match step {
             OwnStep::In(revision) | OwnStep::Doubt(revision) => self.delete_own(revision),
             OwnStep::Create | OwnStep::Check => self.own.step = OwnStep::Withdraw,
-            OwnStep::Withdraw | OwnStep::Out => {}
+            OwnStep::Remove(_) | OwnStep::Withdraw | OwnStep::Out => {}
         }
     }
 
@@ -338,6 +349,7 @@ impl Membership {
     fn ask_own(&mut self, step: OwnStep) {
         self.own.step = step;
         let access = match step {
+            OwnStep::Remove(before) => Access::Delete(before),
             OwnStep::Create => Access::Create(self.record.encode()),
             OwnStep::Check | OwnStep::Doubt(_) => Access::Get,
             OwnStep::In(_) | OwnStep::Withdraw | OwnStep::Out => return,
@@ -416,6 +428,14 @@ impl Membership {
 
     fn handle_own(&mut self, now: Moment, answer: Answer) {
         match (self.own.step, answer) {
+            // A conflict means that another was quicker.
+            (OwnStep::Remove(_), Answer::Written(Ok(_) | Err(StoreError::Conflict { .. }))) => {
+                self.ask_own(OwnStep::Create);
+            }
+            (OwnStep::Remove(_), Answer::Written(Err(StoreError::Unavailable | StoreError::Unknown))) => {
+                self.wait_own(now);
+            }
+            (OwnStep::Remove(_), Answer::Written(Err(error))) => self.refuse(JoinError::Store(error)),
             (OwnStep::Create, Answer::Written(Ok(revision))) => self.enter(revision),
             (OwnStep::Create, Answer::Written(Err(error))) => match error {
                 StoreError::Conflict { .. } | StoreError::Unknown => self.ask_own(OwnStep::Check),

@@ -9,6 +9,7 @@
 //! * **join.** Create the record. A conflict is read: it may be the node's own, from an attempt whose answer was lost;
 //!   if it is another's, two nodes have drawn one ID, and this one does not join. The revision of the record is the
 //!   node's epoch, until it leaves.
+//! * **join again.** A node whose membership is over first deletes its own record, which may be there still.
 //! * **watch.** A record that appears is a member that joined; one that disappears, a member that is lost. After an
 //!   interruption the watch reports a snapshot (*resync*): what it does not contain is **read again** before it counts
 //!   as lost, since the snapshot may be older than what is known of that member.

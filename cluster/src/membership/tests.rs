@@ -3,7 +3,7 @@
 use super::store::{World, id};
 use super::*;
 use crate::clock::Moment;
-use crate::engine::{Change, Entry, StoreError};
+use crate::engine::{Change, Entry, Revision, StoreError};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
@@ -522,4 +522,34 @@ fn leaving_deletes_the_record_whenever_it_is_written() {
     let request = members.poll_request().unwrap();
     answer(&mut members, request.number, Answer::Read(Ok(Some(entry(1, 4)))));
     assert_eq!(members.poll_request(), None, "another's");
+}
+
+/// A node whose lease was over while it was cut off may find its own record: no other node was there to delete it.
+#[test]
+fn a_node_that_joins_again_removes_its_own_record_first() {
+    let conflict = || StoreError::Conflict { key: "1".into() };
+    for removed in [Ok(Revision(9)), Err(conflict())] {
+        let (now, record) = (Moment::START, Record::new("eu-1", 2).unwrap());
+        let mut members = Membership::rejoin(id(1), record.clone(), Revision(4));
+        for error in [StoreError::Unavailable, StoreError::Unknown] {
+            let request = members.poll_request().unwrap();
+            assert_eq!(request.inquiry, Inquiry::Record(Access::Delete(Revision(4))));
+            members.handle(now, request.number, Finding::Record(Answer::Written(Err(error))));
+            assert_eq!(members.poll_request(), None, "not at once");
+            members.handle_timeout(members.next_timeout().unwrap());
+        }
+        let request = members.poll_request().unwrap();
+        assert_eq!(request.inquiry, Inquiry::Record(Access::Delete(Revision(4))));
+        members.handle(now, request.number, Finding::Record(Answer::Written(removed)));
+        // The watch reports the deletion late, or an earlier change.
+        members.on_change(Change::Deleted { key: "1".into(), revision: Revision(9) });
+        let request = members.poll_request().unwrap();
+        assert_eq!(request.inquiry, Inquiry::Record(Access::Create(record.encode())));
+        members.handle(now, request.number, Finding::Record(Answer::Written(Ok(Revision(10)))));
+        assert_eq!(members.poll_event(), Some(Event::Entered(Revision(10))));
+        assert_eq!(members.poll_event(), None);
+    }
+    let mut members = Membership::rejoin(id(1), Record::new("eu-1", 2).unwrap(), Revision(4));
+    members.leave();
+    assert_eq!((members.poll_request(), members.poll_event()), (None, None), "there is nothing to undo");
 }

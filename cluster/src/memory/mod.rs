@@ -1,7 +1,7 @@
 //! An engine within one program: for tests, simulations and examples, without a server.
 //!
-//! A [`Broker`] has the store and the subscriptions; each [`Client`] is the [`Engine`] of one node. **Nothing happens
-//! by itself**: each call of [`Broker::step`] does one thing, in the order in which it was asked for, and runs at most
+//! A [`Broker`] has the store and the subscriptions; each [`Client`] is the [`Engine`] of one node. Unless it is told to
+//! [run](Broker::run), **nothing happens by itself**: each call of [`Broker::step`] does one thing, in the order in which it was asked for, and runs at most
 //! one callback, on the calling thread. So a test sees each state between two steps, and a simulator decides when the
 //! next step comes. The broker's clock goes on with [`Broker::advance`] only; it is what leases expire by.
 //!
@@ -30,8 +30,10 @@ use bytes::Bytes;
 use state::{Connection, ConnectionState, Job, State, Subscriber, Watcher};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// The most messages of a client and lane that the broker has not looked at.
 pub const MAX_QUEUED: usize = 1_024;
@@ -63,6 +65,27 @@ pub const MAX_HISTORY: usize = 1_024;
 #[derive(Clone, Default)]
 pub struct Broker {
     state: Arc<Mutex<State>>,
+    /// There is a job.
+    asked: Arc<Condvar>,
+}
+
+/// A broker that runs by itself: made by [`Broker::run`].
+#[must_use = "the broker stops when this is dropped"]
+pub struct RunningBroker {
+    broker: Broker,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for RunningBroker {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.broker.asked.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // It panics never: callbacks that do are contained.
+            let _ = thread.join();
+        }
+    }
 }
 
 /// One node's engine.
@@ -111,6 +134,40 @@ impl Broker {
         for key in keys.collect::<Vec<_>>() {
             state.delete(Bucket::Leases, key);
         }
+    }
+
+    /// Has a thread do what is asked for, at once and by the system's clock: for programs and examples. It ends when the
+    /// returned value is dropped.
+    ///
+    /// # Panics
+    /// If the system gives no thread.
+    pub fn run(&self) -> RunningBroker {
+        let (broker, stop) = (self.clone(), Arc::new(AtomicBool::new(false)));
+        let stops = Arc::clone(&stop);
+        let run = move || {
+            let mut last = Instant::now();
+            while !stops.load(Ordering::Relaxed) {
+                while broker.step() {}
+                let now = Instant::now();
+                broker.advance(now - last);
+                last = now;
+                broker.wait(Duration::from_millis(100));
+            }
+        };
+        let thread = std::thread::Builder::new().name("postroom-broker".into()).spawn(run);
+        RunningBroker { broker: self.clone(), stop, thread: Some(thread.expect("a thread for the broker")) }
+    }
+
+    /// Waits until something is asked for, for at most `time`.
+    fn wait(&self, time: Duration) {
+        let is_idle = |state: &mut State| state.jobs.is_empty();
+        let waited = self.asked.wait_timeout_while(self.lock(), time, is_idle);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn ask(&self, job: Job) {
+        self.lock().jobs.push_back(job);
+        self.asked.notify_one();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -187,7 +244,7 @@ impl Client {
 
     fn access(&self, bucket: Bucket, key: &str, access: Access, then: Box<dyn FnOnce(Answer) + Send>) {
         let job = Job::Access { client: self.number, bucket, key: key.into(), access, then };
-        self.broker.lock().jobs.push_back(job);
+        self.broker.ask(job);
     }
 }
 
@@ -221,6 +278,7 @@ impl Engine for Client {
         *queued += 1;
         let message = Message { subject: subject.into(), payload };
         state.jobs.push_back(Job::Publish { client: self.number, lane, message });
+        self.broker.asked.notify_one();
         Ok(())
     }
 
@@ -245,7 +303,7 @@ impl Engine for Client {
 
     fn probe(&self, subject: &str, then: OnProbe) {
         let job = Job::Probe { client: self.number, subject: subject.into(), then };
-        self.broker.lock().jobs.push_back(job);
+        self.broker.ask(job);
     }
 
     fn create(&self, bucket: Bucket, key: &str, value: Bytes, then: OnWrite) {
@@ -282,6 +340,7 @@ impl Engine for Client {
         let breaks = state.clients[self.number].breaks;
         state.watches.insert(watch, Watcher { client: self.number, bucket, on_change: Some(on_change) });
         state.jobs.push_back(Job::Watch { watch, breaks, after });
+        self.broker.asked.notify_one();
         let broker = self.broker.clone();
         Ok(Subscription::new(move || {
             let removed = broker.lock().watches.remove(&watch);

@@ -1,0 +1,516 @@
+//! A node's place in a cluster, as its program uses it.
+
+use crate::clock::SystemClock;
+use crate::codec::{CodecError, Codecs, CodecsBuilder, ExportError};
+use crate::engine::{Engine, SubscribeError};
+use crate::lease::{Timing, TimingError};
+use crate::membership::{self, Record, RecordError};
+use crate::names::{RegisterError, Token};
+use crate::node::delivery::{Arrivals, Counters, Delivery};
+use crate::node::driver::{Driver, Setup, View};
+use crate::node::inbox::{Inbox, Input};
+use crate::node::peer::Peer;
+use crate::node::porter::Porter;
+use crate::reply::{Pending, pair};
+use crate::session::Config;
+use crate::subject::is_subject;
+use postroom::generic::Addressed;
+use postroom::remote::Remote;
+use postroom::routing::Node;
+use postroom::{Address, Host, NodeId, Payloads, Pid};
+use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+pub use crate::node::driver::Member;
+
+/// How long [`Builder::join`] waits unless it is told otherwise: a change of the store's leader, and a lease.
+const JOIN_TIME: Duration = Duration::from_secs(30);
+
+/// A node of a cluster. Clones are the same node; it leaves with [`leave`](Self::leave), or when the last clone is
+/// dropped.
+///
+/// ```
+/// use postroom::prelude::*;
+/// use postroom_cluster::Cluster;
+/// use postroom_cluster::memory::Broker;
+///
+/// #[process]
+/// #[derive(Default)]
+/// struct Account { balance: i64 }
+///
+/// #[process(remote)]
+/// impl Account {
+///     #[entry]
+///     fn serve(&mut self, opening: i64) { self.balance = opening; }
+///     #[message]
+///     fn deposit(&mut self, amount: i64) -> i64 { self.balance += amount; self.balance }
+/// }
+///
+/// let runtime = Runtime::new()?;
+/// let broker = Broker::new();
+/// let _running = broker.run();
+/// let cluster = Cluster::builder("bank").node("eu-1").export::<Account>().join(&runtime, broker.connect())?;
+/// let account = cluster.any::<Account>()?.start::<Account>("serve", payloads![100]).wait()?;
+/// assert_eq!(account.deposit(5).wait()?, 105);
+/// let token = cluster.register("acct-7", account).wait()?;
+/// assert_eq!(cluster.holder("acct-7"), Some((account.pid(), token)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Cluster {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    id: NodeId,
+    name: String,
+    host: Host,
+    inbox: Arc<Inbox>,
+    view: Arc<View>,
+    counters: Arc<Counters>,
+    /// Which member is asked next by [`Cluster::any`].
+    turn: AtomicUsize,
+    /// The names of the types that this node exports.
+    exports: BTreeSet<&'static str>,
+}
+
+/// Joins a cluster: made by [`Cluster::builder`].
+#[must_use = "call `join`"]
+pub struct Builder {
+    cluster: String,
+    node: Option<String>,
+    codecs: CodecsBuilder,
+    exports: BTreeMap<&'static str, Box<dyn FnOnce(Host) + Send>>,
+    timing: Timing,
+    session: Config,
+    join_time: Duration,
+}
+
+/// Why a node did not join.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum JoinError {
+    /// The cluster's name cannot be part of a subject.
+    #[error("`{name}` cannot name a cluster; use letters, digits, `-` and `_`, at most 64 bytes")]
+    ClusterName {
+        /// The name.
+        name: String,
+    },
+    /// The node's name cannot be one.
+    #[error(transparent)]
+    NodeName(#[from] RecordError),
+    /// An exported type cannot be.
+    #[error(transparent)]
+    Export(#[from] ExportError),
+    /// The times of the lease are not safe.
+    #[error(transparent)]
+    Timing(#[from] TimingError),
+    /// The engine takes no subscription.
+    #[error(transparent)]
+    Subscribe(#[from] SubscribeError),
+    /// The runtime is being shut down.
+    #[error("the runtime is being shut down; join while it runs")]
+    Runtime,
+    /// The store refuses this node.
+    #[error(transparent)]
+    Membership(#[from] membership::JoinError),
+    /// The node is not a member yet.
+    #[error("no member after {waited:?}: check that the broker runs, has its store, and can be reached from here")]
+    Timeout {
+        /// How long it has waited.
+        waited: Duration,
+    },
+    /// The system gives no thread.
+    #[error("the system gives no thread: {0}")]
+    Thread(String),
+}
+
+/// Why there is no such node.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NodeError {
+    /// No member has the name.
+    #[error("no node of the cluster is called `{name}`; it has {}", if members.is_empty() { "none".into() } else { members.join(", ") })]
+    Unknown {
+        /// The name.
+        name: String,
+        /// The names of the members.
+        members: Vec<String>,
+    },
+    /// No member that there is a session with exports the type.
+    #[error("no node of the cluster that can be reached exports `{process}`; export it with `.export::<{process}>()`")]
+    NotExported {
+        /// The type.
+        process: &'static str,
+    },
+}
+
+/// Why a process was not started on another node.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The node is no member any more, or there is no session with it.
+    #[error("node `{node}` cannot be reached; ask for another with `cluster.any`, or wait until it is back")]
+    Unreachable {
+        /// Its name.
+        node: String,
+    },
+    /// The inputs do not fit the entry, or the type is not exported here.
+    #[error(transparent)]
+    Inputs(#[from] CodecError),
+    /// The node has refused.
+    #[error("node `{node}` has not started it: {reason}")]
+    Refused {
+        /// Its name.
+        node: String,
+        /// What it says.
+        reason: String,
+    },
+}
+
+impl Builder {
+    /// Names this node, for people and for placement: `eu-1`. Without a name it is called after its ID.
+    pub fn node(mut self, name: impl Into<String>) -> Self {
+        self.node = Some(name.into());
+        self
+    }
+
+    /// Lets other nodes start processes of this type and send messages to them. **Only what is exported can be
+    /// reached.** Nodes that only send to such processes export the type too, to know its messages. A start from
+    /// elsewhere begins with `P::default()`.
+    pub fn export<P: Remote + postroom::generic::Migratable + Default>(mut self) -> Self {
+        self.codecs = self.codecs.export::<P>();
+        self.exports.insert(P::NAME, Box::new(|host| host.register_type::<P>()));
+        self
+    }
+
+    /// Sets the times of the lease. All nodes of a cluster are to have the same.
+    pub fn lease(mut self, timing: Timing) -> Self {
+        self.timing = timing;
+        self
+    }
+
+    /// Sets the limits of sessions. All nodes of a cluster are to have the same.
+    pub fn sessions(mut self, config: Config) -> Self {
+        self.session = config;
+        self
+    }
+
+    /// How long [`join`](Self::join) waits; 30 seconds unless it is said here.
+    pub fn join_within(mut self, time: Duration) -> Self {
+        self.join_time = time;
+        self
+    }
+
+    /// Joins the cluster that `engine` connects with, and waits until this node is a member. `host` is a runtime, whose
+    /// processes become reachable. A node takes two threads.
+    ///
+    /// # Errors
+    /// [`JoinError`], which says what to do.
+    pub fn join(self, host: &Host, engine: impl Engine + 'static) -> Result<Cluster, JoinError> {
+        let join_time = self.join_time;
+        let (cluster, driver, delivery) = self.prepare(*host, Arc::new(engine))?;
+        let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
+            let thread = thread::Builder::new().name(name.into()).spawn(run);
+            thread.map(drop).map_err(|error| JoinError::Thread(error.to_string()))
+        };
+        spawn("postroom-deliver", Box::new(move || delivery.run_to_end()))?;
+        spawn("postroom-cluster", Box::new(move || driver.run_to_end(|| SystemClock.now())))?;
+        let joined = cluster.shared.view.wait(join_time, |view| match (&view.is_over, view.is_member) {
+            (Some(Some(error)), _) => Some(Err(error.clone())),
+            (_, true) => Some(Ok(())),
+            _ => None,
+        });
+        match joined {
+            Some(Ok(())) => Ok(cluster),
+            Some(Err(error)) => Err(error.into()),
+            None => Err(JoinError::Timeout { waited: join_time }),
+        }
+    }
+
+    /// Makes the parts of a node, without threads.
+    pub(crate) fn prepare(self, host: Host, engine: Arc<dyn Engine>) -> Result<(Cluster, Driver, Delivery), JoinError> {
+        let is_name = self.cluster.len() <= 64 && is_subject(&self.cluster) && !self.cluster.contains('.');
+        if !is_name {
+            return Err(JoinError::ClusterName { name: self.cluster });
+        }
+        self.timing.check()?;
+        let codecs = self.codecs.build()?;
+        let id = host.node();
+        let node = Node::of(id).ok_or(JoinError::Runtime)?;
+        let name = self.node.unwrap_or_else(|| id.to_string());
+        Record::new(name.clone(), 0)?;
+        let exports = self.exports.keys().copied().collect();
+        self.exports.into_values().for_each(|register| register(host));
+        let (inbox, arrivals, view) = (Arc::<Inbox>::default(), Arc::<Arrivals>::default(), Arc::<View>::default());
+        let counters = Arc::<Counters>::default();
+        let ended = Arc::clone(&inbox);
+        let porter = Porter { on_end: Box::new(move |pid| ended.push(Input::Ended(pid))) };
+        let porter = host.spawn(porter).serve().map_err(|_| JoinError::Runtime)?;
+        let setup = Setup {
+            cluster: self.cluster,
+            name: name.clone(),
+            node: id,
+            engine,
+            timing: self.timing,
+            session: self.session,
+            codecs,
+            inbox: Arc::clone(&inbox),
+            arrivals: Arc::clone(&arrivals),
+            counters: Arc::clone(&counters),
+            view: Arc::clone(&view),
+            porter,
+            draw: Box::new(draw),
+        };
+        let driver = Driver::new(setup)?;
+        let delivery = Delivery::new(node, host, porter, arrivals, Arc::clone(&counters));
+        let shared = Shared { id, name, host, inbox, view, counters, turn: AtomicUsize::new(0), exports };
+        Ok((Cluster { shared: Arc::new(shared) }, driver, delivery))
+    }
+}
+
+/// Draws a number: std's hasher is seeded by the system.
+fn draw() -> u64 {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    RandomState::new().hash_one(COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+impl Cluster {
+    /// Begins to join the cluster of this name.
+    pub fn builder(cluster: impl Into<String>) -> Builder {
+        Builder {
+            cluster: cluster.into(),
+            node: None,
+            codecs: Codecs::builder(),
+            exports: BTreeMap::new(),
+            timing: Timing::default(),
+            session: Config::default(),
+            join_time: JOIN_TIME,
+        }
+    }
+
+    /// Returns this node's ID.
+    pub fn id(&self) -> NodeId {
+        self.shared.id
+    }
+
+    /// Returns this node's name.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// Returns whether this node is a member now. It is none while it is cut off, and joins again by itself.
+    pub fn is_member(&self) -> bool {
+        self.shared.view.lock().is_member
+    }
+
+    /// Returns the other members, as this node sees them.
+    pub fn members(&self) -> Vec<Member> {
+        self.shared.view.lock().members.values().cloned().collect()
+    }
+
+    /// Waits until there are sessions with `count` other nodes, for at most `time`. Returns whether there are.
+    pub fn wait_for_members(&self, count: usize, time: Duration) -> bool {
+        let reached = self.shared.view.wait(time, |view| {
+            let connected = view.members.values().filter(|member| member.is_connected).count();
+            (connected >= count).then_some(())
+        });
+        reached.is_some()
+    }
+
+    /// Returns the member of this name, to start processes there. If several have it, the one with the smallest ID.
+    ///
+    /// # Errors
+    /// [`NodeError::Unknown`], which lists the members.
+    pub fn node(&self, name: &str) -> Result<RemoteNode, NodeError> {
+        let view = self.shared.view.lock();
+        match view.members.values().find(|member| member.name == name) {
+            Some(member) => Ok(RemoteNode { cluster: self.clone(), id: member.id, name: name.to_owned() }),
+            None => {
+                let members = view.members.values().map(|member| member.name.clone()).collect();
+                Err(NodeError::Unknown { name: name.to_owned(), members })
+            }
+        }
+    }
+
+    /// Returns this node, or another that exports `P`, each in turn.
+    ///
+    /// # Errors
+    /// [`NodeError::NotExported`]
+    pub fn any<P: Remote>(&self) -> Result<RemoteNode, NodeError> {
+        let shared = &self.shared;
+        let view = shared.view.lock();
+        let exports = |peer: &&Arc<Peer>| peer.agreement().is_some_and(|agreement| agreement.can_start(P::NAME));
+        let peers = view.peers.values().filter(exports).map(|peer| peer.node());
+        let own = shared.exports.contains(P::NAME).then_some(shared.id);
+        let nodes: Vec<_> = peers.chain(own).collect();
+        if nodes.is_empty() {
+            return Err(NodeError::NotExported { process: P::NAME });
+        }
+        let id = nodes[shared.turn.fetch_add(1, Ordering::Relaxed) % nodes.len()];
+        let name = view.members.get(&id).map_or_else(|| shared.name.clone(), |member| member.name.clone());
+        drop(view);
+        Ok(RemoteNode { cluster: self.clone(), id, name })
+    }
+
+    /// Registers a name of the cluster for a process of this node. One process holds it, until it ends, gives it up
+    /// with [`release`](Self::release), or its node is lost. The result is the fencing [`Token`].
+    ///
+    /// # Errors
+    /// The pending result is [`RegisterError::Taken`] if another process has the name, and without a majority of the
+    /// broker's servers an error, not a wait.
+    pub fn register(&self, name: impl Into<String>, process: impl Into<Pid>) -> Pending<Result<Token, RegisterError>> {
+        let (pid, name) = (process.into(), name.into());
+        let (pending, then) = pair(Err(RegisterError::NotAMember));
+        if pid.node() == self.shared.id {
+            self.shared.inbox.push(Input::Register { name, pid, then });
+        } else {
+            then.complete(Err(RegisterError::Elsewhere { pid }));
+        }
+        pending
+    }
+
+    /// Gives a name up. The result is whether the process had it.
+    pub fn release(&self, name: impl Into<String>, process: impl Into<Pid>) -> Pending<bool> {
+        let (pending, then) = pair(false);
+        self.shared.inbox.push(Input::Release { name: name.into(), pid: process.into(), then });
+        pending
+    }
+
+    /// Returns the holder of a name and its token, as this node has last heard: that may be out of date.
+    pub fn holder(&self, name: &str) -> Option<(Pid, Token)> {
+        self.shared.view.names().holder(name)
+    }
+
+    /// Returns the address of the holder of a name, which is said to be a `P`: a message of another type is answered as
+    /// unhandled.
+    pub fn named<P: Remote + Addressed>(&self, name: &str) -> Option<Address<P>> {
+        self.holder(name).map(|(pid, _)| Address::assume(pid))
+    }
+
+    /// Leaves the cluster: what is queued is still sent, the peers are told, and the names of this node are free. Holders
+    /// of names are cancelled. It takes up to three seconds if a peer does not answer.
+    pub fn leave(&self) -> Pending<()> {
+        let (pending, then) = pair(());
+        self.shared.inbox.push(Input::Leave(then));
+        pending
+    }
+
+    /// Returns what this node has received and could not deliver.
+    pub fn statistics(&self) -> Statistics {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counters = &self.shared.counters;
+        Statistics {
+            undecodable: read(&counters.undecodable),
+            undelivered: read(&counters.undelivered),
+            returned: read(&counters.returned),
+            broken_frames: read(&counters.broken_frames),
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let (_, then) = pair(());
+        self.inbox.push(Input::Leave(then));
+    }
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cluster").field("id", &self.id()).field("is_member", &self.is_member()).finish_non_exhaustive()
+    }
+}
+
+/// What a node has received and could not deliver, since it joined.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// Messages, answers and inputs that it could not decode, or does not know.
+    pub undecodable: u64,
+    /// Messages whose process had ended.
+    pub undelivered: u64,
+    /// Messages that had waited for a session with a node which then did not know them.
+    pub returned: u64,
+    /// Frames that were none.
+    pub broken_frames: u64,
+}
+
+/// A node of the cluster, to start processes on: made by [`Cluster::node`] and [`Cluster::any`].
+#[derive(Clone, Debug)]
+pub struct RemoteNode {
+    cluster: Cluster,
+    id: NodeId,
+    name: String,
+}
+
+impl RemoteNode {
+    /// Returns its ID.
+    pub fn id(&self) -> NodeId {
+        self.id
+    }
+
+    /// Returns its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Starts a `P` at this entry, with inputs as for [`Host::start`](postroom::Host::start); they are checked here.
+    ///
+    /// # Errors
+    /// The pending result is an error if the inputs do not fit, or the node cannot be reached or refuses. If the node is
+    /// lost before it answers, the process may have been started: it ends with its node, or goes on without you.
+    pub fn start<P: Remote + Addressed>(&self, entry: &str, inputs: Payloads) -> Starting<P> {
+        let shared = &self.cluster.shared;
+        let (pending, then) = pair(Err("it was lost before it answered".into()));
+        let begun = if self.id == shared.id {
+            then.complete(shared.host.start(P::NAME, entry, inputs).map_err(|error| error.to_string()));
+            Ok(())
+        } else {
+            let peer: Option<Arc<Peer>> = shared.view.lock().peers.get(&self.id).cloned();
+            match peer {
+                Some(peer) => peer.start(P::NAME, entry, inputs, then).map_err(StartError::from),
+                None => Err(StartError::Unreachable { node: self.name.clone() }),
+            }
+        };
+        Starting { begun: begun.map(|()| pending), node: self.name.clone(), process: std::marker::PhantomData }
+    }
+}
+
+/// A process that is being started, perhaps on another node: to be awaited, or waited for.
+#[must_use = "await it, or wait for it, to learn what came of it"]
+pub struct Starting<P> {
+    begun: Result<Pending<Result<Pid, String>>, StartError>,
+    node: String,
+    process: std::marker::PhantomData<fn() -> P>,
+}
+
+impl<P: Addressed> Starting<P> {
+    /// Waits until the process has been started. In a process, its worker goes on with others meanwhile.
+    ///
+    /// # Errors
+    /// As [`RemoteNode::start`] says.
+    pub fn wait(self) -> Result<Address<P>, StartError> {
+        let node = self.node;
+        let started = self.begun?.wait();
+        started.map(Address::assume).map_err(|reason| StartError::Refused { node, reason })
+    }
+}
+
+impl<P: Addressed + 'static> IntoFuture for Starting<P> {
+    type Output = Result<Address<P>, StartError>;
+    type IntoFuture = std::pin::Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let node = self.node;
+            let started = self.begun?.await;
+            started.map(Address::assume).map_err(|reason| StartError::Refused { node, reason })
+        })
+    }
+}

@@ -1,0 +1,473 @@
+//! Envelopes: what one message of a [session](crate::session) contains.
+//!
+//! A session carries bytes, in order and once. An envelope says what they are: a message for a process, a call, the
+//! answer to one, a link, a request to start a process. All numbers are big-endian.
+//!
+//! ```text
+//! envelope  kind u8 | body
+//! message   to pid | content                                               kind 0
+//! call      to pid | number u64 | time left, ms u64 (0: none) | content         1
+//! answer    number u64 | content                                                2
+//! failed    number u64 | error                                                  3
+//! link      from pid | to pid | kind u8 | number u64 | reason                   4
+//! control   to pid | kind u8 | reason                                           5
+//! start     number u64 | content                                                6
+//! started   number u64 | pid                                                    7
+//! refused   number u64 | text                                                   8
+//! content   message u16 | bytes
+//! pid       16 bytes, as `Pid::to_bytes`
+//! ```
+//!
+//! A message, an answer and the inputs of a start are named by their place in the *sender's*
+//! [`Table`](crate::frame::Table), which the handshake has brought, so names do not travel again. Reasons and errors
+//! are encoded as [`codec`](crate::codec) does.
+//!
+//! The decoder does not trust a byte: it never panics, and allocates nothing but the text of a refusal. The content of a
+//! message is for its codec to check.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use postroom::Pid;
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+/// What one message of a session contains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Envelope {
+    /// A message that was sent.
+    Message {
+        /// The process.
+        to: Pid,
+        /// The message.
+        content: Content,
+    },
+    /// A message that was called.
+    Call {
+        /// The process.
+        to: Pid,
+        /// The number that the answer is to have.
+        number: u64,
+        /// How long the caller will wait, if it has a deadline. Clocks of two nodes have nothing in common, so the
+        /// deadline itself cannot travel; the time on its way is not counted.
+        time_left: Option<Duration>,
+        /// The message.
+        content: Content,
+    },
+    /// The answer to a call. The caller knows what it has called.
+    Answer {
+        /// The call's number.
+        number: u64,
+        /// The value.
+        content: Content,
+    },
+    /// The answer to a call that failed.
+    Failed {
+        /// The call's number.
+        number: u64,
+        /// The encoded error.
+        error: Bytes,
+    },
+    /// A message of the link protocol.
+    Link {
+        /// The process that it comes from, a process of the sending node.
+        from: Pid,
+        /// The process that it is for.
+        to: Pid,
+        /// What it says.
+        link: LinkKind,
+        /// The number of the unlink or of the monitor; zero if it has none.
+        number: u64,
+        /// The encoded exit reason, of those that have one.
+        reason: Bytes,
+    },
+    /// A request to end.
+    Control {
+        /// The process.
+        to: Pid,
+        /// What is asked of it.
+        control: ControlKind,
+        /// The encoded reason, of [`ControlKind::Cancel`].
+        reason: Bytes,
+    },
+    /// A request to start a process.
+    Start {
+        /// The number that the answer is to have.
+        number: u64,
+        /// The entry and its inputs.
+        content: Content,
+    },
+    /// The process was started.
+    Started {
+        /// The request's number.
+        number: u64,
+        /// The process.
+        pid: Pid,
+    },
+    /// The process was not started.
+    Refused {
+        /// The request's number.
+        number: u64,
+        /// Why, for people.
+        reason: String,
+    },
+}
+
+/// An encoded value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Content {
+    /// The place of its message, or entry, in the sender's table.
+    pub message: u16,
+    /// The value.
+    pub bytes: Bytes,
+}
+
+/// Declares an enum with the byte of each variant in an envelope.
+macro_rules! coded {
+    ($(#[$meta:meta])* $vis:vis $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $code:literal,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        $vis enum $name { $($(#[$variant_meta])* $variant = $code,)* }
+
+        impl $name {
+            const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            fn decode(code: u8) -> Result<Self, EnvelopeError> {
+                let found = Self::ALL.iter().find(|variant| **variant as u8 == code);
+                found.copied().ok_or(EnvelopeError::Kind { what: stringify!($name), code })
+            }
+        }
+    };
+}
+
+coded! {
+    /// What a message of the link protocol says.
+    pub LinkKind {
+        /// We are linked now.
+        Link = 0,
+        /// We are no longer linked; answer with the number.
+        Unlink = 1,
+        /// The answer to an unlink.
+        Unlinked = 2,
+        /// Tell me of your end, under the number.
+        Watch = 3,
+        /// Stop watching for me.
+        Unwatch = 4,
+        /// I have ended, and you watched me.
+        Down = 5,
+        /// I have ended, and we were linked.
+        Exit = 6,
+        /// As `Exit`, for a partner that does not trap exits.
+        Failed = 7,
+    }
+}
+
+coded! {
+    /// What is asked of a process.
+    pub ControlKind {
+        /// Stop, after the messages that have arrived.
+        Stop = 0,
+        /// End, after cleaning up.
+        Cancel = 1,
+        /// End at once.
+        Kill = 2,
+    }
+}
+
+coded! {
+    /// The first byte.
+    Kind {
+        /// [`Envelope::Message`]
+        Message = 0,
+        /// [`Envelope::Call`]
+        Call = 1,
+        /// [`Envelope::Answer`]
+        Answer = 2,
+        /// [`Envelope::Failed`]
+        Failed = 3,
+        /// [`Envelope::Link`]
+        Link = 4,
+        /// [`Envelope::Control`]
+        Control = 5,
+        /// [`Envelope::Start`]
+        Start = 6,
+        /// [`Envelope::Started`]
+        Started = 7,
+        /// [`Envelope::Refused`]
+        Refused = 8,
+    }
+}
+
+/// Why bytes are not an envelope.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EnvelopeError {
+    /// They end too early.
+    #[error("an envelope is too short; update the older of the two nodes")]
+    Truncated,
+    /// They go on after the end.
+    #[error("an envelope has {bytes} bytes after its end; update the older of the two nodes")]
+    TooLong {
+        /// How many.
+        bytes: usize,
+    },
+    /// A byte that names a variant has an unknown value.
+    #[error("an envelope has {what} {code}, which this node does not know; update the older of the two nodes")]
+    Kind {
+        /// What the byte names.
+        what: &'static str,
+        /// The byte.
+        code: u8,
+    },
+    /// A PID is none.
+    #[error("an envelope has a PID without a node; check who may publish to this node")]
+    Pid,
+    /// A text is not UTF-8.
+    #[error("a text in an envelope is not UTF-8; check who may publish to this node")]
+    NotText,
+}
+
+impl Envelope {
+    /// Encodes the envelope.
+    pub fn encode(&self) -> Bytes {
+        let mut out = BytesMut::with_capacity(64 + self.content_len());
+        match self {
+            Self::Message { to, content } => {
+                out.put_u8(Kind::Message as u8);
+                out.put_slice(&to.to_bytes());
+                content.encode(&mut out);
+            }
+            Self::Call { to, number, time_left, content } => {
+                out.put_u8(Kind::Call as u8);
+                out.put_slice(&to.to_bytes());
+                out.put_u64(*number);
+                out.put_u64(time_left.map_or(0, milliseconds));
+                content.encode(&mut out);
+            }
+            Self::Answer { number, content } => {
+                out.put_u8(Kind::Answer as u8);
+                out.put_u64(*number);
+                content.encode(&mut out);
+            }
+            Self::Failed { number, error } => {
+                out.put_u8(Kind::Failed as u8);
+                out.put_u64(*number);
+                out.put_slice(error);
+            }
+            Self::Link { from, to, link, number, reason } => {
+                out.put_u8(Kind::Link as u8);
+                out.put_slice(&from.to_bytes());
+                out.put_slice(&to.to_bytes());
+                out.put_u8(*link as u8);
+                out.put_u64(*number);
+                out.put_slice(reason);
+            }
+            Self::Control { to, control, reason } => {
+                out.put_u8(Kind::Control as u8);
+                out.put_slice(&to.to_bytes());
+                out.put_u8(*control as u8);
+                out.put_slice(reason);
+            }
+            Self::Start { number, content } => {
+                out.put_u8(Kind::Start as u8);
+                out.put_u64(*number);
+                content.encode(&mut out);
+            }
+            Self::Started { number, pid } => {
+                out.put_u8(Kind::Started as u8);
+                out.put_u64(*number);
+                out.put_slice(&pid.to_bytes());
+            }
+            Self::Refused { number, reason } => {
+                out.put_u8(Kind::Refused as u8);
+                out.put_u64(*number);
+                out.put_slice(reason.as_bytes());
+            }
+        }
+        out.freeze()
+    }
+
+    /// The length of what has no fixed one.
+    fn content_len(&self) -> usize {
+        match self {
+            Self::Message { content, .. }
+            | Self::Call { content, .. }
+            | Self::Answer { content, .. }
+            | Self::Start { content, .. } => content.bytes.len(),
+            Self::Failed { error, .. } => error.len(),
+            Self::Link { reason, .. } | Self::Control { reason, .. } => reason.len(),
+            Self::Started { .. } => 0,
+            Self::Refused { reason, .. } => reason.len(),
+        }
+    }
+
+    /// Decodes an envelope.
+    ///
+    /// # Errors
+    /// If the bytes are none.
+    pub fn decode(mut bytes: Bytes) -> Result<Self, EnvelopeError> {
+        Ok(match Kind::decode(take_u8(&mut bytes)?)? {
+            Kind::Message => Self::Message { to: take_pid(&mut bytes)?, content: Content::decode(bytes)? },
+            Kind::Call => Self::Call {
+                to: take_pid(&mut bytes)?,
+                number: take_u64(&mut bytes)?,
+                time_left: NonZeroU64::new(take_u64(&mut bytes)?).map(|left| Duration::from_millis(left.get())),
+                content: Content::decode(bytes)?,
+            },
+            Kind::Answer => Self::Answer { number: take_u64(&mut bytes)?, content: Content::decode(bytes)? },
+            Kind::Failed => Self::Failed { number: take_u64(&mut bytes)?, error: bytes },
+            Kind::Link => Self::Link {
+                from: take_pid(&mut bytes)?,
+                to: take_pid(&mut bytes)?,
+                link: LinkKind::decode(take_u8(&mut bytes)?)?,
+                number: take_u64(&mut bytes)?,
+                reason: bytes,
+            },
+            Kind::Control => Self::Control {
+                to: take_pid(&mut bytes)?,
+                control: ControlKind::decode(take_u8(&mut bytes)?)?,
+                reason: bytes,
+            },
+            Kind::Start => Self::Start { number: take_u64(&mut bytes)?, content: Content::decode(bytes)? },
+            Kind::Started => {
+                let started = Self::Started { number: take_u64(&mut bytes)?, pid: take_pid(&mut bytes)? };
+                if !bytes.is_empty() {
+                    return Err(EnvelopeError::TooLong { bytes: bytes.len() });
+                }
+                started
+            }
+            Kind::Refused => Self::Refused { number: take_u64(&mut bytes)?, reason: text(bytes)? },
+        })
+    }
+}
+
+impl Content {
+    fn encode(&self, out: &mut BytesMut) {
+        out.put_u16(self.message);
+        out.put_slice(&self.bytes);
+    }
+
+    fn decode(mut bytes: Bytes) -> Result<Self, EnvelopeError> {
+        let message = bytes.try_get_u16().map_err(|_| EnvelopeError::Truncated)?;
+        Ok(Self { message, bytes })
+    }
+}
+
+/// At least one: zero stands for no deadline.
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1)
+}
+
+fn take_u8(bytes: &mut Bytes) -> Result<u8, EnvelopeError> {
+    bytes.try_get_u8().map_err(|_| EnvelopeError::Truncated)
+}
+
+fn take_u64(bytes: &mut Bytes) -> Result<u64, EnvelopeError> {
+    bytes.try_get_u64().map_err(|_| EnvelopeError::Truncated)
+}
+
+fn take_pid(bytes: &mut Bytes) -> Result<Pid, EnvelopeError> {
+    let pid = bytes.try_get_u128().map_err(|_| EnvelopeError::Truncated)?;
+    Pid::from_bytes(pid.to_be_bytes()).ok_or(EnvelopeError::Pid)
+}
+
+fn text(bytes: Bytes) -> Result<String, EnvelopeError> {
+    String::from_utf8(bytes.into()).map_err(|_| EnvelopeError::NotText)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    fn pid(slot: u32) -> Pid {
+        format!("<7f.1.{slot}.3>").parse().unwrap()
+    }
+
+    fn one_of_each() -> Vec<Envelope> {
+        let content = || Content { message: 513, bytes: Bytes::from_static(b"value") };
+        let mut all = vec![
+            Envelope::Message { to: pid(5), content: content() },
+            Envelope::Call { to: pid(5), number: 9, time_left: None, content: content() },
+            Envelope::Call { to: pid(5), number: 9, time_left: Some(Duration::from_millis(77)), content: content() },
+            Envelope::Answer { number: 1 << 40, content: content() },
+            Envelope::Failed { number: 8, error: Bytes::from_static(b"\x02") },
+            Envelope::Start { number: 4, content: content() },
+            Envelope::Started { number: 4, pid: pid(6) },
+            Envelope::Refused { number: 4, reason: "no type `Acount`; did you mean `Account`?".into() },
+        ];
+        let reason = || Bytes::from_static(b"\x03");
+        all.extend(LinkKind::ALL.iter().map(|&link| {
+            let (from, to) = (pid(1), pid(2));
+            Envelope::Link { from, to, link, number: 3, reason: reason() }
+        }));
+        all.extend(ControlKind::ALL.iter().map(|&control| Envelope::Control { to: pid(2), control, reason: reason() }));
+        all
+    }
+
+    #[test]
+    fn each_envelope_arrives_as_it_was_sent() {
+        for envelope in one_of_each() {
+            assert_eq!(Envelope::decode(envelope.encode()), Ok(envelope));
+        }
+    }
+
+    /// The lengths of the fixed parts, from the table above.
+    #[test]
+    fn an_envelope_that_is_cut_is_refused() {
+        let fixed = |envelope: &Envelope| match envelope {
+            Envelope::Message { .. } => 1 + 16 + 2,
+            Envelope::Call { .. } => 1 + 16 + 16 + 2,
+            Envelope::Answer { .. } | Envelope::Start { .. } => 1 + 8 + 2,
+            Envelope::Failed { .. } | Envelope::Refused { .. } => 1 + 8,
+            Envelope::Link { .. } => 1 + 32 + 9,
+            Envelope::Control { .. } => 1 + 16 + 1,
+            Envelope::Started { .. } => 1 + 8 + 16,
+        };
+        for envelope in one_of_each() {
+            let bytes = envelope.encode();
+            for length in 0..bytes.len() {
+                let cut = Envelope::decode(bytes.slice(..length));
+                assert_eq!(cut == Err(EnvelopeError::Truncated), length < fixed(&envelope), "{envelope:?} at {length}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_envelope_is_refused_with_its_reason() {
+        let decode = |bytes: &[u8]| Envelope::decode(Bytes::copy_from_slice(bytes));
+        assert_eq!(decode(&[9]), Err(EnvelopeError::Kind { what: "Kind", code: 9 }));
+        assert_eq!(decode(&[&[0_u8][..], &[0; 19]].concat()), Err(EnvelopeError::Pid));
+        let link = one_of_each().into_iter().find(|envelope| matches!(envelope, Envelope::Link { .. })).unwrap();
+        let mut bytes = link.encode().to_vec();
+        bytes[33] = 8;
+        assert_eq!(decode(&bytes), Err(EnvelopeError::Kind { what: "LinkKind", code: 8 }));
+        assert_eq!(decode(&[&[8_u8][..], &[0; 8], &[0xff]].concat()), Err(EnvelopeError::NotText));
+    }
+
+    #[test]
+    fn a_deadline_that_has_just_passed_does_not_become_none() {
+        let content = Content { message: 0, bytes: Bytes::new() };
+        let call = Envelope::Call { to: pid(1), number: 1, time_left: Some(Duration::ZERO), content };
+        let Ok(Envelope::Call { time_left, .. }) = Envelope::decode(call.encode()) else { panic!("a call") };
+        assert_eq!(time_left, Some(Duration::from_millis(1)));
+    }
+
+    /// What is accepted encodes to the same bytes: there is one form of each envelope.
+    #[test]
+    fn random_bytes_are_refused_or_have_one_form() {
+        let (mut random, mut accepted) = (Random::new(7), 0);
+        let whole: Vec<_> = one_of_each().iter().map(Envelope::encode).collect();
+        for _ in 0..100_000 {
+            let mut bytes = whole[random.below(whole.len() as u64) as usize].to_vec();
+            for _ in 0..random.below(4) {
+                let at = random.below(bytes.len() as u64) as usize;
+                bytes[at] = random.below(256) as u8;
+            }
+            let bytes = Bytes::from(bytes);
+            if let Ok(envelope) = Envelope::decode(bytes.clone()) {
+                assert_eq!(envelope.encode(), bytes);
+                accepted += 1;
+            }
+        }
+        assert!(accepted > 1_000 && accepted < 100_000, "{accepted} of 100,000");
+    }
+}

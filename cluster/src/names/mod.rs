@@ -1,0 +1,151 @@
+//! Names of the cluster: each has one holder at a time, and a token that fences the earlier ones off.
+//!
+//! A name is an entry of [`Bucket::Names`](crate::engine::Bucket::Names): its value says which process holds it, and
+//! during which membership of its node. **The store decides**: of several that register a name at once, one creates the
+//! entry. A [`Names`] is one node's view of all names, and does what this node asks of the store. It is a state machine
+//! without clock, thread or store.
+//!
+//! # Protocol
+//! * **register.** Create the entry. A conflict is read: it may be this node's own, from an attempt whose answer was
+//!   lost. If it is another's, the name is taken, and the caller learns by whom.
+//! * **token.** The revision of the entry is the fencing token: it is greater than the tokens of all earlier holders. A
+//!   holder gives it to whatever it writes to, which refuses a smaller one than it has seen.
+//! * **release.** The holder gives the name up, or has ended: its node deletes the entry, in the revision that it has
+//!   created. A deletion that the store could not do is repeated until it is done.
+//! * **inherit.** The names of a node that has left are deleted at once; those of a node that is lost, only when its
+//!   **lease** is over: until then it may not know that it is cut off, and its holders may still act. Each of the other
+//!   nodes deletes them, and one succeeds.
+//! * **watch.** What the bucket's watch reports is what [`holder`](Names::holder) looks up: no request, and possibly
+//!   out of date by as much as the watch is late.
+//!
+//! What one node does with one entry it does in order, one access at a time.
+//!
+//! # Invariants
+//! 1. A name that this node has registered is its own until it deletes the entry, or until another node finds that this
+//!    node's lease is over. By then this node has fenced itself, and its holders have ended.
+//! 2. Each registration is answered exactly once.
+//! 3. Tokens of one name only grow.
+//!
+//! # Limits
+//! | limit | value | reason |
+//! |---|---|---|
+//! | name | [`MAX_NAME`] = 1,024 B | as names within a node |
+//! | names | 100,000 | each node watches them all, in about 150 bytes each |
+
+mod machine;
+mod record;
+#[cfg(test)]
+mod tests;
+
+pub use machine::Names;
+pub use record::{Holder, MAX_NAME, NameRecordError};
+
+use crate::access::Access;
+use crate::engine::Revision;
+use postroom::Pid;
+use std::fmt;
+
+/// A fencing token: greater than those of all earlier holders of the name.
+///
+/// Whatever a holder writes to keeps the greatest token that it has seen, and refuses a write with a smaller one. So a
+/// holder that was cut off, and does not know it yet, can do no harm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(pub u64);
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl From<Revision> for Token {
+    fn from(revision: Revision) -> Self {
+        Self(revision.0)
+    }
+}
+
+/// An access to the entry of a name, to be made at once and answered exactly once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The number to pass to [`Names::handle`] with the answer.
+    pub number: u64,
+    /// The entry's key.
+    pub key: String,
+    /// What to do with it.
+    pub access: Access,
+}
+
+/// What came of a registration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registered {
+    /// The number that [`Names::register`] has returned.
+    pub number: u64,
+    /// The token, or why there is none.
+    pub result: Result<Token, RegisterError>,
+}
+
+/// Why a name was not registered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegisterError {
+    /// A process has the name.
+    #[error("`{name}` is held by {holder}; send to the holder, or choose another name")]
+    Taken {
+        /// The name.
+        name: String,
+        /// Its holder.
+        holder: Pid,
+    },
+    /// The name has no bytes, or too many.
+    #[error("a name of the cluster has {bytes} bytes; use 1 to {MAX_NAME}")]
+    Length {
+        /// How many.
+        bytes: usize,
+    },
+    /// The store has no leader, or cannot be reached. The name was not registered.
+    #[error("the broker's store cannot be reached, so `{name}` was not registered; try again when it is back")]
+    Unavailable {
+        /// The name.
+        name: String,
+    },
+    /// The store did not answer. The name may have been registered.
+    #[error(
+        "the broker's store did not answer: `{name}` may be registered or not; register it again, which finds what this \
+         process has"
+    )]
+    Unknown {
+        /// The name.
+        name: String,
+    },
+    /// The store has something else under the name's key.
+    #[error("the store has no record of this crate for `{name}`: {error}")]
+    Unreadable {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        error: NameRecordError,
+    },
+    /// The process is not one of this node.
+    #[error("{pid} is not a process of this node; register it where it runs")]
+    Elsewhere {
+        /// The process.
+        pid: Pid,
+    },
+    /// The process has ended.
+    #[error("{pid} has ended; register the process that takes its place")]
+    Ended {
+        /// The process.
+        pid: Pid,
+    },
+    /// This node is not a member of the cluster at the moment.
+    #[error("this node is not a member of the cluster now; try again when it has joined")]
+    NotAMember,
+    /// The store refuses the entry.
+    #[error("the broker's store refuses `{name}`: {error}")]
+    Store {
+        /// The name.
+        name: String,
+        /// The store's error.
+        error: crate::engine::StoreError,
+    },
+}

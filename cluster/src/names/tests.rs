@@ -1,0 +1,381 @@
+//! Names of several nodes over one store, whose answers are late or lost.
+
+use super::*;
+use crate::access::{Access, Answer};
+use crate::clock::Moment;
+use crate::engine::{Bucket, Change, Engine, Revision, StoreError, Subscription};
+use crate::memory::{Broker, Client};
+use crate::random::Random;
+use postroom::{NodeId, Pid};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+enum Input {
+    Answered(u64, Answer),
+    Changed(Change),
+}
+
+struct Node {
+    id: NodeId,
+    epoch: Revision,
+    client: Client,
+    inbox: Arc<Mutex<VecDeque<Input>>>,
+    _watch: Subscription,
+    names: Names,
+    /// Registrations that have not been answered.
+    asked: BTreeMap<u64, (String, Pid)>,
+    /// What it may act as the holder of.
+    holds: BTreeMap<String, (Pid, Token)>,
+    /// Which percentage of answers gets lost.
+    loss: u64,
+    now: Moment,
+}
+
+impl Node {
+    fn new(broker: &Broker, number: u64) -> Self {
+        let (client, inbox) = (broker.connect(), Arc::new(Mutex::new(VecDeque::new())));
+        let changes = Arc::clone(&inbox);
+        let on_change = Box::new(move |change| changes.lock().unwrap().push_back(Input::Changed(change)));
+        let watch = client.watch(Bucket::Names, None, on_change).unwrap();
+        let mut names = Names::default();
+        names.joined(Revision(number));
+        let id = NodeId::new(number).unwrap();
+        let (asked, holds) = (BTreeMap::new(), BTreeMap::new());
+        Self {
+            id,
+            epoch: Revision(number),
+            client,
+            inbox,
+            _watch: watch,
+            names,
+            asked,
+            holds,
+            loss: 0,
+            now: Moment::START,
+        }
+    }
+
+    fn pid(&self, slot: u64) -> Pid {
+        format!("<{}.0.{slot}.1>", self.id).parse().unwrap()
+    }
+
+    fn register(&mut self, name: &str, pid: Pid) {
+        let number = self.names.register(name, pid);
+        assert!(self.asked.insert(number, (name.to_owned(), pid)).is_none());
+    }
+
+    /// Returns what was answered.
+    fn run(&mut self, random: &mut Random) -> Vec<Result<Token, RegisterError>> {
+        loop {
+            let input = self.inbox.lock().unwrap().pop_front();
+            match input {
+                Some(Input::Answered(number, answer)) => self.names.handle(self.now, number, answer),
+                Some(Input::Changed(change)) => self.names.on_change(change),
+                None => break,
+            }
+        }
+        self.now = self.now + Duration::from_millis(100);
+        self.names.handle_timeout(self.now);
+        while let Some(request) = self.names.poll_request() {
+            let (inbox, is_lost) = (Arc::clone(&self.inbox), random.chance(self.loss));
+            let then = move |answer| {
+                let answer = match answer {
+                    Answer::Written(_) if is_lost => Answer::Written(Err(StoreError::Unknown)),
+                    answer => answer,
+                };
+                inbox.lock().unwrap().push_back(Input::Answered(request.number, answer));
+            };
+            request.access.perform(&self.client, Bucket::Names, &request.key, then);
+        }
+        let mut answers = Vec::new();
+        while let Some(Registered { number, result }) = self.names.poll_registered() {
+            let (name, pid) = self.asked.remove(&number).expect("answered once");
+            if let Ok(token) = result {
+                self.holds.insert(name, (pid, token));
+            }
+            answers.push(result);
+        }
+        answers
+    }
+}
+
+fn settle(broker: &Broker, nodes: &mut [Node], random: &mut Random) -> Vec<Result<Token, RegisterError>> {
+    let mut answers = Vec::new();
+    loop {
+        nodes.iter_mut().for_each(|node| answers.extend(node.run(random)));
+        if !broker.step() && nodes.iter().all(|node| node.names.next_timeout().is_none()) {
+            return answers;
+        }
+    }
+}
+
+#[test]
+fn of_many_that_register_a_name_one_gets_it_and_the_others_learn_who() {
+    let (broker, mut random) = (Broker::new(), Random::new(1));
+    let mut nodes: Vec<_> = (1..=16).map(|number| Node::new(&broker, number)).collect();
+    for node in &mut nodes {
+        node.register("acct-7", node.pid(5));
+    }
+    let answers = settle(&broker, &mut nodes, &mut random);
+    let holder = nodes.iter().find_map(|node| node.holds.get("acct-7")).unwrap().0;
+    assert_eq!((answers.len(), answers.iter().filter(|answer| answer.is_ok()).count()), (16, 1));
+    let taken = RegisterError::Taken { name: "acct-7".into(), holder };
+    assert_eq!(answers.iter().filter(|answer| **answer == Err(taken.clone())).count(), 15);
+    assert!(nodes.iter().all(|node| node.names.holder("acct-7").map(|(pid, _)| pid) == Some(holder)));
+}
+
+#[test]
+fn a_name_is_free_when_its_process_has_ended_and_the_next_token_is_greater() {
+    let (broker, mut random) = (Broker::new(), Random::new(1));
+    let mut nodes = [Node::new(&broker, 1), Node::new(&broker, 2)];
+    let (first, second) = (nodes[0].pid(5), nodes[1].pid(5));
+    nodes[0].register("acct-7", first);
+    let answers = settle(&broker, &mut nodes, &mut random);
+    let token = answers[0].clone().unwrap();
+    assert!(!nodes[0].names.release("acct-7", second) && !nodes[0].names.release("acct", first));
+    nodes[0].names.ended(second);
+    nodes[0].names.ended(first);
+    settle(&broker, &mut nodes, &mut random);
+    assert_eq!(nodes[1].names.holder("acct-7"), None);
+    nodes[1].register("acct-7", second);
+    let answers = settle(&broker, &mut nodes, &mut random);
+    assert!(answers[0].clone().unwrap() > token);
+}
+
+/// The holder is alive: the answer to its own creation was lost.
+#[test]
+fn a_registration_whose_answer_was_lost_finds_itself() {
+    let (broker, mut random) = (Broker::new(), Random::new(1));
+    let mut nodes = [Node::new(&broker, 1)];
+    nodes[0].loss = 100;
+    nodes[0].register("acct-7", nodes[0].pid(5));
+    assert!(settle(&broker, &mut nodes, &mut random)[0].is_ok());
+}
+
+#[test]
+fn the_names_of_a_lost_node_stay_until_its_lease_is_over_and_a_late_one_goes_too() {
+    let (broker, mut random) = (Broker::new(), Random::new(1));
+    let mut nodes = [Node::new(&broker, 1), Node::new(&broker, 2), Node::new(&broker, 3)];
+    let pid = nodes[0].pid(5);
+    nodes[0].register("early", pid);
+    settle(&broker, &mut nodes, &mut random);
+    nodes[1].register("early", nodes[1].pid(5));
+    assert!(matches!(settle(&broker, &mut nodes, &mut random)[..], [Err(RegisterError::Taken { .. })]));
+    // What the lost node has asked for arrives after its lease was over, and is deleted when it is seen.
+    nodes[0].register("late", pid);
+    let (lost, epoch) = (nodes[0].id, nodes[0].epoch);
+    nodes[1..].iter_mut().for_each(|node| node.names.membership_over(lost, epoch));
+    settle(&broker, &mut nodes, &mut random);
+    for name in ["early", "late"] {
+        nodes[1].register(name, nodes[1].pid(6));
+        assert!(settle(&broker, &mut nodes, &mut random)[0].is_ok(), "{name}");
+    }
+    // Another membership of the same node is not over.
+    nodes[0].names.fenced();
+    nodes[0].names.joined(Revision(99));
+    nodes[0].register("again", pid);
+    assert!(settle(&broker, &mut nodes, &mut random)[0].is_ok());
+    assert!(nodes[1].names.holder("again").is_some());
+}
+
+#[test]
+fn a_node_that_is_fenced_learns_which_of_its_processes_must_end() {
+    let (broker, mut random) = (Broker::new(), Random::new(1));
+    let mut nodes = [Node::new(&broker, 1)];
+    let (first, second) = (nodes[0].pid(1), nodes[0].pid(2));
+    for (name, pid) in [("a", first), ("b", first), ("c", second)] {
+        nodes[0].register(name, pid);
+    }
+    settle(&broker, &mut nodes, &mut random);
+    // This one is answered too late: it holds nothing.
+    nodes[0].register("d", second);
+    nodes[0].run(&mut random);
+    assert_eq!(nodes[0].names.fenced(), BTreeSet::from([first, second]));
+    assert_eq!(settle(&broker, &mut nodes, &mut random), [Err(RegisterError::NotAMember)]);
+    assert_eq!(nodes[0].names.holder("d"), None);
+    nodes[0].register("e", second);
+    assert_eq!(settle(&broker, &mut nodes, &mut random), [Err(RegisterError::NotAMember)]);
+}
+
+#[test]
+fn names_without_bytes_or_with_too_many_are_refused() {
+    let (broker, mut random) = (Broker::new(), Random::new(1));
+    let mut nodes = [Node::new(&broker, 1)];
+    for name in [String::new(), "x".repeat(MAX_NAME + 1)] {
+        nodes[0].register(&name, nodes[0].pid(1));
+        let answers = settle(&broker, &mut nodes, &mut random);
+        assert_eq!(answers, [Err(RegisterError::Length { bytes: name.len() })]);
+    }
+    nodes[0].register(&"x".repeat(MAX_NAME), nodes[0].pid(1));
+    assert!(settle(&broker, &mut nodes, &mut random)[0].is_ok());
+}
+
+/// Three nodes register, release, end and fence at random, over a store whose answers get lost. At each point no name
+/// has two holders whose nodes are members, and tokens grow.
+#[test]
+fn a_name_never_has_two_holders() {
+    let (mut taken, mut passed_on) = (0, 0);
+    for seed in 0..1_000 {
+        let (broker, mut random) = (Broker::new(), Random::new(seed));
+        let mut nodes: Vec<_> = (1..=3).map(|number| Node::new(&broker, number)).collect();
+        nodes.iter_mut().for_each(|node| node.loss = 30);
+        let (mut greatest, mut epoch) = (BTreeMap::<String, Token>::new(), 100);
+        for _ in 0..200 {
+            let at = random.below(3) as usize;
+            let (name, slot) = (["a", "b"][random.below(2) as usize], random.below(2));
+            match random.below(40) {
+                0..8 => {
+                    let pid = nodes[at].pid(slot);
+                    nodes[at].register(name, pid);
+                }
+                8 => {
+                    let pid = nodes[at].pid(slot);
+                    if nodes[at].names.release(name, pid) {
+                        nodes[at].holds.remove(name);
+                    }
+                }
+                9 => {
+                    let pid = nodes[at].pid(slot);
+                    nodes[at].names.ended(pid);
+                    nodes[at].holds.retain(|_, (holder, _)| *holder != pid);
+                }
+                10 => {
+                    // Its holders end first, then its lease is over.
+                    let held: BTreeSet<_> = nodes[at].holds.values().map(|(pid, _)| *pid).collect();
+                    assert!(nodes[at].names.fenced().is_superset(&held), "each holder is told");
+                    nodes[at].holds.clear();
+                    let (lost, over) = (nodes[at].id, nodes[at].epoch);
+                    (0..3).filter(|&other| other != at).for_each(|other| {
+                        nodes[other].names.membership_over(lost, over);
+                    });
+                    epoch += 1;
+                    nodes[at].epoch = Revision(epoch);
+                    nodes[at].names.joined(Revision(epoch));
+                }
+                11..26 => _ = broker.step(),
+                _ => {
+                    for answer in nodes[at].run(&mut random) {
+                        taken += u32::from(matches!(answer, Err(RegisterError::Taken { .. })));
+                    }
+                }
+            }
+            for name in ["a", "b"] {
+                let holders: Vec<_> = nodes.iter().filter_map(|node| node.holds.get(name)).collect();
+                assert!(holders.len() <= 1, "seed {seed}: {name} is held by {holders:?}");
+                if let Some((_, token)) = holders.first() {
+                    let before = greatest.insert(name.into(), *token);
+                    assert!(before.is_none_or(|before| before <= *token), "seed {seed}: {name} has an old token");
+                    passed_on += u32::from(before.is_some_and(|before| before < *token));
+                }
+            }
+        }
+        settle(&broker, &mut nodes, &mut random);
+        assert!(nodes.iter().all(|node| node.asked.is_empty()), "seed {seed}: a registration has no answer");
+        // At rest all agree about who holds what, as far as the nodes hold anything.
+        for node in &nodes {
+            for (name, (pid, token)) in &node.holds {
+                for other in &nodes {
+                    assert_eq!(
+                        other.names.holder(name),
+                        Some((*pid, *token)),
+                        "seed {seed}: {name}, node {}",
+                        other.id
+                    );
+                }
+            }
+        }
+    }
+    assert!(taken > 1_000 && passed_on > 300, "{taken} taken, {passed_on} passed on");
+}
+
+fn entry(key: &str, revision: u64, value: bytes::Bytes) -> crate::engine::Entry {
+    crate::engine::Entry { key: key.into(), value, revision: Revision(revision) }
+}
+
+fn record(name: &str, node: u64, epoch: u64) -> bytes::Bytes {
+    let pid = format!("<{node}.0.5.1>").parse().unwrap();
+    super::record::encode(name, &Holder { pid, epoch: Revision(epoch) })
+}
+
+fn put(name: &str, revision: u64, node: u64, epoch: u64) -> Change {
+    Change::Put(entry(&super::record::key(name), revision, record(name, node, epoch)))
+}
+
+fn token(names: &Names, name: &str) -> Option<u64> {
+    names.holder(name).map(|(_, token)| token.0)
+}
+
+/// A watch that starts over may report again what is known, and a snapshot that is older than that.
+#[test]
+fn what_a_watch_reports_late_takes_nothing_back() {
+    let mut names = Names::default();
+    names.on_change(put("a", 7, 1, 1));
+    names.on_change(put("a", 5, 2, 2));
+    names.on_change(Change::Deleted { key: "a".into(), revision: Revision(6) });
+    assert_eq!(token(&names, "a"), Some(7));
+    names.on_change(put("b", 3, 1, 1));
+    names.on_change(put("c", 9, 1, 1));
+    names.on_change(Change::Resync);
+    names.on_change(put("a", 7, 1, 1));
+    names.on_change(Change::Synced { revision: Revision(8) });
+    assert_eq!((token(&names, "a"), token(&names, "b"), token(&names, "c")), (Some(7), None, Some(9)));
+    assert_eq!(names.iter().count(), 2);
+    names.on_change(Change::Deleted { key: "a".into(), revision: Revision(10) });
+    names.on_change(Change::Put(entry("c", 11, "no record".into())));
+    assert_eq!(names.iter().count(), 0);
+}
+
+#[test]
+fn a_deletion_that_the_store_could_not_do_is_repeated() {
+    let (mut names, now) = (Names::default(), Moment::START);
+    names.joined(Revision(1));
+    let pid = "<1.0.5.1>".parse().unwrap();
+    names.register("a", pid);
+    let number = names.poll_request().unwrap().number;
+    names.handle(now, number, Answer::Written(Ok(Revision(2))));
+    names.ended(pid);
+    for error in [StoreError::Unavailable, StoreError::Unknown] {
+        let request = names.poll_request().unwrap();
+        assert_eq!(request.access, Access::Delete(Revision(2)));
+        names.handle(now, request.number, Answer::Written(Err(error)));
+        assert_eq!(names.poll_request(), None);
+        let again = names.next_timeout().unwrap();
+        names.handle_timeout(now);
+        assert_eq!(names.poll_request(), None, "not yet");
+        names.handle_timeout(again);
+    }
+    let request = names.poll_request().unwrap();
+    names.handle(now, request.number, Answer::Written(Err(StoreError::Conflict { key: "a".into() })));
+    assert_eq!((names.poll_request(), names.next_timeout()), (None, None));
+}
+
+/// Two long names may have one key.
+#[test]
+fn the_holder_of_another_name_with_the_same_key_is_no_holder_of_this() {
+    let mut names = Names::default();
+    names.joined(Revision(1));
+    let pid: Pid = "<1.0.5.1>".parse().unwrap();
+    names.register("a", pid);
+    let request = names.poll_request().unwrap();
+    names.handle(Moment::START, request.number, Answer::Written(Err(StoreError::Conflict { key: "a".into() })));
+    let request = names.poll_request().unwrap();
+    assert_eq!(request.access, Access::Get);
+    let found = entry("a", 4, record("another", 1, 1));
+    names.handle(Moment::START, request.number, Answer::Read(Ok(Some(found.clone()))));
+    let taken = RegisterError::Taken { name: "a".into(), holder: pid };
+    assert_eq!(names.poll_registered().unwrap().result, Err(taken));
+    names.on_change(Change::Put(found));
+    assert_eq!(names.holder("a"), None);
+}
+
+#[test]
+fn the_names_of_a_later_membership_stay() {
+    let mut names = Names::default();
+    names.on_change(put("a", 7, 1, 30));
+    names.membership_over(NodeId::new(1).unwrap(), Revision(29));
+    names.membership_over(NodeId::new(2).unwrap(), Revision(30));
+    assert_eq!(names.poll_request(), None);
+    names.membership_over(NodeId::new(1).unwrap(), Revision(30));
+    assert_eq!(names.poll_request().unwrap().access, Access::Delete(Revision(7)));
+}

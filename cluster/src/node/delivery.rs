@@ -1,0 +1,375 @@
+//! What arrives: decoded, delivered, and kept for processes that are slow.
+
+use super::peer::Peer;
+use super::porter::{Job, Porter};
+use crate::codec::{Agreement, CodecError, MessageId, Start, decode_call_error, decode_exit_reason};
+use crate::engine::Lane;
+use crate::envelope::{Content, ControlKind, Envelope, LinkKind};
+use crate::frame::Table;
+use crate::reply::Completer;
+use crate::session::Item;
+use postroom::error::SendFailure;
+use postroom::routing::{ControlMessage, LinkMessage, Node, Receiver, Router};
+use postroom::{Address, CallError, ExitReason, Host, NodeId, Package, Pid};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How often a mailbox that was full is tried again. A guess: often enough that the process does not run dry, seldom
+/// enough that a thousand slow ones cost little.
+const RETRY: Duration = Duration::from_millis(2);
+
+/// How much may wait for slow processes of this node, for each peer, before the peer gets no more credit.
+const MAX_KEPT: u64 = 16 << 20;
+
+/// What the driver hands over, in order.
+pub(crate) enum Arrival {
+    /// A session begins: processes may send there.
+    Begun(Arc<Peer>),
+    /// The session is open: the peer has this table.
+    Opened(Arc<Peer>, Table),
+    /// A message of a session.
+    Item(Arc<Peer>, Item),
+    /// The session is over.
+    Ended(Arc<Peer>),
+    /// The node leaves, behind all that has arrived.
+    Closed(Vec<Completer<()>>),
+}
+
+/// The queue of the delivery. Bounded by the windows of the sessions.
+#[derive(Default)]
+pub(crate) struct Arrivals {
+    queue: Mutex<VecDeque<Arrival>>,
+    arrived: Condvar,
+}
+
+impl Arrivals {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Arrival>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn push(&self, arrival: Arrival) {
+        self.lock().push_back(arrival);
+        self.arrived.notify_one();
+    }
+
+    fn pop(&self) -> Option<Arrival> {
+        self.lock().pop_front()
+    }
+
+    /// Waits until there is something, for at most `time`; `None` is without a limit.
+    fn wait(&self, time: Option<Duration>) {
+        let queue = self.lock();
+        if !queue.is_empty() {
+            return;
+        }
+        match time {
+            Some(time) => drop(self.arrived.wait_timeout(queue, time).unwrap_or_else(PoisonError::into_inner)),
+            None => drop(self.arrived.wait(queue).unwrap_or_else(PoisonError::into_inner)),
+        }
+    }
+}
+
+/// What was lost, and why: see [`Cluster::statistics`](crate::Cluster::statistics).
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    /// Messages that this node could not decode, or does not know.
+    pub(crate) undecodable: AtomicU64,
+    /// Messages whose process had ended.
+    pub(crate) undelivered: AtomicU64,
+    /// Messages that had waited for a session, and that the peer does not export.
+    pub(crate) returned: AtomicU64,
+    /// Frames that were none.
+    pub(crate) broken_frames: AtomicU64,
+}
+
+/// What waits for a process whose mailbox was full, in the order in which it came.
+enum Kept {
+    Package(Package),
+    Link { from: Pid, message: LinkMessage<ExitReason> },
+    Stop,
+}
+
+struct Slow {
+    peer: Arc<Peer>,
+    kept: VecDeque<(Kept, Lane, u64)>,
+}
+
+/// Delivers what arrives at one node.
+pub(crate) struct Delivery {
+    node: Node,
+    router: Router,
+    host: Host,
+    porter: Address<Porter>,
+    arrivals: Arc<Arrivals>,
+    counters: Arc<Counters>,
+    /// By process and peer: each peer's messages to it wait in their order.
+    slow: BTreeMap<(Pid, NodeId), Slow>,
+    /// What is kept of each peer, in bytes; credit for what exceeds [`MAX_KEPT`] is given back later.
+    kept: BTreeMap<NodeId, u64>,
+}
+
+impl Delivery {
+    pub(crate) fn new(
+        node: Node,
+        host: Host,
+        porter: Address<Porter>,
+        arrivals: Arc<Arrivals>,
+        counters: Arc<Counters>,
+    ) -> Self {
+        let router = Router::of_node(node.id());
+        let (slow, kept) = (BTreeMap::new(), BTreeMap::new());
+        Self { node, router, host, porter, arrivals, counters, slow, kept }
+    }
+
+    /// Delivers until the node has left.
+    pub(crate) fn run_to_end(mut self) {
+        while self.run() {
+            let wait = (!self.slow.is_empty()).then_some(RETRY);
+            self.arrivals.wait(wait);
+        }
+    }
+
+    /// Delivers what has arrived, and what was kept if it has room now. Returns false when the node has left.
+    pub(crate) fn run(&mut self) -> bool {
+        self.retry();
+        while let Some(arrival) = self.arrivals.pop() {
+            match arrival {
+                Arrival::Begun(peer) => self.router.connect(peer.node(), peer),
+                Arrival::Opened(peer, table) => {
+                    let returned = peer.opened(&table);
+                    self.counters.returned.fetch_add(returned, Ordering::Relaxed);
+                }
+                Arrival::Item(peer, item) => self.item(&peer, item),
+                Arrival::Ended(peer) => self.ended(&peer),
+                Arrival::Closed(then) => {
+                    self.porter.pid().stop();
+                    then.into_iter().for_each(|then| then.complete(()));
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    fn ended(&mut self, peer: &Arc<Peer>) {
+        let node = peer.node();
+        peer.fail_all();
+        self.slow.retain(|(_, from), _| *from != node);
+        self.kept.remove(&node);
+        self.router.disconnect(node);
+    }
+
+    fn item(&mut self, peer: &Arc<Peer>, item: Item) {
+        let Item { lane, bytes, cost } = item;
+        match Envelope::decode(bytes) {
+            Ok(envelope) => {
+                if self.envelope(peer, envelope, lane, cost) {
+                    return;
+                }
+            }
+            Err(_) => _ = self.counters.undecodable.fetch_add(1, Ordering::Relaxed),
+        }
+        peer.release(lane, cost);
+    }
+
+    /// Handles an envelope. Returns whether it is kept, with its credit.
+    fn envelope(&mut self, peer: &Arc<Peer>, envelope: Envelope, lane: Lane, cost: u64) -> bool {
+        match envelope {
+            Envelope::Message { to, content } => {
+                let Ok((_, payload)) = self.decode(peer, content, Agreement::decode) else { return false };
+                self.deliver(peer, to, Kept::Package(Package::with_payload(to, payload)), lane, cost)
+            }
+            Envelope::Call { to, number, time_left, content } => {
+                let answering = Arc::clone(peer);
+                let (message, payload) = match self.decode(peer, content, Agreement::decode) {
+                    Ok(decoded) => decoded,
+                    Err(error) => {
+                        peer.answer(number, MessageId(0), Err(not_taken(error)));
+                        return false;
+                    }
+                };
+                let then = move |answer| answering.answer(number, message, answer);
+                let package = Package::with_answer(to, payload, time_left, then);
+                self.deliver(peer, to, Kept::Package(package), lane, cost)
+            }
+            Envelope::Answer { number, content } => {
+                if let Some(answerer) = peer.take_call(number) {
+                    let answer = self.decode(peer, content, Agreement::decode_answer);
+                    // The message was handled, and what it returned cannot be told.
+                    answerer.answer(answer.map_err(|_| CallError::Dropped));
+                }
+                false
+            }
+            Envelope::Failed { number, error } => {
+                if let Some(answerer) = peer.take_call(number) {
+                    // What an older or newer node says, and this one cannot read.
+                    answerer.answer(Err(decode_call_error(&error).unwrap_or(CallError::Dropped)));
+                }
+                false
+            }
+            Envelope::Link { from, to, link, number, reason } => {
+                // A peer speaks for its own processes only.
+                if from.node() != peer.node() {
+                    self.counters.undecodable.fetch_add(1, Ordering::Relaxed);
+                    return false;
+                }
+                let why = || exit_reason(&reason);
+                let message = match link {
+                    LinkKind::Link => LinkMessage::Link,
+                    LinkKind::Unlink => LinkMessage::Unlink(number),
+                    LinkKind::Unlinked => LinkMessage::Unlinked(number),
+                    LinkKind::Watch => LinkMessage::Watch(number),
+                    LinkKind::Unwatch => LinkMessage::Unwatch(number),
+                    LinkKind::Down => LinkMessage::Down(number, why()),
+                    LinkKind::Exit => LinkMessage::Exit(why()),
+                    LinkKind::Failed => LinkMessage::Failed(why()),
+                };
+                self.deliver(peer, to, Kept::Link { from, message }, lane, cost)
+            }
+            Envelope::Control { to, control, reason } => {
+                let control = match control {
+                    ControlKind::Stop => return self.deliver(peer, to, Kept::Stop, lane, cost),
+                    ControlKind::Cancel => ControlMessage::Cancel(exit_reason(&reason)),
+                    ControlKind::Kill => ControlMessage::Kill,
+                };
+                self.node.control(to, control);
+                false
+            }
+            Envelope::Start { number, content } => {
+                self.start(peer, number, content);
+                false
+            }
+            Envelope::Started { number, pid } => {
+                if let Some(then) = peer.take_start(number) {
+                    then.complete(Ok(pid));
+                }
+                false
+            }
+            Envelope::Refused { number, reason } => {
+                if let Some(then) = peer.take_start(number) {
+                    then.complete(Err(reason));
+                }
+                false
+            }
+        }
+    }
+
+    /// Decodes a value of a peer; counted if it cannot be.
+    fn decode<T>(
+        &self,
+        peer: &Peer,
+        content: Content,
+        decode: impl FnOnce(&Agreement, MessageId, &[u8]) -> Result<T, CodecError>,
+    ) -> Result<T, Option<CodecError>> {
+        let Content { message, bytes } = content;
+        // Items come behind the opening of their session.
+        let agreement = peer.agreement().ok_or(None)?;
+        decode(&agreement, MessageId(message), &bytes).map_err(|error| {
+            self.counters.undecodable.fetch_add(1, Ordering::Relaxed);
+            Some(error)
+        })
+    }
+
+    /// Delivers to a process, behind what is kept for it. Returns whether it is kept with its credit.
+    fn deliver(&mut self, peer: &Arc<Peer>, to: Pid, what: Kept, lane: Lane, cost: u64) -> bool {
+        let key = (to, peer.node());
+        let back = match self.slow.contains_key(&key) {
+            true => Some(what),
+            false => self.try_deliver(to, what),
+        };
+        let Some(what) = back else { return false };
+        let slow = self.slow.entry(key).or_insert_with(|| {
+            peer.set_slow(to, true);
+            Slow { peer: Arc::clone(peer), kept: VecDeque::new() }
+        });
+        let kept = self.kept.entry(peer.node()).or_default();
+        *kept += cost;
+        let keeps_credit = *kept > MAX_KEPT;
+        slow.kept.push_back((what, lane, if keeps_credit { cost } else { 0 }));
+        keeps_credit
+    }
+
+    /// Delivers to a process. Returns it if the mailbox is full.
+    fn try_deliver(&self, to: Pid, what: Kept) -> Option<Kept> {
+        match what {
+            Kept::Package(package) => match self.node.deliver(package) {
+                Ok(()) => None,
+                Err(refused) if matches!(refused.reason, SendFailure::Full(_)) => Some(Kept::Package(refused.package)),
+                Err(refused) => {
+                    self.counters.undelivered.fetch_add(1, Ordering::Relaxed);
+                    let (_, _, answerer) = refused.package.take_apart();
+                    answerer.answer(Err(refused.reason.into()));
+                    None
+                }
+            },
+            Kept::Link { from, message } => {
+                self.node.post_link(from, to, message);
+                None
+            }
+            Kept::Stop => {
+                self.node.control(to, ControlMessage::Stop);
+                None
+            }
+        }
+    }
+
+    /// Tries again what found a full mailbox.
+    fn retry(&mut self) {
+        let keys: Vec<_> = self.slow.keys().copied().collect();
+        for key in keys {
+            let Some(mut slow) = self.slow.remove(&key) else { continue };
+            while let Some((what, lane, held)) = slow.kept.pop_front() {
+                if let Some(what) = self.try_deliver(key.0, what) {
+                    slow.kept.push_front((what, lane, held));
+                    break;
+                }
+                if held > 0 {
+                    slow.peer.release(lane, held);
+                }
+            }
+            if slow.kept.is_empty() {
+                slow.peer.set_slow(key.0, false);
+                if !self.slow.keys().any(|(_, node)| *node == key.1) {
+                    self.kept.remove(&key.1);
+                }
+            } else {
+                self.slow.insert(key, slow);
+            }
+        }
+    }
+
+    /// Starts a process for a peer.
+    fn start(&self, peer: &Arc<Peer>, number: u64, content: Content) {
+        let Start { process, entry, inputs } = match self.decode(peer, content, Agreement::decode_inputs) {
+            Ok(start) => start,
+            Err(error) => {
+                let reason = error.map_or_else(|| "the session is over".into(), |error| error.to_string());
+                return peer.answer_start(number, Err(reason));
+            }
+        };
+        let (asking, host) = (Arc::clone(peer), self.host);
+        let job: Job = Box::new(move || {
+            let started = host.start(process, entry, inputs).map_err(|error| error.to_string());
+            asking.answer_start(number, started);
+        });
+        if self.porter.run(job).send().is_err() {
+            peer.answer_start(number, Err("it is being shut down".into()));
+        }
+    }
+}
+
+/// Decodes an exit reason. One that cannot be read is still one.
+fn exit_reason(bytes: &[u8]) -> ExitReason {
+    decode_exit_reason(bytes).unwrap_or_else(ExitReason::error)
+}
+
+/// The error of a call whose message could not be decoded, and so was not delivered.
+fn not_taken(error: Option<CodecError>) -> CallError {
+    match error {
+        Some(CodecError::Unknown { .. } | CodecError::Incompatible { .. }) => CallError::NotRemote,
+        Some(_) => CallError::Unhandled,
+        None => CallError::Gone(ExitReason::NodeLost),
+    }
+}

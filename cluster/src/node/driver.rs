@@ -1,0 +1,781 @@
+//! The driver: the members, the lease, the names and the sessions of one node, over its engine.
+
+use super::delivery::{Arrival, Arrivals, Counters};
+use super::inbox::{Inbox, Input};
+use super::peer::Peer;
+use super::porter::Porter;
+use crate::access::Answer;
+use crate::clock::Moment;
+use crate::codec::Codecs;
+use crate::engine::{Bucket, Change, Engine, Lane, PublishError, Revision, SubscribeError, Subscription};
+use crate::frame::{Epoch, Table};
+use crate::lease::{self, Lease, Timing};
+use crate::membership::{self, Finding, Inquiry, JoinError, Loss, Membership, Record};
+use crate::names::{Names, RegisterError, Registered, Token};
+use crate::reply::Completer;
+use crate::session::{Config, End, Event, Session, Transmit, refusal};
+use postroom::{Address, NodeId, Pid};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// The wait before this node joins again, or begins a session again.
+const AGAIN: Duration = Duration::from_secs(1);
+/// The wait before a frame is published again that the engine was too busy for.
+const BUSY: Duration = Duration::from_millis(1);
+/// How often a node probes its neighbours. With the grace of a second, a node whose connection is closed counts as lost
+/// within 1.5 s.
+const PROBE_EVERY: Duration = Duration::from_millis(400);
+/// How many neighbours it probes: the next ones in the order of the IDs, in a ring. So each node is probed by two,
+/// however many there are, and what they find in the store is seen by all.
+const NEIGHBOURS: usize = 2;
+/// The longest wait: a guard against a clock that stands still while the machine is suspended.
+const LONGEST_WAIT: Duration = Duration::from_millis(500);
+
+/// A member of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its ID: that of its PIDs.
+    pub id: NodeId,
+    /// Its name.
+    pub name: String,
+    /// Whether there is a session with it: messages get through. Always true of this node while it is a member.
+    pub is_connected: bool,
+}
+
+/// What the driver knows and users look at.
+#[derive(Default)]
+pub(crate) struct View {
+    state: Mutex<ViewState>,
+    changed: Condvar,
+    names: Mutex<Names>,
+}
+
+#[derive(Default)]
+pub(crate) struct ViewState {
+    /// Whether this node is a member, and its lease is valid.
+    pub(crate) is_member: bool,
+    /// It will be no member any more: it has left, or was refused.
+    pub(crate) is_over: Option<Option<JoinError>>,
+    pub(crate) members: BTreeMap<NodeId, Member>,
+    pub(crate) peers: BTreeMap<NodeId, Arc<Peer>>,
+}
+
+impl View {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, ViewState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The driver's, which users look up names in.
+    pub(crate) fn names(&self) -> MutexGuard<'_, Names> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut ViewState)) {
+        let mut state = self.lock();
+        change(&mut state);
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Waits until `is_so` returns something, for at most `time`.
+    pub(crate) fn wait<R>(&self, time: Duration, mut is_so: impl FnMut(&ViewState) -> Option<R>) -> Option<R> {
+        let mut found = None;
+        let state = self.lock();
+        let waited = self.changed.wait_timeout_while(state, time, |state| {
+            found = is_so(state);
+            found.is_none()
+        });
+        drop(waited);
+        found
+    }
+}
+
+/// What a node needs to run.
+pub(crate) struct Setup {
+    pub(crate) cluster: String,
+    pub(crate) name: String,
+    pub(crate) node: NodeId,
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) timing: Timing,
+    pub(crate) session: Config,
+    pub(crate) codecs: Codecs,
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) arrivals: Arc<Arrivals>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) view: Arc<View>,
+    pub(crate) porter: Address<Porter>,
+    /// A number that no other run has.
+    pub(crate) draw: Box<dyn FnMut() -> u64 + Send>,
+}
+
+/// One attempt to be a member, from the request to join until this node is fenced.
+struct Attempt {
+    number: u64,
+    membership: Membership,
+    /// Since it has joined.
+    epoch: Option<Revision>,
+    lease: Option<Lease>,
+}
+
+struct Connected {
+    peer: Arc<Peer>,
+    /// The epoch of the peer's membership.
+    revision: Revision,
+    /// A frame that the engine was too busy for.
+    held: Option<Transmit>,
+    is_open: bool,
+}
+
+/// A process that must end since its node was fenced.
+struct Condemned {
+    pid: Pid,
+    at: Moment,
+}
+
+/// Drives one node.
+pub(crate) struct Driver {
+    setup: Setup,
+    table: Table,
+    _subscriptions: Vec<Subscription>,
+    attempt: Option<Attempt>,
+    last_attempt: u64,
+    /// The epoch of the last membership.
+    epoch_before: Option<Revision>,
+    join_at: Option<Moment>,
+    peers: BTreeMap<NodeId, Connected>,
+    /// Members without a session, and when to begin one.
+    begin_at: BTreeMap<NodeId, Moment>,
+    /// Who the members are.
+    members: BTreeMap<NodeId, Revision>,
+    /// How many sessions were begun with each member's membership.
+    begun: BTreeMap<(NodeId, Revision), u32>,
+    /// The epochs of leases, as they were last seen.
+    leases: BTreeMap<NodeId, Revision>,
+    /// The keys of the snapshot that the watch of the leases is reporting.
+    lease_snapshot: Option<BTreeSet<NodeId>>,
+    /// Memberships of which a name is left, though they are over as far as this node knows, and since when.
+    orphaned: BTreeMap<(NodeId, Revision), Moment>,
+    sweep_at: Moment,
+    probe_at: Moment,
+    registering: BTreeMap<u64, Completer<Result<Token, RegisterError>>>,
+    condemned: Vec<Condemned>,
+    /// Peers with something to transmit.
+    ready: BTreeSet<NodeId>,
+    leaving: Option<Leaving>,
+}
+
+struct Leaving {
+    then: Vec<Completer<()>>,
+    until: Moment,
+}
+
+impl Driver {
+    /// Subscribes, and begins to join.
+    pub(crate) fn new(setup: Setup) -> Result<Self, SubscribeError> {
+        let (inbox, engine) = (&setup.inbox, &setup.engine);
+        let watch = |bucket, input: fn(Change) -> Input| {
+            let inbox = Arc::clone(inbox);
+            engine.watch(bucket, None, Box::new(move |change| inbox.push(input(change))))
+        };
+        let mut subscriptions = vec![
+            watch(Bucket::Nodes, Input::Members)?,
+            watch(Bucket::Leases, Input::Leases)?,
+            watch(Bucket::Names, Input::Names)?,
+        ];
+        for lane in Lane::ALL {
+            let inbox = Arc::clone(inbox);
+            let on_message = Box::new(move |message: crate::engine::Message| {
+                // The subject is what the broker vouches for; the payload may claim anything.
+                if let Some(from) = message.subject.rsplit('.').next().and_then(node_of) {
+                    inbox.push(Input::Frame { from, lane, payload: message.payload });
+                }
+            });
+            let pattern = subject(&setup.cluster, setup.node, lane, "*");
+            subscriptions.push(engine.subscribe(lane, &pattern, on_message)?);
+        }
+        Ok(Self {
+            table: setup.codecs.table().clone(),
+            setup,
+            _subscriptions: subscriptions,
+            attempt: None,
+            last_attempt: 0,
+            epoch_before: None,
+            join_at: Some(Moment::START),
+            peers: BTreeMap::new(),
+            begin_at: BTreeMap::new(),
+            members: BTreeMap::new(),
+            begun: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            lease_snapshot: None,
+            orphaned: BTreeMap::new(),
+            sweep_at: Moment::START,
+            probe_at: Moment::START,
+            registering: BTreeMap::new(),
+            condemned: Vec::new(),
+            ready: BTreeSet::new(),
+            leaving: None,
+        })
+    }
+
+    /// Runs until the node has left.
+    pub(crate) fn run_to_end(mut self, clock: impl Fn() -> Moment) {
+        while let Some(next) = self.run(&clock) {
+            let wait = next.since(clock()).min(LONGEST_WAIT);
+            if !wait.is_zero() {
+                self.setup.inbox.wait(wait);
+            }
+        }
+    }
+
+    /// Does all that there is to do. Returns when there is more; `None` when the node has left.
+    pub(crate) fn run(&mut self, clock: &dyn Fn() -> Moment) -> Option<Moment> {
+        // First: what the watch reports is for the attempt to join.
+        self.join(clock());
+        while let Some(input) = self.setup.inbox.pop() {
+            self.input(clock(), input);
+        }
+        let now = clock();
+        self.probe_neighbours(now);
+        self.advance_membership(now);
+        self.advance_lease(now);
+        self.advance_names(now);
+        self.begin_sessions(now);
+        self.advance_sessions(now);
+        self.transmit(clock);
+        self.condemned.retain(|condemned| {
+            let is_due = condemned.at <= now;
+            if is_due {
+                condemned.pid.kill();
+            }
+            !is_due
+        });
+        if self.has_left(now) {
+            return None;
+        }
+        Some(self.next(now))
+    }
+
+    fn next(&self, now: Moment) -> Moment {
+        let attempt = self.attempt.as_ref();
+        let peers = self.peers.values();
+        let is_busy = self.peers.values().any(|connected| connected.held.is_some());
+        [self.join_at, self.setup.view.names().next_timeout(), self.leaving.as_ref().map(|leaving| leaving.until)]
+            .into_iter()
+            .chain([attempt.and_then(|attempt| attempt.membership.next_timeout())])
+            .chain([attempt.and_then(|attempt| attempt.lease.as_ref()?.next_timeout())])
+            .chain(peers.map(|connected| connected.peer.next_timeout()))
+            .chain(self.begin_at.values().map(|at| Some(*at)))
+            .chain(self.condemned.iter().map(|condemned| Some(condemned.at)))
+            .chain([is_busy.then_some(now + BUSY), self.may_send(now).then_some(self.probe_at)])
+            .flatten()
+            .min()
+            .unwrap_or(now + LONGEST_WAIT)
+    }
+
+    fn input(&mut self, now: Moment, input: Input) {
+        match input {
+            Input::Members(change) => {
+                if let Some(attempt) = &mut self.attempt {
+                    attempt.membership.on_change(change);
+                }
+            }
+            Input::Leases(change) => self.lease_changed(change),
+            Input::Names(change) => self.setup.view.names().on_change(change),
+            Input::Found { attempt: number, number: request, finding } => {
+                if let Some(attempt) = self.attempt.as_mut().filter(|attempt| attempt.number == number) {
+                    attempt.membership.handle(now, request, finding);
+                }
+            }
+            Input::Leased { attempt: number, number: request, answer } => {
+                let attempt = self.attempt.as_mut().filter(|attempt| attempt.number == number);
+                if let Some(lease) = attempt.and_then(|attempt| attempt.lease.as_mut()) {
+                    lease.handle(now, request, answer);
+                }
+            }
+            Input::Named { number, answer } => self.setup.view.names().handle(now, number, answer),
+            Input::Frame { from, lane, payload } => self.frame(now, from, lane, payload),
+            Input::Ready(node) => _ = self.ready.insert(node),
+            Input::Register { name, pid, then } => {
+                if !pid.is_alive() {
+                    return then.complete(Err(RegisterError::Ended { pid }));
+                }
+                // Watched first: if it ends before it has the name, that is known then.
+                if self.setup.porter.watch(pid).send().is_err() {
+                    return then.complete(Err(RegisterError::NotAMember));
+                }
+                let number = self.setup.view.names().register(&name, pid);
+                self.registering.insert(number, then);
+            }
+            Input::Release { name, pid, then } => {
+                let is_released = self.setup.view.names().release(&name, pid);
+                then.complete(is_released);
+            }
+            Input::Ended(pid) => self.setup.view.names().ended(pid),
+            Input::Leave(then) => self.leave(now, then),
+        }
+    }
+
+    fn frame(&mut self, now: Moment, from: NodeId, lane: Lane, payload: bytes::Bytes) {
+        match self.peers.get(&from) {
+            Some(connected) => {
+                if connected.peer.handle(now, payload).is_err() {
+                    self.setup.counters.broken_frames.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                }
+                self.ready.insert(from);
+            }
+            None => {
+                let answer = refusal(payload).filter(|_| self.may_send(now));
+                if let Some(Transmit { lane, payload }) = answer {
+                    let subject = subject(&self.setup.cluster, from, lane, &self.setup.node.to_string());
+                    // Lost, it is asked for again.
+                    let _ = self.setup.engine.publish(lane, &subject, payload);
+                }
+                let _ = lane;
+            }
+        }
+    }
+
+    fn may_send(&self, now: Moment) -> bool {
+        self.attempt.as_ref().and_then(|attempt| attempt.lease.as_ref()).is_some_and(|lease| lease.may_send(now))
+    }
+
+    /// Has the neighbours probed if that is due.
+    fn probe_neighbours(&mut self, now: Moment) {
+        if now < self.probe_at || !self.may_send(now) {
+            return;
+        }
+        self.probe_at = now + PROBE_EVERY;
+        let own = self.setup.node;
+        let after = self.members.keys().filter(|node| **node > own);
+        let neighbours: Vec<_> = after.chain(self.members.keys()).take(NEIGHBOURS).copied().collect();
+        if let Some(attempt) = &mut self.attempt {
+            neighbours.into_iter().for_each(|node| attempt.membership.suspect(node));
+        }
+    }
+
+    /// Joins if that is due.
+    fn join(&mut self, now: Moment) {
+        if self.leaving.is_some() || self.join_at.is_none_or(|at| now < at) {
+            return;
+        }
+        if self.leases.contains_key(&self.setup.node) {
+            // That of the earlier membership: this node could get no other yet.
+            self.join_at = Some(now + AGAIN);
+            return;
+        }
+        self.join_at = None;
+        self.last_attempt += 1;
+        let run = (self.setup.draw)();
+        let record = match Record::new(self.setup.name.clone(), run) {
+            Ok(record) => record,
+            // The builder has checked the name.
+            Err(error) => unreachable!("{error}"),
+        };
+        let membership = match self.epoch_before {
+            Some(before) => Membership::rejoin(self.setup.node, record, before),
+            None => Membership::new(self.setup.node, record),
+        };
+        self.attempt = Some(Attempt { number: self.last_attempt, membership, epoch: None, lease: None });
+        // What the watch has reported, the earlier attempt has heard.
+        if self.last_attempt > 1 {
+            self.watch_members_anew();
+        }
+    }
+
+    fn watch_members_anew(&mut self) {
+        let inbox = Arc::clone(&self.setup.inbox);
+        let on_change = Box::new(move |change| inbox.push(Input::Members(change)));
+        // A closed engine is the end of this node: its requests fail, too.
+        if let Ok(watch) = self.setup.engine.watch(Bucket::Nodes, None, on_change) {
+            self._subscriptions[0] = watch;
+        }
+    }
+
+    fn advance_membership(&mut self, now: Moment) {
+        let Some(attempt) = &mut self.attempt else { return };
+        let number = attempt.number;
+        attempt.membership.handle_timeout(now);
+        let mut events = Vec::new();
+        while let Some(event) = attempt.membership.poll_event() {
+            events.push(event);
+        }
+        while let Some(request) = attempt.membership.poll_request() {
+            let inbox = Arc::clone(&self.setup.inbox);
+            let answered = move |finding| inbox.push(Input::Found { attempt: number, number: request.number, finding });
+            let engine = &*self.setup.engine;
+            match request.inquiry {
+                Inquiry::Record(access) => {
+                    let key = request.node.to_string();
+                    access.perform(engine, Bucket::Nodes, &key, move |answer| answered(Finding::Record(answer)));
+                }
+                Inquiry::Probe => {
+                    let name = self.setup.node.to_string();
+                    let subject = subject(&self.setup.cluster, request.node, Lane::Control, &name);
+                    engine.probe(&subject, Box::new(move |outcome| answered(Finding::Probe(outcome))));
+                }
+            }
+        }
+        events.into_iter().for_each(|event| self.member_event(now, event));
+    }
+
+    fn member_event(&mut self, now: Moment, event: membership::Event) {
+        match event {
+            membership::Event::Entered(epoch) => {
+                self.epoch_before = Some(epoch);
+                if let Some(attempt) = &mut self.attempt {
+                    attempt.epoch = Some(epoch);
+                    let holder = bytes::Bytes::copy_from_slice(&epoch.0.to_be_bytes());
+                    attempt.lease = Some(Lease::new(self.setup.timing, holder));
+                }
+                let members: Vec<_> = self.members.keys().copied().collect();
+                members.into_iter().for_each(|node| _ = self.begin_at.insert(node, now));
+            }
+            membership::Event::Joined { node, revision, record } => {
+                self.members.insert(node, revision);
+                self.begin_at.insert(node, now);
+                let member = Member { id: node, name: record.name().to_owned(), is_connected: false };
+                self.setup.view.change(|view| _ = view.members.insert(node, member));
+            }
+            membership::Event::Lost { node, revision, cause } => {
+                self.members.remove(&node);
+                self.begin_at.remove(&node);
+                self.begun.remove(&(node, revision));
+                self.end_session(node);
+                self.setup.view.change(|view| _ = view.members.remove(&node));
+                // One that was lost otherwise may not know it until its lease is over.
+                if cause == Loss::Left {
+                    self.setup.view.names().membership_over(node, revision);
+                }
+            }
+            membership::Event::Refused(error) => {
+                self.attempt = None;
+                self.setup.view.change(|view| view.is_over = Some(Some(error)));
+            }
+            membership::Event::Evicted => self.fenced(now),
+            membership::Event::Unreadable { .. } => {}
+        }
+    }
+
+    fn lease_changed(&mut self, change: Change) {
+        match change {
+            Change::Put(entry) => {
+                let epoch = entry.value[..].try_into().map(u64::from_be_bytes).map(Revision);
+                if let (Some(node), Ok(epoch)) = (node_of(&entry.key), epoch) {
+                    self.leases.insert(node, epoch);
+                    if let Some(snapshot) = &mut self.lease_snapshot {
+                        snapshot.insert(node);
+                    }
+                }
+            }
+            Change::Deleted { key, .. } => {
+                let Some(node) = node_of(&key) else { return };
+                let Some(epoch) = self.leases.remove(&node) else { return };
+                if let Some(attempt) = &mut self.attempt {
+                    attempt.membership.lease_expired(node, epoch);
+                }
+                if node != self.setup.node {
+                    self.setup.view.names().membership_over(node, epoch);
+                }
+            }
+            Change::Resync => self.lease_snapshot = Some(BTreeSet::new()),
+            Change::Synced { .. } => {
+                let Some(snapshot) = self.lease_snapshot.take() else { return };
+                let missing: Vec<_> = self.leases.keys().filter(|node| !snapshot.contains(node)).copied().collect();
+                for node in missing {
+                    self.leases.remove(&node);
+                    // The snapshot may be older than the lease: no proof, but a hint.
+                    if let Some(attempt) = &mut self.attempt {
+                        attempt.membership.suspect(node);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Frees names whose nodes were lost while no node watched: all had stopped, or were cut off.
+    fn sweep(&mut self, now: Moment) {
+        if now < self.sweep_at || !self.may_send(now) {
+            return;
+        }
+        self.sweep_at = now + AGAIN;
+        let mut names = self.setup.view.names();
+        let is_over = |&(node, epoch): &(NodeId, Revision)| {
+            node != self.setup.node && self.members.get(&node) != Some(&epoch) && self.leases.get(&node) != Some(&epoch)
+        };
+        let over: BTreeSet<_> = names.memberships().filter(is_over).collect();
+        self.orphaned.retain(|membership, _| over.contains(membership));
+        for (node, epoch) in over {
+            let since = *self.orphaned.entry((node, epoch)).or_insert(now);
+            // Its lease may exist and not have been seen; it is over by then.
+            if now.since(since) > self.setup.timing.ttl {
+                names.membership_over(node, epoch);
+            }
+        }
+    }
+
+    fn advance_lease(&mut self, now: Moment) {
+        let Some(attempt) = &mut self.attempt else { return };
+        let (number, epoch) = (attempt.number, attempt.epoch);
+        let Some(lease) = &mut attempt.lease else { return };
+        lease.handle_timeout(now);
+        while let Some(request) = lease.poll_request(now) {
+            let inbox = Arc::clone(&self.setup.inbox);
+            let then =
+                move |answer: Answer| inbox.push(Input::Leased { attempt: number, number: request.attempt, answer });
+            request.access.perform(&*self.setup.engine, Bucket::Leases, &self.setup.node.to_string(), then);
+        }
+        let mut events = Vec::new();
+        while let Some(event) = lease.poll_event() {
+            events.push(event);
+        }
+        for event in events {
+            match (event, epoch) {
+                (lease::Event::Acquired, Some(epoch)) => {
+                    self.setup.view.names().joined(epoch);
+                    self.setup.view.change(|view| view.is_member = true);
+                }
+                (lease::Event::Fenced(lease::Fence::Released), _) => {}
+                _ => self.fenced(now),
+            }
+        }
+    }
+
+    /// This node is no member any more, and joins again.
+    fn fenced(&mut self, now: Moment) {
+        let Some(mut attempt) = self.attempt.take() else { return };
+        attempt.membership.abandon();
+        self.setup.view.change(|view| {
+            view.is_member = false;
+            view.members.clear();
+        });
+        self.members.clear();
+        self.begin_at.clear();
+        self.begun.clear();
+        let peers: Vec<_> = self.peers.keys().copied().collect();
+        peers.into_iter().for_each(|node| self.end_session(node));
+        let held = self.setup.view.names().fenced();
+        for pid in held {
+            pid.cancel("fenced: this node was cut off from its cluster, and its names pass to others");
+            self.condemned.push(Condemned { pid, at: now + self.setup.timing.grace });
+        }
+        self.join_at = Some(now + AGAIN);
+    }
+
+    fn advance_names(&mut self, now: Moment) {
+        self.sweep(now);
+        let (mut requests, mut answers) = (Vec::new(), Vec::new());
+        {
+            let mut names = self.setup.view.names();
+            names.handle_timeout(now);
+            requests.extend(std::iter::from_fn(|| names.poll_request()));
+            answers.extend(std::iter::from_fn(|| names.poll_registered()));
+        }
+        for request in requests {
+            let inbox = Arc::clone(&self.setup.inbox);
+            let then = move |answer| inbox.push(Input::Named { number: request.number, answer });
+            request.access.perform(&*self.setup.engine, Bucket::Names, &request.key, then);
+        }
+        for Registered { number, result } in answers {
+            if let Some(then) = self.registering.remove(&number) {
+                then.complete(result);
+            }
+        }
+    }
+
+    fn begin_sessions(&mut self, now: Moment) {
+        let Some(epoch) = self.attempt.as_ref().and_then(|attempt| attempt.epoch) else { return };
+        let due: Vec<_> = self.begin_at.iter().filter(|(_, at)| **at <= now).map(|(node, _)| *node).collect();
+        for node in due {
+            self.begin_at.remove(&node);
+            let Some(&revision) = self.members.get(&node) else { continue };
+            if self.peers.contains_key(&node) {
+                continue;
+            }
+            let count = self.begun.entry((node, revision)).or_default();
+            let Some(local) = Epoch::new(epoch, *count) else { continue };
+            *count += 1;
+            let session = Session::new(self.setup.session, local, revision, self.table.clone(), now);
+            let (codecs, inbox) = (self.setup.codecs.clone(), Arc::clone(&self.setup.inbox));
+            let peer = Arc::new(Peer::new(node, codecs, inbox, session));
+            self.setup.arrivals.push(Arrival::Begun(Arc::clone(&peer)));
+            self.setup.view.change(|view| _ = view.peers.insert(node, Arc::clone(&peer)));
+            self.peers.insert(node, Connected { peer, revision, held: None, is_open: false });
+            self.ready.insert(node);
+        }
+    }
+
+    /// Ends a session from this side.
+    fn end_session(&mut self, node: NodeId) {
+        if let Some(connected) = self.peers.remove(&node) {
+            connected.peer.abort();
+            self.over(node, connected.peer);
+        }
+    }
+
+    fn over(&mut self, node: NodeId, peer: Arc<Peer>) {
+        self.setup.arrivals.push(Arrival::Ended(peer));
+        self.setup.view.change(|view| {
+            view.peers.remove(&node);
+            if let Some(member) = view.members.get_mut(&node) {
+                member.is_connected = false;
+            }
+        });
+    }
+
+    fn advance_sessions(&mut self, now: Moment) {
+        let nodes: Vec<_> = self.peers.keys().copied().collect();
+        for node in nodes {
+            let Some(connected) = self.peers.get_mut(&node) else { continue };
+            let peer = Arc::clone(&connected.peer);
+            if peer.next_timeout().is_some_and(|next| next <= now) {
+                peer.handle_timeout(now);
+                self.ready.insert(node);
+            }
+            while let Some(item) = peer.poll_item() {
+                self.setup.arrivals.push(Arrival::Item(Arc::clone(&peer), item));
+            }
+            while let Some(event) = peer.poll_event() {
+                self.session_event(now, node, &peer, event);
+            }
+        }
+    }
+
+    fn session_event(&mut self, now: Moment, node: NodeId, peer: &Arc<Peer>, event: Event) {
+        match event {
+            Event::Opened { table, .. } => {
+                self.setup.arrivals.push(Arrival::Opened(Arc::clone(peer), table));
+                if let Some(connected) = self.peers.get_mut(&node) {
+                    connected.is_open = true;
+                }
+                self.ready.insert(node);
+                self.setup.view.change(|view| {
+                    if let Some(member) = view.members.get_mut(&node) {
+                        member.is_connected = true;
+                    }
+                });
+            }
+            // The session refuses what is sent to it; its senders find that out.
+            Event::Slow(_) | Event::Fast(_) => {}
+            Event::Suspect => {
+                if let Some(attempt) = &mut self.attempt {
+                    attempt.membership.suspect(node);
+                }
+            }
+            Event::Ended(end) => {
+                // What is left to say is said by the last frames.
+                self.transmit_to(node, &|| now);
+                let Some(connected) = self.peers.remove(&node) else { return };
+                if let (End::Left, Some(attempt)) = (&end, &mut self.attempt) {
+                    attempt.membership.goodbye(node, connected.revision);
+                }
+                self.over(node, connected.peer);
+                if self.leaving.is_none() && self.members.contains_key(&node) {
+                    self.begin_at.insert(node, now + AGAIN);
+                }
+            }
+        }
+    }
+
+    fn transmit(&mut self, clock: &dyn Fn() -> Moment) {
+        let ready = std::mem::take(&mut self.ready);
+        let busy = self.peers.iter().filter(|(_, connected)| connected.held.is_some()).map(|(node, _)| *node);
+        let ready: BTreeSet<_> = ready.into_iter().chain(busy).collect();
+        ready.into_iter().for_each(|node| self.transmit_to(node, clock));
+    }
+
+    fn transmit_to(&mut self, node: NodeId, clock: &dyn Fn() -> Moment) {
+        let lease = self.attempt.as_ref().and_then(|attempt| attempt.lease.as_ref());
+        let Some(connected) = self.peers.get_mut(&node) else { return };
+        let own = self.setup.node.to_string();
+        loop {
+            let now = clock();
+            let Some(frame) = connected.held.take().or_else(|| connected.peer.poll_transmit(now)) else { return };
+            // With each frame: the lease may be over since the last.
+            if !lease.is_some_and(|lease| lease.may_send(clock())) {
+                // Until it is acquired, hellos are repeated; when it is over, so are the sessions.
+                return;
+            }
+            let subject = subject(&self.setup.cluster, node, frame.lane, &own);
+            match self.setup.engine.publish(frame.lane, &subject, frame.payload.clone()) {
+                Err(PublishError::Busy) => {
+                    connected.held = Some(frame);
+                    return;
+                }
+                // What is lost is sent again, or the session ends.
+                Ok(()) | Err(_) => {}
+            }
+        }
+    }
+
+    fn leave(&mut self, now: Moment, then: Completer<()>) {
+        if let Some(leaving) = &mut self.leaving {
+            return leaving.then.push(then);
+        }
+        self.leaving = Some(Leaving { then: vec![then], until: now + crate::session::LINGER });
+        self.join_at = None;
+        for (node, connected) in &self.peers {
+            connected.peer.close(now);
+            self.ready.insert(*node);
+        }
+    }
+
+    /// Returns whether this node has left: its peers know, or had their time.
+    fn has_left(&mut self, now: Moment) -> bool {
+        let is_refused = self.setup.view.lock().is_over.is_some();
+        let Some(leaving) = &self.leaving else { return is_refused && self.end() };
+        let is_alone = self.peers.values().all(|connected| connected.peer.has_ended());
+        if !is_alone && now < leaving.until {
+            return false;
+        }
+        if let Some(attempt) = &mut self.attempt {
+            attempt.membership.leave();
+            if let Some(lease) = &mut attempt.lease {
+                lease.release();
+            }
+        }
+        let held = self.setup.view.names().fenced();
+        for pid in held {
+            pid.cancel("its node has left the cluster, and its names are free");
+        }
+        self.advance_membership(now);
+        self.advance_lease(now);
+        self.advance_names(now);
+        self.end()
+    }
+
+    fn end(&mut self) -> bool {
+        let peers: Vec<_> = self.peers.keys().copied().collect();
+        peers.into_iter().for_each(|node| self.end_session(node));
+        self.setup.view.change(|view| {
+            view.is_member = false;
+            view.members.clear();
+            view.is_over.get_or_insert(None);
+        });
+        let then = self.leaving.take().map(|leaving| leaving.then).unwrap_or_default();
+        self.setup.arrivals.push(Arrival::Closed(then));
+        true
+    }
+}
+
+impl Drop for Driver {
+    /// What is asked for from now on is answered at once.
+    fn drop(&mut self) {
+        self.setup.inbox.close();
+    }
+}
+
+/// Returns the subject on which `from` sends to `to`.
+fn subject(cluster: &str, to: NodeId, lane: Lane, from: &str) -> String {
+    let lane = match lane {
+        Lane::Data => 'd',
+        Lane::Control => 'c',
+    };
+    format!("pr1.{cluster}.n.{to}.{lane}.{from}")
+}
+
+/// Returns the node of that ID; only in the form in which nodes write it.
+fn node_of(text: &str) -> Option<NodeId> {
+    let node = u64::from_str_radix(text, 16).ok().and_then(NodeId::new)?;
+    (node.to_string() == text).then_some(node)
+}

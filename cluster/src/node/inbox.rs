@@ -1,0 +1,93 @@
+//! What callbacks and users hand to the driver.
+
+use crate::access::Answer;
+use crate::engine::{Change, Lane};
+use crate::membership::Finding;
+use crate::names::{RegisterError, Token};
+use crate::reply::Completer;
+use bytes::Bytes;
+use postroom::{NodeId, Pid};
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Something to be handled by the driver.
+pub(crate) enum Input {
+    /// The watch of the members' records.
+    Members(Change),
+    /// The watch of the leases.
+    Leases(Change),
+    /// The watch of the names.
+    Names(Change),
+    /// An answer to the membership of attempt `attempt` to join.
+    Found { attempt: u64, number: u64, finding: Finding },
+    /// An answer to the lease of attempt `attempt` to join.
+    Leased { attempt: u64, number: u64, answer: Answer },
+    /// An answer to the names.
+    Named { number: u64, answer: Answer },
+    /// A frame of another node.
+    Frame { from: NodeId, lane: Lane, payload: Bytes },
+    /// There is something to transmit to this node.
+    Ready(NodeId),
+    /// Register a name.
+    Register { name: String, pid: Pid, then: Completer<Result<Token, RegisterError>> },
+    /// Give a name up.
+    Release { name: String, pid: Pid, then: Completer<bool> },
+    /// A process that holds, or is to hold, a name has ended.
+    Ended(Pid),
+    /// Leave the cluster.
+    Leave(Completer<()>),
+}
+
+/// The queue of the driver. Bounded by what is asked for: frames by the windows of the sessions, answers by requests.
+#[derive(Default)]
+pub(crate) struct Inbox {
+    queue: Mutex<Queue>,
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    inputs: VecDeque<Input>,
+    is_closed: bool,
+}
+
+impl Inbox {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands over. After the end of the driver the input is dropped, which answers it.
+    pub(crate) fn push(&self, input: Input) {
+        let mut queue = self.lock();
+        if queue.is_closed {
+            // Outside the lock: what it answers is a user's.
+            drop(queue);
+            return drop(input);
+        }
+        queue.inputs.push_back(input);
+        drop(queue);
+        self.arrived.notify_one();
+    }
+
+    pub(crate) fn pop(&self) -> Option<Input> {
+        self.lock().inputs.pop_front()
+    }
+
+    /// Waits until there is an input, for at most `time`.
+    pub(crate) fn wait(&self, time: Duration) {
+        let queue = self.lock();
+        if queue.inputs.is_empty() {
+            drop(self.arrived.wait_timeout(queue, time).unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    /// The driver ends: what is queued, and what comes, is dropped.
+    pub(crate) fn close(&self) {
+        let mut queue = self.lock();
+        queue.is_closed = true;
+        let inputs = std::mem::take(&mut queue.inputs);
+        drop(queue);
+        drop(inputs);
+    }
+}

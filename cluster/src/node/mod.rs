@@ -1,0 +1,29 @@
+//! One node of a cluster at work: the state machines of this crate, an [engine](crate::engine), and the runtime.
+//!
+//! ```text
+//!  processes ──send──► Peer ──frames──► engine ──► other nodes
+//!                       ▲ │
+//!  Driver ──handles─────┘ └──items──► Delivery ──deliver──► processes
+//! ```
+//!
+//! * [`inbox`]: what callbacks and users hand to the driver;
+//! * [`peer`]: what this node has to do with one other: the session, open calls, and starts. It is the runtime's
+//!   transport to that node, so processes send on their own threads, encode there, and queue in the session;
+//! * [`driver`]: a thread that renews the lease, follows the members and names, and moves frames. It runs no code of a
+//!   user, so that a slow one never costs the node its lease;
+//! * [`delivery`]: a thread that decodes what has arrived and delivers it. Here serde's code for the users' types runs.
+//!
+//! # Invariants
+//! 1. **One lock per peer**, held for a queue operation: not while a user's code runs, and never two at a time.
+//! 2. What arrives from a peer, and the end of its session, pass through one queue to the delivery: so nothing of a
+//!    session is delivered after its end was told.
+//! 3. A call, and a start, is answered once: whoever takes it out of the peer's table answers it.
+//! 4. A frame is published only while the lease says so, by a reading of the clock after the frame was made.
+
+pub(crate) mod delivery;
+pub(crate) mod driver;
+pub(crate) mod inbox;
+pub(crate) mod peer;
+pub(crate) mod porter;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,443 @@
+//! Whole nodes in one program: three runtimes, each a node of its own, over the broker in memory. A thread moves their
+//! frames and their time, which has nothing to do with the machine's.
+
+use super::delivery::Delivery;
+use super::driver::Driver;
+use crate::clock::Moment;
+use crate::memory::{Broker, Client};
+use crate::names::RegisterError;
+use crate::{Cluster, NodeError, StartError};
+use postroom::error::SendFailure;
+use postroom::prelude::*;
+use postroom::{NodeId, Runtime};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+#[process]
+#[derive(Default)]
+struct Account {
+    balance: i64,
+}
+
+#[process(remote)]
+impl Account {
+    #[entry]
+    fn serve(&mut self, opening: i64) {
+        self.balance = opening;
+    }
+
+    #[message]
+    fn deposit(&mut self, amount: i64) -> i64 {
+        self.balance += amount;
+        self.balance
+    }
+
+    #[message]
+    fn withdraw(&mut self, amount: i64) -> Result<i64, String> {
+        if amount > self.balance {
+            return Err(format!("only {} there", self.balance));
+        }
+        self.balance -= amount;
+        Ok(self.balance)
+    }
+
+    #[message]
+    fn fail(&mut self) {
+        panic!("out of money");
+    }
+
+    #[message(local)]
+    fn audit(&mut self) -> i64 {
+        self.balance
+    }
+}
+
+/// Notes what it hears of the end of others.
+#[process]
+#[derive(Default)]
+struct Observer {
+    heard: Vec<String>,
+}
+
+#[process]
+impl Observer {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn watch(&mut self, pid: Pid) {
+        pid.monitor().unwrap();
+    }
+
+    #[message]
+    fn tie(&mut self, pid: Pid) {
+        pid.link().unwrap();
+    }
+
+    #[message]
+    fn heard(&mut self) -> Vec<String> {
+        self.heard.clone()
+    }
+
+    #[signal]
+    fn down(&mut self, down: Down) {
+        self.heard.push(format!("down: {}", down.reason));
+    }
+
+    #[signal]
+    fn exit(&mut self, exit: Exit) {
+        self.heard.push(format!("exit: {}", exit.reason));
+    }
+}
+
+struct Machine {
+    driver: Option<Driver>,
+    delivery: Option<Delivery>,
+}
+
+/// How far the nodes' time goes on at once.
+const STEP: Duration = Duration::from_millis(5);
+
+/// What the thread moves.
+struct World {
+    broker: Broker,
+    now: Moment,
+    machines: Vec<Machine>,
+}
+
+impl World {
+    /// Has all do what they can. Returns whether anything was left to do.
+    fn step(&mut self) {
+        self.now = self.now + STEP;
+        self.broker.advance(STEP);
+        for _ in 0..4 {
+            let now = self.now;
+            for machine in &mut self.machines {
+                if machine.driver.as_mut().is_some_and(|driver| driver.run(&|| now).is_none()) {
+                    machine.driver = None;
+                }
+                if machine.delivery.as_mut().is_some_and(|delivery| !delivery.run()) {
+                    machine.delivery = None;
+                }
+            }
+            while self.broker.step() {}
+        }
+    }
+}
+
+/// A node, as its program has it.
+struct Node {
+    cluster: Cluster,
+    client: Arc<Client>,
+    runtime: Runtime,
+}
+
+struct Nodes {
+    world: Arc<Mutex<World>>,
+    stop: Arc<AtomicBool>,
+    mover: Option<JoinHandle<()>>,
+    broker: Broker,
+}
+
+impl Nodes {
+    fn new() -> Self {
+        let broker = Broker::new();
+        let world = World { broker: broker.clone(), now: Moment::START, machines: Vec::new() };
+        let (world, stop) = (Arc::new(Mutex::new(world)), Arc::new(AtomicBool::new(false)));
+        let (moves, stops) = (Arc::clone(&world), Arc::clone(&stop));
+        let mover = std::thread::spawn(move || {
+            while !stops.load(Ordering::Relaxed) {
+                moves.lock().unwrap().step();
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        });
+        Self { world, stop, mover: Some(mover), broker }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap()
+    }
+
+    fn join(&self, name: &str) -> Node {
+        let runtime = Runtime::builder().workers(1).logical_node(NodeId::random()).build().unwrap();
+        let client = Arc::new(self.broker.connect());
+        let builder = Cluster::builder("bank").node(name).export::<Account>().export::<Slow>();
+        let (cluster, driver, delivery) = builder.prepare(*runtime, client.clone()).unwrap();
+        self.lock().machines.push(Machine { driver: Some(driver), delivery: Some(delivery) });
+        Node { cluster, client, runtime }
+    }
+
+    /// Lets that much time pass for the nodes.
+    fn pass(&self, time: Duration) {
+        let until = self.lock().now + time;
+        while self.lock().now < until {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let ended = self.mover.take().unwrap().join();
+        assert!(ended.is_ok() || std::thread::panicking());
+    }
+}
+
+/// Three nodes that know each other.
+fn three() -> (Nodes, [Node; 3]) {
+    let nodes = Nodes::new();
+    let three = ["eu-1", "eu-2", "eu-3"].map(|name| nodes.join(name));
+    for node in &three {
+        assert!(node.cluster.wait_for_members(2, Duration::from_secs(60)), "{:?}", node.cluster.members());
+        until("it is a member", || node.cluster.is_member());
+    }
+    (nodes, three)
+}
+
+/// Waits until it holds; the limit is a guard only.
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = std::time::Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "never: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Runs `body` as code of that node.
+fn on<T>(node: &Node, body: impl FnOnce() -> T) -> T {
+    postroom::routing::Node::of(node.cluster.id()).unwrap().enter(body)
+}
+
+fn start(from: &Node, to: &str, opening: i64) -> Address<Account> {
+    from.cluster.node(to).unwrap().start::<Account>("serve", payloads![opening]).wait().unwrap()
+}
+
+#[test]
+fn a_process_is_started_sent_to_and_called_on_another_node() {
+    let (_nodes, [one, two, _three]) = three();
+    let account = start(&one, "eu-2", 100);
+    assert_eq!(account.pid().node(), two.cluster.id());
+    let answers = on(&one, move || {
+        (0..100).for_each(|_| account.deposit(1).send().unwrap());
+        let text = |error: CallError<String>| error.to_string();
+        (
+            account.deposit(5).wait(),
+            account.withdraw(1_000).wait().map_err(text),
+            account.withdraw(5).wait().map_err(text),
+        )
+    });
+    assert_eq!(answers, (Ok(205), Err("only 205 there".into()), Ok(200)));
+}
+
+#[test]
+fn what_cannot_travel_is_refused_with_its_reason() {
+    let (_nodes, [one, _two, _three]) = three();
+    let account = start(&one, "eu-2", 100);
+    let (sent, called) = on(&one, move || (account.audit().send(), account.audit().wait()));
+    assert_eq!(sent.unwrap_err().reason, SendFailure::NotRemote(account.pid()));
+    assert_eq!(called, Err(CallError::NotRemote));
+    let unknown = one.cluster.node("eu-9").unwrap_err();
+    let members = vec!["eu-2".to_owned(), "eu-3".to_owned()];
+    let NodeError::Unknown { name, members: mut listed } = unknown else { panic!("{unknown}") };
+    listed.sort();
+    assert_eq!((name.as_str(), listed), ("eu-9", members));
+    let node = one.cluster.node("eu-2").unwrap();
+    let error = node.start::<Account>("open", payloads![]).wait().unwrap_err();
+    assert!(matches!(error, StartError::Inputs(_)), "{error}");
+    let error = node.start::<Account>("serve", payloads!["much".to_owned()]).wait().unwrap_err();
+    assert!(matches!(error, StartError::Inputs(_)), "{error}");
+}
+
+#[test]
+fn the_end_of_a_process_is_heard_on_another_node() {
+    let (_nodes, [one, _two, _three]) = three();
+    let observer = one.runtime.spawn(Observer::default()).serve().unwrap();
+    let (stopped, failed) = (start(&one, "eu-2", 1), start(&one, "eu-2", 1));
+    for account in [stopped, failed] {
+        observer.watch(account.pid()).wait().unwrap();
+        observer.tie(account.pid()).wait().unwrap();
+    }
+    on(&one, move || {
+        assert_eq!(stopped.deposit(1).wait(), Ok(2));
+        assert!(stopped.pid().stop());
+        let died = failed.fail().wait();
+        assert!(matches!(&died, Err(CallError::Died(ExitReason::Panic(panic))) if panic.message == "out of money"));
+    });
+    until("both ends are heard", || observer.heard().wait().unwrap().len() == 3);
+    let mut heard = observer.heard().wait().unwrap();
+    heard.sort();
+    assert_eq!(heard[0], "down: normal");
+    assert!(heard[1].starts_with("down: panic: out of money at"), "{heard:?}");
+    assert!(heard[2].starts_with("exit: panic: out of money at"), "{heard:?}");
+    // A process that has ended before.
+    observer.watch(stopped.pid()).wait().unwrap();
+    until("it is told", || observer.heard().wait().unwrap().len() == 4);
+    assert_eq!(observer.heard().wait().unwrap()[3], "down: it had ended before");
+}
+
+#[test]
+fn a_node_that_is_cut_off_is_lost_once_and_comes_back_with_its_processes() {
+    let (nodes, [one, two, three]) = three();
+    let observer = one.runtime.spawn(Observer::default()).serve().unwrap();
+    let [account, tied] = [start(&one, "eu-2", 100), start(&one, "eu-2", 100)];
+    observer.watch(account.pid()).wait().unwrap();
+    observer.tie(tied.pid()).wait().unwrap();
+    assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(101));
+    two.client.disconnect();
+    until("the loss is heard", || observer.heard().wait().unwrap().len() == 2);
+    let mut heard = observer.heard().wait().unwrap();
+    heard.sort();
+    assert_eq!(heard, ["down: its node was lost", "exit: its node was lost"]);
+    let refused = on(&one, move || account.deposit(1).send()).unwrap_err();
+    assert_eq!(refused.reason, SendFailure::UnknownNode(account.pid()));
+    until("it knows that it is cut off", || !two.cluster.is_member());
+    assert_eq!(account.deposit(1).wait(), Ok(102), "its processes go on");
+    until("but for one that was tied to a lost one", || !tied.pid().is_alive());
+
+    two.client.reconnect();
+    for node in [&one, &two, &three] {
+        assert!(node.cluster.wait_for_members(2, Duration::from_secs(60)));
+    }
+    until("it is a member again", || two.cluster.is_member());
+    assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(103));
+    nodes.pass(Duration::from_secs(20));
+    assert_eq!(observer.heard().wait().unwrap().len(), 2, "once");
+}
+
+#[test]
+fn a_name_has_one_holder_and_passes_on_when_the_lease_is_over() {
+    let (_nodes, [one, two, _three]) = three();
+    let [first, second] = [start(&two, "eu-1", 1), start(&one, "eu-2", 2)];
+    let token = two.cluster.register("acct-7", second).wait().unwrap();
+    let taken = one.cluster.register("acct-7", first).wait();
+    assert_eq!(taken, Err(RegisterError::Taken { name: "acct-7".into(), holder: second.pid() }));
+    let elsewhere = one.cluster.register("acct-8", second).wait();
+    assert_eq!(elsewhere, Err(RegisterError::Elsewhere { pid: second.pid() }));
+    until("the name is known", || one.cluster.holder("acct-7") == Some((second.pid(), token)));
+    let named = one.cluster.named::<Account>("acct-7").unwrap();
+    assert_eq!(on(&one, move || named.deposit(1).wait()), Ok(3));
+
+    // Its holder ends before another can have the name.
+    two.client.disconnect();
+    until("the name is free", || one.cluster.holder("acct-7").is_none());
+    assert!(!second.pid().is_alive(), "the holder has ended");
+    let next = one.cluster.register("acct-7", first).wait().unwrap();
+    assert!(next > token);
+    assert_eq!(one.cluster.release("acct-7", second).wait(), false);
+    assert_eq!(one.cluster.release("acct-7", first).wait(), true);
+    until("it is free", || one.cluster.holder("acct-7").is_none());
+}
+
+#[test]
+fn a_name_is_free_when_its_process_has_ended_or_its_node_has_left() {
+    let (_nodes, [one, two, _three]) = three();
+    let [first, second] = [start(&one, "eu-2", 1), start(&one, "eu-2", 2)];
+    two.cluster.register("a", first).wait().unwrap();
+    two.cluster.register("b", second).wait().unwrap();
+    until("both are known", || one.cluster.holder("a").is_some() && one.cluster.holder("b").is_some());
+    assert!(first.pid().stop());
+    until("the first is free", || one.cluster.holder("a").is_none());
+    let ended = two.cluster.register("a", first).wait();
+    assert_eq!(ended, Err(RegisterError::Ended { pid: first.pid() }));
+    two.cluster.leave().wait();
+    until("the second is free", || one.cluster.holder("b").is_none());
+    until("it is no member", || one.cluster.members().len() == 1);
+    assert_eq!(two.cluster.register("c", second).wait(), Err(RegisterError::NotAMember));
+}
+
+/// In the nodes' time: the neighbours find that the broker knows no subscriber, twice, a second apart.
+#[test]
+fn a_node_whose_connection_is_closed_is_lost_within_one_and_a_half_seconds() {
+    let (nodes, [one, two, three]) = three();
+    let mut world = nodes.lock();
+    two.client.close();
+    let closed_at = world.now;
+    let has_lost = |node: &Node| node.cluster.members().iter().all(|member| member.id != two.cluster.id());
+    while !has_lost(&one) || !has_lost(&three) {
+        world.step();
+        assert!(world.now.since(closed_at) <= Duration::from_millis(1_500), "{:?}", one.cluster.members());
+    }
+    assert!(world.now.since(closed_at) > Duration::from_secs(1), "not without a grace");
+}
+
+/// What was sent before a node leaves arrives, and what waits for an answer from it fails.
+#[test]
+fn a_node_that_leaves_is_heard_of_behind_what_it_has_sent() {
+    let (_nodes, [one, two, _three]) = three();
+    let observer = one.runtime.spawn(Observer::default()).serve().unwrap();
+    let (here, there) = (start(&two, "eu-1", 0), start(&one, "eu-2", 0));
+    observer.watch(there.pid()).wait().unwrap();
+    on(&two, move || (0..1_000).for_each(|_| here.deposit(1).send().unwrap()));
+    two.cluster.leave().wait();
+    until("the loss is heard", || observer.heard().wait().unwrap() == ["down: its node was lost"]);
+    assert_eq!(here.deposit(0).wait(), Ok(1_000));
+}
+
+#[process]
+#[derive(Default)]
+struct Slow {
+    taken: u64,
+}
+
+#[process(remote)]
+impl Slow {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn take(&mut self, number: u64) {
+        assert_eq!(number, self.taken, "in order, none lost");
+        self.taken += 1;
+    }
+
+    #[message]
+    fn taken(&mut self) -> u64 {
+        self.taken
+    }
+
+    /// Keeps it busy until the gate opens.
+    #[message(local)]
+    fn stand(&mut self, gate: Arc<AtomicBool>) {
+        postroom::block_in_place(|| {
+            while !gate.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        });
+    }
+}
+
+/// Its mailbox is full: what arrives waits in order, its senders are refused, and others on its node are served.
+#[test]
+fn one_slow_process_stops_no_other() {
+    let nodes = Nodes::new();
+    let [one, two] = ["eu-1", "eu-2"].map(|name| nodes.join(name));
+    for node in [&one, &two] {
+        assert!(node.cluster.wait_for_members(1, Duration::from_secs(60)));
+    }
+    let slow = two.runtime.spawn(Slow::default()).mailbox(Bound::Hard(4, Overflow::Refuse)).serve().unwrap();
+    let account = start(&one, "eu-2", 0);
+    let gate = Arc::new(AtomicBool::new(false));
+    slow.stand(Arc::clone(&gate)).send().unwrap();
+    on(&one, || {
+        // Until the sender is told, which takes a message that finds the mailbox full.
+        let mut sent = 0;
+        until("its sender is refused", || match slow.take(sent).send() {
+            Ok(()) => {
+                sent += 1;
+                false
+            }
+            Err(refused) => {
+                assert_eq!(refused.reason, SendFailure::Full(slow.pid()));
+                true
+            }
+        });
+        assert_eq!(account.deposit(1).wait(), Ok(1), "another is served");
+        gate.store(true, Ordering::Relaxed);
+        until("it takes messages again", || slow.take(sent).send().is_ok());
+        until("all are taken", || slow.taken().wait() == Ok(sent + 1));
+    });
+    assert_eq!(two.cluster.statistics(), crate::Statistics::default());
+}

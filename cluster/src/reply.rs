@@ -1,0 +1,150 @@
+//! Answers that come later, from a thread of the cluster: to be awaited, or waited for.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// What will be answered: a future, or something to [wait](Self::wait) for.
+///
+/// Dropping it changes nothing about what was asked for.
+#[must_use = "await it, or wait for it, to learn what came of it"]
+pub struct Pending<T> {
+    shared: Arc<Shared<T>>,
+}
+
+/// Answers a [`Pending`]; dropped, it answers that with what it was made with.
+pub(crate) struct Completer<T> {
+    shared: Arc<Shared<T>>,
+    /// `None` after the answer.
+    if_dropped: Option<T>,
+}
+
+struct Shared<T> {
+    state: Mutex<State<T>>,
+    answered: Condvar,
+}
+
+enum State<T> {
+    Waiting(Option<Waker>),
+    Answered(T),
+    Taken,
+}
+
+impl<T> Shared<T> {
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        // Nothing of a user runs under the lock but the clone of a waker, before anything has changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns an answer that will come, and what gives it. If the second is dropped, the answer is `if_dropped`.
+pub(crate) fn pair<T>(if_dropped: T) -> (Pending<T>, Completer<T>) {
+    let shared = Arc::new(Shared { state: Mutex::new(State::Waiting(None)), answered: Condvar::new() });
+    (Pending { shared: Arc::clone(&shared) }, Completer { shared, if_dropped: Some(if_dropped) })
+}
+
+impl<T> Completer<T> {
+    pub(crate) fn complete(mut self, answer: T) {
+        self.if_dropped = None;
+        self.put(answer);
+    }
+
+    fn put(&self, answer: T) {
+        let before = std::mem::replace(&mut *self.shared.lock(), State::Answered(answer));
+        self.shared.answered.notify_all();
+        // Outside the lock: a waker is a user's.
+        if let State::Waiting(Some(waker)) = before {
+            waker.wake();
+        }
+    }
+}
+
+impl<T> Drop for Completer<T> {
+    fn drop(&mut self) {
+        if let Some(answer) = self.if_dropped.take() {
+            self.put(answer);
+        }
+    }
+}
+
+impl<T> Pending<T> {
+    /// Waits for the answer. In a process, its worker goes on with other processes meanwhile.
+    ///
+    /// # Panics
+    /// If the answer was taken before, by polling.
+    pub fn wait(self) -> T {
+        postroom::block_in_place(|| {
+            let mut state = self.shared.lock();
+            loop {
+                match std::mem::replace(&mut *state, State::Taken) {
+                    State::Answered(answer) => return answer,
+                    State::Taken => panic!("the answer was taken before: do not wait for what was polled to its end"),
+                    waiting @ State::Waiting(_) => *state = waiting,
+                }
+                state = self.shared.answered.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        })
+    }
+}
+
+impl<T> Future for Pending<T> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let waker = context.waker().clone();
+        let mut state = self.shared.lock();
+        match std::mem::replace(&mut *state, State::Taken) {
+            State::Answered(answer) => Poll::Ready(answer),
+            State::Taken => panic!("polled after its end"),
+            State::Waiting(before) => {
+                *state = State::Waiting(Some(waker));
+                drop(state);
+                drop(before);
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl<T> std::fmt::Debug for Pending<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pending").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::task::Wake;
+
+    struct Counts(AtomicU32);
+
+    impl Wake for Counts {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn an_answer_wakes_the_last_waker_once_and_is_returned() {
+        let wakers: Vec<_> = (0..2).map(|_| Arc::new(Counts(AtomicU32::new(0)))).collect();
+        let (mut pending, completer) = pair(0);
+        for waker in &wakers {
+            let waker = Waker::from(Arc::clone(waker));
+            assert!(Pin::new(&mut pending).poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        completer.complete(7);
+        assert_eq!((wakers[0].0.load(Ordering::Relaxed), wakers[1].0.load(Ordering::Relaxed)), (0, 1));
+        assert_eq!(pending.wait(), 7);
+    }
+
+    #[test]
+    fn a_completer_that_is_dropped_answers() {
+        let (pending, completer) = pair("dropped");
+        let dropper = std::thread::spawn(move || drop(completer));
+        assert_eq!(pending.wait(), "dropped");
+        dropper.join().unwrap();
+    }
+}
