@@ -9,10 +9,10 @@ use crate::engine::{blocking::block_in_place::while_blocked, host::reuse::HostRe
 use crate::errors::{AddressError, BuildError, SendFailure};
 use crate::registry::upgrades::{UpgradeFailure, Upgrades};
 use crate::registry::{group_table::GroupTable, types::Registry};
-use crate::routing::hosts::{is_elsewhere, release};
-use crate::routing::router::{Receiver, deliver};
+use crate::routing::hosts::{is_elsewhere, is_of_program, release};
 #[cfg(feature = "test")]
-use crate::routing::{hosts::is_of_program, router::Router};
+use crate::routing::router::Router;
+use crate::routing::router::{Receiver, deliver};
 use crate::sync::{Mutex, OnceLock, PoisonError, RwLock, lock};
 use crate::time::virtual_clock::{Clock, IdleError};
 use crate::util::{debug::impl_debug, oneshot::block_on};
@@ -60,9 +60,11 @@ static UNUSED_RECORDS: World<Mutex<UnusedRecords>> =
     World::new(Mutex::new(UnusedRecords { free: Vec::new(), ending: Vec::new() }));
 
 impl UnusedRecords {
-    /// Frees the records of which nothing is left.
-    fn look(&mut self) {
+    /// Frees the records of which nothing is left. Returns the nodes whose last host was one of them, to be
+    /// [forgotten](forget) without the lock.
+    fn look(&mut self) -> Vec<NodeId> {
         let Self { free, ending } = self;
+        let mut nodes = Vec::new();
         // A life ends and its number goes in one step: a PID of it must not give the record's next life.
         let mut records = records().write().unwrap_or_else(PoisonError::into_inner);
         ending.retain(|record| {
@@ -72,17 +74,28 @@ impl UnusedRecords {
                 if records.get(&number).is_some_and(|of_number| std::ptr::eq(*of_number, *record)) {
                     records.remove(&number);
                     release(number);
+                    let node = record.scheduler.node();
+                    nodes.extend(Some(node).filter(|node| !is_of_program(*node)));
                 }
                 free.push(record);
             }
             !is_free
         });
+        nodes
     }
 
     fn take(&mut self, fits: impl Fn(&Scheduler) -> bool) -> Option<&'static HostRecord> {
         let place = self.free.iter().position(|record| fits(record.scheduler))?;
         Some(self.free.swap_remove(place))
     }
+}
+
+/// Drops the transports of nodes that have ended.
+fn forget(nodes: Vec<NodeId>) {
+    #[cfg(feature = "test")]
+    nodes.into_iter().for_each(Router::forget);
+    #[cfg(not(feature = "test"))]
+    debug_assert!(nodes.is_empty(), "that of the program does not end");
 }
 
 impl HostRecord {
@@ -118,11 +131,12 @@ impl Host {
     /// Creates a host whose threads have not been started, reusing the record of an ended host that was built alike.
     pub(crate) fn new(config: Config, identity: Identity, user: UserCode) -> Self {
         let number = identity.number;
-        let unused = {
+        let (unused, ended) = {
             let mut unused = lock(&UNUSED_RECORDS);
-            unused.look();
-            unused.take(|scheduler| scheduler.fits(&config, &identity, &user))
+            let ended = unused.look();
+            (unused.take(|scheduler| scheduler.fits(&config, &identity, &user)), ended)
         };
+        forget(ended);
         let mut next = Some((identity, user));
         // A record that a late thread has returned to is abandoned.
         let renewed = unused.filter(|record| {
@@ -162,17 +176,11 @@ impl Host {
 
     /// Hands over the record of a host whose runtime is gone, to be reused when nothing is left of it.
     pub(crate) fn retire(self) {
-        #[cfg(feature = "test")]
-        let node = self.node();
         let mut unused = lock(&UNUSED_RECORDS);
         unused.ending.push(self.record);
-        unused.look();
+        let ended = unused.look();
         drop(unused);
-        #[cfg(feature = "test")]
-        if !is_of_program(node) {
-            // Without the lock: it drops transports.
-            Router::forget(node);
-        }
+        forget(ended);
     }
 
     /// Leaves a host behind whose simulation has not ended.

@@ -4,7 +4,7 @@ use postroom::error::SendFailure;
 use postroom::prelude::*;
 use postroom::routing::{Node, Receiver, Router, Transport, Undeliverable};
 use postroom::{Mailbox, NodeId, Package, this_node};
-use postroom_tests::face::{builder, watched};
+use postroom_tests::face::{builder, until, watched};
 use std::sync::Arc;
 
 #[process]
@@ -62,7 +62,10 @@ fn the_processes_of_a_logical_node_belong_to_it_and_no_others() {
         }
         assert_eq!((this_node(), Mailbox::new().unwrap().pid().node()), (own, own));
         drop(runtime);
-        assert!(Node::of(node).is_none(), "it has gone with its runtime");
+        until(|| {
+            drop(builder().build().unwrap());
+            Node::of(node).is_none()
+        });
     });
 }
 
@@ -102,7 +105,11 @@ fn the_transports_of_a_logical_node_end_with_it() {
         Router::of_node(node).connect(NodeId::random(), transport.clone());
         assert_eq!(Arc::strong_count(&transport), 2);
         drop(runtime);
-        assert_eq!(Arc::strong_count(&transport), 1);
+        // A host is forgotten by the start or the end of another, if a thread of its was late.
+        until(|| {
+            drop(builder().build().unwrap());
+            Arc::strong_count(&transport) == 1
+        });
     });
 }
 
