@@ -2,7 +2,10 @@
 
 use super::Case;
 use super::deed::{Fuse, Hostile};
+use postroom::Package;
+use postroom::manual::Event;
 use postroom::prelude::*;
+use postroom::routing::{Node, Receiver};
 use postroom_tests::bomb::{PATIENCE, ended};
 use postroom_tests::{Latch, act, eventually, idle_for_ever};
 use std::fmt;
@@ -64,6 +67,24 @@ pub(crate) const CASES: &[Case] = &[
         let refuses = act(|_, _| Ok(())).init(move |_| Err(InitError::failed(error)));
         assert!(host.spawn_process(refuses).named("it").start().is_err());
         assert_eq!(host.whereis("it"), None);
+    }),
+    ("what is done with an answer for another node", "RemoteAnswer", |hostile| {
+        let host = hostile.plain();
+        let answers = act(|events, _| {
+            while let Some(event) = events.next() {
+                if let Event::Message(package) = event {
+                    let _other = package.answer(|(): ()| 7_u8);
+                }
+            }
+            Ok(())
+        });
+        let Ok(pid) = host.spawn_process(answers).start() else { return };
+        let deed = hostile.clone();
+        let package = Package::with_answer(pid, Payload::new(()), None, move |answer| deed.strike_with(answer));
+        let _delivered = Node::this().deliver(package);
+        eventually(|| hostile.has_struck());
+        assert!(hostile.shuts_down() || pid.is_alive(), "it has answered, and goes on");
+        pid.kill();
     }),
     ("the clone of a message that is sent again and again", "TimerAction", |hostile| {
         let host = hostile.plain();

@@ -24,6 +24,10 @@ impl Tells {
         [self.at_start.unwrap(), this_node(), blocking]
     }
     #[message]
+    fn ask(&mut self, other: Address<Tells>) -> Result<[NodeId; 3], CallError> {
+        other.nodes().wait()
+    }
+    #[message]
     async fn later(&mut self, ctx: &mut Context<Self>) -> NodeId {
         ctx.sleep(std::time::Duration::from_millis(1)).await;
         this_node()
@@ -125,5 +129,29 @@ fn a_later_runtime_is_of_its_own_node() {
                 assert_eq!((tells.pid().node(), tells.nodes().wait()), (node, Ok([node; 3])));
             }
         }
+    });
+}
+
+/// Catches: what is delivered inside a send of another node is sent by that node, to its transports once more.
+#[test]
+fn a_transport_may_deliver_at_once() {
+    struct Direct(Node);
+    impl Receiver for Direct {
+        fn deliver(&self, package: Package) -> Result<(), Undeliverable> {
+            let (to, message, answerer) = package.take_apart();
+            let time_left = answerer.time_left();
+            self.0.deliver(Package::with_answer(to, message, time_left, move |answer| answerer.answer(answer)))
+        }
+    }
+    impl Transport for Direct {}
+    watched(|| {
+        let [here, there] = [(); 2].map(|()| builder().logical_node(NodeId::random()).build().unwrap());
+        Router::of_node(here.node()).connect(there.node(), Arc::new(Direct(Node::of(there.node()).unwrap())));
+        let [one, other] = [&here, &there].map(|it| it.spawn(Tells { at_start: None }).serve().unwrap());
+        assert_eq!(one.send_to(other.pid()).wait(), Ok(()));
+        assert_eq!(one.ask(other).wait(), Ok([there.node(); 3]));
+        assert!(there.shutdown().is_ok());
+        let refused = one.send_to(other.pid()).wait();
+        assert!(matches!(refused, Err(CallError::Failed(_))), "{refused:?}");
     });
 }

@@ -221,10 +221,13 @@ fn all_ties_end_with_the_connection_and_each_is_told_once() {
         until_linked(pair, falls.pid(), stays.pid(), true);
         until_linked(pair, watcher.pid(), watched.pid(), true);
         let joined = pair.as_here(|| stays.pid().join());
-        // An unlink that is not answered.
+        // An unlink that is not answered, of a process that is watched from elsewhere.
         let (unlinks, was_linked) = (quiet(&pair.here), quiet(&pair.there));
         unlinks.link(was_linked.pid()).wait().unwrap();
         until_linked(pair, unlinks.pid(), was_linked.pid(), true);
+        let watches = quiet(&pair.there);
+        watches.watch(unlinks.pid()).wait().unwrap();
+        pair.net.pump_until(|| unlinks.pid().bindings().wait().unwrap().monitored_by == [watches.pid()]);
         unlinks.unlink(was_linked.pid()).wait().unwrap();
         let ends = [falls.pid().join(), stays.pid().join()];
         pair.cut();
@@ -327,5 +330,33 @@ fn ties_with_an_alias_are_with_the_process_that_it_means_there() {
         pair.net.pump_until(|| pair.net.under_way() == 0);
         assert_eq!(watcher.pid().bindings().wait().unwrap().count(), 0);
         assert_eq!(reports.so_far(), []);
+    });
+}
+
+/// Catches: what is said about a tie with an alias goes to the process that the alias means by then.
+#[test]
+fn ties_with_a_name_stay_with_the_process_that_had_it() {
+    with_pair(|pair| {
+        let host = pair.there.host();
+        let (first, second) = (quiet(&pair.there), quiet(&pair.there));
+        let name = host.named_address::<Partner>("moves").unwrap().pid();
+        assert!(name.is_alias());
+        host.register_name("moves", first.pid()).unwrap();
+        let (watcher, _reports) = reporting(&pair.here);
+        let monitor = watcher.watch(name).wait().unwrap();
+        watcher.link(name).wait().unwrap();
+        pair.net.pump_until(|| first.pid().bindings().wait().unwrap().count() == 2);
+        host.unregister_name("moves");
+        host.register_name("moves", second.pid()).unwrap();
+        assert_eq!(name.resolve(), Some(second.pid()));
+        assert!(watcher.unwatch(monitor).wait().unwrap());
+        watcher.unlink(name).wait().unwrap();
+        pair.net.pump_until(|| first.pid().bindings().wait().unwrap().count() == 0);
+        // The failure of the one that ties are with now is the watcher's, whoever has the name.
+        watcher.link(name).wait().unwrap();
+        pair.net.pump_until(|| second.pid().bindings().wait().unwrap().count() == 1);
+        host.unregister_name("moves");
+        assert!(watcher.pid().kill());
+        pair.net.pump_until(|| !second.pid().is_alive());
     });
 }
