@@ -6,7 +6,8 @@
 //! long as `POSTROOM_FUZZ_SECONDS` says, with a seed that is printed and that `POSTROOM_FUZZ_SEED` sets.
 //!
 //! Seen to fail: by a generation that is one bit too long for one of the two that read PIDs; a name one byte too long;
-//! an input of JSON that must not be left out; a request whose words depend on the pieces in which it comes.
+//! an input of JSON that must not be left out; a request whose words depend on the pieces in which it comes; a frame whose
+//! flags are not checked; a message of a node that is read without its limit of elements, or its limit of depth.
 //!
 //! Blind spots: without the compiler's help nothing says which branches an input reaches, so what takes several steps
 //! none of which changes the outcome is found by luck only. Inputs are of at most [`LONGEST`] bytes.
@@ -16,11 +17,15 @@
 #[path = "../examples/redis/batch.rs"]
 #[expect(dead_code, reason = "a batch is the server's affair")]
 mod batch;
+#[path = "fuzz/codec.rs"]
+mod codec;
 #[path = "../examples/redis/command.rs"]
 #[expect(dead_code, reason = "the server reads what is only made here")]
 mod command;
 #[path = "fuzz/driver.rs"]
 mod driver;
+#[path = "fuzz/frame.rs"]
+mod frame;
 #[path = "../examples/redis/inline.rs"]
 mod inline;
 #[path = "fuzz/json.rs"]

@@ -29,8 +29,32 @@ use syn::Item;
 /// # On the `impl`
 ///
 /// A process has one such block, with at least one method marked `#[entry]`. For it and for those marked `#[message]`
-/// or `#[signal]`, types and calls are generated; all remain ordinary methods. `protocols(Storage, Audit)` lists the
-/// protocols that the process implements; `crate = path` is as above.
+/// or `#[signal]`, types and calls are generated; all remain ordinary methods.
+///
+/// | option | effect |
+/// |---|---|
+/// | `protocols(Storage, Audit)` | the protocols that the process implements |
+/// | `remote` | its messages and entries may be used from other nodes; see below |
+/// | `crate = path` | as above |
+///
+/// # Remote processes
+///
+/// With `remote`, and the feature `serde` of `postroom`, the generated message types implement serde's traits, and the
+/// process implements the trait `postroom::remote::Remote`, from which a crate that connects nodes learns its messages
+/// and entries. The crate with the process needs no serde of its own, unless it derives serde's traits for its types.
+///
+/// * The arguments and the answer of each message, and the inputs of each entry, are types that implement serde's
+///   `Serialize` and `Deserialize` and borrow nothing. PIDs, addresses and recipients do. A `Reply` as the last argument
+///   is no obstacle, whatever its answer is made of; `Replies`, a stream of answers, is one.
+/// * `#[message(local)]` and `#[entry(local)]` keep a method on its node, and free it from these rules.
+/// * Attributes of serde on arguments, such as `#[serde(default)]`, apply to the fields of the message.
+/// * In all nodes a message is called `package::Type::method`. `#[message(name = "bank.deposit")]` gives it a name that
+///   stays when one of the three changes. Modules are not part of the name.
+/// * Its fields travel in their order, which is short, and needs the same fields on both nodes. With `#[message(codec =
+///   "named")]` they travel with their names: then nodes whose builds differ understand each other if new fields have a
+///   `#[serde(default)]`, or are an `Option`.
+/// * The type has no parameters: `Cache<String>` and `Cache<u64>` would have messages of the same name.
+/// * Of its protocols, those with `#[protocol(remote)]` are remote too. The messages of others stay on their node.
 ///
 /// # On `impl Protocol for Type`
 ///
@@ -82,7 +106,10 @@ pub fn process(options: TokenStream, item: TokenStream) -> TokenStream {
 /// type. The arguments are owned, and `replies: Replies<T>` may come last; whether a method is `async`, or takes a
 /// context or a `Reply`, is for each implementation to decide. The trait remains an ordinary one. A process type
 /// implements it with `#[process] impl Storage for Disk`, and lists it on its own `#[process(protocols(Storage))] impl
-/// Disk`. The option is `crate = path`.
+/// Disk`.
+///
+/// Options: `crate = path`, and `remote`: its messages may come from other nodes, wherever a `#[process(remote)]` lists
+/// it. What that asks of them is said at [`process`](macro@process).
 #[proc_macro_attribute]
 pub fn protocol(options: TokenStream, item: TokenStream) -> TokenStream {
     expand_on("`#[protocol]` goes on a trait", item, |item| crate::expand::protocol::expand(options.into(), item))
@@ -100,6 +127,8 @@ pub fn protocol(options: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// A process with a sync entry then serves messages until it is stopped. One with an async entry serves them where its
 /// body says so, such as by `ctx.serve(self).await`, and ends when its body returns.
+///
+/// In a `#[process(remote)]`, `#[entry(local)]` is an entry that other nodes do not see.
 #[proc_macro_attribute]
 pub fn entry(_: TokenStream, item: TokenStream) -> TokenStream {
     outside("entry", item)
@@ -118,6 +147,9 @@ pub fn entry(_: TokenStream, item: TokenStream) -> TokenStream {
 /// * or a stream of what is sent through `replies: Replies<T>`.
 ///
 /// Attributes below `#[message]`, such as `#[derive(Clone)]`, go to the generated type.
+///
+/// In a `#[process(remote)]` there are the options `name = "bank.deposit"`, `codec = "named"` and `local`; after a type,
+/// they are written `#[message(Tick, local)]`. See [`process`](macro@process).
 #[proc_macro_attribute]
 pub fn message(_: TokenStream, item: TokenStream) -> TokenStream {
     outside("message", item)

@@ -1,7 +1,8 @@
 //! `#[message]`: a method that is called by sending.
 //!
 //! `#[message] fn deposit(&mut self, amount: i64)` makes the type `AccountDeposit { amount }`; `#[message(Tick)]` takes
-//! a type that exists. Either way the process gets `Handles<that type>` with the types of its answer.
+//! a type that exists. Either way the process gets `Handles<that type>` with the types of its answer. Options after the
+//! type are about other nodes.
 
 use super::argument::Reply;
 use super::generics;

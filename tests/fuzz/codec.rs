@@ -1,0 +1,149 @@
+//! Messages of other nodes: the first byte says of which message, and whether it is the message, an answer, inputs or
+//! a reason.
+
+use crate::driver::{Food, fuzz};
+use postroom::prelude::*;
+use postroom_cluster::codec::{
+    Agreement, CodecError, Codecs, MessageId, decode_call_error, decode_exit_reason, decode_send_failure,
+    encode_call_error, encode_exit_reason,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+enum Shape {
+    Nothing,
+    Text(String),
+    Pair(u64, i64),
+    Fields { flag: bool, bytes: Vec<u8>, inner: Option<Box<Shape>> },
+    Many(Vec<Shape>),
+    Map(BTreeMap<String, Shape>),
+    Units(Vec<()>),
+}
+
+#[process]
+#[derive(Default)]
+struct Board {
+    shapes: Vec<Shape>,
+}
+
+#[process(remote)]
+impl Board {
+    #[entry]
+    fn serve(&mut self, shapes: Vec<Shape>, owner: Option<Pid>) {
+        let _ = owner;
+        self.shapes = shapes;
+    }
+
+    #[message]
+    fn compact(&mut self, shape: Shape, number: f64) -> Result<Shape, String> {
+        let _ = number;
+        Ok(shape)
+    }
+
+    #[message(codec = "named")]
+    fn named(&mut self, shape: Shape, #[serde(default)] letter: char) -> usize {
+        let _ = (shape, letter);
+        self.shapes.len()
+    }
+}
+
+/// The kind of outcome: a value of that kind, or an error without what it quotes.
+fn kind<T>(result: Result<T, CodecError>, ok: u64) -> u64 {
+    match result {
+        Ok(_) => ok,
+        Err(CodecError::Panicked { text, .. }) => panic!("{text}"),
+        Err(error) => {
+            let text = error.to_string();
+            assert!(text.len() < 1_000, "{text}");
+            100 + text.bytes().filter(u8::is_ascii_alphabetic).map(u64::from).sum::<u64>()
+        }
+    }
+}
+
+/// An answer that was read is written and read as the same.
+fn again(codecs: &Agreement, asked: MessageId, mut answer: Payload) {
+    let sent = codecs.encode_answer(asked, &mut answer).expect("what was read can be written");
+    let back = codecs.decode_answer(sent.id, &sent.bytes).expect("what was written can be read");
+    let [one, other] = [answer, back].map(|payload| payload.take::<Result<Shape, String>>().ok());
+    assert!(one.is_some() && one == other, "{other:?} is not {one:?}");
+}
+
+pub fn target(codecs: &Agreement, data: &[u8]) -> u64 {
+    let Some((&first, bytes)) = data.split_first() else { return 0 };
+    let id = MessageId(u16::from(first >> 3));
+    match first % 8 {
+        0 => kind(codecs.decode(id, bytes), 1),
+        1 => {
+            let answer = codecs.decode_answer(id, bytes);
+            let outcome = kind(answer.as_ref().map_err(Clone::clone), 2);
+            if let Some(answer) = answer.ok().filter(Payload::is::<Result<Shape, String>>) {
+                again(codecs, id, answer);
+            }
+            outcome
+        }
+        2 => kind(codecs.decode_inputs(id, bytes), 3),
+        3 => {
+            let reason = decode_exit_reason(bytes);
+            if let Ok(reason) = &reason {
+                assert_eq!(decode_exit_reason(&encode_exit_reason(reason)).as_ref(), Ok(reason));
+            }
+            kind(reason, 4)
+        }
+        4 => {
+            let error = decode_call_error(bytes);
+            if let Ok(error) = &error {
+                assert_eq!(decode_call_error(&encode_call_error(error)).as_ref(), Ok(error));
+            }
+            kind(error, 5)
+        }
+        _ => kind(decode_send_failure(bytes), 6),
+    }
+}
+
+#[test]
+fn messages_of_nodes() {
+    let codecs = Codecs::builder().export::<Board>().build().expect("one process");
+    let codecs = codecs.agree(codecs.table());
+    let shape = Shape::Fields {
+        flag: true,
+        bytes: vec![1, 2, 3],
+        inner: Some(Box::new(Shape::Map(BTreeMap::from([("a".into(), Shape::Many(vec![Shape::Pair(7, -7)]))])))),
+    };
+    let first = |kind: u8, id: MessageId, bytes: &[u8]| [&[(id.0 as u8) << 3 | kind], bytes].concat();
+    let mut compact = Payload::new(BoardCompact { shape: shape.clone(), number: 0.5 });
+    let mut named = Payload::new(BoardNamed { shape: shape.clone(), letter: 'x' });
+    let (compact, named) = (codecs.encode(&mut compact).unwrap(), codecs.encode(&mut named).unwrap());
+    let answer = codecs.encode_answer(compact.id, &mut Payload::new(Ok::<_, String>(shape.clone()))).unwrap();
+    let count = codecs.encode_answer(named.id, &mut Payload::new(Ok::<usize, Infallible>(3))).unwrap();
+    let inputs = codecs.encode_inputs("Board", "serve", payloads![vec![shape], None::<Pid>]).unwrap();
+    let reason = encode_exit_reason(&ExitReason::error("disk full"));
+    let error = encode_call_error(&CallError::Died(ExitReason::Killed));
+    let corpus = [
+        first(0, compact.id, &compact.bytes),
+        first(0, named.id, &named.bytes),
+        first(1, answer.id, &answer.bytes),
+        first(1, count.id, &count.bytes),
+        first(2, inputs.id, &inputs.bytes),
+        first(3, MessageId(0), &reason),
+        first(4, MessageId(0), &error),
+        first(5, MessageId(0), &[1, 6]),
+    ];
+    for whole in &corpus {
+        assert!(target(&codecs, whole) < 100, "{whole:?}");
+    }
+    let corpus: Vec<&[u8]> = corpus.iter().map(Vec::as_slice).collect();
+    // Levels of both formats, huge lengths, and the names of fields.
+    let words: &[&[u8]] = &[
+        &[4, 1],
+        &[5, 1, 1, b'a'],
+        &[6, 0xff, 0xff, 0xff, 0xff, 0x0f],
+        b"\x81\xa4Many\x91",
+        b"\x81\xa5Units\xdd\xff\xff\xff\xff",
+        b"\xa6letter",
+        &[0xff; 9],
+        &[1],
+    ];
+    fuzz("messages of nodes", &Food { corpus: &corpus, words }, |data| target(&codecs, data));
+}
