@@ -203,7 +203,7 @@ pub enum StoreError {
         limit: usize,
     },
     /// The key cannot be one.
-    #[error("`{key}` is not a key; use letters, digits and `-`, `_`, `=`, `.`, neither empty nor with a dot at an end")]
+    #[error("`{key}` is not a key; use letters, digits, `-`, `_`, `=` and `/`, with single dots between them")]
     BadKey {
         /// The key, shortened if it is long.
         key: String,

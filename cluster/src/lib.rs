@@ -17,6 +17,7 @@
 //! | [`membership`] | which nodes are there, and when one counts as lost |
 //! | [`memory`] | an engine within one program, for tests and examples |
 //! | [`names`] | which process holds a name of the cluster |
+//! | `nats` | an engine on NATS (feature `nats`) |
 //! | [`session`] | what is sent, sent again and accepted between two nodes, and when that is over |
 #![forbid(unsafe_code)]
 
@@ -33,6 +34,8 @@ pub mod lease;
 pub mod membership;
 pub mod memory;
 pub mod names;
+#[cfg(feature = "nats")]
+pub mod nats;
 mod node;
 #[cfg(test)]
 mod random;

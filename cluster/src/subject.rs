@@ -40,6 +40,7 @@ pub(crate) fn is_key(text: &str) -> bool {
         && text.chars().all(is_legal)
         && !text.starts_with('.')
         && !text.ends_with('.')
+        && !text.contains("..")
 }
 
 /// Returns the text as an error repeats it.
@@ -79,7 +80,7 @@ mod tests {
         for text in ["a.>.b", "a*", "a.b>", ">.a", ".>"] {
             assert!(!is_pattern(text), "{text}");
         }
-        for text in ["", ".a", "a.", "a b", "a*", "ü", &long] {
+        for text in ["", ".a", "a.", "a..b", "a b", "a*", "ü", &long] {
             assert!(!is_key(text), "{text}");
         }
         assert!(is_key("7f3a") && is_key("acct-7.of=eu/1_x"));

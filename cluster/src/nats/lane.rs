@@ -1,0 +1,293 @@
+//! One connection: made, made again, and fed from a bounded queue.
+//!
+//! # A client for each connection
+//! The client library reconnects by itself, and then sends what it has kept meanwhile. For an access to the store that
+//! would be wrong: its caller was told long ago that it may have happened, has read the key, and has acted on what it
+//! saw. So each connection has a client of its own. When it breaks, the client ends, with all that it has kept: its
+//! second attempt to connect goes to an address where nothing can be ([`NOWHERE`]), and it is allowed one only.
+
+use super::problem::{OLDEST_SERVER, Problem};
+use super::shared::{Part, Shared};
+use super::store;
+use crate::engine::Lane;
+use async_nats::{Client, Event, ReconnectToServer, ServerAddr};
+use bytes::Bytes;
+use futures_util::StreamExt;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{sleep, timeout};
+
+/// How many messages may wait to be sent, in each lane.
+pub const MAX_QUEUED: usize = 1_024;
+/// How many bytes of messages may wait to be sent, in each lane. A single message may be longer.
+pub const MAX_QUEUED_BYTES: usize = 16 << 20;
+
+/// How many messages the client may take from the queue before they are written: few, so that the limits of the queue
+/// are those that count.
+const CLIENT_CAPACITY: usize = 128;
+
+/// How much is read at a time. The client reads 128 times before it lets subscriptions run: 2 MiB, which are fewer
+/// messages than a subscription has room for.
+const READ_BUFFER: u16 = 16 << 10;
+
+/// How often a silent server is asked for a sign of life. When two of these are missing, at the third, the connection
+/// counts as broken: after 6 s.
+const PING_INTERVAL: Duration = Duration::from_secs(2);
+
+/// How long making a connection may take, with TLS and authentication.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The pause after a connection breaks, and after the first attempt that fails; it doubles with each, up to the second
+/// value. About half of it is random, so that not all nodes of a large cluster come at once.
+const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
+
+/// How long what waits in the queue may still take when the engine closes.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// No server listens at port 0.
+const NOWHERE: &str = "nats://127.0.0.1:0";
+
+/// A connection.
+#[derive(Clone)]
+pub(super) struct Connected {
+    /// Counts the connections of the lane, from 1.
+    pub(super) number: u64,
+    pub(super) client: Client,
+}
+
+/// A message that waits to be sent.
+pub(super) struct Outgoing {
+    pub(super) subject: String,
+    pub(super) payload: Bytes,
+}
+
+/// What all threads see of a lane.
+pub(super) struct LaneState {
+    pub(super) connection: watch::Sender<Option<Connected>>,
+    pub(super) queue: mpsc::Sender<Outgoing>,
+    queued_bytes: AtomicUsize,
+}
+
+impl LaneState {
+    pub(super) fn new(queue: mpsc::Sender<Outgoing>) -> Self {
+        Self { connection: watch::Sender::new(None), queue, queued_bytes: AtomicUsize::new(0) }
+    }
+
+    pub(super) fn is_connected(&self) -> bool {
+        self.connection.borrow().is_some()
+    }
+
+    pub(super) fn connected(&self) -> Option<Connected> {
+        self.connection.borrow().clone()
+    }
+
+    /// Puts a message into the queue. Returns false if it is full.
+    pub(super) fn enqueue(&self, subject: &str, payload: Bytes) -> bool {
+        let bytes = payload.len();
+        let before = self.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let has_room = before == 0 || before.saturating_add(bytes) <= MAX_QUEUED_BYTES;
+        let queued = has_room && self.queue.try_send(Outgoing { subject: subject.into(), payload }).is_ok();
+        if !queued {
+            self.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        queued
+    }
+}
+
+/// Waits for a connection of the lane that is newer than number `last`. `None` if the engine has ended.
+pub(super) async fn newer(connections: &mut watch::Receiver<Option<Connected>>, last: u64) -> Option<Connected> {
+    let is_newer = |connected: &Option<Connected>| connected.as_ref().is_some_and(|c| c.number > last);
+    connections.wait_for(is_newer).await.ok()?.clone()
+}
+
+/// Connects for as long as the engine is open.
+pub(super) async fn keep_connected(shared: Arc<Shared>, lane: Lane) {
+    let servers = shared.settings.servers();
+    let (mut number, mut failures) = (0, 0);
+    for server in servers.iter().cycle() {
+        match connect(&shared, lane, server).await {
+            Ok(client) => {
+                (number, failures) = (number + 1, 0);
+                serve(&shared, lane, Connected { number, client }).await;
+            }
+            Err(problem) => {
+                failures += 1;
+                shared.set_problem(Part::Lane(lane), Some(problem));
+            }
+        }
+        sleep(pause(failures)).await;
+    }
+}
+
+async fn connect(shared: &Arc<Shared>, lane: Lane, server: &str) -> Result<Client, Problem> {
+    let address = |text: &str| -> Result<ServerAddr, Problem> {
+        text.parse().map_err(|error| Problem::Unreachable { server: text.into(), reason: format!("{error}") })
+    };
+    let (real, nowhere) = (address(server)?, address(NOWHERE)?);
+    let servers = [real.clone(), nowhere.clone()];
+    let is_first = AtomicBool::new(true);
+    let counts = Arc::clone(shared);
+    let options = shared
+        .settings
+        .options()
+        .name(format!("postroom-{}-{lane:?}", shared.settings.name()))
+        .ping_interval(PING_INTERVAL)
+        .connection_timeout(CONNECT_TIMEOUT)
+        .client_capacity(CLIENT_CAPACITY)
+        .read_buffer_capacity(READ_BUFFER)
+        .ignore_discovered_servers()
+        .max_reconnects(1)
+        .reconnect_to_server_callback(move |_, _| {
+            let addr = if is_first.swap(false, Ordering::Relaxed) { real.clone() } else { nowhere.clone() };
+            async move { Some(ReconnectToServer { addr, delay: Some(Duration::ZERO) }) }
+        })
+        .event_callback(move |event| {
+            if matches!(event, Event::SlowConsumer(_)) {
+                counts.counters.dropped.fetch_add(1, Ordering::Relaxed);
+            }
+            async {}
+        });
+    // The client's own limit is for the handshake only.
+    let attempt = timeout(CONNECT_TIMEOUT, options.connect(&servers[..])).await;
+    let client = match attempt {
+        Ok(result) => result.map_err(|error| Problem::of_connecting(server, &error))?,
+        Err(_) => return Err(Problem::Unreachable { server: server.into(), reason: "it does not answer".into() }),
+    };
+    let info = client.server_info();
+    if !is_new_enough(&info.version) {
+        return Err(Problem::TooOld { version: info.version });
+    }
+    shared.max_payload.store(info.max_payload, Ordering::Relaxed);
+    Ok(client)
+}
+
+fn is_new_enough(version: &str) -> bool {
+    let mut parts = version.split(['.', '-']).map_while(|part| part.parse::<u64>().ok());
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= OLDEST_SERVER
+}
+
+/// Lets all others use a connection until it breaks.
+async fn serve(shared: &Arc<Shared>, lane: Lane, connected: Connected) {
+    // Nobody publishes there: the subscription ends with the client.
+    let Ok(mut end) = connected.client.subscribe(connected.client.new_inbox()).await else { return };
+    shared.counters.connections.fetch_add(1, Ordering::Relaxed);
+    shared.lane(lane).connection.send_replace(Some(connected.clone()));
+    shared.set_problem(Part::Lane(lane), None);
+    let broken = async { while end.next().await.is_some() {} };
+    match lane {
+        Lane::Data => broken.await,
+        Lane::Control => {
+            let prepare = async {
+                store::prepare(shared, &connected).await;
+                std::future::pending::<()>().await;
+            };
+            tokio::select! { () = broken => {}, () = prepare => {} }
+            shared.store.send_replace(None);
+            shared.set_problem(Part::Store, Some(Problem::NoAnswer));
+        }
+    }
+    shared.lane(lane).connection.send_replace(None);
+    shared.set_problem(Part::Lane(lane), Some(Problem::NoAnswer));
+}
+
+fn pause(failures: u32) -> Duration {
+    let [first, longest] = PAUSES;
+    let pause = first.saturating_mul(1 << failures.min(10)).min(longest);
+    // The standard library's only source of chance: the keys of a hash table.
+    let random = std::hash::RandomState::new().build_hasher().finish() % 1_024;
+    pause / 2 + pause / 2 * random as u32 / 1_024
+}
+
+/// Sends what is in the queue until the engine closes, and then what is left in it.
+pub(super) async fn forward(shared: Arc<Shared>, lane: Lane, mut queue: mpsc::Receiver<Outgoing>) {
+    let mut closed = shared.closed.subscribe();
+    let give_up = async {
+        let _ = closed.wait_for(|closed| *closed).await;
+        sleep(LAST_WORDS).await;
+    };
+    let is_sending = AtomicBool::new(false);
+    tokio::select! { () = send(&shared, lane, &mut queue, &is_sending) => {}, () = give_up => {} }
+    queue.close();
+    let waiting = std::iter::from_fn(|| queue.try_recv().ok()).count() as u64;
+    let unsent = waiting + u64::from(is_sending.into_inner());
+    shared.counters.unsent.fetch_add(unsent, Ordering::Relaxed);
+    // These are the last that hold the client.
+    shared.lane(lane).connection.send_replace(None);
+    if lane == Lane::Control {
+        shared.store.send_replace(None);
+    }
+}
+
+async fn send(shared: &Shared, lane: Lane, queue: &mut mpsc::Receiver<Outgoing>, is_sending: &AtomicBool) {
+    let mut closed = shared.closed.subscribe();
+    let state = shared.lane(lane);
+    loop {
+        let mut next = tokio::select! {
+            biased;
+            next = queue.recv() => next,
+            _ = closed.wait_for(|closed| *closed) => break,
+        };
+        let connected = state.connected();
+        while let Some(Outgoing { subject, payload }) = next.take() {
+            state.queued_bytes.fetch_sub(payload.len(), Ordering::Relaxed);
+            is_sending.store(true, Ordering::Relaxed);
+            let sent = match &connected {
+                Some(connected) => connected.client.publish(subject, payload).await.is_ok(),
+                None => false,
+            };
+            is_sending.store(false, Ordering::Relaxed);
+            if sent {
+                next = queue.try_recv().ok();
+            } else {
+                shared.counters.unsent.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+    if let Some(connected) = state.connected() {
+        let _ = connected.client.flush().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_servers_are_known_by_their_version() {
+        for (version, expected) in [
+            ("2.12.0", true),
+            ("2.12.0-RC.1", true),
+            ("3.0.0", true),
+            ("2.9.10", false),
+            ("1.99.0", false),
+            ("", false),
+        ] {
+            assert_eq!(is_new_enough(version), expected, "{version}");
+        }
+    }
+
+    #[test]
+    fn pauses_grow_to_the_longest() {
+        for failures in [0, 1, 2, 3, 6, 20, u32::MAX] {
+            let whole = PAUSES[0].saturating_mul(1 << failures.min(10)).min(PAUSES[1]);
+            let pause = pause(failures);
+            assert!(pause >= whole / 2 && pause <= whole, "{failures}: {pause:?}");
+        }
+    }
+
+    #[test]
+    fn the_queue_is_bounded_in_messages_and_in_bytes() {
+        let (queue, mut messages) = mpsc::channel(2);
+        let lane = LaneState::new(queue);
+        assert!(lane.enqueue("a", vec![0; MAX_QUEUED_BYTES + 1].into()));
+        assert!(!lane.enqueue("a", vec![0].into()), "the first takes all the bytes");
+        let first = messages.try_recv().unwrap();
+        lane.queued_bytes.fetch_sub(first.payload.len(), Ordering::Relaxed);
+        assert!(lane.enqueue("a", Bytes::new()) && lane.enqueue("a", Bytes::new()));
+        assert!(!lane.enqueue("a", Bytes::new()), "two messages are all");
+        assert_eq!(lane.queued_bytes.load(Ordering::Relaxed), 0);
+    }
+}

@@ -1,0 +1,284 @@
+//! An engine on [NATS](https://nats.io): messages over its subjects, and a store in its JetStream (feature `nats`).
+//!
+//! [`Nats`] says where the servers are; [`Nats::start`] returns the [`NatsEngine`]. It needs `nats-server` 2.12 or newer
+//! with JetStream (`nats-server -js`), and creates its tables there itself. It connects when it can, and again for as
+//! long as it is open; [`NatsEngine::problem`] says why it is not connected.
+//!
+//! ```text
+//!  callers ──► queue of each lane ──► connection Data    ──┐
+//!          ──► questions ───────────► connection Control ──┴─► servers
+//!  callbacks ◄── subscriptions, watches, answers ◄────────────┘
+//! └─ any thread ─┘ └──────── thread "postroom-nats" ────────┘
+//! ```
+//!
+//! All callbacks run on the engine's own thread. One that blocks stops the engine, with its leases and signs of life.
+//!
+//! | module | its part |
+//! |---|---|
+//! | `completion` | callbacks that panic, and answers that are given exactly once |
+//! | `lane` | a connection, made again when it breaks, and its queue |
+//! | `problem`, `settings` | what a user meets: where the servers are, and why there is no connection |
+//! | `replay`, `watch` | watches that miss nothing without saying so |
+//! | `requests`, `store` | the store, its compare and set, and its tables |
+//! | `subscriptions` | subscriptions and probes |
+//!
+//! # What it adds to the contract
+//! * A queue has at most [`MAX_QUEUED`] messages and [`MAX_QUEUED_BYTES`]; what exceeds that is refused with
+//!   [`PublishError::Busy`]. Messages that wait when the connection breaks are lost, and [counted](Counts::unsent).
+//! * A silent server counts as lost after 6 s. An access to the store takes 5 s at most, a probe 2 s.
+//! * [`StoreError::Unavailable`] is also the answer if [`MAX_QUESTIONS`] are unanswered already.
+//! * **A read by a leader that was cut off from the other servers** may be older than the last write, until that leader
+//!   notices; this is NATS' own limit. Compare and set is not concerned.
+//! * A watch of [`Bucket::Leases`] that began after a given revision may report a deletion twice.
+
+mod completion;
+mod lane;
+mod problem;
+mod replay;
+mod requests;
+mod settings;
+mod shared;
+mod store;
+mod subscriptions;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+pub use lane::{MAX_QUEUED, MAX_QUEUED_BYTES};
+pub use problem::Problem;
+pub use settings::{Nats, NatsError};
+pub use shared::{Counts, MAX_QUESTIONS};
+
+use crate::access::Access;
+use crate::engine::{
+    Bucket, Engine, Lane, OnChange, OnMessage, OnProbe, OnRead, OnWrite, ProbeOutcome, PublishError, Revision,
+    StoreError, SubscribeError, Subscription,
+};
+use crate::subject::{is_pattern, is_subject, shortened};
+use bytes::Bytes;
+use completion::Completion;
+use shared::Shared;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use subscriptions::Subscriber;
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::unconstrained;
+use watch::Watch;
+
+/// The engine of one node, on NATS. The head of the [module](self) says what it does.
+///
+/// Dropping it closes it.
+pub struct NatsEngine {
+    shared: Arc<Shared>,
+    runtime: Handle,
+    /// Its end tells the thread that nothing more is asked.
+    _dropped: oneshot::Sender<()>,
+}
+
+impl NatsEngine {
+    fn start(settings: Nats) -> Result<Self, NatsError> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let (data, data_queue) = mpsc::channel(MAX_QUEUED);
+        let (control, control_queue) = mpsc::channel(MAX_QUEUED);
+        let shared = Arc::new(Shared::new(settings, data, control));
+        let handle = runtime.handle().clone();
+        let queues = [(Lane::Data, data_queue), (Lane::Control, control_queue)];
+        let forwarders = queues.map(|(lane, queue)| {
+            spawn_until_closed(&handle, &shared, lane::keep_connected(Arc::clone(&shared), lane));
+            handle.spawn(lane::forward(Arc::clone(&shared), lane, queue))
+        });
+        let (dropped, is_dropped) = oneshot::channel::<()>();
+        std::thread::Builder::new().name("postroom-nats".into()).spawn(move || {
+            runtime.block_on(async {
+                let _ = is_dropped.await;
+                for forwarder in forwarders {
+                    let _ = forwarder.await;
+                }
+            });
+            // Tasks that are left end here; questions among them are answered.
+            drop(runtime);
+        })?;
+        Ok(Self { shared, runtime: handle, _dropped: dropped })
+    }
+
+    /// Waits until the engine is connected and its store is ready. It must not be called by a callback.
+    ///
+    /// # Errors
+    /// If that takes longer than `at_most`, or earlier if there is a problem that [lasts](Problem::is_lasting). The
+    /// engine goes on trying.
+    pub fn wait(&self, at_most: Duration) -> Result<(), Problem> {
+        self.shared.wait(at_most)
+    }
+
+    /// Returns why the engine is not connected, or has no store.
+    pub fn problem(&self) -> Option<Problem> {
+        self.shared.problem()
+    }
+
+    /// Returns what was lost, among others.
+    pub fn counts(&self) -> Counts {
+        self.shared.counts()
+    }
+
+    /// Closes the engine for good. Messages that wait are still sent, if that takes no longer than a second; questions
+    /// without an answer are answered with an error. This does not wait for either.
+    pub fn close(&self) {
+        self.shared.closed.send_replace(true);
+    }
+
+    /// Has a question answered by `work`, or by `otherwise` when the engine closes.
+    fn ask<T: Send + 'static>(
+        &self,
+        then: Box<dyn FnOnce(T) + Send>,
+        otherwise: fn() -> T,
+        too_many: fn() -> T,
+        work: impl Future<Output = T> + Send + 'static,
+    ) {
+        let completion = Completion::new(then, otherwise);
+        let permit = Arc::clone(&self.shared.questions).try_acquire_owned();
+        let shared = Arc::clone(&self.shared);
+        self.runtime.spawn(async move {
+            let mut closed = shared.closed.subscribe();
+            let work = async {
+                match permit {
+                    Ok(_permit) => work.await,
+                    Err(_) => too_many(),
+                }
+            };
+            let answer = tokio::select! {
+                biased;
+                _ = closed.wait_for(|closed| *closed) => otherwise(),
+                answer = work => answer,
+            };
+            if !completion.complete(answer) {
+                shared.counters.panics.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    }
+
+    fn write(&self, bucket: Bucket, key: &str, access: Access, then: OnWrite) {
+        let (shared, key) = (Arc::clone(&self.shared), key.to_owned());
+        let work = async move { store::write(&shared, bucket, &key, access).await };
+        self.ask(then, || Err(StoreError::Closed), || Err(StoreError::Unavailable), work);
+    }
+
+    /// Runs a subscription or a watch until the returned value is dropped.
+    fn subscription(
+        &self,
+        is_wanted: Arc<AtomicBool>,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) -> Subscription {
+        // The client takes many messages from the connection at a time: what receives them has to keep up with it.
+        let task = spawn_until_closed(&self.runtime, &self.shared, unconstrained(work));
+        Subscription::new(move || {
+            is_wanted.store(false, Ordering::Release);
+            task.abort();
+        })
+    }
+}
+
+fn spawn_until_closed(
+    runtime: &Handle,
+    shared: &Arc<Shared>,
+    work: impl Future<Output = ()> + Send + 'static,
+) -> tokio::task::JoinHandle<()> {
+    let mut closed = shared.closed.subscribe();
+    runtime.spawn(async move {
+        tokio::select! {
+            biased;
+            _ = closed.wait_for(|closed| *closed) => {}
+            () = work => {}
+        }
+    })
+}
+
+impl Drop for NatsEngine {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl fmt::Debug for NatsEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NatsEngine").field("settings", &self.shared.settings).finish_non_exhaustive()
+    }
+}
+
+impl Engine for NatsEngine {
+    fn publish(&self, lane: Lane, subject: &str, payload: Bytes) -> Result<(), PublishError> {
+        if !is_subject(subject) {
+            return Err(PublishError::BadSubject { subject: shortened(subject) });
+        }
+        let limit = self.shared.max_payload.load(Ordering::Relaxed);
+        if payload.len() > limit {
+            return Err(PublishError::TooLarge { bytes: payload.len(), limit });
+        }
+        if self.shared.is_closed() {
+            return Err(PublishError::Closed);
+        }
+        let lane = self.shared.lane(lane);
+        if !lane.is_connected() {
+            return Err(PublishError::Disconnected);
+        }
+        if lane.enqueue(subject, payload) { Ok(()) } else { Err(PublishError::Busy) }
+    }
+
+    fn subscribe(&self, lane: Lane, pattern: &str, on_message: OnMessage) -> Result<Subscription, SubscribeError> {
+        if !is_pattern(pattern) {
+            return Err(SubscribeError::BadPattern { pattern: shortened(pattern) });
+        }
+        if self.shared.is_closed() {
+            return Err(SubscribeError::Closed);
+        }
+        let is_wanted = Arc::new(AtomicBool::new(true));
+        let (shared, pattern) = (Arc::clone(&self.shared), pattern.to_owned());
+        let subscriber = Subscriber { shared, lane, pattern, on_message, is_wanted: Arc::clone(&is_wanted) };
+        Ok(self.subscription(is_wanted, subscriber.run()))
+    }
+
+    fn probe(&self, subject: &str, then: OnProbe) {
+        let (shared, subject) = (Arc::clone(&self.shared), subject.to_owned());
+        let work = async move { subscriptions::probe(&shared, subject).await };
+        self.ask(then, || ProbeOutcome::Unknown, || ProbeOutcome::Unknown, work);
+    }
+
+    fn create(&self, bucket: Bucket, key: &str, value: Bytes, then: OnWrite) {
+        self.write(bucket, key, Access::Create(value), then);
+    }
+
+    fn update(&self, bucket: Bucket, key: &str, value: Bytes, expected: Revision, then: OnWrite) {
+        self.write(bucket, key, Access::Update(value, expected), then);
+    }
+
+    fn delete(&self, bucket: Bucket, key: &str, expected: Revision, then: OnWrite) {
+        self.write(bucket, key, Access::Delete(expected), then);
+    }
+
+    fn get(&self, bucket: Bucket, key: &str, then: OnRead) {
+        let (shared, key) = (Arc::clone(&self.shared), key.to_owned());
+        let work = async move { store::read(&shared, bucket, &key).await };
+        self.ask(then, || Err(StoreError::Closed), || Err(StoreError::Unavailable), work);
+    }
+
+    fn watch(
+        &self,
+        bucket: Bucket,
+        after: Option<Revision>,
+        on_change: OnChange,
+    ) -> Result<Subscription, SubscribeError> {
+        if self.shared.is_closed() {
+            return Err(SubscribeError::Closed);
+        }
+        let is_wanted = Arc::new(AtomicBool::new(true));
+        let shared = Arc::clone(&self.shared);
+        let watch = Watch { shared, bucket, on_change, is_wanted: Arc::clone(&is_wanted) };
+        Ok(self.subscription(is_wanted, watch.run(after)))
+    }
+
+    fn is_connected(&self) -> bool {
+        !self.shared.is_closed() && Lane::ALL.iter().all(|&lane| self.shared.lane(lane).is_connected())
+    }
+}

@@ -1,0 +1,175 @@
+//! Requests to the server's store, and what its answers mean. NATS' documentation calls this the JetStream API; its
+//! texts and numbers are part of the protocol.
+
+use async_nats::{Client, HeaderMap, Request, RequestErrorKind};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Why a request has no result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// Nobody takes such requests: there is no store, or the stream has no leader. Nothing was done.
+    NoResponders,
+    /// There was no answer, or none that can be read.
+    NoAnswer,
+    /// The request is longer than the server takes. Nothing was done.
+    TooLarge,
+    /// The subject's last revision is another than the one that was expected. Nothing was done.
+    WrongRevision,
+    /// There is no such stream.
+    NoStream,
+    /// There is no such message.
+    NoMessage,
+    /// The account may not use the store.
+    NotEnabled,
+    /// The store cannot have so many replicas.
+    NoReplicas(String),
+    /// Another refusal. Nothing was done.
+    Refused(String),
+}
+
+impl Failure {
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::NoResponders => "nobody answers for it".into(),
+            Self::NoAnswer => "there was no answer in time".into(),
+            Self::NoReplicas(text) | Self::Refused(text) => text.clone(),
+            other => format!("{other:?}"),
+        }
+    }
+
+    /// The server's numbers, from its file `errors.json`.
+    fn of_error(error: &Value) -> Self {
+        let description = error["description"].as_str().unwrap_or("no reason given").to_owned();
+        match error["err_code"].as_u64() {
+            Some(10_071 | 10_164) => Self::WrongRevision,
+            Some(10_059) => Self::NoStream,
+            Some(10_037) => Self::NoMessage,
+            Some(10_054) => Self::TooLarge,
+            Some(10_035 | 10_039 | 10_076) => Self::NotEnabled,
+            Some(10_074) => Self::NoReplicas(description),
+            _ => Self::Refused(description),
+        }
+    }
+}
+
+/// Makes a request, and waits for the answer.
+pub(super) async fn request(
+    client: &Client,
+    subject: String,
+    headers: Option<HeaderMap>,
+    payload: Bytes,
+    within: Duration,
+) -> Result<Value, Failure> {
+    let mut request = Request::new().payload(payload).timeout(Some(within));
+    if let Some(headers) = headers {
+        request = request.headers(headers);
+    }
+    let answer = client.send_request(subject, request).await.map_err(|error| match error.kind() {
+        RequestErrorKind::NoResponders => Failure::NoResponders,
+        RequestErrorKind::MaxPayloadExceeded => Failure::TooLarge,
+        _ => Failure::NoAnswer,
+    })?;
+    read(&answer.payload)
+}
+
+fn read(payload: &[u8]) -> Result<Value, Failure> {
+    let value: Value = serde_json::from_slice(payload).map_err(|_| Failure::NoAnswer)?;
+    match value.get("error") {
+        Some(error) => Err(Failure::of_error(error)),
+        None => Ok(value),
+    }
+}
+
+/// What a stream has under a subject.
+pub(super) struct Stored {
+    pub(super) revision: u64,
+    /// `None` if it was deleted.
+    pub(super) value: Option<Bytes>,
+}
+
+/// Reads the last message under a subject, from the stream's leader.
+pub(super) async fn last(client: &Client, stream: &str, subject: &str, within: Duration) -> Result<Stored, Failure> {
+    let question = json!({ "last_by_subj": subject });
+    let answer = message_get(client, stream, question, within).await?;
+    stored(&answer).ok_or(Failure::NoAnswer)
+}
+
+/// Returns whether the stream's leader has a message with this number.
+pub(super) async fn has(client: &Client, stream: &str, revision: u64, within: Duration) -> Result<bool, Failure> {
+    match message_get(client, stream, json!({ "seq": revision }), within).await {
+        Ok(_) => Ok(true),
+        Err(Failure::NoMessage) => Ok(false),
+        Err(failure) => Err(failure),
+    }
+}
+
+async fn message_get(client: &Client, stream: &str, question: Value, within: Duration) -> Result<Value, Failure> {
+    let subject = format!("$JS.API.STREAM.MSG.GET.{stream}");
+    request(client, subject, None, question.to_string().into(), within).await
+}
+
+fn stored(answer: &Value) -> Option<Stored> {
+    let message = answer.get("message")?;
+    let decoded = |field: &str| match message.get(field) {
+        Some(text) => BASE64_STANDARD.decode(text.as_str()?).ok(),
+        None => Some(Vec::new()),
+    };
+    let headers = decoded("hdrs")?;
+    let mut lines = headers.split(|&byte| byte == b'\n');
+    let is_deletion = lines.any(|line| {
+        let (name, value) = line.split_at(line.iter().position(|&byte| byte == b':').unwrap_or(0));
+        name == MARKER_HEADER.as_bytes() || (name == OPERATION_HEADER.as_bytes() && !value.ends_with(b" PUT\r"))
+    });
+    let value = decoded("data")?;
+    Some(Stored { revision: message["seq"].as_u64()?, value: (!is_deletion).then(|| value.into()) })
+}
+
+/// The header of an entry that says what was done, unless a value was put there.
+pub(super) const OPERATION_HEADER: &str = "KV-Operation";
+/// The header of the entry that the server puts in the place of one that it has deleted.
+pub(super) const MARKER_HEADER: &str = "Nats-Marker-Reason";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_known_by_their_numbers() {
+        let error = |number: u64| {
+            let text = json!({ "error": { "code": 400, "err_code": number, "description": "why" } }).to_string();
+            read(text.as_bytes()).unwrap_err()
+        };
+        assert_eq!(error(10_071), Failure::WrongRevision);
+        assert_eq!(error(10_059), Failure::NoStream);
+        assert_eq!(error(10_074), Failure::NoReplicas("why".into()));
+        assert_eq!(error(10_008), Failure::Refused("why".into()));
+        assert_eq!(read(b"{}"), Ok(json!({})));
+        assert_eq!(read(b"+OK"), Err(Failure::NoAnswer));
+    }
+
+    #[test]
+    fn deletions_are_known_by_their_headers() {
+        let read = |headers: &str| {
+            let message = json!({ "message": {
+                "seq": 7, "hdrs": BASE64_STANDARD.encode(headers), "data": BASE64_STANDARD.encode("value")
+            } });
+            let stored = stored(&message).unwrap();
+            assert_eq!(stored.revision, 7);
+            stored.value
+        };
+        let value = Some(Bytes::from_static(b"value"));
+        assert_eq!(read("NATS/1.0\r\nNats-Expected-Last-Subject-Sequence: 0\r\n\r\n"), value);
+        assert_eq!(read("NATS/1.0\r\nX: KV-Operation: DEL\r\n\r\n"), value);
+        assert_eq!(read("NATS/1.0\r\nKV-Operation: PUT\r\n\r\n"), value);
+        assert_eq!(read("NATS/1.0\r\nKV-Operation: DEL\r\n\r\n"), None);
+        assert_eq!(read("NATS/1.0\r\nKV-Operation: PURGE\r\nNats-Rollup: sub\r\n\r\n"), None);
+        assert_eq!(read("NATS/1.0\r\nNats-Marker-Reason: MaxAge\r\nNats-TTL: 3s\r\n\r\n"), None);
+        assert!(stored(&json!({ "message": { "seq": 7 } })).unwrap().value.is_some());
+        assert!(stored(&json!({ "message": { "seq": 7, "data": "?" } })).is_none());
+        assert!(stored(&json!({})).is_none());
+    }
+}

@@ -1,0 +1,141 @@
+//! What the threads of callers, and the tasks on the engine's own thread, know of each other.
+
+use super::lane::{Connected, LaneState, Outgoing};
+use super::problem::Problem;
+use super::settings::Nats;
+use crate::engine::Lane;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::{Semaphore, mpsc, watch};
+
+/// The longest message that a server takes by default; until a server has said what it takes, this counts.
+const DEFAULT_MAX_PAYLOAD: usize = 1 << 20;
+
+/// How many questions to the store and probes may be unanswered at a time.
+pub const MAX_QUESTIONS: usize = 4_096;
+
+/// What may have a problem of its own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Part {
+    Lane(Lane),
+    Store,
+}
+
+/// How often something has happened since the engine started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Connections that were made. Two are made at the start; more mean that some were lost.
+    pub connections: u64,
+    /// Messages that were accepted and could not be sent: the connection was lost first.
+    pub unsent: u64,
+    /// Messages that arrived and were lost, because callbacks were too slow for them. A lower bound: in a burst the
+    /// client library reports some 128 at a time, and no more.
+    pub dropped: u64,
+    /// Callbacks that panicked.
+    pub panics: u64,
+}
+
+#[derive(Default)]
+pub(super) struct Counters {
+    pub(super) connections: AtomicU64,
+    pub(super) unsent: AtomicU64,
+    pub(super) dropped: AtomicU64,
+    pub(super) panics: AtomicU64,
+}
+
+pub(super) struct Shared {
+    pub(super) settings: Nats,
+    data: LaneState,
+    control: LaneState,
+    /// The connection in [`Lane::Control`], once the tables of the store are there.
+    pub(super) store: watch::Sender<Option<Connected>>,
+    pub(super) closed: watch::Sender<bool>,
+    pub(super) max_payload: AtomicUsize,
+    pub(super) questions: Arc<Semaphore>,
+    pub(super) counters: Counters,
+    problems: Mutex<BTreeMap<Part, Problem>>,
+    /// A problem has come or gone.
+    changed: Condvar,
+}
+
+impl Shared {
+    pub(super) fn new(settings: Nats, data: mpsc::Sender<Outgoing>, control: mpsc::Sender<Outgoing>) -> Self {
+        let problems = [Part::Lane(Lane::Data), Part::Lane(Lane::Control), Part::Store];
+        Self {
+            settings,
+            data: LaneState::new(data),
+            control: LaneState::new(control),
+            store: watch::Sender::new(None),
+            closed: watch::Sender::new(false),
+            max_payload: AtomicUsize::new(DEFAULT_MAX_PAYLOAD),
+            questions: Arc::new(Semaphore::new(MAX_QUESTIONS)),
+            counters: Counters::default(),
+            problems: Mutex::new(problems.map(|part| (part, Problem::NoAnswer)).into()),
+            changed: Condvar::new(),
+        }
+    }
+
+    pub(super) fn lane(&self, lane: Lane) -> &LaneState {
+        match lane {
+            Lane::Data => &self.data,
+            Lane::Control => &self.control,
+        }
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        *self.closed.borrow()
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counts {
+            connections: read(&self.counters.connections),
+            unsent: read(&self.counters.unsent),
+            dropped: read(&self.counters.dropped),
+            panics: read(&self.counters.panics),
+        }
+    }
+
+    fn problems(&self) -> MutexGuard<'_, BTreeMap<Part, Problem>> {
+        // Nothing panics while it is locked.
+        self.problems.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn set_problem(&self, part: Part, problem: Option<Problem>) {
+        let mut problems = self.problems();
+        match problem {
+            Some(problem) => problems.insert(part, problem),
+            None => problems.remove(&part),
+        };
+        drop(problems);
+        self.changed.notify_all();
+    }
+
+    /// Returns the problem that somebody has to do something about, or else the first.
+    pub(super) fn problem(&self) -> Option<Problem> {
+        worst(&self.problems()).cloned()
+    }
+
+    /// Waits until there is no problem, or a lasting one.
+    pub(super) fn wait(&self, at_most: Duration) -> Result<(), Problem> {
+        let began = Instant::now();
+        let mut problems = self.problems();
+        while let Some(problem) = worst(&problems) {
+            let left = at_most.saturating_sub(began.elapsed());
+            if left.is_zero() || problem.is_lasting() {
+                return Err(problem.clone());
+            }
+            problems = self.changed.wait_timeout(problems, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        Ok(())
+    }
+}
+
+fn worst(problems: &BTreeMap<Part, Problem>) -> Option<&Problem> {
+    let lasting = problems.values().find(|problem| problem.is_lasting());
+    // One that says something rather than that there was no answer.
+    let telling = || problems.values().find(|problem| **problem != Problem::NoAnswer);
+    lasting.or_else(telling).or_else(|| problems.values().next())
+}

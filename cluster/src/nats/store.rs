@@ -1,0 +1,307 @@
+//! The store: its tables, and what is written to and read from them.
+//!
+//! Each [`Bucket`] is a key-value bucket of JetStream, `<cluster>_nodes` for example: a stream `KV_<cluster>_nodes` whose
+//! subjects are the keys. A deletion is a message too, a *tombstone*.
+//!
+//! # Properties of the tables
+//! * **No direct reads** (`allow_direct`): any replica answers these, also one that lags. So all reads come from the
+//!   leader.
+//! * **[`HISTORY`] revisions of each key** are kept, and not only the last: the server sends a revision to watches some
+//!   time after it was written, and what has been replaced meanwhile is gone. Then the watch has to begin anew.
+//! * **Leases** are deleted by their age. The server puts a marker in the place of the last revision, for [`MARKER_TTL`],
+//!   by which watches see it.
+//!
+//! # Compare and set
+//! The server compares the number of the key's last *message*, which may be a tombstone. So a deleted entry would pass
+//! as one, by the revision of its deletion; and a new one would not be created over a tombstone.
+//! * **create** expects that there is no message. If that fails, it reads the key, and expects the tombstone that it has
+//!   found there.
+//! * **update, delete** read the key first, and go on if it has an entry with the revision that is expected. The server
+//!   compares once more, so what happens in between is found out.
+
+use super::lane::Connected;
+use super::problem::Problem;
+use super::requests::{self, Failure, OPERATION_HEADER, Stored};
+use super::shared::{Part, Shared};
+use crate::access::Access;
+use crate::engine::{Bucket, Entry, Lane, Revision, StoreError};
+use crate::subject::{is_key, shortened};
+use async_nats::{Client, HeaderMap};
+use bytes::Bytes;
+use serde_json::{Value, json};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout_at};
+
+/// How many revisions of a key are kept: the most that NATS' own tools allow. So much can a watch lag behind.
+const HISTORY: u64 = 64;
+
+/// How long the marker of a lease that was deleted by its age stays: for as long a watch can be cut off without
+/// beginning anew.
+const MARKER_TTL: Duration = Duration::from_secs(60);
+
+/// How long an access may take. It is less than a change of the store's leader, after which it would be answered: those
+/// who wait for a lease ask again every second.
+const ACCESS_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What a message to the store has besides key and value: its headers and the start of its subject.
+const OVERHEAD: usize = 1_024;
+
+/// The pause before an access or the preparation of the tables is tried again.
+const ACCESS_PAUSE: Duration = Duration::from_millis(5);
+const PREPARE_PAUSE: Duration = Duration::from_millis(250);
+
+/// The stream and the subjects of a bucket.
+pub(super) struct Table {
+    pub(super) stream: String,
+    /// What the subjects of keys begin with.
+    pub(super) prefix: String,
+}
+
+impl Table {
+    pub(super) fn new(cluster: &str, bucket: Bucket) -> Self {
+        let name = match bucket {
+            Bucket::Nodes => "nodes",
+            Bucket::Leases => "leases",
+            Bucket::Names => "names",
+            Bucket::Groups => "groups",
+        };
+        Self { stream: format!("KV_{cluster}_{name}"), prefix: format!("$KV.{cluster}_{name}.") }
+    }
+
+    fn configuration(&self, bucket: Bucket, replicas: usize) -> Value {
+        let nanos = |time: Duration| time.as_nanos() as u64;
+        let mut configuration = json!({
+            "name": self.stream,
+            "description": "a table of a Postroom cluster",
+            "subjects": [format!("{}>", self.prefix)],
+            "retention": "limits",
+            "storage": "file",
+            "discard": "new",
+            "max_msgs_per_subject": HISTORY,
+            "max_age": 0,
+            "num_replicas": replicas,
+            "allow_direct": false,
+            "deny_delete": true,
+            "allow_rollup_hdrs": true,
+        });
+        if bucket == Bucket::Leases {
+            configuration["max_age"] = nanos(Bucket::LEASE_TTL).into();
+            configuration["allow_msg_ttl"] = true.into();
+            configuration["subject_delete_marker_ttl"] = nanos(MARKER_TTL).into();
+        }
+        configuration
+    }
+}
+
+/// Prepares the tables, for as long as it takes, and lets all others use them.
+pub(super) async fn prepare(shared: &Shared, connected: &Connected) {
+    for bucket in Bucket::ALL {
+        while let Err(problem) = prepare_bucket(shared, &connected.client, bucket).await {
+            shared.set_problem(Part::Store, Some(problem));
+            sleep(PREPARE_PAUSE).await;
+        }
+    }
+    shared.store.send_replace(Some(connected.clone()));
+    shared.set_problem(Part::Store, None);
+}
+
+/// Creates the table unless it is there: a node may lack the right to create it.
+async fn prepare_bucket(shared: &Shared, client: &Client, bucket: Bucket) -> Result<(), Problem> {
+    let table = Table::new(shared.settings.name(), bucket);
+    let wanted = table.configuration(bucket, shared.settings.replica_count());
+    let ask = async |question: &str, payload: String| {
+        let subject = format!("$JS.API.STREAM.{question}.{}", table.stream);
+        requests::request(client, subject, None, payload.into(), ACCESS_TIMEOUT).await
+    };
+    let answer = match ask("INFO", String::new()).await {
+        Err(Failure::NoStream) => ask("CREATE", wanted.to_string()).await,
+        answer => answer,
+    };
+    let answer = answer.map_err(|failure| match failure {
+        Failure::NoResponders | Failure::NotEnabled => Problem::NoStore,
+        Failure::NoReplicas(reason) => Problem::BucketRefused { bucket, reason },
+        failure => Problem::StoreDown { reason: failure.text() },
+    })?;
+    compare(bucket, &table, &wanted, &answer["config"])
+}
+
+/// Checks what the promises of the store rest on.
+fn compare(bucket: Bucket, table: &Table, wanted: &Value, found: &Value) -> Result<(), Problem> {
+    let fields =
+        ["num_replicas", "allow_direct", "max_age", "max_msgs_per_subject", "subject_delete_marker_ttl", "subjects"];
+    for field in fields {
+        let differs = match &wanted[field] {
+            // The server may leave out what is zero or false.
+            Value::Null => false,
+            Value::Bool(false) => found[field].as_bool().unwrap_or(false),
+            Value::Number(number) if number.as_u64() == Some(0) => found[field].as_u64().unwrap_or(0) != 0,
+            value => *value != found[field],
+        };
+        if differs {
+            let (found, wanted) = (found[field].to_string(), wanted[field].to_string());
+            return Err(Problem::BucketDiffers { bucket, stream: table.stream.clone(), field, found, wanted });
+        }
+    }
+    Ok(())
+}
+
+/// Makes an access that is not a read.
+pub(super) async fn write(shared: &Shared, bucket: Bucket, key: &str, access: Access) -> Result<Revision, StoreError> {
+    let asked = Asked::new(shared, bucket, key, &access).await?;
+    match access {
+        Access::Create(value) => asked.create(value).await,
+        Access::Update(value, expected) => asked.replace(Some(value), expected).await,
+        Access::Delete(expected) => asked.replace(None, expected).await,
+        Access::Get => unreachable!("a read is none"),
+    }
+}
+
+/// Reads an entry.
+pub(super) async fn read(shared: &Shared, bucket: Bucket, key: &str) -> Result<Option<Entry>, StoreError> {
+    let asked = Asked::new(shared, bucket, key, &Access::Get).await?;
+    let Stored { revision, value: Some(value) } = asked.last().await? else { return Ok(None) };
+    Ok(Some(Entry { key: key.into(), value, revision: Revision(revision) }))
+}
+
+/// An access to one key, which has a connection.
+struct Asked<'a> {
+    client: Client,
+    table: Table,
+    key: &'a str,
+    limit: usize,
+    deadline: Instant,
+}
+
+impl<'a> Asked<'a> {
+    async fn new(shared: &Shared, bucket: Bucket, key: &'a str, access: &Access) -> Result<Self, StoreError> {
+        if !is_key(key) {
+            return Err(StoreError::BadKey { key: shortened(key) });
+        }
+        let value = match access {
+            Access::Create(value) | Access::Update(value, _) => value.len(),
+            Access::Delete(_) | Access::Get => 0,
+        };
+        let limit = shared.max_payload.load(Ordering::Relaxed).saturating_sub(OVERHEAD);
+        let bytes = key.len() + value;
+        if bytes > limit {
+            return Err(StoreError::TooLarge { bytes, limit });
+        }
+        if !shared.lane(Lane::Control).is_connected() {
+            return Err(StoreError::Unavailable);
+        }
+        let deadline = Instant::now() + ACCESS_TIMEOUT;
+        let mut store = shared.store.subscribe();
+        let ready = timeout_at(deadline, store.wait_for(Option::is_some)).await;
+        let client = match ready {
+            Ok(Ok(connected)) => connected.as_ref().map(|connected| connected.client.clone()),
+            Ok(Err(_)) | Err(_) => None,
+        };
+        let client = client.ok_or(StoreError::Unavailable)?;
+        Ok(Self { client, table: Table::new(shared.settings.name(), bucket), key, limit, deadline })
+    }
+
+    fn subject(&self) -> String {
+        format!("{}{}", self.table.prefix, self.key)
+    }
+
+    fn time_left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    fn conflict(&self) -> StoreError {
+        StoreError::Conflict { key: self.key.into() }
+    }
+
+    /// A read that fails has done nothing, whatever the reason.
+    async fn last(&self) -> Result<Stored, StoreError> {
+        match requests::last(&self.client, &self.table.stream, &self.subject(), self.time_left()).await {
+            Ok(stored) => Ok(stored),
+            Err(Failure::NoMessage) => Ok(Stored { revision: 0, value: None }),
+            Err(_) => Err(StoreError::Unavailable),
+        }
+    }
+
+    /// Writes a value or a tombstone after a certain revision; 0 means that there is none.
+    async fn put(&self, value: Option<Bytes>, expected: u64) -> Result<Revision, StoreError> {
+        let mut headers = HeaderMap::new();
+        headers.insert("Nats-Expected-Last-Subject-Sequence", expected.to_string());
+        if value.is_none() {
+            headers.insert(OPERATION_HEADER, "DEL");
+        }
+        let value = value.unwrap_or_default();
+        let bytes = self.key.len() + value.len();
+        let answer = requests::request(&self.client, self.subject(), Some(headers), value, self.time_left()).await;
+        match answer {
+            Ok(answer) => answer["seq"].as_u64().map(Revision).ok_or(StoreError::Unknown),
+            Err(Failure::WrongRevision) => Err(self.conflict()),
+            Err(Failure::NoAnswer) => Err(StoreError::Unknown),
+            Err(Failure::TooLarge) => Err(StoreError::TooLarge { bytes, limit: self.limit }),
+            Err(_) => Err(StoreError::Unavailable),
+        }
+    }
+
+    async fn create(&self, value: Bytes) -> Result<Revision, StoreError> {
+        let mut expected = 0;
+        loop {
+            match self.put(Some(value.clone()), expected).await {
+                Err(StoreError::Conflict { .. }) => {}
+                result => return result,
+            }
+            let there = self.last().await?;
+            if there.value.is_some() {
+                return Err(self.conflict());
+            }
+            // Another tombstone, or none. If it is what was expected, another write has been accepted and is not there
+            // yet.
+            if there.revision == expected {
+                sleep(ACCESS_PAUSE).await;
+            }
+            expected = there.revision;
+            if self.time_left().is_zero() {
+                return Err(StoreError::Unavailable);
+            }
+        }
+    }
+
+    async fn replace(&self, value: Option<Bytes>, Revision(expected): Revision) -> Result<Revision, StoreError> {
+        let there = self.last().await?;
+        if there.value.is_none() || there.revision != expected {
+            return Err(self.conflict());
+        }
+        self.put(value, expected).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_that_is_not_as_it_must_be_is_refused() {
+        let table = Table::new("bank", Bucket::Leases);
+        let wanted = table.configuration(Bucket::Leases, 1);
+        assert_eq!(compare(Bucket::Leases, &table, &wanted, &wanted), Ok(()));
+        for (field, value) in [
+            ("num_replicas", json!(3)),
+            ("allow_direct", json!(true)),
+            ("max_age", json!(0)),
+            ("max_msgs_per_subject", json!(1)),
+            ("subject_delete_marker_ttl", Value::Null),
+            ("subjects", json!(["x"])),
+        ] {
+            let mut found = wanted.clone();
+            found[field] = value;
+            let problem = compare(Bucket::Leases, &table, &wanted, &found).unwrap_err();
+            assert!(matches!(&problem, Problem::BucketDiffers { field: of, .. } if *of == field), "{problem}");
+            assert!(problem.is_lasting() && problem.to_string().contains("KV_bank_leases"), "{problem}");
+        }
+        // Only leases have an age.
+        let wanted = table.configuration(Bucket::Names, 1);
+        let mut found = wanted.clone();
+        found["max_age"] = json!(5);
+        assert!(compare(Bucket::Names, &table, &wanted, &found).is_err());
+        found.as_object_mut().unwrap().retain(|field, _| field != "max_age" && field != "allow_direct");
+        assert_eq!(compare(Bucket::Names, &table, &wanted, &found), Ok(()));
+    }
+}

@@ -1,0 +1,77 @@
+//! Subscriptions, and the probes that they answer.
+//!
+//! A probe is a request with a header. The server answers one that nobody has subscribed to; otherwise the engine of the
+//! subscriber does, on the connection of the subscription. That a probe is answered says that the messages before it
+//! have been taken from that connection.
+
+use super::completion::run;
+use super::lane::newer;
+use super::shared::Shared;
+use crate::engine::{Lane, Message, OnMessage, ProbeOutcome};
+use crate::subject::is_subject;
+use async_nats::{HeaderMap, Request, RequestErrorKind};
+use bytes::Bytes;
+use futures_util::StreamExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// The header that makes a message a probe.
+const PROBE_HEADER: &str = "Postroom-Probe";
+
+/// How long a probe waits for an answer. A server that does not run answers in less than a millisecond; this is for a
+/// subscriber behind a slow network.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+
+pub(super) struct Subscriber {
+    pub(super) shared: Arc<Shared>,
+    pub(super) lane: Lane,
+    pub(super) pattern: String,
+    pub(super) on_message: OnMessage,
+    /// False once the subscription was dropped.
+    pub(super) is_wanted: Arc<AtomicBool>,
+}
+
+impl Subscriber {
+    /// Receives messages from each connection of the lane.
+    pub(super) async fn run(mut self) {
+        let mut connections = self.shared.lane(self.lane).connection.subscribe();
+        let mut last = 0;
+        while let Some(connected) = newer(&mut connections, last).await {
+            last = connected.number;
+            let Ok(mut messages) = connected.client.subscribe(self.pattern.clone()).await else { continue };
+            while let Some(message) = messages.next().await {
+                if !self.is_wanted.load(Ordering::Acquire) {
+                    return;
+                }
+                let is_probe = message.headers.as_ref().is_some_and(|headers| headers.get(PROBE_HEADER).is_some());
+                match message.reply {
+                    Some(reply) if is_probe => drop(connected.client.publish(reply, Bytes::new()).await),
+                    _ => self.receive(Message { subject: message.subject.to_string(), payload: message.payload }),
+                }
+            }
+        }
+    }
+
+    fn receive(&mut self, message: Message) {
+        if !run(|| (self.on_message)(message)) {
+            self.shared.counters.panics.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Asks whether there is a subscriber.
+pub(super) async fn probe(shared: &Shared, subject: String) -> ProbeOutcome {
+    let connected = shared.lane(Lane::Control).connected();
+    let Some(connected) = connected.filter(|_| is_subject(&subject)) else { return ProbeOutcome::Unknown };
+    let mut headers = HeaderMap::new();
+    headers.insert(PROBE_HEADER, "1");
+    // With an inbox of its own: the client would keep what it knows of a request that is never answered.
+    let inbox = connected.client.new_inbox();
+    let request = Request::new().headers(headers).timeout(Some(PROBE_TIMEOUT)).inbox(inbox);
+    match connected.client.send_request(subject, request).await {
+        Ok(_) => ProbeOutcome::Responders,
+        Err(error) if error.kind() == RequestErrorKind::NoResponders => ProbeOutcome::NoResponders,
+        Err(_) => ProbeOutcome::Unknown,
+    }
+}

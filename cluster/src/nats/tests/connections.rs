@@ -1,0 +1,196 @@
+//! Connections that break, come back, or are not there at all.
+
+use super::proxy::Proxy;
+use super::server::Server;
+use super::{block, channel, connect, create, get, next, reaches, subscribe, update, wait_until, watch};
+use crate::engine::{Bucket, Change, Engine, Lane, ProbeOutcome, PublishError, StoreError};
+use crate::nats::{MAX_QUEUED, MAX_QUEUED_BYTES, Nats, Problem};
+use bytes::Bytes;
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::mpsc;
+use std::time::Duration;
+
+#[test]
+fn a_server_may_come_later() {
+    if Server::start().is_none() {
+        return;
+    }
+    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+    let engine = Nats::at(format!("127.0.0.1:{port}")).start().unwrap();
+    let (push, messages) = channel();
+    let _subscription = engine.subscribe(Lane::Data, "late", push).unwrap();
+    let (push, changes) = channel();
+    let _watch = engine.watch(Bucket::Names, None, push).unwrap();
+    wait_until(|| matches!(engine.problem(), Some(Problem::Unreachable { .. })));
+    assert!(matches!(engine.wait(Duration::ZERO), Err(Problem::Unreachable { .. })));
+    assert!(!engine.is_connected());
+    assert_eq!(engine.publish(Lane::Data, "late", Bytes::new()), Err(PublishError::Disconnected));
+    assert_eq!(create(&engine, Bucket::Names, "name", "value"), Err(StoreError::Unavailable));
+    assert_eq!(get(&engine, Bucket::Names, "name"), Err(StoreError::Unavailable));
+    let (push, outcomes) = channel();
+    engine.probe("late", push);
+    assert_eq!(next(&outcomes), ProbeOutcome::Unknown);
+
+    let Some(_server) = Server::at(port) else { return };
+    engine.wait(super::GUARD).unwrap();
+    assert!(engine.is_connected() && engine.problem().is_none());
+    reaches(&engine, "late", &messages);
+    assert_eq!(next(&changes), Change::Resync);
+    assert!(matches!(next(&changes), Change::Synced { .. }));
+    create(&engine, Bucket::Names, "name", "value").unwrap();
+}
+
+/// Of two addresses one is enough.
+#[test]
+fn a_server_that_is_not_there_is_passed_over() {
+    let Some(server) = Server::start() else { return };
+    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+    connect(Nats::at(format!("127.0.0.1:{port}, nats://127.0.0.1:{}", server.port())));
+}
+
+#[test]
+fn a_server_that_is_killed_and_comes_back_is_found_again() {
+    let Some(mut server) = Server::start() else { return };
+    let engine = connect(server.nats());
+    let (messages, _subscription) = subscribe(&engine, Lane::Data, "again");
+    let (changes, _watch) = watch(&engine, Bucket::Names);
+    let first = create(&engine, Bucket::Names, "before", "value").unwrap();
+    next(&changes);
+
+    // What is asked while the server dies is answered once, by what is known.
+    let (sender, answers) = mpsc::channel();
+    let asked: u32 = 500;
+    for number in 0..asked {
+        let sender = sender.clone();
+        let then = Box::new(move |result| drop(sender.send((number, result))));
+        engine.create(Bucket::Names, &format!("n{number}"), Bytes::new(), then);
+        if number == asked / 2 {
+            server.kill();
+        }
+    }
+    drop(sender);
+    let mut written = Vec::new();
+    let mut unknown = Vec::new();
+    let mut count = 0;
+    while let Ok((number, result)) = answers.recv_timeout(super::GUARD) {
+        count += 1;
+        match result {
+            Ok(_) => written.push(number),
+            Err(StoreError::Unknown) => unknown.push(number),
+            result => assert_eq!(result, Err(StoreError::Unavailable)),
+        }
+    }
+    assert_eq!(count, asked);
+    wait_until(|| !engine.is_connected());
+    assert_eq!(engine.publish(Lane::Data, "again", Bytes::new()), Err(PublishError::Disconnected));
+
+    server.restart();
+    engine.wait(super::GUARD).unwrap();
+    reaches(&engine, "again", &messages);
+    assert!(engine.counts().connections >= 4);
+    for number in 0..asked {
+        let there = get(&engine, Bucket::Names, &format!("n{number}")).unwrap().is_some();
+        assert!(there || !written.contains(&number), "n{number} was written, and is gone");
+        assert!(!there || written.contains(&number) || unknown.contains(&number), "n{number} was not written");
+    }
+    let last = update(&engine, "before", "again", first).unwrap();
+    // The watch goes on, from a snapshot or from where it was; either way it reports this.
+    while next(&changes) != super::put("before", "again", last) {}
+}
+
+/// A write whose caller was told that it is unknown must not be made by a later connection.
+#[test]
+fn what_was_asked_of_one_connection_is_not_done_by_the_next() {
+    let Some(server) = Server::start() else { return };
+    let proxy = Proxy::to(server.port());
+    let (here, there) = (connect(Nats::at(format!("127.0.0.1:{}", proxy.port()))), connect(server.nats()));
+    for round in 0..20 {
+        let (sender, answers) = mpsc::channel();
+        for number in 0..200 {
+            let sender = sender.clone();
+            let key = format!("r{round}n{number}");
+            let of = key.clone();
+            let then = Box::new(move |result: Result<_, _>| drop(sender.send((of, result))));
+            here.create(Bucket::Names, &key, Bytes::new(), then);
+            if number == 10 * round {
+                proxy.cut();
+            }
+        }
+        drop(sender);
+        let unknown: Vec<_> = answers.iter().filter(|(_, result)| *result == Err(StoreError::Unknown)).collect();
+        wait_until(|| !here.is_connected());
+        let before: Vec<_> = unknown.iter().map(|(key, _)| get(&there, Bucket::Names, key).unwrap()).collect();
+        proxy.heal();
+        here.wait(super::GUARD).unwrap();
+        create(&here, Bucket::Names, &format!("r{round}end"), "value").unwrap();
+        let after: Vec<_> = unknown.iter().map(|(key, _)| get(&there, Bucket::Names, key).unwrap()).collect();
+        assert_eq!(before, after);
+    }
+}
+
+#[test]
+fn messages_that_wait_are_bounded() {
+    let Some(server) = Server::start() else { return };
+    let engine = connect(server.nats());
+    let (messages, _subscription) = subscribe(&engine, Lane::Data, "fill");
+    let blocked = block(&engine);
+    for lane in Lane::ALL {
+        for _ in 0..MAX_QUEUED {
+            engine.publish(lane, "fill", Bytes::new()).unwrap();
+        }
+        assert_eq!(engine.publish(lane, "fill", Bytes::new()), Err(PublishError::Busy));
+    }
+    drop(blocked);
+    for _ in 0..2 * MAX_QUEUED {
+        assert!(next(&messages).payload.is_empty());
+    }
+
+    let blocked = block(&engine);
+    let long = Bytes::from(vec![0; 1 << 20]);
+    for _ in 0..MAX_QUEUED_BYTES >> 20 {
+        engine.publish(Lane::Data, "fill", long.clone()).unwrap();
+    }
+    assert_eq!(engine.publish(Lane::Data, "fill", Bytes::from_static(b"x")), Err(PublishError::Busy));
+    drop(blocked);
+    for _ in 0..MAX_QUEUED_BYTES >> 20 {
+        assert_eq!(next(&messages).payload.len(), 1 << 20);
+    }
+    assert_eq!(engine.counts().unsent, 0);
+}
+
+#[test]
+fn a_slow_callback_loses_messages_of_its_own_and_no_others() {
+    let Some(server) = Server::start() else { return };
+    let (slow, quick) = (connect(server.nats().subscription_capacity(16)), connect(server.nats()));
+    let (all, _all) = subscribe(&quick, Lane::Data, "flood");
+    let (go, wait) = mpsc::channel::<()>();
+    let (sender, heard) = mpsc::channel();
+    let on_message = move |message: crate::engine::Message| {
+        let _ = sender.send(message.payload.clone());
+        if message.payload == "first" {
+            let _ = wait.recv();
+        }
+    };
+    let _subscription = slow.subscribe(Lane::Data, "flood", Box::new(on_message)).unwrap();
+    wait_until(|| {
+        quick.publish(Lane::Data, "flood", "ready".into()).unwrap();
+        heard.try_recv().is_ok()
+    });
+    quick.publish(Lane::Data, "flood", "first".into()).unwrap();
+    while next(&heard) != "first" {}
+    const FLOOD: u32 = 10_000;
+    for number in 0..FLOOD {
+        wait_until(|| quick.publish(Lane::Data, "flood", number.to_be_bytes().to_vec().into()).is_ok());
+    }
+    while next(&all).payload != (FLOOD - 1).to_be_bytes()[..] {}
+    assert_eq!(slow.counts().dropped, 0);
+    go.send(()).unwrap();
+    wait_until(|| slow.counts().dropped > 0);
+    // What comes later is heard, in order, and nothing else was lost.
+    wait_until(|| {
+        quick.publish(Lane::Data, "flood", "end".into()).unwrap();
+        heard.try_iter().any(|payload| payload == "end")
+    });
+    create(&slow, Bucket::Names, "name", "value").unwrap();
+    assert_eq!((slow.counts().connections, quick.counts().dropped), (2, 0));
+}

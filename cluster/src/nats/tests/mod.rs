@@ -1,0 +1,118 @@
+//! The engine on a real server: the contract of engines, and what happens when the server, the network or a callback
+//! does not do as it should.
+//!
+//! Each test starts a server of its own ([`server`]). No test rests on how fast anything is: each waits until something
+//! has happened, for a minute at most. `nightly` has the tests of several servers and of servers that are stopped, which
+//! `.ci/run` leaves out.
+//!
+//! Not covered: TLS and JWTs, for which the tests would need certificates and the keys of an operator.
+
+mod connections;
+mod contract;
+mod nightly;
+mod proxy;
+mod refusals;
+mod server;
+mod watches;
+
+use super::{Nats, NatsEngine};
+use crate::engine::{Bucket, Change, Engine, Entry, Lane, Message, Revision, StoreError, Subscription};
+use bytes::Bytes;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// For how long a test waits for what should come in milliseconds. It fails if that is not enough.
+const GUARD: Duration = Duration::from_secs(60);
+
+/// Waits until it is so.
+fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < GUARD, "it is not so after {GUARD:?}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Sends all that a callback receives to a channel.
+fn channel<T: Send + 'static>() -> (Box<dyn FnMut(T) + Send>, mpsc::Receiver<T>) {
+    let (sender, receiver) = mpsc::channel();
+    (Box::new(move |value| drop(sender.send(value))), receiver)
+}
+
+fn next<T>(receiver: &mpsc::Receiver<T>) -> T {
+    receiver.recv_timeout(GUARD).expect("nothing has come")
+}
+
+fn connect(nats: Nats) -> NatsEngine {
+    let engine = nats.start().unwrap();
+    engine.wait(GUARD).unwrap();
+    engine
+}
+
+fn create(engine: &dyn Engine, bucket: Bucket, key: &str, value: &'static str) -> Result<Revision, StoreError> {
+    let (push, answers) = channel();
+    engine.create(bucket, key, value.into(), push);
+    next(&answers)
+}
+
+fn update(engine: &dyn Engine, key: &str, value: &'static str, expected: Revision) -> Result<Revision, StoreError> {
+    let (push, answers) = channel();
+    engine.update(Bucket::Names, key, value.into(), expected, push);
+    next(&answers)
+}
+
+fn delete(engine: &dyn Engine, bucket: Bucket, key: &str, expected: Revision) -> Result<Revision, StoreError> {
+    let (push, answers) = channel();
+    engine.delete(bucket, key, expected, push);
+    next(&answers)
+}
+
+fn get(engine: &dyn Engine, bucket: Bucket, key: &str) -> Result<Option<Entry>, StoreError> {
+    let (push, answers) = channel();
+    engine.get(bucket, key, push);
+    next(&answers)
+}
+
+fn put(key: &str, value: &'static str, revision: Revision) -> Change {
+    Change::Put(Entry { key: key.into(), value: value.into(), revision })
+}
+
+/// Subscribes, and waits until messages arrive.
+fn subscribe(engine: &dyn Engine, lane: Lane, subject: &str) -> (mpsc::Receiver<Message>, Subscription) {
+    let (push, messages) = channel();
+    let subscription = engine.subscribe(lane, subject, push).unwrap();
+    reaches(engine, subject, &messages);
+    (messages, subscription)
+}
+
+/// Publishes until a message arrives, and takes all that have arrived.
+fn reaches(from: &dyn Engine, subject: &str, messages: &mpsc::Receiver<Message>) {
+    wait_until(|| {
+        let _ = from.publish(Lane::Data, subject, Bytes::from_static(b"try"));
+        messages.try_recv().is_ok()
+    });
+    wait_until(|| from.publish(Lane::Data, subject, Bytes::from_static(b"last try")).is_ok());
+    while next(messages).payload != "last try" {}
+}
+
+/// Begins a watch, and takes the snapshot.
+fn watch(engine: &dyn Engine, bucket: Bucket) -> (mpsc::Receiver<Change>, Subscription) {
+    let (push, changes) = channel();
+    let watch = engine.watch(bucket, None, push).unwrap();
+    assert_eq!(next(&changes), Change::Resync);
+    while !matches!(next(&changes), Change::Synced { .. }) {}
+    (changes, watch)
+}
+
+/// Blocks the engine's thread until the returned value is dropped.
+fn block(engine: &dyn Engine) -> mpsc::Sender<()> {
+    let (sender, is_blocked) = mpsc::channel();
+    let (go, wait) = mpsc::channel::<()>();
+    let then = move |_| {
+        sender.send(()).unwrap();
+        let _ = wait.recv();
+    };
+    engine.get(Bucket::Names, "name", Box::new(then));
+    next(&is_blocked);
+    go
+}

@@ -1,0 +1,125 @@
+//! Several servers, and servers that are stopped: these tests take longer.
+
+use super::server::{Server, cluster};
+use super::{GUARD, channel, connect, create, get, next, put, reaches, subscribe, update, wait_until, watch};
+use crate::engine::{Bucket, Change, Engine, Lane, ProbeOutcome, Revision, StoreError};
+use crate::nats::Nats;
+use bytes::Bytes;
+use std::sync::mpsc;
+
+#[test]
+fn a_server_that_stops_is_given_up_and_found_again() {
+    let Some(server) = Server::start() else { return };
+    let engine = connect(server.nats());
+    let (messages, _subscription) = subscribe(&engine, Lane::Data, "again");
+    let (changes, _watch) = watch(&engine, Bucket::Names);
+    for round in 0..2 {
+        let key = format!("n{round}");
+        server.pause();
+        let (push, written) = channel();
+        engine.create(Bucket::Names, &key, "value".into(), push);
+        let (push, read) = channel();
+        engine.get(Bucket::Names, &key, push);
+        let (push, probed) = channel();
+        engine.probe("again", push);
+        // Whether it was written is not known; a read has done nothing.
+        assert_eq!(next(&written), Err(StoreError::Unknown));
+        assert_eq!(next(&read), Err(StoreError::Unavailable));
+        assert_eq!(next(&probed), ProbeOutcome::Unknown);
+        wait_until(|| !engine.is_connected());
+        assert_eq!(get(&engine, Bucket::Names, &key), Err(StoreError::Unavailable));
+        server.resume();
+        engine.wait(GUARD).unwrap();
+        reaches(&engine, "again", &messages);
+        let there = wait_for_create(&engine, &key);
+        wait_until(|| next(&changes) == put(&key, "value", there));
+    }
+}
+
+/// Creates an entry that may be there, by an earlier attempt.
+fn wait_for_create(engine: &dyn Engine, key: &str) -> Revision {
+    let mut revision = None;
+    wait_until(|| {
+        revision = match create(engine, Bucket::Names, key, "value") {
+            Ok(revision) => Some(revision),
+            Err(_) => get(engine, Bucket::Names, key).ok().flatten().map(|entry| entry.revision),
+        };
+        revision.is_some()
+    });
+    revision.unwrap()
+}
+
+/// The store goes on with two of three servers, whichever was the leader, and has lost nothing that it has confirmed.
+#[test]
+fn the_store_survives_the_loss_of_its_leaders() {
+    let Some(mut servers) = cluster(3) else { return };
+    let addresses: Vec<_> = servers.iter().map(|server| format!("127.0.0.1:{}", server.port())).collect();
+    let nats = || Nats::at(addresses.join(",")).replicas(3);
+    let (here, there) = (connect(nats()), connect(nats()));
+    let (messages, _subscription) = subscribe(&here, Lane::Data, "again");
+    let (changes, _watch) = watch(&here, Bucket::Names);
+    let mut last = wait_for_create(&there, "kept");
+    let mut confirmed = vec![last];
+    for (killed, server) in servers.iter_mut().enumerate() {
+        server.kill();
+        // Some of these meet a store without a leader.
+        for _ in 0..20 {
+            let key = format!("k{killed}-{}", confirmed.len());
+            wait_for_create(&there, &key);
+            wait_until(|| match update(&there, "kept", "value", last) {
+                Ok(revision) => {
+                    assert!(revision > last);
+                    last = revision;
+                    confirmed.push(revision);
+                    true
+                }
+                Err(StoreError::Unavailable) => false,
+                // An attempt whose answer was lost.
+                Err(_) => {
+                    if let Ok(Some(entry)) = get(&there, Bucket::Names, "kept") {
+                        assert!(entry.revision >= last, "what was confirmed is gone");
+                        last = entry.revision;
+                    }
+                    false
+                }
+            });
+        }
+        assert_eq!(get(&there, Bucket::Names, "kept").ok().flatten().map(|entry| entry.revision), Some(last));
+        server.restart();
+        here.wait(GUARD).unwrap();
+        there.wait(GUARD).unwrap();
+        reaches(&there, "again", &messages);
+    }
+    // Without a resync between them, the changes have no gaps; in any case the last comes.
+    let mut seen = None;
+    while seen != Some(last) {
+        match next(&changes) {
+            Change::Put(entry) => {
+                assert!(seen.is_none_or(|seen| entry.revision > seen), "{:?} after {seen:?}", entry.revision);
+                seen = Some(entry.revision);
+            }
+            Change::Synced { revision } => assert!(seen.is_none_or(|seen| revision >= seen)),
+            Change::Resync => seen = None,
+            change @ Change::Deleted { .. } => panic!("{change:?}"),
+        }
+    }
+}
+
+/// Bulk in one lane does not delay the other: while a mebibyte after the other waits, a probe is answered each time.
+#[test]
+fn bulk_does_not_delay_the_control_lane() {
+    let Some(server) = Server::start() else { return };
+    let (here, there) = (connect(server.nats()), connect(server.nats()));
+    let _bulk = there.subscribe(Lane::Data, "bulk", Box::new(|_| {})).unwrap();
+    let (control, _control) = subscribe(&there, Lane::Control, "control");
+    let long = Bytes::from(vec![0; 1 << 20]);
+    let (sender, answers) = mpsc::channel();
+    for _ in 0..100 {
+        while here.publish(Lane::Data, "bulk", long.clone()).is_ok() {}
+        here.publish(Lane::Control, "control", Bytes::from_static(b"now")).unwrap();
+        let sender = sender.clone();
+        here.probe("control", Box::new(move |outcome| sender.send(outcome).unwrap()));
+        assert_eq!(next(&answers), ProbeOutcome::Responders);
+        assert_eq!(next(&control).payload, "now");
+    }
+}

@@ -1,0 +1,91 @@
+//! What is refused, and by which error.
+
+use super::server::Server;
+use super::{GUARD, connect, create, next, subscribe};
+use crate::engine::{Bucket, Engine, Lane, PublishError, StoreError};
+use crate::nats::{Nats, Problem};
+use bytes::Bytes;
+
+/// An nkey of a user, from NATS' documentation.
+const SEED: &str = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY";
+const PUBLIC: &str = "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4";
+
+fn problem(nats: Nats) -> Problem {
+    let engine = nats.start().unwrap();
+    let problem = engine.wait(GUARD).unwrap_err();
+    assert!(problem.is_lasting(), "{problem}");
+    problem
+}
+
+#[test]
+fn a_node_that_the_server_does_not_know_is_refused() {
+    let Some(server) = Server::with(&["-js", "--auth", "secret"], "") else { return };
+    for nats in [server.nats(), server.nats().token("wrong"), server.nats().nkey(SEED)] {
+        let problem = problem(nats);
+        assert!(matches!(problem, Problem::Refused { .. }), "{problem}");
+        assert!(problem.to_string().contains(".credentials"), "{problem}");
+    }
+    connect(server.nats().token("secret"));
+}
+
+#[test]
+fn an_nkey_is_proved_to_the_server() {
+    let users = format!("authorization {{ users = [ {{ nkey: {PUBLIC} }} ] }}");
+    let Some(server) = Server::with(&["-js"], &users) else { return };
+    assert!(matches!(problem(server.nats()), Problem::Refused { .. }));
+    assert!(matches!(problem(server.nats().token(SEED)), Problem::Refused { .. }));
+    // Its checksum is wrong.
+    let damaged = SEED.replace("XIEDN", "XIEDM");
+    assert!(matches!(problem(server.nats().nkey(damaged)), Problem::BadKey { .. }));
+    connect(server.nats().nkey(SEED));
+}
+
+#[test]
+fn a_server_that_cannot_do_what_is_needed_is_refused() {
+    let Some(server) = Server::with(&[], "") else { return };
+    assert_eq!(problem(server.nats()), Problem::NoStore);
+    let Some(server) = Server::start() else { return };
+    assert!(matches!(problem(server.nats().tls_required()), Problem::Tls { .. }));
+    let three = problem(server.nats().replicas(3));
+    assert!(matches!(three, Problem::BucketRefused { .. }) && three.to_string().contains(".replicas("), "{three}");
+    connect(server.nats());
+    let three = problem(server.nats().replicas(3));
+    assert!(matches!(three, Problem::BucketDiffers { field: "num_replicas", .. }), "{three}");
+}
+
+#[test]
+fn what_is_too_long_is_refused_by_the_servers_limit() {
+    let Some(server) = Server::with(&["-js"], "max_payload: 4096") else { return };
+    let engine = connect(server.nats());
+    let (messages, _subscription) = subscribe(&engine, Lane::Data, "long");
+    engine.publish(Lane::Data, "long", vec![1; 4_096].into()).unwrap();
+    assert_eq!(next(&messages).payload.len(), 4_096);
+    let result = engine.publish(Lane::Data, "long", vec![1; 4_097].into());
+    assert_eq!(result, Err(PublishError::TooLarge { bytes: 4_097, limit: 4_096 }));
+
+    let (push, answers) = super::channel();
+    engine.create(Bucket::Names, "long", vec![1; 3_069].into(), push);
+    assert_eq!(next(&answers), Err(StoreError::TooLarge { bytes: 3_073, limit: 3_072 }));
+    // With the longest key, what fits the limit fits the server.
+    let key = "k".repeat(256);
+    let (push, answers) = super::channel();
+    engine.create(Bucket::Names, &key, vec![1; 3_072 - 256].into(), push);
+    next(&answers).unwrap();
+}
+
+#[test]
+fn keys_that_would_be_several_subjects_are_refused() {
+    let Some(server) = Server::start() else { return };
+    let engine = connect(server.nats());
+    for key in ["a..b", "a.*", ">", "a b", "a\r\nPUB x 0", &"k".repeat(257)] {
+        assert!(matches!(create(&engine, Bucket::Names, key, "value"), Err(StoreError::BadKey { .. })), "{key}");
+    }
+    for subject in ["a\r\nPUB x 0", "a b", "a..b", ""] {
+        let result = engine.publish(Lane::Data, subject, Bytes::new());
+        assert!(matches!(result, Err(PublishError::BadSubject { .. })), "{subject}");
+        let (push, outcomes) = super::channel();
+        engine.probe(subject, push);
+        assert_eq!(next(&outcomes), crate::engine::ProbeOutcome::Unknown, "{subject}");
+    }
+    create(&engine, Bucket::Names, "acct-7.of=eu/1_x", "value").unwrap();
+}

@@ -1,0 +1,205 @@
+//! A `nats-server` for one test.
+
+use super::super::Nats;
+use super::wait_until;
+use std::fs::ReadDir;
+use std::io::Write;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// What installs the server, as an error says it.
+const INSTALL: &str = "run `cluster/tools/fetch-nats-server`, which puts it into target/tools, or set NATS_SERVER to its \
+                       path; POSTROOM_NATS=skip skips these tests";
+
+/// A server that is killed when this is dropped, with its files.
+pub(super) struct Server {
+    process: Option<Child>,
+    directory: PathBuf,
+    port: u16,
+    arguments: Vec<String>,
+}
+
+impl Server {
+    /// Starts a server with a store, at a port of its choice. `None` if the tests are to be skipped.
+    pub(super) fn start() -> Option<Self> {
+        Self::with(&["-js"], "")
+    }
+
+    /// Starts a server with these arguments and this configuration.
+    pub(super) fn with(arguments: &[&str], configuration: &str) -> Option<Self> {
+        if std::env::var("POSTROOM_NATS").is_ok_and(|value| value == "skip") {
+            // Past the capture of the test's output.
+            let test = std::thread::current().name().unwrap_or("a test").to_owned();
+            let _ = writeln!(std::io::stderr(), "SKIPPED, because of POSTROOM_NATS=skip: {test}");
+            return None;
+        }
+        let mut server = Self {
+            process: None,
+            directory: directory(),
+            port: 0,
+            arguments: arguments.iter().map(ToString::to_string).collect(),
+        };
+        if !configuration.is_empty() {
+            let file = server.directory.join("server.conf");
+            std::fs::write(&file, configuration).unwrap();
+            server.arguments.extend(["-c".into(), file.display().to_string()]);
+        }
+        server.launch();
+        Some(server)
+    }
+
+    /// Starts a server at this port; there was none.
+    pub(super) fn at(port: u16) -> Option<Self> {
+        let mut server = Self::start()?;
+        server.kill();
+        server.port = port;
+        server.launch();
+        Some(server)
+    }
+
+    fn launch(&mut self) {
+        let ports = self.directory.join("ports");
+        let _ = std::fs::remove_dir_all(&ports);
+        std::fs::create_dir_all(&ports).unwrap();
+        let port = if self.port == 0 { "-1".into() } else { self.port.to_string() };
+        let process = Command::new(executable())
+            .args(["-a", "127.0.0.1", "-p", &port, "--ports_file_dir"])
+            .arg(&ports)
+            .arg("-sd")
+            .arg(self.directory.join("store"))
+            .arg("-l")
+            .arg(self.directory.join("log"))
+            .args(&self.arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let file = ports.join(format!("{}_{}.ports", name(), process.id()));
+        self.process = Some(process);
+        wait_until(|| {
+            self.check_runs();
+            let text = std::fs::read_to_string(&file).unwrap_or_default();
+            let value: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+            let url = value["nats"][0].as_str().unwrap_or_default();
+            match url.rsplit(':').next().and_then(|port| port.parse().ok()) {
+                Some(port) => self.port = port,
+                None => return false,
+            }
+            true
+        });
+    }
+
+    fn check_runs(&mut self) {
+        let log = || std::fs::read_to_string(self.directory.join("log")).unwrap_or_default();
+        if let Some(status) = self.process.as_mut().unwrap().try_wait().unwrap() {
+            panic!("the server ended, {status}:\n{}", log());
+        }
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(super) fn nats(&self) -> Nats {
+        Nats::at(format!("nats://127.0.0.1:{}", self.port))
+    }
+
+    /// Ends the server at once.
+    pub(super) fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            // It may be stopped, and dies all the same.
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+
+    /// Starts the server again, with what it has stored.
+    pub(super) fn restart(&mut self) {
+        self.kill();
+        self.launch();
+    }
+
+    /// Deletes what the server has stored. It must not run.
+    pub(super) fn forget(&self) {
+        std::fs::remove_dir_all(self.directory.join("store")).unwrap();
+    }
+
+    /// Stops the server, as if its machine had stopped.
+    pub(super) fn pause(&self) {
+        self.signal("STOP");
+        // Each thread stops when it comes to it. Where that cannot be seen, the tests may see an answer too many.
+        let threads = format!("/proc/{}/task", self.process.as_ref().unwrap().id());
+        if Path::new("/proc/self/task").exists() {
+            let all_are_stopped = |threads: ReadDir| threads.flatten().all(|thread| is_stopped(&thread.path()));
+            wait_until(|| std::fs::read_dir(&threads).is_ok_and(all_are_stopped));
+        }
+    }
+
+    pub(super) fn resume(&self) {
+        self.signal("CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let process = self.process.as_ref().unwrap().id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &process]).status().unwrap().success());
+    }
+}
+
+/// Starts servers that form a cluster. `None` if the tests are to be skipped.
+pub(super) fn cluster(size: usize) -> Option<Vec<Server>> {
+    // Each must know the ports of the others before it starts.
+    let listeners: Vec<_> = (0..size).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect();
+    let ports: Vec<_> = listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect();
+    drop(listeners);
+    let routes: Vec<_> = ports.iter().map(|port| format!("nats://127.0.0.1:{port}")).collect();
+    let start = |(at, port): (usize, &u16)| {
+        let cluster = format!("nats://127.0.0.1:{port}");
+        let name = format!("server-{at}");
+        let arguments =
+            ["-js", "-n", &name, "--cluster_name", "test", "--cluster", &cluster, "--routes", &routes.join(",")];
+        Server::with(&arguments, "")
+    };
+    ports.iter().enumerate().map(start).collect()
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn is_stopped(thread: &Path) -> bool {
+    let state = std::fs::read_to_string(thread.join("stat")).unwrap_or_default();
+    state.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
+}
+
+fn directory() -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let directory = std::env::temp_dir().join(format!("postroom-nats-{}-{number}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&directory);
+    std::fs::create_dir_all(&directory).unwrap();
+    directory
+}
+
+/// `$NATS_SERVER`, or the first `nats-server` on the path, or that in `target/tools`.
+fn executable() -> PathBuf {
+    if let Some(named) = std::env::var_os("NATS_SERVER") {
+        let named = PathBuf::from(named);
+        assert!(named.is_file(), "NATS_SERVER is {named:?}, where there is no file: {INSTALL}");
+        return named;
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools");
+    let found = std::env::split_paths(&path).chain([tools]).map(|folder| folder.join("nats-server"));
+    found.into_iter().find(|file| file.is_file()).unwrap_or_else(|| panic!("there is no `nats-server`: {INSTALL}"))
+}
+
+/// The file of ports is named after the executable.
+fn name() -> String {
+    executable().file_name().unwrap().to_string_lossy().into_owned()
+}

@@ -1,0 +1,209 @@
+//! Watches: consumers of the streams of the store. The rules are in [`replay`](super::replay).
+
+use super::completion::run;
+use super::lane::{Connected, newer};
+use super::replay::{Delivery, Next, Operation, Replay, Start};
+use super::requests::{self, Failure, MARKER_HEADER, OPERATION_HEADER};
+use super::shared::Shared;
+use super::store::Table;
+use crate::engine::{Bucket, Change, OnChange, Revision};
+use async_nats::{Message, StatusCode, Subscriber};
+use bytes::Bytes;
+use futures_util::StreamExt;
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+
+/// How often an idle consumer says so.
+const HEARTBEAT: Duration = Duration::from_secs(2);
+/// How long a consumer may be silent. It may be gone: with its server, or because the server has deleted it.
+const SILENCE: Duration = Duration::from_secs(6);
+/// After how long the server deletes a consumer that nobody listens to.
+const INACTIVE: Duration = Duration::from_secs(10);
+/// How long a request about the consumer may take.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// The pause before another consumer is created.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How many changes are reported at a time.
+const TURN: usize = 256;
+
+pub(super) struct Watch {
+    pub(super) shared: Arc<Shared>,
+    pub(super) bucket: Bucket,
+    pub(super) on_change: OnChange,
+    /// False once the subscription was dropped.
+    pub(super) is_wanted: Arc<AtomicBool>,
+}
+
+/// Why a consumer has ended.
+enum End {
+    /// The connection has.
+    Disconnected,
+    /// It has missed something, or was silent.
+    Restart,
+    /// Nobody wants the watch any more.
+    Dropped,
+}
+
+impl Watch {
+    pub(super) async fn run(mut self, after: Option<Revision>) {
+        let mut connections = self.shared.store.subscribe();
+        let mut replay = Replay::new(after);
+        let mut last = 0;
+        while let Some(connected) = newer(&mut connections, last).await {
+            last = match self.consume(&connected, &mut replay).await {
+                Ok(End::Dropped) => return,
+                Ok(End::Disconnected) => connected.number,
+                Ok(End::Restart) | Err(_) => {
+                    sleep(PAUSE).await;
+                    connected.number - 1
+                }
+            };
+        }
+    }
+
+    /// Reports what a new consumer sends.
+    async fn consume(&mut self, connected: &Connected, replay: &mut Replay) -> Result<End, Failure> {
+        let client = &connected.client;
+        let table = Table::new(self.shared.settings.name(), self.bucket);
+        let inbox = client.new_inbox();
+        let Ok(mut messages) = client.subscribe(inbox.clone()).await else { return Ok(End::Disconnected) };
+        let pending = create_consumer(connected, &table, &inbox, replay.start()).await?;
+        let subject = format!("$JS.API.STREAM.INFO.{}", table.stream);
+        let info = requests::request(client, subject, None, Bytes::new(), REQUEST_TIMEOUT).await?;
+        let last = info["state"]["last_seq"].as_u64().ok_or(Failure::NoAnswer)?;
+        let mut next = replay.started(pending, last, info["created"].as_str().unwrap_or(""));
+        loop {
+            match next {
+                Next::Restart => return Ok(End::Restart),
+                Next::Report(changes) => {
+                    if !self.report(changes).await {
+                        return Ok(End::Dropped);
+                    }
+                    next = match receive(connected, &table, &mut messages).await {
+                        Received::Delivery(delivery) => replay.delivered(delivery),
+                        Received::Idle(number) => replay.idle(number),
+                        Received::Other => Next::Report(Vec::new()),
+                        Received::Silence => Next::Restart,
+                        Received::End => return Ok(End::Disconnected),
+                    };
+                }
+                Next::Ask(changes, revision) => {
+                    if !self.report(changes).await {
+                        return Ok(End::Dropped);
+                    }
+                    let is_there = requests::has(client, &table.stream, revision, REQUEST_TIMEOUT).await?;
+                    next = replay.answered(is_there);
+                }
+            }
+        }
+    }
+
+    /// Returns false if nobody wants the watch any more.
+    async fn report(&mut self, changes: Vec<Change>) -> bool {
+        for (at, change) in changes.into_iter().enumerate() {
+            // A snapshot may be long: others get their turn.
+            if at % TURN == TURN - 1 {
+                tokio::task::yield_now().await;
+            }
+            if !self.is_wanted.load(Ordering::Acquire) {
+                return false;
+            }
+            if !run(|| (self.on_change)(change)) {
+                self.shared.counters.panics.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        true
+    }
+}
+
+/// Creates a consumer, and returns how many messages it has. It is the server's to delete, some time after the last
+/// subscription to its inbox.
+async fn create_consumer(connected: &Connected, table: &Table, inbox: &str, start: Start) -> Result<u64, Failure> {
+    let nanos = |time: Duration| time.as_nanos() as u64;
+    let mut configuration = json!({
+        "deliver_subject": inbox,
+        "filter_subject": format!("{}>", table.prefix),
+        "ack_policy": "none",
+        "max_deliver": 1,
+        "replay_policy": "instant",
+        "flow_control": true,
+        "idle_heartbeat": nanos(HEARTBEAT),
+        "inactive_threshold": nanos(INACTIVE),
+        "mem_storage": true,
+        "num_replicas": 1,
+    });
+    match start {
+        Start::Snapshot => configuration["deliver_policy"] = "last_per_subject".into(),
+        Start::From(revision) => {
+            configuration["deliver_policy"] = "by_start_sequence".into();
+            configuration["opt_start_seq"] = revision.into();
+        }
+    }
+    let question = json!({ "stream_name": table.stream, "config": configuration }).to_string();
+    let subject = format!("$JS.API.CONSUMER.CREATE.{}", table.stream);
+    let answer = requests::request(&connected.client, subject, None, question.into(), REQUEST_TIMEOUT).await?;
+    answer["num_pending"].as_u64().ok_or(Failure::NoAnswer)
+}
+
+enum Received {
+    Delivery(Delivery),
+    /// The consumer has nothing, and has sent so many.
+    Idle(u64),
+    /// Nothing that the watch has to know.
+    Other,
+    Silence,
+    End,
+}
+
+async fn receive(connected: &Connected, table: &Table, messages: &mut Subscriber) -> Received {
+    let message = match timeout(SILENCE, messages.next()).await {
+        Ok(Some(message)) => message,
+        Ok(None) => return Received::End,
+        Err(_) => return Received::Silence,
+    };
+    match message.status {
+        Some(status) if is_idle_or_flow(status) => {
+            // The consumer waits for an answer before it sends more than the connection may hold.
+            let stalled = header(&message, "Nats-Consumer-Stalled").map(ToOwned::to_owned);
+            if let Some(reply) = message.reply.as_ref().map(ToString::to_string).or(stalled) {
+                let _ = connected.client.publish(reply, Bytes::new()).await;
+            }
+            let last = header(&message, "Nats-Last-Consumer").and_then(|number| number.parse().ok());
+            last.map_or(Received::Other, Received::Idle)
+        }
+        // Anything else says that the consumer has ended.
+        Some(_) => Received::Silence,
+        None => delivery(table, message).map_or(Received::Other, Received::Delivery),
+    }
+}
+
+fn is_idle_or_flow(status: StatusCode) -> bool {
+    status == StatusCode::IDLE_HEARTBEAT
+}
+
+fn header<'a>(message: &'a Message, name: &str) -> Option<&'a str> {
+    message.headers.as_ref()?.get(name).map(|value| value.as_str())
+}
+
+/// Reads a message of the stream. Its numbers are in the subject for acknowledgements:
+/// `$JS.ACK.<stream>.<consumer>.<deliveries>.<revision>.<number>.<time>.<pending>`, which may have two parts more after
+/// `$JS.ACK`, and one at the end.
+fn delivery(table: &Table, message: Message) -> Option<Delivery> {
+    let key = message.subject.strip_prefix(&table.prefix)?.to_owned();
+    let parts: Vec<_> = message.reply.as_ref()?.split('.').collect();
+    let first = if parts.len() > 9 { 7 } else { 5 };
+    let number = |at: usize| parts.get(first + at)?.parse::<u64>().ok();
+    let (revision, in_consumer, pending) = (number(0)?, number(1)?, number(3)?);
+    let operation = if header(&message, MARKER_HEADER).is_some() {
+        Operation::Expire
+    } else if header(&message, OPERATION_HEADER).is_some_and(|operation| operation != "PUT") {
+        Operation::Delete
+    } else {
+        Operation::Put(message.payload)
+    };
+    Some(Delivery { number: in_consumer, revision, pending, key, operation })
+}
