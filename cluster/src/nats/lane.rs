@@ -44,8 +44,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// value. About half of it is random, so that not all nodes of a large cluster come at once.
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
 
-/// How long what waits in the queue may still take when the engine closes.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long what is left to do may still take when the engine closes.
+pub(super) const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// No server listens at port 0.
 const NOWHERE: &str = "nats://127.0.0.1:0";
@@ -214,11 +214,6 @@ pub(super) async fn forward(shared: Arc<Shared>, lane: Lane, mut queue: mpsc::Re
     let waiting = std::iter::from_fn(|| queue.try_recv().ok()).count() as u64;
     let unsent = waiting + u64::from(is_sending.into_inner());
     shared.counters.unsent.fetch_add(unsent, Ordering::Relaxed);
-    // These are the last that hold the client.
-    shared.lane(lane).connection.send_replace(None);
-    if lane == Lane::Control {
-        shared.store.send_replace(None);
-    }
 }
 
 async fn send(shared: &Shared, lane: Lane, queue: &mut mpsc::Receiver<Outgoing>, is_sending: &AtomicBool) {

@@ -19,8 +19,13 @@
 //! | `lane` | a connection, made again when it breaks, and its queue |
 //! | `problem`, `settings` | what a user meets: where the servers are, and why there is no connection |
 //! | `replay`, `watch` | watches that miss nothing without saying so |
-//! | `requests`, `store` | the store, its compare and set, and its tables |
+//! | `requests`, `store`, `tombstones` | the store, its compare and set, its tables, and what they need not keep |
 //! | `subscriptions` | subscriptions and probes |
+//!
+//! # The server
+//! NATS confirms a write before it is on the disk, so a failure of its power can lose some of the last two minutes. The
+//! parts of this crate keep nothing in the store that a living node could not write again; what must not be lost at all
+//! needs `sync_interval: always` in the section `jetstream` of the server's configuration.
 //!
 //! # What it adds to the contract
 //! * A queue has at most [`MAX_QUEUED`] messages and [`MAX_QUEUED_BYTES`]; what exceeds that is refused with
@@ -42,6 +47,7 @@ mod store;
 mod subscriptions;
 #[cfg(test)]
 mod tests;
+mod tombstones;
 mod watch;
 
 pub use lane::{MAX_QUEUED, MAX_QUEUED_BYTES};
@@ -83,20 +89,29 @@ impl NatsEngine {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (data, data_queue) = mpsc::channel(MAX_QUEUED);
         let (control, control_queue) = mpsc::channel(MAX_QUEUED);
-        let shared = Arc::new(Shared::new(settings, data, control));
+        let (tombstones, tombstone_queue) = mpsc::unbounded_channel();
+        let shared = Arc::new(Shared::new(settings, data, control, tombstones));
         let handle = runtime.handle().clone();
-        let queues = [(Lane::Data, data_queue), (Lane::Control, control_queue)];
-        let forwarders = queues.map(|(lane, queue)| {
+        for lane in Lane::ALL {
             spawn_until_closed(&handle, &shared, lane::keep_connected(Arc::clone(&shared), lane));
-            handle.spawn(lane::forward(Arc::clone(&shared), lane, queue))
+        }
+        let last = [
+            handle.spawn(lane::forward(Arc::clone(&shared), Lane::Data, data_queue)),
+            handle.spawn(lane::forward(Arc::clone(&shared), Lane::Control, control_queue)),
+            handle.spawn(tombstones::sweep(Arc::clone(&shared), tombstone_queue)),
+        ];
+        let ended = Arc::clone(&shared);
+        let closing = handle.spawn(async move {
+            for task in last {
+                let _ = task.await;
+            }
+            ended.disconnect();
         });
         let (dropped, is_dropped) = oneshot::channel::<()>();
         std::thread::Builder::new().name("postroom-nats".into()).spawn(move || {
             runtime.block_on(async {
                 let _ = is_dropped.await;
-                for forwarder in forwarders {
-                    let _ = forwarder.await;
-                }
+                let _ = closing.await;
             });
             // Tasks that are left end here; questions among them are answered.
             drop(runtime);

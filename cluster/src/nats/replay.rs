@@ -79,6 +79,8 @@ pub(super) struct Replay {
     goal: u64,
     /// The last number that the consumer has sent.
     number: u64,
+    /// How many the consumer had after that.
+    pending: u64,
     /// Keys whose last message is a tombstone, as far as it is known: their markers are not reported. A marker takes its
     /// key out, so they become no more than are deleted within one lease.
     tombstones: BTreeSet<String>,
@@ -99,6 +101,7 @@ impl Replay {
             snapshot: None,
             goal: 0,
             number: 0,
+            pending: 0,
             tombstones: BTreeSet::new(),
         }
     }
@@ -178,7 +181,7 @@ impl Replay {
 
     /// The consumer is idle, and says what it has sent last.
     pub(super) fn idle(&mut self, number: u64) -> Next {
-        if number == self.number { self.proceed(Vec::new(), 0) } else { Next::Restart }
+        if number == self.number { self.proceed(Vec::new(), self.pending) } else { Next::Restart }
     }
 
     /// The leader has said whether it has the revision that `Next::Ask` names.
@@ -192,6 +195,7 @@ impl Replay {
     }
 
     fn proceed(&mut self, mut changes: Vec<Change>, pending: u64) -> Next {
+        self.pending = pending;
         let reached = match &self.snapshot {
             Some(snapshot) => snapshot.last,
             None => self.position.unwrap_or(0),
@@ -223,5 +227,188 @@ impl Replay {
         self.created = None;
         self.tombstones.clear();
         Next::Restart
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A consumer as the server has it: it numbers what it sends.
+    struct Consumer {
+        replay: Replay,
+        number: u64,
+    }
+
+    impl Consumer {
+        fn snapshot(pending: u64, goal: u64) -> (Self, Next) {
+            Self::start(Replay::new(None), Start::Snapshot, pending, goal)
+        }
+
+        fn after(revision: u64, pending: u64, goal: u64) -> (Self, Next) {
+            Self::start(Replay::new(Some(Revision(revision))), Start::From(revision + 1), pending, goal)
+        }
+
+        fn start(mut replay: Replay, expected: Start, pending: u64, goal: u64) -> (Self, Next) {
+            assert_eq!(replay.start(), expected);
+            let next = replay.started(pending, goal, "today");
+            (Self { replay, number: 0 }, next)
+        }
+
+        fn again(self, expected: Start, pending: u64, goal: u64) -> (Self, Next) {
+            Self::start(self.replay, expected, pending, goal)
+        }
+
+        fn send(&mut self, revision: u64, key: &str, operation: Operation, pending: u64) -> Next {
+            self.number += 1;
+            let delivery = Delivery { number: self.number, revision, pending, key: key.into(), operation };
+            self.replay.delivered(delivery)
+        }
+
+        fn put(&mut self, revision: u64, key: &str, pending: u64) -> Next {
+            self.send(revision, key, Operation::Put("value".into()), pending)
+        }
+    }
+
+    fn put(key: &str, revision: u64) -> Change {
+        Change::Put(Entry { key: key.into(), value: "value".into(), revision: Revision(revision) })
+    }
+
+    fn deleted(key: &str, revision: u64) -> Change {
+        Change::Deleted { key: key.into(), revision: Revision(revision) }
+    }
+
+    fn synced(revision: u64) -> Change {
+        Change::Synced { revision: Revision(revision) }
+    }
+
+    fn report<const N: usize>(changes: [Change; N]) -> Next {
+        Next::Report(changes.into())
+    }
+
+    #[test]
+    fn an_empty_bucket_is_a_snapshot_at_once() {
+        let (mut consumer, next) = Consumer::snapshot(0, 0);
+        assert_eq!(next, report([Change::Resync, synced(0)]));
+        assert_eq!(consumer.put(1, "a", 0), report([put("a", 1)]));
+    }
+
+    #[test]
+    fn a_snapshot_is_whole_and_has_what_came_last() {
+        let (mut consumer, next) = Consumer::snapshot(3, 7);
+        assert_eq!(next, report([]));
+        assert_eq!(consumer.put(3, "a", 2), report([]));
+        assert_eq!(consumer.put(5, "b", 1), report([]));
+        // Written between the creation of the consumer and the question for the goal.
+        assert_eq!(consumer.send(6, "a", Operation::Delete, 1), report([]));
+        assert_eq!(consumer.put(7, "c", 0), report([Change::Resync, put("b", 5), put("c", 7), synced(7)]));
+        assert_eq!(consumer.send(8, "b", Operation::Delete, 0), report([deleted("b", 8)]));
+    }
+
+    #[test]
+    fn a_snapshot_waits_for_a_replica_that_lags() {
+        let (mut consumer, next) = Consumer::snapshot(0, 2);
+        assert_eq!(next, Next::Ask(vec![], 2));
+        assert_eq!(consumer.replay.answered(true), report([]));
+        assert_eq!(consumer.put(1, "a", 0), Next::Ask(vec![], 2));
+        assert_eq!(consumer.replay.answered(true), report([]));
+        assert_eq!(consumer.replay.idle(1), Next::Ask(vec![], 2));
+        assert_eq!(consumer.replay.answered(true), report([]));
+        assert_eq!(consumer.put(2, "b", 0), report([Change::Resync, put("a", 1), put("b", 2), synced(2)]));
+        assert_eq!(consumer.replay.idle(2), report([]));
+    }
+
+    #[test]
+    fn a_snapshot_does_not_wait_for_what_is_gone() {
+        let (mut consumer, _) = Consumer::snapshot(1, 9);
+        assert_eq!(consumer.put(4, "a", 0), Next::Ask(vec![], 9));
+        assert_eq!(consumer.replay.answered(false), report([Change::Resync, put("a", 4), synced(9)]));
+        assert_eq!(consumer.put(10, "b", 0), report([put("b", 10)]));
+    }
+
+    #[test]
+    fn a_watch_goes_on_where_it_was() {
+        let (mut consumer, next) = Consumer::after(3, 2, 5);
+        assert_eq!(next, report([]));
+        assert_eq!(consumer.put(4, "a", 1), report([put("a", 4)]));
+        let (mut consumer, next) = consumer.again(Start::From(5), 1, 5);
+        assert_eq!(next, report([]));
+        assert_eq!(consumer.put(5, "b", 0), report([put("b", 5)]));
+        let (_, next) = consumer.again(Start::From(6), 0, 5);
+        assert_eq!(next, report([]));
+    }
+
+    #[test]
+    fn a_gap_is_followed_by_a_snapshot() {
+        let (mut consumer, _) = Consumer::after(3, 1, 5);
+        assert_eq!(consumer.put(5, "a", 0), Next::Restart);
+        let (mut consumer, next) = consumer.again(Start::Snapshot, 0, 0);
+        assert_eq!(next, report([Change::Resync, synced(0)]));
+        assert_eq!(consumer.put(2, "a", 0), Next::Restart);
+        consumer.again(Start::Snapshot, 0, 0);
+    }
+
+    #[test]
+    fn a_gap_at_the_end_is_found_by_asking() {
+        let (mut consumer, next) = Consumer::after(3, 0, 4);
+        assert_eq!(next, Next::Ask(vec![], 4));
+        assert_eq!(consumer.replay.answered(true), report([]));
+        assert_eq!(consumer.put(4, "a", 0), report([put("a", 4)]));
+        let (mut consumer, _) = consumer.again(Start::From(5), 1, 6);
+        assert_eq!(consumer.put(5, "a", 0), Next::Ask(vec![put("a", 5)], 6));
+        assert_eq!(consumer.replay.answered(false), Next::Restart);
+        consumer.again(Start::Snapshot, 0, 6);
+    }
+
+    #[test]
+    fn a_stream_that_is_another_is_followed_by_a_snapshot() {
+        let (consumer, next) = Consumer::after(3, 0, 2);
+        assert_eq!(next, Next::Restart, "the last revision is less");
+        let (mut consumer, _) = consumer.again(Start::Snapshot, 0, 0);
+        assert_eq!(consumer.replay.start(), Start::From(1));
+        assert_eq!(consumer.replay.started(7, 7, "tomorrow"), Next::Restart);
+        assert_eq!(consumer.replay.start(), Start::Snapshot);
+        assert_eq!(consumer.replay.started(0, 0, "tomorrow"), report([Change::Resync, synced(0)]));
+    }
+
+    #[test]
+    fn what_the_client_has_lost_is_sent_again() {
+        let (mut consumer, _) = Consumer::after(3, 0, 3);
+        consumer.put(4, "a", 0);
+        consumer.number += 1;
+        assert_eq!(consumer.put(6, "c", 0), Next::Restart);
+        let (consumer, _) = consumer.again(Start::From(5), 2, 6);
+        let mut replay = consumer.replay;
+        assert_eq!(replay.idle(0), report([]));
+        assert_eq!(replay.idle(1), Next::Restart);
+        // In a snapshot, it is taken anew.
+        let (mut consumer, _) = Consumer::snapshot(3, 3);
+        consumer.put(1, "a", 2);
+        consumer.number += 1;
+        assert_eq!(consumer.put(3, "c", 0), Next::Restart);
+        let (mut consumer, _) = consumer.again(Start::Snapshot, 1, 3);
+        assert_eq!(consumer.put(3, "c", 0), report([Change::Resync, put("c", 3), synced(3)]));
+    }
+
+    #[test]
+    fn markers_are_reported_unless_the_deletion_was() {
+        let (mut consumer, _) = Consumer::snapshot(2, 2);
+        consumer.put(1, "a", 1);
+        consumer.send(2, "b", Operation::Delete, 0);
+        assert_eq!(consumer.send(3, "b", Operation::Expire, 0), report([]), "it was not in the snapshot");
+        assert_eq!(consumer.send(4, "a", Operation::Expire, 0), report([deleted("a", 4)]));
+        consumer.put(5, "a", 0);
+        assert_eq!(consumer.send(6, "a", Operation::Delete, 0), report([deleted("a", 6)]));
+        assert_eq!(consumer.send(7, "a", Operation::Expire, 0), report([]));
+        consumer.send(8, "b", Operation::Delete, 0);
+        consumer.put(9, "b", 0);
+        assert_eq!(consumer.send(10, "b", Operation::Expire, 0), report([deleted("b", 10)]));
+        assert_eq!(consumer.replay.tombstones.len(), 0);
+    }
+
+    #[test]
+    fn impossible_revisions_begin_with_a_snapshot() {
+        assert_eq!(Replay::new(Some(Revision(u64::MAX))).start(), Start::Snapshot);
+        assert_eq!(Replay::new(Some(Revision(u64::MAX - 1))).start(), Start::From(u64::MAX));
     }
 }

@@ -3,6 +3,7 @@
 use super::lane::{Connected, LaneState, Outgoing};
 use super::problem::Problem;
 use super::settings::Nats;
+use super::tombstones::Tombstone;
 use crate::engine::Lane;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -51,6 +52,7 @@ pub(super) struct Shared {
     control: LaneState,
     /// The connection in [`Lane::Control`], once the tables of the store are there.
     pub(super) store: watch::Sender<Option<Connected>>,
+    pub(super) tombstones: mpsc::UnboundedSender<Tombstone>,
     pub(super) closed: watch::Sender<bool>,
     pub(super) max_payload: AtomicUsize,
     pub(super) questions: Arc<Semaphore>,
@@ -61,13 +63,19 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(settings: Nats, data: mpsc::Sender<Outgoing>, control: mpsc::Sender<Outgoing>) -> Self {
+    pub(super) fn new(
+        settings: Nats,
+        data: mpsc::Sender<Outgoing>,
+        control: mpsc::Sender<Outgoing>,
+        tombstones: mpsc::UnboundedSender<Tombstone>,
+    ) -> Self {
         let problems = [Part::Lane(Lane::Data), Part::Lane(Lane::Control), Part::Store];
         Self {
             settings,
             data: LaneState::new(data),
             control: LaneState::new(control),
             store: watch::Sender::new(None),
+            tombstones,
             closed: watch::Sender::new(false),
             max_payload: AtomicUsize::new(DEFAULT_MAX_PAYLOAD),
             questions: Arc::new(Semaphore::new(MAX_QUESTIONS)),
@@ -95,6 +103,14 @@ impl Shared {
             unsent: read(&self.counters.unsent),
             dropped: read(&self.counters.dropped),
             panics: read(&self.counters.panics),
+        }
+    }
+
+    /// Lets go of the connections. The client ends with the last that holds it.
+    pub(super) fn disconnect(&self) {
+        self.store.send_replace(None);
+        for lane in Lane::ALL {
+            self.lane(lane).connection.send_replace(None);
         }
     }
 

@@ -8,8 +8,8 @@
 //!   leader.
 //! * **[`HISTORY`] revisions of each key** are kept, and not only the last: the server sends a revision to watches some
 //!   time after it was written, and what has been replaced meanwhile is gone. Then the watch has to begin anew.
-//! * **Leases** are deleted by their age. The server puts a marker in the place of the last revision, for [`MARKER_TTL`],
-//!   by which watches see it.
+//! * **Leases** are deleted by their age. The server puts a marker in the place of the last revision, for [`KEPT`], by which
+//!   watches see it.
 //!
 //! # Compare and set
 //! The server compares the number of the key's last *message*, which may be a tombstone. So a deleted entry would pass
@@ -23,6 +23,7 @@ use super::lane::Connected;
 use super::problem::Problem;
 use super::requests::{self, Failure, OPERATION_HEADER, Stored};
 use super::shared::{Part, Shared};
+use super::tombstones::{KEPT, Tombstone};
 use crate::access::Access;
 use crate::engine::{Bucket, Entry, Lane, Revision, StoreError};
 use crate::subject::{is_key, shortened};
@@ -35,10 +36,6 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 /// How many revisions of a key are kept: the most that NATS' own tools allow. So much can a watch lag behind.
 const HISTORY: u64 = 64;
-
-/// How long the marker of a lease that was deleted by its age stays: for as long a watch can be cut off without
-/// beginning anew.
-const MARKER_TTL: Duration = Duration::from_secs(60);
 
 /// How long an access may take. It is less than a change of the store's leader, after which it would be answered: those
 /// who wait for a lease ask again every second.
@@ -88,7 +85,7 @@ impl Table {
         if bucket == Bucket::Leases {
             configuration["max_age"] = nanos(Bucket::LEASE_TTL).into();
             configuration["allow_msg_ttl"] = true.into();
-            configuration["subject_delete_marker_ttl"] = nanos(MARKER_TTL).into();
+            configuration["subject_delete_marker_ttl"] = nanos(KEPT).into();
         }
         configuration
     }
@@ -152,7 +149,15 @@ pub(super) async fn write(shared: &Shared, bucket: Bucket, key: &str, access: Ac
     match access {
         Access::Create(value) => asked.create(value).await,
         Access::Update(value, expected) => asked.replace(Some(value), expected).await,
-        Access::Delete(expected) => asked.replace(None, expected).await,
+        Access::Delete(expected) => {
+            let revision = asked.replace(None, expected).await?;
+            if bucket != Bucket::Leases {
+                let Asked { table, .. } = asked;
+                let tombstone = Tombstone { table, key: key.into(), revision, written: Instant::now() };
+                let _ = shared.tombstones.send(tombstone);
+            }
+            Ok(revision)
+        }
         Access::Get => unreachable!("a read is none"),
     }
 }

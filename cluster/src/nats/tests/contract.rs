@@ -1,7 +1,7 @@
 //! The contract of engines, and the rest of what it promises on NATS.
 
 use super::server::Server;
-use super::{block, channel, connect, create, delete, get, next, subscribe, wait_until, watch};
+use super::{GUARD, block, channel, connect, create, delete, get, kept, next, subscribe, wait_until, watch};
 use crate::conformance::{Rig, check};
 use crate::engine::{Bucket, Change, Engine, Lane, ProbeOutcome, PublishError, StoreError, SubscribeError};
 use crate::nats::{MAX_QUESTIONS, NatsEngine};
@@ -146,7 +146,7 @@ fn what_is_asked_of_a_closed_engine_is_answered_once() {
     assert!(matches!(engine.subscribe(Lane::Data, "a", Box::new(|_| {})), Err(SubscribeError::Closed)));
     assert!(matches!(engine.watch(Bucket::Names, None, Box::new(|_| {})), Err(SubscribeError::Closed)));
     // The callbacks of subscriptions are gone too.
-    assert!(messages.recv_timeout(super::GUARD).is_err() && changes.recv_timeout(super::GUARD).is_err());
+    assert!(messages.recv_timeout(GUARD).is_err() && changes.recv_timeout(GUARD).is_err());
     assert!(!engine.is_connected());
 }
 
@@ -228,4 +228,21 @@ fn a_name_is_created_again_over_its_tombstone() {
         assert!(last > created);
         assert_eq!(get(&engine, Bucket::Names, "name"), Ok(None));
     }
+}
+
+#[test]
+fn a_closed_engine_leaves_no_tombstones() {
+    let Some(server) = Server::start() else { return };
+    let (here, there) = (connect(server.nats()), connect(server.nats()));
+    for number in 0..10 {
+        let key = format!("n{number}");
+        let created = create(&here, Bucket::Nodes, &key, "value").unwrap();
+        delete(&here, Bucket::Nodes, &key, created).unwrap();
+    }
+    // One is there again, and was not to be purged.
+    let again = create(&there, Bucket::Nodes, "n7", "again").unwrap();
+    assert_eq!(kept(&there, Bucket::Nodes), 21);
+    drop(here);
+    wait_until(|| kept(&there, Bucket::Nodes) == 1);
+    assert_eq!(get(&there, Bucket::Nodes, "n7").unwrap().unwrap().revision, again);
 }

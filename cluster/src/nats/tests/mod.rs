@@ -15,7 +15,8 @@ mod refusals;
 mod server;
 mod watches;
 
-use super::{Nats, NatsEngine};
+use super::store::Table;
+use super::{Nats, NatsEngine, requests};
 use crate::engine::{Bucket, Change, Engine, Entry, Lane, Message, Revision, StoreError, Subscription};
 use bytes::Bytes;
 use std::sync::mpsc;
@@ -115,4 +116,13 @@ fn block(engine: &dyn Engine) -> mpsc::Sender<()> {
     engine.get(Bucket::Names, "name", Box::new(then));
     next(&is_blocked);
     go
+}
+
+/// The revisions that the server keeps of a table.
+fn kept(engine: &NatsEngine, bucket: Bucket) -> u64 {
+    let table = Table::new("postroom", bucket);
+    let subject = format!("$JS.API.STREAM.INFO.{}", table.stream);
+    let client = engine.shared.store.borrow().clone().unwrap().client;
+    let info = requests::request(&client, subject, None, Bytes::new(), GUARD);
+    engine.runtime.block_on(info).unwrap()["state"]["messages"].as_u64().unwrap()
 }

@@ -1,11 +1,15 @@
 //! Several servers, and servers that are stopped: these tests take longer.
 
 use super::server::{Server, cluster};
-use super::{GUARD, channel, connect, create, get, next, put, reaches, subscribe, update, wait_until, watch};
+use super::{
+    GUARD, channel, connect, create, delete, get, kept, next, put, reaches, subscribe, update, wait_until, watch,
+};
 use crate::engine::{Bucket, Change, Engine, Lane, ProbeOutcome, Revision, StoreError};
 use crate::nats::Nats;
+use crate::nats::tombstones::KEPT;
 use bytes::Bytes;
 use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 #[test]
 fn a_server_that_stops_is_given_up_and_found_again() {
@@ -122,4 +126,25 @@ fn bulk_does_not_delay_the_control_lane() {
         assert_eq!(next(&answers), ProbeOutcome::Responders);
         assert_eq!(next(&control).payload, "now");
     }
+}
+
+/// This takes as long as tombstones stay, a minute.
+#[test]
+fn tombstones_are_purged_in_time() {
+    let Some(server) = Server::start() else { return };
+    let engine = connect(server.nats());
+    for key in ["one", "two"] {
+        let created = create(&engine, Bucket::Names, key, "value").unwrap();
+        delete(&engine, Bucket::Names, key, created).unwrap();
+    }
+    let (changes, _watch) = watch(&engine, Bucket::Names);
+    assert_eq!(kept(&engine, Bucket::Names), 4);
+    let began = Instant::now();
+    while kept(&engine, Bucket::Names) > 0 {
+        assert!(began.elapsed() < KEPT + GUARD, "they are still there");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    // The watch has missed nothing by it.
+    let revision = create(&engine, Bucket::Names, "one", "again").unwrap();
+    assert_eq!(next(&changes), put("one", "again", revision));
 }

@@ -1,0 +1,69 @@
+//! What becomes of tombstones: the engine that has deleted an entry also has the server forget the key, some time later.
+//! Otherwise each name and each run of a node would leave a message for ever.
+//!
+//! The server purges the key up to the tombstone, so an entry that was created since stays. The time is for watches: one
+//! that is cut off for less sees the deletion, and goes on; another one finds a gap, and begins anew. When the engine
+//! closes, it purges what is left without waiting for it. What it has deleted just before it was killed stays.
+//!
+//! Leases need none of this: their tombstones become too old.
+
+use super::lane::LAST_WORDS;
+use super::requests;
+use super::shared::Shared;
+use super::store::Table;
+use crate::engine::Revision;
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until, timeout};
+
+/// How long a tombstone stays.
+pub(super) const KEPT: Duration = Duration::from_secs(60);
+
+/// How long a purge may take. One that fails is not tried again.
+const PURGE_TIMEOUT: Duration = Duration::from_secs(5);
+
+pub(super) struct Tombstone {
+    pub(super) table: Table,
+    pub(super) key: String,
+    pub(super) revision: Revision,
+    pub(super) written: Instant,
+}
+
+/// Purges tombstones when their time has come, and the rest when the engine closes.
+pub(super) async fn sweep(shared: Arc<Shared>, mut tombstones: mpsc::UnboundedReceiver<Tombstone>) {
+    let mut closed = shared.closed.subscribe();
+    let mut waiting = None;
+    let in_time = async {
+        loop {
+            let Tombstone { written, .. } = match &waiting {
+                Some(tombstone) => tombstone,
+                None => waiting.insert(tombstones.recv().await.expect("this task holds a sender")),
+            };
+            sleep_until(*written + KEPT).await;
+            if let Some(tombstone) = waiting.take() {
+                purge(&shared, &tombstone).await;
+            }
+        }
+    };
+    tokio::select! {
+        _ = closed.wait_for(|closed| *closed) => {}
+        () = in_time => {}
+    }
+    let rest = async {
+        while let Some(tombstone) = waiting.take().or_else(|| tombstones.try_recv().ok()) {
+            purge(&shared, &tombstone).await;
+        }
+    };
+    let _ = timeout(LAST_WORDS, rest).await;
+}
+
+async fn purge(shared: &Shared, tombstone: &Tombstone) {
+    let Some(connected) = shared.store.borrow().clone() else { return };
+    let Tombstone { table, key, revision: Revision(revision), .. } = tombstone;
+    let subject = format!("$JS.API.STREAM.PURGE.{}", table.stream);
+    // Up to this revision, and without it.
+    let question = json!({ "filter": format!("{}{key}", table.prefix), "seq": revision + 1 }).to_string();
+    let _ = requests::request(&connected.client, subject, None, question.into(), PURGE_TIMEOUT).await;
+}
