@@ -185,12 +185,12 @@ async fn serve(shared: &Arc<Shared>, lane: Lane, connected: Connected) {
                 std::future::pending::<()>().await;
             };
             tokio::select! { () = broken => {}, () = prepare => {} }
-            shared.store.send_replace(None);
             shared.set_problem(Part::Store, Some(Problem::NoAnswer));
+            shared.store.send_replace(None);
         }
     }
-    shared.lane(lane).connection.send_replace(None);
     shared.set_problem(Part::Lane(lane), Some(Problem::NoAnswer));
+    shared.lane(lane).connection.send_replace(None);
 }
 
 fn pause(failures: u32) -> Duration {

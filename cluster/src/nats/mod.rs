@@ -1,8 +1,8 @@
 //! An engine on [NATS](https://nats.io): messages over its subjects, and a store in its JetStream (feature `nats`).
 //!
-//! [`Nats`] says where the servers are; [`Nats::start`] returns the [`NatsEngine`]. It needs `nats-server` 2.12 or newer
-//! with JetStream (`nats-server -js`), and creates its tables there itself. It connects when it can, and again for as
-//! long as it is open; [`NatsEngine::problem`] says why it is not connected.
+//! [`Nats`] says where the servers are; [`Nats::start`] returns the [`NatsEngine`]. It needs `nats-server` 2.12 or
+//! newer with JetStream (`nats-server -js`), and creates its tables there itself. It connects when it can, and again
+//! for as long as it is open; [`NatsEngine::problem`] says why it is not connected.
 //!
 //! ```text
 //!  callers ──► queue of each lane ──► connection Data    ──┐
@@ -238,7 +238,12 @@ impl Engine for NatsEngine {
         if !lane.is_connected() {
             return Err(PublishError::Disconnected);
         }
-        if lane.enqueue(subject, payload) { Ok(()) } else { Err(PublishError::Busy) }
+        match lane.enqueue(subject, payload) {
+            true => Ok(()),
+            // The queue ends with the engine.
+            false if self.shared.is_closed() => Err(PublishError::Closed),
+            false => Err(PublishError::Busy),
+        }
     }
 
     fn subscribe(&self, lane: Lane, pattern: &str, on_message: OnMessage) -> Result<Subscription, SubscribeError> {

@@ -72,8 +72,8 @@ pub enum Problem {
     },
     /// A table of the store is there, and is not as it must be.
     #[error(
-        "the table {bucket:?} has `{field}` {found}, and {wanted} is needed; use the `.replicas(…)` of the other nodes, \
-         or edit the stream `{stream}`"
+        "the table {bucket:?} has `{field}` {found}, and {wanted} is needed; use the `.replicas(…)` of the other \
+         nodes, or edit the stream `{stream}`"
     )]
     BucketDiffers {
         /// The table.

@@ -10,17 +10,17 @@
 //! snapshot. That covers an interruption of any length, a message that the client has dropped, and a server that was
 //! slower to send a revision than others were to replace it.
 //!
-//! A gap at the end shows in no later message, so there is a **goal**: the last revision of the stream when the consumer
-//! had been created. If the consumer has nothing more and the goal was not reached, either the consumer's replica lags,
-//! or the message is gone. The leader knows which.
+//! A gap at the end shows in no later message, so there is a **goal**: the last revision of the stream when the
+//! consumer had been created. If the consumer has nothing more and the goal was not reached, either the consumer's
+//! replica lags, or the message is gone. The leader knows which.
 //!
 //! # Snapshots are reported whole
 //! What a snapshot brings is collected until the goal is reached, so that a key that is deleted meanwhile is not in it.
 //!
 //! # Deletions are reported once
-//! When a tombstone in [`Bucket::Leases`](crate::engine::Bucket::Leases) becomes too old, the server puts a marker in its
-//! place, as for an entry. Such markers are not reported. A watch that began after a given revision does not know the
-//! tombstones before it; it reports their markers too.
+//! When a tombstone in [`Bucket::Leases`](crate::engine::Bucket::Leases) becomes too old, the server puts a marker in
+//! its place, as for an entry. Such markers are not reported. A watch that began after a given revision does not know
+//! the tombstones before it; it reports their markers too.
 
 use crate::engine::{Change, Entry, Revision};
 use bytes::Bytes;
@@ -81,8 +81,8 @@ pub(super) struct Replay {
     number: u64,
     /// How many the consumer had after that.
     pending: u64,
-    /// Keys whose last message is a tombstone, as far as it is known: their markers are not reported. A marker takes its
-    /// key out, so they become no more than are deleted within one lease.
+    /// Keys whose last message is a tombstone, as far as it is known: their markers are not reported. A marker takes
+    /// its key out, so they become no more than are deleted within one lease.
     tombstones: BTreeSet<String>,
 }
 

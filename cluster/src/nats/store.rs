@@ -1,21 +1,21 @@
 //! The store: its tables, and what is written to and read from them.
 //!
-//! Each [`Bucket`] is a key-value bucket of JetStream, `<cluster>_nodes` for example: a stream `KV_<cluster>_nodes` whose
-//! subjects are the keys. A deletion is a message too, a *tombstone*.
+//! Each [`Bucket`] is a key-value bucket of JetStream, `<cluster>_nodes` for example: a stream `KV_<cluster>_nodes`
+//! whose subjects are the keys. A deletion is a message too, a *tombstone*.
 //!
 //! # Properties of the tables
 //! * **No direct reads** (`allow_direct`): any replica answers these, also one that lags. So all reads come from the
 //!   leader.
 //! * **[`HISTORY`] revisions of each key** are kept, and not only the last: the server sends a revision to watches some
 //!   time after it was written, and what has been replaced meanwhile is gone. Then the watch has to begin anew.
-//! * **Leases** are deleted by their age. The server puts a marker in the place of the last revision, for [`KEPT`], by which
-//!   watches see it.
+//! * **Leases** are deleted by their age. The server puts a marker in the place of the last revision, for [`KEPT`], by
+//!   which watches see it.
 //!
 //! # Compare and set
 //! The server compares the number of the key's last *message*, which may be a tombstone. So a deleted entry would pass
 //! as one, by the revision of its deletion; and a new one would not be created over a tombstone.
-//! * **create** expects that there is no message. If that fails, it reads the key, and expects the tombstone that it has
-//!   found there.
+//! * **create** expects that there is no message. If that fails, it reads the key, and expects the tombstone that it
+//!   has found there.
 //! * **update, delete** read the key first, and go on if it has an entry with the revision that is expected. The server
 //!   compares once more, so what happens in between is found out.
 

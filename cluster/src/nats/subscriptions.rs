@@ -1,8 +1,8 @@
 //! Subscriptions, and the probes that they answer.
 //!
-//! A probe is a request with a header. The server answers one that nobody has subscribed to; otherwise the engine of the
-//! subscriber does, on the connection of the subscription. That a probe is answered says that the messages before it
-//! have been taken from that connection.
+//! A probe is a request with a header. The server answers one that nobody has subscribed to; otherwise the engine of
+//! the subscriber does, on the connection of the subscription. That a probe is answered says that the messages before
+//! it have been taken from that connection.
 
 use super::completion::run;
 use super::lane::newer;

@@ -1,9 +1,9 @@
-//! What becomes of tombstones: the engine that has deleted an entry also has the server forget the key, some time later.
-//! Otherwise each name and each run of a node would leave a message for ever.
+//! What becomes of tombstones: the engine that has deleted an entry also has the server forget the key, some time
+//! later. Otherwise each name and each run of a node would leave a message for ever.
 //!
-//! The server purges the key up to the tombstone, so an entry that was created since stays. The time is for watches: one
-//! that is cut off for less sees the deletion, and goes on; another one finds a gap, and begins anew. When the engine
-//! closes, it purges what is left without waiting for it. What it has deleted just before it was killed stays.
+//! The server purges the key up to the tombstone, so an entry that was created since stays. The time is for watches:
+//! one that is cut off for less sees the deletion, and goes on; another one finds a gap, and begins anew. When the
+//! engine closes, it purges what is left without waiting for it. What it has deleted just before it was killed stays.
 //!
 //! Leases need none of this: their tombstones become too old.
 

@@ -6,6 +6,7 @@ use crate::conformance::{Rig, check};
 use crate::engine::{Bucket, Change, Engine, Lane, ProbeOutcome, PublishError, StoreError, SubscribeError};
 use crate::nats::{MAX_QUESTIONS, NatsEngine};
 use bytes::Bytes;
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, mpsc};
 
 #[test]
@@ -127,7 +128,7 @@ fn all_are_closed(answers: mpsc::Receiver<(&'static str, bool)>) {
     let expected = ["create", "delete", "get", "probe", "update"].map(|what| (what, true));
     assert_eq!(all, expected);
     // The callbacks are gone, so none can run again.
-    assert!(answers.recv().is_err());
+    assert_eq!(answers.recv_timeout(GUARD), Err(RecvTimeoutError::Disconnected));
 }
 
 #[test]
@@ -146,7 +147,8 @@ fn what_is_asked_of_a_closed_engine_is_answered_once() {
     assert!(matches!(engine.subscribe(Lane::Data, "a", Box::new(|_| {})), Err(SubscribeError::Closed)));
     assert!(matches!(engine.watch(Bucket::Names, None, Box::new(|_| {})), Err(SubscribeError::Closed)));
     // The callbacks of subscriptions are gone too.
-    assert!(messages.recv_timeout(GUARD).is_err() && changes.recv_timeout(GUARD).is_err());
+    assert_eq!(messages.recv_timeout(GUARD), Err(RecvTimeoutError::Disconnected));
+    assert_eq!(changes.recv_timeout(GUARD), Err(RecvTimeoutError::Disconnected));
     assert!(!engine.is_connected());
 }
 

@@ -2,8 +2,8 @@
 //! does not do as it should.
 //!
 //! Each test starts a server of its own ([`server`]). No test rests on how fast anything is: each waits until something
-//! has happened, for a minute at most. `nightly` has the tests of several servers and of servers that are stopped, which
-//! `.ci/run` leaves out.
+//! has happened, for a minute at most. `nightly` has the tests of several servers and of servers that are stopped,
+//! which `.ci/run` leaves out.
 //!
 //! Not covered: TLS and JWTs, for which the tests would need certificates and the keys of an operator.
 
@@ -42,6 +42,11 @@ fn channel<T: Send + 'static>() -> (Box<dyn FnMut(T) + Send>, mpsc::Receiver<T>)
 
 fn next<T>(receiver: &mpsc::Receiver<T>) -> T {
     receiver.recv_timeout(GUARD).expect("nothing has come")
+}
+
+/// Waits until both connections are known to be broken.
+fn wait_until_down(engine: &NatsEngine) {
+    wait_until(|| Lane::ALL.iter().all(|&lane| !engine.shared.lane(lane).is_connected()));
 }
 
 fn connect(nats: Nats) -> NatsEngine {

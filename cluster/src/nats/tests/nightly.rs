@@ -2,7 +2,8 @@
 
 use super::server::{Server, cluster};
 use super::{
-    GUARD, channel, connect, create, delete, get, kept, next, put, reaches, subscribe, update, wait_until, watch,
+    GUARD, channel, connect, create, delete, get, kept, next, put, reaches, subscribe, update, wait_until,
+    wait_until_down, watch,
 };
 use crate::engine::{Bucket, Change, Engine, Lane, ProbeOutcome, Revision, StoreError};
 use crate::nats::Nats;
@@ -30,7 +31,7 @@ fn a_server_that_stops_is_given_up_and_found_again() {
         assert_eq!(next(&written), Err(StoreError::Unknown));
         assert_eq!(next(&read), Err(StoreError::Unavailable));
         assert_eq!(next(&probed), ProbeOutcome::Unknown);
-        wait_until(|| !engine.is_connected());
+        wait_until_down(&engine);
         assert_eq!(get(&engine, Bucket::Names, &key), Err(StoreError::Unavailable));
         server.resume();
         engine.wait(GUARD).unwrap();

@@ -3,21 +3,23 @@
 use super::super::Nats;
 use super::wait_until;
 use std::fs::ReadDir;
-use std::io::Write;
-use std::net::{Ipv4Addr, TcpListener};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What installs the server, as an error says it.
-const INSTALL: &str = "run `cluster/tools/fetch-nats-server`, which puts it into target/tools, or set NATS_SERVER to its \
-                       path; POSTROOM_NATS=skip skips these tests";
+const INSTALL: &str = "run `cluster/tools/fetch-nats-server`, which puts it into target/tools, or set NATS_SERVER to \
+                       its path; POSTROOM_NATS=skip skips these tests";
 
 /// A server that is killed when this is dropped, with its files.
 pub(super) struct Server {
     process: Option<Child>,
     directory: PathBuf,
     port: u16,
+    /// The port that tells of the server's state, if the arguments ask for one.
+    monitoring: Option<u16>,
     arguments: Vec<String>,
 }
 
@@ -39,6 +41,7 @@ impl Server {
             process: None,
             directory: directory(),
             port: 0,
+            monitoring: None,
             arguments: arguments.iter().map(ToString::to_string).collect(),
         };
         if !configuration.is_empty() {
@@ -83,12 +86,9 @@ impl Server {
             self.check_runs();
             let text = std::fs::read_to_string(&file).unwrap_or_default();
             let value: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
-            let url = value["nats"][0].as_str().unwrap_or_default();
-            match url.rsplit(':').next().and_then(|port| port.parse().ok()) {
-                Some(port) => self.port = port,
-                None => return false,
-            }
-            true
+            let port = |what: &str| value[what][0].as_str()?.rsplit(':').next()?.parse().ok();
+            self.monitoring = port("monitoring");
+            port("nats").map(|port| self.port = port).is_some()
         });
     }
 
@@ -101,6 +101,17 @@ impl Server {
 
     pub(super) fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Returns how many connections the server has. It needs the arguments `-m -1`.
+    pub(super) fn connections(&self) -> u64 {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.monitoring.unwrap())).unwrap();
+        stream.write_all(b"GET /connz HTTP/1.0\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        let value: serde_json::Value = serde_json::from_str(body).unwrap();
+        value["num_connections"].as_u64().unwrap()
     }
 
     pub(super) fn nats(&self) -> Nats {

@@ -2,7 +2,7 @@
 
 use super::proxy::Proxy;
 use super::server::Server;
-use super::{channel, connect, create, delete, next, put, update, wait_until, watch};
+use super::{channel, connect, create, delete, next, put, update, wait_until_down, watch};
 use crate::engine::{Bucket, Change, Engine, Revision};
 use crate::nats::Nats;
 
@@ -14,7 +14,7 @@ fn an_interrupted_watch_goes_on_where_it_was() {
     let (changes, _watch) = watch(&here, Bucket::Names);
     for _ in 0..3 {
         proxy.cut();
-        wait_until(|| !here.is_connected());
+        wait_until_down(&here);
         let first = create(&there, Bucket::Names, "a", "one").unwrap();
         let second = update(&there, "a", "two", first).unwrap();
         let deleted = delete(&there, Bucket::Names, "a", second).unwrap();
@@ -34,7 +34,7 @@ fn a_watch_that_has_missed_something_begins_anew() {
     let gone = create(&there, Bucket::Names, "gone", "one").unwrap();
     let (changes, _watch) = watch(&here, Bucket::Names);
     proxy.cut();
-    wait_until(|| !here.is_connected());
+    wait_until_down(&here);
     // More than the server keeps.
     let mut last = kept;
     for _ in 0..100 {
