@@ -697,13 +697,11 @@ impl Driver {
                 return;
             }
             let subject = subject(&self.setup.cluster, node, frame.lane, &own);
-            match self.setup.engine.publish(frame.lane, &subject, frame.payload.clone()) {
-                Err(PublishError::Busy) => {
-                    connected.held = Some(frame);
-                    return;
-                }
-                // What is lost is sent again, or the session ends.
-                Ok(()) | Err(_) => {}
+            let published = self.setup.engine.publish(frame.lane, &subject, frame.payload.clone());
+            // What is lost otherwise is sent again, or the session ends.
+            if published == Err(PublishError::Busy) {
+                connected.held = Some(frame);
+                return;
             }
         }
     }
