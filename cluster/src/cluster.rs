@@ -2,7 +2,7 @@
 
 use crate::clock::SystemClock;
 use crate::codec::{CodecError, Codecs, CodecsBuilder, ExportError};
-use crate::engine::{Engine, SubscribeError};
+use crate::engine::{Connect, Engine, SubscribeError};
 use crate::lease::{Timing, TimingError};
 use crate::membership::{self, Record, RecordError};
 use crate::names::{RegisterError, Token};
@@ -110,6 +110,9 @@ pub enum JoinError {
     /// The times of the lease are not safe.
     #[error(transparent)]
     Timing(#[from] TimingError),
+    /// The engine cannot be made.
+    #[error("{0}")]
+    Engine(String),
     /// The engine takes no subscription.
     #[error(transparent)]
     Subscribe(#[from] SubscribeError),
@@ -207,13 +210,14 @@ impl Builder {
         self
     }
 
-    /// Joins the cluster that `engine` connects with, and waits until this node is a member. `host` is a runtime, whose
+    /// Joins the cluster that `engine` connects with, and waits until this node is a member: an engine, or `Nats::at(…)`. `host` is a runtime, whose
     /// processes become reachable. A node takes two threads.
     ///
     /// # Errors
     /// [`JoinError`], which says what to do.
-    pub fn join(self, host: &Host, engine: impl Engine + 'static) -> Result<Cluster, JoinError> {
+    pub fn join(self, host: &Host, engine: impl Connect) -> Result<Cluster, JoinError> {
         let join_time = self.join_time;
+        let engine = engine.connect(&self.cluster).map_err(|error| JoinError::Engine(error.to_string()))?;
         let (cluster, driver, delivery) = self.prepare(*host, Arc::new(engine))?;
         let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
             let thread = thread::Builder::new().name(name.into()).spawn(run);

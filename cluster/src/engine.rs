@@ -299,6 +299,28 @@ pub trait Engine: Send + Sync {
     fn is_connected(&self) -> bool;
 }
 
+/// What [`Builder::join`](crate::Builder::join) takes: an engine, or what one is made from when the cluster's name is
+/// known.
+pub trait Connect {
+    /// What connects.
+    type Engine: Engine + 'static;
+
+    /// Returns the engine of the cluster with this name.
+    ///
+    /// # Errors
+    /// What is wrong with its settings, and what to do about it. That the broker cannot be reached is no error: it may
+    /// be later.
+    fn connect(self, cluster: &str) -> Result<Self::Engine, Box<dyn std::error::Error + Send + Sync>>;
+}
+
+impl<E: Engine + 'static> Connect for E {
+    type Engine = Self;
+
+    fn connect(self, _: &str) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(self)
+    }
+}
+
 /// An engine that several share.
 impl<E: Engine + ?Sized> Engine for std::sync::Arc<E> {
     fn publish(&self, lane: Lane, subject: &str, payload: Bytes) -> Result<(), PublishError> {

@@ -258,6 +258,15 @@ impl Nats {
 }
 
 /// Without the secret.
+/// Starts the engine of the cluster that is joined.
+impl crate::engine::Connect for Nats {
+    type Engine = NatsEngine;
+
+    fn connect(self, cluster: &str) -> Result<NatsEngine, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(self.cluster(cluster).start()?)
+    }
+}
+
 impl fmt::Debug for Nats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let secret = match self.secret {
