@@ -272,7 +272,7 @@ impl Builder {
             draw: Box::new(draw),
         };
         let driver = Driver::new(setup)?;
-        let delivery = Delivery::new(node, host, porter, arrivals, Arc::clone(&counters));
+        let delivery = Delivery::new(node, host, porter, arrivals, Arc::clone(&counters), Arc::clone(&view));
         let shared = Shared { id, name, host, inbox, view, counters, turn: AtomicUsize::new(0), exports };
         Ok((Cluster { shared: Arc::new(shared) }, driver, delivery))
     }

@@ -1,5 +1,6 @@
 //! What arrives: decoded, delivered, and kept for processes that are slow.
 
+use super::driver::View;
 use super::peer::Peer;
 use super::porter::{Job, Porter};
 use crate::codec::{Agreement, CodecError, MessageId, Start, decode_call_error, decode_exit_reason};
@@ -104,6 +105,7 @@ pub(crate) struct Delivery {
     porter: Address<Porter>,
     arrivals: Arc<Arrivals>,
     counters: Arc<Counters>,
+    view: Arc<View>,
     /// By process and peer: each peer's messages to it wait in their order.
     slow: BTreeMap<(Pid, NodeId), Slow>,
     /// What is kept of each peer, in bytes; credit for what exceeds [`MAX_KEPT`] is given back later.
@@ -117,10 +119,11 @@ impl Delivery {
         porter: Address<Porter>,
         arrivals: Arc<Arrivals>,
         counters: Arc<Counters>,
+        view: Arc<View>,
     ) -> Self {
         let router = Router::of_node(node.id());
         let (slow, kept) = (BTreeMap::new(), BTreeMap::new());
-        Self { node, router, host, porter, arrivals, counters, slow, kept }
+        Self { node, router, host, porter, arrivals, counters, view, slow, kept }
     }
 
     /// Delivers until the node has left.
@@ -140,6 +143,7 @@ impl Delivery {
                 Arrival::Opened(peer, table) => {
                     let returned = peer.opened(&table);
                     self.counters.returned.fetch_add(returned, Ordering::Relaxed);
+                    self.view.connected(&peer);
                 }
                 Arrival::Item(peer, item) => self.item(&peer, item),
                 Arrival::Ended(peer) => self.ended(&peer),

@@ -71,6 +71,16 @@ impl View {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What is sent to this peer gets through from now on.
+    pub(crate) fn connected(&self, peer: &Arc<Peer>) {
+        self.change(|view| {
+            let is_current = view.peers.get(&peer.node()).is_some_and(|current| Arc::ptr_eq(current, peer));
+            if let Some(member) = view.members.get_mut(&peer.node()).filter(|_| is_current) {
+                member.is_connected = true;
+            }
+        });
+    }
+
     fn change(&self, change: impl FnOnce(&mut ViewState)) {
         let mut state = self.lock();
         change(&mut state);
@@ -649,11 +659,6 @@ impl Driver {
                     connected.is_open = true;
                 }
                 self.ready.insert(node);
-                self.setup.view.change(|view| {
-                    if let Some(member) = view.members.get_mut(&node) {
-                        member.is_connected = true;
-                    }
-                });
             }
             // The session refuses what is sent to it; its senders find that out.
             Event::Slow(_) | Event::Fast(_) => {}
