@@ -157,8 +157,7 @@ impl Builder {
         self
     }
 
-    /// Starts without workers: sync entries run, on the spawner's thread, and messages queue until
-    /// [`Runtime::resume`].
+    /// Starts without workers: sync entries run on the spawner's thread, messages queue until [`Runtime::resume`].
     pub fn paused(mut self) -> Self {
         self.paused = true;
         self
@@ -192,10 +191,9 @@ impl Builder {
         self
     }
 
-    /// Calls `hook` for each stalled step: when the stall is noticed, and when the step has ended. The hook runs on its
-    /// own thread; a second one replaces the first. While it blocks, up to 256 reports are queued; further ones are
-    /// only counted in [`WatchdogStatistics::stalls`](crate::inspect::WatchdogStatistics::stalls). A panic in it is
-    /// contained.
+    /// Calls `hook` for each stalled step: when it is noticed and when the step has ended. The hook runs on its own
+    /// thread; a second one replaces the first. While it blocks, up to 256 reports are queued; further ones are only
+    /// counted in [`WatchdogStatistics::stalls`](crate::inspect::WatchdogStatistics::stalls). Its panics are contained.
     pub fn on_stall(mut self, hook: impl Fn(&Stall) + Send + Sync + 'static) -> Self {
         self.hooks.stall = Some(Box::new(hook));
         self

@@ -66,8 +66,7 @@ impl Host {
     /// [registered](Self::register_type). The method may belong to a protocol that the process implements; the
     /// process's own take precedence. The answer is dropped, as with any message that is sent and not called.
     ///
-    /// Inputs are converted as in [`Host::start`]. Costs a lookup in the registry and two allocations more than a
-    /// [`send`](Self::send).
+    /// Inputs are converted as in [`Host::start`]. Costs a lookup and two allocations more than a [`send`](Self::send).
     ///
     /// ```
     /// # use postroom::prelude::*;

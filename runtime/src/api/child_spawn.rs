@@ -11,9 +11,8 @@ pub(crate) type AnyRegistry = Arc<dyn Any + Send + Sync>;
 
 /// Spawns one child: the argument of the closure with which a supervisor or a pool makes its processes.
 ///
-/// Use it once, for the child itself: `spawn.of(Parser::default()).serve()`. The child runs on the host of its parent,
-/// the process that starts it. Other processes that the child needs are spawned on the [`host`](Self::host) and are not
-/// supervised.
+/// Use it once, for the child itself: `spawn.of(Parser::default()).serve()`. The child runs on the host of its parent.
+/// Other processes that the child needs are spawned on the [`host`](Self::host), unsupervised.
 pub struct ChildSpawn {
     host: Host,
     /// Whether the spawner monitors and owns the child.
@@ -93,7 +92,7 @@ crate::util::debug::impl_debug!([] ChildSpawn, self => "ChildSpawn" { host: self
 /// process runs on), or a [`Pid`].
 pub trait Spawned {
     /// Its type; `()` if it is unknown.
-    type Process;
+    type Process: KnownType;
 
     /// Whether it is a supervisor, which has a tree besides its process.
     #[doc(hidden)]
@@ -101,12 +100,6 @@ pub trait Spawned {
 
     /// Returns its PID.
     fn pid(&self) -> Pid;
-
-    /// Returns the type that addresses are checked against, if it is known beforehand.
-    #[doc(hidden)]
-    fn kind() -> Option<KnownKind> {
-        None
-    }
 
     /// Returns the tree of a supervisor.
     #[doc(hidden)]
@@ -120,30 +113,20 @@ pub trait Spawned {
 #[derive(Clone, Copy, Debug)]
 pub struct KnownKind(pub(crate) &'static ProcessKind);
 
-impl KnownKind {
-    pub(crate) fn of<P: Actor>() -> Self {
-        Self(KindOf::<P>::KIND)
-    }
-}
-
 /// The possible types of [`Spawned::Process`].
 #[doc(hidden)]
-pub trait KnownType {
-    /// Returns the type that addresses are checked against, if it is known.
-    fn kind() -> Option<KnownKind>;
+pub trait KnownType: 'static {
+    /// The type that addresses are checked against, if it is known.
+    const KIND: Option<KnownKind>;
 }
 
 impl<P: Actor> KnownType for P {
-    fn kind() -> Option<KnownKind> {
-        Some(KnownKind::of::<P>())
-    }
+    const KIND: Option<KnownKind> = Some(KnownKind(KindOf::<P>::KIND));
 }
 
 /// A hand-written process: only its PID is known.
 impl KnownType for () {
-    fn kind() -> Option<KnownKind> {
-        None
-    }
+    const KIND: Option<KnownKind> = None;
 }
 
 impl<P: Actor> Spawned for Address<P> {
@@ -152,10 +135,6 @@ impl<P: Actor> Spawned for Address<P> {
     fn pid(&self) -> Pid {
         Self::pid(*self)
     }
-
-    fn kind() -> Option<KnownKind> {
-        Some(KnownKind::of::<P>())
-    }
 }
 
 impl<P: Actor, T: Send + 'static, E: Send + 'static> Spawned for Running<P, T, E> {
@@ -163,10 +142,6 @@ impl<P: Actor, T: Send + 'static, E: Send + 'static> Spawned for Running<P, T, E
 
     fn pid(&self) -> Pid {
         Self::pid(self)
-    }
-
-    fn kind() -> Option<KnownKind> {
-        Some(KnownKind::of::<P>())
     }
 }
 

@@ -49,8 +49,7 @@ impl Interrupt {
         }
     }
 
-    /// Blocks the thread until there is an interrupt; returns at once if there has been one since
-    /// [`catch`](Self::catch).
+    /// Blocks the thread until there is an interrupt, or has been one since [`catch`](Self::catch).
     pub fn wait(self) {
         let (count, changed) = &INTERRUPTS;
         let mut seen = lock(count);

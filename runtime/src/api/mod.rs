@@ -1,8 +1,7 @@
 //! The entry points of users.
 //!
 //! * [`runtime`], [`builder`], [`shutdown`], `interrupt`: a runtime from its configuration to its end;
-//! * [`naming`], [`by_name`]: finding and starting processes by name; [`context_ext`], [`child_spawn`]: spawning from
-//!   inside processes;
+//! * [`naming`], [`by_name`]: processes by name; [`context_ext`], [`child_spawn`]: spawning inside processes;
 //! * [`mailbox`]: a mailbox for code outside processes; [`probe`]: one for tests;
 //! * [`statistics`]: snapshots of workers, threads and processes.
 

@@ -58,8 +58,7 @@ impl Host {
     /// holder is a `P` is checked at delivery. A send costs an additional lookup of the name.
     ///
     /// Each name has one such address while a process holds it. Of names without a holder, the addresses of the 1,024
-    /// that lost theirs most recently are kept; any other behaves like that of a process that has ended: ask for it
-    /// again.
+    /// that lost theirs most recently are kept; any other is like that of an ended process: ask for it again.
     ///
     /// ```
     /// # use postroom::prelude::*;
@@ -86,8 +85,7 @@ impl Host {
     /// Sends a message of any type to the holder of a name.
     ///
     /// # Errors
-    /// The message and the reason: [`SendFailure::UnknownName`] if no process has the name; otherwise as
-    /// [`Host::send`].
+    /// The message, and [`SendFailure::UnknownName`] if no process has the name; otherwise as [`Host::send`].
     pub fn send_named<M: Send + 'static>(self, name: &str, message: M) -> Result<(), SendError<M>> {
         let Some(mut holder) = self.whereis(name) else {
             return Err(SendError { message, reason: SendFailure::UnknownName });

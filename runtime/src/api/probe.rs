@@ -14,8 +14,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// messages come from a thread that it does not join.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Receives messages of type `M` in a test, and checks expectations. Its PID can be given wherever a [`Recipient`] or a
-/// process's PID is expected.
+/// Receives messages of type `M` in a test, and checks expectations. Usable like a [`Recipient`] or a PID.
 ///
 /// Its methods are for the thread of a test: the `expect` methods panic if the expectation fails, and show what came
 /// instead; `try_next`, `next_within` and `next_package` do not. Dropping the probe makes its PID unroutable.
@@ -108,8 +107,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Probe<M, T, E> {
         Recipient::of(self.pid())
     }
 
-    /// Returns the next message, if there is one now. After [`Host::until_idle`] all messages of processes have
-    /// arrived.
+    /// Returns the next message, if there is one now. After [`Host::until_idle`], all that processes sent has come.
     ///
     /// # Panics
     /// If there is a message of another type.
@@ -139,8 +137,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Probe<M, T, E> {
         expected(self.next_within(duration))
     }
 
-    /// Checks that nothing comes for `duration` of the runtime's clock: a manual clock is advanced, any other is waited
-    /// for.
+    /// Checks that nothing comes for `duration` of the runtime's clock: a manual clock is advanced, any other awaited.
     ///
     /// # Panics
     /// If anything comes, or if the clock cannot be advanced.
@@ -153,8 +150,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Probe<M, T, E> {
         }
     }
 
-    /// Returns the next message if one comes within `duration` of the runtime's clock; a manual clock is advanced until
-    /// it comes.
+    /// Returns the next message, like [`expect_within`](Self::expect_within), or the reason why there is none.
     ///
     /// # Errors
     /// [`ProbeError`].
@@ -163,8 +159,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Probe<M, T, E> {
         package.ok_or(ProbeError::Nothing { expected: type_name::<M>(), waited: duration }).and_then(Self::open)
     }
 
-    /// Returns the next message of any type, with its waiting caller (see [`Package::answer`]). Waits like
-    /// [`Probe::expect`].
+    /// Returns the next message of any type, with its caller (see [`Package::answer`]). Waits like [`Probe::expect`].
     ///
     /// # Errors
     /// [`ProbeError`].

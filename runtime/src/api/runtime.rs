@@ -33,8 +33,7 @@ pub struct Host {
     node: NodeId,
 }
 
-/// The scheduler of a host, and the process types that are registered on it. Never freed, but reused, like the
-/// scheduler.
+/// The scheduler of a host, and the process types registered on it. Never freed, but reused, like the scheduler.
 pub(crate) struct HostRecord {
     pub(crate) scheduler: &'static Scheduler,
     pub(crate) registry: Registry,
@@ -256,8 +255,7 @@ impl Host {
     /// thread-local state) or is not `Send`, which requires `#[process(pinned)]`. See [`Spawn`]; the entry returns when
     /// the process has started.
     ///
-    /// Costs a thread. A message to it wakes that thread, some 5 µs if it sleeps; a message from it wakes a worker
-    /// likewise.
+    /// Costs a thread. A message to it wakes that thread (some 5 µs if it sleeps), and one from it a worker.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -367,8 +365,7 @@ impl Host {
     }
 
     /// Blocks the thread until no process runs or is ready to, and no timer is due: earlier messages have been handled,
-    /// with all that followed from them. For a manual clock this covers all runtimes of that clock, since they may send
-    /// to each other.
+    /// with all that followed from them. For a manual clock this covers all runtimes of that clock.
     ///
     /// Work elsewhere (threads that handle commands, tasks of other executors) and later timers are not waited for.
     ///

@@ -18,8 +18,7 @@ impl Runtime {
     /// discarded: [`drain_at_ctrl_c`](Self::drain_at_ctrl_c) handles them first.
     ///
     /// # Errors
-    /// [`ShutdownError::NoSignal`] if another part of the program has set a handler; otherwise as
-    /// [`Runtime::shutdown`].
+    /// [`ShutdownError::NoSignal`] if the program has set another handler; otherwise as [`Runtime::shutdown`].
     #[cfg(feature = "ctrl-c")]
     pub fn run_until_ctrl_c(self) -> Result<ShutdownReport, ShutdownError> {
         crate::api::interrupt::Interrupt::catch()?.wait();

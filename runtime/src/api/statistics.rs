@@ -1,5 +1,4 @@
-//! Snapshots of workers, threads and processes. Always on; reading them stops nothing, so figures of one snapshot may
-//! be nanoseconds apart.
+//! Snapshots of workers, threads and processes. Always on; reading stops nothing: its figures may be nanoseconds apart.
 
 use super::runtime::Host;
 use crate::engine::{host::Scheduler, permits::holders::At, workers::pinned::PinnedThread, workers::worker::Worker};
@@ -59,8 +58,7 @@ pub struct ProcessStatistics {
     pub spawned: u64,
     /// How many have ended.
     pub ended: u64,
-    /// How many are alive, as of one moment during the snapshot. If processes come and go too fast to find such a
-    /// moment, a lower bound.
+    /// How many are alive, as of one moment during the snapshot; a lower bound if they come and go too fast for that.
     pub live: u64,
     /// Pinned processes, including those that are starting or ending.
     pub pinned: usize,
@@ -105,8 +103,7 @@ pub struct BackpressureStatistics {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockingStatistics {
-    /// Threads whose step blocks while other threads use its worker, including those that wait for a worker to
-    /// continue.
+    /// Threads whose step blocks while others use its worker, including those that wait for a worker to continue.
     pub blocked: usize,
     /// Threads in a step that did not end, whose worker was taken.
     pub detached: usize,
@@ -114,8 +111,7 @@ pub struct BlockingStatistics {
     pub spare: usize,
     /// How often a step blocked its worker because the limit of threads was reached.
     pub blocked_in_place: u64,
-    /// How often a thread was started beyond the limit, because a process waited for another one and no worker was
-    /// left.
+    /// Threads started beyond the limit, because a process waited for another one and no worker was left.
     pub threads_beyond_limit: u64,
 }
 

@@ -90,8 +90,7 @@ impl SendFailure {
         matches!(self, Self::Full(_) | Self::Restarting(_))
     }
 
-    /// Replaces the PID by that of the alias which the sender used. Reasons about nodes and hosts are kept: they hold
-    /// only for the target.
+    /// Replaces the PID by that of the alias which the sender used. Those of nodes and hosts hold for the target only.
     pub(crate) fn about(self, pid: Pid) -> Self {
         match self {
             Self::Gone(_) => Self::Gone(pid),

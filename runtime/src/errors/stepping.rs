@@ -30,8 +30,7 @@ impl fmt::Display for ProcessError {
     }
 }
 
-/// Lets `?` convert any error in a step. (For this reason `ProcessError` does not implement `Error`; it converts to a
-/// boxed one.)
+/// Lets `?` convert any error in a step. (So `ProcessError` cannot implement `Error`; it converts to a boxed one.)
 impl<E: std::error::Error + Send + Sync + 'static> From<E> for ProcessError {
     fn from(error: E) -> Self {
         Self(Box::new(error))

@@ -54,8 +54,7 @@ pub(crate) fn did_you_mean(name: &str, names: &[String]) -> String {
     }
 }
 
-/// Returns the least number of insertions, deletions and replacements between two names (Levenshtein distance); long
-/// texts are cut.
+/// Returns the Levenshtein distance of two names; `usize::MAX` for long ones, and for ones of very different lengths.
 pub(crate) fn distance(one: &str, other: &str) -> usize {
     if one.len().abs_diff(other.len()) > 8 || one.len() > 64 {
         return usize::MAX;

@@ -5,7 +5,7 @@ use super::plan::{Balancing, PoolPlan, PoolRules, PoolStatistics};
 use super::process::{MemberFactory, PoolProcess};
 use super::route::Routes;
 use super::router::{LaneKey, PoolRouter};
-use crate::api::child_spawn::{KnownKind, KnownType, Spawned};
+use crate::api::child_spawn::{KnownType, Spawned};
 use crate::supervision::plan::intensity::{self, Intensity};
 use crate::supervision::{Backoff, SpawnPlace};
 use crate::sync::{Arc, Mutex, lock};
@@ -91,8 +91,7 @@ impl Pool {
         Self::of(least, most, Some(IDLE))
     }
 
-    /// Describes a pool with one process per key, started at its first message and retired when idle: see
-    /// [`KeyedPool`].
+    /// Describes a pool with one process per key, started at its first message, retired when idle: see [`KeyedPool`].
     pub fn by_key<M: Send + 'static, K: Eq + Hash + Send + Sync + 'static>(
         key: impl Fn(&M) -> K + Send + Sync + 'static,
     ) -> KeyedPool<K> {
@@ -167,8 +166,7 @@ macro_rules! options {
             }
 
             /// Gives each member up to that many messages at a time instead of one: for processes that answer later, or
-            /// for messages so small that the hand-over counts. A dying member loses its messages to their callers. 0
-            /// counts as 1.
+            /// for messages so small that the hand-over counts. A dying member loses them all. 0 counts as 1.
             pub fn concurrency(mut self, messages: usize) -> Self {
                 self.rules.concurrency = messages.max(1);
                 self
@@ -311,7 +309,7 @@ fn start<S: Spawned, K: LaneKey>(
     factory: MemberFactory<K>,
 ) -> Result<RunningPool<S::Process>, SpawnError> {
     let router = PoolRouter::new(plan, routes, host.scheduler());
-    if let Some(kind) = S::kind() {
+    if let Some(kind) = S::Process::KIND {
         let _first = router.kind.set(kind.0);
     }
     let error = Arc::new(Mutex::new(None));
@@ -326,8 +324,7 @@ fn start<S: Spawned, K: LaneKey>(
     }
 }
 
-/// A running pool. Its [`address`](RunningPool::address) is `Copy` and mostly all that is needed; dropping this does
-/// not stop the pool.
+/// A running pool. Its [`address`](RunningPool::address) is `Copy` and mostly all that is needed; a drop stops nothing.
 ///
 /// Operations on the pool's PID, such as [`kill`](Pid::kill), [`join`](Pid::join), [`monitor`](Pid::monitor) and
 /// [`info`](Pid::info), apply to the pool's process, which ends after its last member.
@@ -401,10 +398,6 @@ impl<P: KnownType> Spawned for RunningPool<P> {
 
     fn pid(&self) -> Pid {
         self.pid
-    }
-
-    fn kind() -> Option<KnownKind> {
-        P::kind()
     }
 }
 

@@ -7,8 +7,7 @@
 //! 1. The key is hashed.
 //! 2. Under the lock, the known keys with that hash are noted.
 //! 3. Without the lock, they are compared; if one is equal, its number is the key's.
-//! 4. Otherwise the key is entered under the lock, unless others were entered since 2: then it is compared with those,
-//!    as in 3.
+//! 4. Otherwise the key is entered under the lock; if others were entered since 2, it is first compared with those.
 //!
 //! So equal keys have one number, even if they are sent concurrently.
 //!

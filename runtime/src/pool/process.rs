@@ -1,5 +1,4 @@
-//! The process of a pool: it starts the members, is told of their ends, and represents the pool in operations on its
-//! PID.
+//! The process of a pool: it starts the members, hears of their ends, and is what operations on the pool's PID mean.
 
 use super::plan::{PoolAction, Unstarted};
 use super::router::{LaneKey, Note, PoolRouter};
@@ -167,8 +166,7 @@ impl<K: LaneKey> Process for PoolProcess<K> {
 
     fn close(&mut self) {
         drop(self.alias.take());
-        // Killed at the deadline of a shutdown, or ended. The thread that ends a process knows the reason, and so do
-        // the callers that it drops.
+        // Killed at the deadline of a shutdown, or ended. Its thread knows the reason, which the dropped callers get.
         let (left, members) = self.router.close();
         // Members that it owns are told through their link; one that was spawned in another way is not.
         for member in members {

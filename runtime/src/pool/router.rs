@@ -98,8 +98,7 @@ impl<K: LaneKey> PoolRouter<K> {
         told
     }
 
-    /// Ends the pool: no further actions are executed. Returns the queued messages, and the members that have not
-    /// ended.
+    /// Ends the pool: no further actions are executed. Returns the queued messages, and the members alive.
     pub(crate) fn close(&self) -> (Vec<Package>, Vec<Pid>) {
         let mut state = lock(&self.state);
         let now = state.no_earlier(self.now());
@@ -211,8 +210,7 @@ impl<K: LaneKey> PoolRouter<K> {
         let (member_caller, caller) = MemberCaller::new(itself, member.number, caller);
         // A process that sends to the pool, or answers, must not be suspended at a member's mailbox.
         let Err(refused) = with_mode(SendMode::Try, || deliver(member.pid, payload, Some(caller))) else { return };
-        // The member has ended, which will be reported, or others filled its mailbox; the message waits for another
-        // member.
+        // The member has ended, which will be reported, or its mailbox is full; the message waits for another.
         let (_, payload, _unheard) = refused.package.into_parts();
         let package = Package::from_parts(to, payload, member_caller.take_back());
         let lives = matches!(refused.reason, SendFailure::Full(_));

@@ -88,11 +88,10 @@ impl Group {
         spread(&self.members(), message)
     }
 
-    /// Returns the members, and sends `subscriber` a [`GroupEvent`] for each later change: no change is left out
-    /// between the list and the events, and none is reported twice. (A full mailbox loses none either: a process that
-    /// joins and leaves faster than a subscriber can follow is suspended.) The subscription ends with the subscriber.
-    /// Subscribing again returns a new list and keeps the events. For an alias, its current process is subscribed, not
-    /// later ones.
+    /// Returns the members, and sends `subscriber` a [`GroupEvent`] for each later change: between list and events none
+    /// is left out or reported twice. (A full mailbox loses none either: a process that joins and leaves faster than a
+    /// subscriber can follow is suspended.) The subscription ends with the subscriber. Subscribing again returns a new
+    /// list and keeps the events. An alias stands for its current process.
     ///
     /// # Errors
     /// As [`join`](Self::join).

@@ -3,8 +3,7 @@
 //! Every change of a group happens under the lock of its shard, including the events for watchers: they are in the
 //! watchers' mailboxes, in order, before the next change. So a watcher that got a list of the members gets each later
 //! change, and no earlier one. Only waking the watchers waits until the lock is free, since a waker may be users' code,
-//! and so does suspending the process that floods a watcher. No event is refused at a full mailbox: that would be a
-//! gap.
+//! and so does suspending the process that floods one. No event is refused at a full mailbox.
 //!
 //! Everything is keyed and ordered by PID, so that a program behaves the same in each run.
 
@@ -314,8 +313,7 @@ impl GroupState {
     }
 }
 
-/// Sends a copy of `message` to each member that is alive and has room for it, or makes room. Never waits. Returns how
-/// many got it.
+/// Sends a copy of `message` to each member that is alive and has or makes room. Never waits. Returns how many got it.
 pub(crate) fn spread<M: Clone + Send + 'static>(members: &[Pid], message: M) -> usize {
     let Some((last, others)) = members.split_last() else { return 0 };
     let sent = others.iter().filter(|pid| send_copy(**pid, message.clone())).count();

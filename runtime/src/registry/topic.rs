@@ -59,8 +59,7 @@ impl<E: Send + 'static> Topic<E> {
         spread(&self.subscribers(), event)
     }
 
-    /// Subscribes a process: it gets each event once, however often it has subscribed. Returns whether it was not
-    /// subscribed before.
+    /// Subscribes a process: it gets each event once, however often it subscribes. Returns whether this is the first.
     ///
     /// # Errors
     /// [`GroupError`] if the process has ended, or if the topic's name is empty or longer than 1,024 bytes.

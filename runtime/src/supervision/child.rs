@@ -2,9 +2,9 @@
 
 use super::child_slot::KEEPS;
 use super::plan::{ChildRules, Restart};
-use crate::{ChildSpawn, Pid, api::child_spawn::Spawned, slots::ProcessKind};
-use std::any::{Any, TypeId};
-use std::{error::Error, fmt, marker::PhantomData, sync::Arc, time::Duration};
+use crate::api::child_spawn::{KnownType, Spawned};
+use crate::{ChildSpawn, Pid, slots::ProcessKind};
+use std::{any::Any, error::Error, fmt, marker::PhantomData, sync::Arc, time::Duration};
 
 /// The default time that a child has to end when it is told to.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
@@ -69,18 +69,7 @@ pub(super) struct StartedChild {
 #[error("it was started by a closure that can be called only once; make it with `Child::new`, or leave it temporary")]
 struct StartedOnce;
 
-/// The known type of what a closure returns.
-struct KindOfSpawned<S>(PhantomData<S>);
-
-impl<S: Spawned<Process: 'static>> KindOfSpawned<S> {
-    const KIND: &'static ProcessKind = &ProcessKind {
-        name: std::any::type_name::<S::Process>,
-        type_id: TypeId::of::<S::Process>(),
-        answers: |_| false,
-    };
-}
-
-impl<S: Spawned<Process: 'static>> Child<S> {
+impl<S: Spawned> Child<S> {
     /// Describes a permanent child with five seconds to end when it is told to (a [`Tree`](super::Tree): as long as its
     /// own children take). Its unhandled messages become dead letters when it ends.
     ///
@@ -94,21 +83,18 @@ impl<S: Spawned<Process: 'static>> Child<S> {
             Ok(StartedChild { pid: started.pid(), subtree: started.subtree() })
         };
         let is_tree = S::IS_TREE;
-        let is_known = TypeId::of::<S::Process>() != TypeId::of::<()>();
         let stop_within = if is_tree { Duration::MAX } else { STOP_WITHIN };
         let spec = Spec {
             name: name.into(),
             rules: ChildRules { restart: Restart::Permanent, stop_within },
             keeps: None,
-            kind: S::kind().map(|kind| kind.0).or_else(|| is_known.then_some(KindOfSpawned::<S>::KIND)),
+            kind: S::Process::KIND.map(|kind| kind.0),
             is_tree,
             start: Box::new(start),
         };
         Self { spec, started: PhantomData }
     }
-}
 
-impl<S: Spawned<Process: 'static>> Child<S> {
     /// Describes a child that is started once, such as a session with a client: it is [`temporary`](Self::temporary),
     /// so the closure may give away what it captured.
     ///

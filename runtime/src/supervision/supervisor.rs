@@ -120,7 +120,7 @@ impl Supervisor {
         start: impl FnMut(ChildSpawn) -> Result<S, E> + Send + 'static,
     ) -> Self
     where
-        S: Spawned<Process: 'static>,
+        S: Spawned,
         E: Into<Box<dyn Error + Send + Sync>>,
     {
         self.add(Child::new(name, start))

@@ -216,7 +216,7 @@ impl Tree {
         start: impl FnMut(ChildSpawn) -> Result<S, E> + Send + 'static,
     ) -> Result<(), ChildError>
     where
-        S: Spawned<Process: 'static>,
+        S: Spawned,
         E: Into<Box<dyn Error + Send + Sync>>,
     {
         let (slot, _) = self.registry.find(name)?;

@@ -209,13 +209,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
 
     /// Returns the effective deadline: the call's own, or that of the call being served if it is sooner.
     pub(crate) fn due(&self) -> Option<Moment> {
-        let own = match self.limit {
-            Limit::Default => default_deadline(self.pid),
-            Limit::After(timeout) => now_for(self.pid).after(timeout),
-            Limit::At(deadline) => deadline,
-        };
-        let inherited = current::deadline();
-        Some(inherited.map_or(own, |inherited| inherited.min(own)))
+        let own = self.limit().unwrap_or_else(|| default_deadline(self.pid));
+        Some(current::deadline().map_or(own, |inherited| inherited.min(own)))
     }
 }
 

@@ -5,8 +5,7 @@
 //! 2. Each failure counts against the pool's intensity; one too many, and the pool gives up. (A start for which the
 //!    host had no room does not count: it is not the member's fault.)
 //! 3. A failure makes its lane *back off*: nothing is started there until the delay has passed. Failures during the
-//!    delay do not lengthen it: members that fail together are one round. A long enough run of a member resets the
-//!    rounds.
+//!    delay do not lengthen it: members that fail together are one round. A long run of a member resets the rounds.
 //! 4. A pool that gives up accepts nothing new, fails queued messages with the reason, tells its members to end, kills
 //!    those that have not after [`ENDS_WITHIN`], and is over when the last has ended.
 
@@ -29,8 +28,7 @@ pub(crate) enum Unstarted {
     Failed(ExitReason),
 }
 
-/// The error that ends a pool whose members fail more often than allowed: its exit reason is [`ExitReason::Error`] with
-/// this inside.
+/// The error that ends a pool whose members fail too often: its exit reason is [`ExitReason::Error`] with this inside.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error(
     "a member of the pool failed once more ({reason}); no more than {most} restart{} within {within:?} {} allowed",

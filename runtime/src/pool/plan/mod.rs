@@ -1,6 +1,5 @@
 //! The decisions of a pool: which member gets which message, and when members are started and retired. No clock,
-//! threads or processes: events are passed to the [`PoolPlan`] with their time, and come out as [`PoolAction`]s, in
-//! order.
+//! threads or processes: events go into the [`PoolPlan`] with their time, and [`PoolAction`]s come out in order.
 //!
 //! A pool has one or more *lanes*: members that share a queue of messages. If any member will do, there is one lane; if
 //! the message decides, there is one for each key, with at most one member.
@@ -10,12 +9,10 @@
 //! 2. A member that finishes a message gets the next of its lane.
 //! 3. A member that ends is replaced if its lane needs it, or if messages wait. If no member is left after a failed
 //!    start, or after a member that ended before it had finished any message, the queued messages fail with the reason.
-//!    A lane whose members fail backs off before it starts another, and a pool whose members fail too often gives up:
-//!    see [`failures`].
+//!    Failures make the lane back off, and too many make the pool give up: see [`failures`].
 //! 4. A member that has been idle for long enough is let go, if its lane has more than it needs. It counts until it has
 //!    ended, so that there are never two for one key.
-//! 5. A pool that drains accepts nothing new, and lets each member go when it has finished and nothing waits in its
-//!    lane.
+//! 5. A pool that drains accepts nothing new, and lets members go that have finished when nothing waits in their lane.
 //!
 //! The contract: the caller takes and executes all actions (`action`) after each call below, and holds one lock for a
 //! call and its actions' order. An event of a member or lane that is gone has no effect.
@@ -217,8 +214,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
             let is_short = lane.queue.len() >= lane.starting.saturating_mul(concurrency);
             lane.count() < most && is_short && !lane.backs_off(now)
         });
-        // Members that are being started will take some at once, and so will one that follows when all present ones
-        // were let go, or after the backoff.
+        // Members that are being started take some at once, and so does one that follows the backoff or members let go.
         let follows = |lane: &Lane<K, T>| !grows && lane.starting == 0 && self.present(lane) == 0;
         let comes = grows || self.lanes.get(&key).is_some_and(follows);
         let coming = (self.starting + usize::from(comes)).saturating_mul(concurrency);
