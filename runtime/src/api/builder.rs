@@ -53,19 +53,13 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// ```
 #[must_use = "nothing runs until `.build()`"]
 pub struct Builder {
-    name: Arc<str>,
+    /// Complete but for the number of workers.
+    config: Config,
     workers: Option<usize>,
-    limit: Option<usize>,
     seed: Option<u64>,
-    call_timeout: Duration,
-    mailbox: Bound,
     deadline: Duration,
     paused: bool,
     clock: Clock,
-    stall_limit: Duration,
-    blocking_threads: usize,
-    stack: Option<usize>,
-    keep_alive: Duration,
     handlers: Handlers,
     hooks: Hooks,
     #[cfg(feature = "tokio")]
@@ -84,20 +78,25 @@ impl Builder {
     /// Returns a builder with the defaults: one worker for each core, or as many as `POSTROOM_WORKERS` says; mailboxes
     /// of [`Bound::DEFAULT`]; any number of processes.
     pub fn new() -> Self {
-        Self {
+        let config = Config {
             name: "postroom".into(),
-            workers: None,
+            node: this_node(),
+            permits: 0,
             limit: None,
-            seed: None,
             call_timeout: DEFAULT_TIMEOUT,
             mailbox: Bound::DEFAULT,
-            deadline: DEADLINE,
-            paused: false,
-            clock: Clock::system(),
             stall_limit: detector::LIMIT,
             blocking_threads: BLOCKING_THREADS,
             stack: None,
             keep_alive: KEEP_ALIVE,
+        };
+        Self {
+            config,
+            workers: None,
+            seed: None,
+            deadline: DEADLINE,
+            paused: false,
+            clock: Clock::system(),
             handlers: Handlers::default(),
             hooks: Hooks::default(),
             #[cfg(feature = "tokio")]
@@ -109,7 +108,7 @@ impl Builder {
 
     /// Names the host; its threads carry the name too. The default is `postroom`. Several hosts may have one name.
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
-        self.name = name.into();
+        self.config.name = name.into();
         self
     }
 
@@ -123,7 +122,7 @@ impl Builder {
     /// [`SpawnError::Limit`](crate::SpawnError::Limit). Unlimited by default; zero is refused. Costs each spawn and
     /// exit an atomic operation on a shared counter.
     pub fn process_limit(mut self, limit: usize) -> Self {
-        self.limit = Some(limit);
+        self.config.limit = Some(limit);
         self
     }
 
@@ -137,7 +136,7 @@ impl Builder {
     /// Sets the default timeout of calls by the host's processes, instead of [`DEFAULT_TIMEOUT`]: see
     /// [`Call::timeout`](crate::Call::timeout) for zero and [`Duration::MAX`]. Calls from outside keep the default.
     pub fn call_timeout(mut self, timeout: Duration) -> Self {
-        self.call_timeout = timeout;
+        self.config.call_timeout = timeout;
         self
     }
 
@@ -146,7 +145,7 @@ impl Builder {
     ///
     /// [`Spawn::mailbox`]: crate::Spawn::mailbox
     pub fn mailbox(mut self, bound: Bound) -> Self {
-        self.mailbox = bound;
+        self.config.mailbox = bound;
         self
     }
 
@@ -187,7 +186,7 @@ impl Builder {
     /// # Ok::<(), postroom::error::BuildError>(())
     /// ```
     pub fn stall_limit(mut self, limit: Duration) -> Self {
-        self.stall_limit = limit;
+        self.config.stall_limit = limit;
         self
     }
 
@@ -205,7 +204,7 @@ impl Builder {
     /// Beyond that, an async `blocking` waits for a thread and a sync one blocks its worker. Only a `.wait()` for
     /// another process may exceed the limit, if all workers would be blocked otherwise.
     pub fn blocking_threads(mut self, threads: usize) -> Self {
-        self.blocking_threads = threads;
+        self.config.blocking_threads = threads;
         self
     }
 
@@ -217,14 +216,14 @@ impl Builder {
     /// is on the stack up to three times while its method is called, and more often without optimization. A `Box`
     /// around a large value costs less.
     pub fn worker_stack_size(mut self, bytes: usize) -> Self {
-        self.stack = Some(bytes);
+        self.config.stack = Some(bytes);
         self
     }
 
     /// Sets how long an idle thread stays that was started because a step blocked. The default is ten seconds; zero
     /// ends it at once.
     pub fn blocking_keep_alive(mut self, idle: Duration) -> Self {
-        self.keep_alive = idle;
+        self.config.keep_alive = idle;
         self
     }
 
@@ -370,32 +369,22 @@ impl Builder {
     /// [`BuildError`] for an invalid number of workers or threads, a limit of zero for processes, messages or time, or
     /// threads that the system refuses to start.
     pub fn build(mut self) -> Result<Runtime, BuildError> {
-        let workers = self.count_workers()?;
-        if self.limit == Some(0) {
+        self.config.permits = self.count_workers()?;
+        let Config { limit, mailbox, stall_limit, blocking_threads, stack, .. } = &self.config;
+        if *limit == Some(0) {
             return Err(BuildError::Limit);
         }
-        self.mailbox.check()?;
-        if self.stall_limit.is_zero() {
+        mailbox.check()?;
+        if stall_limit.is_zero() {
             return Err(BuildError::StallLimit);
         }
-        if let Some(came) = self.stack.filter(|bytes| !STACKS.contains(bytes)) {
+        if let Some(came) = stack.filter(|bytes| !STACKS.contains(bytes)) {
             return Err(BuildError::StackSize { came, least: *STACKS.start(), most: *STACKS.end() });
         }
-        if !(1..=MOST_BLOCKING_THREADS).contains(&self.blocking_threads) {
-            return Err(BuildError::BlockingThreads { came: self.blocking_threads, most: MOST_BLOCKING_THREADS });
+        if !(1..=MOST_BLOCKING_THREADS).contains(blocking_threads) {
+            return Err(BuildError::BlockingThreads { came: *blocking_threads, most: MOST_BLOCKING_THREADS });
         }
         let reactor = self.start_reactor()?;
-        let config = Config {
-            name: self.name,
-            permits: workers,
-            limit: self.limit,
-            call_timeout: self.call_timeout,
-            mailbox: self.mailbox,
-            stall_limit: self.stall_limit,
-            blocking_threads: self.blocking_threads,
-            stack: self.stack,
-            keep_alive: self.keep_alive,
-        };
         let user = UserCode { dispatcher: self.handlers.freeze(), hooks: self.hooks, reactor };
         let seed = crate::env::chance::seed(self.seed);
         #[cfg(feature = "test")]
@@ -406,7 +395,7 @@ impl Builder {
         #[cfg(feature = "test")]
         belongs_to(number, node);
         let identity = Identity { node, number, seed, clock: self.clock };
-        let runtime = Runtime::of(Host::new(config, identity, user), self.deadline);
+        let runtime = Runtime::of(Host::new(self.config, identity, user), self.deadline);
         if !self.paused {
             runtime.resume()?;
         }
@@ -421,7 +410,7 @@ impl Builder {
 
     #[cfg(feature = "tokio")]
     fn start_reactor(&mut self) -> Result<Option<Box<dyn Reactor>>, BuildError> {
-        std::mem::take(&mut self.tokio).start(&self.name).map_err(BuildError::Reactor)
+        std::mem::take(&mut self.tokio).start(&self.config.name).map_err(BuildError::Reactor)
     }
 
     fn count_workers(&self) -> Result<usize, BuildError> {
@@ -455,4 +444,4 @@ impl Runtime {
     }
 }
 
-crate::util::debug::impl_debug!([] Builder, self => "Builder" { name: self.name, workers: self.workers, .. });
+crate::util::debug::impl_debug!([] Builder, self => "Builder" { name: self.config.name, workers: self.workers, .. });

@@ -439,10 +439,6 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    pub(crate) fn of(host: Host, deadline: Duration) -> Self {
-        Self { host, deadline }
-    }
-
     /// Returns its host.
     pub fn host(&self) -> Host {
         self.host

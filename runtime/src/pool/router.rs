@@ -205,16 +205,16 @@ impl<K: LaneKey> PoolRouter<K> {
     /// Gives a message to a member, with a caller that notifies the pool of its completion.
     fn give(&self, member: MemberId, waiting: QueuedMessage<K, Package>) {
         let Some(itself) = self.itself.upgrade() else { return };
-        let (package, waiting) = waiting.split();
-        let (to, payload, caller) = package.into_parts();
+        let QueuedMessage { message, place } = waiting;
+        let (to, payload, caller) = message.into_parts();
         let (member_caller, caller) = MemberCaller::new(itself, member.number, caller);
         // A process that sends to the pool, or answers, must not be suspended at a member's mailbox.
         let Err(refused) = with_mode(SendMode::Try, || deliver(member.pid, payload, Some(caller))) else { return };
         // The member has ended, which will be reported, or its mailbox is full; the message waits for another.
         let (_, payload, _unheard) = refused.package.into_parts();
-        let package = Package::from_parts(to, payload, member_caller.take_back());
+        let message = Package::from_parts(to, payload, member_caller.take_back());
         let lives = matches!(refused.reason, SendFailure::Full(_));
-        self.tell(|plan, now| plan.bounced(now, member.number, lives, waiting.with(package)));
+        self.tell(|plan, now| plan.bounced(now, member.number, lives, QueuedMessage { message, place }));
     }
 
     fn set_alarm(&self, state: &mut RouterState<K>) {

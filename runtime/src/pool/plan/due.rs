@@ -13,7 +13,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         {
             self.patience.pop_front();
             let Some(lane) = self.lanes.get_mut(&key) else { continue };
-            if let Ok(place) = lane.queue.binary_search_by_key(&serial, |waiting| waiting.serial)
+            if let Ok(place) = lane.queue.binary_search_by_key(&serial, |waiting| waiting.place.serial)
                 && let Some(waiting) = lane.queue.remove(place)
             {
                 self.waiting -= 1;

@@ -8,29 +8,19 @@ use std::{cmp::Reverse, time::Duration};
 /// How long a member with a full mailbox is skipped, unless it finishes a message before.
 pub(super) const CROWDED: Duration = Duration::from_millis(5);
 
-/// A message, and the time until which it waits.
 #[derive(Debug)]
 pub(crate) struct QueuedMessage<K, T> {
     pub(crate) message: T,
+    pub(crate) place: QueuePlace<K>,
+}
+
+/// Where a message waits, and until when.
+#[derive(Debug)]
+pub(crate) struct QueuePlace<K> {
     pub(super) lane: K,
     /// Numbers the messages of a lane in order of arrival.
     pub(super) serial: u64,
     pub(super) until: Option<Moment>,
-}
-
-impl<K, T> QueuedMessage<K, T> {
-    /// Splits off the message from its place in the queue.
-    pub(crate) fn split(self) -> (T, QueuedMessage<K, ()>) {
-        let Self { message, lane, serial, until } = self;
-        (message, QueuedMessage { message: (), lane, serial, until })
-    }
-}
-
-impl<K> QueuedMessage<K, ()> {
-    pub(crate) fn with<T>(self, message: T) -> QueuedMessage<K, T> {
-        let Self { lane, serial, until, .. } = self;
-        QueuedMessage { message, lane, serial, until }
-    }
 }
 
 /// Members that share a queue.
@@ -125,14 +115,15 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
 
     /// Queues a message in its lane, in order of arrival.
     pub(super) fn wait(&mut self, waiting: QueuedMessage<K, T>) {
-        let Some(lane) = self.lanes.get_mut(&waiting.lane) else { return };
+        let QueuePlace { lane: key, serial, until } = &waiting.place;
+        let Some(lane) = self.lanes.get_mut(key) else { return };
         self.waiting += 1;
-        if let Some(until) = waiting.until {
+        if let Some(until) = *until {
             // All wait equally long, so this is also the order of `until`.
-            let place = self.patience.partition_point(|(_, _, serial)| *serial < waiting.serial);
-            self.patience.insert(place, (until, waiting.lane.clone(), waiting.serial));
+            let place = self.patience.partition_point(|(_, _, other)| other < serial);
+            self.patience.insert(place, (until, key.clone(), *serial));
         }
-        let place = lane.queue.partition_point(|other| other.serial < waiting.serial);
+        let place = lane.queue.partition_point(|other| other.place.serial < *serial);
         lane.queue.insert(place, waiting);
         if self.patience.len() > 64 && self.patience.len() > 2 * self.waiting {
             let Self { patience, lanes, .. } = self;
@@ -238,5 +229,5 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
 }
 
 pub(super) fn waits<K: Ord, T>(lanes: &BTreeMap<K, Lane<K, T>>, key: &K, serial: u64) -> bool {
-    lanes.get(key).is_some_and(|lane| lane.queue.binary_search_by_key(&serial, |waiting| waiting.serial).is_ok())
+    lanes.get(key).is_some_and(|lane| lane.queue.binary_search_by_key(&serial, |waiting| waiting.place.serial).is_ok())
 }

@@ -35,7 +35,7 @@ pub(crate) mod lanes;
 pub use failures::PoolGaveUp;
 pub(crate) use failures::Unstarted;
 pub(crate) use lanes::QueuedMessage;
-use lanes::{CROWDED, Lane, MemberRecord};
+use lanes::{CROWDED, Lane, MemberRecord, QueuePlace};
 
 use crate::env::{chance::Random, clock::Moment};
 use crate::supervision::{Backoff, plan::intensity::Intensity};
@@ -204,7 +204,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         let free = self.choose(&key, true);
         let until = self.rules.patience.map(|patience| now.after(patience));
         self.serial += 1;
-        let waiting = QueuedMessage { message, lane: key.clone(), serial: self.serial, until };
+        let waiting = QueuedMessage { message, place: QueuePlace { lane: key.clone(), serial: self.serial, until } };
         if let Some(number) = free {
             self.give(number, waiting);
             return Ok(());
@@ -261,7 +261,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
             let reason = self.ending.clone().unwrap_or(ExitReason::NoProcess);
             return self.actions.push_back(PoolAction::Fail(waiting.message, reason));
         }
-        let key = waiting.lane.clone();
+        let key = waiting.place.lane.clone();
         self.lanes.entry(key.clone()).or_insert_with(|| Lane::new(false));
         self.wait(waiting);
         self.feed(&key);

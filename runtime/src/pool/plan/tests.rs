@@ -507,7 +507,7 @@ fn every_message_has_one_end_whatever_happens() {
             }
             for lane in world.plan.lanes.values() {
                 assert!(lane.count() <= most, "seed {seed}");
-                assert!(lane.queue.iter().map(|waiting| waiting.serial).is_sorted(), "seed {seed}");
+                assert!(lane.queue.iter().map(|waiting| waiting.place.serial).is_sorted(), "seed {seed}");
             }
             assert_eq!(standing.waiting, world.plan.lanes.values().map(|lane| lane.queue.len()).sum::<usize>());
             assert!(world.plan.patience.len() <= 64 + 2 * standing.waiting, "seed {seed}");
