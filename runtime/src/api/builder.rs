@@ -385,7 +385,7 @@ impl Builder {
             return Err(BuildError::BlockingThreads { came: *blocking_threads, most: MOST_BLOCKING_THREADS });
         }
         let reactor = self.start_reactor()?;
-        let user = UserCode { dispatcher: self.handlers.freeze(), hooks: self.hooks, reactor };
+        let user = UserCode { handlers: self.handlers, hooks: self.hooks, reactor };
         let seed = crate::env::chance::seed(self.seed);
         #[cfg(feature = "test")]
         let node = self.node.unwrap_or_else(program_node);

@@ -154,7 +154,7 @@ fn simulate_dispatch(host: &'static Scheduler, command: Payload, caller: Caller)
         return None;
     }
     let Some(late) = mishap(Mishap::LateCommand, of) else { return Some((command, caller)) };
-    let action = Box::new(move || _ = host.with_user(|user| user.dispatcher.dispatch(command, caller)));
+    let action = Box::new(move || _ = host.with_user(|user| user.handlers.dispatch(command, caller)));
     host.set_timer(Moment::now().after(late), TimerAction::Run(action));
     None
 }
@@ -173,7 +173,7 @@ impl Scheduler {
         #[cfg(feature = "test")]
         let Some((command, caller)) = simulate_dispatch(self, command, caller) else { return };
         // Without the user code both are dropped, which answers.
-        self.with_user(|user| user.dispatcher.dispatch(command, caller));
+        self.with_user(|user| user.handlers.dispatch(command, caller));
     }
 
     pub(crate) fn set_timer(&self, due: Moment, action: TimerAction) -> Option<TimerKey> {

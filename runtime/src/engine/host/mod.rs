@@ -33,7 +33,7 @@ use crate::time::timers::{Due, FIRED, SOUGHT, TimerAction, Timers, complete};
 use crate::time::virtual_clock::Clock;
 use crate::util::panics::{Site, contain};
 use backlog::Backlogs;
-use commands::Dispatcher;
+use commands::Handlers;
 use gate::Gate;
 use hooks::Hooks;
 use std::any::Any;
@@ -85,7 +85,7 @@ impl Config {
 /// The user code of a host. Dropped when the host has been shut down, unlike the record.
 #[derive(Default)]
 pub(crate) struct UserCode {
-    pub(crate) dispatcher: Dispatcher,
+    pub(crate) handlers: Handlers,
     pub(crate) hooks: Hooks,
     pub(crate) reactor: Option<Box<dyn Reactor>>,
 }
