@@ -1,6 +1,6 @@
 //! Spawning a `#[process]`: options, then an entry.
 
-use super::Wanted;
+use super::{or_spawn, wanted};
 use crate::actor::definition::{
     Actor, Begin, Beginning, EntryFuture, KindOf, Migratable, Pending, Source, SpawnCore, Start,
 };
@@ -86,12 +86,9 @@ impl<P: Actor> SpawnCore<P> {
         entry: usize,
         begin: impl FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError> + Send + 'static,
     ) -> Result<Address<P>, SpawnError> {
-        let wanted = Wanted::of(self.options.borrow().as_deref(), KindOf::<P>::KIND);
-        let pid = match wanted {
-            None => self.spawn_sync(entry, None, begin)?,
-            wanted => Wanted::or_spawn(wanted, self.host.scheduler, || self.spawn_sync(entry, None, begin))?,
-        };
-        Ok(Address::new(pid))
+        let wanted = wanted(self.options.borrow().as_deref());
+        let spawn = || self.spawn_sync(entry, None, begin);
+        or_spawn(wanted, KindOf::<P>::KIND, self.host.scheduler, spawn).map(Address::new)
     }
 
     #[inline]

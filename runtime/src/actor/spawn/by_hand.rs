@@ -1,6 +1,6 @@
 //! Spawning a hand-written process: options, then an entry.
 
-use super::{Wanted, builder::Running};
+use super::{builder::Running, or_spawn, wanted};
 use crate::actor::{definition::Source, tasks::ExitWaiter};
 use crate::engine::lifecycle::spawn::{First, Options, PendingSpawn};
 use crate::engine::{host::Scheduler, host::reuse::HostRef, pinned::note_entry};
@@ -61,22 +61,20 @@ impl<P: Process> SpawnProcess<P> {
     /// Starts at `entry`.
     ///
     /// # Errors
-    /// A [`SpawnError`]: [`Init`](SpawnError::Init) if `init` fails, [`Entry`](SpawnError::Entry) if it refuses the
-    /// entry or its inputs; otherwise because of an option, a limit or a shutdown.
+    /// As [`start`](Self::start).
     pub fn start_at(self, entry: &str, input: Payloads) -> Result<Pid, SpawnError> {
         self.spawn(Some(entry), input)
     }
 
     fn spawn(self, entry: Option<&str>, input: Payloads) -> Result<Pid, SpawnError> {
-        let wanted = Wanted::of(self.options.as_deref(), KindOfProcess::<P>::KIND);
-        Wanted::or_spawn(wanted, self.host.scheduler, || self.begin(entry, input, None))
+        let (wanted, kind) = (wanted(self.options.as_deref()), KindOfProcess::<P>::KIND);
+        or_spawn(wanted, kind, self.host.scheduler, || self.begin(entry, input, None))
     }
 
     /// Starts at the first entry a process that will be [`done_with`](crate::manual::StepOutput::done_with) a `T`.
     ///
     /// # Errors
-    /// A [`SpawnError`]: [`Init`](SpawnError::Init) if `init` fails, [`Entry`](SpawnError::Entry) if it refuses the
-    /// entry or its inputs; otherwise because of an option, a limit or a shutdown.
+    /// As [`start`](Self::start).
     pub fn run<T: Send + 'static>(self) -> Result<Running<P, T>, SpawnError> {
         self.begin_running(None, Payloads::new())
     }
@@ -84,8 +82,7 @@ impl<P: Process> SpawnProcess<P> {
     /// Starts at `entry` a process that will be [`done_with`](crate::manual::StepOutput::done_with) a `T`.
     ///
     /// # Errors
-    /// A [`SpawnError`]: [`Init`](SpawnError::Init) if `init` fails, [`Entry`](SpawnError::Entry) if it refuses the
-    /// entry or its inputs; otherwise because of an option, a limit or a shutdown.
+    /// As [`start`](Self::start).
     pub fn run_at<T: Send + 'static>(self, entry: &str, input: Payloads) -> Result<Running<P, T>, SpawnError> {
         self.begin_running(Some(entry), input)
     }

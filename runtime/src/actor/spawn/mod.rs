@@ -99,44 +99,34 @@ pub(crate) mod by_hand;
 
 pub(crate) use by_hand::SpawnProcess;
 
-struct Wanted {
-    name: Arc<str>,
-    kind: &'static ProcessKind,
+/// Returns the name whose holder will do; `None` if the spawn must make a new process.
+#[inline]
+fn wanted(options: Option<&Options>) -> Option<Arc<str>> {
+    options.filter(|options| options.or_existing)?.name.clone()
 }
 
-impl Wanted {
-    /// Returns the name and type to look for; `None` if the spawn must make a new process.
-    #[inline]
-    fn of(options: Option<&Options>, kind: &'static ProcessKind) -> Option<Self> {
-        let options = options.filter(|options| options.or_existing)?;
-        Some(Self { name: options.name.clone()?, kind })
+/// Returns the holder of the wanted name, before or after a race, or the result of `spawn`.
+#[inline]
+fn or_spawn(
+    wanted: Option<Arc<str>>,
+    kind: &'static ProcessKind,
+    host: &'static Scheduler,
+    spawn: impl FnOnce() -> Result<Pid, SpawnError>,
+) -> Result<Pid, SpawnError> {
+    let Some(name) = wanted else { return spawn() };
+    let check = |pid| match crate::routing::alias::kind(pid) {
+        Some(found) if found.type_id != kind.type_id => {
+            let (expected, found) = ((kind.name)(), (found.name)());
+            Err(SpawnError::NameType { name: name.to_string(), pid, expected, found })
+        }
+        // It has ended since it was found; its type is unknown now.
+        _ => Ok(pid),
+    };
+    if let Some(pid) = host.names.whereis(&name) {
+        return check(pid);
     }
-
-    /// Returns the holder of the name, before or after a race, or the result of `spawn`.
-    #[inline]
-    fn or_spawn(
-        wanted: Option<Self>,
-        host: &'static Scheduler,
-        spawn: impl FnOnce() -> Result<Pid, SpawnError>,
-    ) -> Result<Pid, SpawnError> {
-        let Some(wanted) = wanted else { return spawn() };
-        if let Some(pid) = host.names.whereis(&wanted.name) {
-            return wanted.check(pid);
-        }
-        match spawn() {
-            Err(SpawnError::Name { holder, .. }) => wanted.check(holder),
-            spawned => spawned,
-        }
-    }
-
-    fn check(&self, pid: Pid) -> Result<Pid, SpawnError> {
-        match crate::routing::alias::kind(pid) {
-            Some(found) if found.type_id != self.kind.type_id => {
-                let (expected, found) = ((self.kind.name)(), (found.name)());
-                Err(SpawnError::NameType { name: self.name.to_string(), pid, expected, found })
-            }
-            // It has ended since it was found; its type is unknown now.
-            _ => Ok(pid),
-        }
+    match spawn() {
+        Err(SpawnError::Name { holder, .. }) => check(holder),
+        spawned => spawned,
     }
 }
