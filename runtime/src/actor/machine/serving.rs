@@ -4,7 +4,7 @@
 use crate::actor::definition::{
     Actor, Dispatched, FutureOutput, MethodEvent, MethodFuture, Movable, NotPinned, Pinned,
 };
-use crate::actor::tasks::{Entered, StashedMessage, current, pending};
+use crate::actor::tasks::{Entered, StashedMessage, WaitKey, current, pending};
 use crate::process::{Event, Events};
 use crate::process::{event::StepInput, mail::Mail};
 use crate::{
@@ -198,7 +198,7 @@ fn serve_waits<P: Actor>(process: &mut P, context: &mut Context<P>) -> Option<Se
 pub(crate) fn bring<P: Actor>(event: Event) {
     let event = match event {
         Event::Completed { tag, result } if tag != pending::DEADLINES => {
-            if let Some(waker) = current::with(|waits| waits.answer(tag, result)).flatten() {
+            if let Some(waker) = current::with(|waits| waits.answer(WaitKey::of(tag), result)).flatten() {
                 waker.wake();
             }
             return;
@@ -274,9 +274,8 @@ pub(crate) fn deliver<'a, P: Actor>(
 pub(crate) async fn finish(mut delivery: Dispatched<'_>) -> Option<ProcessError> {
     loop {
         delivery = match delivery {
-            Dispatched::Done => return None,
+            Dispatched::Done | Dispatched::Unhandled => return None,
             Dispatched::Failed(error) => return Some(error),
-            Dispatched::Unhandled => return None,
             Dispatched::Pending(future) => future.await,
         };
     }

@@ -150,7 +150,7 @@ impl<P: Actor> Machine<P> {
     }
 
     fn take_new(&mut self, ctx: &InitContext<'_>) -> Result<(P, Context<P>), InitError> {
-        self.table.incarnation = waker::incarnation_of_pid(ctx.pid());
+        self.table.incarnation = ctx.pid().map_or(0, Pid::incarnation);
         match self.state.take() {
             MachineState::New(process) => Ok((process, Context::new(ctx.pid()))),
             started => {
@@ -170,9 +170,7 @@ impl<P: Actor> Machine<P> {
     ) -> Result<(), ProcessError> {
         loop {
             match state {
-                MachineState::New(_) => {
-                    return Err(StepError::BeforeInit.into());
-                }
+                MachineState::New(_) => return Err(StepError::BeforeInit.into()),
                 MachineState::Over | MachineState::OverStruct(..) | MachineState::OverFuture(_) => {
                     return Err(StepError::AfterDone.into());
                 }
@@ -274,16 +272,14 @@ impl<P: Actor> Machine<P> {
 
     /// Moves the struct into the future of an async method.
     fn send_away(state: &mut MachineState<P>, event: MethodEvent) {
-        let MachineState::Serving(process, context) = state.take() else {
-            return;
-        };
+        let MachineState::Serving(process, context) = state.take() else { return };
         let deadline = current::deadline();
         *state = MachineState::Method(process.away(context, event), deadline);
     }
 
     /// Delivers the events that a future waits for, and polls it.
     fn poll_away(future: &mut Pending<P>, incarnation: u64, events: &mut Events<'_>) -> Away<P> {
-        let waker = waker::own_waker_of(waker::owner_of(incarnation));
+        let waker = waker::own_waker_of(incarnation);
         loop {
             while let Some(event) = events.next_control() {
                 bring::<P>(event);

@@ -1,13 +1,13 @@
 //! The calling end of a call.
 
-use crate::actor::tasks::time_source::{now_for, time_keeper};
+use crate::actor::tasks::time_source::{OwnedTimer, now_for, time_keeper};
 use crate::actor::tasks::{Called, CommandResult, OutsideCall, WaitKey, Waits, current, waker};
 use crate::deadlock::edges::{self, CallWait};
 use crate::engine::{
     blocking::block_in_place::while_blocked, context::local::with_current, lifecycle::spawn::current_host,
     sched::launch::is_of_a_host,
 };
-use crate::env::clock::{Moment, TimeKeeper, TimerKey, has_virtual_clock, instant_now};
+use crate::env::clock::{Moment, TimeKeeper, has_virtual_clock, instant_now};
 use crate::util::{debug::impl_debug, oneshot::Oneshot};
 use crate::{
     CallError, CommandError, Pid, SendError, actor::tasks::pending::RowState, call::caller::Caller,
@@ -171,7 +171,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         };
         // Waits by the system's time, except in a process with a virtual clock: there a timer ends the wait.
         let limiter = deadline.filter(|_| has_virtual_clock() && is_of_a_host()).zip(current_host());
-        let limiter = limiter.and_then(|(deadline, host)| Limiter::set(deadline, &call, host));
+        let limiter = limiter.and_then(|(deadline, host)| limit(&call, deadline, host));
         let until = deadline.filter(|&deadline| limiter.is_none() && deadline != Moment::NEVER);
         let until = until.map(|deadline| instant_now() + deadline.since(now_for(self.pid)));
         let answer = while_blocked(|| call.0.wait(until));
@@ -283,20 +283,12 @@ pub(crate) fn unpack<T: Send + 'static, E: Send + 'static>(answer: CommandResult
 #[must_use = "a future does nothing until it is awaited"]
 pub struct CallFuture<M, T = (), E = Infallible>(CallStage<M, T, E>);
 
-impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> CallFuture<M, T, E> {
-    /// Sends the call. Returns its future, and whether it counts as polled: a process awaiting it with its own waker
-    /// looks for the answer anyway when that arrives.
-    pub(crate) fn begin(call: Call<M, T, E>, context: &Context<'_>) -> Result<(Self, bool), SendError<M>> {
-        begin(call, context).map(|(stage, is_polled)| (Self(stage), is_polled))
-    }
-}
-
 enum CallStage<M, T, E> {
     Ready(Option<Call<M, T, E>>),
     /// The incarnation of the process that owns the row.
     Process(WaitKey, Incarnation, Option<Called>),
     /// With the timer that ends it at its deadline, which is cancelled on drop.
-    Outside(Arc<OutsideCall>, #[expect(dead_code, reason = "held for its drop")] Option<Limiter>),
+    Outside(Arc<OutsideCall>, #[expect(dead_code, reason = "held for its drop")] Option<OwnedTimer>),
     Over,
 }
 
@@ -318,9 +310,9 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for CallFut
         let this = &mut *self;
         if let CallStage::Ready(call) = &mut this.0 {
             let Some(call) = call.take() else { return Poll::Pending };
-            match begin(call, context) {
-                Ok((stage, is_polled)) => {
-                    this.0 = stage;
+            match Self::begin(call, context) {
+                Ok((sent, is_polled)) => {
+                    *this = sent;
                     if is_polled {
                         return Poll::Pending;
                     }
@@ -333,7 +325,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for CallFut
         }
         let answer = match &this.0 {
             CallStage::Process(key, incarnation, called) => {
-                let mut waker = waker::foreign_waker_of(context, *incarnation);
+                let mut waker = waker::foreign_waker(context, *incarnation);
                 let poll = |waits: &mut Waits| {
                     (waits.incarnation == *incarnation).then(|| waits.poll_call(*key, &mut waker, called))
                 };
@@ -356,78 +348,57 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for CallFut
     }
 }
 
-/// A call that was sent, and whether it counts as polled.
-type SentCall<M, T, E> = (CallStage<M, T, E>, bool);
-
-/// Sends the message, from inside a process or from outside (including from an executor that a method waits in).
-/// Returns also whether the call counts as polled: a process awaiting it with its own waker looks for the answer
-/// anyway.
-fn begin<M: Send + 'static, T: Send + 'static, E: Send + 'static>(
-    call: Call<M, T, E>,
-    context: &Context<'_>,
-) -> Result<SentCall<M, T, E>, SendError<M>> {
-    let (deadline, on) = (call.due(), serving(call.pid));
-    let inside = current::with(|waits| {
-        let incarnation = waits.incarnation;
-        if !current::is_polled(incarnation, context) {
-            return None;
-        }
-        let (key, caller, ticket) = waits.add_call(deadline)?;
-        let called = on.map(|on| Called { on, method: call.method, ticket });
-        let is_polled = waker::is_own(context, incarnation);
-        if is_polled {
-            waits.polled_call(key, called);
-        }
-        Some((key, incarnation, called, caller, is_polled))
-    });
-    if let Some((key, incarnation, called, caller, is_polled)) = inside.flatten() {
-        // A refused message drops its caller, which answers the row; the row is not read any more.
-        if let Err(error) = send_with_caller(call.pid, call.message, caller) {
-            let _unseen = current::with(|waits| waits.forget(key));
-            return Err(error);
-        }
-        let called = as_sent(call.pid, called);
-        if call.pid.is_alias() && called.is_none() {
-            current::with(|waits| waits.polled_call(key, None));
-        }
-        return Ok((CallStage::Process(key, incarnation, called), is_polled));
-    }
-    let outside = Arc::new(OutsideCall(Oneshot::new()));
-    let (caller, _ticket) = Caller::outside(outside.clone(), deadline);
-    send_with_caller(call.pid, call.message, caller)?;
-    // The program's timekeeper, not that of the called host, which may end before the call; except for a host with a
-    // virtual clock.
-    let virtual_clock = time_keeper(call.pid).filter(|time_keeper| time_keeper.clock_override().is_some());
-    let time_keeper = virtual_clock.unwrap_or_else(|| timekeeper());
-    let limiter = deadline.and_then(|deadline| Limiter::set(deadline, &outside, time_keeper));
-    Ok((CallStage::Outside(outside, limiter), false))
-}
-
-/// The timer that ends a call awaited outside of processes. Dropping it cancels the timer.
-struct Limiter {
-    time_keeper: &'static dyn TimeKeeper,
-    key: TimerKey,
-}
-
-impl Limiter {
-    fn set(deadline: Moment, call: &Arc<OutsideCall>, time_keeper: &'static dyn TimeKeeper) -> Option<Self> {
-        if deadline == Moment::NEVER {
-            return None;
-        }
-        let call = Arc::downgrade(call);
-        let time_out = move || {
-            if let Some(call) = call.upgrade() {
-                call.0.put(Err(CommandError::Call(CallError::Timeout)));
+impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> CallFuture<M, T, E> {
+    /// Sends the message, from inside a process or from outside (including from an executor that a method waits in).
+    /// Returns also whether the call counts as polled: a process awaiting it with its own waker looks for the answer
+    /// anyway.
+    pub(crate) fn begin(call: Call<M, T, E>, context: &Context<'_>) -> Result<(Self, bool), SendError<M>> {
+        let (deadline, on) = (call.due(), serving(call.pid));
+        let inside = current::with(|waits| {
+            let incarnation = waits.incarnation;
+            if !current::is_polled(incarnation, context) {
+                return None;
             }
-        };
-        time_keeper.later(deadline, Box::new(time_out)).map(|key| Self { time_keeper, key })
+            let (key, caller, ticket) = waits.add_call(deadline)?;
+            let called = on.map(|on| Called { on, method: call.method, ticket });
+            let is_polled = waker::is_own(context, incarnation);
+            if is_polled {
+                waits.polled_call(key, called);
+            }
+            Some((key, incarnation, called, caller, is_polled))
+        });
+        if let Some((key, incarnation, called, caller, is_polled)) = inside.flatten() {
+            // A refused message drops its caller, which answers the row; the row is not read any more.
+            if let Err(error) = send_with_caller(call.pid, call.message, caller) {
+                let _unseen = current::with(|waits| waits.forget(key));
+                return Err(error);
+            }
+            let called = as_sent(call.pid, called);
+            if call.pid.is_alias() && called.is_none() {
+                current::with(|waits| waits.polled_call(key, None));
+            }
+            return Ok((Self(CallStage::Process(key, incarnation, called)), is_polled));
+        }
+        let outside = Arc::new(OutsideCall(Oneshot::new()));
+        let (caller, _ticket) = Caller::outside(outside.clone(), deadline);
+        send_with_caller(call.pid, call.message, caller)?;
+        // The program's timekeeper, not that of the called host, which may end before the call; except for a host with
+        // a virtual clock.
+        let virtual_clock = time_keeper(call.pid).filter(|time_keeper| time_keeper.clock_override().is_some());
+        let time_keeper = virtual_clock.unwrap_or_else(|| timekeeper());
+        let limiter = deadline.and_then(|deadline| limit(&outside, deadline, time_keeper));
+        Ok((Self(CallStage::Outside(outside, limiter)), false))
     }
 }
 
-impl Drop for Limiter {
-    fn drop(&mut self) {
-        let _was_pending = self.time_keeper.forget(self.key);
-    }
+/// Sets the timer that ends a call which no process awaits.
+fn limit(call: &Arc<OutsideCall>, deadline: Moment, time_keeper: &'static dyn TimeKeeper) -> Option<OwnedTimer> {
+    let call = Arc::downgrade(call);
+    OwnedTimer::set(time_keeper, deadline, move || {
+        if let Some(call) = call.upgrade() {
+            call.0.put(Err(CommandError::Call(CallError::Timeout)));
+        }
+    })
 }
 
 impl<M, T, E> Drop for CallFuture<M, T, E> {

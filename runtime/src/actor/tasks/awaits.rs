@@ -2,9 +2,10 @@
 
 use super::current;
 use super::pending::{CancelWait, CommandResult, RowState, WaitKey, Waits};
-use super::waker::{self, TableOwner, foreign_waker};
+use super::time_source::OwnedTimer;
+use super::waker::{self, foreign_waker};
 use crate::engine::{context::local::with_current, lifecycle::spawn::current_host};
-use crate::env::clock::{Moment, TimeKeeper, TimerKey, has_virtual_clock};
+use crate::env::clock::{Moment, TimeKeeper, has_virtual_clock};
 use crate::{
     CallError, Command, CommandError, ExitReason, Payload, errors::Elapsed, sync::Arc, time::timekeeper::timekeeper,
     util::oneshot::Oneshot,
@@ -22,37 +23,36 @@ async fn end_if_cancelled() {
 /// A future's row in the table of the process that polls it.
 struct Row {
     key: Option<WaitKey>,
-    owner: TableOwner,
+    incarnation: u64,
 }
 
 impl Row {
     fn poll(&self, context: &TaskContext<'_>) -> Poll<Option<CommandResult>> {
-        let Some(key) = self.key else {
-            return Poll::Pending;
-        };
-        let mut waker = foreign_waker(context, self.owner);
-        let polled = current::with(|waits| waits.is_of(self.owner).then(|| waits.poll(key, &mut waker)));
-        polled.flatten().unwrap_or(Poll::Pending)
+        let mut waker = foreign_waker(context, self.incarnation);
+        self.with(|waits, key| waits.poll(key, &mut waker)).unwrap_or(Poll::Pending)
+    }
+
+    /// Calls `look` in the process that the row belongs to.
+    fn with<R>(&self, look: impl FnOnce(&mut Waits, WaitKey) -> R) -> Option<R> {
+        let key = self.key?;
+        current::with(|waits| (waits.incarnation == self.incarnation).then(|| look(waits, key))).flatten()
     }
 }
 
 impl Drop for Row {
     fn drop(&mut self) {
-        if let Some(key) = self.key {
-            let _unseen = current::with(|waits| waits.is_of(self.owner).then(|| waits.forget(key)));
-        }
+        let _unseen = self.with(Waits::forget);
     }
 }
 
 /// Adds a row in the table of the process that polls first; `begin` fills it in.
 fn row(begin: impl FnOnce(&mut Waits, WaitKey)) -> Row {
     let made = current::with(|waits| {
-        let owner = waits.owner;
         let key = waits.add(RowState::Future(None));
         begin(waits, key);
-        Row { key: Some(key), owner }
+        Row { key: Some(key), incarnation: waits.incarnation }
     });
-    made.unwrap_or(Row { key: None, owner: None })
+    made.unwrap_or(Row { key: None, incarnation: 0 })
 }
 
 pub(crate) async fn sleep(duration: Duration) {
@@ -80,7 +80,8 @@ pub(crate) struct TimerFuture {
 
 enum Set {
     Row(Row),
-    Elsewhere(Elsewhere),
+    /// Awaited by a task of another executor, or by one that a method runs.
+    Elsewhere(Arc<Oneshot<()>>, #[expect(dead_code, reason = "held for its drop")] Option<OwnedTimer>),
 }
 
 impl TimerFuture {
@@ -94,41 +95,24 @@ impl TimerFuture {
             if current::with(|waits| current::is_polled(waits.incarnation, context)) == Some(true) {
                 Set::Row(row(|waits, key| waits.set_timer(key, self.due)))
             } else {
-                Set::Elsewhere(Elsewhere::new(self.due))
+                Set::elsewhere(self.due)
             }
         });
         match set {
             Set::Row(row) => row.poll(context).map(|_| ()),
-            Set::Elsewhere(timer) => timer.fired.poll(context.waker()),
+            Set::Elsewhere(fired, _) => fired.poll(context.waker()),
         }
     }
 }
 
-/// A timer awaited by a task of another executor, or by one that a method runs.
-struct Elsewhere {
-    fired: Arc<Oneshot<()>>,
-    key: Option<TimerKey>,
-    time_keeper: &'static dyn TimeKeeper,
-}
-
-impl Elsewhere {
-    fn new(due: Moment) -> Self {
+impl Set {
+    fn elsewhere(due: Moment) -> Self {
         // By the system's time, except on a thread with a virtual clock.
         let virtual_host = current_host().filter(|_| has_virtual_clock());
         let time_keeper = virtual_host.map_or(timekeeper() as &'static dyn TimeKeeper, |host| host);
         let fired = Arc::new(Oneshot::new());
         let fire = fired.clone();
-        let set = || time_keeper.later(due, Box::new(move || _ = fire.put(())));
-        let key = if due < Moment::NEVER { set() } else { None };
-        Self { fired, key, time_keeper }
-    }
-}
-
-impl Drop for Elsewhere {
-    fn drop(&mut self) {
-        if let Some(key) = self.key {
-            let _was_pending = self.time_keeper.forget(key);
-        }
+        Self::Elsewhere(fired, OwnedTimer::set(time_keeper, due, move || _ = fire.put(())))
     }
 }
 
@@ -217,13 +201,13 @@ impl Future for Cancelled {
 struct Shield {
     /// A reference that the table counts.
     held: Option<Arc<()>>,
-    owner: TableOwner,
+    incarnation: u64,
 }
 
 impl Shield {
     fn raise() -> Self {
-        let raised = current::with(|waits| (waits.shield(), waits.owner));
-        raised.map_or(Self { held: None, owner: None }, |(held, owner)| Self { held: Some(held), owner })
+        let raised = current::with(|waits| Self { held: Some(waits.shield()), incarnation: waits.incarnation });
+        raised.unwrap_or(Self { held: None, incarnation: 0 })
     }
 }
 
@@ -231,7 +215,7 @@ impl Drop for Shield {
     fn drop(&mut self) {
         // Before the wake-up: the woken process must find it gone.
         self.held = None;
-        waker::wake(self.owner);
+        waker::wake(self.incarnation);
     }
 }
 

@@ -3,7 +3,7 @@
 //! A wake-up enqueues the future's row, so the cost of polling depends on the number of woken futures, not on how many
 //! there are.
 
-use super::waker::{TableOwner, waker_of};
+use super::waker::waker_of;
 use crate::sync::{Arc, AtomicBool, Ordering, SegQueue};
 use crate::{Payload, env::clock::Moment};
 use slab::Slab;
@@ -86,11 +86,12 @@ impl BackgroundFutures {
         self.working > 0
     }
 
-    pub(crate) fn add(&mut self, owner: TableOwner, future: BoxedFuture, continuation: usize, acts: Acts) {
+    pub(crate) fn add(&mut self, incarnation: u64, future: BoxedFuture, continuation: usize, acts: Acts) {
         self.working += usize::from(matches!(acts, Acts::Until(_)));
         let place = self.rows.vacant_entry();
         let (row, wanted) = (place.key(), self.wanted.clone());
-        let request = Arc::new(WakeRequest { row, queued: AtomicBool::new(true), wanted, waker: waker_of(owner) });
+        let waker = waker_of(incarnation);
+        let request = Arc::new(WakeRequest { row, queued: AtomicBool::new(true), wanted, waker });
         place.insert(Some(BackgroundFuture { row, future, continuation, acts, request }));
         self.wanted.push(row);
     }

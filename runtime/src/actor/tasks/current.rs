@@ -5,7 +5,7 @@
 
 use super::waker::{self, foreign_waker, is_own};
 use super::{attachment::StashedMessage, pending::Waits};
-use crate::engine::{context::own::is_slice_over, lifecycle::spawn::current_host};
+use crate::engine::context::own::is_slice_over;
 use crate::process::{guardian::transfer_unhandled, handover::Upgrade};
 use crate::{ExitReason, Package, env::clock::Moment};
 use std::task::{Context, Poll};
@@ -14,7 +14,7 @@ use std::{cell::Cell, marker::PhantomData, ptr};
 /// The machine's storage for its table.
 #[derive(Default)]
 pub(crate) struct TableCell {
-    /// The incarnation that owns it, packed in a word; see [`waker::incarnation_of`].
+    /// The incarnation that owns it, packed in a word; zero if the machine is driven by hand.
     pub(crate) incarnation: u64,
     /// Allocated when it is needed: many processes only ever wait for messages.
     pub(crate) waits: Option<Box<Waits>>,
@@ -233,7 +233,7 @@ pub(crate) fn is_to_pause() -> bool {
 }
 
 pub(crate) fn wake_self() {
-    waker::wake(peek(|waits| waits.owner).flatten());
+    waker::wake(peek(|waits| waits.incarnation).unwrap_or(0));
 }
 
 /// Takes the reason for which the current process is to end now, if any.
@@ -284,8 +284,7 @@ pub(crate) struct Wanting;
 impl Wanting {
     /// Stores the waker to wake when there is input. The process's own waker is not stored.
     pub(crate) fn keep_waker(&self, context: &Context<'_>) {
-        let owner = peek(|waits| waits.owner).flatten();
-        let waker = foreign_waker(context, owner);
+        let waker = foreign_waker(context, peek(|waits| waits.incarnation).unwrap_or(0));
         let before = peek(|waits| std::mem::replace(&mut waits.serve_waker, waker));
         drop(before);
     }
@@ -327,14 +326,7 @@ pub(crate) fn leave() {
     }
     let rows = peek(|waits| {
         let rows = std::mem::take(&mut waits.rows);
-        for (_, wait) in &rows {
-            if let Some(ticket) = &wait.ticket {
-                ticket.abandon();
-            }
-            if let (Some(timer), Some(host)) = (wait.timer, current_host()) {
-                host.timers.cancel(timer);
-            }
-        }
+        rows.iter().for_each(|(_, wait)| wait.cancel());
         rows
     });
     drop(rows);

@@ -21,7 +21,7 @@ use crate::{
 };
 use slab::Slab;
 use std::task::{Poll, Waker};
-use std::{any::Any, collections::VecDeque, ptr, sync::Weak};
+use std::{any::Any, collections::VecDeque, sync::Weak};
 
 pub(crate) type CommandResult = Result<Payload, CommandError>;
 
@@ -39,7 +39,7 @@ impl WaitKey {
         u64::from(self.serial) << 32 | u64::from(self.row)
     }
 
-    fn of(tag: u64) -> Self {
+    pub(crate) fn of(tag: u64) -> Self {
         Self { row: tag as u32, serial: (tag >> 32) as u32 }
     }
 }
@@ -50,6 +50,17 @@ pub(crate) struct PendingWait {
     pub(crate) deadline: Option<Moment>,
     pub(crate) ticket: Option<CallId>,
     pub(crate) timer: Option<TimerKey>,
+}
+
+impl PendingWait {
+    pub(crate) fn cancel(&self) {
+        if let Some(ticket) = &self.ticket {
+            ticket.abandon();
+        }
+        if let (Some(timer), Some(host)) = (self.timer, current_host()) {
+            host.timers.cancel(timer);
+        }
+    }
 }
 
 /// A process of this program whose answer a future of this process awaits.
@@ -119,16 +130,6 @@ impl Waits {
     #[cold]
     pub(crate) fn of(incarnation: u64) -> Box<Self> {
         Box::new(Self { owner: waker::owner_of(incarnation), incarnation, ..Self::default() })
-    }
-
-    pub(crate) fn is_of(&self, owner: TableOwner) -> bool {
-        match (self.owner, owner) {
-            (Some((slot, generation)), Some((other, other_generation))) => {
-                ptr::eq(slot, other) && generation == other_generation
-            }
-            (None, None) => true,
-            _ => false,
-        }
     }
 
     #[inline]
@@ -230,7 +231,7 @@ impl Waits {
         if let Some(wait) = self.rows.get(row as usize) {
             let key = WaitKey { row, serial: wait.serial };
             // The row has no foreign waker.
-            let _no_waker = self.answer_row(key, Err(CommandError::Call(CallError::Cycle(cycle))));
+            let _no_waker = self.answer(key, Err(CommandError::Call(CallError::Cycle(cycle))));
         }
     }
 
@@ -291,9 +292,7 @@ impl Waits {
             }
             None => {}
         }
-        let Some((slot, generation)) = self.owner else {
-            return;
-        };
+        let Some((slot, generation)) = self.owner else { return };
         let timer = host.set_timer(due, TimerAction::Complete { slot, generation, tag: DEADLINES });
         self.armed = timer.map(|timer| (due, timer));
     }
@@ -306,11 +305,7 @@ impl Waits {
     }
 
     #[must_use = "the waker must be woken"]
-    pub(crate) fn answer(&mut self, tag: u64, answer: CommandResult) -> Option<Waker> {
-        self.answer_row(WaitKey::of(tag), answer)
-    }
-
-    fn answer_row(&mut self, key: WaitKey, answer: CommandResult) -> Option<Waker> {
+    pub(crate) fn answer(&mut self, key: WaitKey, answer: CommandResult) -> Option<Waker> {
         self.resume();
         self.polled = None;
         let wait = self.get(key)?;
@@ -352,7 +347,7 @@ impl Waits {
                     ticket.abandon();
                 }
             }
-            wakers.extend(self.answer_row(key, Err(CommandError::Call(CallError::Timeout))));
+            wakers.extend(self.answer(key, Err(CommandError::Call(CallError::Timeout))));
         }
         let next = self.rows.iter().filter(|(_, wait)| unanswered(wait)).filter_map(|(_, wait)| wait.deadline).min();
         if let Some(next) = next {
@@ -364,9 +359,7 @@ impl Waits {
     /// Polls a row. A foreign waker is stored until the answer arrives; the previous one is returned in its place, to
     /// be dropped after the table is released.
     pub(crate) fn poll(&mut self, key: WaitKey, waker: &mut Option<Waker>) -> Poll<Option<CommandResult>> {
-        let Some(wait) = self.get(key) else {
-            return Poll::Ready(None);
-        };
+        let Some(wait) = self.get(key) else { return Poll::Ready(None) };
         if let RowState::Future(kept) = &mut wait.state {
             std::mem::swap(kept, waker);
             return Poll::Pending;
@@ -403,17 +396,12 @@ impl Waits {
         self.get(key)?;
         self.polled = None;
         let wait = self.rows.remove(key.row as usize);
-        if let Some(ticket) = wait.ticket {
-            ticket.abandon();
-        }
-        if let (Some(timer), Some(host)) = (wait.timer, current_host()) {
-            host.timers.cancel(timer);
-        }
+        wait.cancel();
         Some(wait.state)
     }
 
     pub(crate) fn run_in_background(&mut self, future: BoxedFuture, continuation: usize, acts: Acts) {
-        self.background.get_or_insert_default().add(self.owner, future, continuation, acts);
+        self.background.get_or_insert_default().add(self.incarnation, future, continuation, acts);
         self.new_background = true;
     }
 
@@ -504,12 +492,7 @@ impl Waits {
     /// Returns whether the process waits for nothing and has no work.
     pub(crate) fn is_at_rest(&self) -> bool {
         let nothing_waits = self.rows.is_empty() && !self.has_background();
-        nothing_waits
-            && self.ready.is_empty()
-            && self.signals.is_empty()
-            && self.inbox.is_empty()
-            && self.end.is_none()
-            && !self.is_upgrading()
+        nothing_waits && !self.has_something_to_serve() && self.end.is_none() && !self.is_upgrading()
     }
 }
 

@@ -1,10 +1,34 @@
 //! The clock of a process, and the `TimeKeeper` of its timers.
 
 use crate::engine::{context::local::with_current, lifecycle::spawn::current_host};
-use crate::env::clock::{Moment, TimeKeeper, has_virtual_clock};
+use crate::env::clock::{Moment, TimeKeeper, TimerKey, has_virtual_clock};
 use crate::routing::hosts::{is_elsewhere, is_here};
 use crate::slots::{Slot, TABLE};
 use crate::{Pid, routing::alias::target_of, time::timekeeper::timekeeper};
+
+/// A timer that is cancelled when this is dropped.
+pub(crate) struct OwnedTimer {
+    time_keeper: &'static dyn TimeKeeper,
+    key: TimerKey,
+}
+
+impl OwnedTimer {
+    /// Sets a timer; `None` if it would never fire, or if the timekeeper keeps none any more.
+    pub(crate) fn set(
+        time_keeper: &'static dyn TimeKeeper,
+        due: Moment,
+        action: impl FnOnce() + Send + 'static,
+    ) -> Option<Self> {
+        let key = if due < Moment::NEVER { time_keeper.later(due, Box::new(action))? } else { return None };
+        Some(Self { time_keeper, key })
+    }
+}
+
+impl Drop for OwnedTimer {
+    fn drop(&mut self) {
+        let _was_pending = self.time_keeper.forget(self.key);
+    }
+}
 
 /// Returns the current time for a call of `pid`: that of the calling process, or outside of processes that of the
 /// called one.
