@@ -3,8 +3,7 @@
 //! From the bottom up:
 //! * [`tasks`]: the waits of a process, and how answers find them;
 //! * [`send`]: messages, calls, delayed sends and operations by PID;
-//! * [`definition`]: what the macro generates for a struct: entries, messages, protocols, placement; and the context of
-//!   its methods;
+//! * [`definition`]: what the macro generates: entries, messages, protocols, placement; the context of methods;
 //! * [`handle`]: typed addresses;
 //! * [`machine`]: the state machine that owns a struct; [`spawn`]: spawning it.
 

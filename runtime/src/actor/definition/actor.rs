@@ -76,8 +76,7 @@ pub trait Actor: Declared + Sized + 'static {
 /// A process that may move between threads: one without `#[process(pinned)]` whose state is `Send`. It is required by
 /// [`spawn`](crate::Host::spawn); other processes are spawned with [`spawn_pinned`](crate::Host::spawn_pinned).
 ///
-/// Implemented for all such processes. Use it as the bound of a function that spawns its argument: `fn start<P:
-/// Migratable>(process: P)`.
+/// Implemented for all such processes. The bound of functions that spawn: `fn start<P: Migratable>(process: P)`.
 #[diagnostic::on_unimplemented(
     message = "the workers cannot run `{Self}`: its state is not `Send`",
     label = "not `Send`, so it has to stay on one thread",

@@ -16,8 +16,7 @@ type Followup<P> = Box<dyn FnOnce(&mut P, CommandResult, &mut Context<P>) + Send
 
 pub(crate) struct Continuation<P> {
     pub(crate) run: Followup<P>,
-    /// Turns the answer into a message, for a process that has been upgraded since: `run` belongs to the old
-    /// definition.
+    /// Turns the answer into a message, after an upgrade: `run` belongs to the old definition.
     pub(crate) late: fn(CommandResult) -> Payload,
 }
 
@@ -253,8 +252,7 @@ pub struct CallThen<'a, P, M, T, E> {
 }
 
 impl<P: 'static, M: Send + 'static, T: Send + 'static, E: Send + 'static> CallThen<'_, P, M, T, E> {
-    /// Creates the call, without waiting; `then` runs with its result, between two messages, unless the process has
-    /// ended.
+    /// Creates the call, without waiting; `then` runs with its result, between two messages, if the process lives.
     pub fn then(self, then: impl FnOnce(&mut P, Result<T, CallError<E>>, &mut Context<P>) + Send + 'static) {
         let deadline = current::deadline();
         let run = Box::new(move |this: &mut P, answer, context: &mut Context<P>| {
@@ -327,8 +325,7 @@ pub(crate) fn run_continuation<P: 'static>(
     }
 }
 
-/// Converts the continuations of a process that is being upgraded: their answers will arrive as messages. Drops the
-/// closures and their captures.
+/// Converts the continuations of a process that is being upgraded: answers will arrive as messages. Drops the closures.
 pub(crate) fn carry_over<P: 'static, N: 'static>(continuations: Box<dyn Any + Send>) -> Box<dyn Any + Send> {
     let old = match continuations.downcast::<Slab<Continuation<P>>>() {
         Ok(old) => *old,

@@ -6,8 +6,7 @@ use serde::de::{Deserializer, Error as _, Visitor};
 use serde_json::Value;
 
 /// JSON inputs for [`Host::start_json`](crate::Host::start_json) and [`Host::send_json`](crate::Host::send_json): an
-/// array with all inputs in order, or an object with a value for each input's name; as text or as a
-/// [`serde_json::Value`].
+/// array of all inputs in order, or an object with one for each name; as text or [`serde_json::Value`].
 ///
 /// An object may omit inputs of type `Option`, which are then `None`.
 #[derive(Clone, Debug)]

@@ -1,9 +1,8 @@
 //! Placement: which threads may run a process, any worker or a thread of its own.
 //!
 //! Any process can have a thread of its own; a struct with `#[process(pinned)]` must. In return, its state and the
-//! futures of its methods need not be `Send`. The macro generates the same text for the methods of both kinds, because
-//! it does not see the struct's attributes there: [`PlacementOf`] selects by the type that the struct's half has
-//! declared.
+//! futures of its methods need not be `Send`. The macro generates the same text for both kinds, because it does not see
+//! the struct's attributes there: [`PlacementOf`] selects by the type that the struct declares.
 //!
 //! The machine stores all futures as `Send`. Those of a pinned process become `Send` by being [`Anchored`]: they are
 //! polled and dropped only on the thread that made them.

@@ -67,8 +67,7 @@ answers! {
     /// The process is not pinned, whether or not its state is `Send`: in place of [`IsSend`] where the wrapper itself
     /// requires that, so that the compiler's error comes from there.
     IsAny: [P, L] &PlacementOf<P, L> => fn wrapper(&self) -> NotPinned { NotPinned }
-    /// All others: found last. The missing `Send` is reported once, where the state is stored, and not again for each
-    /// method.
+    /// All others: found last. The missing `Send` is reported once, where the state is stored.
     IsNotSend: [P, L] PlacementOf<P, L> => fn wrapper(&self) -> Pinned { Pinned }
 }
 

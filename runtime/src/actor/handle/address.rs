@@ -6,8 +6,7 @@ use crate::{Call, Pid, SendError, actor::send::call::send, util::debug::impl_deb
 use std::hash::{Hash, Hasher};
 use std::{convert::Infallible, fmt, marker::PhantomData, ops::Deref};
 
-/// The address of a process of type `P`, or of one that implements the protocol `P`: its PID, with a method for each
-/// message.
+/// The address of a `P`, or of a process that implements the protocol `P`: a PID with a method for each message.
 ///
 /// Sixteen bytes, `Copy`, valid for ever: a message to a process that has ended is returned to the sender. The type is
 /// checked again at delivery, so an address with the wrong type cannot do harm.

@@ -43,12 +43,10 @@ impl<P: Actor> Context<P> {
     /// [`detach`](Attached::detach) is called. The process needs a method for their type; it handles them where it
     /// handles messages: between two of them, or in an async entry while that [serves](Self::serve).
     ///
-    /// The stream is polled only after its last item was handled, so a fast stream waits for the process. It takes
-    /// turns with the mailbox.
+    /// The stream is polled only after its last item was handled, so a fast one waits. It takes turns with the mailbox.
     ///
     /// After an [upgrade](crate::Pid::upgrade) the items go to the new definition, and the end arrives as
-    /// [`Finished<()>`](Finished) instead of the closure. A machine that is driven by hand has no PID; there the stream
-    /// ends at once.
+    /// [`Finished<()>`](Finished) instead of the closure. In a machine that is driven by hand the stream ends at once.
     ///
     /// ```
     /// use futures_util::stream;

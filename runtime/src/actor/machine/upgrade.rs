@@ -209,9 +209,8 @@ impl Pid {
     /// The request takes priority over queued messages; an async method that is running finishes first. The mailbox,
     /// name, links, monitors and timers are kept, as are pending calls and futures: their closures belonged to the old
     /// definition, so their outcome arrives as a message to the new one, [`Answered`](crate::future::Answered) or
-    /// [`Finished`](crate::future::Finished). Old addresses stay valid; messages without a method in the new definition
-    /// are dead letters, and such calls fail with [`Unhandled`](crate::CallError::Unhandled). An alias stands for its
-    /// current process.
+    /// [`Finished`](crate::future::Finished). Old addresses and aliases stay valid; messages without a method in the
+    /// new definition are dead letters, and such calls fail as [`Unhandled`](crate::CallError::Unhandled).
     ///
     /// Costs one control message and the allocations of a spawn.
     ///

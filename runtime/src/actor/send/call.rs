@@ -119,8 +119,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         self
     }
 
-    /// Sets the time at which the call stops waiting. A time that has passed is like a [timeout](Self::timeout) of
-    /// zero.
+    /// Sets the time at which the call stops waiting. One that has passed is like a [timeout](Self::timeout) of zero.
     pub fn deadline(mut self, deadline: Instant) -> Self {
         self.limit = Limit::At(Moment::from_instant(deadline));
         self

@@ -86,8 +86,7 @@ impl Pid {
         bound.unwrap_or(Err(TopologyError::NoProcess(self)))
     }
 
-    /// Returns the process to link with: for an alias its current target. An alias without one counts as an ended
-    /// process.
+    /// Returns the process to link with: for an alias its current target. An alias without one counts as ended.
     fn meant(self) -> Self {
         self.resolve().unwrap_or(self)
     }
@@ -147,16 +146,14 @@ impl Monitor {
     }
 }
 
-/// Removes signals that were not delivered yet. They hold exit reasons with users' drops, which run after the process's
-/// table is released.
+/// Removes undelivered signals. They hold users' values, to be dropped after the process's table is released.
 fn take_out(signals: &mut VecDeque<Signal>, is_such: impl Fn(&Signal) -> bool) -> VecDeque<Signal> {
     let (out, left) = std::mem::take(signals).into_iter().partition(is_such);
     *signals = left;
     out
 }
 
-/// Monitors a process that the caller has just spawned, unless the spawn did. Returns the PID that the `Down` will
-/// name.
+/// Monitors a process that the caller has just spawned, unless the spawn did. Returns whom the `Down` will name.
 pub(crate) fn monitor_child(pid: Pid) -> Result<Pid, TopologyError> {
     match with_own(|_, _, cold_state| cold_state.links().watches_newest(pid)) {
         Some(true) => Ok(pid),

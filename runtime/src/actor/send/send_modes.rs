@@ -70,8 +70,7 @@ fn is_over(until: Option<Instant>) -> bool {
     until.is_some_and(|until| instant_now() >= until)
 }
 
-/// The interval for retries where no signal tells of room. A guess: long beside an attempt, short beside what people
-/// notice.
+/// The interval for retries where no signal tells of room. A guess: long for an attempt, short for people.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Requests a signal for room in a mailbox; `None` if there is room now, or if the process has ended.

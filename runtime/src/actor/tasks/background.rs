@@ -1,7 +1,6 @@
 //! Futures that run beside a process's methods, and the queue of those to poll.
 //!
-//! A wake-up enqueues the future's row, so the cost of polling depends on the number of woken futures, not on how many
-//! there are.
+//! A wake-up enqueues the future's row, so polling costs by the number of woken futures, not of all.
 
 use super::waker::waker_of;
 use crate::sync::{Arc, AtomicBool, Ordering, SegQueue};
@@ -48,8 +47,7 @@ impl Acts {
     }
 }
 
-/// The waker's half. If the future is gone, its row may belong to another one, which is then polled once too often:
-/// harmless.
+/// The waker's half. If the future is gone, its row may belong to another one, which is polled once too often.
 struct WakeRequest {
     row: usize,
     queued: AtomicBool,

@@ -1,5 +1,4 @@
-//! Blocking in a step: its thread hands its permit to another one, which runs the other processes, and gets one back
-//! afterwards.
+//! Blocking in a step: its thread hands its permit to another one, which runs the other processes, and gets one back.
 //!
 //! The protocol is in `handoff`. The blocking code runs here, on the stack of the step, which holds its borrows; it
 //! runs outside of the context, so that its sends count as sent from outside, whichever thread has the permit by then.

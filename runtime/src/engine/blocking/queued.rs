@@ -1,7 +1,6 @@
 //! Blocking in async code: if no thread can take the permit, the process queues for one.
 //!
-//! Otherwise as in `block_in_place`, except that the returning thread does not wait for a permit: its process does, in
-//! a run queue.
+//! Otherwise as in `block_in_place`, but not the returning thread waits for a permit: its process does, in a run queue.
 
 use super::block_in_place::Passed;
 use crate::engine::context::local::{ThreadContext, with_current};

@@ -164,8 +164,7 @@ impl Gate {
         entered.saturating_sub(left)
     }
 
-    /// C6: waits until at most `most` are inside. Returns whether that happened before `deadline`; `None` waits for
-    /// ever.
+    /// C6: waits until at most `most` are inside. Returns whether that happened before `deadline`, if there is one.
     pub(crate) fn wait_until_at_most(&self, most: u64, deadline: Option<Instant>) -> bool {
         let mut waiting = lock(&self.waiting);
         loop {

@@ -11,8 +11,7 @@ use crate::util::panics::{Site, contain};
 ///
 /// Hooks run on the thread that spawns or ends the process, so they should be short. Panics in them are contained.
 pub trait Hook: Send + Sync + 'static {
-    /// Called when a process is about to start. An error refuses it: the spawner gets the error, and the hooks called
-    /// before are undone.
+    /// Called when a process is about to start. An error refuses it: the spawner gets it, and earlier hooks are undone.
     ///
     /// # Errors
     /// The reason to refuse the process.

@@ -68,8 +68,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// How many threads set timers in their own wheels: none with a virtual clock, so that there is one order of
-    /// timers.
+    /// How many threads set timers in their own wheels: none with a virtual clock, for one order of timers.
     fn threads_with_timers(&self, permits: usize) -> usize {
         if self.clock.is_manual() { 0 } else { permits }
     }
@@ -285,8 +284,7 @@ impl Scheduler {
         }
     }
 
-    /// Returns the user code, until the host has been shut down. Takes a lock shared by all threads: permits have their
-    /// own copies.
+    /// Returns the user code, until the host has been shut down. Takes a shared lock: permits have their own copies.
     pub(crate) fn user(&self) -> Option<Arc<UserCode>> {
         self.user.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -277,8 +277,7 @@ fn hand_on(token: &mut Token, guardian: &dyn Guardian, pid: Pid, reason: &ExitRe
     guardian.quiesce();
     loop {
         match token.lanes().pop_data() {
-            // A placeholder gives a message of the queue its place; messages inherited from the predecessor have none,
-            // and came first.
+            // A placeholder gives a message of the queue its place; inherited messages have none, and came first.
             Some(Envelope { kind: NodeKind::Placeholder, .. }) => {
                 let envelope = queue.next();
                 envelope.into_iter().for_each(|envelope| transfer_unhandled(token, guardian, pid, envelope, reason));

@@ -59,8 +59,7 @@ impl BlockingQueue {
         Some(waker)
     }
 
-    /// Removes a place that was used or given up. Returns whether it had a reservation, and its waker, no longer
-    /// needed.
+    /// Removes a place that was used or given up. Returns whether it was reserved, and its waker, to be dropped.
     pub(crate) fn leave(&mut self, waiter: WaiterId) -> (bool, Option<Waker>) {
         if let Some(place) = self.reserved.iter().position(|other| *other == waiter) {
             self.reserved.swap_remove(place);

@@ -209,8 +209,7 @@ impl Idle {
         handed_off
     }
 
-    /// Takes a record for a thread to be started as a successor; `None` if that is no longer needed, or not allowed
-    /// yet.
+    /// Takes a record for a thread to be started as a successor; `None` if none is needed any more, or allowed yet.
     pub(crate) fn reserve(&self, need: Need) -> Option<usize> {
         let mut sleepers = lock(&self.sleepers);
         let may_start = sleepers.permits.may_start(need);

@@ -91,8 +91,7 @@ pub(crate) struct Permits {
     threads: usize,
     starting: usize,
     ending: usize,
-    /// The steps that wait for a thread. There are always as many threads spare, starting, or to be started, as are
-    /// reserved.
+    /// The steps that wait for a thread. As many threads as are reserved are spare, starting, or to be started.
     pub(crate) blocking_queue: BlockingQueue,
     pub(crate) stopped: bool,
 }

@@ -104,8 +104,7 @@ pub(crate) struct IdleCounts {
 }
 
 pub(crate) struct Sleepers {
-    /// The threads that sleep with a permit: the poller first, then the others in the order in which they went to
-    /// sleep.
+    /// The threads that sleep with a permit: the poller first, then the others, the latest last.
     pub(crate) list: Vec<usize>,
     pub(crate) poller: Option<usize>,
     /// How often a thread has left the list.
@@ -256,8 +255,7 @@ impl Idle {
         self.count(Ordering::SeqCst).sleeping() + 1 < self.permits
     }
 
-    /// S1 and S2; unless a thread waits for a permit, or this thread has lost its own. Returns whether it is the
-    /// poller.
+    /// S1 and S2, unless a thread waits for a permit, or this one has lost its own. Returns whether it is the poller.
     pub(crate) fn begin_sleep(&self, thread: usize, searched: bool, timers: bool) -> Result<bool, BecameSpare> {
         let searching = if searched { SEARCHING } else { 0 };
         let mut sleepers = lock(&self.sleepers);
@@ -356,8 +354,7 @@ impl Idle {
         self.watchdog_rests.swap(false, Ordering::SeqCst)
     }
 
-    /// Returns how often a thread has left the list, if all are on it: if two calls return the same number, all slept
-    /// in between.
+    /// Returns how often a thread has left the list, if all are on it: between two equal numbers all slept.
     pub(crate) fn all_asleep(&self) -> Option<u64> {
         let sleepers = lock(&self.sleepers);
         (sleepers.list.len() == self.permits).then_some(sleepers.rises)

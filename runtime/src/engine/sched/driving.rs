@@ -150,8 +150,7 @@ impl Scheduler {
         }
     }
 
-    /// Returns whether the calling thread drives the host's reactor, so that it must not wait for anything that only
-    /// the reactor can bring.
+    /// Returns whether the calling thread drives the host's reactor, and must not wait for what only that can bring.
     pub(crate) fn is_reactor_here(&self) -> bool {
         ptr::eq(DRIVES.get(), self)
             || self.has_driver

@@ -163,8 +163,7 @@ impl ThreadContext {
             .find_map(|permit| permit.inject.pop())
     }
 
-    /// Takes from the deque of a thread without a permit: the next in line, which goes to the end of the line if it has
-    /// more.
+    /// Takes from the deque of a thread without a permit: the next in line, which joins its end if it has more.
     fn take_left(&self) -> Option<Token> {
         let left = self.host.left.pop()?;
         let thread = self.host.threads.get(left)?;
@@ -175,8 +174,7 @@ impl ThreadContext {
     }
 
     /// Takes a process that was woken from outside. As with the global queue, checks first: the queue's own `pop` costs
-    /// a fence, twenty cycles per time slice, even when it is empty. A push right after the check is announced by its
-    /// thread.
+    /// a fence, twenty cycles per time slice, even when it is empty. A later push is announced by its thread.
     #[inline]
     fn take_inject(&self) -> Option<Token> {
         let inject = &self.permit.get().inject;

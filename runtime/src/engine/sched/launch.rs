@@ -42,8 +42,7 @@ impl Scheduler {
         *lock(&self.launched) < self.permits.len()
     }
 
-    /// Starts a thread without a permit, if there is still none that could get one from a step with that need. Returns
-    /// whether it did.
+    /// Starts a thread without a permit, if there is still none for a step with that need. Returns whether it did.
     pub(crate) fn grow(&'static self, need: Need) -> io::Result<bool> {
         // One at a time: so there are never more threads on their way than may be.
         let _growing = lock(&self.growing);

@@ -1,5 +1,4 @@
-//! The host as the owner of its processes' slots: wakes them, bounds their mailboxes, keeps their timers, and takes
-//! their dead letters.
+//! The host as the owner of its processes' slots: their wake-ups, mailbox bounds, timers and dead letters.
 
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Internal, Sink};
 use crate::engine::backpressure::suspend::{ResumeReason, end_suspension};

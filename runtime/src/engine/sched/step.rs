@@ -87,8 +87,7 @@ pub(crate) struct StepScratch {
 impl StepScratch {
     pub(crate) fn new(thread: &'static Worker) -> Self {
         Self {
-            // SAFETY: the thread permanently holds the token of these lanes, and uses no other storage than the one
-            // made last.
+            // SAFETY: the thread permanently holds the token of these lanes, and uses only the storage made last.
             input: unsafe { StepInput::new(&thread.slice, &thread.nowhere) },
             written: Written::default(),
             reason: ExitReason::Normal,
