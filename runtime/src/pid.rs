@@ -57,12 +57,18 @@ pub struct Pid {
 const _: () = assert!(size_of::<Pid>() == 16 && size_of::<Option<Pid>>() == 16);
 const _: () = assert!(SLOT_BITS + GENERATION_BITS == 64 && NODE_BITS + HOST_BITS == 64);
 
+/// Packs a process of this program in a word.
+#[inline]
+pub(crate) fn incarnation(slot: u32, generation: u64) -> u64 {
+    u64::from(slot) << GENERATION_BITS | generation
+}
+
 impl Pid {
     /// Composes a PID. `node` is cut to 48 bits and must not be zero there; `generation` is cut to 36.
     pub(crate) fn new(node: NodeId, host: u16, slot: u32, generation: u64) -> Self {
         debug_assert!(slot < 1 << SLOT_BITS && generation <= GENERATION_MASK);
         let place = NonZeroU64::new(node.0.get() << HOST_BITS | u64::from(host)).expect("a node id is not zero");
-        Self { place, slot_and_generation: u64::from(slot) << GENERATION_BITS | (generation & GENERATION_MASK) }
+        Self { place, slot_and_generation: incarnation(slot, generation & GENERATION_MASK) }
     }
 
     /// Composes an alias: the `number`th that entry `slot` of the aliases' table has held.
@@ -72,8 +78,8 @@ impl Pid {
     }
 
     #[inline]
-    pub(crate) fn of_words(place: NonZeroU64, slot: u32, generation: u64) -> Self {
-        Self { place, slot_and_generation: u64::from(slot) << GENERATION_BITS | generation }
+    pub(crate) fn of_words(place: NonZeroU64, incarnation: u64) -> Self {
+        Self { place, slot_and_generation: incarnation }
     }
 
     /// Returns slot and generation in one word.
@@ -122,9 +128,12 @@ impl Pid {
     /// Returns the PID with these [bytes](Self::to_bytes); `None` if they name no node.
     pub fn from_bytes(bytes: [u8; 16]) -> Option<Self> {
         let words = u128::from_be_bytes(bytes);
-        let place = (words >> 64) as u64;
+        Self::checked((words >> 64) as u64, words as u64)
+    }
+
+    fn checked(place: u64, slot_and_generation: u64) -> Option<Self> {
         NodeId::new(place >> HOST_BITS)?;
-        Some(Self { place: NonZeroU64::new(place)?, slot_and_generation: words as u64 })
+        Some(Self { place: NonZeroU64::new(place)?, slot_and_generation })
     }
 
     /// Returns its generation among the processes of that slot.

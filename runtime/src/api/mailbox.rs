@@ -294,8 +294,7 @@ impl Stream for Mailbox {
 /// Accepts packages for itself only.
 impl Receiver for Mailbox {
     fn deliver(&self, package: Package) -> Result<(), Undeliverable> {
-        let (_, payload, caller) = package.into_parts();
-        route(Package::from_parts(self.pid, payload, caller))
+        route(package.readdressed(self.pid))
     }
 }
 

@@ -1,7 +1,7 @@
 //! A message with its destination and its caller.
 
 use super::caller::{self, Caller};
-use super::dead_letter::{DeadLetter, DeadLetterReason, bring};
+use super::dead_letter::{DeadLetter, DeadLetterReason, Sink, bring};
 use crate::errors::{CallError, Delivery, SendFailure};
 use crate::{mailbox::payload::Payload, pid::Pid, util::debug::impl_debug};
 use std::mem::ManuallyDrop;
@@ -32,6 +32,21 @@ impl Package {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: `this` is never dropped, so the payload is taken once.
         (this.to, unsafe { ManuallyDrop::take(&mut this.payload) }, this.caller.take())
+    }
+
+    /// Gives it another destination.
+    pub(crate) fn readdressed(mut self, to: Pid) -> Self {
+        self.to = to;
+        self
+    }
+
+    /// Makes a dead letter of it in `sink`. After that, its caller is told: it finds the dead letter counted.
+    pub(crate) fn fail(self, sink: &dyn Sink, reason: DeadLetterReason, error: CallError) {
+        let (to, message, caller) = self.into_parts();
+        sink.dead_letter(DeadLetter { to, message, reason });
+        if let Some(caller) = caller {
+            caller.fail(error);
+        }
     }
 
     /// Returns its destination.
@@ -71,12 +86,7 @@ impl Package {
     /// # Errors
     /// The package, if the message is of another type.
     pub fn answer<M: Send + 'static, T: Send + 'static>(self, handle: impl FnOnce(M) -> T) -> Result<(), Self> {
-        self.split::<M>().map(|(message, caller)| {
-            let answer = handle(message);
-            if let Some(caller) = caller {
-                caller.answer(Payload::new(Ok::<T, std::convert::Infallible>(answer)));
-            }
-        })
+        self.answer_result(|message| Ok::<T, std::convert::Infallible>(handle(message)))
     }
 
     /// Passes the message, if it is an `M`, to `handle`, and answers the caller, if any, with the result, as a method

@@ -44,12 +44,6 @@ pub(super) fn index_of(incarnation: Incarnation) -> u32 {
     (incarnation >> GENERATION_BITS) as u32
 }
 
-/// Packs a process of this program in a word.
-#[inline]
-pub(crate) fn incarnation(index: u32, generation: u64) -> Incarnation {
-    u64::from(index) << GENERATION_BITS | generation
-}
-
 /// Returns the PID of the process, if its slot has not been reused.
 fn pid_of(incarnation: Incarnation) -> Option<Pid> {
     TABLE.slot(index_of(incarnation)).and_then(Slot::resident).filter(|pid| pid.incarnation() == incarnation)
@@ -205,7 +199,10 @@ mod tests {
         };
         assert!(holds(to, from.incarnation()));
         assert!(!holds(from, to.incarnation()), "a cycle");
-        assert!(holds(from, incarnation(to.slot(), to.generation() + 1)), "no cycle: that one does not live");
+        assert!(
+            holds(from, crate::pid::incarnation(to.slot(), to.generation() + 1)),
+            "no cycle: that one does not live"
+        );
         withdraw(from);
         withdraw(to);
     }

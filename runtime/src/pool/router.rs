@@ -9,7 +9,7 @@
 use super::completion::{CompletionListener, MemberCaller};
 use super::plan::{MemberId, PoolAction, PoolPlan, PoolRefusal, PoolStatistics, QueuedMessage};
 use super::route::{Route, Routes};
-use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Internal, Sink};
+use crate::call::dead_letter::{DeadLetterReason, Internal};
 use crate::engine::backpressure::congestion::{SendMode, with_mode};
 use crate::engine::{host::Scheduler, host::backlog::Backlog};
 use crate::env::clock::{Moment, TimeKeeper, TimerKey, has_virtual_clock};
@@ -170,12 +170,11 @@ impl<K: LaneKey> PoolRouter<K> {
             PoolAction::Copy(member, package) => {
                 let (to, payload, caller) = package.into_parts();
                 if let Err(refused) = with_mode(SendMode::Try, || deliver(member, payload, caller)) {
-                    let (_, payload, caller) = refused.package.into_parts();
                     let reason = match refused.reason {
                         SendFailure::Full(_) => DeadLetterReason::Overflow,
                         _ => DeadLetterReason::Ended,
                     };
-                    self.fail(Package::from_parts(to, payload, caller), reason, refused.reason.into());
+                    self.fail(refused.package.readdressed(to), reason, refused.reason.into());
                 }
             }
             PoolAction::Start(key) => self.note(Note::Start(key)),
@@ -247,12 +246,7 @@ impl<K: LaneKey> PoolRouter<K> {
     }
 
     pub(crate) fn fail(&self, package: Package, reason: DeadLetterReason, error: CallError) {
-        let (to, message, caller) = package.into_parts();
-        self.host.dead_letter(DeadLetter { to, message, reason });
-        // After the dead letter: a caller that is told finds it counted.
-        if let Some(caller) = caller {
-            caller.fail(error);
-        }
+        package.fail(self.host, reason, error);
     }
 }
 

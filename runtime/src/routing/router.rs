@@ -297,8 +297,7 @@ fn follow_from<M: Routable>(pid: Pid, mut message: M, depth: usize) -> Result<()
 /// The mailbox of a PID.
 impl Receiver for Pid {
     fn deliver(&self, package: Package) -> Result<(), Undeliverable> {
-        let (_, payload, caller) = package.into_parts();
-        route(Package::from_parts(*self, payload, caller))
+        route(package.readdressed(*self))
     }
 }
 

@@ -11,11 +11,9 @@
 //! So the messages of one sender keep their order across the restart, and none is lost in between.
 
 use super::status::ChildStatus;
-use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
-use crate::call::{caller::Caller, package::Undeliverable};
+use crate::call::{dead_letter::DeadLetterReason, package::Undeliverable};
 use crate::engine::backpressure::congestion::{SendMode, with_mode};
 use crate::engine::{blocking::block_in_place::while_blocked, host::Scheduler, host::backlog::Backlog};
-use crate::pid::{GENERATION_BITS, GENERATION_MASK};
 use crate::routing::alias::{self, AliasTarget};
 use crate::routing::router::{deliver, deliver_anyway};
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock, park, yield_now};
@@ -42,7 +40,6 @@ pub(super) trait Subtree: Send + Sync {
     /// Called when no supervisor can follow at all: their PIDs are retired.
     fn retire(&self, reason: &ExitReason);
 
-    /// Returns it for downcasting.
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
@@ -128,7 +125,6 @@ impl ChildSlot {
         *lock(&self.next_kind) = kind;
     }
 
-    /// Returns the name, shortened for messages to people.
     pub(crate) fn short_name(&self) -> String {
         self.name.chars().take(80).collect()
     }
@@ -149,7 +145,7 @@ impl ChildSlot {
             if queue.older.is_empty() && queue.kept.is_empty() {
                 queue.state = SlotState::Up;
                 self.place.store(pid.place().get(), Ordering::Relaxed);
-                self.incarnation.store(word(pid), Ordering::SeqCst);
+                self.incarnation.store(pid.incarnation(), Ordering::SeqCst);
                 return wake_waiters(queue);
             }
             if queue.state == SlotState::Shut {
@@ -194,7 +190,6 @@ impl ChildSlot {
         });
     }
 
-    /// Takes a message that the ended process has not handled.
     pub(crate) fn take_unhandled(&self, package: Package) -> Result<(), Package> {
         let mut queue = lock(&self.queue);
         if self.keeps.is_none() || queue.state == SlotState::Shut {
@@ -253,12 +248,7 @@ impl ChildSlot {
 
     fn make_dead_letters(&self, packages: VecDeque<Package>, reason: &ExitReason) {
         for package in packages {
-            let (to, message, caller) = package.into_parts();
-            self.host.dead_letter(DeadLetter { to, message, reason: DeadLetterReason::Ended });
-            // After the dead letter: a caller that is told finds it counted.
-            if let Some(caller) = caller {
-                Caller::fail(caller, CallError::Gone(reason.clone()));
-            }
+            package.fail(self.host, DeadLetterReason::Ended, CallError::Gone(reason.clone()));
         }
     }
 
@@ -318,7 +308,7 @@ impl AliasTarget for ChildSlot {
     fn now(&self) -> Option<Pid> {
         let incarnation = self.incarnation.load(Ordering::SeqCst);
         let place = NonZeroU64::new(self.place.load(Ordering::Relaxed)).filter(|_| incarnation != 0)?;
-        Some(Pid::of_words(place, (incarnation >> GENERATION_BITS) as u32, incarnation & GENERATION_MASK))
+        Some(Pid::of_words(place, incarnation))
     }
 
     fn enter(&self) -> Option<Pid> {
@@ -346,16 +336,14 @@ impl AliasTarget for ChildSlot {
             let mut ended = 0;
             // It may have come up since the sender looked.
             if let Some(pid) = self.enter() {
-                ended = word(pid);
+                ended = pid.incarnation();
                 let (_, payload, caller) = package.into_parts();
                 let sent = deliver(pid, payload, caller);
                 self.left();
-                match sent {
-                    Ok(()) => return Ok(()),
-                    Err(Undeliverable { package: back, reason: SendFailure::Gone(_) }) => package = addressed(back, to),
-                    Err(Undeliverable { package, reason }) => {
-                        return Err(Undeliverable { package: addressed(package, to), reason: reason.about(to) });
-                    }
+                let Err(Undeliverable { package: back, reason }) = sent else { return Ok(()) };
+                package = back.readdressed(to);
+                if !matches!(reason, SendFailure::Gone(_)) {
+                    return Err(Undeliverable { package, reason: reason.about(to) });
                 }
             }
             package = match self.keep(package, ended) {
@@ -395,22 +383,12 @@ impl AliasTarget for ChildSlot {
     }
 }
 
-/// Packs slot and generation; not zero, since generations begin at one.
-fn word(pid: Pid) -> u64 {
-    u64::from(pid.slot()) << GENERATION_BITS | pid.generation()
-}
-
 /// Delivers a package, which was accepted before, to a process, however full its mailbox is. Returns it if the process
 /// has ended.
 fn redeliver(pid: Pid, package: Package) -> Result<(), Package> {
     let to = package.to();
     let (_, payload, caller) = package.into_parts();
-    deliver_anyway(pid, payload, caller).map_err(|package| addressed(package, to))
-}
-
-fn addressed(package: Package, to: Pid) -> Package {
-    let (_, payload, caller) = package.into_parts();
-    Package::from_parts(to, payload, caller)
+    deliver_anyway(pid, payload, caller).map_err(|package| package.readdressed(to))
 }
 
 /// No supervisor is left that could restart it.

@@ -3,18 +3,18 @@
 mod start;
 
 use super::child::{Spec, StartChild};
-use super::child_slot::{ChildSlot, Subtree};
+use super::child_slot::ChildSlot;
 use super::incarnation::{ChildEnded, ENDED, ExitListener};
 use super::plan::{ChildRules, Id, SupervisorAction, SupervisorEnd, SupervisorEvent, SupervisorPlan, TimerOf};
 use super::status::{ChildState, LastEnd};
 use super::{errors::GaveUp, registry::ChildRegistry};
 use crate::env::clock::{Moment, TimerKey};
-use crate::process::{Event, Events, InitContext, Process, StepOutput};
+use crate::process::{Event, Events, InitContext, Process, StepOutput, unknown_entry};
 use crate::slots::{ProcessKind, TABLE};
 use crate::util::panics::{Shown, Site, dispose};
 use crate::{
     Cancel, Exit, ExitReason, Host, InitError, Package, Payloads, Pid, ProcessError, Signal, env::chance::Random,
-    errors::EntryError, process::output::StepStatus, sync::lock, time::timers::TimerAction,
+    process::output::StepStatus, sync::lock, time::timers::TimerAction,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -222,13 +222,6 @@ impl SupervisorProcess {
         }
     }
 
-    /// Handles a kill: the supervisor's end must not be reported before that of its children, whose names and files a
-    /// successor would find taken.
-    fn kill(&mut self) {
-        self.killed = true;
-        self.members.values().filter_map(|member| member.pid).for_each(|pid| _ = pid.kill());
-    }
-
     fn add(&mut self, slot: Arc<ChildSlot>, rules: ChildRules, start: Box<StartChild>) {
         let id = self.plan.add(rules);
         self.names.insert(slot.name.clone(), id);
@@ -333,8 +326,7 @@ impl Process for SupervisorProcess {
     fn init(&mut self, ctx: &mut InitContext<'_>, entry: &str, _input: Payloads) -> Result<(), InitError> {
         let own = ctx.pid().and_then(|pid| Some((pid, TABLE.living(pid)?)));
         let Some((pid, slot)) = own else {
-            let process = "Supervisor".to_string();
-            return Err(EntryError::Unknown { process, entry: entry.to_string(), has: Vec::new() }.into());
+            return Err(unknown_entry("Supervisor", entry, &[]).into());
         };
         self.own = Some((pid, ExitListener { slot, generation: pid.generation() }));
         // Its children are stopped in order whatever linked process fails.
@@ -374,7 +366,9 @@ impl Process for SupervisorProcess {
                 Some(Event::Message(package)) => self.asked(package),
                 Some(Event::Signal(Signal::Cancel(Cancel { reason }))) => {
                     if let ExitReason::Killed = reason {
-                        self.kill();
+                        // It ends after its children, whose names and files a successor would find taken.
+                        self.killed = true;
+                        self.members.values().filter_map(|member| member.pid).for_each(|pid| _ = pid.kill());
                     }
                     self.happened.push_back(SupervisorEvent::StopAll(reason));
                 }
@@ -397,12 +391,7 @@ impl Process for SupervisorProcess {
             self.host.scheduler().timers.cancel(key);
         }
         let reason = self.end.clone().map_or(ExitReason::Killed, |end| self.reason(end));
-        if self.is_child {
-            self.registry.suspend(&reason, self.failed_child.is_some());
-        } else {
-            self.registry.shut(&reason);
-            self.registry.retire(&reason);
-        }
+        self.registry.end(&reason, self.is_child, self.failed_child.is_some());
     }
 
     fn handles_cancel(&self) -> bool {

@@ -44,10 +44,7 @@ impl Sealed for ChildSpawn {
 impl<P: Actor> Sealed for &Context<P> {
     #[track_caller]
     fn child_spawn(self) -> ChildSpawn {
-        match self.host() {
-            Some(host) => ChildSpawn::new(host),
-            None => panic!("a process that is driven by hand has no host to spawn on"),
-        }
+        ChildSpawn::new(self.host_or_panic())
     }
 }
 

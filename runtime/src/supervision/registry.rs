@@ -60,8 +60,12 @@ impl ChildRegistry {
             children.add(slot.clone(), alias);
             begun.push(slot);
         }
+        // Outside the lock: waiting messages are shown to a user's hook.
         drop(children);
-        drop_entries(before.into_values(), &ExitReason::NoProcess);
+        for ChildEntry { slot, alias, .. } in before.into_values() {
+            slot.shut(&ExitReason::NoProcess);
+            retire(&slot, alias.pid(), &ExitReason::NoProcess);
+        }
         begun
     }
 
@@ -86,8 +90,8 @@ impl ChildRegistry {
         let known = children.entries.get(&slot.name).is_some_and(|entry| Arc::ptr_eq(&entry.slot, slot));
         let entry = if known { children.entries.remove(&slot.name) } else { None };
         drop(children);
-        if let Some(entry) = entry {
-            entry.retire(&ExitReason::NoProcess);
+        if let Some(ChildEntry { slot, alias, .. }) = entry {
+            retire(&slot, alias.pid(), &ExitReason::NoProcess);
         }
     }
 
@@ -122,9 +126,13 @@ impl ChildRegistry {
         entries.into_iter().map(|entry| (entry.slot.clone(), entry.alias.pid())).collect()
     }
 
-    /// Called when the supervisor's process has ended and a supervisor above it decides what follows. Messages for its
-    /// children continue to wait, unless it gave up.
-    pub(crate) fn suspend(&self, reason: &ExitReason, gave_up: bool) {
+    /// Called when the supervisor's process has ended. If it `is_child`, a supervisor above it decides what follows:
+    /// messages for its children continue to wait, unless it gave up.
+    pub(crate) fn end(&self, reason: &ExitReason, is_child: bool, gave_up: bool) {
+        if !is_child {
+            self.shut(reason);
+            return self.retire(reason);
+        }
         lock(&self.0).end = Some(reason.clone());
         for (slot, _) in self.slots() {
             slot.down(reason);
@@ -155,12 +163,6 @@ impl Subtree for ChildRegistry {
     }
 }
 
-impl ChildEntry {
-    fn retire(&self, reason: &ExitReason) {
-        retire(&self.slot, self.alias.pid(), reason);
-    }
-}
-
 /// Retires a child that no supervisor can start. Watchers of its groups get its last exit reason, or `reason` if it
 /// never ran.
 fn retire(slot: &ChildSlot, pid: Pid, reason: &ExitReason) {
@@ -174,14 +176,6 @@ impl Children {
         let place = self.next;
         self.next += 1;
         self.entries.insert(slot.name.clone(), ChildEntry { place, slot, alias });
-    }
-}
-
-/// Drops removed children. Outside the lock: their waiting messages are shown to a user's hook.
-fn drop_entries(entries: impl Iterator<Item = ChildEntry>, reason: &ExitReason) {
-    for entry in entries {
-        entry.slot.shut(reason);
-        entry.retire(reason);
     }
 }
 

@@ -156,8 +156,8 @@ impl Supervisor {
         let slots = children.iter().map(|spec| spec.slot(host.scheduler())).collect();
         let slots = registry.begin(strategy, slots);
         let children = slots.into_iter().zip(children).collect();
-        let driver = SupervisorProcess::new(registry.clone(), plan, host, children, guardian.is_some());
         let is_child = guardian.is_some();
+        let driver = SupervisorProcess::new(registry.clone(), plan, host, children, is_child);
         let process = SpawnProcess::new(host.reference(), at, driver).for_parent(guardian, false).told_to_stop();
         // Requests are never refused; a requester that is not a process cannot be suspended.
         let process = process.mailbox(Bound::Unbounded);
@@ -169,12 +169,7 @@ impl Supervisor {
             Ok(pid) => Ok(Tree::new(pid, registry)),
             Err(error) => {
                 let reason = ExitReason::error(error.to_string());
-                if is_child {
-                    registry.suspend(&reason, false)
-                } else {
-                    registry.shut(&reason);
-                    registry.retire(&reason);
-                }
+                registry.end(&reason, is_child, false);
                 Err(error.into())
             }
         }

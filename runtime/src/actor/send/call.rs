@@ -11,7 +11,8 @@ use crate::env::clock::{Moment, TimeKeeper, has_virtual_clock, instant_now};
 use crate::util::{debug::impl_debug, oneshot::Oneshot};
 use crate::{
     CallError, CommandError, Pid, SendError, actor::tasks::pending::RowState, call::caller::Caller,
-    deadlock::wait_graph::Incarnation, errors::Cycle, sync::Arc, this_node, time::timekeeper::timekeeper,
+    deadlock::wait_graph::Incarnation, errors::Cycle, pid::incarnation, sync::Arc, this_node,
+    time::timekeeper::timekeeper,
 };
 use std::future::{Future, IntoFuture};
 use std::task::{Context, Poll};
@@ -219,7 +220,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
 /// The cycle that the call would close.
 fn block(called: Called) -> Result<Option<CallWait>, Cycle> {
     let running = with_current(|context| context.and_then(|context| context.thread.running()));
-    match running.and_then(|slot| Some(edges::incarnation(slot.index(), slot.living()?))) {
+    match running.and_then(|slot| Some(incarnation(slot.index(), slot.living()?))) {
         Some(incarnation) => edges::wait(incarnation, called.on, called.method, called.ticket, true),
         None => Ok(None),
     }

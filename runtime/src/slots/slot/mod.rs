@@ -50,7 +50,7 @@ use crate::env::clock::TimeKeeper;
 use crate::mailbox::bound::Bound;
 use crate::mailbox::lanes::Lanes;
 use crate::mailbox::node::{Envelope, NodeBox};
-use crate::pid::{NodeId, Pid, Resident};
+use crate::pid::{NodeId, Pid, Resident, incarnation};
 use crate::process::body::Body;
 use crate::sync::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering, OwnedCell};
 use debug_owner::DebugOwner;
@@ -136,7 +136,7 @@ impl SlotOwner {
 
     #[inline]
     pub(crate) fn pid(&self, slot: u32, generation: u64) -> Pid {
-        Pid::of_words(self.place(), slot, generation)
+        Pid::of_words(self.place(), incarnation(slot, generation))
     }
 
     pub(crate) fn is_beside(&self, other: &Self) -> bool {
