@@ -9,10 +9,8 @@ use std::{any::Any, fmt};
 pub struct Upgrade(Box<dyn UpgradeRequest>);
 
 /// A request with its type erased.
-pub(crate) trait UpgradeRequest: Send {
+pub(crate) trait UpgradeRequest: Any + Send {
     fn refuse(self: Box<Self>, refusal: UpgradeRefusal);
-    fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
-    fn as_any(&self) -> &dyn Any;
 }
 
 /// The reason why a process refuses.
@@ -25,7 +23,7 @@ pub(crate) enum UpgradeRefusal {
 }
 
 impl Upgrade {
-    pub(crate) fn new(request: impl UpgradeRequest + 'static) -> Self {
+    pub(crate) fn new(request: impl UpgradeRequest) -> Self {
         Self(Box::new(request))
     }
 
@@ -33,18 +31,15 @@ impl Upgrade {
         self.0.refuse(refusal);
     }
 
-    pub(crate) fn is<R: UpgradeRequest + 'static>(&self) -> bool {
-        self.0.as_any().is::<R>()
+    pub(crate) fn is<R: UpgradeRequest>(&self) -> bool {
+        (&*self.0 as &dyn Any).is::<R>()
     }
 
-    pub(crate) fn open<R: UpgradeRequest + 'static>(self) -> Result<Box<R>, Self> {
+    pub(crate) fn open<R: UpgradeRequest>(self) -> Result<Box<R>, Self> {
         if !self.is::<R>() {
             return Err(self);
         }
-        match self.0.into_any().downcast() {
-            Ok(request) => Ok(request),
-            Err(_) => unreachable!("looked at before"),
-        }
+        (self.0 as Box<dyn Any>).downcast().or_else(|_| unreachable!("looked at before"))
     }
 }
 

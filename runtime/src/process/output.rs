@@ -271,15 +271,8 @@ impl StepOutput<'_> {
 
 impl fmt::Debug for StepOutput<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let status = match &self.read().status {
-            StepStatus::Idle => "idle",
-            StepStatus::Continue => "continue",
-            StepStatus::Waiting => "waiting",
-            StepStatus::Suspended => "suspended",
-            StepStatus::Done(_) | StepStatus::Ended(..) => "done",
-            StepStatus::Upgrade(_) => "upgrade",
-        };
-        f.debug_struct("StepOutput").field("status", &status).field("yields", &self.read().yields).finish()
+        let Written { status, yields, .. } = self.read();
+        f.debug_struct("StepOutput").field("status", &status.word()).field("yields", yields).finish()
     }
 }
 

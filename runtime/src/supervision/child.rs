@@ -2,9 +2,9 @@
 
 use super::child_slot::KEEPS;
 use super::plan::{ChildRules, Restart};
-use crate::api::child_spawn::{KnownType, Spawned};
+use crate::api::child_spawn::{AnyRegistry, KnownType, Spawned};
 use crate::{ChildSpawn, Pid, slots::ProcessKind};
-use std::{any::Any, error::Error, fmt, marker::PhantomData, sync::Arc, time::Duration};
+use std::{error::Error, fmt, marker::PhantomData, sync::Arc, time::Duration};
 
 /// The default time that a child has to end when it is told to.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
@@ -61,7 +61,7 @@ pub(super) type StartChild = dyn FnMut(ChildSpawn) -> Result<StartedChild, Box<d
 /// What the closure returned, with its type erased.
 pub(super) struct StartedChild {
     pub(super) pid: Pid,
-    pub(super) subtree: Option<Arc<dyn Any + Send + Sync>>,
+    pub(super) subtree: Option<AnyRegistry>,
 }
 
 /// The error of restarting a child made by [`Child::once`] that is no longer temporary.

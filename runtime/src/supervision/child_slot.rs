@@ -33,14 +33,12 @@ pub(crate) const KEEPS: usize = 1_024;
 const SENDERS_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The children of a child that is a supervisor.
-pub(super) trait Subtree: Send + Sync {
+pub(super) trait Subtree: Any + Send + Sync {
     /// Called when they have no supervisor and none will follow by itself.
     fn shut(&self, reason: &ExitReason);
 
     /// Called when no supervisor can follow at all: their PIDs are retired.
     fn retire(&self, reason: &ExitReason);
-
-    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
 /// How often it polls for senders before it lends its worker, and the pause between polls after that. Guesses: most are

@@ -11,8 +11,8 @@ use super::child_slot::{ChildSlot, Subtree};
 use super::{errors::ChildError, plan::Strategy, status::ChildState};
 use crate::routing::alias::{self, Alias};
 use crate::sync::{Mutex, lock};
-use crate::{ExitReason, Pid};
-use std::{any::Any, collections::BTreeMap, sync::Arc};
+use crate::{ExitReason, Pid, api::child_spawn::AnyRegistry};
+use std::{collections::BTreeMap, sync::Arc};
 
 pub(crate) struct ChildRegistry(Mutex<Children>);
 
@@ -116,7 +116,7 @@ impl ChildRegistry {
     /// Returns the registry of a child that is a supervisor.
     pub(crate) fn of(slot: &ChildSlot) -> Option<Arc<Self>> {
         let subtree = lock(&slot.subtree).clone()?;
-        subtree.into_any().downcast().ok()
+        (subtree as AnyRegistry).downcast().ok()
     }
 
     pub(super) fn slots(&self) -> Vec<(Arc<ChildSlot>, Pid)> {
@@ -156,10 +156,6 @@ impl Subtree for ChildRegistry {
         for (slot, pid) in self.slots() {
             retire(&slot, pid, reason);
         }
-    }
-
-    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        self
     }
 }
 

@@ -5,11 +5,9 @@ use super::driver::{Add, ChildRequest, Redefine};
 use super::show::{self, ChildInfo, short};
 use super::{errors::ChildError, plan::Strategy, registry::ChildRegistry};
 use crate::actor::send::{Addressed, Ended};
-use crate::{
-    Address, ChildSpawn, ExitReason, Host, Pid, actor::definition::Actor, api::child_spawn::Spawned, routing::alias,
-    slots::ProcessKind,
-};
-use std::any::{Any, TypeId, type_name};
+use crate::api::child_spawn::{AnyRegistry, Spawned};
+use crate::{Address, ChildSpawn, ExitReason, Host, Pid, actor::definition::Actor, routing::alias, slots::ProcessKind};
+use std::any::{TypeId, type_name};
 use std::{error::Error, fmt, sync::Arc};
 
 /// A handle of a supervisor and its children. Cheap to clone; dropping it does not stop anything.
@@ -269,7 +267,7 @@ impl Spawned for Tree {
         self.pid
     }
 
-    fn subtree(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+    fn subtree(&self) -> Option<AnyRegistry> {
         Some(self.registry.clone())
     }
 }

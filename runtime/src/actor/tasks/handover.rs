@@ -3,7 +3,6 @@
 use super::current::TableCell;
 use crate::ExitReason;
 use crate::process::handover::{Successor, UpgradeRefusal, UpgradeRequest};
-use std::any::Any;
 
 /// Makes the new state from the old one.
 type Make<P> = Box<dyn FnOnce(P) -> Result<Box<dyn FnOnce(TableCell) -> Successor>, ExitReason> + Send>;
@@ -19,13 +18,5 @@ pub(crate) struct Handover<P> {
 impl<P: 'static> UpgradeRequest for Handover<P> {
     fn refuse(self: Box<Self>, refusal: UpgradeRefusal) {
         (self.refuse)(refusal);
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {
-        self
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

@@ -285,19 +285,16 @@ impl Waits {
     /// Ensures that the shared timer fires at `due` or earlier.
     fn arm(&mut self, due: Moment) {
         let Some(host) = current_host() else { return };
-        match self.armed {
-            Some((armed, _)) if armed <= due => return,
-            Some((_, key)) => {
-                host.timers.cancel(key);
-            }
-            None => {}
+        if self.armed.is_some_and(|(armed, _)| armed <= due) {
+            return;
         }
+        self.disarm();
         let Some((slot, generation)) = self.owner else { return };
         let timer = host.set_timer(due, TimerAction::Complete { slot, generation, tag: DEADLINES });
         self.armed = timer.map(|timer| (due, timer));
     }
 
-    /// Cancels the shared timer of a process that ends.
+    /// Cancels the shared timer.
     pub(crate) fn disarm(&mut self) {
         if let (Some((_, key)), Some(host)) = (self.armed.take(), current_host()) {
             host.timers.cancel(key);

@@ -2,9 +2,9 @@
 
 use super::{super::child::StartedChild, super::status::LastEnd, Id, SupervisorEvent, SupervisorProcess};
 use crate::supervision::incarnation::{ChildRun, UnguardedChild};
-use crate::supervision::{child_slot::Subtree, registry::ChildRegistry};
+use crate::supervision::registry::ChildRegistry;
 use crate::util::panics::{Site, contain};
-use crate::{ChildSpawn, ExitReason, sync::lock};
+use crate::{ChildSpawn, ExitReason, api::child_spawn::AnyRegistry, sync::lock};
 use std::sync::Arc;
 
 impl SupervisorProcess {
@@ -13,7 +13,7 @@ impl SupervisorProcess {
         let (Some((_, listener)), Some(member)) = (self.own, self.members.get_mut(&id)) else { return };
         let slot = member.slot.clone();
         let run = ChildRun::new(id, slot.clone(), listener);
-        let subtree = lock(&slot.subtree).clone().map(Subtree::into_any);
+        let subtree = lock(&slot.subtree).clone().map(|subtree| subtree as AnyRegistry);
         let spawn = ChildSpawn::guarded(self.host, run.clone(), subtree, self.registry.clone());
         let started = contain(Site::ChildStart, || (member.start)(spawn));
         if let Some(pid) = run.spawned() {
