@@ -58,17 +58,13 @@ struct FollowingAlias {
     free: Option<u64>,
 }
 
-struct NameRegistration {
+/// A name as a registration of its holder, and as the target of its alias.
+struct NameOf {
     names: &'static Names,
     name: Name,
 }
 
-struct NameAlias {
-    names: &'static Names,
-    name: Name,
-}
-
-impl Registrant for NameRegistration {
+impl Registrant for NameOf {
     fn ended(&self, pid: Pid, _reason: &ExitReason) {
         let mut shard = self.names.write(self.name.text());
         // Another process may have taken the name meanwhile.
@@ -92,7 +88,7 @@ impl Registrant for NameRegistration {
     }
 }
 
-impl AliasTarget for NameAlias {
+impl AliasTarget for NameOf {
     fn now(&self) -> Option<Pid> {
         self.names.whereis(self.name.text())
     }
@@ -160,7 +156,7 @@ impl Names {
             }
             _ => {}
         }
-        let held = Arc::new(NameRegistration { names: self, name: name.clone() });
+        let held = Arc::new(NameOf { names: self, name: name.clone() });
         let registration = REGISTRATIONS.add(pid, held, lives).ok_or_else(gone)?;
         let entry = shard.entry(name.clone()).or_default();
         entry.holding = Some(Holding { holder: pid, registration });
@@ -198,7 +194,7 @@ impl Names {
         if let Some(following) = &entry.alias {
             return following.alias.pid();
         }
-        let alias = Alias::new(Arc::new(NameAlias { names: self, name: name.clone() }));
+        let alias = Alias::new(Arc::new(NameOf { names: self, name: name.clone() }));
         let pid = alias.pid();
         entry.alias = Some(FollowingAlias { alias, free: None });
         let retired = if entry.holding.is_none() { self.mark_free(&mut shard, name) } else { None };

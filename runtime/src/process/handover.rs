@@ -39,7 +39,7 @@ impl Upgrade {
         if !self.is::<R>() {
             return Err(self);
         }
-        (self.0 as Box<dyn Any>).downcast().or_else(|_| unreachable!("looked at before"))
+        (self.0 as Box<dyn Any>).downcast().map_err(|_| unreachable!("looked at before"))
     }
 }
 

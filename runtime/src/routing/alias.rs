@@ -174,25 +174,22 @@ impl Pid {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn resolve(self) -> Option<Self> {
-        let mut pid = self;
-        for _ in 0..=DEPTH {
-            if !is_local_alias(pid) {
-                return Some(pid);
-            }
-            pid = target_of(pid)?.life()?;
-        }
-        None
+        self.follow(|target| target.life())
     }
 
     /// Returns the process that messages to an alias go to now, if that is one process at a time.
     #[cold]
     pub(crate) fn serving(self) -> Option<Self> {
+        self.follow(|target| target.now())
+    }
+
+    fn follow(self, next: impl Fn(&dyn AliasTarget) -> Option<Self>) -> Option<Self> {
         let mut pid = self;
         for _ in 0..=DEPTH {
             if !is_local_alias(pid) {
                 return Some(pid);
             }
-            pid = target_of(pid)?.now()?;
+            pid = next(&*target_of(pid)?)?;
         }
         None
     }

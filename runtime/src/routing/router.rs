@@ -15,7 +15,8 @@ use crate::call::caller::Caller;
 use crate::call::package::{Package, Undeliverable};
 pub(crate) use crate::env::program::this_node;
 use crate::env::program::{as_node, program_node};
-use crate::mailbox::{node::NodeKind, payload::Payload};
+use crate::mailbox::node::{Envelope, NodeKind};
+use crate::mailbox::payload::Payload;
 use crate::pid::{NodeId, Pid, Resident};
 use crate::slots::{RefusalReason, SendRefusal, TABLE};
 use crate::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -49,10 +50,7 @@ pub(crate) fn route(package: Package) -> Result<(), Undeliverable> {
 /// The message and the reason.
 #[inline]
 pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, SendFailure)> {
-    match try_send(pid, message) {
-        Ok(()) => Ok(()),
-        Err((message, why)) => call_on(pid, message, None, why),
-    }
+    try_send(pid, message).or_else(|(message, why)| call_on(pid, message, None, why))
 }
 
 /// Sends to a process of this program, if it is alive: the slot's check of the PID also shows whether it is of this
@@ -71,10 +69,7 @@ fn try_send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, RefusalRe
 /// The message and the reason.
 #[inline]
 pub(crate) fn call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), (M, SendFailure)> {
-    match try_call(pid, message, caller) {
-        Ok(()) => Ok(()),
-        Err((message, caller, why)) => call_on(pid, message, caller, why),
-    }
+    try_call(pid, message, caller).or_else(|(message, caller, why)| call_on(pid, message, caller, why))
 }
 
 #[inline]
@@ -118,10 +113,7 @@ fn unpack<M: Send + 'static>(payload: Payload) -> M {
 /// Delivers a message to a process of this program.
 #[inline]
 pub(crate) fn deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(), Undeliverable> {
-    match try_deliver(pid, payload, caller) {
-        Ok(()) => Ok(()),
-        Err((package, why)) => deliver_on(pid, package, why),
-    }
+    try_deliver(pid, payload, caller).or_else(|(package, why)| deliver_on(pid, package, why))
 }
 
 #[inline]
@@ -133,9 +125,16 @@ fn try_deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(),
     slot.enqueue(NodeKind::Message, pid, word, Some(payload)).map_err(|refusal| {
         let SendRefusal(envelope, why) = *refusal;
         // SAFETY: the word was made from the caller above, and the envelope came back whole.
-        let caller = unsafe { Caller::from_word(envelope.word) };
-        (Package::from_parts(pid, envelope.payload.unwrap_or_else(|| Payload::new(())), caller), why)
+        (unsafe { package_of(pid, envelope) }, why)
     })
+}
+
+/// # Safety
+/// The word of the envelope is that of its caller, or null, and the envelope is its only holder.
+unsafe fn package_of(pid: Pid, envelope: Envelope) -> Package {
+    // SAFETY: the caller's promise.
+    let caller = unsafe { Caller::from_word(envelope.word) };
+    Package::from_parts(pid, envelope.payload.unwrap_or_else(|| Payload::new(())), caller)
 }
 
 /// Delivers a message that was accepted before, however full the mailbox is. A PID that is not a process of this
@@ -148,11 +147,8 @@ pub(crate) fn deliver_anyway(pid: Pid, payload: Payload, caller: Option<Caller>)
         return route(Package::from_parts(pid, payload, caller)).map_err(|refused| refused.package);
     };
     let word = caller.map_or(ptr::null_mut(), Caller::into_word);
-    slot.post_anyway(pid, word, payload).map_err(|envelope| {
-        // SAFETY: the word was made from the caller above, and the envelope came back whole.
-        let caller = unsafe { Caller::from_word(envelope.word) };
-        Package::from_parts(pid, envelope.payload.unwrap_or_else(|| Payload::new(())), caller)
-    })
+    // SAFETY: the word was made from the caller above, and the envelope came back whole.
+    slot.post_anyway(pid, word, payload).map_err(|envelope| unsafe { package_of(pid, envelope) })
 }
 
 /// Delivers a package to the target of an alias; returns it if `pid` (which failed with `why`) is not one.
@@ -224,8 +220,7 @@ impl Routable for Package {
     }
 
     fn into_package(self, to: Pid) -> Package {
-        let (_, payload, caller) = self.into_parts();
-        Package::from_parts(to, payload, caller)
+        self.readdressed(to)
     }
 
     fn from_package(package: Package) -> Self {
