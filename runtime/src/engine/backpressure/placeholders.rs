@@ -94,7 +94,9 @@ fn waits_for_room(slot: &'static Slot, generation: u64) -> bool {
     match sender() {
         Sender::Process(own) => !ptr::eq(own, slot) && suspend::wait_in_step(own, slot, generation),
         Sender::Outside => {
-            waiters::wait(slot, generation);
+            if let Some(request) = waiters::ask(slot, generation) {
+                request.wait(None);
+            }
             true
         }
         Sender::Ending | Sender::Between => false,

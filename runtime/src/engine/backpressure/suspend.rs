@@ -89,10 +89,7 @@ impl ThreadContext {
                     return Some(token);
                 }
             }
-            match self.park_token(token, Token::park_waiting) {
-                Some(again) => token = again,
-                None => return None,
-            }
+            token = self.park_token(token, Token::park_waiting)?;
         }
     }
 
@@ -102,10 +99,7 @@ impl ThreadContext {
     pub(crate) fn park_for_yields(&self, mut token: Token) -> Option<Token> {
         let slot = token.slot();
         loop {
-            match self.park_token(token, Token::park_waiting) {
-                Some(again) => token = again,
-                None => return None,
-            }
+            token = self.park_token(token, Token::park_waiting)?;
             let taken = token.lanes().take_control();
             if !taken.is_empty() {
                 keep(&mut token, taken);
@@ -116,12 +110,6 @@ impl ThreadContext {
             }
         }
     }
-}
-
-/// Numbers the suspensions of the program.
-fn next_number() -> u64 {
-    static NEXT: World<AtomicU64> = World::new(AtomicU64::new(0));
-    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Keeps the input for when the process is resumed.
@@ -143,7 +131,9 @@ fn may_be_suspended(slot: &'static Slot, at: &'static Slot) -> bool {
 
 /// Marks a process as suspended. It is put on the list of `at` next; taking it off there clears the mark.
 fn begin_suspension(slot: &'static Slot, at: &'static Slot, host: &'static Scheduler, room: Option<RoomSignal>) -> u64 {
-    let number = next_number();
+    /// Numbers the suspensions of the program.
+    static NEXT: World<AtomicU64> = World::new(AtomicU64::new(0));
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let mut state = side_of(slot).lock();
     state.suspension = Some(SuspendedAt { at, number, host, room, forced_release: None });
     // Under the lock: the mark is cleared later, with the suspension.

@@ -22,12 +22,6 @@ pub(crate) fn ask(slot: &'static Slot, generation: u64) -> Option<RoomRequest> {
     suspend::wait_at(slot, generation, RoomWaiter::Room(room.clone())).then_some(RoomRequest { room, at: Some(slot) })
 }
 
-pub(crate) fn wait(slot: &'static Slot, generation: u64) {
-    if let Some(wish) = ask(slot, generation) {
-        wish.wait(None);
-    }
-}
-
 impl RoomRequest {
     /// Makes a wait for a signal to all waiters at once.
     pub(crate) fn of(room: RoomSignal) -> Self {

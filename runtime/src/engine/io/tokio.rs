@@ -17,13 +17,12 @@ use super::reactor::{Driver, Reactor};
 use crate::env::clock::instant_now;
 use crate::sync::{
     Arc, AtomicBool, AtomicU64, Condvar, JoinHandle, Mutex, MutexGuard, Ordering, current_thread, lock, spawn_thread,
-    wait,
+    try_lock, wait,
 };
 use crate::util::oneshot::Oneshot;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
-use std::sync::TryLockError;
 use std::task::{Poll, Waker};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
@@ -235,7 +234,7 @@ impl Driver for Own {
 
     fn tend(&self) {
         let driven = self.shared.driven.load(Ordering::Relaxed);
-        if self.shared.tended.swap(driven, Ordering::Relaxed) == driven && self.shared.is_free() {
+        if self.shared.tended.swap(driven, Ordering::Relaxed) == driven && try_lock(&self.shared.core).is_some() {
             self.shared.request(FallbackRequest::Drive);
         }
     }
@@ -259,24 +258,17 @@ fn poll_timer(
 impl TokioShared {
     /// Takes the right to drive, if it is free; otherwise asks the fallback thread to release it.
     fn take_core(&self) -> Option<MutexGuard<'_, Option<Core>>> {
-        let core = match self.core.try_lock() {
-            Ok(core) => core,
-            Err(TryLockError::Poisoned(core)) => core.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                let mut request = lock(&self.request);
-                if *request == FallbackRequest::Drive {
-                    *request = FallbackRequest::Rest;
-                    self.block_on.wake();
-                }
-                return None;
-            }
-        };
-        self.driven.fetch_add(1, Ordering::Relaxed);
-        Some(core)
-    }
-
-    fn is_free(&self) -> bool {
-        !matches!(self.core.try_lock(), Err(TryLockError::WouldBlock))
+        let core = try_lock(&self.core);
+        if core.is_some() {
+            self.driven.fetch_add(1, Ordering::Relaxed);
+            return core;
+        }
+        let mut request = lock(&self.request);
+        if *request == FallbackRequest::Drive {
+            *request = FallbackRequest::Rest;
+            self.block_on.wake();
+        }
+        None
     }
 
     /// Sends the fallback thread a request; that to end is final.

@@ -147,7 +147,7 @@ impl Scheduler {
                 GraceStep::Kill => {
                     killed = self.gate.inside();
                     some = self.named(self.slots().filter(|slot| slot.living().is_some()).take(NAMED).collect());
-                    self.signal_all(|| Control::Kill);
+                    self.signal(|_| true, || Control::Kill);
                 }
                 GraceStep::Stop => return (killed, some),
             }
@@ -213,7 +213,7 @@ impl Scheduler {
         if let Some(shutdown) = &mut *lock(&self.ending) {
             shutdown.killed = self.gate.inside();
         }
-        self.signal_all(|| Control::Kill);
+        self.signal(|_| true, || Control::Kill);
     }
 
     /// Counts a process out; if it was the last and no thread waits for the shutdown, ends the threads.
@@ -260,24 +260,18 @@ impl Scheduler {
     /// Tells all unsupervised processes to end. A supervised one has a live supervisor: a supervisor that ends without
     /// having stopped its children kills them.
     fn cancel_unsupervised(&'static self, reason: &ExitReason) {
-        for slot in self.slots() {
-            if let Some(generation) = slot.living()
-                && !slot.is_supervised()
-            {
-                send_control(slot, generation, Control::Cancel(reason.clone()));
-            }
-        }
+        self.signal(|slot| !slot.is_supervised(), || Control::Cancel(reason.clone()));
     }
 
     /// Refuses new processes, and kills all there are: the end of a simulation.
     #[cfg(feature = "test")]
     pub(crate) fn kill_all(&'static self) {
         self.close();
-        self.signal_all(|| Control::Kill);
+        self.signal(|_| true, || Control::Kill);
     }
 
-    fn signal_all(&'static self, control: impl Fn() -> Control) {
-        for slot in self.slots() {
+    fn signal(&'static self, whom: impl Fn(&Slot) -> bool, control: impl Fn() -> Control) {
+        for slot in self.slots().filter(|slot| whom(slot)) {
             if let Some(generation) = slot.living() {
                 send_control(slot, generation, control());
             }
@@ -304,7 +298,6 @@ impl Scheduler {
     }
 }
 
-/// Sends `control` to a process through its control lane.
 pub(crate) fn send_control(slot: &'static Slot, generation: u64, control: Control) {
     let is_end = control.is_end();
     slot.post_control(node_pool::empty(), NodeKind::Signal, generation, ptr::null_mut(), Some(Payload::new(control)));
