@@ -9,12 +9,12 @@ use crate::call::caller::{self, Asker, number};
 use crate::env::world::World;
 use crate::errors::{CallError, Cycle};
 use crate::pid::{GENERATION_BITS, LAST_GENERATION, Pid, Resident};
+use crate::slots::chunks::Chunks;
 use crate::slots::directory::TABLE;
-use crate::slots::side_table::SideTable;
 use crate::slots::slot::Slot;
 use crate::sync::Mutex;
 
-static EDGES: World<SideTable<Edge>> = World::new(SideTable::new(Edge::unused));
+static EDGES: World<Chunks<Edge>> = World::new(Chunks::new(|_| Edge::unused()));
 
 /// Serializes the second look before a call fails, or a suspension is refused.
 static SECOND_LOOK: World<Mutex<()>> = World::new(Mutex::new(()));

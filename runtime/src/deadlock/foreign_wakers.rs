@@ -1,7 +1,7 @@
 //! The number of a process's wakers that other code holds: while there is one, events unknown to the runtime may resume
 //! the process.
 //!
-//! Counted in a [side table](crate::slots::side_table) of the slots, so that a waker owns nothing and may outlive its
+//! Counted in a [side table](crate::slots::chunks) of the slots, so that a waker owns nothing and may outlive its
 //! process. A word holds a generation and its count: the first waker of a later process in the slot starts again, so
 //! that a waker that is never dropped hides only its own process from the search for cycles.
 //!
@@ -13,11 +13,11 @@ use super::edges::index_of;
 use super::wait_graph::Incarnation;
 use crate::env::world::World;
 use crate::pid::{GENERATION_MASK, SLOT_BITS};
-use crate::slots::side_table::SideTable;
+use crate::slots::chunks::Chunks;
 use crate::sync::{AtomicU64, Ordering};
 
 /// A [`LentWord`] for each slot.
-static LENT: World<SideTable<AtomicU64>> = World::new(SideTable::new(|| AtomicU64::new(0)));
+static LENT: World<Chunks<AtomicU64>> = World::new(Chunks::new(|_| AtomicU64::new(0)));
 
 /// The generation of a process, and the count of its wakers that other code holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,23 +1,17 @@
 //! The directory of slots, and the list of free ones.
 //!
-//! Slots come in chunks of 4,096, found by index through a fixed directory, never moved and never freed. Free ones are
-//! listed by index: each thread keeps some and exchanges [`BATCH`] at a time with the program's list, so that spawns
-//! and exits share no cache line per process.
+//! Free slots are listed by index: each thread keeps some and exchanges [`BATCH`] at a time with the program's list, so
+//! that spawns and exits share no cache line per process.
 //!
 //! `take` skips a slot whose token a late sender holds at that moment (to dispose of its message); that slot goes back
 //! to the list. A slot is listed once, by the thread that ended its process.
 
+use super::chunks::Chunks;
 use super::slot::{Slot, Token};
 use crate::env::world::World;
-use crate::mem::arena::{LARGE, region};
 use crate::pid::{Pid, Resident, SLOT_BITS};
-use crate::sync::{AtomicPtr, AtomicU32, Mutex, Ordering, SegQueue, lock};
+use crate::sync::{AtomicU32, Ordering, SegQueue};
 use std::cell::RefCell;
-use std::ptr;
-
-const CHUNK_BITS: u32 = 12;
-const CHUNK: usize = 1 << CHUNK_BITS;
-const CHUNKS: usize = 1 << (SLOT_BITS - CHUNK_BITS);
 
 /// How many free indices move between a thread and the program at a time. A guess: spreads the cost of the queue over
 /// that many spawns.
@@ -27,11 +21,9 @@ const BATCH: usize = 128;
 const SKIPS: usize = 8;
 
 pub(crate) struct SlotTable {
-    chunks: [AtomicPtr<[Slot; CHUNK]>; CHUNKS],
+    slots: Chunks<Slot>,
     /// How many slots were handed out at least once.
     used: AtomicU32,
-    /// Locked by the thread that makes a chunk.
-    growth: Mutex<()>,
     free: SegQueue<Vec<u32>>,
 }
 
@@ -60,25 +52,16 @@ impl SlotTable {
         let more = |used: u32| (used < 1 << SLOT_BITS).then(|| used.saturating_add(count).min(1 << SLOT_BITS));
         let first = self.used.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more);
         let indices = first.map_or(0..0, |first| first..more(first).unwrap_or(first));
-        indices.clone().for_each(|index| self.grow(index));
-        indices.collect()
+        indices.filter(|index| self.slots.make(*index).is_some()).collect()
     }
 
     const fn new() -> Self {
-        Self {
-            chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS],
-            used: AtomicU32::new(0),
-            growth: Mutex::new(()),
-            free: SegQueue::new(),
-        }
+        Self { slots: Chunks::new(Slot::unused), used: AtomicU32::new(0), free: SegQueue::new() }
     }
 
     #[inline]
     pub(crate) fn slot(&self, index: u32) -> Option<&'static Slot> {
-        let chunk = self.chunks.get(index as usize >> CHUNK_BITS)?.load(Ordering::Acquire);
-        // SAFETY: a chunk in the directory is complete and never freed.
-        let chunk: &'static [Slot; CHUNK] = unsafe { chunk.as_ref()? };
-        Some(&chunk[index as usize & (CHUNK - 1)])
+        self.slots.get(index)
     }
 
     #[inline]
@@ -129,57 +112,19 @@ impl SlotTable {
         if let Some(simulator) = crate::sync::simulated::here() {
             return simulator.take_slot();
         }
-        CACHE
-            .try_with(|cache| {
-                let free = &mut cache.borrow_mut().0;
-                if free.is_empty() {
-                    *free = self.free.pop()?;
-                }
-                free.pop()
-            })
-            // This thread is ending and has no list any more.
-            .unwrap_or_else(|_| {
-                let mut indices = self.free.pop()?;
-                let index = indices.pop();
-                if !indices.is_empty() {
-                    self.free.push(indices);
-                }
-                index
-            })
+        with_cache(|free| {
+            if free.is_empty() {
+                *free = self.free.pop()?;
+            }
+            free.pop()
+        })
     }
 
     fn take_new(&self) -> Option<Token> {
         let index = self
             .used
             .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |used| (used < 1 << SLOT_BITS).then_some(used + 1));
-        let index = index.ok()?;
-        self.grow(index);
-        self.slot(index).and_then(Token::claim_free)
-    }
-
-    /// Makes the chunk of `index`, and perhaps its neighbours, unless another thread has.
-    fn grow(&self, index: u32) {
-        let place = &self.chunks[index as usize >> CHUNK_BITS];
-        if !place.load(Ordering::Acquire).is_null() {
-            return;
-        }
-        let _growth = lock(&self.growth);
-        if place.load(Ordering::Acquire).is_null() {
-            // A program with few processes gets one chunk at a time, one with many a large page of them.
-            let many = LARGE / size_of::<[Slot; CHUNK]>();
-            let chunk = index as usize >> CHUNK_BITS;
-            let group = if chunk < many { chunk..chunk + 1 } else { chunk / many * many..(chunk / many + 1) * many };
-            let memory = region(group.len() * size_of::<[Slot; CHUNK]>()).cast::<Slot>();
-            for (count, index) in (group.start * CHUNK..group.end * CHUNK).enumerate() {
-                // SAFETY: within the region, which is aligned to a cache line or more.
-                unsafe { memory.add(count).write(Slot::unused(index as u32)) };
-            }
-            for (count, chunk) in group.enumerate() {
-                // SAFETY: within the region.
-                let slots = unsafe { memory.add(count * CHUNK) }.cast::<[Slot; CHUNK]>();
-                self.chunks[chunk].store(slots.as_ptr(), Ordering::Release);
-            }
-        }
+        self.slots.make(index.ok()?).and_then(Token::claim_free)
     }
 
     /// Vacates the slot of a process that has ended, and returns it to the list.
@@ -195,15 +140,17 @@ impl SlotTable {
         if let Some(simulator) = crate::sync::simulated::here() {
             return simulator.return_slot(index);
         }
-        let kept = CACHE.try_with(|cache| {
-            let free = &mut cache.borrow_mut().0;
+        with_cache(|free| {
             if free.len() >= 2 * BATCH {
                 self.free.push(free.split_off(BATCH));
             }
             free.push(index);
         });
-        if kept.is_err() {
-            self.free.push(vec![index]);
-        }
     }
+}
+
+/// Calls `body` with the thread's free indices: none, if it is ending and has no list any more.
+fn with_cache<R>(body: impl Fn(&mut Vec<u32>) -> R) -> R {
+    let here = CACHE.try_with(|cache| body(&mut cache.borrow_mut().0));
+    here.unwrap_or_else(|_| body(&mut IndexCache(Vec::new()).0))
 }

@@ -6,13 +6,13 @@ use crate::env::world::World;
 use crate::mailbox::bound::{Bound, Overflow};
 use crate::mailbox::node::{Envelope, distance};
 use crate::slots::Slot;
-use crate::slots::side_table::SideTable;
+use crate::slots::chunks::Chunks;
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
 use crate::util::oneshot::Oneshot;
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 
-pub(crate) static SIDES: World<SideTable<SharedState>> = World::new(SideTable::new(SharedState::default));
+pub(crate) static SIDES: World<Chunks<SharedState>> = World::new(Chunks::new(|_| SharedState::default()));
 
 pub(crate) fn side_of(slot: &'static Slot) -> &'static SharedState {
     SIDES.make(slot.index()).unwrap_or_else(|| unreachable!("the index of a slot is one of the table's"))

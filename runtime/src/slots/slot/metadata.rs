@@ -71,9 +71,8 @@ impl Metadata {
     }
 
     pub(crate) fn names(&self) -> Option<(&'static str, &'static str)> {
+        let kind = self.kind()?;
         // SAFETY: only addresses of static values are stored, with Release.
-        let kind = unsafe { self.kind.load(Ordering::Acquire).as_ref()? };
-        // SAFETY: as above.
         let entry = unsafe { self.entry.load(Ordering::Acquire).as_ref()? };
         Some(((kind.name)(), entry))
     }

@@ -151,7 +151,13 @@ impl Slot {
             simulator.sent(self.index());
         }
         let mine = node.as_ptr();
-        match self.lanes.push_data(node, || self.known(), || self.check_length()) {
+        let claim = self.lanes.push_data(node, || self.known(), || self.check_length());
+        self.pushed(mine, claim)
+    }
+
+    #[inline(always)]
+    fn pushed(&'static self, mine: NonNull<MailNode>, claim: Claim) -> Result<(), Box<SendRefusal>> {
+        match claim {
             Claim::Nothing => Ok(()),
             Claim::Process => {
                 self.schedule();
@@ -179,14 +185,7 @@ impl Slot {
         if pushed.check_length {
             self.check_length();
         }
-        match pushed.claim {
-            Claim::Nothing => Ok(()),
-            Claim::Process => {
-                self.schedule();
-                Ok(())
-            }
-            Claim::Vacant => self.take_back(pushed.mine),
-        }
+        self.pushed(pushed.mine, pushed.claim)
     }
 
     /// Returns the sequence number of a recent message, if the mailbox is too full; otherwise zero.
