@@ -336,7 +336,7 @@ impl Host {
     pub fn statistics(self) -> Statistics {
         let host = self.scheduler();
         let (spawned, closed) = host.gate.snapshot();
-        let threads = host.idle.thread_counts();
+        let threads = host.idle.with_permits(|permits| permits.counts());
         let pinned = host.pinned_threads.all();
         let (names, named_addresses) = host.names.count();
         let (groups, topics) = (self.groups().counts(), self.topics().counts());
@@ -416,7 +416,7 @@ impl Host {
 }
 
 fn worker_statistics(host: &'static Scheduler, worker: usize) -> WorkerStatistics {
-    let holder = host.idle.holder(worker);
+    let holder = host.idle.with_permits(|permits| permits.holder(worker));
     let thread = holder.and_then(|holder| host.threads.get(holder));
     WorkerStatistics {
         thread: holder,

@@ -174,7 +174,7 @@ impl ThreadContext {
         self.host.blocked_in_place.add_shared(1);
         self.log_in_place();
         self.run_blocking(|| {
-            let _stayed = defer(|| self.host.idle.stay(self.index, false));
+            let _stayed = defer(|| self.host.idle.with_permits(|permits| permits.stay(self.index, false)));
             block()
         })
     }
@@ -195,17 +195,17 @@ impl ThreadContext {
     /// Runs `block`, which waits for another process, from within blocking code.
     fn wait_in_blocking<R>(&self, block: impl FnOnce() -> R) -> R {
         let idle = &self.host.idle;
-        let was_in_place = idle.is_in_place(self.index);
+        let was_in_place = idle.with_permits(|permits| permits.is_in_place(self.index));
         let has_handed_off = was_in_place && self.hand_off(Need::Process);
         if !was_in_place {
-            idle.note_waits(self.index, true);
+            idle.with_permits(|permits| permits.note_waits(self.index, true));
         }
         let _waited = defer(|| {
             if has_handed_off {
                 self.come_back(false);
-                idle.stay(self.index, true);
+                idle.with_permits(|permits| permits.stay(self.index, true));
             } else if !was_in_place {
-                idle.note_waits(self.index, false);
+                idle.with_permits(|permits| permits.note_waits(self.index, false));
             }
         });
         self.host.wake_blocked_steps();
@@ -248,7 +248,7 @@ impl ThreadContext {
                     None => park(None),
                 }
             };
-            if host.idle.is_wanted() {
+            if host.idle.with_permits(|permits| permits.is_wanted()) {
                 // A thread that still waits has not called this one.
                 self.thread.call(CALLED);
             }

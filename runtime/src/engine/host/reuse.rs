@@ -59,7 +59,7 @@ impl Scheduler {
         if !self.is_stopped() || self.gate.inside() > 0 || self.has_work() || !lock(&self.running).is_empty() {
             return false;
         }
-        if !self.idle.is_empty() || self.pinned_threads.count() > 0 {
+        if !self.idle.with_permits(|permits| permits.is_empty()) || self.pinned_threads.count() > 0 {
             return false;
         }
         self.generation.fetch_add(1, Ordering::SeqCst);

@@ -104,10 +104,8 @@ impl Idle {
     pub(crate) fn hand_off(&self, from: usize, need: Need, grown: bool) -> HandedOff {
         let mut sleepers = lock(&self.sleepers);
         let handed_off = self.give_away(&mut sleepers, from, (need, grown), At::Blocked);
-        match handed_off {
-            HandedOff::HadNone => sleepers.permits.go_without(from, true),
-            HandedOff::Stays if need != Need::Room => sleepers.permits.stay(from, true),
-            _ => {}
+        if handed_off == HandedOff::Stays && need != Need::Room {
+            sleepers.permits.stay(from, true);
         }
         sleepers.permits.note_waits(from, matches!(need, Need::Process | Need::Room));
         handed_off
@@ -134,10 +132,6 @@ impl Idle {
                 let waiter = sleepers.permits.blocking_queue.join(waker);
                 self.note_queued_steps(&sleepers);
                 (Err(waiter), None)
-            }
-            HandedOff::HadNone => {
-                sleepers.permits.go_without(from, true);
-                (Ok(HandedOff::HadNone), Some(waker))
             }
             handed_off => (Ok(handed_off), Some(waker)),
         }
@@ -168,18 +162,6 @@ impl Idle {
         served
     }
 
-    pub(crate) fn stay(&self, thread: usize, blocks: bool) {
-        lock(&self.sleepers).permits.stay(thread, blocks);
-    }
-
-    pub(crate) fn is_in_place(&self, thread: usize) -> bool {
-        lock(&self.sleepers).permits.is_in_place(thread)
-    }
-
-    pub(crate) fn note_waits(&self, thread: usize, waits: bool) {
-        lock(&self.sleepers).permits.note_waits(thread, waits);
-    }
-
     /// M1: the permit of `from`, which is stuck in a step, goes to another thread, if `is_in_step` still holds.
     pub(crate) fn take_over(&self, from: usize, is_in_step: impl FnOnce() -> bool) -> HandedOff {
         let mut sleepers = lock(&self.sleepers);
@@ -192,6 +174,9 @@ impl Idle {
     fn give_away(&self, sleepers: &mut Sleepers, from: usize, (need, grown): (Need, bool), then: At) -> HandedOff {
         let permits = &mut sleepers.permits;
         if permits.stopped || !matches!(permits.at(from), At::Up(_)) {
+            if then == At::Blocked {
+                permits.set(from, At::Blocked);
+            }
             return HandedOff::HadNone;
         }
         let handed_off = permits.next_holder(need, grown);
@@ -261,7 +246,7 @@ impl Idle {
                 return Resumption::Waits(sleepers.permits.those(|at| matches!(at, At::Up(_))).collect());
             }
         }
-        sleepers.permits.go_without(thread, false);
+        sleepers.permits.set(thread, At::Detached);
         Resumption::Detached
     }
 
@@ -329,14 +314,6 @@ impl Idle {
             At::Up(permit) => Some(Resumption::With(permit, None)),
             _ => Some(Resumption::Detached),
         }
-    }
-
-    pub(crate) fn is_wanted(&self) -> bool {
-        lock(&self.sleepers).permits.is_wanted()
-    }
-
-    pub(crate) fn retire(&self, thread: usize) -> bool {
-        lock(&self.sleepers).permits.retire(thread)
     }
 
     /// Stops the host: no thread waits for anything any more. Returns all threads, to be woken.

@@ -127,7 +127,7 @@ impl Permits {
         self.places.iter().map(|place| place.at)
     }
 
-    fn set(&mut self, thread: usize, at: At) {
+    pub(crate) fn set(&mut self, thread: usize, at: At) {
         self.places[thread].at = at;
     }
 
@@ -140,6 +140,15 @@ impl Permits {
 
     pub(crate) fn those(&self, are: impl Fn(At) -> bool) -> impl Iterator<Item = usize> {
         self.places.iter().enumerate().filter(move |(_, place)| are(place.at)).map(|(thread, _)| thread)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.high() == 0
+    }
+
+    /// Returns the threads in steps without a permit.
+    pub(crate) fn without_permit(&self) -> Vec<usize> {
+        self.those(|at| matches!(at, At::Detached | At::Blocked | At::Waiting)).collect()
     }
 
     /// Returns one more than the index of the highest record in use.
@@ -229,12 +238,10 @@ impl Permits {
     /// since all that block wait for processes, perhaps for those in the queue. Then it is one beyond the limit.
     /// Returns the waker.
     pub(crate) fn reserve_for_queue(&mut self) -> Option<std::task::Waker> {
-        let may = self.available() > 0 || (self.blocking_queue.reserved() == 0 && self.all_wait());
+        let all_wait =
+            || self.waiting.is_empty() && self.places.iter().all(|place| place.at != At::Blocked || place.waits);
+        let may = self.available() > 0 || (self.blocking_queue.reserved() == 0 && all_wait());
         if may { self.blocking_queue.reserve_first() } else { None }
-    }
-
-    fn all_wait(&self) -> bool {
-        self.waiting.is_empty() && self.places.iter().all(|place| place.at != At::Blocked || place.waits)
     }
 
     pub(crate) fn note_waits(&mut self, thread: usize, waits: bool) {
@@ -293,10 +300,6 @@ impl Permits {
     pub(crate) fn wait(&mut self, thread: usize) {
         self.set(thread, At::Waiting);
         self.waiting.push_back(thread);
-    }
-
-    pub(crate) fn go_without(&mut self, thread: usize, blocks: bool) {
-        self.set(thread, if blocks { At::Blocked } else { At::Detached });
     }
 
     pub(crate) fn begin_sleep(&mut self, thread: usize, permit: usize) {

@@ -70,7 +70,7 @@
 //! thread for each push (a wake costs 30 to 40 µs of a thread's time); handing the work to the sleeper itself (Go
 //! tried: it loses locality, and threads thrash). A model is in `tests/models`.
 
-use super::holders::{At, Permits, ThreadCounts};
+use super::holders::{At, Permits};
 use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, CachePadded, Mutex, Ordering, fence, lock};
 
 /// The most permits that one host can have; the counts below have 12 bits each.
@@ -157,14 +157,10 @@ impl Idle {
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        lock(&self.sleepers).permits.places().all(|at| at == At::Free)
-    }
-
     /// Resets it for a new host, if there are no threads. Returns whether there are none.
     pub(crate) fn renew(&self) -> bool {
         let mut sleepers = lock(&self.sleepers);
-        if sleepers.permits.places().any(|at| at != At::Free) {
+        if !sleepers.permits.is_empty() {
             return false;
         }
         sleepers.list.clear();
@@ -299,22 +295,12 @@ impl Idle {
     }
 
     pub(crate) fn at(&self, thread: usize) -> At {
-        lock(&self.sleepers).permits.at(thread)
+        self.with_permits(|permits| permits.at(thread))
     }
 
-    /// Returns the thread that holds that permit.
-    pub(crate) fn holder(&self, permit: usize) -> Option<usize> {
-        lock(&self.sleepers).permits.holder(permit)
-    }
-
-    /// Returns the threads in steps without a permit.
-    pub(crate) fn without_permit(&self) -> Vec<usize> {
-        let are = |at| matches!(at, At::Detached | At::Blocked | At::Waiting);
-        lock(&self.sleepers).permits.those(are).collect()
-    }
-
-    pub(crate) fn thread_counts(&self) -> ThreadCounts {
-        lock(&self.sleepers).permits.counts()
+    /// Runs `body`, which reads the states of threads, or notes something about them, under the lock.
+    pub(crate) fn with_permits<R>(&self, body: impl FnOnce(&mut Permits) -> R) -> R {
+        body(&mut lock(&self.sleepers).permits)
     }
 
     /// Writes the states of all threads to `places`, and returns the idle permits. For the watchdog.

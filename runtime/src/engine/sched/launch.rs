@@ -47,7 +47,9 @@ impl Scheduler {
         // One at a time: so there are never more threads on their way than may be.
         let _growing = lock(&self.growing);
         let Some(thread) = self.idle.reserve(need) else { return Ok(false) };
-        if self.idle.thread_counts().threads > self.permits.len() + self.config.blocking_threads {
+        if self.idle.with_permits(|permits| permits.counts()).threads
+            > self.permits.len() + self.config.blocking_threads
+        {
             self.threads_beyond_limit.add_shared(1);
         }
         self.start_thread(thread, None)?;

@@ -120,7 +120,8 @@ impl ThreadContext {
                     let expires = *rest.expires.get_or_insert_with(|| now.checked_add(host.config.keep_alive));
                     let left = expires.map(|expires| expires.saturating_duration_since(now));
                     let is_over = has_surplus || left.is_some_and(|left| left.is_zero());
-                    if is_over && self.deque.is_empty() && host.idle.retire(self.index) {
+                    if is_over && self.deque.is_empty() && host.idle.with_permits(|permits| permits.retire(self.index))
+                    {
                         return RestStep::Ended;
                     }
                     // Other threads are to empty its deque, or it is reserved for a thread.

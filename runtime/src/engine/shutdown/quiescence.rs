@@ -81,7 +81,7 @@ impl ClockUser for Scheduler {
         fence(Ordering::SeqCst);
         let queued = self.has_work() || self.threads_in_use().any(|(_, thread)| thread.has_run_next());
         // A thread without a permit may be in a step before that is visible.
-        let without_permit = self.idle.without_permit();
+        let without_permit = self.idle.with_permits(|permits| permits.without_permit());
         let moves = |thread: &usize| self.threads.get(*thread).is_some_and(|thread| !thread.is_at_rest());
         let moved = queued || without_permit.iter().any(moves);
         let again =

@@ -121,7 +121,7 @@ impl World {
 
     pub(super) fn rest_is_done(&self) {
         assert_eq!(self.left.load(Ordering::Relaxed), 0, "a job was left");
-        let threads = self.idle.thread_counts();
+        let threads = self.idle.with_permits(|permits| permits.counts());
         assert_eq!((threads.blocked, threads.waiting), (0, 0));
     }
 
@@ -304,7 +304,7 @@ impl World {
                 }
             };
             reach("waited in the queue");
-            if self.idle.is_wanted() {
+            if self.idle.with_permits(|permits| permits.is_wanted()) {
                 self.call(me.number, CALLED);
             }
         }
