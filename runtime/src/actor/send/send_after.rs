@@ -7,8 +7,9 @@ use crate::env::clock::{Moment, TimeKeeper, TimerKey};
 use crate::sync::{Arc, Mutex, MutexGuard, current_thread, lock, yield_now};
 use crate::{
     Payload, Pid, SendError, actor::tasks::time_source::time_keeper, errors::SendFailure, routing::router::gone,
+    util::defer::defer,
 };
-use std::{thread::ThreadId, time::Duration};
+use std::{cell::Cell, thread::ThreadId, time::Duration};
 
 /// The shortest period: a shorter one would keep a worker busy.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -178,16 +179,13 @@ impl Every {
     }
 
     fn send<M: Clone + Send + 'static>(self: Arc<Self>, message: M) {
-        /// A panic, in the clone or in a drop, ends it too: threads that cancel it would otherwise wait for ever.
-        struct OverUnless<'a>(&'a Every, bool);
-        impl Drop for OverUnless<'_> {
-            fn drop(&mut self) {
-                if !self.1 {
-                    *lock(&self.0.state) = RepetitionState::Over;
-                }
+        let goes_on = Cell::new(false);
+        // A panic, in the clone or in a drop, ends it too: threads that cancel it would otherwise wait for ever.
+        let _over = defer(|| {
+            if !goes_on.get() {
+                *lock(&self.state) = RepetitionState::Over;
             }
-        }
-        let mut goes_on = OverUnless(&self, false);
+        });
         let next = message.clone();
         let due = {
             let mut state = lock(&self.state);
@@ -208,7 +206,7 @@ impl Every {
         let regular = due.after(self.period);
         let now = Moment::now_by(self.time_keeper.clock_override());
         let due = if regular >= now { regular } else { now.next_of(due, self.period) };
-        goes_on.1 = is_sent && self.arm(due, next);
+        goes_on.set(is_sent && self.arm(due, next));
     }
 
     /// Waits until no other thread is sending a copy.

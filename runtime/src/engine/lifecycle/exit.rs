@@ -50,7 +50,6 @@ use crate::sync::{Ordering, lock, yield_now};
 use crate::util::panics::{Shown, Site, contain, dispose};
 use std::collections::VecDeque;
 use std::ptr;
-use std::sync::Arc;
 
 /// Exits the process of this token. Does not panic.
 pub(crate) fn end(
@@ -66,10 +65,8 @@ pub(crate) fn end(
     let token = Some(token);
     let mut ending =
         ExitingProcess { host, slot, pid, begun: 0, token, body, reason, result, handling: None, cold_state: None };
-    let mut gone = ending.go();
-    while let Err(panic) = gone {
+    while let Err(panic) = ending.go(ending.begun) {
         crate::util::log::error!(%pid, %panic, "a panic interrupted the exit of a process, which continues");
-        gone = ending.go_on(ending.begun);
     }
     if is_reusable {
         TABLE.free(slot.index());
@@ -93,33 +90,24 @@ struct ExitingProcess {
 }
 
 impl ExitingProcess {
-    /// Runs all stages; a panic costs the rest of one.
+    /// Runs the stages after the first `done`; a panic costs the rest of one.
     #[inline]
-    fn go(&mut self) -> Result<(), Panic> {
-        contain(Site::Backstop, || self.go_from(0))
-    }
-
-    /// Runs the stages after the first `done`.
-    #[cold]
-    fn go_on(&mut self, done: u8) -> Result<(), Panic> {
-        contain(Site::Backstop, || self.go_from(done))
-    }
-
-    #[inline(always)]
-    fn go_from(&mut self, done: u8) {
-        self.stage(done, 1, Self::report);
-        self.stage(done, 2, Self::close);
-        self.stage(done, 3, Self::leave_registrants);
-        self.stage(done, 4, Self::empty_mailbox);
-        self.stage(done, 5, Self::complete);
-        self.stage(done, 6, Self::count_out);
-        self.stage(done, 7, Self::tell_bound);
-        self.stage(done, 8, Self::tell_waiting);
-        // The rest may hold the last references to users' values: dropped one by one.
-        self.stage(done, 9, |this| this.result = None);
-        self.stage(done, 10, |this| this.cold_state = None);
-        self.stage(done, 11, |_| crate::engine::context::values::forget_values());
-        self.stage(done, 12, |this| this.reason = ExitReason::Normal);
+    fn go(&mut self, done: u8) -> Result<(), Panic> {
+        contain(Site::Backstop, || {
+            self.stage(done, 1, Self::report);
+            self.stage(done, 2, Self::close);
+            self.stage(done, 3, Self::leave_registrants);
+            self.stage(done, 4, Self::empty_mailbox);
+            self.stage(done, 5, Self::complete);
+            self.stage(done, 6, Self::count_out);
+            self.stage(done, 7, Self::tell_bound);
+            self.stage(done, 8, Self::tell_waiting);
+            // The rest may hold the last references to users' values: dropped one by one.
+            self.stage(done, 9, |this| this.result = None);
+            self.stage(done, 10, |this| this.cold_state = None);
+            self.stage(done, 11, |_| crate::engine::context::values::forget_values());
+            self.stage(done, 12, |this| this.reason = ExitReason::Normal);
+        })
     }
 
     #[inline(always)]
@@ -139,8 +127,21 @@ impl ExitingProcess {
 
     #[cold]
     fn log(&self, reason: &ExitReason) {
-        let process = self.host.describe(self.slot, self.pid);
-        report(&process, self.host.label(self.pid), reason, handling::seen(self.pid));
+        use crate::util::log;
+        let Started { pid, process, entry, .. } = self.host.describe(self.slot, self.pid);
+        let (label, message_type) = (self.host.label(pid), handling::seen(pid));
+        let label = label.as_deref();
+        match reason {
+            ExitReason::Panic(panic) => {
+                let Panic { message, place } = &**panic;
+                log::error!(%pid, process, entry, label, panic = %message, %place, message_type, "process panicked");
+            }
+            // The first exit in a chain of links was logged already.
+            ExitReason::Killed | ExitReason::Cancelled(_) | ExitReason::Linked { .. } => {
+                log::debug!(%pid, process, entry, label, reason = %Shown(reason), "process ended")
+            }
+            reason => log::warn!(%pid, process, entry, label, reason = %Shown(reason), message_type, "process failed"),
+        }
     }
 
     #[inline]
@@ -354,22 +355,5 @@ fn receive(slot: &'static Slot, pid: Pid, cold_state: &mut ColdState, sent: Sent
     dispose(Site::ReasonDrop, message);
     if let LinkEffect::Answer(answer) = effect {
         send_link_message((slot, pid), from, answer);
-    }
-}
-
-fn report(process: &Started, label: Option<Arc<str>>, reason: &ExitReason, message_type: Option<&str>) {
-    use crate::util::log;
-    let Started { pid, process, entry, .. } = process;
-    let label = label.as_deref();
-    match reason {
-        ExitReason::Panic(panic) => {
-            let Panic { message, place } = &**panic;
-            log::error!(%pid, process, entry, label, panic = %message, %place, message_type, "process panicked");
-        }
-        // The first exit in a chain of links was logged already.
-        ExitReason::Killed | ExitReason::Cancelled(_) | ExitReason::Linked { .. } => {
-            log::debug!(%pid, process, entry, label, reason = %Shown(reason), "process ended")
-        }
-        reason => log::warn!(%pid, process, entry, label, reason = %Shown(reason), message_type, "process failed"),
     }
 }

@@ -118,8 +118,8 @@ impl Worker {
 
     /// Puts `token` into the run-next slot; returns the one that it displaces.
     #[inline]
-    pub(crate) fn swap_run_next(&self, token: Token) -> Option<Token> {
-        let before = self.run_next.swap(token.into_raw(), Ordering::AcqRel);
+    pub(crate) fn swap_run_next(&self, token: Option<Token>) -> Option<Token> {
+        let before = self.run_next.swap(token.map_or(ptr::null_mut(), Token::into_raw), Ordering::AcqRel);
         // SAFETY: what is in the slot came from `into_raw`, and the exchange takes it out once.
         NonNull::new(before).map(|slot| unsafe { Token::from_raw(slot) })
     }
@@ -131,12 +131,7 @@ impl Worker {
 
     #[inline]
     pub(crate) fn take_run_next(&self) -> Option<Token> {
-        if !self.has_run_next() {
-            return None;
-        }
-        let taken = self.run_next.swap(ptr::null_mut(), Ordering::AcqRel);
-        // SAFETY: as in `swap_run_next`.
-        NonNull::new(taken).map(|slot| unsafe { Token::from_raw(slot) })
+        if self.has_run_next() { self.swap_run_next(None) } else { None }
     }
 
     pub(crate) fn running(&self) -> Option<&'static Slot> {
