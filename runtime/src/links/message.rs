@@ -57,8 +57,7 @@ impl Bindings {
     }
 }
 
-/// A link message with its sender. Dropped unheard it is answered on behalf of the ended process, so that its sender
-/// always learns.
+/// A link message with its sender. Dropped unheard it is answered on behalf of the ended process.
 pub(crate) struct SentLinkMessage {
     from: Pid,
     to: Pid,

@@ -1,10 +1,9 @@
 //! Registrations that end with a process: its names, its places in groups, its subscriptions.
 //!
-//! A [`Registrant`] has such members. It records here each member that it takes, and is notified here of that member's
-//! end. A process without registrations pays one load for this when it ends, and exiting processes share no cache line:
-//! the numbers of registrations are counted in cells, by slot, which are written only when members are added or
-//! removed. An exit that finds its cell empty is done. (Two slots that share a cell cost each other a lookup in the
-//! table, nothing else.)
+//! A [`Registrant`] has such members. It records here each member that it takes, and is notified of its end. A process
+//! without registrations pays one load for this when it ends, and exiting processes share no cache line: the numbers of
+//! registrations are counted in cells, by slot, written only when members are added or removed. An exit that finds its
+//! cell empty is done. (Two slots that share a cell cost each other a lookup in the table, nothing else.)
 //!
 //! A registrant adds a member:
 //!
@@ -16,11 +15,10 @@
 //! * Y5 its incarnation is closed, and its PID unroutable; Y6 read the cell: if it is empty, that is all; Y7 take all
 //!   registrations of the process out of the table; Y8 notify each registrant.
 //!
-//! Nothing is left behind. Y1, Y3, Y5 and Y6 are sequentially consistent, hence in one total order. If Y5 precedes Y3,
-//! the process is found dead: either Y4 finds the membership, or Y7 has taken it and Y8 notifies the registrant. If Y3
-//! precedes Y5, so does Y1, and Y6 finds the cell nonempty; and Y7 finds the membership: had Y7 locked the table before
-//! Y2 did, Y5 would have happened before Y3. A slot that was reused meanwhile changes nothing: the table is by PID, and
-//! Y3 compares the generation.
+//! Nothing is left behind. Y1, Y3, Y5 and Y6 are sequentially consistent. If Y5 precedes Y3, the process is found dead:
+//! either Y4 finds the membership, or Y7 has taken it and Y8 notifies the registrant. If Y3 precedes Y5, so does Y1,
+//! and Y6 finds the cell nonempty; and Y7 finds the membership: had Y7 locked the table before Y2 did, Y5 would have
+//! happened before Y3. A slot reused meanwhile changes nothing: the table is by PID, and Y3 compares the generation.
 //!
 //! A registrant calls `add` and `remove` under its own lock, under which it also records the member, and is notified at
 //! Y8 without any lock of the table. So Y8 waits until the registrant has either recorded the member, which is then

@@ -20,8 +20,7 @@
 //! * bit 1, VACANT: the same, for a slot whose process has ended. Never set together with IDLE.
 //!
 //! Bits of `control` (the rest is the address of the newest node of a stack, or null):
-//! * bit 0, WAIT: set only by the holder, by compare-and-swap from zero. Cleared by the push or wake that takes the
-//!   token.
+//! * bit 0, WAIT: set only by the holder, by compare-and-swap from zero. Cleared by whoever takes the token.
 //! * bit 1, WOKEN: a future of the process was woken. Set by [`Lanes::wake`], cleared by the holder with the whole
 //!   word. Never set together with WAIT.
 //!
@@ -38,8 +37,7 @@
 //! | an address | that node has been consumed; its `next` leads to what follows | the holder |
 //!
 //! Between two marks at most one sender finds null in `tail`, and while it is there the holder does not write `head`:
-//! it replaces null in `head` only by consuming the sender's node, and stores null there only while `tail` has a node,
-//! which stays there if the mark cannot be set.
+//! it replaces null in `head` only by consuming the sender's node, and stores null there only while `tail` has a node.
 //!
 //! # Why no wake is lost and none is doubled
 //!
@@ -168,8 +166,7 @@ impl Lanes {
 
     /// Queues `node` in the data lane. Calls `check_length` if its number is a multiple of [`LENGTH_CHECK`]; and
     /// `known`, which returns the number of a recent node, or zero, if the preceding sender was preempted while
-    /// numbering its own. If that is unknown too, the node is numbered after the one last consumed: the length of the
-    /// queue is forgotten.
+    /// numbering its own. If that is unknown too, the node follows the one last consumed: the length is forgotten.
     #[inline]
     pub(crate) fn push_data(&self, node: NodeBox, known: impl FnOnce() -> u64, check_length: impl FnOnce()) -> Claim {
         node.next().store(ptr::null_mut(), Ordering::Relaxed);
@@ -291,8 +288,7 @@ impl Lanes {
     }
 
     /// Returns the length of the data lane, without envelopes that are just being pushed or taken; at most
-    /// [`FARTHEST`](super::node::FARTHEST). From any thread, stale at once. For such readers `head` is stored with
-    /// Release: the holder needs only the links.
+    /// [`FARTHEST`](super::node::FARTHEST). From any thread, for which `head` is stored with Release; stale at once.
     pub(crate) fn depth(&self) -> u64 {
         // SAFETY: null, or the address of a node; nodes are never freed.
         let last = unsafe { bare(self.tail.load(Ordering::Acquire)).as_ref() };

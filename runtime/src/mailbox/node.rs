@@ -2,8 +2,7 @@
 //!
 //! Who may access what, and when:
 //! * `content` belongs to the owner of the node: the sender until it is pushed, then the holder of the receiver's
-//!   token, from the moment at which the node's predecessor links to it or, for the first one, at which the lane's
-//!   `head` names it.
+//!   token, once the node's predecessor links to it or, for the first one, the lane's `head` names it.
 //! * `mark` is written by the sender, before it pushes and once more before it links the node, and read by any thread:
 //!   the next sender derives its sequence number from it, and the length of the queue is the difference of two of them.
 //! * `next` of a queued node is written once, by the sender of its successor. While a node waits for an answer it is in
@@ -15,8 +14,7 @@ use super::payload::Payload;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering, OwnedCell, spin, yield_now};
 use std::ptr::{self, NonNull};
 
-/// The kind of a node's content. The first two and the last two travel in the data lane, the others in the control
-/// lane.
+/// The kind of a node's content. The first and last two travel in the data lane, the others in the control lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum NodeKind {
@@ -37,8 +35,7 @@ pub(crate) enum NodeKind {
     Placeholder = 7,
 }
 
-/// The content of a node in transit. `generation` identifies the incarnation of the slot that it was sent to; a later
-/// one discards it.
+/// The content of a node in transit. `generation` is the incarnation that it was sent to; a later one discards it.
 #[derive(Debug)]
 pub(crate) struct Envelope {
     pub(crate) kind: NodeKind,
@@ -290,8 +287,7 @@ impl MessageInPlace {
 pub(crate) const FARTHEST: u64 = LAST_SEQUENCE / 2;
 
 /// How far the second of two sequence numbers may lag behind the first: a quarter of the range. It lags if the two were
-/// not read at the same time, and after a sender was numbered too low because its predecessor's number was unknown: by
-/// at most the length of the queue.
+/// not read at once, and after a sender whose predecessor's number was unknown: by at most the length of the queue.
 pub(crate) const BEHIND: u64 = LAST_SEQUENCE / 4;
 
 /// Returns how many nodes are between two sequence numbers. Zero if the second lags by up to [`BEHIND`], and

@@ -3,8 +3,7 @@
 //! Each thread caches some in [magazines](crate::mem::magazine): a message costs a few plain loads and stores,
 //! whichever threads send and receive, and one queue operation per [`MAGAZINE`] messages.
 //!
-//! Nodes are never freed (senders, and callers that gave up, may read a node much later): their memory stays at its
-//! high-water mark.
+//! Nodes are never freed (senders, and callers that gave up, may read a node much later).
 
 use super::node::{Envelope, MailNode, NodeBox};
 use crate::mem::arena::permanent;

@@ -2,8 +2,7 @@
 //!
 //! A [`Payload`] holds a value of up to four words in place and a larger one in a block from the thread's cache, so
 //! that a message costs no allocation (up to 512 bytes; larger values come from the program's allocator). The type is
-//! represented by the address of a table; equality is decided by `TypeId`, because such addresses are not unique across
-//! codegen units.
+//! represented by the address of a table; equality is decided by `TypeId`, as such addresses are not unique.
 //!
 //! Only this module erases and restores types; all its `unsafe` rests on one invariant, established by
 //! [`Payload::new`]: *`data` holds a valid `T` (in place or by the pointer of its block) exactly when `table` is the
@@ -226,8 +225,7 @@ impl Payload {
         // SAFETY: the table is that of `T`, which is not held in place, so it is held by the pointer of its block.
         let large =
             ManuallyDrop::new(unsafe { Large::from_raw(payload.data.as_mut_ptr().cast::<NonNull<T>>().read()) });
-        // SAFETY: its value is moved out, and the block, taken with this layout, freed without it. The payload is
-        // overwritten, not dropped.
+        // SAFETY: its value is moved out, and the block, taken with this layout, freed without it.
         unsafe {
             *to = Some(large.0.read());
             size_classes::give_back(large.0.cast(), Layout::new::<T>());

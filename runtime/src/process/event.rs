@@ -292,8 +292,7 @@ impl StepInput {
         self.messages > 0 && !self.controlled && self.rare.is_none()
     }
 
-    /// Returns whether the step took something, left nothing that was there before it, and needed none of the rare
-    /// state.
+    /// Returns whether the step took something, left nothing that was there before it, and needed no rare state.
     pub(crate) fn is_simple(&self) -> bool {
         self.rare.is_none() && self.controls.is_empty() && self.has_taken() && !self.ended
     }
@@ -391,8 +390,7 @@ impl StepInput {
         if self.has_notice() || self.has_stop() { self.next_control() } else { None }
     }
 
-    /// Returns the next message in place; `None` if there is none, if the budget is used up, or if something else has
-    /// come.
+    /// Returns the next message in place; `None` if there is none, the budget is used up, or something else has come.
     #[inline(always)]
     pub(crate) fn mail(&mut self) -> Option<Mail<'_>> {
         let slice = self.slice;
@@ -406,8 +404,7 @@ impl StepInput {
             if envelope.is_message_for(self.generation) {
                 self.messages += 1;
                 let message: *mut EnvelopeContent = envelope.content();
-                // SAFETY: the message belongs to the holder until its next look, before which this borrow
-                // ends.
+                // SAFETY: the message belongs to the holder until its next look, after this borrow.
                 let message = unsafe { &mut *message };
                 return Some(Mail::new(message, slice));
             }
@@ -489,8 +486,7 @@ impl StepInput {
 
     fn receive(&mut self, sent: SentLinkMessage) -> LinkEffect<ExitReason> {
         let (from, Some(endpoint)) = (sent.from(), self.endpoint) else { return LinkEffect::Nothing };
-        // SAFETY: a step has begun, so its thread holds the token; neither it nor the step holds a reference to the
-        // cold state.
+        // SAFETY: a step has begun, so its thread holds the token; neither it nor the step refers to the cold state.
         let effect = unsafe { endpoint.receive(sent) };
         if let LinkEffect::End(reason) = effect {
             self.end(ExitReason::linked(from, reason));

@@ -42,8 +42,7 @@ impl<'a> Mail<'a> {
         let message = Payload::take_from(&mut self.envelope.payload)?;
         let caller = self.caller();
         if let Some(slice) = self.slice {
-            // Noted here, where the type is a constant, rather than where the message is taken from the mailbox: that
-            // costs four instructions.
+            // Noted here, where the type is a constant, not where the message is taken: that costs four instructions.
             slice.note_message_of::<M>();
         }
         Some((message, caller))

@@ -95,8 +95,7 @@ pub trait Process: 'static {
         Ok(())
     }
 
-    /// Takes input from `events`, and writes actions and the next status to `out`. If nothing is written, the process
-    /// becomes idle.
+    /// Takes input from `events`, and writes actions and the next status to `out`. By default the process becomes idle.
     ///
     /// # Errors
     /// An error ends the process, and is its exit reason.
@@ -116,8 +115,7 @@ pub trait Process: 'static {
         false
     }
 
-    /// Handles a request to upgrade. For the runtime: a hand-written process decides by itself, with
-    /// [`StepOutput::upgrade`].
+    /// Handles a request to upgrade. For the runtime: hand-written ones use [`StepOutput::upgrade`].
     #[doc(hidden)]
     fn asked_to_upgrade(&mut self, upgrade: Upgrade) {
         upgrade.refuse(UpgradeRefusal::Type(std::any::type_name::<Self>()));

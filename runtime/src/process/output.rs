@@ -127,9 +127,8 @@ impl Written {
 ///
 /// Of several statuses the one of the highest rank holds, in whatever order they were written: [`done`](Self::done)
 /// before [`upgrade`](Self::upgrade), and both before [`go_on`](Self::go_on), [`wait`](Self::wait) and
-/// [`idle`](Self::idle), of which the last one holds. So `done` cannot be taken back; an attempt, with anything but
-/// `idle`, is logged as a warning when the process ends. Of several results the last one holds. Without a status the
-/// process becomes idle.
+/// [`idle`](Self::idle), of which the last one holds. So `done` cannot be taken back; an attempt, except with `idle`,
+/// is logged when the process ends. Of several results the last one holds. Without a status the process becomes idle.
 ///
 /// ```
 /// use postroom::manual::StepOutput;
@@ -217,8 +216,7 @@ impl StepOutput<'_> {
         self.written().yields.push(Yield { tag, request: StepRequest::Timer(duration) });
     }
 
-    /// Runs the process again, after others have had their turn. Ignored after [`done`](Self::done) and
-    /// [`upgrade`](Self::upgrade).
+    /// Runs the process again, after others. Has no effect after [`done`](Self::done) and [`upgrade`](Self::upgrade).
     pub fn go_on(&mut self) {
         self.set(StepStatus::Continue);
     }

@@ -18,9 +18,8 @@
 //! previous one. (A time slice that spends nothing runs user code only within one step.) The one or two events of the
 //! budget lost to the marks do not matter.
 //!
-//! The word is the thread's own, so a tick costs the thread one cache miss and nothing else: the comparison is needed
-//! anyway. (Rejected: a shared count of ticks, whose value each time slice notes at its start; two loads and a
-//! subtraction more for each event.)
+//! The word is the thread's own, so a tick costs the thread one cache miss and nothing else. (Rejected: a shared count
+//! of ticks, noted at the start of each time slice; two loads and a subtraction more for each event.)
 
 use crate::mailbox::payload::{Payload, TypeMark};
 use crate::sync::{AtomicU64, Ordering};
