@@ -8,11 +8,9 @@
 //! [`Payload::new`]: *`data` holds a valid `T` (in place or by the pointer of its block) exactly when `table` is the
 //! one made for `T`*.
 
-use crate::mem::size_classes;
 use crate::sync::{AtomicPtr, Ordering};
-use crate::util::defer::defer;
+use crate::util::block::Block;
 use crate::util::panics::{Site, ignore};
-use std::alloc::Layout;
 use std::any::TypeId;
 use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -29,53 +27,6 @@ struct TypeTable {
     drop: unsafe fn(*mut Data),
 }
 
-/// A value too large to be held in place.
-struct Large<T>(NonNull<T>);
-
-impl<T> Large<T> {
-    #[inline]
-    fn new(value: T) -> Self {
-        let place = size_classes::take(Layout::new::<T>()).cast::<T>();
-        // SAFETY: the block has the layout of `T`, and no other owner.
-        unsafe { place.write(value) };
-        Self(place)
-    }
-
-    #[inline]
-    fn into_raw(self) -> NonNull<T> {
-        ManuallyDrop::new(self).0
-    }
-
-    /// # Safety
-    /// `place` came from `into_raw`, and is converted back once.
-    #[inline]
-    unsafe fn from_raw(place: NonNull<T>) -> Self {
-        Self(place)
-    }
-
-    #[inline]
-    fn into_value(self) -> T {
-        let this = ManuallyDrop::new(self);
-        // SAFETY: the value is moved out, and the block, taken with this layout, freed without it.
-        unsafe {
-            let value = this.0.read();
-            size_classes::give_back(this.0.cast(), Layout::new::<T>());
-            value
-        }
-    }
-}
-
-impl<T> Drop for Large<T> {
-    fn drop(&mut self) {
-        // Even if the drop of the value panics.
-        let block = self.0.cast();
-        // SAFETY: taken with this layout; the value has been dropped.
-        let _give_back = defer(|| unsafe { size_classes::give_back(block, Layout::new::<T>()) });
-        // SAFETY: owned by this, and not used afterwards.
-        unsafe { self.0.drop_in_place() };
-    }
-}
-
 struct TableOf<T>(T);
 
 impl<T: Send + 'static> TableOf<T> {
@@ -83,15 +34,34 @@ impl<T: Send + 'static> TableOf<T> {
     const TABLE: &'static TypeTable =
         &TypeTable { type_id: TypeId::of::<T>(), type_name: std::any::type_name::<T>, drop: Self::drop_value };
 
+    /// Returns where the value is.
+    ///
+    /// # Safety
+    /// `data` holds a valid `T`.
+    #[inline]
+    unsafe fn place(data: *mut Data) -> NonNull<T> {
+        // SAFETY: the caller's promise: it holds a `T` that is aligned, or the pointer of its block.
+        unsafe { if Self::IN_PLACE { NonNull::new_unchecked(data.cast()) } else { data.cast::<NonNull<T>>().read() } }
+    }
+
+    /// # Safety
+    /// `data` holds a valid `T`, which is not used afterwards.
+    #[inline]
+    unsafe fn read(data: *mut Data) -> T {
+        // SAFETY: the caller's promise; a `T` that is not held in place is in a block without another owner.
+        unsafe {
+            let place = Self::place(data);
+            if Self::IN_PLACE { place.read() } else { Block::from_raw(place).into_value() }
+        }
+    }
+
     /// # Safety
     /// `data` holds a valid `T`, which is not used afterwards.
     unsafe fn drop_value(data: *mut Data) {
-        if Self::IN_PLACE {
-            // SAFETY: the caller's promise: a valid `T` is at the start of `data`, which is aligned for it.
-            unsafe { data.cast::<T>().drop_in_place() }
-        } else {
-            // SAFETY: the caller's promise: `data` holds the pointer of a `Large<T>` without another owner.
-            drop(unsafe { Large::from_raw(data.cast::<NonNull<T>>().read()) });
+        // SAFETY: as in `read`.
+        unsafe {
+            let place = Self::place(data);
+            if Self::IN_PLACE { place.drop_in_place() } else { drop(Block::from_raw(place)) }
         }
     }
 }
@@ -156,7 +126,7 @@ impl Payload {
             unsafe { data.as_mut_ptr().cast::<T>().write(value) };
         } else {
             // SAFETY: `data` is large enough and aligned for a pointer.
-            unsafe { data.as_mut_ptr().cast::<NonNull<T>>().write(Large::new(value).into_raw()) };
+            unsafe { data.as_mut_ptr().cast::<NonNull<T>>().write(Block::of(value).into_raw()) };
         }
         Self { table: TableOf::<T>::TABLE, data }
     }
@@ -187,29 +157,16 @@ impl Payload {
             return Err(self);
         }
         let mut this = ManuallyDrop::new(self);
-        let data = this.data.as_mut_ptr();
-        Ok(if TableOf::<T>::IN_PLACE {
-            // SAFETY: the table is that of `T`, so a valid `T` is in `data`; `this` is never dropped, so it is moved
-            // once.
-            unsafe { data.cast::<T>().read() }
-        } else {
-            // SAFETY: as above; a `T` that is not held in place is held by the pointer of its block.
-            unsafe { Large::from_raw(data.cast::<NonNull<T>>().read()) }.into_value()
-        })
+        // SAFETY: the table is that of `T`, so `data` holds a valid `T`; `this` is never dropped.
+        Ok(unsafe { TableOf::<T>::read(&mut this.data) })
     }
 
     /// Takes the value out of `place` if it is a `T`, reading it in place.
     #[inline]
     pub(crate) fn take_from<T: Send + 'static>(place: &mut Option<Self>) -> Option<T> {
         let payload = place.as_mut().filter(|payload| payload.is::<T>())?;
-        let data = payload.data.as_mut_ptr();
-        let value = if TableOf::<T>::IN_PLACE {
-            // SAFETY: the table is that of `T`, so a valid `T` is in `data`; the payload is forgotten below.
-            unsafe { data.cast::<T>().read() }
-        } else {
-            // SAFETY: as above; a `T` that is not held in place is held by the pointer of its block.
-            unsafe { Large::from_raw(data.cast::<NonNull<T>>().read()) }.into_value()
-        };
+        // SAFETY: the table is that of `T`, so `data` holds a valid `T`; the payload is forgotten below.
+        let value = unsafe { TableOf::<T>::read(&mut payload.data) };
         // SAFETY: the payload's value has been moved out, so it is overwritten and not dropped.
         unsafe { std::ptr::write(place, None) };
         Some(value)
@@ -222,13 +179,9 @@ impl Payload {
             return to.is_some();
         }
         let Some(payload) = place.as_mut().filter(|payload| payload.is::<T>()) else { return false };
-        // SAFETY: the table is that of `T`, which is not held in place, so it is held by the pointer of its block.
-        let large =
-            ManuallyDrop::new(unsafe { Large::from_raw(payload.data.as_mut_ptr().cast::<NonNull<T>>().read()) });
-        // SAFETY: its value is moved out, and the block, taken with this layout, freed without it.
+        // SAFETY: the table is that of `T`, which is in a block; the payload is overwritten, and not dropped.
         unsafe {
-            *to = Some(large.0.read());
-            size_classes::give_back(large.0.cast(), Layout::new::<T>());
+            Block::from_raw(TableOf::<T>::place(&mut payload.data)).move_into(to);
             std::ptr::write(place, None);
         }
         true
@@ -239,24 +192,14 @@ impl Payload {
     /// # Safety
     /// The value may not be `Sync`: the caller owns the payload, however it got the reference.
     pub(crate) unsafe fn peek<T: Send + 'static>(&self) -> Option<&T> {
-        let data = self.data.as_ptr();
-        // SAFETY: the table is that of `T`, so `data` holds a valid `T` in place or by pointer.
-        self.is::<T>().then(|| unsafe {
-            if TableOf::<T>::IN_PLACE { &*data.cast::<T>() } else { (*data.cast::<NonNull<T>>()).as_ref() }
-        })
+        // SAFETY: the table is that of `T`, so `data` holds a valid `T`, which is borrowed with the payload.
+        self.is::<T>().then(|| unsafe { TableOf::<T>::place(ptr::from_ref(&self.data).cast_mut()).as_ref() })
     }
 
     /// Returns a reference to the value if it is a `T`. The value may not be `Sync`, so the borrow is exclusive.
     pub fn get_mut<T: Send + 'static>(&mut self) -> Option<&mut T> {
-        if !self.is::<T>() {
-            return None;
-        }
-        let data = self.data.as_mut_ptr();
-        // SAFETY: the table is that of `T`, so `data` holds a valid `T` in place or by pointer, and `&mut self` is
-        // exclusive.
-        Some(unsafe {
-            if TableOf::<T>::IN_PLACE { &mut *data.cast::<T>() } else { (*data.cast::<NonNull<T>>()).as_mut() }
-        })
+        // SAFETY: as above, and `&mut self` is exclusive.
+        self.is::<T>().then(|| unsafe { TableOf::<T>::place(&mut self.data).as_mut() })
     }
 }
 

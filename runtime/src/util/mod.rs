@@ -1,5 +1,6 @@
 //! Tools that are independent of processes.
 //!
+//! * [`block`]: a value in a block of memory from the thread's cache;
 //! * [`log`]: macros for `tracing` events with the target `postroom`;
 //! * [`panics`]: guards around user code, and the text of a caught panic;
 //! * [`debug`]: a macro for `Debug` of types that cannot derive it;
@@ -7,6 +8,7 @@
 //! * [`oneshot`]: a channel for one value, between threads and tasks;
 //! * [`thread_bound`]: a value that only the thread that made it may use.
 
+pub(crate) mod block;
 pub(crate) mod debug;
 pub(crate) mod defer;
 pub(crate) mod log;

@@ -1,5 +1,7 @@
 //! Stand-ins for utilities that are independent of processes.
 
+#[path = "../../../../runtime/src/util/block.rs"]
+pub(crate) mod block;
 #[path = "../../../../runtime/src/util/defer.rs"]
 pub(crate) mod defer;
 pub(crate) mod oneshot;
