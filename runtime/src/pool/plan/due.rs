@@ -42,7 +42,10 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
             self.feed(&key);
             self.refill(now, &key);
         }
-        self.kill_late(now);
+        if self.kill_at.take_if(|due| *due <= now).is_some() {
+            let members = self.all();
+            self.actions.extend(members.into_iter().map(PoolAction::Kill));
+        }
     }
 
     /// Returns when [`tick`](Self::tick) will have work.

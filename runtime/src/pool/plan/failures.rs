@@ -60,9 +60,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
 
     pub(super) fn back_off(&mut self, now: Moment, key: &K, run: Option<Duration>) {
         let Some(lane) = self.lanes.get_mut(key).filter(|lane| !lane.backs_off(now)) else { return };
-        let is_stable = run.is_some_and(|run| self.rules.backoff.is_stable(run));
-        lane.in_a_row = if is_stable { 1 } else { lane.in_a_row.saturating_add(1) };
-        let delay = self.rules.backoff.delay(lane.in_a_row, self.random.next());
+        let delay = self.rules.backoff.failed(&mut lane.in_a_row, run, self.random.next());
         lane.backs_off_until = Some(now.after(delay));
     }
 
@@ -87,14 +85,6 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         self.patience.clear();
         let lines = self.lanes.values_mut().flat_map(|lane| std::mem::take(&mut lane.queue));
         lines.map(|waiting| waiting.message).collect()
-    }
-
-    /// Kills members that have not ended in time after the pool gave up.
-    pub(super) fn kill_late(&mut self, now: Moment) {
-        if self.kill_at.take_if(|due| *due <= now).is_some() {
-            let members = self.all();
-            self.actions.extend(members.into_iter().map(PoolAction::Kill));
-        }
     }
 }
 

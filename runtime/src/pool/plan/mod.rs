@@ -299,22 +299,20 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         self.refill(now, key);
     }
 
-    pub(crate) fn unstarted(&mut self, now: Moment, key: &K, why: &Unstarted) {
+    pub(crate) fn unstarted(&mut self, now: Moment, key: &K, unstarted: &Unstarted) {
         self.starting -= 1;
         if let Some(lane) = self.lanes.get_mut(key) {
             lane.starting -= 1;
         }
-        match why {
+        match unstarted {
             Unstarted::Unwanted => {}
-            Unstarted::NoRoom(why) => {
+            Unstarted::NoRoom(why) | Unstarted::Failed(why) => {
                 self.failed += 1;
                 self.abandon_lane(key, why);
-                self.back_off(now, key, None);
-            }
-            Unstarted::Failed(why) => {
-                self.failed += 1;
-                self.abandon_lane(key, why);
-                self.fail(now, key, None, why);
+                match unstarted {
+                    Unstarted::Failed(_) => self.fail(now, key, None, why),
+                    _ => self.back_off(now, key, None),
+                }
             }
         }
         self.refill(now, key);

@@ -62,8 +62,11 @@ impl Backoff {
         self
     }
 
-    pub(crate) fn is_stable(&self, run: Duration) -> bool {
-        run >= self.reset_after
+    /// Counts a failure after a run of that length, or of a start. Returns the delay before the next start.
+    pub(crate) fn failed(&self, in_a_row: &mut u32, run: Option<Duration>, chance: u64) -> Duration {
+        let is_stable = run.is_some_and(|run| run >= self.reset_after);
+        *in_a_row = if is_stable { 1 } else { in_a_row.saturating_add(1) };
+        self.delay(*in_a_row, chance)
     }
 
     /// Returns the delay after the `failures`th failure in a row, counted from one. `chance` is a uniformly random
@@ -139,8 +142,13 @@ mod tests {
     #[test]
     fn a_run_as_long_as_the_longest_delay_is_stable_unless_told_otherwise() {
         let backoff = Backoff::exponential(ms(1), ms(100));
-        assert!(backoff.is_stable(ms(100)) && !backoff.is_stable(ms(99)));
-        assert!(!backoff.reset_after(ms(101)).is_stable(ms(100)));
-        assert!(!Backoff::none().reset_after(Duration::MAX).is_stable(ms(1 << 40)));
+        let is_stable = |backoff: &Backoff, run| {
+            let mut in_a_row = 4;
+            backoff.failed(&mut in_a_row, Some(run), 0);
+            in_a_row == 1
+        };
+        assert!(is_stable(&backoff, ms(100)) && !is_stable(&backoff, ms(99)));
+        assert!(!is_stable(&backoff.reset_after(ms(101)), ms(100)));
+        assert!(!is_stable(&Backoff::none().reset_after(Duration::MAX), ms(1 << 40)));
     }
 }

@@ -295,9 +295,8 @@ impl SupervisorPlan {
 
     /// Handles a failure: schedules a restart, or gives up.
     fn failed(&mut self, now: Moment, id: Id, reason: ExitReason, run: Option<Duration>, chance: u64) {
-        let stable = run.is_some_and(|run| self.backoff.is_stable(run));
         let allowed = self.intensity.allow(now);
-        let child = self.child(id);
+        let Some(child) = self.children.get_mut(&id) else { return };
         if !allowed {
             // Kept to the end even if dynamic: the supervisor's exit reason names it.
             child.phase = Phase::Over;
@@ -306,10 +305,8 @@ impl SupervisorPlan {
             self.actions.push(SupervisorAction::Over(id));
             return;
         }
-        child.in_a_row = if stable { 1 } else { child.in_a_row.saturating_add(1) };
         child.restarts += 1;
-        let failures = child.in_a_row;
-        let delay = self.backoff.delay(failures, chance);
+        let delay = self.backoff.failed(&mut child.in_a_row, run, chance);
         let from = match self.strategy {
             Strategy::OneForOne | Strategy::Dynamic => None,
             Strategy::OneForAll => self.children.keys().next().copied(),
@@ -319,8 +316,7 @@ impl SupervisorPlan {
             None if delay.is_zero() => self.wait(id, true),
             None => {
                 self.child(id).phase = Phase::Delayed;
-                let number = self.set(TimerOf::Child(id), delay);
-                self.child(id).timer = Some(number);
+                self.set(TimerOf::Child(id), delay);
             }
             Some(from) => {
                 self.child(id).phase = Phase::Parked;
@@ -331,35 +327,27 @@ impl SupervisorPlan {
 
     /// Stops the children from this one on; they restart when all are down and the delay has passed.
     fn group_from(&mut self, from: Id, delay: Duration) {
-        let from = self.group.as_ref().map_or(from, |group| group.from.min(from));
-        let delay = if delay.is_zero() {
-            self.unset(TimerOf::Group);
-            None
-        } else {
-            Some(self.set(TimerOf::Group, delay))
-        };
-        self.group = Some(RestartGroup { from, delay });
+        let group = self.group.get_or_insert(RestartGroup { from, delay: None });
+        group.from = group.from.min(from);
+        if delay.is_zero() { self.unset(TimerOf::Group) } else { self.set(TimerOf::Group, delay) }
     }
 
     fn due(&mut self, of: TimerOf, number: u64) {
+        let is_set = self.timer(of).and_then(|timer| timer.take_if(|set| *set == number)).is_some();
+        let TimerOf::Child(id) = of else { return };
+        match self.phase(id).filter(|_| is_set) {
+            Some(Phase::Delayed) => self.wait(id, true),
+            Some(Phase::Asked) => self.kill(id),
+            Some(Phase::Killed) => self.child(id).phase = Phase::Stuck,
+            _ => {}
+        }
+    }
+
+    /// Returns where the number of the timer for a purpose is kept while one is set.
+    fn timer(&mut self, of: TimerOf) -> Option<&mut Option<u64>> {
         match of {
-            TimerOf::Group => {
-                if let Some(group) = self.group.as_mut().filter(|group| group.delay == Some(number)) {
-                    group.delay = None;
-                }
-            }
-            TimerOf::Child(id) => {
-                let Some(child) = self.children.get_mut(&id).filter(|child| child.timer == Some(number)) else {
-                    return;
-                };
-                child.timer = None;
-                match child.phase {
-                    Phase::Delayed => self.wait(id, true),
-                    Phase::Asked => self.kill(id),
-                    Phase::Killed => child.phase = Phase::Stuck,
-                    _ => {}
-                }
-            }
+            TimerOf::Child(id) => self.children.get_mut(&id).map(|child| &mut child.timer),
+            TimerOf::Group => self.group.as_mut().map(|group| &mut group.delay),
         }
     }
 
@@ -386,18 +374,15 @@ impl SupervisorPlan {
         }
     }
 
-    fn set(&mut self, of: TimerOf, after: Duration) -> u64 {
+    fn set(&mut self, of: TimerOf, after: Duration) {
         self.numbers += 1;
-        self.actions.push(SupervisorAction::Set { of, number: self.numbers, after });
-        self.numbers
+        let number = self.numbers;
+        self.actions.push(SupervisorAction::Set { of, number, after });
+        self.timer(of).into_iter().for_each(|timer| *timer = Some(number));
     }
 
     fn unset(&mut self, of: TimerOf) {
-        let number = match of {
-            TimerOf::Child(id) => self.child(id).timer.take(),
-            TimerOf::Group => self.group.as_mut().and_then(|group| group.delay.take()),
-        };
-        if number.is_some() {
+        if self.timer(of).and_then(Option::take).is_some() {
             self.actions.push(SupervisorAction::Unset(of));
         }
     }

@@ -32,10 +32,8 @@ impl SupervisorPlan {
 
     /// Stops the children that run, and finishes when there are none.
     fn settle_end(&mut self) {
-        if self.group.is_some() {
-            self.unset(TimerOf::Group);
-            self.group = None;
-        }
+        self.unset(TimerOf::Group);
+        self.group = None;
         if !self.told {
             let ids: Vec<Id> = self.children.keys().copied().rev().collect();
             for id in ids {
@@ -123,15 +121,13 @@ impl SupervisorPlan {
         self.child(id).phase = Phase::Asked;
         self.actions.push(SupervisorAction::Ask(id));
         if within < std::time::Duration::MAX {
-            let number = self.set(TimerOf::Child(id), within);
-            self.child(id).timer = Some(number);
+            self.set(TimerOf::Child(id), within);
         }
     }
 
     pub(super) fn kill(&mut self, id: Id) {
         self.child(id).phase = Phase::Killed;
         self.actions.push(SupervisorAction::Kill(id));
-        let number = self.set(TimerOf::Child(id), PATIENCE);
-        self.child(id).timer = Some(number);
+        self.set(TimerOf::Child(id), PATIENCE);
     }
 }
