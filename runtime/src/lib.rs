@@ -25,15 +25,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The guide in the repository's folder `book` explains each feature with programs. This page goes through the
-//! parts of the program above, and names the types that belong to each. `use postroom::prelude::*` imports what most
-//! programs need.
+//! The guide in the repository's folder `book` explains each feature with programs. This page names the types that
+//! belong to the parts of the program above. `use postroom::prelude::*` imports what most programs need.
 //!
 //! # Runtime
 //! A [`Runtime`] owns the worker threads and its processes; [`Builder`] has its settings. It dereferences to a
-//! [`Host`], which is `Copy`, and which code inside processes uses too. A runtime that is dropped shuts down and
-//! discards queued messages. [`Runtime::drain`] handles them first. [`#[postroom::main]`](macro@main) runs `main`
-//! inside a runtime.
+//! [`Host`], which is `Copy`, and used inside processes too. A runtime that is dropped shuts down and discards queued
+//! messages. [`Runtime::drain`] handles them first. [`#[postroom::main]`](macro@main) runs `main` inside a runtime.
 //!
 //! # Processes
 //! [`Spawn`] has the options of a spawn, such as a name or a [`Bound`] for the mailbox. A sync entry initializes a
@@ -43,11 +41,10 @@
 //!
 //! # Messages and calls
 //! A spawn returns an [`Address`], with a method for each message. The method builds a [`Call`]: finish it with
-//! [`send`](Call::send), [`wait`](Call::wait), `.await` or [`send_after`](Call::send_after). The macro also
-//! generates a type for each message, such as `AccountDeposit`, which [`Host::send`] sends to any [`Pid`]. A
-//! [`Recipient`] is the address of any process that handles one type of message; a [`protocol`] is a set of
-//! messages that several types of process handle. Delivery is at-most-once, and in order between one sender and one
-//! receiver.
+//! [`send`](Call::send), [`wait`](Call::wait), `.await` or [`send_after`](Call::send_after). The macro also generates a
+//! type for each message, such as `AccountDeposit`, which [`Host::send`] sends to any [`Pid`]. A [`Recipient`] is the
+//! address of any process that handles one type of message; a [`protocol`] is a set of messages that several types of
+//! process handle. Delivery is at most once, in order between a sender and a receiver.
 //!
 //! A method answers by returning, later with a [`Reply`], or repeatedly with [`Replies`]. [`Context::call`] and
 //! [`Context::run`] handle a result between two messages.
@@ -101,8 +98,7 @@
 //! * [`supervision`]: supervisors and their trees;
 //! * [`test`](mod@test): a virtual clock and probes, and with the feature `test` simulations;
 //! * [`inspect`]: [`Host::statistics`], [`Pid::info`], hooks, stalls and dead letters;
-//! * [`error`](mod@error), [`future`], [`generic`]: further errors, return types, and traits for the bounds of
-//!   generic code;
+//! * [`error`](mod@error), [`future`], [`generic`]: further errors, return types, and bounds for generic code;
 //! * [`manual`]: processes written by hand, without `#[process]`;
 //! * [`routing`]: messages to other nodes;
 //! * `remote` (feature `serde`): what a process tells of the messages that may travel between nodes.

@@ -24,8 +24,7 @@ pub(crate) const LAST_GENERATION: u64 = POINTING - 1;
 ///
 /// A PID is `Copy`, compares and hashes as the number that it is, and is never reused while its node lives: the slot of
 /// an ended process gets a new generation before its reuse. Finding the process costs an index and two comparisons. All
-/// parts are compared: a PID that differs from that of a live process in any of them, as one parsed from text may,
-/// identifies no process.
+/// parts are compared: a PID that differs in any of them, as one parsed from text may, identifies no process.
 ///
 /// | part | bits | what it is |
 /// |---|---|---|

@@ -103,23 +103,6 @@ impl GroupTable {
         lock(&self.shards[self.hasher.hash_one(key) as usize % SHARDS])
     }
 
-    /// Changes an existing group, and removes it if it is empty then.
-    fn change<R>(
-        &self,
-        key: &GroupKey,
-        change: impl FnOnce(&mut GroupState, &mut Notices) -> R,
-    ) -> Option<(R, Notices)> {
-        let mut shard = self.shard(key);
-        let mut notices = Notices::default();
-        let group = shard.get_mut(key)?;
-        let result = change(group, &mut notices);
-        if group.members.is_empty() {
-            shard.remove(key);
-        }
-        drop(shard);
-        Some((result, notices))
-    }
-
     /// Adds `pid` to the group, making that if needed, and changes it.
     fn enter<R>(
         &'static self,
@@ -128,17 +111,11 @@ impl GroupTable {
         change: impl FnOnce(&mut GroupState, &mut Notices) -> R,
     ) -> Result<R, GroupError> {
         let mut shard = self.shard(key);
-        let group = shard
+        shard
             .entry(key.clone())
             .or_insert_with(|| GroupState::new(GroupRegistration { table: self, key: key.clone() }));
-        let mut notices = Notices::default();
-        let result = group.add(pid).map(|()| change(group, &mut notices));
-        if group.members.is_empty() {
-            shard.remove(key);
-        }
-        drop(shard);
-        notices.wake_and_wait();
-        result
+        let add = |group: &mut GroupState, notices: &mut Notices| group.add(pid).map(|()| change(group, notices));
+        change_in(shard, key, Notices::wake_and_wait, add).unwrap_or(Err(GroupError::Gone(pid)))
     }
 
     /// Adds a membership of `pid`. Returns whether it was not a member.
@@ -167,7 +144,7 @@ impl GroupTable {
     pub(crate) fn leave(&self, key: &GroupKey, pid: Pid) -> bool {
         #[cfg(feature = "test")]
         crate::sync::simulated::touch_everything();
-        let left = self.change(key, |group, notices| {
+        let left = change_in(self.shard(key), key, Notices::wake_and_wait, |group, notices| {
             let Some(member) = group.members.get_mut(&pid).filter(|member| member.joins > 0) else { return false };
             member.joins -= 1;
             if member.joins == 0 {
@@ -176,10 +153,7 @@ impl GroupTable {
             }
             true
         });
-        left.is_some_and(|(left, notices)| {
-            notices.wake_and_wait();
-            left
-        })
+        left == Some(true)
     }
 
     /// Sends `watcher` each later change. Returns the members.
@@ -196,26 +170,23 @@ impl GroupTable {
     pub(crate) fn unwatch(&self, key: &GroupKey, watcher: Pid) -> bool {
         #[cfg(feature = "test")]
         crate::sync::simulated::touch_everything();
-        let watched = self.change(key, |group, _| {
+        let watched = change_in(self.shard(key), key, Notices::wake_and_wait, |group, _| {
             let watched = group.watchers.remove(&watcher);
             group.remove_unused(watcher);
             watched
         });
-        watched.is_some_and(|(watched, _)| watched)
+        watched == Some(true)
     }
 
     /// Removes a process that has ended.
     fn remove_ended(&self, key: &GroupKey, pid: Pid, reason: &ExitReason) {
-        let lost = self.change(key, |group, notices| {
+        // An exiting process is not suspended.
+        change_in(self.shard(key), key, Notices::wake, |group, notices| {
             group.watchers.remove(&pid);
             if group.members.remove(&pid).is_some_and(|member| member.joins > 0) {
                 group.changed(notices, |name| GroupEvent::Left { group: name, pid, reason: Some(reason.clone()) }, key);
             }
         });
-        // An exiting process is not suspended.
-        if let Some((_, notices)) = lost {
-            notices.wake();
-        }
     }
 
     /// Returns the members, in the order of their PIDs.
@@ -264,6 +235,24 @@ impl GroupTable {
             }
         }
     }
+}
+
+/// Changes the group if it exists, removes it if it is empty then, and releases the shard before it `tell`s.
+fn change_in<R>(
+    mut shard: MutexGuard<'_, BTreeMap<GroupKey, GroupState>>,
+    key: &GroupKey,
+    tell: fn(Notices),
+    change: impl FnOnce(&mut GroupState, &mut Notices) -> R,
+) -> Option<R> {
+    let mut notices = Notices::default();
+    let group = shard.get_mut(key)?;
+    let result = change(group, &mut notices);
+    if group.members.is_empty() {
+        shard.remove(key);
+    }
+    drop(shard);
+    tell(notices);
+    Some(result)
 }
 
 impl GroupState {

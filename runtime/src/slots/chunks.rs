@@ -68,3 +68,40 @@ impl<T: Sync> Chunks<T> {
         self.get(index)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sync::AtomicU32;
+
+    #[test]
+    fn an_entry_is_there_once_it_was_made_and_stays_where_it_is() {
+        static SIDE: Chunks<AtomicU32> = Chunks::new(|_| AtomicU32::new(7));
+        assert!(SIDE.get(5).is_none());
+        let made = SIDE.make(5).expect("a slot of the table");
+        made.store(8, Ordering::Relaxed);
+        let again = SIDE.get(5).expect("just made");
+        assert!(ptr::eq(made, again) && again.load(Ordering::Relaxed) == 8);
+        // Its neighbours are there too, and others are not.
+        assert_eq!(SIDE.get(6).map(|entry| entry.load(Ordering::Relaxed)), Some(7));
+        assert!(SIDE.get(1 << CHUNK_BITS).is_none() && SIDE.make((1 << SLOT_BITS) - 1).is_some());
+        assert!(SIDE.make(1 << SLOT_BITS).is_none());
+    }
+
+    #[test]
+    fn two_threads_that_make_an_entry_get_the_same_one() {
+        static SIDE: Chunks<AtomicU32> = Chunks::new(|_| AtomicU32::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for index in (0..64).map(|chunk| chunk << CHUNK_BITS) {
+                        SIDE.make(index).expect("a slot of the table").fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        for index in (0..64).map(|chunk| chunk << CHUNK_BITS) {
+            assert_eq!(SIDE.get(index).map(|entry| entry.load(Ordering::Relaxed)), Some(4));
+        }
+    }
+}

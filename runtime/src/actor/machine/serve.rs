@@ -13,8 +13,7 @@ use std::future::{Future, pending, poll_fn};
 use std::task::{Context as TaskContext, Poll, ready};
 use std::{convert::Infallible, pin::pin, time::Duration};
 
-/// How many messages a process may stash while it waits for others. More ends it: stashed messages count in no mailbox,
-/// so nothing would slow their senders.
+/// How many messages a process may stash while it waits for others. More ends it, as nothing would slow their senders.
 const MOST_STASHED: usize = 16_384;
 
 enum NextInput {
@@ -32,8 +31,7 @@ impl<P: Actor> Context<P> {
         }
     }
 
-    /// Handles messages until `future` is ready, and returns its output. A message that is being handled at that moment
-    /// is finished first.
+    /// Handles messages until `future` is ready, and returns its output. A message in progress is finished first.
     pub async fn serve_until<F: Future>(&mut self, this: &mut P, future: F) -> F::Output {
         let mut future = pin!(future);
         loop {

@@ -281,8 +281,7 @@ pub(crate) async fn finish(mut delivery: Dispatched<'_>) -> Option<ProcessError>
     }
 }
 
-/// The wrappers that the macro's [`Actor::away`] uses. As for other futures, the name is advice that the compiler
-/// shows.
+/// The wrappers that the macro's [`Actor::away`] uses. The name is advice that the compiler shows.
 impl Pinned {
     /// Moves a struct and its context into the future of an async method, confined to one thread.
     pub fn let_the_state_be_send_or_write_process_pinned<P: Actor>(

@@ -57,8 +57,7 @@ impl Link for End {
     }
 }
 
-/// A target for messages of type `M`: a PID (checked at delivery), or an address of a process with a method for it
-/// (checked by the compiler).
+/// A target for messages of type `M`: a PID (checked at delivery), or an address (checked by the compiler).
 pub trait SendTo<M> {
     /// Returns the PID.
     fn target(&self) -> Pid;

@@ -33,8 +33,7 @@ impl Pid {
         self.slot_of().is_some()
     }
 
-    /// Asks the process to end after it has handled all earlier messages. A full mailbox does not refuse it. Returns
-    /// whether the process was alive.
+    /// Asks the process to end after it has handled all earlier messages. Never refused. Returns whether it was alive.
     ///
     /// Later messages become dead letters. A process in an async entry sees the request only when it takes messages;
     /// one that never does is ended by [`cancel`](Self::cancel). Returns at once: use [`join`](Self::join) to wait.
@@ -66,9 +65,8 @@ impl Pid {
         }
     }
 
-    /// Ends the process before its next message, without asking it; a step in progress is not interrupted, but an
-    /// async method is, at its await. The state is dropped as at any end. Returns whether the process was alive,
-    /// without waiting for its end.
+    /// Ends the process before its next message, without asking it; a step in progress is not interrupted, but an async
+    /// method is, at its await. The state is dropped as at any end. Returns whether it was alive.
     ///
     /// A supervisor first kills its children, a pool its members, and ends after them.
     pub fn kill(self) -> bool {

@@ -43,8 +43,7 @@ enum Repetition {
 }
 
 impl Timer {
-    /// Cancels the message, even if it is due. Returns whether it was pending, in which case it is never sent. A
-    /// periodic message sends no further copy.
+    /// Cancels the message, even if it is due. Returns whether it was pending, in which case no copy is sent any more.
     pub fn cancel(&self) -> bool {
         match &self.0 {
             Repetition::Over => false,

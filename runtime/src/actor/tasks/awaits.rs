@@ -7,18 +7,16 @@ use super::waker::{self, foreign_waker};
 use crate::engine::{context::local::with_current, lifecycle::spawn::current_host};
 use crate::env::clock::{Moment, TimeKeeper, has_virtual_clock};
 use crate::{
-    CallError, Command, CommandError, ExitReason, Payload, errors::Elapsed, sync::Arc, time::timekeeper::timekeeper,
-    util::oneshot::Oneshot,
+    CallError, Command, CommandError, ExitReason, Payload,
+    errors::Elapsed,
+    sync::Arc,
+    time::timekeeper::timekeeper,
+    util::{defer::defer, oneshot::Oneshot},
 };
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::{Context as TaskContext, Poll};
 use std::{ops::DerefMut, time::Duration};
-
-/// Ends the process here if it was told to end while it was shielded.
-async fn end_if_cancelled() {
-    poll_fn(|_| if current::is_ending() { Poll::Pending } else { Poll::Ready(()) }).await;
-}
 
 /// A future's row in the table of the process that polls it.
 struct Row {
@@ -173,56 +171,37 @@ pub(crate) async fn perform<C: Command>(command: C) -> Result<C::Output, Command
 }
 
 /// Waits until the process is told to end. The process's table holds its state, wherever the future is dropped.
-struct Cancelled(Option<Arc<CancelWait>>);
-
 pub(crate) fn cancelled() -> impl Future<Output = ExitReason> + Send {
-    Cancelled(None)
-}
-
-impl Future for Cancelled {
-    type Output = ExitReason;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut TaskContext<'_>) -> Poll<ExitReason> {
+    let mut wait = None;
+    poll_fn(move |context| {
         let reason = current::peek(|waits| waits.cancelled.clone());
         if let Some(reason) = reason.flatten() {
             return Poll::Ready(reason);
         }
-        let wait = self.0.get_or_insert_with(|| {
+        let wait = wait.get_or_insert_with(|| {
             let wait = Arc::new(CancelWait::default());
             current::with(|waits| waits.add_cancel_wait(&wait));
             wait
         });
         wait.keep(context.waker().clone());
         Poll::Pending
-    }
+    })
 }
 
-/// Delays the end of a process that is told to end, while it lives.
-struct Shield {
-    /// A reference that the table counts.
-    held: Option<Arc<()>>,
-    incarnation: u64,
-}
-
-impl Shield {
-    fn raise() -> Self {
-        let raised = current::with(|waits| Self { held: Some(waits.shield()), incarnation: waits.incarnation });
-        raised.unwrap_or(Self { held: None, incarnation: 0 })
-    }
-}
-
-impl Drop for Shield {
-    fn drop(&mut self) {
-        // Before the wake-up: the woken process must find it gone.
-        self.held = None;
-        waker::wake(self.incarnation);
-    }
-}
-
+/// Delays the end of a process that is told to end until `future` is ready, or dropped.
 pub(crate) async fn shield<F: Future>(future: F) -> F::Output {
-    let shield = Shield::raise();
+    // The table counts the references.
+    let mut raised = current::with(|waits| (waits.shield(), waits.incarnation));
+    let shield = defer(move || {
+        if let Some((held, incarnation)) = raised.take() {
+            // Before the wake-up: the woken process must find it gone.
+            drop(held);
+            waker::wake(incarnation);
+        }
+    });
     let output = future.await;
     drop(shield);
-    end_if_cancelled().await;
+    // Ends the process here if it was told to end meanwhile.
+    poll_fn(|_| if current::is_ending() { Poll::Pending } else { Poll::Ready(()) }).await;
     output
 }

@@ -157,8 +157,7 @@ fn active<R>(look: impl FnOnce(&mut TableCell) -> Option<R>) -> Option<R> {
     }
     let _looked = Looked;
     // SAFETY: not null, so it points to the table that the innermost `enter` borrows and uses only through this
-    // pointer. LOOKING refuses a second borrow inside the first, so there is one reference at a time; only this thread
-    // has the pointer.
+    // pointer. LOOKING refuses a second borrow inside the first, so there is one reference at a time.
     look(unsafe { &mut *active.table })
 }
 

@@ -55,12 +55,8 @@ impl Interval {
             MissedTicks::Burst => regular,
             MissedTicks::Delay => now.after(self.period),
             MissedTicks::Skip if regular >= now => regular,
-            MissedTicks::Skip => {
-                let period = self.period.as_nanos();
-                let missed = now.since(self.next).as_nanos() / period;
-                let skipped = u64::try_from(period * (missed + 1)).unwrap_or(u64::MAX);
-                self.next.after(Duration::from_nanos(skipped))
-            }
+            // After now, even if a tick is due at this moment.
+            MissedTicks::Skip => now.after(Duration::from_nanos(1)).next_of(self.next, self.period),
         };
     }
 }

@@ -148,8 +148,7 @@ impl Waits {
         WaitKey { row: row as u32, serial }
     }
 
-    /// Adds a row for a call that waits until `deadline`; `None` in a machine that is driven by hand, which cannot be
-    /// answered.
+    /// Adds a row for a call that waits until `deadline`; `None` in a machine driven by hand, which has no answers.
     #[inline]
     pub(crate) fn add_call(&mut self, deadline: Option<Moment>) -> Option<(WaitKey, Caller, CallId)> {
         let (slot, generation) = self.owner?;

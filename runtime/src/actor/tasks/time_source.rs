@@ -30,8 +30,7 @@ impl Drop for OwnedTimer {
     }
 }
 
-/// Returns the current time for a call of `pid`: that of the calling process, or outside of processes that of the
-/// called one.
+/// Returns the current time for a call of `pid`: that of the calling process, or of the called one.
 pub(crate) fn now_for(pid: Pid) -> Moment {
     if has_virtual_clock() || with_current(|context| context.is_some()) {
         Moment::now()
