@@ -8,7 +8,7 @@ use crate::env::world::World;
 use crate::links::message::{LinkEndpoint, SentLinkMessage};
 use crate::mailbox::{node::NodeKind, node_pool};
 use crate::process::control::{Control, Join};
-use crate::routing::router::{Receiver, route};
+use crate::routing::router::{Receiver, package_of, route};
 use crate::slots::{Schedule, SlotHost, SlotOwner, TABLE, Token};
 use crate::sync::{Mutex, OnceLock, lock, yield_now};
 use crate::util::oneshot::{block_on, block_on_until};
@@ -194,12 +194,9 @@ impl Mailbox {
                 continue;
             }
             drop(used);
-            if envelope.kind == NodeKind::Message
-                && let Some(payload) = envelope.payload
-            {
+            if envelope.kind == NodeKind::Message {
                 // SAFETY: the word of a message is its caller, or null, and this envelope is its only holder.
-                let caller = unsafe { crate::call::caller::Caller::from_word(envelope.word) };
-                return Poll::Ready(Package::from_parts(self.pid, payload, caller));
+                return Poll::Ready(unsafe { package_of(self.pid, envelope) });
             }
         }
     }

@@ -131,7 +131,7 @@ fn try_deliver(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(),
 
 /// # Safety
 /// The word of the envelope is that of its caller, or null, and the envelope is its only holder.
-unsafe fn package_of(pid: Pid, envelope: Envelope) -> Package {
+pub(crate) unsafe fn package_of(pid: Pid, envelope: Envelope) -> Package {
     // SAFETY: the caller's promise.
     let caller = unsafe { Caller::from_word(envelope.word) };
     Package::from_parts(pid, envelope.payload.unwrap_or_else(|| Payload::new(())), caller)

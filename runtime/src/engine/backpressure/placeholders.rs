@@ -20,13 +20,13 @@
 use super::congestion::{SendMode, Sender, mode, sender};
 use super::state::SIDES;
 use super::{suspend, waiters};
-use crate::call::caller::Caller;
-use crate::call::dead_letter::{DeadLetter, DeadLetterReason};
+use crate::call::dead_letter::DeadLetterReason;
 use crate::errors::CallError;
 use crate::mailbox::bound::Overflow;
 use crate::mailbox::node::{Envelope, NodeBox, NodeKind};
 use crate::mailbox::node_pool;
-use crate::slots::{Admission, RefusalReason, Slot, SlotOwner};
+use crate::routing::router::package_of;
+use crate::slots::{Admission, RefusalReason, Slot};
 use std::ptr;
 
 /// Puts a message into the queue, and turns its node into the placeholder.
@@ -76,9 +76,11 @@ pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox) -> Admission {
         // Under the lock, while the receiver lives: the slot may be another host's once it is released.
         let owner = slot.owner();
         drop(state);
-        if let Some(dropped) = dropped {
+        if let Some((dropped, owner)) = dropped.zip(owner) {
             node_pool::recycle(node);
-            drop_message(slot.index(), owner, dropped);
+            let to = owner.pid(slot.index(), dropped.generation);
+            // SAFETY: the word of a message is its caller, or null, and this envelope is its only holder.
+            unsafe { package_of(to, dropped) }.fail(owner.host, DeadLetterReason::Overflow, CallError::Full);
             return Admission::Taken;
         }
         if overflow == Overflow::Wait && mode() == SendMode::Normal && waits_for_room(slot, generation) {
@@ -115,16 +117,4 @@ pub(crate) fn redeem(slot: &'static Slot, generation: u64) -> Option<Envelope> {
         suspend::resume_waiters(slot, false);
     }
     envelope
-}
-
-fn drop_message(slot: u32, owner: Option<&'static SlotOwner>, envelope: Envelope) {
-    // SAFETY: the word of a message is its caller, or null, and this envelope is its only holder.
-    let caller = unsafe { Caller::from_word(envelope.word) };
-    if let Some((message, owner)) = envelope.payload.zip(owner) {
-        let to = owner.pid(slot, envelope.generation);
-        owner.host.dead_letter(DeadLetter { to, message, reason: DeadLetterReason::Overflow });
-    }
-    if let Some(caller) = caller {
-        caller.fail(CallError::Full);
-    }
 }

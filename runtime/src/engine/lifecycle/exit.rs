@@ -28,7 +28,6 @@
 
 use crate::call::caller::Caller;
 use crate::call::dead_letter::DeadLetterReason;
-use crate::call::package::Package;
 use crate::engine::backpressure::suspend;
 use crate::engine::context::own::send_link_message;
 use crate::engine::host::Scheduler;
@@ -45,6 +44,7 @@ use crate::process::body::Body;
 use crate::process::control::Control;
 use crate::process::guardian::{Guardian, while_leaving};
 use crate::process::handling;
+use crate::routing::router::package_of;
 use crate::slots::{ColdState, Slot, TABLE, Token};
 use crate::sync::{Ordering, lock, yield_now};
 use crate::util::panics::{Shown, Site, contain, dispose};
@@ -296,18 +296,13 @@ fn hand_on(token: &mut Token, guardian: &dyn Guardian, pid: Pid, reason: &ExitRe
 
 /// Hands one envelope to the guardian; what is not a message, and what the guardian refuses, is disposed of.
 fn transfer_unhandled(token: &Token, guardian: &dyn Guardian, pid: Pid, envelope: Envelope, reason: &ExitReason) {
-    let Envelope { kind, generation, word, payload } = envelope;
-    let payload = match payload {
-        Some(payload) if kind == NodeKind::Message && generation == pid.generation() => payload,
-        payload => {
-            let why = if generation == pid.generation() { reason } else { &ExitReason::NoProcess };
-            let envelope = Envelope { kind, generation, word, payload };
-            return token.dead_letter(envelope, DeadLetterReason::Ended, why);
-        }
-    };
-    // SAFETY: the word of a message is its caller, or null, and this envelope was its only holder.
-    let caller = unsafe { Caller::from_word(word) };
-    if let Err(package) = guardian.take_unhandled(Package::from_parts(pid, payload, caller)) {
+    let Envelope { kind, generation, .. } = envelope;
+    if kind != NodeKind::Message || generation != pid.generation() {
+        let why = if generation == pid.generation() { reason } else { &ExitReason::NoProcess };
+        return token.dead_letter(envelope, DeadLetterReason::Ended, why);
+    }
+    // SAFETY: the word of a message is its caller, or null, and this envelope is its only holder.
+    if let Err(package) = guardian.take_unhandled(unsafe { package_of(pid, envelope) }) {
         let (_, payload, caller) = package.into_parts();
         let word = caller.map_or(ptr::null_mut(), Caller::into_word);
         let envelope = Envelope { kind, generation, word, payload: Some(payload) };

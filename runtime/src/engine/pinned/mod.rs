@@ -63,20 +63,20 @@ fn begin<P: Process>(
     start: impl FnOnce(&mut P, &mut InitContext<'_>) -> Result<First, InitError>,
     ctx: &mut InitContext<'_>,
 ) -> StartedPinned {
-    let panicked = |panic| SpawnError::Init(InitError::Panicked(panic));
-    let mut process = match contain(Site::Make, make) {
-        Ok(process) => Anchored::new(process),
-        Err(panic) => return StartedPinned { body: None, outcome: Err(panicked(panic)), traps: false },
-    };
-    let outcome = contain(Site::Start, || {
-        let first = start(process.get_mut(), ctx)?;
-        Ok::<_, InitError>((first, process.get().traps_exits()))
+    let mut body = None;
+    let outcome = contain(Site::Make, make).and_then(|made| {
+        let mut process = Anchored::new(made);
+        let outcome = contain(Site::Start, || {
+            let first = start(process.get_mut(), ctx)?;
+            Ok::<_, InitError>((first, process.get().traps_exits()))
+        });
+        body = Some(Body::new(process));
+        outcome
     });
-    let body = Some(Body::new(process));
     match outcome {
         Ok(Ok((first, traps))) => StartedPinned { body, outcome: Ok(first), traps },
         Ok(Err(error)) => StartedPinned { body, outcome: Err(error.into()), traps: false },
-        Err(panic) => StartedPinned { body, outcome: Err(panicked(panic)), traps: false },
+        Err(panic) => StartedPinned { body, outcome: Err(SpawnError::Init(InitError::Panicked(panic))), traps: false },
     }
 }
 
