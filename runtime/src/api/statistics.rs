@@ -1,6 +1,7 @@
 //! Snapshots of workers, threads and processes. Always on; reading stops nothing: its figures may be nanoseconds apart.
 
 use super::runtime::Host;
+use crate::call::dead_letter::DeadLetterReason;
 use crate::engine::{host::Scheduler, permits::holders::At, workers::pinned::PinnedThread, workers::worker::Worker};
 use crate::routing::hosts::is_elsewhere;
 use crate::slots::{Slot, TABLE};
@@ -361,11 +362,11 @@ impl Host {
                 pinned: host.pinned_threads.count(),
             },
             dead_letters: DeadLetterStatistics {
-                ended: host.dead_ended.get(),
-                unhandled: host.dead_unhandled.get(),
-                overflow: host.dead_overflow.get(),
-                expired: host.dead_expired.get(),
-                withdrawn: host.dead_withdrawn.get(),
+                ended: host.dead(DeadLetterReason::Ended),
+                unhandled: host.dead(DeadLetterReason::Unhandled),
+                overflow: host.dead(DeadLetterReason::Overflow),
+                expired: host.dead(DeadLetterReason::Expired),
+                withdrawn: host.dead(DeadLetterReason::Withdrawn),
             },
             backpressure: BackpressureStatistics {
                 suspended: host.suspended(),

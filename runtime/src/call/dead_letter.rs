@@ -32,6 +32,10 @@ pub enum DeadLetterReason {
     Withdrawn,
 }
 
+impl DeadLetterReason {
+    pub(crate) const COUNT: usize = Self::Withdrawn as usize + 1;
+}
+
 impl fmt::Display for DeadLetterReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

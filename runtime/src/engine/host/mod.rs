@@ -16,6 +16,7 @@ use super::workers::Permit;
 use super::workers::pinned::PinnedThreads;
 use super::workers::threads::{StartedThread, Workers};
 use super::workers::worker::{CALLED, Worker};
+use crate::call::dead_letter::DeadLetterReason;
 use crate::env::chance::Random;
 use crate::env::clock::{ClockOverride, Moment, SharedMoment};
 #[cfg(feature = "test")]
@@ -126,16 +127,13 @@ pub(crate) struct Scheduler {
     /// Whether the threads are not joined: after a shutdown, or during one that is not waited for.
     pub(crate) unattended: AtomicBool,
     pub(crate) stopped: AtomicBool,
-    pub(crate) dead_ended: Counter,
-    pub(crate) dead_unhandled: Counter,
-    pub(crate) dead_overflow: Counter,
+    /// By reason.
+    pub(crate) dead_letters: [Counter; DeadLetterReason::COUNT],
     /// How often a process was suspended, resumed, and resumed after the longest wait.
     pub(crate) suspensions: Counter,
     pub(crate) resumptions: Counter,
     pub(crate) forced_releases: Counter,
-    pub(crate) dead_expired: Counter,
     pub(crate) backlogs: Backlogs,
-    pub(crate) dead_withdrawn: Counter,
     pub(crate) labels: Mutex<BTreeMap<Pid, Arc<str>>>,
     pub(crate) names: Names,
     /// Held by a thread that starts another one.
@@ -217,15 +215,11 @@ impl Scheduler {
             generators: AtomicUsize::new(0),
             unattended: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
-            dead_ended: Counter::default(),
-            dead_unhandled: Counter::default(),
-            dead_overflow: Counter::default(),
+            dead_letters: Default::default(),
             suspensions: Counter::default(),
             resumptions: Counter::default(),
             forced_releases: Counter::default(),
-            dead_expired: Counter::default(),
             backlogs: Backlogs::default(),
-            dead_withdrawn: Counter::default(),
             labels: Mutex::default(),
             names: Names::of(number),
             growing: Mutex::default(),
@@ -246,6 +240,11 @@ impl Scheduler {
     /// Returns the node that its PIDs name.
     pub(crate) fn node(&self) -> NodeId {
         NodeId::new(self.node.load(Ordering::Relaxed)).unwrap_or_else(|| unreachable!("made from a node ID"))
+    }
+
+    /// Returns how many messages have become dead letters for that reason.
+    pub(crate) fn dead(&self, reason: DeadLetterReason) -> u64 {
+        self.dead_letters[reason as usize].get()
     }
 
     pub(crate) fn number(&self) -> u16 {

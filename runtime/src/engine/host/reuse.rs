@@ -123,13 +123,11 @@ impl Scheduler {
         lock(&self.in_place_logged).clear();
         *lock(&self.launched) = 0;
         *lock(&self.watchdog.thread) = None;
-        let Self { dead_ended, dead_unhandled, dead_overflow, dead_expired, dead_withdrawn, watchdog, .. } = self;
         let Self { suspensions, resumptions, forced_releases, blocked_in_place, threads_beyond_limit, .. } = self;
-        let WatchdogCounts { ticks, stalls, taken_over, moved, .. } = watchdog;
-        let dead = [dead_ended, dead_unhandled, dead_overflow, dead_expired, dead_withdrawn];
+        let WatchdogCounts { ticks, stalls, taken_over, moved, .. } = &self.watchdog;
         let blocked = [suspensions, resumptions, forced_releases, blocked_in_place, threads_beyond_limit];
         let watched = [ticks, stalls, taken_over, moved];
-        dead.into_iter().chain(blocked).chain(watched).for_each(Counter::reset);
+        self.dead_letters.iter().chain(blocked).chain(watched).for_each(Counter::reset);
         *self.user.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(user));
         self.clock().add_user(self);
         self.unattended.store(false, Ordering::SeqCst);

@@ -1,6 +1,6 @@
 //! The host as the owner of its processes' slots: their wake-ups, mailbox bounds, timers and dead letters.
 
-use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Internal, Sink};
+use crate::call::dead_letter::{DeadLetter, Internal, Sink};
 use crate::engine::backpressure::suspend::{ResumeReason, end_suspension};
 use crate::engine::backpressure::{congestion, placeholders};
 use crate::engine::context::local::with_current;
@@ -93,13 +93,7 @@ impl Sink for Scheduler {
         if letter.message.is::<Internal>() {
             return dispose(Site::ValueDrop, letter);
         }
-        match letter.reason {
-            DeadLetterReason::Ended => self.dead_ended.add_shared(1),
-            DeadLetterReason::Unhandled => self.dead_unhandled.add_shared(1),
-            DeadLetterReason::Overflow => self.dead_overflow.add_shared(1),
-            DeadLetterReason::Expired => self.dead_expired.add_shared(1),
-            DeadLetterReason::Withdrawn => self.dead_withdrawn.add_shared(1),
-        }
+        self.dead_letters[letter.reason as usize].add_shared(1);
         // Dropping the message is user code too, with or without a hook, and so is a log subscriber.
         let outcome = contain(Site::DeadLetterHook, || {
             crate::engine::host::hooks::log_dead_letter(&letter);

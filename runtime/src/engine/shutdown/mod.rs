@@ -52,6 +52,7 @@ use super::host::gate::TallyLane;
 use super::host::{Scheduler, UnattendedShutdown};
 use super::watchdog::detector::StepId;
 use super::workers::threads::StartedThread;
+use crate::call::dead_letter::DeadLetterReason;
 use crate::env::clock::{Moment, instant_now};
 use crate::exit::ExitReason;
 use crate::mailbox::node::NodeKind;
@@ -76,7 +77,7 @@ const LOOK: Duration = Duration::from_millis(1);
 impl Scheduler {
     /// Handles what is queued, then shuts the host down; all within `deadline`.
     pub(crate) fn drain(&'static self, reason: &ExitReason, deadline: Duration) -> ShutdownReport {
-        let (began, dead) = (instant_now(), self.dead_ended.get());
+        let (began, dead) = (instant_now(), self.dead(DeadLetterReason::Ended));
         // On a paused host nothing else would run the queued processes.
         let _started = self.start();
         let finished = self.finish_work(began.checked_add(drain::share(deadline)));
@@ -92,7 +93,7 @@ impl Scheduler {
 
     /// Shuts the host down. The first caller gets the full report; a later one that of the rest.
     pub(crate) fn shut_down(&'static self, reason: &ExitReason, deadline: Duration) -> ShutdownReport {
-        self.end_all(reason, deadline, self.dead_ended.get())
+        self.end_all(reason, deadline, self.dead(DeadLetterReason::Ended))
     }
 
     /// `dead`: how many messages had been discarded by exits when it began.
@@ -124,7 +125,7 @@ impl Scheduler {
             killed: left.saturating_sub(stuck.len() as u64),
             alive_at_deadline,
             stuck: self.named(stuck),
-            thrown_away: self.dead_ended.get() - dead + doomed,
+            thrown_away: self.dead(DeadLetterReason::Ended) - dead + doomed,
             took: instant_now().duration_since(began),
             ..ShutdownReport::default()
         }
@@ -196,7 +197,7 @@ impl Scheduler {
     /// Shuts down without waiting, for a runtime that is dropped inside one of its own processes. The last process to
     /// leave ends the threads and logs what was lost; the caller's own has not left yet.
     pub(crate) fn begin_shut_down(&'static self, reason: &ExitReason, deadline: Duration) {
-        let (began, dead) = (instant_now(), self.dead_ended.get());
+        let (began, dead) = (instant_now(), self.dead(DeadLetterReason::Ended));
         self.leave_unattended();
         self.close();
         *lock(&self.ending) = Some(UnattendedShutdown { began, alive: self.gate.inside(), dead, killed: 0 });
@@ -246,7 +247,7 @@ impl Scheduler {
 
     fn report_of(&self, shutdown: &UnattendedShutdown) -> ShutdownReport {
         let UnattendedShutdown { began, alive, dead, killed } = *shutdown;
-        let (ended, thrown_away) = (alive.saturating_sub(killed), self.dead_ended.get() - dead);
+        let (ended, thrown_away) = (alive.saturating_sub(killed), self.dead(DeadLetterReason::Ended) - dead);
         ShutdownReport {
             alive,
             ended,
