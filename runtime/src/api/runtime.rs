@@ -407,9 +407,8 @@ impl Eq for Host {}
 
 /// A host, and the duty to shut it down: dropping the runtime does so, with the deadline that it was built with.
 ///
-/// The drop blocks until all processes have ended or the deadline has passed, and discards queued messages: end a
-/// program with [`drain`](Self::drain) to handle them. Inside one of its own processes, a drop only begins the
-/// shutdown.
+/// The drop blocks until all processes have ended or the deadline has passed, and discards queued messages: to handle
+/// them, [`drain`](Self::drain). Inside one of its own processes, a drop only begins the shutdown.
 ///
 /// A runtime dereferences to its [`Host`]. The runtimes of a program reach each other: PIDs are valid in all of them.
 ///

@@ -332,8 +332,7 @@ impl fmt::Display for ProcessState {
 }
 
 impl Host {
-    /// Takes a snapshot of the host. Visits each worker, each name, group and topic of the program, and each slot ever
-    /// used.
+    /// Takes a snapshot of the host. Visits each worker, name, group and topic of the program, and each slot ever used.
     pub fn statistics(self) -> Statistics {
         let host = self.scheduler();
         let (spawned, closed) = host.gate.snapshot();

@@ -1,5 +1,4 @@
-//! Whether a call's answer is still expected: a word in the node that waits for it, and a number that is unique in the
-//! program.
+//! Whether a call's answer is still expected: a word in the node that waits for it, and a unique number.
 //!
 //! While a node waits for an answer, its `next` holds the call's number above five marks. An answer on its way, and any
 //! later use of the node, store an address or another number there, and nodes are never freed: so code that knows the
@@ -87,8 +86,7 @@ impl CallId {
         }
     }
 
-    /// Withdraws the message, if the called process has not taken it: it will never be handled. Returns whether it was
-    /// withdrawn.
+    /// Withdraws the message, if the called process has not taken it: it will never be handled. Returns whether it has.
     pub(crate) fn withdraw(&self) -> bool {
         let (open, withdrawn) = (self.marked(WANTED), self.marked(WANTED | UNWANTED | WITHDRAWN));
         self.word().compare_exchange(open, withdrawn, Ordering::Relaxed, Ordering::Relaxed).is_ok()

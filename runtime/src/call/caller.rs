@@ -1,11 +1,9 @@
 //! The caller of a message, as the called side holds it.
 //!
-//! A [`Caller`] is one node: eight bytes in a message, and the node in which the answer travels back. Until then its
-//! payload identifies the caller. Answering consumes it; dropping it unanswered reports that, so every caller gets a
-//! result.
+//! A [`Caller`] is one node: eight bytes in a message, and the node of the answer. Until then its payload identifies
+//! the caller. Answering consumes it; dropping it unanswered reports that, so every caller gets a result.
 //!
-//! A caller that gives up cannot reach into the called process; it marks the node instead (see
-//! [`call_id`]).
+//! A caller that gives up cannot reach the called process; it marks the node (see [`call_id`]).
 
 use super::call_id::{self, CallId};
 use crate::env::{clock::Moment, world::World};
@@ -124,8 +122,7 @@ thread_local! {
     static NEXT_NUMBER: Cell<u64> = const { Cell::new(0) };
     /// The exit reason of the process that this thread is exiting.
     static ENDING: Cell<*const ExitReason> = const { Cell::new(ptr::null()) };
-    /// Callers dropped by a panic, and whether their messages had been seen: they are told once the panic's message is
-    /// known.
+    /// Callers dropped by a panic, and whether their messages had been seen: told once the panic's message is known.
     static ORPHANS: RefCell<Vec<(Caller, Seen)>> = const { RefCell::new(Vec::new()) };
     /// Whether there are any.
     static HAS_ORPHANS: Cell<bool> = const { Cell::new(false) };

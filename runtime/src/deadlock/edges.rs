@@ -119,8 +119,7 @@ fn closed_by_a_call(closed: Closed<Asker>) -> Result<(), Cycle> {
 }
 
 /// Publishes the suspension of `from` at the mailbox of `to`, unless that would close a cycle. Returns whether it is
-/// suspended: until [`withdraw`], or until a call closes a cycle and the suspension is lifted. `blocks`: it blocks its
-/// thread.
+/// suspended: until [`withdraw`], or until a call closes a cycle and lifts it. `blocks`: it blocks its thread.
 pub(crate) fn publish_suspension(from: Pid, to: Pid, blocks: bool) -> bool {
     let (from, on) = (from.incarnation(), to.incarnation());
     let Some(edge) = own_edge(from) else { return false };

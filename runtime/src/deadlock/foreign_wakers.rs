@@ -1,5 +1,4 @@
-//! The number of a process's wakers that other code holds: while there is one, events unknown to the runtime may resume
-//! the process.
+//! The number of a process's wakers that other code holds: while there is one, unknown events may resume the process.
 //!
 //! Counted in a [side table](crate::slots::chunks) of the slots, so that a waker owns nothing and may outlive its
 //! process. A word holds a generation and its count: the first waker of a later process in the slot starts again, so

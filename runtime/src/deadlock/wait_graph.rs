@@ -11,11 +11,9 @@
 //! * Z1. The waiter writes its edge: first no number, then the rest, then the number (a sequence lock whose sequence
 //!   never repeats: see [`call_id`](crate::call::call_id)).
 //! * Z2. A sequentially consistent fence.
-//! * Z3. It walks from the far end of its edge ([`leads_back`]). Mostly there is no other edge, and the walk ends at
-//!   once.
+//! * Z3. It walks from the far end of its edge ([`leads_back`]). Mostly there is no other edge: the walk ends.
 //! * Z4. If the walk came back: under a program-wide lock, it looks again ([`cycle`]). It notes all edges of the cycle,
-//!   and then checks that each is still the one that it noted, its call still open, and its process alive with no other
-//!   work.
+//!   then checks that each is still the one noted, its call still open, and its process alive with no other work.
 //! * Z5. Still under the lock, it withdraws its message, which the called process has not taken, and removes its own
 //!   edge: its call fails. If its message is being handled already, it withdraws that of another process of the cycle,
 //!   whose call fails.
@@ -23,8 +21,7 @@
 //! # Why
 //! *A cycle is found.* Of all processes that close the cycle concurrently, let P's fence be the last. Each of the
 //! others wrote its edge before its own fence, which precedes P's, so P's walk finds it, or finds something newer,
-//! whose writer then walks itself and after P. Without Z2 each may find the others' edges unwritten, and all wait for
-//! ever.
+//! whose writer then walks itself and after P. Without Z2 each may find the others' edges unwritten.
 //!
 //! *A call that fails is never delivered.* Whether a message is withdrawn or handled is decided by one word (see
 //! [`call_id`](crate::call::call_id)). In a cycle there is one that can be withdrawn: were all of them being handled,

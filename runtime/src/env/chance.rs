@@ -43,8 +43,7 @@ pub(crate) fn seed(given: Option<u64>) -> u64 {
     given.unwrap_or_else(entropy)
 }
 
-/// Returns a number that differs from run to run, taken from the keys that the standard library draws for its hash
-/// maps.
+/// Returns a number that differs from run to run, from the keys that the standard library draws for hash maps.
 pub(super) fn entropy() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     HashKeys::new().build_hasher().finish()

@@ -97,8 +97,7 @@ impl Registrations {
         &self.shards[pid.slot() as usize % SHARDS]
     }
 
-    /// Y1 to Y4: makes `pid` a member of `registrant`. `None` if it is not alive, which `lives` checks with a
-    /// sequentially consistent load.
+    /// Y1 to Y4: makes `pid` a member of `registrant`; `None` if it is dead (`lives` loads sequentially consistently).
     pub(crate) fn add(
         &self,
         pid: Pid,

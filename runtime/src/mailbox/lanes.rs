@@ -21,8 +21,7 @@
 //!
 //! Bits of `control` (the rest is the address of the newest node of a stack, or null):
 //! * bit 0, WAIT: set only by the holder, by compare-and-swap from zero. Cleared by whoever takes the token.
-//! * bit 1, WOKEN: a future of the process was woken. Set by [`Lanes::wake`], cleared by the holder with the whole
-//!   word. Never set together with WAIT.
+//! * bit 1, WOKEN: a future was woken. Set by [`Lanes::wake`], cleared by the holder with the word. Excludes WAIT.
 //!
 //! # The first node
 //!
@@ -42,8 +41,7 @@
 //! # Why no wake is lost and none is doubled
 //!
 //! *Data*: one exchange both queues the node and returns the mark. If there was one, the pusher has the token; if not,
-//! the holder has not parked the token, and cannot without seeing the new node: its compare-and-swap expects the
-//! address of the last node that it has consumed.
+//! the holder cannot park the token without seeing the new node: its compare-and-swap expects the last node consumed.
 //!
 //! *Control, process waits*: WAIT and the stack are one word, so the same holds.
 //!

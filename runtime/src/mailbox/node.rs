@@ -291,8 +291,7 @@ pub(crate) const FARTHEST: u64 = LAST_SEQUENCE / 2;
 pub(crate) const BEHIND: u64 = LAST_SEQUENCE / 4;
 
 /// Returns how many nodes are between two sequence numbers. Zero if the second lags by up to [`BEHIND`], and
-/// [`FARTHEST`] if it is further ahead than that: a queue longer than half of the range is not mistaken for an empty
-/// one before it is as long as three quarters.
+/// [`FARTHEST`] if it is further ahead: no queue shorter than three quarters of the range is mistaken for an empty one.
 pub(crate) fn distance(first: u64, last: u64) -> u64 {
     let distance = if last >= first { last - first } else { LAST_SEQUENCE - first + last };
     if distance >= LAST_SEQUENCE - BEHIND { 0 } else { distance.min(FARTHEST) }

@@ -12,8 +12,7 @@ use crate::mem::poison;
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 
-/// How many nodes move between a thread and the program at a time: 16 KiB, so that the queue's cost (about 40 ns across
-/// cores) is spread over as many messages.
+/// How many nodes move between a thread and the program at a time: 16 KiB, to spread the queue's cost (about 40 ns).
 const MAGAZINE: usize = 256;
 
 static DEPOT: Depot = Depot::new(MAGAZINE, slab, || FLUSH.try_with(|_| ()).is_ok());
@@ -30,8 +29,7 @@ struct NodeCache {
 thread_local! {
     static CACHE: UnsafeCell<NodeCache> =
         const { UnsafeCell::new(NodeCache { cache: ThreadCache::EMPTY, spent: 0, known_congested: 0 }) };
-    /// Returns the thread's nodes to the program when it ends. Separate from the cache, so that the cache needs no
-    /// destructor and can be used in other destructors.
+    /// Returns the thread's nodes to the program when it ends. Apart from the cache, which other destructors use.
     static FLUSH: FlushNodes = const { FlushNodes };
 }
 
@@ -45,8 +43,7 @@ impl Drop for FlushNodes {
 
 #[inline]
 fn with_cache<R>(body: impl FnOnce(&mut NodeCache) -> R) -> R {
-    // SAFETY: the cache is this thread's alone, `with` runs `body` on this thread, and no body below calls foreign code
-    // that could re-enter.
+    // SAFETY: the cache is this thread's alone, and no body below calls foreign code that could re-enter.
     CACHE.with(|own| body(unsafe { &mut *own.get() }))
 }
 

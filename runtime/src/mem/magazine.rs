@@ -2,8 +2,7 @@
 //!
 //! A thread has a loaded magazine and up to [`SPARES`] full ones. Another full one goes to the program's depot; a
 //! thread that has none left takes one from there; and only if there is none is memory allocated, a slab at a time. So
-//! a piece costs a few plain loads and stores, whichever threads take and free it, and at most one queue operation per
-//! magazine.
+//! a piece costs a few plain loads and stores, whichever threads take and free it, and one queue operation a magazine.
 //!
 //! The spare magazines are a stack: pieces freed last are taken first, and are still in the core's cache. (The depot is
 //! a queue. With one spare magazine, as in the scheme's source, a burst of a thousand messages went through it, so that
@@ -27,8 +26,7 @@ impl FreeLink {
     }
 }
 
-/// How many full magazines a thread keeps. For nodes, with the loaded one, as many as a mailbox of the default bound
-/// has.
+/// How many full magazines a thread keeps. For nodes, with the loaded one, as many as a default mailbox holds.
 const SPARES: usize = 4;
 
 /// A magazine: linked free pieces.
@@ -78,8 +76,7 @@ impl ThreadCache {
     /// Frees a piece.
     ///
     /// # Safety
-    /// The piece was taken from a cache of the same depot, and is not used any more, except for reads of its first
-    /// word.
+    /// The piece was taken from a cache of the same depot, and is not used, except for reads of its first word.
     #[inline]
     pub(crate) unsafe fn add(&mut self, depot: &Depot, piece: NonNull<FreeLink>) {
         if self.loaded.is_null() || self.count == depot.length {

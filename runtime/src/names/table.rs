@@ -1,8 +1,7 @@
 //! The names of a host, each held by at most one process, and addresses that follow a name.
 //!
 //! A name belongs to its holder while the holder is alive. From the moment at which the holder's PID accepts no
-//! messages, another process can take the name; [`registrations`](crate::links::registrations) ensure that none is left
-//! behind.
+//! messages, another process can take the name; [`registrations`](crate::links::registrations) leave none behind.
 //!
 //! An address that follows a name is an alias, one for each name that was asked for. It serves whatever process holds
 //! the name. Addresses are `Copy`, so it is unknown when the last copy is gone; and a free name may be taken again

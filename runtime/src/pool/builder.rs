@@ -177,8 +177,7 @@ macro_rules! options {
             /// accepts nothing new, fails queued messages, stops its members, and ends with an error that holds a
             /// [`PoolGaveUp`](crate::error::PoolGaveUp). 0 allows no restart, [`u32::MAX`] any number.
             ///
-            /// A member fails if it does not end normally, ends before it has finished any message, or cannot be
-            /// started.
+            /// A member fails if it does not end normally, ends before it has finished a message, or cannot be started.
             pub fn intensity(mut self, restarts: u32, within: Duration) -> Self {
                 self.rules.intensity = (restarts, within);
                 self

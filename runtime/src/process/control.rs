@@ -45,8 +45,7 @@ impl Drop for Inspect {
 }
 
 pub(crate) trait EndWaiter: Send + Sync {
-    /// The process has ended and its state has been dropped. `result` is what its entry returned; only the waiter that
-    /// was made with the process gets it.
+    /// The process has ended and its state has been dropped. Only the waiter made with it gets the entry's `result`.
     fn ended(&self, reason: &ExitReason, result: Option<Payload>);
 }
 

@@ -68,8 +68,7 @@ impl<'a> Events<'a> {
     }
 
     /// For the rest of this step, delivers a request to stop as a cancel signal with reason [`ExitReason::Normal`], at
-    /// its place among the messages, instead of ending the process. For processes of the runtime that must stop others
-    /// first; called at the beginning of each step.
+    /// its place among the messages, instead of ending the process. Called at the beginning of each step.
     pub(crate) fn hold_stop(&mut self) {
         if let EventSource::Lanes(input) = &mut self.0 {
             input.rare().holds_stop = true;

@@ -9,8 +9,7 @@ use std::{fmt, marker::PhantomData};
 /// A topic for events of type `E`, from [`Host::topic`](crate::Host::topic). A handle, cheap to clone; the topic exists
 /// while it has subscribers.
 ///
-/// Topics with one name and different types are independent. A subscription ends with its process, before that end is
-/// reported.
+/// Topics with one name and different types are independent. A subscription ends before its process's end is reported.
 ///
 /// ```
 /// use postroom::prelude::*;

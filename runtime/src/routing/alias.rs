@@ -23,8 +23,7 @@ pub(crate) const DEPTH: usize = 8;
 /// The target of an alias.
 ///
 /// All methods are called on the thread that sends or asks, without a lock. Only [`take`](AliasTarget::take) may run
-/// users' code, and take as long as that does: for a pool, the key and `Clone` of a message, the dead-letter hook, and
-/// wakers.
+/// users' code, and take as long as that does: for a pool, the key and `Clone` of a message, the hook, and wakers.
 pub(crate) trait AliasTarget: Send + Sync {
     /// Returns the process that messages go to now, if that is one process at a time.
     fn now(&self) -> Option<Pid>;
@@ -37,15 +36,13 @@ pub(crate) trait AliasTarget: Send + Sync {
     /// Called when a sender is done with the process that `enter` returned.
     fn left(&self) {}
 
-    /// Takes a package when `now` is `None`, or when the process that it returned has ended (after `now` was called
-    /// again).
+    /// Takes a package when `now` is `None`, or when the process that it returned has ended (`now` was called again).
     ///
     /// # Errors
     /// The package and the reason.
     fn take(&self, package: Package) -> Result<(), Undeliverable>;
 
-    /// Returns the process that `stop`, `cancel`, `kill`, `join`, `monitor`, `info` and `is_alive` of the alias apply
-    /// to.
+    /// Returns the process that `stop`, `cancel`, `kill`, `join`, `monitor`, `info` and `is_alive` apply to.
     fn life(&self) -> Option<Pid>;
 
     /// Returns the type that addresses are checked against.

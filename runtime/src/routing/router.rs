@@ -53,8 +53,7 @@ pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, Se
     try_send(pid, message).or_else(|(message, why)| call_on(pid, message, None, why))
 }
 
-/// Sends to a process of this program, if it is alive: the slot's check of the PID also shows whether it is of this
-/// node.
+/// Sends to a process of this program, if it is alive: the slot's check of the PID includes the node.
 #[inline]
 fn try_send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, RefusalReason)> {
     match TABLE.slot(pid.slot()) {

@@ -13,8 +13,7 @@ use crate::pid::{Pid, Resident, SLOT_BITS};
 use crate::sync::{AtomicU32, Ordering, SegQueue};
 use std::cell::RefCell;
 
-/// How many free indices move between a thread and the program at a time. A guess: spreads the cost of the queue over
-/// that many spawns.
+/// How many free indices move between a thread and the program at a time. A guess: that many spawns share the cost.
 const BATCH: usize = 128;
 
 /// How many slots whose token is held are skipped before a new slot is made.
@@ -75,8 +74,7 @@ impl SlotTable {
         self.slot(pid.slot()).filter(|slot| slot.has_carried(pid))
     }
 
-    /// Returns whether `pid` is exactly the PID of a live process: a text may hold any. In one total order with the end
-    /// of that process.
+    /// Returns whether `pid` is exactly the PID of a live process: a text may hold any. In one total order with ends.
     pub(crate) fn lives(&self, pid: Pid) -> bool {
         let slot = self.slot(pid.slot());
         slot.is_some_and(|slot| slot.is_living_in_order(pid.generation()) && slot.resident() == Some(pid))

@@ -230,8 +230,7 @@ impl ChildSlot {
         }
     }
 
-    /// Called when no supervisor is left that could restart the child, after [`shut`](Self::shut): retires its
-    /// children.
+    /// Called when no supervisor is left that could restart it, after [`shut`](Self::shut): retires its children.
     pub(crate) fn retire(&self, reason: &ExitReason) {
         let subtree = lock(&self.subtree).clone();
         if let Some(subtree) = subtree {
@@ -310,8 +309,7 @@ impl AliasTarget for ChildSlot {
     }
 
     fn enter(&self) -> Option<Pid> {
-        // Counted before the look; an ending process reads the count after it has cleared the PID: one of the two sees
-        // the other.
+        // Counted before the look; an ending process reads the count after it has cleared the PID: one sees the other.
         if self.keeps.is_some() {
             self.inside.fetch_add(1, Ordering::SeqCst);
         }

@@ -202,8 +202,7 @@ impl SupervisorProcess {
             SupervisorAction::Unset(of) => self.unset(of),
             SupervisorAction::Over(id) => {
                 self.show(id);
-                // A child that is stopped on behalf of a supervisor above may have a successor, for which messages
-                // wait.
+                // A child that is stopped on behalf of a supervisor above may have a successor: messages wait.
                 let may_return = self.is_child && self.plan.is_ending() && self.plan.gave_up_on().is_none();
                 if !may_return {
                     self.shut(id);

@@ -159,8 +159,7 @@ impl Subtree for ChildRegistry {
     }
 }
 
-/// Retires a child that no supervisor can start. Watchers of its groups get its last exit reason, or `reason` if it
-/// never ran.
+/// Retires a child that no supervisor can start. Its groups' watchers get its last exit reason, or `reason`.
 fn retire(slot: &ChildSlot, pid: Pid, reason: &ExitReason) {
     let last = lock(&slot.status).last.as_ref().map(|last| last.reason.clone());
     alias::retire(pid, last.as_ref().unwrap_or(reason));

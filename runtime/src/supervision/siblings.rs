@@ -54,8 +54,7 @@ impl ChildSpawn {
         address_of(&*self.registry_of_siblings(name)?, name)
     }
 
-    /// Returns the PID of another child of the same supervisor, whatever its type. It stays valid when either of them
-    /// is restarted.
+    /// Returns the PID of another child of the same supervisor, whatever its type. It stays valid when either restarts.
     ///
     /// # Errors
     /// [`ChildError::Unknown`] if there is no such child, and [`ChildError::Alone`] as for [`sibling`](Self::sibling).

@@ -82,8 +82,7 @@ impl Tree {
     /// Returns the address of a child. It stays valid when the child is restarted, and when its supervisor is, if that
     /// is itself a child.
     ///
-    /// `child::<Disk>(name)` checks that it is a `Disk`, `child::<dyn Storage>(name)` that it implements the protocol
-    /// `Storage`.
+    /// `child::<Disk>(name)` checks that it is a `Disk`, `child::<dyn Storage>(name)` that it implements `Storage`.
     ///
     /// # Errors
     /// [`ChildError`] if there is no such child, if it has another type, or if it does not implement the protocol.
@@ -127,8 +126,7 @@ impl Tree {
         self.begin(child.spec).map(Address::new)
     }
 
-    /// Like [`start`](Self::start), for a child of any type, such as a [`Tree`] or a hand-written process. Returns its
-    /// alias.
+    /// Like [`start`](Self::start), for a child of any type, as a [`Tree`] or hand-written process. Returns its alias.
     ///
     /// # Errors
     /// As [`Tree::start`].
@@ -237,14 +235,12 @@ impl Tree {
         crate::routing::router::send(self.pid, what).map_err(|_| ChildError::Gone(self.pid))
     }
 
-    /// Returns a snapshot of the children, in the order in which they were added; after the supervisor's end, their
-    /// last states.
+    /// Returns a snapshot of the children, in order of addition; after the supervisor's end, their last states.
     pub fn children(&self) -> Vec<ChildInfo> {
         show::children(&self.registry)
     }
 
-    /// Asks the supervisor to stop its children in reverse order and then to end, like [`stop`](Pid::stop) of its PID.
-    /// Returns whether it was alive.
+    /// Asks the supervisor to stop its children in reverse order and then to end. Returns whether it was alive.
     pub fn stop(&self) -> bool {
         self.pid.stop()
     }

@@ -10,8 +10,7 @@
 //!
 //! No timer is lost: if X2 precedes X5 and lowers, X5 fails. If X2 finds nothing to lower before X5, X1 precedes X6,
 //! which sees it. If X2 follows X5, it compares with the value that X5 wrote. (All operations are sequentially
-//! consistent.) A thread that went to sleep by the value of X5, which X6 has lowered, is woken as if the timer were set
-//! at X6.
+//! consistent.) A thread that went to sleep by the value of X5, which X6 has lowered, is woken as if it were set at X6.
 
 use crate::env::clock::{Moment, SharedMoment};
 use crate::sync::fence_for_models;

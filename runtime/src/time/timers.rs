@@ -37,8 +37,7 @@ use std::ptr;
 const WHEELS: usize = 16;
 const _: () = assert!(WHEELS < u32::BITS as usize, "`first_due` has a bit for each");
 
-/// The most that a worker fires at a time. A guess: about as many as it runs steps until it checks the clock again, so
-/// that firing and running keep pace.
+/// The most that a worker fires at a time. A guess: about as many as it runs steps until it checks the clock again.
 pub(crate) const FIRED: u32 = 64;
 
 /// The cost, in fired timers, of a search that has only advanced a wheel by a part.
@@ -206,8 +205,7 @@ impl Timers {
         first.filter(|_| earliest <= now).map(|first| (first, until))
     }
 
-    /// Called when nothing is due. Returns whether a timer that precedes all others was set meanwhile, so that a thread
-    /// must be woken.
+    /// Called when nothing is due. Returns whether an earlier timer was set meanwhile, so that a thread must be woken.
     pub(crate) fn raise(&self) -> bool {
         self.next.raise(|| self.wheels.iter().map(|shared| shared.next.load()).min().unwrap_or(Moment::NEVER))
     }

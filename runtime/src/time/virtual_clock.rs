@@ -19,8 +19,7 @@ use crate::sync::{Arc, Mutex, MutexGuard, lock};
 use std::time::{Duration, Instant};
 use std::{fmt, ptr};
 
-/// How long, by the system's time, to wait for processes to become idle. A guess, long enough for a busy machine:
-/// processes that run longer most likely never do.
+/// How long, by the system's time, to wait for processes to become idle. A guess: others most likely never do.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The reason why a runtime cannot be waited for until it is idle.

@@ -127,8 +127,7 @@ pub(crate) struct Wheel<T> {
     in_runs: usize,
     /// Entries that were set for the current tick.
     heap: BinaryHeap<Reverse<Near>>,
-    /// About how many of these two stand for removed entries. (An entry that is reset to its earlier moment is there
-    /// twice, validly.)
+    /// About how many of these two stand for removed entries. (An entry reset to its earlier moment is there twice.)
     stale: usize,
 }
 
@@ -373,8 +372,7 @@ impl<T> Wheel<T> {
         entry.value.take()
     }
 
-    /// Advances the present, if all slots that it had reached are taken apart, and takes apart a portion of those that
-    /// it has reached.
+    /// Advances the present, if all slots that it had reached are taken apart, and takes apart a portion of the next.
     fn move_on(&mut self, now: u64) {
         let tick = now >> TICK;
         let is_first = self.apart.is_empty();

@@ -28,8 +28,7 @@ macro_rules! log_debug {
 
 pub(crate) use {log_debug as debug, log_error as error, log_event as event, log_warn as warn};
 
-/// Returns whether a subscriber may want events of this level: a load and a branch, so that a disabled event needs no
-/// guard.
+/// Returns whether a subscriber may want events of this level: a load and a branch, so disabled events need no guard.
 #[inline]
 pub(crate) fn is_on(level: tracing::Level) -> bool {
     level <= tracing::level_filters::STATIC_MAX_LEVEL && level <= tracing::level_filters::LevelFilter::current()

@@ -93,8 +93,7 @@ impl Site {
 static CAUGHT: [std::sync::atomic::AtomicU64; Site::ALL.len()] =
     [const { std::sync::atomic::AtomicU64::new(0) }; Site::ALL.len()];
 
-/// Returns the sites at which user code runs under guard, and how many panics each has caught in this program. For
-/// tests.
+/// Returns the sites at which user code runs under guard, and how many panics each has caught. For tests.
 #[doc(hidden)]
 pub fn caught() -> Vec<(String, u64)> {
     let count = |site: Site| CAUGHT[site as usize].load(std::sync::atomic::Ordering::Relaxed);

@@ -1,10 +1,8 @@
-//! A value that only the thread that made it may use, wherever it is moved: it makes processes possible whose state is
-//! not `Send`.
+//! A value that only the thread that made it may use, wherever it is moved: for processes whose state is not `Send`.
 //!
 //! It may be moved, and so may its owner: moving bytes does not use the value. Every access, and the drop, checks that
-//! it is on the original thread. So the scheduler can store such states like all others, and its mistakes can only
-//! cause a panic: the scheduler keeps a state on its thread for correctness (see `engine/pinned`), and this file alone
-//! for soundness.
+//! it is on the original thread. So the scheduler stores such states like others, and its mistakes only panic: the
+//! scheduler keeps a state on its thread for correctness (see `engine/pinned`), and this file alone for soundness.
 
 use std::cell::Cell;
 use std::future::Future;

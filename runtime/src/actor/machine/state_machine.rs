@@ -117,8 +117,7 @@ impl<P: Actor> Machine<P> {
         begin: impl FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError>,
     ) -> Result<First, InitError> {
         let (mut process, mut context) = self.take_new(ctx)?;
-        // Passed by reference though mostly `None`: a wide copy of a word that was just written stalls until the store
-        // reaches the cache, about twenty cycles each.
+        // Passed by reference though mostly `None`: a wide copy of a word just written stalls about twenty cycles.
         let (mut failed, mut end) = (None, None);
         current::enter(&mut self.table, current::deadline(), |_| {
             if let Err(error) = begin(&mut process, &mut context) {

@@ -124,8 +124,7 @@ pub(crate) fn outside<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// Sets the incarnation whose futures are polled from here on; zero for none. Not restored after a panic, which ends
-/// that incarnation.
+/// Sets the incarnation whose futures are polled from here on; zero for none. A panic ends it.
 #[inline]
 pub(crate) fn set_polled(incarnation: u64) -> u64 {
     POLLED.replace(incarnation)
@@ -224,8 +223,7 @@ pub(crate) fn pending(seen_to: bool, by_scheduler: bool) -> AfterPending {
 }
 
 /// Returns whether other processes come first: the time slice is used up, and the remaining input is not in the
-/// mailbox, which would limit it, but in stashed messages or items of a stream. Never for a machine that is driven by
-/// hand. Wakes the process.
+/// mailbox, which would limit it, but in stashed messages or items of a stream. Never in a machine driven by hand.
 pub(crate) fn is_to_pause() -> bool {
     peek(|waits| waits.owner.is_some() && !(waits.stash.is_empty() && waits.inbox.is_empty())) == Some(true)
         && is_slice_over()

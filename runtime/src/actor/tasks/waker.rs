@@ -1,7 +1,6 @@
 //! The waker of a process.
 //!
-//! Wakers that were cloned are counted (see [`foreign_wakers`](crate::deadlock::foreign_wakers)); the one that a
-//! process is polled with is not.
+//! Wakers that were cloned are counted (see [`foreign_wakers`](crate::deadlock::foreign_wakers)), and no others.
 
 use crate::deadlock::foreign_wakers::{give_back, lend};
 use crate::slots::{Slot, TABLE};

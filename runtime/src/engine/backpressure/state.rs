@@ -105,8 +105,7 @@ impl RoomWaiter {
     }
 }
 
-/// The messages of a mailbox with a hard bound. [`placeholders`](super::placeholders) says why they are not in the
-/// lane.
+/// The messages of a mailbox with a hard bound. See [`placeholders`](super::placeholders).
 pub(crate) struct BoundedQueue {
     most: usize,
     pub(crate) overflow: Overflow,

@@ -40,8 +40,7 @@ pub(crate) enum ResumeReason {
 
 impl ThreadContext {
     /// backpressure:W2 to backpressure:W5: suspends the process, whose step has sent about `sends`, while the mailbox
-    /// that it congests is too full; `waits` if it also waits for its yields. Returns the token if it is not to be
-    /// suspended.
+    /// that it congests is too full; `waits` if it also waits for its yields. Returns the token if it is not suspended.
     #[cold]
     pub(crate) fn suspend(&self, token: Token, congestion: Congestion, sends: u64, waits: bool) -> Option<Token> {
         let Congestion { on, generation: receiver_generation, .. } = congestion;
@@ -351,8 +350,7 @@ fn is_told_to_end(own: &'static Slot) -> bool {
     lanes.has_signal_such(|said| unsafe { said.peek::<Control>() }.is_some_and(Control::is_end))
 }
 
-/// backpressure:W9: ends the wait inside the step of a process that has been told to end. Called when the signal is
-/// visible.
+/// backpressure:W9: ends the wait inside the step of a process that has been told to end. The signal is visible.
 pub(crate) fn let_step_end(slot: &'static Slot) {
     let is_in_step = |suspension: &&SuspendedAt| suspension.room.is_some();
     let number = side_of(slot).lock().suspension.as_ref().filter(is_in_step).map(|suspension| suspension.number);

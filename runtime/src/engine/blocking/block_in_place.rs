@@ -287,8 +287,7 @@ impl Scheduler {
         }
     }
 
-    /// Wakes queued async steps that may block now, since a thread may have become available. Not for a thread in its
-    /// context.
+    /// Wakes queued async steps that may block now, since a thread may be available. Not for a thread in its context.
     pub(crate) fn wake_blocked_steps(&self) {
         for waker in self.idle.reserve_threads() {
             // A waker may be foreign code.

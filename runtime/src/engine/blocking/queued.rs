@@ -12,8 +12,7 @@ use std::ptr;
 use std::task::Waker;
 
 pub(crate) enum BlockOutcome<F, R> {
-    /// It has run; with whether the step may continue: otherwise the process is in a run queue, and the thread has no
-    /// permit.
+    /// It has run; with whether the step may continue: otherwise the process is queued, and the thread has no permit.
     Ran(R, bool),
     /// It has not run: the process is woken when there is a thread.
     Waits(F, QueuedPlace),

@@ -1,8 +1,7 @@
 //! A thread's own state, and how a thread finds it from the code of its processes.
 //!
 //! It belongs to one system thread for that thread's life. The permit of the thread changes (`handoff`): a thread may
-//! lose it in the middle of a step without knowing, so nothing here may assume that it is the only one with that
-//! permit.
+//! lose it in the middle of a step without knowing, so nothing here may assume that no other has that permit.
 
 use crate::call::caller::Caller;
 use crate::engine::host::gate::TallyLane;

@@ -148,8 +148,7 @@ pub(crate) struct Scheduler {
     /// that was logged.
     pub(crate) blocked_in_place: Counter,
     pub(crate) in_place_logged: Mutex<BTreeSet<&'static str>>,
-    /// How often a thread was started beyond the limit, because a process waited for another one and no permit was
-    /// left.
+    /// How often a thread was started beyond the limit, because a process waited for another and no permit was left.
     pub(crate) threads_beyond_limit: Counter,
 }
 
@@ -393,8 +392,7 @@ impl Scheduler {
         self.next_timer() < Moment::NEVER && !self.idle.has_poller()
     }
 
-    /// Returns when the next timer for the host's own threads is due: with a virtual clock, the thread that advances it
-    /// fires them.
+    /// Returns when the next timer for the host's own threads is due: a virtual clock's are fired by who advances it.
     #[inline]
     pub(crate) fn next_timer(&self) -> Moment {
         if self.clock_override().is_some() { Moment::NEVER } else { self.timers.next() }

@@ -18,8 +18,7 @@ pub(crate) trait Reactor: Send + Sync {
     fn end(&self, patience: Duration);
 }
 
-/// Waits for the system on behalf of a reactor's users, and runs the tasks that are spawned there. One thread at a time
-/// drives it.
+/// Waits for the system for a reactor's users, and runs the tasks spawned there. One thread at a time drives it.
 pub(crate) trait Driver: Send + Sync {
     /// Delivers the system's events and runs ready tasks, some dozens at most, without waiting. Does nothing while
     /// another thread drives it.

@@ -5,8 +5,7 @@
 //! 3. its names are free, and it is removed from its groups and topics;
 //! 4. messages left in its mailbox go to its guardian, if that keeps them for a successor; otherwise they become dead
 //!    letters, whose callers are told the exit reason. Then its token is parked as that of a vacant slot, so that a
-//!    sender that saw it alive and pushes only now gets its message back: no dead letter follows the notifications
-//!    below;
+//!    sender that saw it alive and pushes only now gets its message back: no dead letter follows those below;
 //! 5. the complete hooks are called;
 //! 6. it is counted out;
 //! 7. linked and monitoring processes are notified, then the waiters for its end;

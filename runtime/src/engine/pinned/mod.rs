@@ -9,8 +9,7 @@
 //!
 //! # Spawn
 //!
-//! * N1 the spawner does everything that can refuse the process beforehand, and opens the slot, owned by the pinned
-//!   thread;
+//! * N1 the spawner does all that can refuse the process beforehand, and opens the slot, owned by the pinned thread;
 //! * N2 it starts the thread, and waits; N3 the thread makes the state and starts it, in the spawner's place: it may
 //!   access the slot's data, since the spawner has the token and does not, nor does foreign code on the spawner's
 //!   thread (such as a waker), which is not part of the start;
@@ -22,9 +21,8 @@
 //! # Inbox
 //!
 //! There is one token, so an inbox holds at most one item, under a lock: nothing is overwritten and no wake is lost.
-//! The thread ends with its process, which no other thread can end, since only this one gets the token. Then the record
-//! is free for another process. A late sender cannot confuse the two: the holder of a token reads who owns the slot
-//! now.
+//! The thread ends with its process, which only it can end, as only it gets the token. Then the record is free for
+//! another process. A late sender cannot confuse the two: the holder of a token reads who owns the slot now.
 //!
 //! [`Anchored`]: crate::util::thread_bound::Anchored
 

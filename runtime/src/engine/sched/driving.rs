@@ -22,8 +22,7 @@
 //!
 //! *No call is missed*: a thread that calls the poller notes that under the lock that also guards the waker of the wait
 //! ([`Worker::unpark`](crate::engine::workers::worker::Worker::unpark)). The wait stores its waker there and then
-//! checks the note under the same lock: either it finds the note, or the caller finds the waker, and the reactor is
-//! woken.
+//! checks the note under the same lock: it finds the note, or the caller finds the waker, and wakes the reactor.
 //!
 //! A task that becomes ready after the visit of D6 (it has yielded there, or a thread woke it since) runs in the wait,
 //! on a thread that counts as asleep; if it takes long, one permit is idle meanwhile. Calls and D2 take effect after

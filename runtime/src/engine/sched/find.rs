@@ -212,8 +212,7 @@ impl ThreadContext {
         }
     }
 
-    /// Searches all queues until there is work, or the thread must rest or exit. `searching`: it already counts as
-    /// searching.
+    /// Searches all queues until there is work, or the thread must rest or exit. `searching`: it counts as that.
     #[cold]
     pub(super) fn search(&self, searching: bool) -> Next {
         let (mut searching, mut visited) = (searching, false);

@@ -101,8 +101,7 @@ impl ThreadContext {
         }
     }
 
-    /// Exits, unless there is work left when the host has stopped, even in the run-next slot of a thread in a step
-    /// (shutdown:L1).
+    /// Exits, unless there is work left when the host has stopped, even in a run-next slot of a step (shutdown:L1).
     #[cold]
     pub(super) fn exit(&self) -> Next {
         if self.pinned_thread.is_some() || !self.host.is_stopped() {

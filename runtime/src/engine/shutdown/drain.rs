@@ -77,8 +77,7 @@ pub(crate) fn share(deadline: Duration) -> Duration {
 }
 
 impl Scheduler {
-    /// Waits until the host is drained, or until `until`. If it is not drained, returns some of the unfinished
-    /// processes.
+    /// Waits until the host is drained, or until `until`. Else returns some of the unfinished processes.
     pub(crate) fn finish_work(&'static self, until: Option<Instant>) -> Result<(), Vec<Unfinished>> {
         self.quiet.waiting.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);

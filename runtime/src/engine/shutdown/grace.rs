@@ -15,8 +15,7 @@
 use crate::engine::watchdog::detector::StepId;
 use std::time::{Duration, Instant};
 
-/// How long a step may run after its process was killed. A guess: on a busy machine, a thread may wait for a core that
-/// long.
+/// How long a step may run after its process was killed. A guess: a thread may wait for a core that long.
 pub(crate) const GRACE: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]

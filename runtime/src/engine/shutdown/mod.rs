@@ -3,8 +3,7 @@
 //! 1. The gate closes: new spawns are refused.
 //! 2. Every process gets a cancel signal with the reason; one without a method for it ends before its next step.
 //!    Supervised processes do not: their supervisor gets one, and stops them in order.
-//! 3. The permits keep running until the last process is done, so that a clean-up that needs commands or calls
-//!    finishes.
+//! 3. The permits keep running until the last process is done, so that clean-ups that need calls finish.
 //! 4. At the deadline the rest are killed. Steps have a moment to return: see [`grace`].
 //! 5. The threads end, when they have run what is left in the queues. One that is still in a step is left behind and
 //!    reported: no code of another can end it.

@@ -19,8 +19,7 @@
 //! # Waiting for it
 //!
 //! * Q1 the waiting thread counts itself; Q2 takes the lock, looks, and waits on the condition under the lock.
-//! * T1 a thread enters the list of sleepers; T2 fence; T3 reads the count, and if it is not zero takes the lock, and
-//!   notifies.
+//! * T1 a thread enters the list of sleepers; T2 fence; T3 unless the count is zero, notifies under the lock.
 //!
 //! Either T3 sees the count, and the notification comes after the look (then the waiter has seen the list, or waits),
 //! or the count came after T2, and the look of Q2 sees the list as T1 left it.

@@ -18,8 +18,7 @@
 //!
 //! On a busy host there is nearly always something queued, which is taken at once. *Others wait* if no permit is idle
 //! and
-//! * J4 more processes were queued at the tick before than steps have been made since: so one of them has waited for a
-//!   tick; or
+//! * J4 more processes were queued at the tick before than steps were made since: one of them has waited for a tick; or
 //! * J5 something was queued, with no permit idle, at each tick for the limit: the stuck permit's share of the work is
 //!   missing. (J4 alone would fail where time slices have many steps. One process is assumed to wait.)
 //!

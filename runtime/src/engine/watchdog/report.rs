@@ -10,11 +10,9 @@ use std::time::Duration;
 /// reported to the [hook](crate::Builder::on_stall) and the log: once when it is noticed, and once when it has ended.
 ///
 /// By then the processes waiting behind it have been moved to where other threads find them, and if no worker was idle,
-/// that of the stalled step has been given to another thread. The step itself continues: code cannot be stopped from
-/// outside.
+/// that of the stalled step has been given to another thread. The step itself continues: code cannot be stopped.
 ///
-/// The remedy is [`ctx.blocking(…)`](crate::Context::blocking) around code that blocks or computes for long, or
-/// shorter steps.
+/// The remedy is [`ctx.blocking(…)`](crate::Context::blocking) around blocking code, or shorter steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stall {

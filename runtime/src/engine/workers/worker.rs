@@ -189,8 +189,7 @@ impl Worker {
         self.attention.fetch_and(UNWATCHED, Ordering::SeqCst);
     }
 
-    /// watchdog:R3, while the watchdog rests: called by the thread itself when it has got a permit and between two time
-    /// slices.
+    /// watchdog:R3, while the watchdog rests: called by the thread when it has got a permit and between time slices.
     #[inline]
     pub(crate) fn begins_unwatched(&self) {
         self.attention.fetch_or(UNWATCHED, Ordering::Relaxed);

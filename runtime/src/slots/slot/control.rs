@@ -57,8 +57,7 @@ impl Slot {
         }
     }
 
-    /// Makes a live process take another step before it idles. Returns whether it waits for control only, in which case
-    /// it was left alone.
+    /// Makes a live process take another step before it idles, unless it waits for control only: then returns true.
     pub(crate) fn rouse(&'static self, generation: u64) -> bool {
         debug_assert!(generation != 0, "that of a process");
         let Some(claim) = self.lanes.rouse() else { return true };

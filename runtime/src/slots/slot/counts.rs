@@ -35,8 +35,7 @@ const WORKS: u64 = 1 << 63;
 impl Slot {
     /// Counts a step that has taken fewer than 256 messages. For the token's holder.
     ///
-    /// The count is on the first cache line, so that a message does not touch the second, which takes over when no more
-    /// steps fit.
+    /// The count is on the first cache line; the second takes over when no more steps fit.
     #[inline]
     pub(crate) fn count(&self, messages: u32) {
         let mut counts = CountsWord(self.counts.load(Ordering::Relaxed));
@@ -57,8 +56,7 @@ impl Slot {
         messages.store(taken, Ordering::Relaxed);
     }
 
-    /// Notes whether the process, between two of its steps, is handling a message or holds some. For the token's
-    /// holder.
+    /// Notes whether the process, between two of its steps, handles a message or holds some. For the token's holder.
     #[cold]
     pub(crate) fn note_work(&self, works: bool) {
         let messages = self.metadata.messages.load(Ordering::Relaxed) & !WORKS;

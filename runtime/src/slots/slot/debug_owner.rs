@@ -1,5 +1,4 @@
-//! Asserts which thread uses a slot's token, in debug builds and so in all tests. Compiles to nothing in release
-//! builds.
+//! Asserts which thread uses a slot's token, in debug builds and so in all tests. Nothing in release builds.
 //!
 //! A token is in use from the moment at which its thread is about to access what it protects until right before it is
 //! parked, queued, or passed to another thread. Everything that belongs to the token's holder (body, cold state, the

@@ -1,5 +1,4 @@
-//! Why a process that is taken from a queue does not run: it has exceeded its time slice, or it is suspended at a
-//! congested mailbox.
+//! Why a process that is taken from a queue does not run: it has exceeded its time slice, or is suspended at a mailbox.
 //!
 //! One byte for both, so that the start of a time slice reads one. Only the token's holder writes it. Both are needed:
 //! a process that sends a little to each of many congests no mailbox, and without the deficit runs ahead of all of them
@@ -13,8 +12,7 @@ pub(crate) struct Deficit(AtomicU8);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deferral {
     Slices(u8),
-    /// It is, or was, suspended, perhaps waiting for its yields besides: its time slice begins by checking why it
-    /// should not run.
+    /// It is, or was, suspended, perhaps waiting for its yields besides: its time slice begins by checking that.
     Suspended {
         for_yields: bool,
     },

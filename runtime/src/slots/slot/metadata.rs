@@ -45,8 +45,7 @@ impl Metadata {
         }
     }
 
-    /// Clears the description of the last process: one without a type does not write its own, and must not show that of
-    /// another.
+    /// Clears the description of the last process: one without a type does not write its own.
     pub(crate) fn wipe(&self) {
         self.kind.store(ptr::null_mut(), Ordering::Release);
         self.entry.store(ptr::null_mut(), Ordering::Release);

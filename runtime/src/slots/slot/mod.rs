@@ -105,8 +105,7 @@ pub(crate) trait SlotHost: Sink {
 pub(crate) struct SlotOwner {
     scheduler: &'static dyn Schedule,
     pub(crate) host: &'static dyn SlotHost,
-    /// Node and host, as in a PID. Changes only while there are no processes: when the record is reused for another
-    /// host.
+    /// Node and host, as in a PID. Changes only while there are no processes: when the record is reused.
     place: AtomicU64,
     /// Completions and signals that came too late.
     pub(crate) late: AtomicU64,
@@ -272,8 +271,7 @@ impl Slot {
     }
 }
 
-/// The exclusive right to run, end, vacate or reuse a slot. There is one per slot: either a value of this type, or one
-/// of the marks of [`Lanes`].
+/// The exclusive right to run, end, vacate or reuse a slot. One per slot: a value of this type, or a mark of [`Lanes`].
 ///
 /// A dropped token would make the slot unusable for ever: it must be parked, queued or used.
 #[must_use = "the slot's only token"]

@@ -103,8 +103,7 @@ impl Token {
         NonNull::new(unsafe { self.0.lanes.first() })
     }
 
-    /// Disposes of an envelope that no process will handle: its caller is told `why`, a message goes to the dead-letter
-    /// hook.
+    /// Disposes of an envelope that no process will handle: its caller is told `why`, a message goes to the hook.
     pub(crate) fn dead_letter(&self, envelope: Envelope, reason: DeadLetterReason, why: &ExitReason) {
         let Some(owner) = self.0.owner() else { return };
         match (envelope.kind, envelope.payload) {

@@ -167,8 +167,7 @@ impl Slot {
         }
     }
 
-    /// Puts a node into the data lane and defers all else, for code that holds a lock and calls
-    /// [`follow`](Self::follow) next.
+    /// Puts a node into the data lane and defers all else, under a lock: [`follow`](Self::follow) comes next.
     pub(crate) fn push(&self, node: NodeBox) -> Pushed {
         let mine = node.as_ptr();
         let mut check_length = false;

@@ -83,8 +83,7 @@ impl Token {
         owner.pid(slot.metadata.index, generation)
     }
 
-    /// Closes the incarnation: its PID is unroutable from here on. In one total order with checks by its registrants:
-    /// see `registrations`.
+    /// Closes the incarnation: its PID is unroutable from here on. In one total order with checks by `registrations`.
     pub(crate) fn close(&mut self) {
         self.0.debug_owner.check();
         self.0.generation.close();
@@ -143,8 +142,7 @@ impl Slot {
         self.metadata.cold_state.with_mut(|cold_state| unsafe { &mut *cold_state }).get_or_insert_default()
     }
 
-    /// Returns the links and monitors of the process, and whether an unlink has not been answered. For a simulation,
-    /// between turns.
+    /// Returns the links and monitors of the process, and whether an unlink is open. For a simulation, between turns.
     ///
     /// # Safety
     /// The token is not used meanwhile.

@@ -69,8 +69,7 @@ impl Backoff {
         self.delay(*in_a_row, chance)
     }
 
-    /// Returns the delay after the `failures`th failure in a row, counted from one. `chance` is a uniformly random
-    /// number.
+    /// Returns the delay after the `failures`th failure in a row, counted from one. `chance` is uniformly random.
     pub(crate) fn delay(&self, failures: u32, chance: u64) -> Duration {
         let doublings = failures.saturating_sub(1).min(64);
         let full = (self.min.as_nanos() << doublings).min(self.max.as_nanos());

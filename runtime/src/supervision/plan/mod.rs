@@ -19,8 +19,7 @@
 //! 4. *Stopping.* A child is asked, then killed at its deadline, and counts as down only when it has ended: two lives
 //!    of a child never overlap. Each is asked when the one after it is down. (Dynamic children are asked all at once.)
 //!    A child that survives the kill, because its step does not return, delays the others for at most [`PATIENCE`].
-//! 5. *The end.* Asked to stop, or having given up, the supervisor stops all children; it has finished when the last is
-//!    down.
+//! 5. *The end.* Asked to stop, or having given up, the supervisor stops all children, and finishes when they are down.
 
 pub(crate) mod backoff;
 pub(crate) mod child;
