@@ -54,7 +54,6 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     guard
 }
 
-/// Locks `mutex`, unless another thread holds it.
 pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     disturb();
     match mutex.try_lock() {
@@ -137,7 +136,6 @@ pub(crate) fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> Mute
     condition.wait(guard).unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits on `condition` for a while.
 pub(crate) fn wait_for<'a, T>(
     condition: &Condvar,
     guard: MutexGuard<'a, T>,
@@ -194,7 +192,6 @@ pub(crate) mod simulated {
         /// Lets others run until nothing can without time passing.
         fn wait_until_idle(&self);
 
-        /// Returns the simulation's time.
         fn now(&self) -> Instant;
 
         /// Returns whether the calling thread is the test's, rather than one that runs processes.
@@ -209,7 +206,6 @@ pub(crate) mod simulated {
         /// Takes the index of a free slot, in an order that is the same in each run.
         fn take_slot(&self) -> Option<u32>;
 
-        /// Takes the index of a slot that has become free.
         fn return_slot(&self, index: u32);
 
         /// Notes that a message of that type is delivered to the running process.
@@ -229,7 +225,6 @@ pub(crate) mod simulated {
         HERE.try_with(|here| here.borrow().clone()).ok().flatten()
     }
 
-    /// Returns whether the calling thread belongs to a simulation.
     pub(crate) fn is_here() -> bool {
         HERE.try_with(|here| here.borrow().is_some()).unwrap_or(false)
     }

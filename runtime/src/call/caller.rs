@@ -124,9 +124,7 @@ thread_local! {
     static ENDING: Cell<*const ExitReason> = const { Cell::new(ptr::null()) };
     /// Callers dropped by a panic, and whether their messages had been seen: told once the panic's message is known.
     static ORPHANS: RefCell<Vec<(Caller, Seen)>> = const { RefCell::new(Vec::new()) };
-    /// Whether there are any.
     static HAS_ORPHANS: Cell<bool> = const { Cell::new(false) };
-    /// Whether this thread collects such callers.
     static COLLECTS: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -321,7 +319,6 @@ pub(crate) fn blame_nobody() {
     blame_with(|seen| CommandError::Call(seen.dropped()));
 }
 
-/// Returns whether a panic dropped callers that have not been told.
 #[inline]
 pub(crate) fn has_orphans() -> bool {
     HAS_ORPHANS.get()

@@ -34,7 +34,6 @@ impl Package {
         (this.to, unsafe { ManuallyDrop::take(&mut this.payload) }, this.caller.take())
     }
 
-    /// Gives it another destination.
     pub(crate) fn readdressed(mut self, to: Pid) -> Self {
         self.to = to;
         self

@@ -19,7 +19,6 @@ static EDGES: World<Chunks<Edge>> = World::new(Chunks::new(|_| Edge::unused()));
 /// Serializes the second look before a call fails, or a suspension is refused.
 static SECOND_LOOK: World<Mutex<()>> = World::new(Mutex::new(()));
 
-/// The processes of this program.
 struct LocalProcesses;
 
 impl Places for LocalProcesses {
@@ -144,7 +143,6 @@ pub(crate) fn waits_for(pid: Pid) -> Option<(Pid, Option<&'static str>)> {
     Some((pid_of(wait.on)?, method))
 }
 
-/// Returns whether the process in that slot has an edge.
 pub(crate) fn has_edge(slot: u32) -> bool {
     EDGES.get(slot).and_then(Edge::stands).is_some()
 }

@@ -67,7 +67,6 @@ impl LentWord {
         self.0 & Self::MOST
     }
 
-    /// Returns whether it counts wakers of that incarnation.
     #[inline]
     fn counts(self, incarnation: Incarnation) -> bool {
         self.generation() == incarnation & GENERATION_MASK && self.count() != 0

@@ -67,7 +67,6 @@ const MOST_LENGTH: u64 = EdgeWord::BLOCKS - 1;
 struct EdgeWord(u64);
 
 impl EdgeWord {
-    /// There is no edge.
     const NONE: Self = Self(0);
     const LOW_BITS: u32 = 64 - NUMBER_BITS;
     const BLOCKS: u64 = 1 << (Self::LOW_BITS - 1);

@@ -236,7 +236,6 @@ impl SharedMoment {
         self.0.fetch_min(moment.0.get(), Ordering::SeqCst) > moment.0.get()
     }
 
-    /// Changes it from `old` to `new`. Returns whether it was `old`.
     pub(crate) fn exchange(&self, old: Moment, new: Moment) -> bool {
         self.0.compare_exchange(old.0.get(), new.0.get(), Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
@@ -260,7 +259,6 @@ pub(crate) trait TimeKeeper: Send + Sync {
     /// Moves a timer to `due`. Returns whether it was pending.
     fn reset(&'static self, key: TimerKey, due: Moment) -> bool;
 
-    /// Returns whether a timer is pending.
     fn is_pending(&'static self, key: TimerKey) -> bool;
 
     /// Returns the time of its clock, if that is a virtual one.

@@ -495,7 +495,6 @@ impl Controls {
         unsafe { linked(self.first) }.any(MailNode::is_signal)
     }
 
-    /// Adds a node behind the newest.
     pub(crate) fn push(&mut self, node: NodeBox) {
         node.next().store(ptr::null_mut(), Ordering::Relaxed);
         let node = node.into_raw().as_ptr();

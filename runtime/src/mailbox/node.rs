@@ -221,7 +221,6 @@ impl MailNode {
         self.content.with_mut(|place| look(unsafe { &*place }))
     }
 
-    /// Returns the kind and the incarnation that it was sent to.
     #[inline]
     fn address(&self) -> NodeHeader {
         let mark = self.mark.load(Ordering::Relaxed);

@@ -47,7 +47,6 @@ fn with_cache<R>(body: impl FnOnce(&mut NodeCache) -> R) -> R {
     CACHE.with(|own| body(unsafe { &mut *own.get() }))
 }
 
-/// Takes a node and stores `envelope` in it.
 #[inline]
 pub(crate) fn node(envelope: Envelope) -> NodeBox {
     let mut node = with_cache(NodeCache::take);

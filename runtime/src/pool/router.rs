@@ -22,12 +22,10 @@ use crate::{
 };
 use std::sync::Weak;
 
-/// What identifies a lane.
 pub(crate) trait LaneKey: Clone + Ord + Send + Sync + 'static {}
 
 impl<K: Clone + Ord + Send + Sync + 'static> LaneKey for K {}
 
-/// A note to the pool's process.
 pub(crate) enum Note<K> {
     Start(K),
     /// Members fail too often: end with this reason.

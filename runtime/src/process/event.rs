@@ -179,7 +179,6 @@ pub(crate) struct RareEvents {
     pub(crate) left: Controls,
     /// Notices of ends that were not delivered, in their order among the messages.
     pub(crate) notices: VecDeque<Box<SentLinkMessage>>,
-    /// The reason to end with.
     pub(crate) end: Option<ExitReason>,
     /// Whether a request to stop is delivered to the step instead of ending the process.
     holds_stop: bool,
@@ -212,7 +211,6 @@ impl StepInput {
         }
     }
 
-    /// Begins a time slice with that budget.
     #[inline]
     pub(crate) fn begin_slice(&mut self, budget: u32) {
         self.began = node_pool::begin_slice();

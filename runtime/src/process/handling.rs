@@ -27,7 +27,6 @@ pub(crate) fn seen(pid: Pid) -> Option<&'static str> {
     failed.filter(|(failed, _)| *failed == pid).map(|(_, message)| message())
 }
 
-/// Returns and clears it.
 pub(crate) fn take(pid: Pid) -> Option<&'static str> {
     let seen = seen(pid);
     let _ = FAILED.try_with(|failed| failed.set(None));

@@ -13,7 +13,6 @@ pub(crate) trait UpgradeRequest: Any + Send {
     fn refuse(self: Box<Self>, refusal: UpgradeRefusal);
 }
 
-/// The reason why a process refuses.
 #[derive(Clone, Copy)]
 pub(crate) enum UpgradeRefusal {
     /// It has this type instead.

@@ -3,7 +3,6 @@
 use super::Process;
 use std::any::TypeId;
 
-/// Facts about a process type.
 #[derive(Debug)]
 pub(crate) struct ProcessKind {
     pub(crate) name: fn() -> &'static str,

@@ -178,7 +178,6 @@ impl GroupTable {
         watched == Some(true)
     }
 
-    /// Removes a process that has ended.
     fn remove_ended(&self, key: &GroupKey, pid: Pid, reason: &ExitReason) {
         // An exiting process is not suspended.
         change_in(self.shard(key), key, Notices::wake, |group, notices| {

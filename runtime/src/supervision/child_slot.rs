@@ -277,7 +277,6 @@ impl ChildSlot {
     }
 }
 
-/// Wakes those that wait for a process.
 fn wake_waiters(mut queue: MutexGuard<'_, ChildQueue>) {
     let waiters = std::mem::take(&mut queue.waiters);
     // Outside the lock: wakers may do anything.

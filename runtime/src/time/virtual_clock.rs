@@ -62,7 +62,6 @@ pub enum ClockError {
     Idle(#[from] IdleError),
 }
 
-/// A user of a virtual clock.
 pub(crate) trait ClockUser: Sync {
     /// Returns the number of unparks if nothing runs or can run as far as one look shows. Two looks with the same
     /// number prove that it was idle between them.

@@ -37,7 +37,6 @@ const DIGIT: u32 = 6;
 const SLOTS: usize = 1 << DIGIT;
 /// Enough levels for all ticks.
 const LEVELS: usize = (u64::BITS - TICK).div_ceil(DIGIT) as usize;
-/// No entry.
 const NONE: u32 = u32::MAX;
 
 /// The moment that is never due.

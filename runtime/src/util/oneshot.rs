@@ -136,7 +136,6 @@ thread_local! {
     static WAITER: RefCell<Option<Arc<Waiter>>> = const { RefCell::new(None) };
 }
 
-/// Sets the view of the calling thread by others.
 pub(crate) fn be_seen_as(waiter: Option<Arc<Waiter>>) {
     WAITER.set(waiter);
 }

@@ -93,7 +93,6 @@ impl<P> Context<P> {
         Self { pid, process: PhantomData }
     }
 
-    /// The process's metadata, while it is alive.
     fn metadata(&self) -> Option<&'static Metadata> {
         TABLE.slot(self.pid?.slot()).map(|slot| &slot.metadata)
     }

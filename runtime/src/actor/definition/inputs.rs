@@ -198,7 +198,6 @@ fn convert<T: Send + 'static>(value: Payload) -> Result<T, Payload> {
     text.map_or_else(|| convert_number(&mut value), same).ok_or(value)
 }
 
-/// Returns `value` if the two types are the same.
 fn same<A: Send + 'static, T: Send + 'static>(value: A) -> Option<T> {
     Payload::new(value).take().ok()
 }

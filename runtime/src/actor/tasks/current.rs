@@ -46,7 +46,6 @@ impl TableCell {
         self.waits.get_or_insert_with(|| Waits::of(incarnation))
     }
 
-    /// Returns whether the table needs attention besides the mailbox.
     #[inline]
     pub(crate) fn is_busy(&self) -> bool {
         self.waits.as_ref().is_some_and(|waits| waits.is_busy())

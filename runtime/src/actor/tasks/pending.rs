@@ -293,7 +293,6 @@ impl Waits {
         self.armed = timer.map(|timer| (due, timer));
     }
 
-    /// Cancels the shared timer.
     pub(crate) fn disarm(&mut self) {
         if let (Some((_, key)), Some(host)) = (self.armed.take(), current_host()) {
             host.timers.cancel(key);
@@ -428,7 +427,6 @@ impl Waits {
         self.end.is_some() || (self.end_after_shield.is_some() && !self.is_shielded())
     }
 
-    /// Takes the reason if the process is to end now.
     pub(crate) fn take_end(&mut self) -> Option<ExitReason> {
         if self.end.is_none() && !self.is_shielded() {
             self.end = self.end_after_shield.take();

@@ -154,7 +154,6 @@ impl MailboxState {
         }
     }
 
-    /// Notes the number of the newest message, unless it is zero.
     pub(crate) fn note_known(&mut self, last: u64) {
         if last != 0 {
             self.known = last;

@@ -22,7 +22,6 @@ use tracing::field::display;
 /// The longest time that a process is suspended before it gets a step.
 const FORCED_RELEASE_AFTER: Duration = Duration::from_secs(1);
 
-/// The reason why a suspension ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResumeReason {
     Room,

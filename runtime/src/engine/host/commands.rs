@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 
 type CommandHandler = Box<dyn Fn(Payload, Caller) + Send + Sync>;
 
-/// The handlers of a host, by the types of their commands.
 #[derive(Default)]
 pub(crate) struct Handlers(BTreeMap<TypeId, CommandHandler>);
 

@@ -127,7 +127,6 @@ pub(crate) struct Scheduler {
     /// Whether the threads are not joined: after a shutdown, or during one that is not waited for.
     pub(crate) unattended: AtomicBool,
     pub(crate) stopped: AtomicBool,
-    /// By reason.
     pub(crate) dead_letters: [Counter; DeadLetterReason::COUNT],
     /// How often a process was suspended, resumed, and resumed after the longest wait.
     pub(crate) suspensions: Counter,
@@ -241,7 +240,6 @@ impl Scheduler {
         NodeId::new(self.node.load(Ordering::Relaxed)).unwrap_or_else(|| unreachable!("made from a node ID"))
     }
 
-    /// Returns how many messages have become dead letters for that reason.
     pub(crate) fn dead(&self, reason: DeadLetterReason) -> u64 {
         self.dead_letters[reason as usize].get()
     }

@@ -76,7 +76,6 @@ impl Scheduler {
             && self.has_driver == user.driver().is_some()
     }
 
-    /// Makes the record of an ended host.
     pub(crate) fn ended() -> &'static Self {
         let config = Config {
             name: "ended".into(),

@@ -98,7 +98,6 @@ enum FallbackRequest {
     End,
 }
 
-/// One `block_on`.
 #[derive(Default)]
 struct BlockOn {
     has_waited: AtomicBool,

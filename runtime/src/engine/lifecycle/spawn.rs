@@ -343,7 +343,6 @@ impl Scheduler {
         cold_state.guardian = guardian;
     }
 
-    /// Undoes everything for a process that does not start.
     fn undo_start(
         &'static self,
         mut token: Token,

@@ -67,7 +67,6 @@ pub(crate) enum HandedOff {
     Stays,
 }
 
-/// The numbers of threads by state: a snapshot.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ThreadCounts {
     pub(crate) blocked: usize,
@@ -146,7 +145,6 @@ impl Permits {
         self.high() == 0
     }
 
-    /// Returns the threads in steps without a permit.
     pub(crate) fn without_permit(&self) -> Vec<usize> {
         self.those(|at| matches!(at, At::Detached | At::Blocked | At::Waiting)).collect()
     }

@@ -82,7 +82,6 @@ const FIELD: u32 = (1 << 12) - 1;
 /// There is a poller. Set and cleared under the lock.
 pub(crate) const POLLER: u32 = 1 << 31;
 
-/// The counts and the list of idle threads.
 pub(crate) struct Idle {
     pub(crate) counts: CachePadded<AtomicU32>,
     permits: usize,
@@ -140,7 +139,6 @@ impl Idle {
         SleepWord(self.counts.load(order))
     }
 
-    /// Makes the state for that many permits, and at most that many threads.
     pub(crate) fn new(permits: usize, threads: usize) -> Self {
         Self {
             counts: CachePadded::new(AtomicU32::new(0)),

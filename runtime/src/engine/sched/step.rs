@@ -162,7 +162,6 @@ impl ThreadContext {
         left > 0
     }
 
-    /// Records how far the time slice has exceeded its budget.
     fn record_deficit(&self, scratch: &StepScratch, slot: &'static Slot) {
         // Rounded: a time slice that ends with its step is a little over.
         let budget = u64::from(BUDGET);
@@ -575,7 +574,6 @@ fn ask_to_upgrade(token: &mut Token, upgrades: Vec<Upgrade>) -> Result<(), Panic
     contain(Site::AskedToUpgrade, || upgrades.into_iter().for_each(|upgrade| body.asked_to_upgrade(upgrade)))
 }
 
-/// Logs that a step has contradicted itself.
 #[cold]
 fn warn_of(token: &Token, contradiction: Contradiction) {
     let Contradiction { holds, ignored } = contradiction;

@@ -26,7 +26,6 @@ pub(crate) struct Grace {
     steps: Vec<(StepId, Instant)>,
 }
 
-/// The next action of a shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GraceStep {
     /// Wait until that moment (`None`: for ever), or until at most that many processes are left; and look again.

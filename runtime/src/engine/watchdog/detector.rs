@@ -118,7 +118,6 @@ pub(crate) enum Order {
     Ended(usize, Duration),
 }
 
-/// When the watchdog looks again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RestUntil {
     Tick,

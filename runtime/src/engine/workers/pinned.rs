@@ -181,7 +181,6 @@ impl PinnedThread {
         lock(&self.inbox).rests = false;
     }
 
-    /// Notes that its thread has ended.
     pub(crate) fn ends(&self) {
         let mut inbox = lock(&self.inbox);
         (inbox.rests, inbox.runs) = (true, None);

@@ -15,7 +15,6 @@ use std::sync::Arc;
 /// Values that a process passes on to the processes that it spawns.
 pub(crate) type Values = Arc<BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>;
 
-/// Data that only few processes need.
 #[derive(Default)]
 pub(crate) struct ColdState {
     pub(crate) result: Option<Arc<dyn EndWaiter>>,

@@ -193,7 +193,6 @@ impl Slot {
         ptr::from_ref(self).addr()
     }
 
-    /// Begins a new incarnation. For the token's holder.
     fn begin_generation(&self) {
         self.counts.store(0, Ordering::Relaxed);
         self.flags.clear();

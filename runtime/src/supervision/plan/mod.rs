@@ -90,7 +90,6 @@ pub(crate) enum TimerOf {
     Group,
 }
 
-/// An event.
 #[derive(Clone, Debug)]
 pub(crate) enum SupervisorEvent {
     /// The supervisor has been started.
@@ -108,7 +107,6 @@ pub(crate) enum SupervisorEvent {
     StopAll(ExitReason),
 }
 
-/// An action.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum SupervisorAction {
     /// Start the child; answered by `Started` or `StartFailed`.
@@ -132,7 +130,6 @@ pub(crate) enum SupervisorAction {
     Finished(SupervisorEnd),
 }
 
-/// The reason why a supervisor ends.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum SupervisorEnd {
     /// It was asked to.
@@ -150,7 +147,6 @@ struct RestartGroup {
     delay: Option<u64>,
 }
 
-/// The state machine of a supervisor.
 #[derive(Debug)]
 pub(crate) struct SupervisorPlan {
     strategy: Strategy,
