@@ -325,6 +325,99 @@ macro_rules! counter {
 counter!(Counter, add, by);
 
 /// Starts all of them.
+/// Remote processes, under another name of the crate, and with names that clash with those in generated code.
+mod remote {
+    use postroom as actors;
+    use actors::Pid;
+    use actors::remote::{RemoteEntry, RemoteMessage, RemoteValue, RemoteVisitor};
+
+    /// Of the user.
+    #[derive(Debug, serde::Serialize, serde::Deserialize)]
+    pub(crate) struct Payload(u8);
+    /// Of the user too.
+    #[derive(Debug, serde::Serialize, serde::Deserialize)]
+    pub(crate) enum Option<T> {
+        /// Nothing.
+        None,
+        /// Something.
+        Some(T),
+    }
+
+    #[actors::protocol(remote, crate = actors)]
+    pub(crate) trait Named {
+        fn name(&self, visitor: String) -> String;
+    }
+
+    #[actors::process(crate = actors)]
+    #[derive(Debug, serde::Serialize, serde::Deserialize)]
+    pub(crate) struct Desk(pub(crate) u8);
+
+    #[actors::process(remote, crate = actors, protocols(Named))]
+    impl Desk {
+        #[actors::entry]
+        pub(crate) async fn serve(&mut self, ctx: &mut actors::Context<Self>, inputs: u8, payloads: Payload) {
+            self.0 += inputs + payloads.0;
+            ctx.serve(self).await;
+        }
+        #[actors::entry]
+        pub(crate) fn idle(&mut self) {}
+        #[actors::entry(local)]
+        pub(crate) fn here(&mut self, r#fn: fn()) {
+            r#fn();
+        }
+        #[actors::message]
+        #[serde(rename_all = "UPPERCASE")]
+        #[derive(Debug, Clone)]
+        pub(crate) fn carry(
+            &mut self,
+            visitor: Pid,
+            r#type: std::option::Option<u8>,
+            #[serde(default)] serializer: Vec<u8>,
+        ) -> Result<(), String> {
+            let _ = (visitor, r#type, serializer);
+            Err(String::new())
+        }
+        #[actors::message(name = "desk.hold")]
+        #[derive(serde::Serialize, serde::Deserialize)]
+        pub(crate) async fn hold(&mut self, payload: Option<Payload>) -> Option<Self> {
+            match payload {
+                Option::None => Option::None,
+                Option::Some(payload) => Option::Some(Desk(payload.0)),
+            }
+        }
+        #[cfg(not(unix))]
+        #[actors::message]
+        pub(crate) fn elsewhere(&mut self, never: fn()) {}
+        #[cfg(unix)]
+        #[actors::message(local)]
+        pub(crate) fn many(&mut self, replies: actors::Replies<Pid>) {
+            drop(replies);
+        }
+    }
+
+    #[actors::process(crate = actors)]
+    impl Named for Desk {
+        fn name(&self, visitor: String) -> String {
+            visitor
+        }
+    }
+
+    #[derive(Default)]
+    pub(crate) struct Seen(pub(crate) Vec<&'static str>);
+
+    impl RemoteVisitor for Seen {
+        fn message<M: RemoteValue, T: RemoteValue>(&mut self, message: RemoteMessage) {
+            self.0.push(message.name);
+        }
+        fn fallible_message<M: RemoteValue, T: RemoteValue, E: RemoteValue>(&mut self, message: RemoteMessage) {
+            self.0.push(message.name);
+        }
+        fn entry<I: RemoteValue>(&mut self, entry: RemoteEntry<I>) {
+            self.0.push(entry.name);
+        }
+    }
+}
+
 fn main() {
     let runtime = Runtime::new().unwrap();
 
@@ -364,6 +457,11 @@ fn main() {
     cache.bytes([1; 3]).wait().unwrap();
     assert_eq!(cache.me(cache).wait().unwrap(), cache.pid());
     cache.clear().wait().unwrap();
+
+    let mut seen = remote::Seen::default();
+    <remote::Desk as postroom::remote::Remote>::describe(&mut seen);
+    let ends: Vec<_> = seen.0.iter().map(|name| name.rsplit("::").next().unwrap()).collect();
+    assert_eq!(ends, ["serve", "idle", "carry", "desk.hold", "name"]);
 
     let counter = runtime.spawn(Counter { count: 0 }).serve().unwrap();
     assert_eq!(counter.add(3).wait().unwrap(), 3);

@@ -52,14 +52,14 @@ pub(crate) fn field(attrs: &[Attribute], ty: &TokenStream, self_type: &SelfType)
         "skip_serializing",
         "with",
     ];
-    let mut has_default = false;
+    // An `Option` may be missing in a message with named fields, which is serde's own doing.
+    if is_option(ty) {
+        return None;
+    }
     for attribute in attrs.iter().filter(|attribute| attribute.path().is_ident("serde")) {
         let Ok(parts) = attribute.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated) else { return None };
-        for part in &parts {
-            if FORMS.iter().any(|form| part.path().is_ident(form)) {
-                return None;
-            }
-            has_default |= part.path().is_ident("default");
+        if parts.iter().any(|part| FORMS.iter().any(|form| part.path().is_ident(form))) {
+            return None;
         }
     }
     let private = self_type.private();
@@ -69,9 +69,7 @@ pub(crate) fn field(attrs: &[Attribute], ty: &TokenStream, self_type: &SelfType)
         let function = format_ident!("{function}");
         LitStr::new(&text(quote!(<#ty as #private::RemoteField>::#function)), at)
     });
-    // As serde does for an `Option` that it reads itself.
-    let default = (!has_default && is_option(ty)).then(|| quote!(#[serde(default)]));
-    Some(quote!(#[serde(serialize_with = #write, deserialize_with = #read)] #default))
+    Some(quote!(#[serde(serialize_with = #write, deserialize_with = #read)]))
 }
 
 fn is_option(ty: &TokenStream) -> bool {
