@@ -106,7 +106,7 @@ fn what_was_asked_of_one_connection_is_not_done_by_the_next() {
     let Some(server) = Server::with(&["-js", "-m", "-1"], "") else { return };
     let proxy = Proxy::to(server.port());
     let (here, there) = (connect(Nats::at(format!("127.0.0.1:{}", proxy.port()))), connect(server.nats()));
-    for round in 0..20 {
+    for round in 0..10 {
         let (sender, answers) = mpsc::channel();
         for number in 0..200 {
             let sender = sender.clone();
@@ -114,7 +114,7 @@ fn what_was_asked_of_one_connection_is_not_done_by_the_next() {
             let of = key.clone();
             let then = Box::new(move |result: Result<_, _>| drop(sender.send((of, result))));
             here.create(Bucket::Names, &key, Bytes::new(), then);
-            if number == 10 * round {
+            if number == 20 * round {
                 proxy.cut();
             }
         }

@@ -187,14 +187,32 @@ fn an_engine_may_be_dropped_by_its_own_callback() {
 #[test]
 fn what_was_published_before_the_engine_was_dropped_is_sent() {
     let Some(server) = Server::start() else { return };
-    let (here, there) = (connect(server.nats()), connect(server.nats()));
+    let here = connect(server.nats());
     let (messages, _subscription) = subscribe(&here, Lane::Data, "goodbye");
-    for number in 0..1_000_u32 {
-        there.publish(Lane::Data, "goodbye", number.to_be_bytes().to_vec().into()).unwrap();
+    // Many of them, and more bytes than are written at once.
+    for (count, length) in [(1_000_u32, 4), (15, 1 << 20)] {
+        let there = connect(server.nats());
+        for number in 0..count {
+            let mut payload = number.to_be_bytes().to_vec();
+            payload.resize(length, 0);
+            there.publish(Lane::Data, "goodbye", payload.into()).unwrap();
+        }
+        drop(there);
+        for number in 0..count {
+            assert_eq!(next(&messages).payload[..4], number.to_be_bytes());
+        }
     }
-    drop(there);
-    for number in 0..1_000_u32 {
-        assert_eq!(next(&messages).payload, number.to_be_bytes()[..]);
+}
+
+#[test]
+fn an_engine_is_connected_when_both_lanes_are() {
+    let Some(server) = Server::start() else { return };
+    for lane in Lane::ALL {
+        let engine = connect(server.nats());
+        assert!(engine.is_connected());
+        engine.shared.lane(lane).connection.send_replace(None);
+        assert!(!engine.is_connected());
+        assert_eq!(engine.publish(lane, "a", Bytes::new()), Err(PublishError::Disconnected));
     }
 }
 
