@@ -197,6 +197,12 @@ pub(crate) mod simulated {
         /// Returns whether the calling thread is the test's, rather than one that runs processes.
         fn is_test(&self) -> bool;
 
+        /// Notes that the test lets time pass, or waits until nothing can go on without.
+        fn begins_to_wait(&self);
+
+        /// Notes that a timer has fired. Returns false if too many have, in vain: no further one may.
+        fn fired(&self) -> bool;
+
         /// Returns whether that goes wrong now with that type of process or command, and for how long.
         fn mishap(&self, mishap: Mishap, of: TypeId) -> Option<Duration>;
 

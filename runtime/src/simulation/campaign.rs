@@ -29,10 +29,6 @@ use std::time::Duration;
 /// How many seeds a test runs with, unless it says so.
 const SEEDS: u64 = 100;
 
-/// How many turns the search for a smaller schedule may take, but for its last run. One that never ends has as many as
-/// the test allows, each time.
-const MOST_TURNS: u64 = 3_000_000;
-
 /// The most schedules of an exhaustive test.
 const MOST_SCHEDULES: u64 = 1_000_000;
 
@@ -397,11 +393,10 @@ impl Simulation {
             let (test, first) = (self.name.clone(), "a failure".to_string());
             return SimulationError::Differs { test, seed, turn: original.listed.len(), first, second };
         };
-        let (length, mut turns) = (made.len(), 0);
-        let shrunk = shrink(made, |list| {
-            let ran = if turns < MOST_TURNS { again(list, false).ok() } else { None };
-            turns += ran.as_ref().map_or(0, |ran| ran.turns);
-            ran.and_then(|ran| ran.failure).is_some_and(|other| are_alike(&other, &failure))
+        let length = made.len();
+        let shrunk = shrink(made, |list| match again(list, false) {
+            Ok(ran) => (ran.failure.is_some_and(|other| are_alike(&other, &failure)), ran.turns + ran.timers),
+            Err(_) => (false, 0),
         });
         let needed = shrunk.choices.iter().filter(|choice| **choice > 0).count();
         let smallest = again(&shrunk.choices, true).map_or_else(|_| original.listed, |ran| ran.listed);
@@ -527,6 +522,7 @@ struct Ran {
     is_redundant: bool,
     hash: u64,
     turns: u64,
+    timers: u64,
     time: Duration,
     listed: Listed,
     sometimes: BTreeMap<&'static str, u64>,
@@ -634,9 +630,9 @@ impl Runner {
             self.slots.clear();
             runtimes.for_each(Host::leave_behind);
         }
-        let Remembered { choices, touched, trace, sometimes, turns } = run.remembered();
+        let Remembered { choices, touched, trace, sometimes, turns, timers } = run.remembered();
         let (made, hash, listed) = (choices.made().to_vec(), Trace::hash(&trace), trace.listed());
         let explorer = choices.into_explorer().and_then(|mut explorer| explorer.advance(touched).then_some(explorer));
-        Ok(Ran { failure, made, explorer, is_redundant, hash, turns, time, listed, sometimes })
+        Ok(Ran { failure, made, explorer, is_redundant, hash, turns, timers, time, listed, sometimes })
     }
 }

@@ -7,9 +7,9 @@
 //! models' to check (`tests/models`).
 //!
 //! From the bottom up: [`strategy`] and [`choices`] decide, [`faults`] and [`trace`] are what they decide upon and what
-//! came of it, [`baton`] has the threads, [`run`] is one run, [`invariants`] is what holds after each, [`campaign`]
-//! runs many and reports, [`shrink`] makes a failing schedule small, [`trace_file`] writes it down and reads it, and
-//! [`sim`] is what a test holds.
+//! came of it, [`livelock`] bounds the timers that fire in vain, [`baton`] has the threads, [`run`] is one run,
+//! [`invariants`] is what holds after each, [`campaign`] runs many and reports, [`shrink`] makes a failing schedule
+//! small, [`trace_file`] writes it down and reads it, and [`sim`] is what a test holds.
 
 pub(crate) mod baton;
 pub(crate) mod campaign;
@@ -17,6 +17,7 @@ pub(crate) mod choices;
 pub(crate) mod explore;
 pub(crate) mod faults;
 pub(crate) mod invariants;
+pub(crate) mod livelock;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod shrink;

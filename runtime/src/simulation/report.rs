@@ -209,6 +209,14 @@ impl fmt::Display for Abort {
                 )?;
                 busiest.iter().try_for_each(|(process, turns)| write!(f, "\n  {process}: {turns}"))
             }
+            Self::Livelock { timers, time, busiest } => {
+                write!(
+                    f,
+                    "livelock: {timers} timers fired without a turn of any process (`max_turns`), the last after \
+                     {time:?}; they were for"
+                )?;
+                busiest.iter().try_for_each(|(process, timers)| write!(f, "\n  {process}: {timers}"))
+            }
         }
     }
 }

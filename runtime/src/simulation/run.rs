@@ -15,6 +15,7 @@ use super::baton::{Drivers, Instruction, Seat, SimThread, is_this};
 use super::choices::Choices;
 use super::explore::Touched;
 use super::faults::{Faults, Rule};
+use super::livelock::FiredTimers;
 use super::trace::{ExpectedTurns, TEST, Trace, TurnKind};
 use crate::api::builder::Builder;
 use crate::api::runtime::{Host, Runtime};
@@ -86,6 +87,8 @@ pub(crate) enum Abort {
     Explored,
     /// It took more turns or time than it may.
     Endless { turns: u64, time: Duration, busiest: Vec<(String, u64)> },
+    /// That many timers fired, the last of them then, without a turn of any process.
+    Livelock { timers: u64, time: Duration, busiest: Vec<(String, u64)> },
 }
 
 /// The payload with which the stack of a test or a step is unwound when its run is cut short.
@@ -132,6 +135,8 @@ pub(crate) struct Remembered {
     pub(crate) trace: Trace,
     pub(crate) sometimes: BTreeMap<&'static str, u64>,
     pub(crate) turns: u64,
+    /// How many timers have fired.
+    pub(crate) timers: u64,
 }
 
 pub(crate) struct State {
@@ -149,6 +154,7 @@ pub(crate) struct State {
     pub(crate) faults: Faults,
     turns: u64,
     turns_of_body: u64,
+    fired: FiredTimers,
     /// The numbers that the test draws.
     pub(crate) random: Random,
     /// Which places of `buggify` are active.
@@ -227,6 +233,7 @@ impl SimRun {
             faults: Faults::new(has_faults),
             turns: 0,
             turns_of_body: 0,
+            fired: FiredTimers::default(),
             random: Random::new(seed, TESTS),
             buggified: BTreeMap::new(),
             sometimes: BTreeMap::new(),
@@ -275,6 +282,7 @@ impl SimRun {
             state.turns_of_body = std::mem::take(&mut state.turns);
             state.touched_by_body = std::mem::take(&mut state.touched);
             state.trace.close();
+            state.fired.end();
             let slowed = std::mem::take(&mut state.slowed);
             state.ready.extend(slowed.into_iter().map(|(_, token)| Ready::Process(token)));
         }
@@ -300,7 +308,8 @@ impl SimRun {
         let trace = std::mem::replace(&mut state.trace, Trace::new(false));
         let sometimes = std::mem::take(&mut state.sometimes);
         let touched = std::mem::take(&mut state.touched_by_body);
-        Remembered { choices, touched, trace, sometimes, turns: state.turns_of_body }
+        let (turns, timers) = (state.turns_of_body, state.fired.total());
+        Remembered { choices, touched, trace, sometimes, turns, timers }
     }
 
     /// Returns why the run was cut short.
@@ -485,6 +494,7 @@ impl SimRun {
             let next = timers.min().unwrap_or(Moment::NEVER).min(limit);
             if next < Moment::NEVER && !self.is_over(state, next) {
                 let late = state.faults.lateness(&mut state.choices);
+                state.fired.begin();
                 return NextTurn::Leap(limit, late);
             }
             if !state.is_ending && next == Moment::NEVER && state.abort.is_none() {
@@ -500,12 +510,12 @@ impl SimRun {
 
     /// Returns whether the run has taken too long, and notes it.
     fn is_over(&self, state: &mut State, now: Moment) -> bool {
-        let (turns, time) = match state.is_ending {
-            true => (ENDING_TURNS, self.bounds.time.saturating_add(ENDING)),
-            false => (self.bounds.turns, self.bounds.time),
-        };
+        if state.fired.are_endless() {
+            return true;
+        }
+        let time = if state.is_ending { self.bounds.time.saturating_add(ENDING) } else { self.bounds.time };
         let took = now.since(self.began);
-        if state.turns < turns && took <= time {
+        if state.turns < self.most_turns(state) && took <= time {
             return false;
         }
         if state.abort.is_none() {
@@ -513,6 +523,11 @@ impl SimRun {
             state.abort = Some(Abort::Endless { turns: state.turns, time: took, busiest });
         }
         true
+    }
+
+    /// Returns how many turns the run may take, and how many timers may fire without one.
+    fn most_turns(&self, state: &State) -> u64 {
+        if state.is_ending { ENDING_TURNS } else { self.bounds.turns }
     }
 
     /// Takes everything out of the queues of the host's workers.
@@ -601,7 +616,7 @@ impl SimRun {
         state.trace.name_spawned(|index| TABLE.slot(index));
         let actor = state.actor_of(&ready);
         let at_time = now.since(self.began);
-        state.turns += 1;
+        state.begin_turn();
         let was_slowed = matches!(ready, Ready::Slowed(_));
         match ready {
             Ready::Thread(id) => {
@@ -722,7 +737,7 @@ impl State {
 
     /// Runs the first of those that are ready, whose number is `actor`: the order in which processes end is no choice.
     fn go_first(&mut self, actor: u32) -> NextTurn {
-        self.turns += 1;
+        self.begin_turn();
         match self.ready.remove(0) {
             Ready::Thread(id) => NextTurn::Thread(self.seat(id)),
             Ready::Process(token) | Ready::Slowed(token) => {
@@ -730,6 +745,11 @@ impl State {
                 NextTurn::Slice(token, crate::process::slice::BUDGET, None)
             }
         }
+    }
+
+    fn begin_turn(&mut self) {
+        self.turns += 1;
+        self.fired.end();
     }
 
     /// Notes the process that the calling thread runs.
@@ -774,6 +794,7 @@ impl State {
 
     /// Passes the baton to the first thread that waits in that way; the test's comes first.
     fn resume_waiting(&mut self, which: impl Fn(Until) -> bool, now: Moment, began: Moment) -> NextTurn {
+        self.fired.begin();
         let mut those = self.waiting.iter().filter(|waiting| which(waiting.until));
         let main = self.members.first().map(|member| member.id);
         let first = those.clone().find(|waiting| Some(waiting.id) == main).or_else(|| those.next());
@@ -832,6 +853,25 @@ impl Simulator for SimRun {
         self.state().members.first().is_some_and(|main| main.id == current_thread().id())
     }
 
+    fn begins_to_wait(&self) {
+        self.state().fired.end();
+    }
+
+    fn fired(&self) -> bool {
+        let state = &mut *self.state();
+        let most = self.most_turns(state);
+        if !state.fired.fired(|| self.scheduler.timers.len(), most) {
+            return true;
+        }
+        if state.abort.is_none() {
+            state.trace.name_spawned(|index| TABLE.slot(index));
+            let label = |actor: Option<u32>| actor.map_or("no process".to_string(), |actor| state.trace.label(actor));
+            let busiest = state.fired.busiest(10).into_iter().map(|(actor, count)| (label(actor), count)).collect();
+            state.abort = Some(Abort::Livelock { timers: state.fired.count(), time: self.elapsed(), busiest });
+        }
+        false
+    }
+
     fn mishap(&self, mishap: Mishap, of: TypeId) -> Option<Duration> {
         let state = &mut *self.state();
         state.happens(mishap, of)
@@ -868,6 +908,7 @@ impl Simulator for SimRun {
             let actor = state.trace.actor(slot);
             state.touched.actors.push(actor);
             state.trace.sent(actor);
+            state.fired.sent(actor);
         }
     }
 }

@@ -6,6 +6,10 @@
 /// The most runs that it may take.
 const MOST: usize = 2_000;
 
+/// How many turns and timers these runs may take, but for the last of them. One that never ends takes as many as the
+/// test allows, each time.
+const MOST_WORK: u64 = 3_000_000;
+
 /// A schedule made small.
 pub(crate) struct Shrunk {
     pub(crate) choices: Vec<u16>,
@@ -13,15 +17,17 @@ pub(crate) struct Shrunk {
     pub(crate) tries: usize,
 }
 
-/// Makes `choices` small; `fails` runs a list, and returns whether it fails in the same way.
-pub(crate) fn shrink(choices: Vec<u16>, mut fails: impl FnMut(&[u16]) -> bool) -> Shrunk {
-    let (mut best, mut tries) = (choices, 0);
+/// Makes `choices` small; `fails` runs a list, and returns whether it fails in the same way, and how many turns and
+/// timers it took.
+pub(crate) fn shrink(choices: Vec<u16>, mut fails: impl FnMut(&[u16]) -> (bool, u64)) -> Shrunk {
+    let (mut best, mut tries, mut work) = (choices, 0, 0_u64);
     let mut attempt = |candidate: Vec<u16>, best: &mut Vec<u16>, tries: &mut usize| {
-        if *tries >= MOST || candidate == *best {
+        if *tries >= MOST || work >= MOST_WORK || candidate == *best {
             return false;
         }
         *tries += 1;
-        let is_smaller = fails(&candidate);
+        let (is_smaller, took) = fails(&candidate);
+        work = work.saturating_add(took);
         if is_smaller {
             *best = candidate;
         }
@@ -65,8 +71,9 @@ mod tests {
     #[test]
     fn what_the_failure_does_not_need_is_gone() {
         let choices: Vec<u16> = (0..1_000).map(|at| at % 7).collect();
-        let shrunk =
-            shrink(choices, |list| list.get(123) == Some(&4) && list.get(700).is_none_or(|&choice| choice < 3));
+        let shrunk = shrink(choices, |list| {
+            (list.get(123) == Some(&4) && list.get(700).is_none_or(|&choice| choice < 3), 1_000)
+        });
         let left: Vec<_> = shrunk.choices.iter().enumerate().filter(|(_, choice)| **choice > 0).collect();
         assert_eq!(left, [(123, &4)]);
         assert!(shrunk.choices.len() == 124 && shrunk.tries < 100, "{} tries", shrunk.tries);

@@ -259,7 +259,11 @@ impl VirtualClock {
     fn take_turn(&self) -> Result<MutexGuard<'_, ()>, IdleError> {
         #[cfg(feature = "test")]
         if let Some(simulator) = crate::sync::simulated::here() {
-            return if simulator.is_test() { Ok(lock(&self.turn)) } else { Err(IdleError::Inside) };
+            if !simulator.is_test() {
+                return Err(IdleError::Inside);
+            }
+            simulator.begins_to_wait();
+            return Ok(lock(&self.turn));
         }
         if has_virtual_clock() { Err(IdleError::Inside) } else { Ok(lock(&self.turn)) }
     }

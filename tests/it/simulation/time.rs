@@ -17,7 +17,14 @@ impl Sleeper {
         ctx.sleep(time).await;
         time
     }
+    #[entry]
+    async fn doze(&mut self, ctx: &mut Context<Self>, times: u32, time: Duration) {
+        for _ in 0..times {
+            ctx.sleep(time).await;
+        }
+    }
     #[message]
+    #[derive(Clone)]
     fn ring(&mut self) {}
 }
 
@@ -75,6 +82,48 @@ fn timers_are_late_and_never_early() {
         postroom::test::sometimes!(sim.elapsed() == HOUR, "a timer is on time");
     });
     test.expect("never early");
+}
+
+/// Catches a run that goes on as long as its time allows, though no process does anything. Without the bound this one
+/// passes, after 10,000 ticks.
+#[test]
+fn timers_that_fire_without_a_turn_are_a_livelock() {
+    let tick = Duration::from_millis(1);
+    let body = move |sim: &Sim| {
+        let busy = sim.spawn(Sleeper).mailbox(Bound::Hard(1, Overflow::Refuse)).nap(10_000 * tick).expect("it starts");
+        busy.address().ring().send_every(tick).expect("there is room for a timer");
+        busy
+    };
+    let waits = Simulation::new("livelock").seeds(2).max_turns(500).check(move |sim| {
+        body(&sim).wait().expect("it ends");
+    });
+    let advances = Simulation::new("livelock").seeds(2).max_turns(500).check(move |sim| {
+        body(&sim);
+        sim.advance(10_000 * tick);
+    });
+    for test in [waits, advances] {
+        let error = test.expect_err("nothing takes the ticks").to_string();
+        assert!(error.contains("livelock: 504 timers fired without a turn of any process (`max_turns`)"), "{error}");
+        assert!(error.contains("Sleeper#1: 504"), "{error}");
+    }
+}
+
+/// Catches a bound that counts timers across turns, or across what the test does.
+#[test]
+fn timers_that_something_comes_of_are_no_livelock() {
+    let tick = Duration::from_millis(1);
+    Simulation::new("ticks").seeds(2).max_turns(500).run(move |sim| {
+        let sleeper = sim.spawn(Sleeper).mailbox(Bound::Hard(1, Overflow::Refuse)).nap(HOUR).expect("it starts");
+        sleeper.address().ring().send_every(tick).expect("there is room for a timer");
+        (0..4).for_each(|_| sim.advance(400 * tick));
+        let dozing = sim.spawn(Sleeper).doze(5, 300 * tick).expect("it starts");
+        dozing.wait().expect("it ends");
+        let many: Vec<_> =
+            (0..2_000).map(|_| sleeper.address().ring().send_after(HOUR).expect("there is room for a timer")).collect();
+        many.into_iter().for_each(drop);
+        sleeper.pid().kill();
+        sim.advance(2 * HOUR);
+    });
 }
 
 #[test]

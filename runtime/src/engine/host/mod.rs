@@ -412,7 +412,14 @@ impl Scheduler {
     /// Fires everything due at `now`, in order, however long that takes: for a thread that fires alone.
     pub(crate) fn fire_all_timers(&self, now: Moment) {
         while self.timers.next() <= now {
-            self.fire(self.timers.due(now));
+            let due = self.timers.due(now);
+            #[cfg(feature = "test")]
+            let is_timer = matches!(due, Due::Fire(_));
+            self.fire(due);
+            #[cfg(feature = "test")]
+            if is_timer && !crate::sync::simulated::here().is_none_or(|simulator| simulator.fired()) {
+                break;
+            }
         }
     }
 

@@ -1,0 +1,145 @@
+//! Timers that fire for ever without a turn of any process: the clock of such a run would never stop.
+//!
+//! A timer that is set again by its own action needs no process for it, so the bound of turns does not end the run, and
+//! if it is due at the same moment, the bound of time does not either. All timers that are pending may fire at one
+//! moment, however many they are: what counts are those beyond.
+
+use std::collections::BTreeMap;
+
+/// The timers that have fired since the last turn, by the processes that they were for.
+#[derive(Default)]
+pub(crate) struct FiredTimers {
+    count: u64,
+    /// How many were pending at first.
+    pending: u64,
+    of: BTreeMap<u32, u64>,
+    /// Whom the timer that fires now has sent something.
+    receiver: Option<u32>,
+    are_endless: bool,
+    /// How many have fired in the whole run.
+    total: u64,
+}
+
+impl FiredTimers {
+    /// Notes a turn: what has fired had consequences.
+    pub(crate) fn end(&mut self) {
+        if self.count > 0 {
+            *self = Self { total: self.total, ..Self::default() };
+        }
+        self.receiver = None;
+    }
+
+    /// Notes that timers may fire now: what was sent before was not theirs.
+    pub(crate) fn begin(&mut self) {
+        self.receiver = None;
+    }
+
+    /// Notes that something is sent, perhaps by a timer.
+    pub(crate) fn sent(&mut self, to: u32) {
+        self.receiver.get_or_insert(to);
+    }
+
+    /// Notes that a timer has fired, after which that many are `pending`. Returns whether more than `most` have fired
+    /// that were not pending at first.
+    pub(crate) fn fired(&mut self, pending: impl FnOnce() -> usize, most: u64) -> bool {
+        if self.count == 0 {
+            self.pending = 1 + pending() as u64;
+        }
+        self.count += 1;
+        self.total += 1;
+        if let Some(receiver) = self.receiver.take() {
+            *self.of.entry(receiver).or_insert(0) += 1;
+        }
+        self.are_endless = self.count > self.pending.saturating_add(most);
+        self.are_endless
+    }
+
+    /// Returns whether too many have fired.
+    pub(crate) fn are_endless(&self) -> bool {
+        self.are_endless
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Returns the processes that most of them were for, and how many they were; `None` stands for those that have sent
+    /// nothing.
+    pub(crate) fn busiest(&self, most: usize) -> Vec<(Option<u32>, u64)> {
+        let others = self.count - self.of.values().sum::<u64>();
+        let of = self.of.iter().map(|(actor, count)| (Some(*actor), *count));
+        let mut all: Vec<_> = of.chain([(None, others)]).filter(|(_, count)| *count > 0).collect();
+        all.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+        all.truncate(most);
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::campaign::Simulation;
+    use super::super::sim::Sim;
+    use super::*;
+    use crate::Mailbox;
+    use crate::engine::host::Scheduler;
+    use crate::env::clock::{Moment, TimeKeeper};
+    use std::time::Duration;
+
+    /// Sets a timer for this moment, which sets the next one, and so on.
+    fn set_again(host: &'static Scheduler, left: u32) {
+        if left > 0 {
+            let due = Moment::now_by(host.clock_override());
+            host.later(due, Box::new(move || set_again(host, left - 1)));
+        }
+    }
+
+    /// Catches a clock that stays at a moment for ever, on the thread of the test as on that of processes. Without the
+    /// bound these runs pass, after 10,000 timers.
+    #[test]
+    fn a_timer_that_sets_itself_again_for_its_moment_ends_the_run() {
+        let bodies: [fn(&Sim); 2] = [
+            |sim| sim.advance(Duration::from_secs(1)),
+            |_| _ = Mailbox::new().expect("there is a slot").receive_timeout(Duration::from_secs(1)),
+        ];
+        for body in bodies {
+            let test = Simulation::new("at once").seed(0).max_turns(500).check(move |sim| {
+                set_again(sim.host().scheduler(), 10_000);
+                body(&sim);
+            });
+            let error = test.expect_err("time stands still").to_string();
+            assert!(error.contains("livelock: 503 timers fired") && error.contains("no process: 503"), "{error}");
+        }
+    }
+
+    /// Catches a bound that counts timers which a test has set, or that a turn does not lift.
+    #[test]
+    fn those_that_were_pending_do_not_count_and_a_turn_begins_anew() {
+        let mut fired = FiredTimers::default();
+        for round in 0..3 {
+            // Of 100 that are pending at one moment each sets another one.
+            let endless = (0..110).filter(|_| fired.fired(|| 99, 10)).count();
+            assert_eq!((endless, fired.count()), (0, 110), "in round {round}");
+            assert!(fired.fired(|| 99, 10) && fired.are_endless(), "in round {round}");
+            fired.end();
+            assert!(!fired.are_endless(), "in round {round}");
+        }
+        assert_eq!(fired.total(), 333);
+    }
+
+    /// Catches a timer that is counted for a process to which another one has sent.
+    #[test]
+    fn each_counts_for_the_first_that_it_sends_to() {
+        let mut fired = FiredTimers::default();
+        fired.sent(9);
+        fired.begin();
+        for receivers in [&[1, 2][..], &[2], &[], &[2], &[2], &[], &[3]] {
+            receivers.iter().for_each(|&to| fired.sent(to));
+            fired.fired(|| 0, 100);
+        }
+        assert_eq!(fired.busiest(3), [(Some(2), 3), (None, 2), (Some(1), 1)]);
+    }
+}
