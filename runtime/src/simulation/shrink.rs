@@ -78,4 +78,24 @@ mod tests {
         assert_eq!(left, [(123, &4)]);
         assert!(shrunk.choices.len() == 124 && shrunk.tries < 100, "{} tries", shrunk.tries);
     }
+
+    /// Returns how many runs it takes to find that all choices are needed, if each takes that many turns.
+    fn runs_in_vain(turns: u64) -> usize {
+        let (choices, mut runs) = (vec![1; 4_000], 0);
+        let shrunk = shrink(choices.clone(), |_| {
+            runs += 1;
+            (false, turns)
+        });
+        assert!(shrunk.choices == choices && shrunk.tries == runs);
+        runs
+    }
+
+    /// Catches a search that goes on until it has tried everything. (Mutation: either bound of `attempt` is gone.)
+    #[test]
+    fn a_search_in_vain_ends_after_so_many_runs_or_turns() {
+        assert_eq!(runs_in_vain(1), MOST);
+        assert_eq!(runs_in_vain(MOST_WORK / 3), 3);
+        assert_eq!(runs_in_vain(MOST_WORK), 1);
+        assert_eq!(runs_in_vain(u64::MAX / 2), 1);
+    }
 }
