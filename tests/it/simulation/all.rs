@@ -20,10 +20,10 @@ impl Setter {
     }
 }
 
-fn explore(setters: u32, cells: usize) -> Coverage {
+fn explore(setters: u32, cells: usize, bound: Bound) -> Coverage {
     let test = Simulation::new("explore").schedules(Schedules::Exhaustive).check(move |sim| {
-        let cells: Vec<_> = (0..cells).map(|_| sim.spawn(Cell { value: 0 }).serve().expect("it starts")).collect();
-        for cell in cells {
+        let cell = || sim.spawn(Cell { value: 0 }).mailbox(bound).serve().expect("it starts");
+        for cell in (0..cells).map(|_| cell()).collect::<Vec<_>>() {
             for value in 0..setters {
                 sim.spawn(Setter { cell, value }).set().expect("it starts");
             }
@@ -41,9 +41,11 @@ fn schedules_are_as_many_as_orders_of_turns_that_do_not_commute() {
     for (setters, cells, schedules) in
         [(1, 1, 1), (2, 1, 4), (3, 1, 30), (4, 1, 336), (1, 3, 1), (2, 2, 16), (2, 3, 64)]
     {
-        let covered = explore(setters, cells);
-        assert!(covered.is_exhaustive);
-        assert_eq!(covered.schedules, schedules, "{setters} setters for each of {cells} cells: {covered:?}");
+        for bound in [Bound::Unbounded, Bound::Hard(9, Overflow::Refuse)] {
+            let covered = explore(setters, cells, bound);
+            assert!(covered.is_exhaustive);
+            assert_eq!(covered.schedules, schedules, "{setters} setters for each of {cells} cells, {bound:?}");
+        }
     }
 }
 

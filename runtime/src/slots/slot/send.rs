@@ -135,6 +135,10 @@ impl Slot {
 
     #[cold]
     fn queue_if_admitted(&'static self, node: NodeBox) -> Result<(), Box<SendRefusal>> {
+        #[cfg(feature = "test")]
+        if let Some(simulator) = simulated::here() {
+            simulator.sent(self.index());
+        }
         match self.owner().map(|owner| owner.host.admit(self, node)) {
             Some(Admission::Accepted(node)) => self.queue_anyway(node),
             Some(Admission::Pushed(pushed)) => self.follow(pushed),
