@@ -168,7 +168,7 @@ fn memory_is_flat_over_all_seeds() {
         let one = |seed| Simulation::new("bank").seed(seed).check(|sim| bank(&sim)).expect("nothing is asserted");
         (0..FIRST).for_each(|seed| _ = one(seed));
         let first = heap();
-        // Each starts threads of its own, and runs its seed three times.
+        // Each starts threads of its own, and runs its seed twice.
         let single = seeds / 4;
         (0..single).for_each(|seed| _ = one(seed));
         let [small, large] = [0, 1].map(|size| heap()[size] - first[size]);

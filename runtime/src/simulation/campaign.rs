@@ -109,7 +109,7 @@ impl Simulation {
         }
     }
 
-    /// Sets how many runs there are, each with a seed of its own.
+    /// Sets how many runs there are, each with a seed of its own. The first is made in any case.
     pub fn seeds(mut self, seeds: u64) -> Self {
         self.seeds = seeds;
         self
@@ -208,13 +208,15 @@ impl Simulation {
         let first = self.only.unwrap_or(self.first);
         let seeds = if self.only.is_some() { 1 } else { self.seeds };
         let mut runner = Runner::new(&self, body.clone());
-        self.check_determinism(&mut runner, first)?;
+        let ran = self.check_determinism(&mut runner, first)?;
+        let mut covered = Covered::default();
+        covered.add(&ran);
         let campaign = Arc::new(Campaign {
-            next: AtomicU64::new(0),
-            failed: AtomicU64::new(u64::MAX),
+            next: AtomicU64::new(1),
+            failed: AtomicU64::new(if ran.failure.is_some() { 0 } else { u64::MAX }),
             seeds,
             first,
-            covered: Mutex::default(),
+            covered: Mutex::new(covered),
             broken: Mutex::new(None),
         });
         let helpers = (cores() as u64).min(seeds).saturating_sub(1);
@@ -273,11 +275,11 @@ impl Simulation {
         Ok(())
     }
 
-    /// Runs the first seed twice.
-    fn check_determinism(&self, runner: &mut Runner, seed: u64) -> Result<(), SimulationError> {
+    /// Runs the first seed twice. Returns what came of it.
+    fn check_determinism(&self, runner: &mut Runner, seed: u64) -> Result<Ran, SimulationError> {
         let (one, two) = (runner.run(runner.drawn(seed), seed, false)?, runner.run(runner.drawn(seed), seed, false)?);
         if one.hash == two.hash {
-            return Ok(());
+            return Ok(if one.failure.is_some() { one } else { two });
         }
         let (one, two) = (runner.run(runner.drawn(seed), seed, true)?, runner.run(runner.drawn(seed), seed, true)?);
         let (turn, first, second) =
