@@ -260,6 +260,13 @@ pub(crate) mod simulated {
         }
     }
 
+    /// Runs `body` as if the calling thread belonged to no simulation.
+    pub(crate) fn outside<R>(body: impl FnOnce() -> R) -> R {
+        let simulator = enter(None);
+        let _inside = crate::util::defer::defer(|| _ = enter(simulator.clone()));
+        body()
+    }
+
     /// Makes the calling thread belong to that simulation, or to none. Returns the previous one.
     pub(crate) fn enter(simulator: Option<Arc<dyn Simulator>>) -> Option<Arc<dyn Simulator>> {
         HERE.replace(simulator)

@@ -367,8 +367,12 @@ impl Builder {
     ///
     /// # Errors
     /// [`BuildError`] for an invalid number of workers or threads, a limit of zero for processes, messages or time, or
-    /// threads that the system refuses to start.
+    /// threads that the system refuses to start; [`Simulated`](BuildError::Simulated) in a simulated test.
     pub fn build(mut self) -> Result<Runtime, BuildError> {
+        #[cfg(feature = "test")]
+        if crate::sync::simulated::is_here() {
+            return Err(BuildError::Simulated);
+        }
         self.config.permits = self.count_workers()?;
         let Config { limit, mailbox, stall_limit, blocking_threads, stack, .. } = &self.config;
         if *limit == Some(0) {

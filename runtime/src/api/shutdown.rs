@@ -48,7 +48,8 @@ impl Runtime {
     ///
     /// # Errors
     /// [`ShutdownError::FromInside`] from inside one of its own processes, which would have to end first: the shutdown
-    /// begins but is not waited for, and what it discards is logged when the last process has ended.
+    /// begins but is not waited for, and what it discards is logged when the last process has ended. The same in a
+    /// simulated test: [`ShutdownError::Simulated`].
     pub fn shutdown(self) -> Result<ShutdownReport, ShutdownError> {
         let deadline = self.deadline;
         self.shutdown_within(deadline)
@@ -119,7 +120,7 @@ impl Runtime {
     ///
     /// # Errors
     /// [`ShutdownError::FromInside`] from inside one of its own processes, which is in a step while it waits: the drain
-    /// begins on its own thread but is not waited for.
+    /// begins on its own thread but is not waited for. The same in a simulated test: [`ShutdownError::Simulated`].
     pub fn drain(self, deadline: Duration) -> Result<ShutdownReport, ShutdownError> {
         self.end(ShutdownMode::Drain(deadline))
     }
@@ -175,6 +176,17 @@ fn finish(host: Host, end: ShutdownMode) -> Result<ShutdownReport, ShutdownError
     if is_inside || host.scheduler().is_reactor_here() {
         begin(host, end);
         return Err(ShutdownError::FromInside);
+    }
+    #[cfg(feature = "test")]
+    if crate::sync::simulated::is_here() {
+        // Waits are in the time of the simulation, in which the threads of this runtime do nothing.
+        crate::sync::simulated::outside(|| {
+            let elsewhere = move || drop(finish(host, end));
+            if spawn_thread(format!("{}-shutdown", host.name()), elsewhere).is_err() {
+                begin(host, end);
+            }
+        });
+        return Err(ShutdownError::Simulated);
     }
     // If a process of another runtime calls this, the other processes there can run meanwhile.
     let report = while_blocked(|| match end {

@@ -6,6 +6,12 @@ use crate::mailbox::bound::{Bound, WrongBound};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
+    /// Called in a simulated test or by one of its processes.
+    #[error(
+        "a simulated test has one runtime, which is its own: use the `Sim`, or `Host::current()` in a process; test \
+         shutdown, drain and several runtimes in an ordinary test"
+    )]
+    Simulated,
     /// The number of workers is invalid.
     #[error("{from} requests `{came}` workers; use a whole number from 1 to {most}")]
     Workers {
@@ -89,6 +95,12 @@ pub enum ShutdownError {
          without being waited for"
     )]
     FromInside,
+    /// Called in a simulated test or by one of its processes, whose time is not that of this runtime.
+    #[error(
+        "a simulated test cannot wait for the shutdown or the drain of a runtime, which has begun without being waited \
+         for; test them in an ordinary test, with a runtime of its own"
+    )]
+    Simulated,
     /// The system refused a handler for ctrl-c.
     #[error("cannot listen for ctrl-c; another part of the program may have set a handler of its own")]
     NoSignal,

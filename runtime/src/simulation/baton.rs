@@ -64,11 +64,8 @@ impl Drivers {
         }
         let seat = Seat::new();
         let its = seat.clone();
-        // From a thread that belongs to no simulation as far as this is concerned.
-        let simulator = crate::sync::simulated::enter(None);
-        let started = spawn_thread("postroom-simulation".to_string(), move || drive_runs(&its));
-        crate::sync::simulated::enter(simulator);
-        started.map(|_| seat)
+        let start = || spawn_thread("postroom-simulation".to_string(), move || drive_runs(&its));
+        crate::sync::simulated::outside(start).map(|_| seat)
     }
 
     /// Takes back a thread that has left its run.

@@ -1,10 +1,13 @@
 //! The report of a failing run.
 
 use super::{Adder, Cell};
+use postroom::error::{BuildError, ShutdownError};
 use postroom::prelude::*;
 use postroom::test::{FailedRun, Sim, Simulation, SimulationError};
 use postroom_tests::bomb::explode;
 use std::collections::HashMap;
+use std::sync::{Mutex, mpsc};
+use std::time::Duration;
 
 fn failed(error: SimulationError) -> FailedRun {
     match error {
@@ -181,8 +184,48 @@ fn threads_and_sockets_are_refused_with_what_to_do() {
     let test = Simulation::new("pinned").seeds(1).check(|sim| {
         let error = sim.spawn_pinned(|| Cell { value: 0 }).serve().expect_err("a thread of its own").to_string();
         assert!(error.contains("a simulation has no threads"), "{error}");
-        let error = Runtime::new().expect_err("threads").to_string();
-        assert!(error.contains("a simulation has no threads"), "{error}");
+        for builder in [Runtime::builder(), Runtime::builder().paused()] {
+            let error = builder.build().expect_err("a second runtime");
+            assert!(matches!(error, BuildError::Simulated), "{error}");
+        }
     });
     test.expect("typed errors");
+}
+
+#[process]
+struct Worker {
+    done: mpsc::Sender<()>,
+}
+
+#[process]
+impl Worker {
+    #[entry]
+    fn serve(&mut self) {}
+    #[message]
+    fn work(&mut self) {
+        self.done.send(()).expect("the test waits for it");
+    }
+}
+
+/// Catches a shutdown that waits in the time of the simulation, which passes at once: the report calls all processes
+/// stuck. Or a drain that does not handle what is queued.
+#[test]
+fn a_simulated_test_cannot_wait_for_the_end_of_a_runtime() {
+    for drains in [false, true] {
+        let runtime = Runtime::builder().workers(1).paused().build().expect("it starts");
+        let (done, work) = mpsc::channel();
+        let worker = runtime.spawn(Worker { done }).serve().expect("it starts");
+        worker.work().send().expect("it lives");
+        let end = worker.pid().join();
+        let runtime = Mutex::new(Some(runtime));
+        let test = Simulation::new("ends").seed(0).check(move |_sim| {
+            let Some(runtime) = runtime.lock().expect("one thread").take() else { return };
+            let hour = Duration::from_secs(3600);
+            let ended = if drains { runtime.drain(hour) } else { runtime.shutdown_within(hour) };
+            assert_eq!(ended.map(|report| report.to_string()), Err(ShutdownError::Simulated));
+        });
+        test.expect("a typed error");
+        assert_eq!(end.wait(), ExitReason::Shutdown);
+        assert_eq!(work.try_iter().count(), usize::from(drains));
+    }
 }
