@@ -73,6 +73,9 @@ fn stopping_a_pool_finishes_accepted_messages_and_refuses_later_ones() {
         assert_eq!(end.wait(), ExitReason::Normal);
         assert_eq!(log.len(), 6);
         assert!(!workers.pid().is_alive());
+        // Refused by the retired PID, which the pool does not hear of.
+        assert_eq!(address.echo(9).send().unwrap_err().reason, SendFailure::Gone(workers.pid()));
+        assert_eq!(workers.statistics().refused, 3);
         assert_eq!(runtime.statistics().processes.live, 0);
         // Stopping twice has no further effect.
         workers.stop();
