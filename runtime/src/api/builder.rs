@@ -80,7 +80,6 @@ impl Builder {
     pub fn new() -> Self {
         let config = Config {
             name: "postroom".into(),
-            node: this_node(),
             permits: 0,
             limit: None,
             call_timeout: DEFAULT_TIMEOUT,
@@ -399,7 +398,7 @@ impl Builder {
         #[cfg(feature = "test")]
         belongs_to(number, node);
         let identity = Identity { node, number, seed, clock: self.clock };
-        let runtime = Runtime::of(Host::new(self.config, identity, user), self.deadline);
+        let runtime = Runtime { host: Host::new(self.config, identity, user), deadline: self.deadline };
         if !self.paused {
             runtime.resume()?;
         }

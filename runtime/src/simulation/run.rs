@@ -860,7 +860,9 @@ impl Simulator for SimRun {
     fn fired(&self) -> bool {
         let state = &mut *self.state();
         let most = self.most_turns(state);
-        if !state.fired.fired(|| self.scheduler.timers.len(), most) {
+        let hosts = &state.hosts;
+        let timers = || hosts.iter().map(|host| host.scheduler.timers.len()).sum();
+        if !state.fired.fired(timers, most) {
             return true;
         }
         if state.abort.is_none() {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::env::program::this_node;
 use crate::actor::tasks::current::outside;
 use crate::errors::{AddressError, CallError, SendFailure};
 use crate::process::{Event, Events, InitContext, Process, StepOutput};
