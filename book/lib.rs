@@ -93,6 +93,10 @@ pub mod fairness {}
 pub mod performance {}
 #[doc = include_str!("src/cluster.md")]
 pub mod cluster {}
+#[doc = include_str!("src/cluster-promises.md")]
+pub mod cluster_promises {}
+#[doc = include_str!("src/transports.md")]
+pub mod transports {}
 #[doc = include_str!("src/by-name.md")]
 pub mod by_name {}
 #[doc = include_str!("src/upgrade.md")]
