@@ -331,15 +331,15 @@ impl Builder {
         self
     }
 
-    /// Makes the runtime a node of its own, for simulations and tests of what runs on several: its PIDs name `node`, and
-    /// [`this_node`](crate::this_node) in its processes is `node`.
+    /// Makes the runtime a node of its own, for simulations and tests of what runs on several: its PIDs name `node`,
+    /// and [`this_node`](crate::this_node) in its processes is `node`.
     ///
     /// Whatever a process of it sends to another node (a message, a call, a link, a stop) goes to the transport that
-    /// [`Router::of_node`](crate::routing::Router::of_node) has for that node, and is refused if there is none, although
-    /// both are in one program; and so in the other direction. Runtimes with the same `node` are one node, and those
-    /// without are that of the program. Code outside of runtimes, such as a test, observes: it reaches the processes of
-    /// all nodes directly, unless it acts as one of them with [`Node::enter`](crate::routing::Node::enter). Names, groups
-    /// and topics belong to a host, and are not kept apart.
+    /// [`Router::of_node`](crate::routing::Router::of_node) has for that node, and is refused if there is none,
+    /// although both are in one program; and so in the other direction. Runtimes with the same `node` are one node, and
+    /// those without are that of the program. Code outside of runtimes, such as a test, observes: it reaches the
+    /// processes of all nodes directly, unless it acts as one of them with
+    /// [`Node::enter`](crate::routing::Node::enter). Names, groups and topics belong to a host, and are not kept apart.
     ///
     /// ```
     /// use postroom::prelude::*;

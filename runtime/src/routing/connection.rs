@@ -113,7 +113,7 @@ fn post(from: Pid, to: Pid, name: Pid, message: LinkMessage<ExitReason>) {
 
 /// Sends a message of a process of this node to one of another; if it cannot be sent, it is answered here.
 pub(crate) fn send_link(from: Pid, to: Pid, message: LinkMessage<ExitReason>) {
-    let unsent = match Router::of_node(from.node()).connection(to.node()) {
+    let unsent = match Router::with(from.node(), |router| router.connection(to.node())) {
         Some(connection) => connection.send(from, to, message).err(),
         None => Some(message),
     };
@@ -126,7 +126,7 @@ pub(crate) fn send_link(from: Pid, to: Pid, message: LinkMessage<ExitReason>) {
 
 /// Sends a control to a process of another node. Returns whether it was sent.
 pub(crate) fn send_control(to: Pid, message: ControlMessage) -> bool {
-    match Router::of_node(this_node()).connection(to.node()) {
+    match Router::with(this_node(), |router| router.connection(to.node())) {
         Some(connection) => connection.transport().control(to, message),
         None => false,
     }
@@ -143,7 +143,7 @@ impl super::Node {
             dispose(Site::ReasonDrop, message);
             return false;
         }
-        self.enter(|| match Router::of_node(self.id()).connection(from.node()) {
+        self.enter(|| match Router::with(self.id(), |router| router.connection(from.node())) {
             Some(connection) => connection.receive(from, to, message),
             None => {
                 dispose(Site::ReasonDrop, message);

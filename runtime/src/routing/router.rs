@@ -38,7 +38,7 @@ pub trait Receiver: Send + Sync {
 pub(crate) fn route(package: Package) -> Result<(), Undeliverable> {
     let pid = package.to();
     if !is_here(pid) {
-        return Router::of_node(this_node()).deliver(package);
+        return Router::with(this_node(), |router| router.deliver(package));
     }
     let (_, payload, caller) = package.into_parts();
     deliver(pid, payload, caller)
@@ -378,6 +378,16 @@ impl Router {
         return Self::from(local);
     }
 
+    /// Calls `look` with the router that the sends of a node of this program use.
+    pub(super) fn with<R>(local: NodeId, look: impl FnOnce(&Self) -> R) -> R {
+        #[cfg(feature = "test")]
+        if local != program_node() {
+            return look(&Self::of_logical(local));
+        }
+        debug_assert_eq!(local, program_node(), "it is the only one");
+        look(Self::of_program())
+    }
+
     #[cfg(feature = "test")]
     fn logical() -> &'static RwLock<BTreeMap<NodeId, Self>> {
         static ROUTERS: World<OnceLock<RwLock<BTreeMap<NodeId, Router>>>> = World::new(OnceLock::new());
@@ -450,7 +460,12 @@ impl Receiver for Router {
             return Node(self.local).deliver(package);
         }
         match self.connection(pid.node()) {
-            Some(connection) => connection.transport().deliver(package),
+            Some(connection) => connection.transport().deliver(package).map_err(|refused| {
+                // What is full may be a process of the transport, which the sender does not know.
+                let Undeliverable { package, reason } = refused;
+                let reason = if matches!(reason, SendFailure::Full(_)) { SendFailure::Full(pid) } else { reason };
+                Undeliverable { package, reason }
+            }),
             None => Err(Undeliverable { package, reason: SendFailure::UnknownNode(pid) }),
         }
     }

@@ -57,7 +57,8 @@ pub enum ControlMessage {
 /// A transport that hands each package to a process of its own, as a message, inside `deliver`, does better: that is a
 /// send by the sending process, which meets the bound of that process's mailbox as at any other. At a soft bound it is
 /// suspended after its step, at a hard bound what [`Overflow`](crate::Overflow) says happens, `try_send` is refused,
-/// and a thread outside of processes is refused or waits. Such a transport returns the package if the send is refused.
+/// and a thread outside of processes is refused or waits. Such a transport returns the package if the send is refused;
+/// whichever PID its `Full` names, the sender sees the one that it has sent to.
 pub trait Transport: Receiver {
     /// Accepts `message` from the process `from` of this node to the process `to` of the other. The default refuses.
     ///

@@ -3,7 +3,7 @@
 use super::wire::{Mode, Pair, Parcel, with_pair};
 use postroom::error::SendFailure;
 use postroom::prelude::*;
-use postroom::routing::{Node, Receiver};
+use postroom::routing::{Node, Receiver, Router, Transport, Undeliverable};
 use postroom::{NodeId, Package, this_node};
 use postroom_tests::face::{Gate, until};
 use std::sync::mpsc::channel;
@@ -211,6 +211,60 @@ fn a_full_transport_refuses_each_kind_of_send_as_it_says() {
         assert_eq!(answered.recv().unwrap(), Ok(()));
         pair.net.pump();
         assert_eq!(there.seen().wait().unwrap(), [9]);
+    });
+}
+
+/// A transport whose messages go to a process first.
+struct Posted(Address<Post>);
+
+impl Receiver for Posted {
+    fn deliver(&self, package: Package) -> Result<(), Undeliverable> {
+        let sent = self.0.post(package).send();
+        sent.map_err(|refused| Undeliverable { package: refused.message.package, reason: refused.reason })
+    }
+}
+
+impl Transport for Posted {}
+
+#[process]
+struct Post {
+    node: Node,
+}
+
+#[process]
+impl Post {
+    #[entry]
+    fn serve(&mut self) {}
+    #[message]
+    fn hold(&mut self, gate: Gate) {
+        gate.pass();
+    }
+    #[message]
+    fn post(&mut self, package: Package) {
+        self.node.deliver(package).unwrap();
+    }
+}
+
+/// Catches: a send to another node that is none of the sending process, which the bound of the transport's own process
+/// does not hold back.
+#[test]
+fn a_transport_that_is_a_process_holds_its_senders_back() {
+    with_pair(|pair| {
+        let (here, there) = askers(pair);
+        let post = Post { node: Node::of(pair.there.node()).unwrap() };
+        let post = pair.here.spawn(post).mailbox(Bound::Soft(64)).serve().unwrap();
+        Router::of_node(pair.here.node()).connect(pair.there.node(), Arc::new(Posted(post)));
+        let gate = Gate::new();
+        post.hold(gate.clone()).send().unwrap();
+        here.tell(there, (0..1_000).collect()).send().unwrap();
+        until(|| pair.here.statistics().backpressure.suspended == 1);
+        let other = askers(pair).0;
+        assert_eq!(other.try_note(there).wait(), Err(CallError::Failed(SendFailure::Full(there.pid()))));
+        gate.open();
+        until(|| pair.here.statistics().backpressure.suspended == 0);
+        // Behind all of them.
+        assert_eq!(other.ask_half(there, 2).wait(), Ok(1));
+        assert_eq!(there.seen().wait().unwrap(), (0..1_000).collect::<Vec<_>>());
     });
 }
 

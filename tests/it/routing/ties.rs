@@ -4,6 +4,7 @@ use super::wire::{Mode, Pair, with_pair};
 use postroom::prelude::*;
 use postroom::routing::Router;
 use postroom_tests::partner::{Partner, Report, Reports, Trapper, fell_with};
+use std::sync::mpsc::channel;
 
 /// Spawns a partner that reports.
 fn reporting(runtime: &Runtime) -> (Address<Partner>, Reports) {
@@ -277,15 +278,16 @@ fn a_join_across_nodes_waits_for_the_end_and_gets_its_reason() {
             let joined = pair.as_here(|| it.pid().join());
             pair.net.pump();
             end(it);
-            let mut joined = Some(joined);
+            let (tell, told) = channel();
+            std::thread::spawn(move || tell.send(joined.wait()).unwrap());
             let mut reason = None;
             pair.net.pump_until(|| {
-                reason = joined
-                    .take_if(|_| !it.pid().is_alive() && pair.net.under_way() == 0)
-                    .map(|joined| joined.wait_timeout(std::time::Duration::from_secs(30)).unwrap());
+                reason = told.try_recv().ok();
                 reason.is_some()
             });
             assert!(is_reason(reason.as_ref().unwrap()), "{reason:?}");
+            // Behind its end.
+            it.pid().join().wait();
             let joined = pair.as_here(|| it.pid().join());
             pair.net.pump();
             assert_eq!(joined.wait(), ExitReason::NoProcess);

@@ -29,7 +29,9 @@ impl Pid {
     /// Monitors this process: the caller gets one [`Down`](crate::Down) when it ends for any reason, at once if it has
     /// already ended. Monitoring twice yields two. The monitored process does not notice.
     ///
-    /// For an [alias](Pid::is_alias), the current target is monitored, and the `Down` names it.
+    /// For an [alias](Pid::is_alias), the current target is monitored, and the `Down` names it; for one of another node
+    /// the `Down` names the alias. It has the reason [`NodeLost`](crate::ExitReason::NodeLost) if the connection to a
+    /// process's node is lost, or if there is none: see [`Transport`](crate::routing::Transport).
     ///
     /// To wait for an end, await [`join`](Pid::join) instead. Costs one control message to the process.
     ///
@@ -45,7 +47,8 @@ impl Pid {
     /// Links the calling process with this one: if either fails, so does the other, with
     /// [`ExitReason::Linked`](crate::ExitReason::Linked), unless it traps exits and gets an [`Exit`](crate::Exit)
     /// instead. A normal end ([`ExitReason::Normal`](crate::ExitReason::Normal)) only removes the link. Linking twice
-    /// makes one link. A process that has already ended counts as failed.
+    /// makes one link. A process that has already ended counts as failed, and so does one of another node when the
+    /// connection is lost, or if there is none.
     ///
     /// # Errors
     /// [`TopologyError`] outside of processes and for the process itself.
@@ -91,8 +94,8 @@ impl Pid {
         self.resolve().unwrap_or(self)
     }
 
-    /// Returns the process's links and monitors, as of its next step; `None` if it has ended. Await it, or `wait` on a
-    /// plain thread. Costs one control message to the process.
+    /// Returns the process's links and monitors, as of its next step; `None` if it has ended, or lives on another node.
+    /// Await it, or `wait` on a plain thread. Costs one control message to the process.
     pub fn bindings(self) -> Inspection {
         let told = Arc::new(Oneshot::new());
         let pid = self.meant();
