@@ -206,6 +206,9 @@ impl GroupTable {
     pub(crate) fn has_a_dead_member(&self) -> Option<Pid> {
         let in_shard = |shard: &Mutex<BTreeMap<GroupKey, GroupState>>| {
             let shard = lock(shard);
+            if shard.is_empty() {
+                return None;
+            }
             let all = shard.values().flat_map(|group| group.members.keys().chain(&group.watchers));
             all.copied().filter(|pid| !lives(*pid)).min()
         };

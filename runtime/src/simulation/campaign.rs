@@ -606,7 +606,13 @@ impl Runner {
         let time = run.elapsed();
         let abort = run.abort();
         let broken = if outcome.is_ok() { run.within(|| run.broken_between_turns(runtime.host())) } else { None };
-        let is_clean = run.within(|| run.end());
+        let is_clean = match broken {
+            None => run.within(|| run.end()),
+            Some(_) => {
+                run.within(|| run.abandon());
+                false
+            }
+        };
         let broken = broken.or_else(|| run.within(|| run.broken_at_the_end()).filter(|_| is_clean));
         silence(loud);
         let is_redundant = abort == Some(Abort::Explored);
@@ -617,18 +623,22 @@ impl Runner {
                 Some(Panic { message: "the run was cut short".into(), place: String::new() })
             }
             (None, Err((_, panic))) => Some(panic),
-            (None, Ok(())) if !is_clean => {
-                let message = "processes did not end after the test: they go on although they were killed";
-                Some(Panic { message: message.into(), place: String::new() })
-            }
-            (None, Ok(())) => broken.map(|what| Panic { message: format!("{BROKEN}: {what}"), place: String::new() }),
+            (None, Ok(())) => match &broken {
+                Some(what) => Some(Panic { message: format!("{BROKEN}: {what}"), place: String::new() }),
+                None if is_clean => None,
+                None => {
+                    let message = "processes did not end after the test: they go on although they were killed";
+                    Some(Panic { message: message.into(), place: String::new() })
+                }
+            },
         };
         self.slots = run.take_slots();
         let runtimes = run.take_nodes().into_iter().chain([runtime]);
-        if is_clean {
+        if is_clean && broken.is_none() {
             runtimes.for_each(drop);
         } else {
-            // A step waits for something that no process can give: its thread and the hosts are left behind.
+            // A step waits for something that no process can give, or nothing can be relied on any more: the hosts are
+            // left behind, with the thread of such a step.
             self.slots.clear();
             runtimes.for_each(Host::leave_behind);
         }

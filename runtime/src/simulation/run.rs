@@ -276,16 +276,7 @@ impl SimRun {
 
     /// Ends all processes, and has all drivers leave; called by the test's thread. Returns whether nothing is left.
     pub(crate) fn end(self: &Arc<Self>) -> bool {
-        {
-            let mut state = self.state();
-            state.is_ending = true;
-            state.turns_of_body = std::mem::take(&mut state.turns);
-            state.touched_by_body = std::mem::take(&mut state.touched);
-            state.trace.close();
-            state.fired.end();
-            let slowed = std::mem::take(&mut state.slowed);
-            state.ready.extend(slowed.into_iter().map(|(_, token)| Ready::Process(token)));
-        }
+        self.end_body();
         let schedulers = self.schedulers();
         schedulers.iter().for_each(|scheduler| scheduler.kill_all());
         let is_left = || self.state().are_processes_left() || !self.state().waiting.is_empty();
@@ -293,12 +284,33 @@ impl SimRun {
             self.wait(Until::Ended);
         }
         let is_clean = !is_left();
+        self.dismiss();
+        is_clean
+    }
+
+    /// Has all drivers leave, whatever is left to do: for a runtime that cannot be relied on any more.
+    pub(crate) fn abandon(&self) {
+        self.end_body();
+        self.dismiss();
+    }
+
+    fn end_body(&self) {
+        let mut state = self.state();
+        state.is_ending = true;
+        state.turns_of_body = std::mem::take(&mut state.turns);
+        state.touched_by_body = std::mem::take(&mut state.touched);
+        state.trace.close();
+        state.fired.end();
+        let slowed = std::mem::take(&mut state.slowed);
+        state.ready.extend(slowed.into_iter().map(|(_, token)| Ready::Process(token)));
+    }
+
+    fn dismiss(&self) {
         loop {
             let Some(seat) = self.state().idle.pop() else { break };
             seat.give(Instruction::Leave);
             self.main.wait();
         }
-        is_clean
     }
 
     /// Takes what the run is remembered by, when it has ended.

@@ -29,7 +29,8 @@ impl Tests {
     pub fn target(&self) -> Vec<String> {
         let words = |text: &str| text.split(' ').map(str::to_string).collect();
         match self.word.split('=').next().unwrap_or_default() {
-            "lib" => words("-p postroom --lib"),
+            // With the tests of simulations.
+            "lib" => words("-p postroom --lib --features test"),
             "macros" => words("-p postroom-macros --lib"),
             "models" => words("-p postroom-models --lib"),
             program => words(&format!("-p postroom-tests --test {program}")),

@@ -50,7 +50,8 @@ pub fn rows(place: &Place, faults: &[Fault], switched: &BTreeSet<usize>) -> Vec<
             }
             let cells = STRATEGIES.map(|strategy| search(place, &program, test, index + 1, strategy));
             let shown = test.rsplit("::").next().unwrap_or_default().replace('_', " ");
-            let row = format!("| {} | `{}` | {shown} | {} |", fault.name, fault.file, cells.join(" | "));
+            let what = seen(&String::from_utf8_lossy(&output.stdout), test);
+            let row = format!("| {} | `{}` | {shown} | {what} | {} |", fault.name, fault.file, cells.join(" | "));
             println!("{row}");
             rows.push(row);
         }
@@ -84,20 +85,45 @@ fn seeds(said: &str) -> Option<u64> {
     rest.split_once("(run ")?.1.split(' ').next()?.parse().ok()
 }
 
+/// Returns what of that test has failed: an assertion, or what a simulation sees by itself.
+fn seen(said: &str, test: &str) -> &'static str {
+    let report = said.split_once(&format!("---- {test} stdout ----")).map_or(said, |(_, report)| report);
+    let report = report.split_once("\n----").map_or(report, |(report, _)| report);
+    let message = report.split_once(" failed with seed ").and_then(|(_, rest)| rest.lines().nth(1)).unwrap_or(report);
+    let kinds = [
+        ("the runtime contradicts itself", "a check"),
+        ("livelock:", "a livelock"),
+        ("stuck:", "stuck"),
+        ("endless:", "endless"),
+        ("processes did not end", "no end"),
+    ];
+    kinds.iter().find(|(start, _)| message.trim_start().starts_with(start)).map_or("an assertion", |(_, kind)| kind)
+}
+
 /// Writes the table to the guide.
 pub fn write(root: &Path, rows: &[String]) -> Result<(), String> {
     let path = root.join(PAGE);
     let text = fs::read_to_string(&path).map_err(|error| format!("{PAGE}: {error}"))?;
     let parts = text.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
     let (before, after) = parts.ok_or_else(|| format!("{PAGE} has no lines `{BEGIN}` and `{END}`"))?;
-    let head = "| fault | file | found by | `random` | `pct` | `rare` | `portfolio` |\n|---|---|---|--:|--:|--:|--:|\n";
+    let head = "| fault | file | test | found by | `random` | `pct` | `rare` | `portfolio` |\n\
+                |---|---|---|---|--:|--:|--:|--:|\n";
     let table = format!("{before}{BEGIN}\n\n{head}{}\n\n{END}{after}", rows.join("\n"));
     fs::write(&path, table).map_err(|error| format!("{PAGE}: {error}"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::seeds;
+    use super::{seeds, seen};
+
+    #[test]
+    fn what_has_failed_is_read_from_the_report_of_that_test() {
+        let report =
+            |test, message| format!("---- {test} stdout ----\n`{test}` failed with seed 1 (run 2)\n  {message}\n");
+        let said = report("a::b", "assertion failed") + "\n" + &report("a::c", "stuck: nothing can go on");
+        assert_eq!((seen(&said, "a::b"), seen(&said, "a::c")), ("an assertion", "stuck"));
+        assert_eq!(seen(&report("d", "the runtime contradicts itself, which"), "d"), "a check");
+    }
 
     #[test]
     fn the_number_of_the_run_is_read_from_the_report() {

@@ -10,3 +10,4 @@ mod pressure;
 mod restarts;
 mod society;
 mod timers;
+mod unasserted;

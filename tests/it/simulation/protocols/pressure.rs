@@ -1,7 +1,7 @@
 //! Senders that are suspended at a full mailbox, and receivers that end.
 
 use postroom::prelude::*;
-use postroom::test::{Simulation, sometimes};
+use postroom::test::{Sim, Simulation, sometimes};
 use postroom::{Bound, Overflow};
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ const SENDERS: u32 = 3;
 /// What the senders send to a mailbox of that bound. (The length of one with a soft bound is looked at once in 128
 /// messages.)
 #[derive(Clone, Copy)]
-struct Load {
+pub(super) struct Load {
     bound: Bound,
     each: u32,
     burst: u32,
 }
 
-const SOFT: Load = Load { bound: Bound::Soft(16), each: 300, burst: 100 };
+pub(super) const SOFT: Load = Load { bound: Bound::Soft(16), each: 300, burst: 100 };
 const HARD: Load = Load { bound: Bound::Hard(3, Overflow::Wait), each: 12, burst: 4 };
 
 #[process]
 #[derive(Default)]
-struct Receiver {
+pub(super) struct Receiver {
     last: [u32; SENDERS as usize],
     taken: u32,
 }
@@ -44,7 +44,7 @@ impl Receiver {
 }
 
 #[process]
-struct Sender {
+pub(super) struct Sender {
     receiver: Address<Receiver>,
     number: u32,
 }
@@ -70,23 +70,28 @@ impl Sender {
     }
 }
 
-fn pressure(Load { bound, each, burst }: Load, ends: bool) -> impl Fn(postroom::test::Sim) + Send + Sync + 'static {
+/// Has senders send to a receiver, which ends in the middle of it if `ends`.
+pub(super) fn press(sim: &Sim, load: Load, ends: bool) -> (Address<Receiver>, Vec<Address<Sender>>) {
+    let receiver = sim.spawn(Receiver::default()).mailbox(load.bound).serve().expect("it starts");
+    let senders: Vec<_> =
+        (0..SENDERS).map(|_| sim.spawn(Sender { receiver, number: 0 }).serve().expect("it starts")).collect();
+    for (number, sender) in senders.iter().enumerate() {
+        let burst = 1 + sim.random() as u32 % load.burst;
+        sender.go_on(number as u32, burst, load.each).send().expect("it lives");
+    }
+    if ends {
+        for _ in 0..sim.random() % 8 {
+            let _full = receiver.taken().timeout(Duration::from_millis(1)).wait();
+        }
+        receiver.pid().kill();
+    }
+    sim.until_idle().expect("the test is no process");
+    (receiver, senders)
+}
+
+fn pressure(load: Load, ends: bool) -> impl Fn(Sim) + Send + Sync + 'static {
     move |sim| {
-        let receiver = sim.spawn(Receiver::default()).mailbox(bound).serve().expect("it starts");
-        let senders: Vec<_> =
-            (0..SENDERS).map(|_| sim.spawn(Sender { receiver, number: 0 }).serve().expect("it starts")).collect();
-        for (number, sender) in senders.iter().enumerate() {
-            let burst = 1 + sim.random() as u32 % burst;
-            sender.go_on(number as u32, burst, each).send().expect("it lives");
-        }
-        if ends {
-            // After some turns, in the middle of it.
-            for _ in 0..sim.random() % 8 {
-                let _full = receiver.taken().timeout(Duration::from_millis(1)).wait();
-            }
-            receiver.pid().kill();
-        }
-        sim.until_idle().expect("the test is no process");
+        let ((receiver, senders), each) = (press(&sim, load, ends), load.each);
         let pressure = sim.statistics().backpressure;
         assert!(sim.elapsed() <= Duration::from_millis(8), "it takes no time: {pressure:?}");
         assert_eq!((pressure.suspended, pressure.forced_releases), (0, 0), "{pressure:?}");
