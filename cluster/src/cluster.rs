@@ -9,7 +9,7 @@ use crate::names::{RegisterError, Token};
 use crate::node::delivery::{Arrivals, Counters, Delivery};
 use crate::node::driver::{Driver, Setup, View};
 use crate::node::inbox::{Inbox, Input};
-use crate::node::peer::Peer;
+use crate::node::peer::{Peer, SharedClock};
 use crate::node::porter::Porter;
 use crate::reply::{Pending, pair};
 use crate::session::Config;
@@ -218,13 +218,13 @@ impl Builder {
     pub fn join(self, host: &Host, engine: impl Connect) -> Result<Cluster, JoinError> {
         let join_time = self.join_time;
         let engine = engine.connect(&self.cluster).map_err(|error| JoinError::Engine(error.to_string()))?;
-        let (cluster, driver, delivery) = self.prepare(*host, Arc::new(engine))?;
+        let (cluster, driver, delivery) = self.prepare(*host, Arc::new(engine), Arc::new(|| SystemClock.now()))?;
         let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
             let thread = thread::Builder::new().name(name.into()).spawn(run);
             thread.map(drop).map_err(|error| JoinError::Thread(error.to_string()))
         };
         spawn("postroom-deliver", Box::new(move || delivery.run_to_end()))?;
-        spawn("postroom-cluster", Box::new(move || driver.run_to_end(|| SystemClock.now())))?;
+        spawn("postroom-cluster", Box::new(move || driver.run_to_end()))?;
         let joined = cluster.shared.view.wait(join_time, |view| match (&view.is_over, view.is_member) {
             (Some(Some(error)), _) => Some(Err(error.clone())),
             (_, true) => Some(Ok(())),
@@ -238,7 +238,12 @@ impl Builder {
     }
 
     /// Makes the parts of a node, without threads.
-    pub(crate) fn prepare(self, host: Host, engine: Arc<dyn Engine>) -> Result<(Cluster, Driver, Delivery), JoinError> {
+    pub(crate) fn prepare(
+        self,
+        host: Host,
+        engine: Arc<dyn Engine>,
+        clock: SharedClock,
+    ) -> Result<(Cluster, Driver, Delivery), JoinError> {
         let is_name = self.cluster.len() <= 64 && is_subject(&self.cluster) && !self.cluster.contains('.');
         if !is_name {
             return Err(JoinError::ClusterName { name: self.cluster });
@@ -261,6 +266,8 @@ impl Builder {
             name: name.clone(),
             node: id,
             engine,
+            clock,
+            gate: Arc::default(),
             timing: self.timing,
             session: self.session,
             codecs,

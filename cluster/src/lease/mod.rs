@@ -227,7 +227,8 @@ impl Lease {
         self.fence.is_none() && self.valid_until().is_some_and(|until| now < until)
     }
 
-    fn valid_until(&self) -> Option<Moment> {
+    /// Returns until when the node may act as a member, if it may at all and is not fenced before.
+    pub fn valid_until(&self) -> Option<Moment> {
         self.written.map(|written| written + self.timing.fence)
     }
 

@@ -2,12 +2,12 @@
 
 use super::delivery::{Arrival, Arrivals, Counters};
 use super::inbox::{Inbox, Input};
-use super::peer::Peer;
+use super::peer::{Gate, Peer, Port, SharedClock};
 use super::porter::Porter;
 use crate::access::Answer;
 use crate::clock::Moment;
 use crate::codec::Codecs;
-use crate::engine::{Bucket, Change, Engine, Lane, PublishError, Revision, SubscribeError, Subscription};
+use crate::engine::{Bucket, Change, Engine, Lane, Revision, SubscribeError, Subscription};
 use crate::frame::{Epoch, Table};
 use crate::lease::{self, Lease, Timing};
 use crate::membership::{self, Finding, Inquiry, JoinError, Loss, Membership, Record};
@@ -16,6 +16,7 @@ use crate::reply::Completer;
 use crate::session::{Config, End, Event, Session, Transmit, refusal};
 use postroom::{Address, NodeId, Pid};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -107,6 +108,8 @@ pub(crate) struct Setup {
     pub(crate) name: String,
     pub(crate) node: NodeId,
     pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) clock: SharedClock,
+    pub(crate) gate: Arc<Gate>,
     pub(crate) timing: Timing,
     pub(crate) session: Config,
     pub(crate) codecs: Codecs,
@@ -132,9 +135,6 @@ struct Connected {
     peer: Arc<Peer>,
     /// The epoch of the peer's membership.
     revision: Revision,
-    /// A frame that the engine was too busy for.
-    held: Option<Transmit>,
-    is_open: bool,
 }
 
 /// A process that must end since its node was fenced.
@@ -172,6 +172,8 @@ pub(crate) struct Driver {
     condemned: Vec<Condemned>,
     /// Peers with something to transmit.
     ready: BTreeSet<NodeId>,
+    /// Peers with a frame that the engine was too busy for.
+    busy: BTreeSet<NodeId>,
     leaving: Option<Leaving>,
 }
 
@@ -194,11 +196,15 @@ impl Driver {
             watch(Bucket::Names, Input::Names)?,
         ];
         for lane in Lane::ALL {
-            let inbox = Arc::clone(inbox);
+            let (inbox, view, counters) = (Arc::clone(inbox), Arc::clone(&setup.view), Arc::clone(&setup.counters));
             let on_message = Box::new(move |message: crate::engine::Message| {
                 // The subject is what the broker vouches for; the payload may claim anything.
-                if let Some(from) = message.subject.rsplit('.').next().and_then(node_of) {
-                    inbox.push(Input::Frame { from, lane, payload: message.payload });
+                let Some(from) = message.subject.rsplit('.').next().and_then(node_of) else { return };
+                let peer = view.lock().peers.get(&from).cloned();
+                match peer.map(|peer| peer.handle(message.payload.clone())) {
+                    Some(Ok(())) => {}
+                    Some(Err(_)) => _ = counters.broken_frames.fetch_add(1, Ordering::Relaxed),
+                    None => inbox.push(Input::Stray { from, payload: message.payload }),
                 }
             });
             let pattern = subject(&setup.cluster, setup.node, lane, "*");
@@ -224,35 +230,40 @@ impl Driver {
             registering: BTreeMap::new(),
             condemned: Vec::new(),
             ready: BTreeSet::new(),
+            busy: BTreeSet::new(),
             leaving: None,
         })
     }
 
     /// Runs until the node has left.
-    pub(crate) fn run_to_end(mut self, clock: impl Fn() -> Moment) {
-        while let Some(next) = self.run(&clock) {
-            let wait = next.since(clock()).min(LONGEST_WAIT);
+    pub(crate) fn run_to_end(mut self) {
+        while let Some(next) = self.run() {
+            let wait = next.since(self.now()).min(LONGEST_WAIT);
             if !wait.is_zero() {
-                self.setup.inbox.wait(wait);
+                self.setup.inbox.wait(next, wait);
             }
         }
     }
 
+    fn now(&self) -> Moment {
+        (self.setup.clock)()
+    }
+
     /// Does all that there is to do. Returns when there is more; `None` when the node has left.
-    pub(crate) fn run(&mut self, clock: &dyn Fn() -> Moment) -> Option<Moment> {
+    pub(crate) fn run(&mut self) -> Option<Moment> {
         // First: what the watch reports is for the attempt to join.
-        self.join(clock());
+        self.join(self.now());
         while let Some(input) = self.setup.inbox.pop() {
-            self.input(clock(), input);
+            self.input(self.now(), input);
         }
-        let now = clock();
+        let now = self.now();
         self.probe_neighbours(now);
         self.advance_membership(now);
         self.advance_lease(now);
         self.advance_names(now);
         self.begin_sessions(now);
         self.advance_sessions(now);
-        self.transmit(clock);
+        self.transmit();
         self.condemned.retain(|condemned| {
             let is_due = condemned.at <= now;
             if is_due {
@@ -269,7 +280,7 @@ impl Driver {
     fn next(&self, now: Moment) -> Moment {
         let attempt = self.attempt.as_ref();
         let peers = self.peers.values();
-        let is_busy = self.peers.values().any(|connected| connected.held.is_some());
+        let is_busy = !self.busy.is_empty();
         [self.join_at, self.setup.view.names().next_timeout(), self.leaving.as_ref().map(|leaving| leaving.until)]
             .into_iter()
             .chain([attempt.and_then(|attempt| attempt.membership.next_timeout())])
@@ -304,7 +315,7 @@ impl Driver {
                 }
             }
             Input::Named { number, answer } => self.setup.view.names().handle(now, number, answer),
-            Input::Frame { from, lane, payload } => self.frame(now, from, lane, payload),
+            Input::Stray { from, payload } => self.stray(now, from, payload),
             Input::Ready(node) => _ = self.ready.insert(node),
             Input::Register { name, pid, then } => {
                 if !pid.is_alive() {
@@ -326,23 +337,16 @@ impl Driver {
         }
     }
 
-    fn frame(&mut self, now: Moment, from: NodeId, lane: Lane, payload: bytes::Bytes) {
-        match self.peers.get(&from) {
-            Some(connected) => {
-                if connected.peer.handle(now, payload).is_err() {
-                    self.setup.counters.broken_frames.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                }
-                self.ready.insert(from);
-            }
-            None => {
-                let answer = refusal(payload).filter(|_| self.may_send(now));
-                if let Some(Transmit { lane, payload }) = answer {
-                    let subject = subject(&self.setup.cluster, from, lane, &self.setup.node.to_string());
-                    // Lost, it is asked for again.
-                    let _ = self.setup.engine.publish(lane, &subject, payload);
-                }
-                let _ = lane;
-            }
+    /// A frame came without a session, or before this node has begun it: the sender repeats what it is asked to.
+    fn stray(&self, now: Moment, from: NodeId, payload: bytes::Bytes) {
+        if self.peers.contains_key(&from) {
+            return;
+        }
+        let answer = refusal(payload).filter(|_| self.may_send(now));
+        if let Some(Transmit { lane, payload }) = answer {
+            let subject = subject(&self.setup.cluster, from, lane, &self.setup.node.to_string());
+            // Lost, it is asked for again.
+            let _ = self.setup.engine.publish(lane, &subject, payload);
         }
     }
 
@@ -539,6 +543,7 @@ impl Driver {
         while let Some(event) = lease.poll_event() {
             events.push(event);
         }
+        self.setup.gate.set(lease.may_send(now).then(|| lease.valid_until()).flatten());
         for event in events {
             match (event, epoch) {
                 (lease::Event::Acquired, Some(epoch)) => {
@@ -554,6 +559,7 @@ impl Driver {
     /// This node is no member any more, and joins again.
     fn fenced(&mut self, now: Moment) {
         let Some(mut attempt) = self.attempt.take() else { return };
+        self.setup.gate.set(None);
         attempt.membership.abandon();
         self.setup.view.change(|view| {
             view.is_member = false;
@@ -606,12 +612,23 @@ impl Driver {
             let Some(local) = Epoch::new(epoch, *count) else { continue };
             *count += 1;
             let session = Session::new(self.setup.session, local, revision, self.table.clone(), now);
-            let (codecs, inbox) = (self.setup.codecs.clone(), Arc::clone(&self.setup.inbox));
-            let peer = Arc::new(Peer::new(node, codecs, inbox, session));
+            let peer = Arc::new(Peer::new(node, self.setup.codecs.clone(), self.port(node), session));
             self.setup.arrivals.push(Arrival::Begun(Arc::clone(&peer)));
             self.setup.view.change(|view| _ = view.peers.insert(node, Arc::clone(&peer)));
-            self.peers.insert(node, Connected { peer, revision, held: None, is_open: false });
+            self.peers.insert(node, Connected { peer, revision });
             self.ready.insert(node);
+        }
+    }
+
+    fn port(&self, node: NodeId) -> Port {
+        let own = self.setup.node.to_string();
+        Port {
+            engine: Arc::clone(&self.setup.engine),
+            clock: Arc::clone(&self.setup.clock),
+            gate: Arc::clone(&self.setup.gate),
+            inbox: Arc::clone(&self.setup.inbox),
+            arrivals: Arc::clone(&self.setup.arrivals),
+            subjects: Lane::ALL.map(|lane| subject(&self.setup.cluster, node, lane, &own)),
         }
     }
 
@@ -642,9 +659,7 @@ impl Driver {
                 peer.handle_timeout(now);
                 self.ready.insert(node);
             }
-            while let Some(item) = peer.poll_item() {
-                self.setup.arrivals.push(Arrival::Item(Arc::clone(&peer), item));
-            }
+            // A message that comes now stands behind the opening, and before the end.
             while let Some(event) = peer.poll_event() {
                 self.session_event(now, node, &peer, event);
             }
@@ -655,12 +670,8 @@ impl Driver {
         match event {
             Event::Opened { table, .. } => {
                 self.setup.arrivals.push(Arrival::Opened(Arc::clone(peer), table));
-                if let Some(connected) = self.peers.get_mut(&node) {
-                    connected.is_open = true;
-                }
                 self.ready.insert(node);
             }
-            // The session refuses what is sent to it; its senders find that out.
             Event::Slow(_) | Event::Fast(_) => {}
             Event::Suspect => {
                 if let Some(attempt) = &mut self.attempt {
@@ -669,7 +680,7 @@ impl Driver {
             }
             Event::Ended(end) => {
                 // What is left to say is said by the last frames.
-                self.transmit_to(node, &|| now);
+                peer.transmit();
                 let Some(connected) = self.peers.remove(&node) else { return };
                 if let (End::Left, Some(attempt)) = (&end, &mut self.attempt) {
                     attempt.membership.goodbye(node, connected.revision);
@@ -682,31 +693,12 @@ impl Driver {
         }
     }
 
-    fn transmit(&mut self, clock: &dyn Fn() -> Moment) {
-        let ready = std::mem::take(&mut self.ready);
-        let busy = self.peers.iter().filter(|(_, connected)| connected.held.is_some()).map(|(node, _)| *node);
-        let ready: BTreeSet<_> = ready.into_iter().chain(busy).collect();
-        ready.into_iter().for_each(|node| self.transmit_to(node, clock));
-    }
-
-    fn transmit_to(&mut self, node: NodeId, clock: &dyn Fn() -> Moment) {
-        let lease = self.attempt.as_ref().and_then(|attempt| attempt.lease.as_ref());
-        let Some(connected) = self.peers.get_mut(&node) else { return };
-        let own = self.setup.node.to_string();
-        loop {
-            let now = clock();
-            let Some(frame) = connected.held.take().or_else(|| connected.peer.poll_transmit(now)) else { return };
-            // With each frame: the lease may be over since the last.
-            if !lease.is_some_and(|lease| lease.may_send(clock())) {
-                // Until it is acquired, hellos are repeated; when it is over, so are the sessions.
-                return;
-            }
-            let subject = subject(&self.setup.cluster, node, frame.lane, &own);
-            let published = self.setup.engine.publish(frame.lane, &subject, frame.payload.clone());
-            // What is lost otherwise is sent again, or the session ends.
-            if published == Err(PublishError::Busy) {
-                connected.held = Some(frame);
-                return;
+    fn transmit(&mut self) {
+        let ready: BTreeSet<_> =
+            std::mem::take(&mut self.ready).into_iter().chain(std::mem::take(&mut self.busy)).collect();
+        for node in ready {
+            if self.peers.get(&node).is_some_and(|connected| connected.peer.transmit()) {
+                self.busy.insert(node);
             }
         }
     }

@@ -1,7 +1,8 @@
 //! What callbacks and users hand to the driver.
 
 use crate::access::Answer;
-use crate::engine::{Change, Lane};
+use crate::clock::Moment;
+use crate::engine::Change;
 use crate::membership::Finding;
 use crate::names::{RegisterError, Token};
 use crate::reply::Completer;
@@ -25,9 +26,9 @@ pub(crate) enum Input {
     Leased { attempt: u64, number: u64, answer: Answer },
     /// An answer to the names.
     Named { number: u64, answer: Answer },
-    /// A frame of another node.
-    Frame { from: NodeId, lane: Lane, payload: Bytes },
-    /// There is something to transmit to this node.
+    /// A frame of a node with which there is no session.
+    Stray { from: NodeId, payload: Bytes },
+    /// There is something to transmit to this node, or something has come of a frame.
     Ready(NodeId),
     /// Register a name.
     Register { name: String, pid: Pid, then: Completer<Result<Token, RegisterError>> },
@@ -49,6 +50,8 @@ pub(crate) struct Inbox {
 #[derive(Default)]
 struct Queue {
     inputs: VecDeque<Input>,
+    /// When the driver wakes by itself; it is awake if there is no time.
+    wakes_at: Option<Moment>,
     is_closed: bool,
 }
 
@@ -74,11 +77,24 @@ impl Inbox {
         self.lock().inputs.pop_front()
     }
 
-    /// Waits until there is an input, for at most `time`.
-    pub(crate) fn wait(&self, time: Duration) {
-        let queue = self.lock();
+    /// Waits until there is an input, or something is due earlier than `until`, for at most `time`.
+    pub(crate) fn wait(&self, until: Moment, time: Duration) {
+        let mut queue = self.lock();
         if queue.inputs.is_empty() {
-            drop(self.arrived.wait_timeout(queue, time).unwrap_or_else(PoisonError::into_inner));
+            queue.wakes_at = Some(until);
+            queue = self.arrived.wait_timeout(queue, time).unwrap_or_else(PoisonError::into_inner).0;
+            queue.wakes_at = None;
+        }
+        drop(queue);
+    }
+
+    /// Has the driver look at what is due if it would sleep past `at`.
+    pub(crate) fn remind(&self, at: Moment) {
+        let mut queue = self.lock();
+        if queue.wakes_at.is_some_and(|until| at < until) {
+            queue.wakes_at = None;
+            drop(queue);
+            self.arrived.notify_one();
         }
     }
 

@@ -1,13 +1,14 @@
 //! What this node has to do with one other: the session, and what waits for answers from there.
 
+use super::delivery::{Arrival, Arrivals};
 use super::inbox::{Inbox, Input};
 use crate::clock::Moment;
 use crate::codec::{Agreement, CodecError, Codecs, Encoded, MessageId, encode_call_error, encode_exit_reason};
-use crate::engine::Lane;
+use crate::engine::{Engine, Lane, PublishError};
 use crate::envelope::{Content, ControlKind, Envelope, LinkKind};
 use crate::frame::{DecodeError, Table};
 use crate::reply::Completer;
-use crate::session::{Event, Item, SendError, Session, Transmit};
+use crate::session::{Event, SendError, Session, Transmit};
 use bytes::Bytes;
 use postroom::error::SendFailure;
 use postroom::routing::{Answerer, ControlMessage, LinkMessage, Receiver, Transport, Undeliverable};
@@ -26,9 +27,39 @@ pub(crate) type Started = Result<Pid, String>;
 pub(crate) struct Peer {
     node: NodeId,
     codecs: Codecs,
-    inbox: Arc<Inbox>,
+    port: Port,
     state: Mutex<State>,
 }
+
+/// Whether this node may send, by its lease: what the driver knows, for those that send.
+#[derive(Debug, Default)]
+pub(crate) struct Gate(Mutex<Option<Moment>>);
+
+impl Gate {
+    /// The node may send before this moment; not at all, if there is none.
+    pub(crate) fn set(&self, until: Option<Moment>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = until;
+    }
+
+    pub(crate) fn may_send(&self, now: Moment) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|until| now < until)
+    }
+}
+
+/// Where frames to a peer go, and who is told.
+#[derive(Clone)]
+pub(crate) struct Port {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) clock: SharedClock,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) arrivals: Arc<Arrivals>,
+    /// The subjects of the lanes.
+    pub(crate) subjects: [String; 2],
+}
+
+/// The node's clock.
+pub(crate) type SharedClock = Arc<dyn Fn() -> Moment + Send + Sync>;
 
 struct State {
     session: Session,
@@ -43,6 +74,10 @@ struct State {
     anyone: Pid,
     /// The driver knows that there is something to transmit.
     is_announced: bool,
+    /// A frame that the engine was too busy for.
+    held: Option<Transmit>,
+    /// What the driver has not seen.
+    events: VecDeque<Event>,
 }
 
 enum Phase {
@@ -59,7 +94,7 @@ enum Waiting {
 }
 
 impl Peer {
-    pub(crate) fn new(node: NodeId, codecs: Codecs, inbox: Arc<Inbox>, session: Session) -> Self {
+    pub(crate) fn new(node: NodeId, codecs: Codecs, port: Port, session: Session) -> Self {
         let nobody = u128::from(node.get()) << 80;
         let state = State {
             session,
@@ -70,8 +105,10 @@ impl Peer {
             overflow: VecDeque::new(),
             anyone: Pid::from_bytes(nobody.to_be_bytes()).unwrap_or_else(|| unreachable!("a node has a number")),
             is_announced: false,
+            held: None,
+            events: VecDeque::new(),
         };
-        Self { node, codecs, inbox, state: Mutex::new(state) }
+        Self { node, codecs, port, state: Mutex::new(state) }
     }
 
     pub(crate) fn node(&self) -> NodeId {
@@ -88,8 +125,52 @@ impl Peer {
         let is_first = !mem::replace(&mut state.is_announced, true);
         drop(state);
         if is_first {
-            self.inbox.push(Input::Ready(self.node));
+            self.port.inbox.push(Input::Ready(self.node));
         }
+    }
+
+    /// Transmits what was just queued. If nothing else was on its way, at once, which saves a call the way through the
+    /// driver; otherwise by the driver, so that many messages share a frame.
+    fn transmit_queued(&self, mut state: MutexGuard<'_, State>, was_idle: bool) {
+        if !was_idle || state.is_announced {
+            return self.announce(state);
+        }
+        let is_busy = self.transmit_all(&mut state);
+        self.done(state, is_busy);
+    }
+
+    /// Publishes the frames of the session. Returns whether the engine is too busy for one.
+    fn transmit_all(&self, state: &mut State) -> bool {
+        loop {
+            let now = (self.port.clock)();
+            let frame = match state.held.take() {
+                Some(frame) => frame,
+                None => {
+                    state.flush();
+                    let Some(frame) = state.session.poll_transmit(now) else { return false };
+                    frame
+                }
+            };
+            // With each frame: the lease may be over since the last.
+            if !self.port.gate.may_send((self.port.clock)()) {
+                // Until it is acquired, hellos are repeated; when it is over, so are the sessions.
+                return false;
+            }
+            let subject = &self.port.subjects[frame.lane as usize];
+            // Under the lock: engines do not block, and frames leave in their order.
+            if self.port.engine.publish(frame.lane, subject, frame.payload.clone()) == Err(PublishError::Busy) {
+                state.held = Some(frame);
+                return true;
+            }
+            // What is lost otherwise is sent again, or the session ends.
+        }
+    }
+
+    /// Publishes what is due, for the driver. Returns whether the engine is too busy.
+    pub(crate) fn transmit(&self) -> bool {
+        let mut state = self.lock();
+        state.is_announced = false;
+        self.transmit_all(&mut state)
     }
 
     /// Returns what the peer understands, if the session is open.
@@ -116,6 +197,7 @@ impl Peer {
     fn send_encoded(&self, to: Pid, encoded: Encoded, mut answerer: Answerer) -> Result<(), (Answerer, SendFailure)> {
         let (time_left, content) = (answerer.time_left(), content(encoded));
         let mut state = self.lock();
+        let was_idle = state.is_idle();
         let number = answerer.expects_answer().then(|| state.number());
         let envelope = match number {
             Some(number) => Envelope::Call { to, number, time_left, content },
@@ -133,7 +215,7 @@ impl Peer {
             }
             None => Some(answerer),
         };
-        self.announce(state);
+        self.transmit_queued(state, was_idle);
         // Outside the lock. The message is on its way, and nothing more is known of it.
         drop(sent);
         Ok(())
@@ -142,9 +224,10 @@ impl Peer {
     /// Queues what may not be refused. Returns false if the session is over.
     fn must_send(&self, lane: Lane, envelope: Envelope) -> bool {
         let mut state = self.lock();
+        let was_idle = state.is_idle();
         let is_queued = state.must_queue(lane, envelope);
         if is_queued {
-            self.announce(state);
+            self.transmit_queued(state, was_idle);
         }
         is_queued
     }
@@ -206,9 +289,40 @@ impl Peer {
         Ok(())
     }
 
-    /// Passes a frame to the session.
-    pub(crate) fn handle(&self, now: Moment, payload: Bytes) -> Result<(), DecodeError> {
-        self.lock().session.handle(now, payload)
+    /// Passes a frame to the session, and what has arrived with it to the delivery. Called by the engine, so that a
+    /// message does not wait for the driver; that is told if there is more to do.
+    pub(crate) fn handle(self: &Arc<Self>, payload: Bytes) -> Result<(), DecodeError> {
+        let mut state = self.lock();
+        let handled = state.session.handle((self.port.clock)(), payload);
+        if !matches!(state.phase, Phase::Open(_)) {
+            // The driver reports the opening first.
+            self.announce(state);
+            return handled;
+        }
+        self.forward(&mut state);
+        state.note_events();
+        let is_busy = self.transmit_all(&mut state);
+        self.done(state, is_busy);
+        handled
+    }
+
+    /// Tells the driver of what is left to do, and of when to come back.
+    fn done(&self, state: MutexGuard<'_, State>, is_busy: bool) {
+        if is_busy || !state.events.is_empty() {
+            return self.announce(state);
+        }
+        let next = state.session.next_timeout();
+        drop(state);
+        if let Some(next) = next {
+            self.port.inbox.remind(next);
+        }
+    }
+
+    /// Hands what has arrived to the delivery: under the lock, so that it stays in order.
+    fn forward(self: &Arc<Self>, state: &mut State) {
+        while let Some(item) = state.session.poll_item() {
+            self.port.arrivals.push(Arrival::Item(Arc::clone(self), item));
+        }
     }
 
     pub(crate) fn handle_timeout(&self, now: Moment) {
@@ -219,16 +333,18 @@ impl Peer {
         self.lock().session.next_timeout()
     }
 
-    pub(crate) fn poll_item(&self) -> Option<Item> {
-        self.lock().session.poll_item()
-    }
-
-    pub(crate) fn poll_event(&self) -> Option<Event> {
-        self.lock().session.poll_event()
+    /// Returns the next event, when what has arrived before it was handed to the delivery.
+    pub(crate) fn poll_event(self: &Arc<Self>) -> Option<Event> {
+        let mut state = self.lock();
+        if matches!(state.phase, Phase::Open(_)) {
+            self.forward(&mut state);
+        }
+        state.note_events();
+        state.events.pop_front()
     }
 
     /// The session is open: sends what waits, and then what comes. Returns how much of it cannot be sent.
-    pub(crate) fn opened(&self, table: &Table) -> u64 {
+    pub(crate) fn opened(self: &Arc<Self>, table: &Table) -> u64 {
         let agreement = Arc::new(self.codecs.agree(table));
         let mut returned = 0;
         loop {
@@ -236,6 +352,8 @@ impl Peer {
             let Phase::Opening(waiting) = &mut state.phase else { return returned };
             let Some(next) = waiting.pop_front() else {
                 state.phase = Phase::Open(agreement);
+                self.forward(&mut state);
+                self.announce(state);
                 return returned;
             };
             match next {
@@ -256,22 +374,12 @@ impl Peer {
         }
     }
 
-    /// Returns the next frame.
-    pub(crate) fn poll_transmit(&self, now: Moment) -> Option<Transmit> {
-        let mut state = self.lock();
-        state.flush();
-        let frame = state.session.poll_transmit(now);
-        if frame.is_none() {
-            state.is_announced = false;
-        }
-        frame
-    }
-
     /// Gives the credit of an item back.
     pub(crate) fn release(&self, lane: Lane, cost: u64) {
         let mut state = self.lock();
         state.session.release(lane, cost);
-        self.announce(state);
+        let is_busy = self.transmit_all(&mut state);
+        self.done(state, is_busy);
     }
 
     /// Tells the peer whether a process of this node has fallen behind.
@@ -362,6 +470,21 @@ impl Refusal {
 }
 
 impl State {
+    /// Takes the events of the session. That a process has fallen behind or caught up is for the session alone: it
+    /// refuses what is sent to such a one.
+    fn note_events(&mut self) {
+        while let Some(event) = self.session.poll_event() {
+            if !matches!(event, Event::Slow(_) | Event::Fast(_)) {
+                self.events.push_back(event);
+            }
+        }
+    }
+
+    /// Returns whether nothing waits to be sent or acknowledged.
+    fn is_idle(&self) -> bool {
+        self.overflow.is_empty() && Lane::ALL.iter().all(|lane| self.session.buffered(*lane).0 == 0)
+    }
+
     fn number(&mut self) -> u64 {
         self.last_number += 1;
         self.last_number

@@ -10,7 +10,7 @@ use crate::{Cluster, NodeError, StartError};
 use postroom::error::SendFailure;
 use postroom::prelude::*;
 use postroom::{NodeId, Runtime};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -103,6 +103,8 @@ const STEP: Duration = Duration::from_millis(5);
 /// What the thread moves.
 struct World {
     broker: Broker,
+    /// In milliseconds.
+    clock: Arc<AtomicU64>,
     now: Moment,
     machines: Vec<Machine>,
 }
@@ -111,11 +113,11 @@ impl World {
     /// Has all do what they can. Returns whether anything was left to do.
     fn step(&mut self) {
         self.now = self.now + STEP;
+        self.clock.fetch_add(STEP.as_millis() as u64, Ordering::Relaxed);
         self.broker.advance(STEP);
         for _ in 0..4 {
-            let now = self.now;
             for machine in &mut self.machines {
-                if machine.driver.as_mut().is_some_and(|driver| driver.run(&|| now).is_none()) {
+                if machine.driver.as_mut().is_some_and(|driver| driver.run().is_none()) {
                     machine.driver = None;
                 }
                 if machine.delivery.as_mut().is_some_and(|delivery| !delivery.run()) {
@@ -144,7 +146,7 @@ struct Nodes {
 impl Nodes {
     fn new() -> Self {
         let broker = Broker::new();
-        let world = World { broker: broker.clone(), now: Moment::START, machines: Vec::new() };
+        let world = World { broker: broker.clone(), clock: Arc::default(), now: Moment::START, machines: Vec::new() };
         let (world, stop) = (Arc::new(Mutex::new(world)), Arc::new(AtomicBool::new(false)));
         let (moves, stops) = (Arc::clone(&world), Arc::clone(&stop));
         let mover = std::thread::spawn(move || {
@@ -164,7 +166,9 @@ impl Nodes {
         let runtime = Runtime::builder().workers(1).logical_node(NodeId::random()).build().unwrap();
         let client = Arc::new(self.broker.connect());
         let builder = Cluster::builder("bank").node(name).export::<Account>().export::<Slow>();
-        let (cluster, driver, delivery) = builder.prepare(*runtime, client.clone()).unwrap();
+        let clock = Arc::clone(&self.lock().clock);
+        let clock = Arc::new(move || Moment::after_start(Duration::from_millis(clock.load(Ordering::Relaxed))));
+        let (cluster, driver, delivery) = builder.prepare(*runtime, client.clone(), clock).unwrap();
         self.lock().machines.push(Machine { driver: Some(driver), delivery: Some(delivery) });
         Node { cluster, client, runtime }
     }

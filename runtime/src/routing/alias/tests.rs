@@ -1,6 +1,6 @@
 use super::*;
-use crate::env::program::this_node;
 use crate::actor::tasks::current::outside;
+use crate::env::program::this_node;
 use crate::errors::{AddressError, CallError, SendFailure};
 use crate::process::{Event, Events, InitContext, Process, StepOutput};
 use crate::routing::router::{Node, Receiver, Router};
