@@ -44,8 +44,8 @@ use syn::Item;
 /// and entries. The crate with the process needs no serde of its own, unless it derives serde's traits for its types.
 ///
 /// * The arguments and the answer of each message, and the inputs of each entry, are types that implement serde's
-///   `Serialize` and `Deserialize` and borrow nothing. PIDs, addresses and recipients do. A `Reply` as the last argument
-///   is no obstacle, whatever its answer is made of; `Replies`, a stream of answers, is one.
+///   `Serialize` and `Deserialize` and borrow nothing. PIDs, addresses and recipients do. A `Reply` as the last
+///   argument is no obstacle; `Replies`, a stream of answers, is one.
 /// * `#[message(local)]` and `#[entry(local)]` keep a method on its node, and free it from these rules.
 /// * Attributes of serde on arguments, such as `#[serde(default)]`, apply to the fields of the message.
 /// * In all nodes a message is called `package::Type::method`. `#[message(name = "bank.deposit")]` gives it a name that
@@ -148,8 +148,8 @@ pub fn entry(_: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// Attributes below `#[message]`, such as `#[derive(Clone)]`, go to the generated type.
 ///
-/// In a `#[process(remote)]` there are the options `name = "bank.deposit"`, `codec = "named"` and `local`; after a type,
-/// they are written `#[message(Tick, local)]`. See [`process`](macro@process).
+/// In a `#[process(remote)]` there are the options `name = "bank.deposit"`, `codec = "named"` and `local`; after a
+/// type, they are written `#[message(Tick, local)]`. See [`process`](macro@process).
 #[proc_macro_attribute]
 pub fn message(_: TokenStream, item: TokenStream) -> TokenStream {
     outside("message", item)

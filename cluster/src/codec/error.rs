@@ -40,7 +40,7 @@ pub enum CodecError {
     /// Fields or answer of the message differ between the nodes.
     #[error(
         "`{name}` has other fields or another answer on the other node (hash {here:016x} here, {there:016x} there); \
-         run one build on both, or write `#[message(codec = \"named\")]` in both and give new fields `#[serde(default)]`"
+         run one build on both, or write `#[message(codec = \"named\")]` in both, and `#[serde(default)]` at new fields"
     )]
     Incompatible {
         /// The name of the message.

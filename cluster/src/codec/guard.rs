@@ -10,8 +10,8 @@ use serde::de::{DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, Seq
 use std::cell::Cell;
 use std::fmt;
 
-/// How many levels of values inside of values a message may have. Structs, enums, options, lists, maps and tuples count,
-/// one level each. As in `serde_json`; deeper ones are lists in disguise.
+/// How many levels of values inside of values a message may have: structs, enums, options, lists, maps and tuples count
+/// one each. The limit is that of `serde_json`; what nests deeper is a list in disguise.
 pub const MAX_DEPTH: usize = 128;
 
 /// How many elements of lists may take no bytes, such as those of a `Vec<()>`. All others are limited by the bytes.

@@ -1,7 +1,7 @@
 //! Codecs: messages, answers and inputs as bytes, for the processes that a node exports.
 //!
-//! A process type with `#[process(remote)]` tells a visitor of its messages ([`postroom::remote`]). [`Codecs`] keeps for
-//! each a name, a hash of the names and types of its fields, and functions that write and read it. Two nodes exchange
+//! A process type with `#[process(remote)]` tells a visitor of its messages ([`postroom::remote`]). For each [`Codecs`]
+//! keeps a name, a hash of the names and types of its fields, and functions that write and read it. Two nodes exchange
 //! the names and hashes, a [`Table`]; the [`Agreement`] of both tables writes and reads what they say to each other:
 //!
 //! ```
@@ -21,7 +21,8 @@
 //! }
 //!
 //! // Both nodes, here in one program.
-//! let (here, there) = (Codecs::builder().export::<Account>().build()?, Codecs::builder().export::<Account>().build()?);
+//! let here = Codecs::builder().export::<Account>().build()?;
+//! let there = Codecs::builder().export::<Account>().build()?;
 //! let (to_there, to_here) = (here.agree(there.table()), there.agree(here.table()));
 //!
 //! let mut message = Payload::new(AccountDeposit { amount: 5 });

@@ -1,4 +1,4 @@
-//! Reasons and errors of the runtime as bytes: why a process ended, why a call has no answer, why a message was refused.
+//! Reasons of the runtime as bytes: why a process ended, why a call has no answer, why a message was refused.
 //!
 //! Errors and panics travel as text, by which the runtime compares them. A variant that this crate does not know yet,
 //! from a newer runtime in this program, travels as text too. The order of the variants below is the format.

@@ -18,8 +18,10 @@ pub(crate) struct SelfType {
     pub(crate) generics: Generics,
     /// The `cfg`s of the whole block, if they are below `#[process]`.
     pub(crate) cfgs: Vec<Attribute>,
-    /// Its messages may come from other nodes.
+    /// Its messages are to come from other nodes too.
     pub(crate) remote: bool,
+    /// They can.
+    pub(crate) travels: bool,
 }
 
 impl SelfType {
@@ -59,13 +61,15 @@ impl SelfType {
         if generics.params.is_empty() {
             generics.make_where_clause().predicates.push(declared(&krate, &ident, &item.self_ty));
         }
-        Some(Self { krate, ident, ty: item.self_ty.to_token_stream(), generics, cfgs, remote: false })
+        Some(Self { krate, ident, ty: item.self_ty.to_token_stream(), generics, cfgs, remote: false, travels: false })
     }
 
     /// Lets its messages come from other nodes, if they can have one name and one form there.
     pub(crate) fn make_remote(&mut self, diagnostics: &mut Diagnostics) {
+        self.remote = true;
         if self.generics.params.is_empty() {
-            self.remote = true;
+            // Without the feature, which is reported already, the runtime lacks what the generated code needs.
+            self.travels = cfg!(feature = "serde");
             return;
         }
         let (parameters, ..) = self.generics.split_for_impl();

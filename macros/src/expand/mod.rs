@@ -2,7 +2,7 @@
 //!
 //! * [`process`]: a `#[process] impl`, composed of [`actor`] (the runtime's trait), [`deliver`] (dispatch of messages),
 //!   [`entries`] (methods of the spawn builder), [`client`] (methods of the address), [`handles`] (the messages'
-//!   types), [`by_name`] (starts and sends by name), and [`remote`] (what nodes tell each other of them), with the user's
+//!   types), [`by_name`] (starts and sends by name), and [`remote`] (what other nodes may use), with the user's
 //!   [`docs`];
 //! * [`declaration`]: `#[process]` on a struct or an enum; [`protocol`]: `#[protocol]` on a trait; [`answers`]: an impl
 //!   of one;

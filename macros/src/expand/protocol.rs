@@ -97,7 +97,7 @@ fn self_type(krate: syn::Path, item: &ItemTrait, diagnostics: &mut Diagnostics) 
         generics.make_where_clause().predicates.push(parse_quote!(#param: ::core::marker::Send + 'static));
     }
     let cfgs = item.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).cloned().collect();
-    Some(SelfType { krate, ident, ty, generics, cfgs, remote: false })
+    Some(SelfType { krate, ident, ty, generics, cfgs, remote: false, travels: false })
 }
 
 /// Returns the items of the trait to emit, and its messages.

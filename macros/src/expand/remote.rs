@@ -1,7 +1,7 @@
 //! `remote`: serde's derives on message types, and `impl Remote`, which shows them to a visitor.
 //!
 //! The derives come from the runtime, so that a crate with remote processes needs no serde of its own. Each field is
-//! written and read through functions of the trait `RemoteField`: what its type lacks is reported once, at the field, and
+//! written and read through functions of the trait `RemoteField`: what its type lacks is reported once, at the field,
 //! with what to do. Both errors are the same, of which the compiler shows one.
 
 use super::by_name;
@@ -80,7 +80,7 @@ fn is_option(ty: &TokenStream) -> bool {
 /// Returns `impl Remote` of a process.
 pub(crate) fn process(block: &ProcessImpl) -> TokenStream {
     let self_type = &block.self_type;
-    if !self_type.remote {
+    if !self_type.travels {
         return TokenStream::new();
     }
     let (private, ty, visitor) = (self_type.private(), &self_type.ty, local("visitor"));
@@ -108,7 +108,7 @@ pub(crate) fn process(block: &ProcessImpl) -> TokenStream {
 
 /// Returns `impl RemoteProtocol` of a protocol.
 pub(crate) fn protocol(self_type: &SelfType, messages: &[Message]) -> TokenStream {
-    if !self_type.remote {
+    if !self_type.travels {
         return TokenStream::new();
     }
     let (private, ty, visitor) = (self_type.private(), &self_type.ty, local("visitor"));

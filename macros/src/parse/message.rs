@@ -195,7 +195,8 @@ fn remote(
         diagnostics.on(&method.marked.marker.meta, what, "write `message(local)`");
         return None;
     }
-    Some(RemoteOptions { name: options.name.as_ref().map(syn::LitStr::value), named: options.named })
+    let name = options.name.as_ref().map(syn::LitStr::value);
+    self_type.travels.then_some(RemoteOptions { name, named: options.named })
 }
 
 /// A method for an existing type takes just this.
