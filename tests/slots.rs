@@ -91,14 +91,15 @@ fn the_text_and_the_serde_forms_of_a_pid_parse_back() {
     });
 }
 
-/// The two numbers of a PID in a binary format.
+/// The two halves of a PID, whose bytes are its form in a binary format.
 struct Binary(u64, u64);
 
 impl<'de> serde::Deserializer<'de> for Binary {
     type Error = serde::de::value::Error;
 
     fn deserialize_any<V: serde::de::Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
-        visitor.visit_seq(serde::de::value::SeqDeserializer::new([self.0, self.1].into_iter()))
+        let bytes = [self.0.to_be_bytes(), self.1.to_be_bytes()].concat();
+        visitor.visit_seq(serde::de::value::SeqDeserializer::new(bytes.into_iter()))
     }
 
     fn is_human_readable(&self) -> bool {
@@ -111,7 +112,7 @@ impl<'de> serde::Deserializer<'de> for Binary {
     }
 }
 
-/// Node 0 with a runtime number, so that the first number is not zero.
+/// Node 0 with a runtime number, so that the first half is not zero.
 #[test]
 fn the_binary_form_of_a_pid_without_a_node_is_refused() {
     let (node, host) = (7, 3);
