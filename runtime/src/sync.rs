@@ -262,8 +262,13 @@ pub(crate) mod simulated {
 
     /// Runs `body` as if the calling thread belonged to no simulation.
     pub(crate) fn outside<R>(body: impl FnOnce() -> R) -> R {
-        let simulator = enter(None);
-        let _inside = crate::util::defer::defer(|| _ = enter(simulator.clone()));
+        struct ComesBack(Option<Arc<dyn Simulator>>);
+        impl Drop for ComesBack {
+            fn drop(&mut self) {
+                enter(self.0.take());
+            }
+        }
+        let _outside = ComesBack(enter(None));
         body()
     }
 
