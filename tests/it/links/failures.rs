@@ -218,15 +218,15 @@ fn partners_on_another_host_and_of_another_runtime_fall_too() {
     });
 }
 
-/// An unknown node has no live processes.
+/// Nothing is known of the processes of an unknown node.
 #[test]
-fn a_link_to_a_process_of_an_unknown_node_fails_as_if_it_were_gone() {
+fn a_link_to_a_process_of_an_unknown_node_fails_as_if_that_were_lost() {
     with_runtime(|runtime| {
         let one = partners(runtime, 1)[0];
         let far: Pid = "<54321.1.7.3>".parse().unwrap();
         let end = one.pid().join();
         one.link(far).send().unwrap();
-        let linked = ExitReason::Linked { pid: far, reason: ExitReason::NoProcess.into() };
+        let linked = ExitReason::Linked { pid: far, reason: ExitReason::NodeLost.into() };
         assert_eq!(end.wait_timeout(LONG), Some(linked));
     });
 }

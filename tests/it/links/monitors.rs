@@ -58,13 +58,13 @@ fn the_exit_of_a_dead_process_is_reported_at_once() {
 }
 
 #[test]
-fn a_process_of_an_unknown_node_is_gone() {
+fn a_process_of_an_unknown_node_is_lost() {
     with_runtime(|runtime| {
         let (watcher, reports) = watcher(runtime);
         let far: Pid = "<54321.1.7.3>".parse().unwrap();
         watcher.watch(far).wait().unwrap();
         let down = reports.down();
-        assert_eq!((down.pid, down.reason), (far, ExitReason::NoProcess));
+        assert_eq!((down.pid, down.reason), (far, ExitReason::NodeLost));
     });
 }
 
