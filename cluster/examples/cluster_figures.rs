@@ -1,7 +1,7 @@
 //! What messages and calls between two nodes cost, over a NATS server on this machine:
 //! `cargo run --release --example cluster_figures --features nats -- nats://127.0.0.1:4222`.
 //!
-//! The second node is a child of this program. The last rows are the same round trips without Postroom: a request of the
+//! The second node is a child of this program. The last row is the same round trip without Postroom: a request of the
 //! client library that the engine uses, answered by the child.
 
 use futures_util::StreamExt;

@@ -138,7 +138,7 @@ pub enum JoinError {
 #[non_exhaustive]
 pub enum NodeError {
     /// No member has the name.
-    #[error("no node of the cluster is called `{name}`; it has {}", if members.is_empty() { "none".into() } else { members.join(", ") })]
+    #[error("no other node of the cluster is called `{name}`; there are {}", listed(members))]
     Unknown {
         /// The name.
         name: String,
@@ -151,6 +151,10 @@ pub enum NodeError {
         /// The type.
         process: &'static str,
     },
+}
+
+fn listed(members: &[String]) -> String {
+    if members.is_empty() { "none".into() } else { members.join(", ") }
 }
 
 /// Why a process was not started on another node.
@@ -210,8 +214,8 @@ impl Builder {
         self
     }
 
-    /// Joins the cluster that `engine` connects with, and waits until this node is a member: an engine, or `Nats::at(…)`. `host` is a runtime, whose
-    /// processes become reachable. A node takes two threads.
+    /// Joins the cluster that `engine` connects with, and waits until this node is a member. That is an engine, or
+    /// `Nats::at(…)`. The processes of `host`, a runtime, become reachable. A node takes two threads.
     ///
     /// # Errors
     /// [`JoinError`], which says what to do.
@@ -404,8 +408,8 @@ impl Cluster {
         self.holder(name).map(|(pid, _)| Address::assume(pid))
     }
 
-    /// Leaves the cluster: what is queued is still sent, the peers are told, and the names of this node are free. Holders
-    /// of names are cancelled. It takes up to three seconds if a peer does not answer.
+    /// Leaves the cluster: what is queued is still sent, the peers are told, and the names of this node are free.
+    /// Holders of names are cancelled. It takes up to three seconds if a peer does not answer.
     pub fn leave(&self) -> Pending<()> {
         let (pending, then) = pair(());
         self.shared.inbox.push(Input::Leave(then));
@@ -474,8 +478,8 @@ impl RemoteNode {
     /// Starts a `P` at this entry, with inputs as for [`Host::start`](postroom::Host::start); they are checked here.
     ///
     /// # Errors
-    /// The pending result is an error if the inputs do not fit, or the node cannot be reached or refuses. If the node is
-    /// lost before it answers, the process may have been started: it ends with its node, or goes on without you.
+    /// The pending result is an error if the inputs do not fit, or the node cannot be reached or refuses. If it is lost
+    /// before it answers, the process may have been started: it ends with its node, or goes on without you.
     pub fn start<P: Remote + Addressed>(&self, entry: &str, inputs: Payloads) -> Starting<P> {
         let shared = &self.cluster.shared;
         let (pending, then) = pair(Err("it was lost before it answered".into()));

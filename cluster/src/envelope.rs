@@ -22,8 +22,8 @@
 //! [`Table`](crate::frame::Table), which the handshake has brought, so names do not travel again. Reasons and errors
 //! are encoded as [`codec`](crate::codec) does.
 //!
-//! The decoder does not trust a byte: it never panics, and allocates nothing but the text of a refusal. The content of a
-//! message is for its codec to check.
+//! The decoder does not trust a byte: it never panics, and allocates nothing but the text of a refusal. The content of
+//! a message is for its codec to check.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use postroom::Pid;

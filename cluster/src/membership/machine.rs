@@ -137,7 +137,7 @@ impl Membership {
         Self::begin(node, record, OwnStep::Create)
     }
 
-    /// Begins to join again: the membership of this node with epoch `before` is over, but its record may be there still.
+    /// Begins to join again: this node's membership with epoch `before` is over, but its record may still be there.
     pub fn rejoin(node: NodeId, record: Record, before: Revision) -> Self {
         Self::begin(node, record, OwnStep::Remove(before))
     }

@@ -110,8 +110,8 @@ pub enum RegisterError {
     },
     /// The store did not answer. The name may have been registered.
     #[error(
-        "the broker's store did not answer: `{name}` may be registered or not; register it again, which finds what this \
-         process has"
+        "the broker's store did not answer: `{name}` may be registered or not; register it again, which finds what \
+         this process has"
     )]
     Unknown {
         /// The name.

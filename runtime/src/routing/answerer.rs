@@ -75,12 +75,12 @@ impl Drop for Answerer {
 crate::util::debug::impl_debug!([] Answerer, self => "Answerer" { expects_answer: self.expects_answer(), .. });
 
 /// What is done with the answer to a call from elsewhere.
-type Continuation = Box<dyn FnOnce(Result<Payload, CallError>) + Send>;
+type ThenAnswer = Box<dyn FnOnce(Result<Payload, CallError>) + Send>;
 
 /// Stands for a caller that is elsewhere.
 struct AbsentCaller {
     /// `None` after the answer.
-    then: Mutex<Option<Continuation>>,
+    then: Mutex<Option<ThenAnswer>>,
     deadline: Option<Moment>,
 }
 

@@ -145,12 +145,6 @@ impl Ties {
         }
         messages
     }
-
-    /// Returns how many there are.
-    #[cfg(test)]
-    fn count(&self) -> usize {
-        self.links.len() + self.watched.len() + self.watchers.len() + self.aliased.len() + self.aliases.len()
-    }
 }
 
 /// Returns what a local process is told on behalf of one that cannot be reached.

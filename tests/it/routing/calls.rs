@@ -31,7 +31,7 @@ impl Asker {
     }
     #[message]
     fn half(&mut self, number: u64) -> Result<u64, String> {
-        if number % 2 == 0 { Ok(number / 2) } else { Err(format!("{number} is odd")) }
+        if number.is_multiple_of(2) { Ok(number / 2) } else { Err(format!("{number} is odd")) }
     }
     #[message]
     fn fail(&mut self) -> u64 {
@@ -123,9 +123,12 @@ fn messages_go_through_the_transport_in_their_order() {
 fn a_call_gets_what_the_method_returned() {
     with_pair(|pair| {
         let (here, there) = askers(pair);
-        for number in 0..4 {
-            let half =
-                if number % 2 == 0 { Ok(number / 2) } else { Err(CallError::Failed(format!("{number} is odd"))) };
+        for number in 0..4_u64 {
+            let half = if number.is_multiple_of(2) {
+                Ok(number / 2)
+            } else {
+                Err(CallError::Failed(format!("{number} is odd")))
+            };
             let expected = || half.clone().map_err(CallError::Failed);
             assert_eq!(pumped(pair, move || here.ask_half(there, number).wait()), expected());
             assert_eq!(pumped(pair, move || here.ask_half_waiting(there, number).wait()), expected());

@@ -5,10 +5,13 @@ use postroom::prelude::*;
 use postroom::routing::{ControlMessage, Node};
 use postroom_tests::partner::Partner;
 
+/// Ends a process.
+type End = fn(Pid) -> bool;
+
 #[test]
 fn a_process_elsewhere_is_stopped_cancelled_and_killed() {
     with_pair(|pair| {
-        let ways: [(fn(Pid) -> bool, ExitReason); 3] = [
+        let ways: [(End, ExitReason); 3] = [
             (Pid::stop, ExitReason::Normal),
             (|pid| pid.cancel("enough"), ExitReason::from("enough")),
             (Pid::kill, ExitReason::Killed),

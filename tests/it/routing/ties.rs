@@ -45,8 +45,10 @@ fn until_linked(pair: &Pair, one: Pid, other: Pid, is_linked: bool) {
     pair.net.pump_until(|| knows(one, other) && knows(other, one));
 }
 
-/// The ways to end, and the reason that a monitor hears.
-fn ends() -> [(fn(Address<Partner>), fn(&ExitReason) -> bool); 5] {
+/// A way to end, and whether a monitor hears the reason that belongs to it.
+type End = (fn(Address<Partner>), fn(&ExitReason) -> bool);
+
+fn ends() -> [End; 5] {
     [
         (|it| _ = it.finish().send(), |reason| *reason == ExitReason::Normal),
         (|it| _ = it.fail().send(), |reason| matches!(reason, ExitReason::Panic(_))),
@@ -300,7 +302,7 @@ fn a_join_across_nodes_waits_for_the_end_and_gets_its_reason() {
 fn ties_with_an_alias_are_with_the_process_that_it_means_there() {
     with_pair(|pair| {
         let tree = Supervisor::one_for_one().child("shop", |spawn| spawn.of(Partner::default()).serve());
-        let tree = tree.spawn(&pair.there.host()).unwrap();
+        let tree = tree.spawn(pair.there.host()).unwrap();
         let shop = tree.child_pid("shop").unwrap();
         assert!(shop.is_alias() && shop.node() == pair.there.node());
         let first = shop.resolve().unwrap();
