@@ -13,47 +13,47 @@ const CHUNK: usize = 1 << CHUNK_BITS;
 const CHUNKS: usize = 1 << (SLOT_BITS - CHUNK_BITS);
 
 /// A table with an entry for each slot. Entries are shared: their contents are atomic, or locked.
-pub(crate) struct Chunks<T: 'static> {
-    directory: [AtomicPtr<[T; CHUNK]>; CHUNKS],
+pub(crate) struct Chunks<Entry: 'static> {
+    directory: [AtomicPtr<[Entry; CHUNK]>; CHUNKS],
     /// Locked by the thread that makes a chunk.
     growth: Mutex<()>,
-    unused: fn(u32) -> T,
+    unused: fn(u32) -> Entry,
 }
 
-impl<T: Sync> Chunks<T> {
+impl<Entry: Sync> Chunks<Entry> {
     /// Creates a table whose entries begin as the result of `unused` for their index.
-    pub(crate) const fn new(unused: fn(u32) -> T) -> Self {
+    pub(crate) const fn new(unused: fn(u32) -> Entry) -> Self {
         // At most the alignment of a cache line. Entries are never dropped, like those of other program-wide tables.
-        const { assert!(align_of::<T>() <= 64) };
+        const { assert!(align_of::<Entry>() <= 64) };
         Self { directory: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS], growth: Mutex::new(()), unused }
     }
 
     /// Returns the entry of the slot with that index, if its chunk exists.
     #[inline]
-    pub(crate) fn get(&self, index: u32) -> Option<&'static T> {
+    pub(crate) fn get(&self, index: u32) -> Option<&'static Entry> {
         let chunk = self.directory.get(index as usize >> CHUNK_BITS)?.load(Ordering::Acquire);
         // SAFETY: a chunk in the directory is complete and never freed.
-        let chunk: &'static [T; CHUNK] = unsafe { chunk.as_ref()? };
+        let chunk: &'static [Entry; CHUNK] = unsafe { chunk.as_ref()? };
         Some(&chunk[index as usize & (CHUNK - 1)])
     }
 
     #[inline]
-    pub(crate) fn make(&self, index: u32) -> Option<&'static T> {
+    pub(crate) fn make(&self, index: u32) -> Option<&'static Entry> {
         self.get(index).or_else(|| self.grow(index))
     }
 
     /// Makes the chunk of `index`, and perhaps its neighbours, unless another thread has.
     #[cold]
-    fn grow(&self, index: u32) -> Option<&'static T> {
+    fn grow(&self, index: u32) -> Option<&'static Entry> {
         let chunk = index as usize >> CHUNK_BITS;
         let place = self.directory.get(chunk)?;
         let growth = lock(&self.growth);
         if place.load(Ordering::Acquire).is_null() {
             // A program with few processes gets one chunk at a time, one with many a large page of them.
-            let many = (LARGE / size_of::<[T; CHUNK]>()).max(1);
+            let many = (LARGE / size_of::<[Entry; CHUNK]>()).max(1);
             let (first, many) = if chunk < many { (chunk, 1) } else { (chunk / many * many, many) };
             let group = first..CHUNKS.min(first + many);
-            let memory = region(group.len() * size_of::<[T; CHUNK]>()).cast::<T>();
+            let memory = region(group.len() * size_of::<[Entry; CHUNK]>()).cast::<Entry>();
             for (count, index) in (group.start * CHUNK..group.end * CHUNK).enumerate() {
                 // SAFETY: within the region, which is aligned to a cache line or more.
                 unsafe { memory.add(count).write((self.unused)(index as u32)) };
