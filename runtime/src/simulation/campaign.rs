@@ -133,7 +133,7 @@ impl Simulation {
         self
     }
 
-    /// Sets how many turns a run may take. The default is a million.
+    /// Sets how many turns a run may take, and how many timers may fire without one. The default is a million.
     pub fn max_turns(mut self, turns: u64) -> Self {
         self.bounds.turns = turns;
         self

@@ -123,7 +123,7 @@ pub struct PoolStatistics {
     /// Messages refused: the queue was full, or the pool was stopped. Those that come after the pool has ended are
     /// refused too, as for any process that has ended, but not counted here: its PID is retired then and leads to no
     /// pool, since another one may have its place. Each sender gets such a message back, with
-    /// [`Gone`](crate::SendFailure::Gone).
+    /// [`Gone`](crate::error::SendFailure::Gone).
     pub refused: u64,
     /// Messages that waited too long in the queue.
     pub expired: u64,
