@@ -29,9 +29,9 @@ pub const MAX_QUEUED_BYTES: usize = 16 << 20;
 /// are those that count.
 const CLIENT_CAPACITY: usize = 128;
 
-/// How much is read at a time. The client reads 128 times before it lets subscriptions run: 2 MiB, which are fewer
-/// messages than a subscription has room for.
-const READ_BUFFER: u16 = 16 << 10;
+/// How much is read at a time. The client reads 128 times before it lets subscriptions run: a mebibyte, in which are
+/// fewer messages than a subscription has room for.
+const READ_BUFFER: u16 = 8 << 10;
 
 /// How often a silent server is asked for a sign of life. When two of these are missing, at the third, the connection
 /// counts as broken: after 6 s.

@@ -100,6 +100,20 @@ fn a_server_that_is_killed_and_comes_back_is_found_again() {
     while next(&changes) != super::put("before", "again", last) {}
 }
 
+/// The client library must not go on with what it had begun, even if the server is there again at once.
+#[test]
+fn each_connection_has_a_client_of_its_own() {
+    let Some(server) = Server::start() else { return };
+    let proxy = Proxy::to(server.port());
+    let engine = connect(Nats::at(format!("127.0.0.1:{}", proxy.port())));
+    let (messages, _subscription) = subscribe(&engine, Lane::Data, "again");
+    for round in 1..=5 {
+        proxy.interrupt();
+        wait_until(|| engine.counts().connections == 2 + 2 * round && engine.wait(super::GUARD).is_ok());
+        reaches(&engine, "again", &messages);
+    }
+}
+
 /// A write whose caller was told that it is unknown must not be made by a later connection.
 #[test]
 fn what_was_asked_of_one_connection_is_not_done_by_the_next() {
@@ -161,6 +175,25 @@ fn messages_that_wait_are_bounded() {
         assert_eq!(next(&messages).payload.len(), 1 << 20);
     }
     assert_eq!(engine.counts().unsent, 0);
+}
+
+/// A callback that returns at once is quick enough for whatever has piled up before the connection.
+#[test]
+fn a_flood_is_received_whole() {
+    // The server would give up a connection that it cannot write to.
+    let Some(server) = Server::with(&["-js"], "write_deadline: \"5m\"") else { return };
+    let (here, there) = (connect(server.nats()), connect(server.nats()));
+    let (messages, _subscription) = subscribe(&here, Lane::Data, "flood");
+    let blocked = block(&here);
+    const FLOOD: u32 = 200_000;
+    for number in 0..FLOOD {
+        wait_until(|| there.publish(Lane::Data, "flood", number.to_be_bytes().to_vec().into()).is_ok());
+    }
+    drop(blocked);
+    for number in 0..FLOOD {
+        assert_eq!(next(&messages).payload, number.to_be_bytes()[..]);
+    }
+    assert_eq!(here.counts().dropped, 0);
 }
 
 #[test]

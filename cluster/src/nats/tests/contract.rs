@@ -192,12 +192,15 @@ fn what_was_published_before_the_engine_was_dropped_is_sent() {
     // Many of them, and more bytes than are written at once.
     for (count, length) in [(1_000_u32, 4), (15, 1 << 20)] {
         let there = connect(server.nats());
+        // So that all of them wait when the engine is dropped.
+        let blocked = block(&there);
         for number in 0..count {
             let mut payload = number.to_be_bytes().to_vec();
             payload.resize(length, 0);
             there.publish(Lane::Data, "goodbye", payload.into()).unwrap();
         }
         drop(there);
+        drop(blocked);
         for number in 0..count {
             assert_eq!(next(&messages).payload[..4], number.to_be_bytes());
         }

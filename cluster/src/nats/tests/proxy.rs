@@ -50,13 +50,24 @@ impl Proxy {
     pub(super) fn cut(&self) {
         let mut state = self.state.lock().unwrap();
         state.is_cut = true;
-        for stream in state.streams.drain(..) {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
+        state.break_all();
+    }
+
+    /// Breaks all connections.
+    pub(super) fn interrupt(&self) {
+        self.state.lock().unwrap().break_all();
     }
 
     pub(super) fn heal(&self) {
         self.state.lock().unwrap().is_cut = false;
+    }
+}
+
+impl State {
+    fn break_all(&mut self) {
+        for stream in self.streams.drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
     }
 }
 

@@ -16,6 +16,8 @@ const INSTALL: &str = "run `cluster/tools/fetch-nats-server`, which puts it into
 /// A server that is killed when this is dropped, with its files.
 pub(super) struct Server {
     process: Option<Child>,
+    /// Kills the server when the test program is gone, even if that was killed itself: its input ends then.
+    guard: Option<Child>,
     directory: PathBuf,
     port: u16,
     /// The port that tells of the server's state, if the arguments ask for one.
@@ -39,6 +41,7 @@ impl Server {
         }
         let mut server = Self {
             process: None,
+            guard: None,
             directory: directory(),
             port: 0,
             monitoring: None,
@@ -81,7 +84,13 @@ impl Server {
             .spawn()
             .unwrap();
         let file = ports.join(format!("{}_{}.ports", name(), process.id()));
+        let guard = Command::new("sh")
+            .args(["-c", "read -r nothing; kill -s KILL \"$0\"", &process.id().to_string()])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
         self.process = Some(process);
+        self.guard = Some(guard);
         wait_until(|| {
             self.check_runs();
             let text = std::fs::read_to_string(&file).unwrap_or_default();
@@ -120,6 +129,11 @@ impl Server {
 
     /// Ends the server at once.
     pub(super) fn kill(&mut self) {
+        // First, so that it kills no other process of the same number.
+        if let Some(mut guard) = self.guard.take() {
+            let _ = guard.kill();
+            let _ = guard.wait();
+        }
         if let Some(mut process) = self.process.take() {
             // It may be stopped, and dies all the same.
             let _ = process.kill();
