@@ -56,6 +56,9 @@ const DOORS: &[(&str, &[&str])] = &[
     ("supervision/child.rs once", &["ChildStart", "ChildDrop"]),
     ("supervision/supervisor.rs child", &["ChildStart", "ChildDrop"]),
     ("supervision/tree.rs redefine", &["ChildStart", "ChildDrop"]),
+    // Transports.
+    ("routing/answerer.rs with_answer", &["RemoteAnswer"]),
+    ("routing/transport.rs trait Transport", &["Transport"]),
     // Users' errors: displayed, and dropped as exit reasons.
     ("call/command.rs fail", &["ReasonDrop", "Display"]),
     ("errors/starting.rs failed", &["ReasonDrop", "Display"]),
@@ -69,6 +72,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("call/package.rs answer_result", &[CALLER]),
     ("errors/sending.rs map_failed", &[CALLER]),
     ("routing/router.rs connect", &[CALLER]),
+    ("routing/router.rs enter", &[CALLER]),
     ("routing/router.rs trait Receiver", &[CALLER]),
     ("api/runtime.rs block_on", &[CALLER]),
     ("engine/blocking/block_in_place.rs block_in_place", &[CALLER]),

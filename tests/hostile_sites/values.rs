@@ -2,15 +2,32 @@
 
 use super::Case;
 use super::deed::{Fuse, Hostile};
-use postroom::Package;
 use postroom::manual::Event;
 use postroom::prelude::*;
-use postroom::routing::{Node, Receiver};
+use postroom::routing::{LinkMessage, Node, Receiver, Router, Transport, Undeliverable};
+use postroom::{NodeId, Package};
 use postroom_tests::bomb::{PATIENCE, ended};
 use postroom_tests::{Latch, act, eventually, idle_for_ever};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Takes everything, with a deed.
+struct Wire(Arc<Hostile>);
+
+impl Receiver for Wire {
+    fn deliver(&self, package: Package) -> Result<(), Undeliverable> {
+        drop(package);
+        Ok(())
+    }
+}
+
+impl Transport for Wire {
+    fn send_link(&self, _from: Pid, _to: Pid, message: LinkMessage<ExitReason>) -> Result<(), LinkMessage<ExitReason>> {
+        self.0.strike_with(message);
+        Ok(())
+    }
+}
 
 pub(crate) const CASES: &[Case] = &[
     ("the drop of a message that nobody takes", "ValueDrop", |hostile| {
@@ -85,6 +102,25 @@ pub(crate) const CASES: &[Case] = &[
         eventually(|| hostile.has_struck());
         assert!(hostile.shuts_down() || pid.is_alive(), "it has answered, and goes on");
         pid.kill();
+    }),
+    ("a transport that is given the monitor of a process that fails", "Transport", |hostile| {
+        let host = hostile.plain();
+        let node = NodeId::random();
+        let far: Pid = format!("<{node}.0.0.1>").parse().expect("the text form of a PID");
+        Router::of_node(host.node()).connect(node, Arc::new(Wire(hostile.clone())));
+        let watches = act(move |events, _| {
+            while events.next().is_some() {
+                let _watched = far.monitor();
+            }
+            Ok(())
+        });
+        let Ok(pid) = host.spawn_process(watches).start() else { return };
+        let _sent = host.send(pid, ());
+        eventually(|| hostile.has_struck());
+        let end = pid.join();
+        pid.kill();
+        ended(pid, end);
+        Router::of_node(host.node()).disconnect(node);
     }),
     ("the clone of a message that is sent again and again", "TimerAction", |hostile| {
         let host = hostile.plain();

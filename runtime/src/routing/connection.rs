@@ -20,7 +20,7 @@ use crate::mailbox::node::Envelope;
 use crate::pid::{Pid, Resident};
 use crate::slots::TABLE;
 use crate::sync::{Arc, Mutex, lock};
-use crate::util::panics::{Site, dispose};
+use crate::util::panics::{Site, contain, dispose};
 
 /// A transport, and the ties that end with it.
 pub(super) struct Connection {
@@ -38,24 +38,37 @@ impl Connection {
         &*self.transport
     }
 
-    /// Sends a message of a local process.
-    ///
-    /// # Errors
-    /// The message, if it was not sent.
-    fn send(&self, from: Pid, to: Pid, message: LinkMessage<ExitReason>) -> Result<(), LinkMessage<ExitReason>> {
-        let names = match &mut *lock(&self.ties) {
-            Some(ties) => ties.sends(from, to, &message),
-            None => return Err(message),
+    /// Sends a message of a local process. Returns whether it was sent. A panic of the transport is contained: others
+    /// may still have to be told, by a process that exits.
+    fn send(&self, from: Pid, to: Pid, message: LinkMessage<ExitReason>) -> bool {
+        let names = lock(&self.ties).as_mut().map(|ties| ties.sends(from, to, &message));
+        let Some(names) = names else {
+            dispose(Site::ReasonDrop, message);
+            return false;
         };
-        let Some((first, others)) = names.split_first() else { return Ok(()) };
-        for alias in others {
-            drop(self.transport.send_link(*alias, to, message.clone()));
+        let copies = names.iter().skip(1).map(|alias| (*alias, message.clone())).collect::<Vec<_>>();
+        copies.into_iter().for_each(|(alias, copy)| _ = self.pass(alias, to, copy));
+        let is_sent = self.pass(from, to, message.clone());
+        if !is_sent && let Some(ties) = &mut *lock(&self.ties) {
+            ties.unsent(from, to, &message);
         }
-        self.transport.send_link(*first, to, message).inspect_err(|message| {
-            if let Some(ties) = &mut *lock(&self.ties) {
-                ties.unsent(from, to, message);
+        dispose(Site::ReasonDrop, message);
+        is_sent
+    }
+
+    /// Passes a message to the transport. Returns whether that has accepted it.
+    fn pass(&self, from: Pid, to: Pid, message: LinkMessage<ExitReason>) -> bool {
+        match contain(Site::Transport, || self.transport.send_link(from, to, message)) {
+            Ok(Ok(())) => true,
+            Ok(Err(refused)) => {
+                dispose(Site::ReasonDrop, refused);
+                false
             }
-        })
+            Err(panic) => {
+                crate::util::log::error!(%to, %panic, "a transport panicked, and counts as lost for a link message");
+                false
+            }
+        }
     }
 
     /// Hands a message from the other node to the process `name`. Returns whether it was, or was answered for it.
@@ -113,21 +126,28 @@ fn post(from: Pid, to: Pid, name: Pid, message: LinkMessage<ExitReason>) {
 
 /// Sends a message of a process of this node to one of another; if it cannot be sent, it is answered here.
 pub(crate) fn send_link(from: Pid, to: Pid, message: LinkMessage<ExitReason>) {
-    let unsent = match Router::with(from.node(), |router| router.connection(to.node())) {
-        Some(connection) => connection.send(from, to, message).err(),
-        None => Some(message),
+    let answer = answer_for_the_lost(&message);
+    let is_sent = match Router::with(from.node(), |router| router.connection(to.node())) {
+        Some(connection) => connection.send(from, to, message),
+        None => {
+            dispose(Site::ReasonDrop, message);
+            false
+        }
     };
-    let Some(unsent) = unsent else { return };
-    if let Some(answer) = answer_for_the_lost(&unsent) {
+    if let Some(answer) = answer.filter(|_| !is_sent) {
         post(to, from, from, answer);
     }
-    dispose(Site::ReasonDrop, unsent);
 }
 
 /// Sends a control to a process of another node. Returns whether it was sent.
 pub(crate) fn send_control(to: Pid, message: ControlMessage) -> bool {
     match Router::with(this_node(), |router| router.connection(to.node())) {
-        Some(connection) => connection.transport().control(to, message),
+        Some(connection) => {
+            contain(Site::Transport, || connection.transport().control(to, message)).unwrap_or_else(|panic| {
+                crate::util::log::error!(%to, %panic, "a transport panicked, and has not taken a control");
+                false
+            })
+        }
         None => false,
     }
 }

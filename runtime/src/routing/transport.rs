@@ -29,8 +29,8 @@ pub enum ControlMessage {
 /// [`control`](super::Node::control).
 ///
 /// All methods are called on the thread that sends, usually inside a step of the sending process, and should queue and
-/// return. They may be called on several threads at once, and may send, call, connect and disconnect. A panic in them
-/// is the sender's.
+/// return. They may be called on several threads at once, and may send, call, connect and disconnect. A panic in
+/// `deliver` is the sender's; in the others it is contained and logged, and counts as a refusal.
 ///
 /// # Order
 ///

@@ -77,6 +77,7 @@ sites! {
     PoolKey => "the key of a pool's message",
     PoolCopy => "the copying of a message for a pool's members",
     // Of transports.
+    Transport => "a transport, given a link message or a control",
     RemoteAnswer => "what a transport does with an answer",
     /// Around code with guards of its own: a panic that reaches this is a fault of the runtime.
     Backstop => "the runtime",
