@@ -1,10 +1,10 @@
 //! An engine within one program: for tests, simulations and examples, without a server.
 //!
-//! A [`Broker`] has the store and the subscriptions; each [`Client`] is the [`Engine`] of one node. Unless it is told to
-//! [run](Broker::run), **nothing happens by itself**: each call of [`Broker::step`] does one thing, in the order in
+//! A [`Broker`] has the store and the subscriptions; each [`Client`] is the [`Engine`] of one node. Unless it is told
+//! to [run](Broker::run), **nothing happens by itself**: each call of [`Broker::step`] does one thing, in the order in
 //! which it was asked for, and runs at most one callback, on the calling thread. So a test sees each state between two
-//! steps, and a simulator decides when the next step comes. The broker's clock goes on with [`Broker::advance`] only; it
-//! is what leases expire by.
+//! steps, and a simulator decides when the next step comes. The broker's clock goes on with [`Broker::advance`] only;
+//! it is what leases expire by.
 //!
 //! It does what a real broker does when a connection breaks ([`Client::disconnect`]): what is on its way to the client
 //! is lost, what the client publishes is refused, its accesses fail, and others that probe it find no subscriber. When
