@@ -50,7 +50,7 @@ impl Seat {
 ///
 /// They are those of one simulation: users' thread-locals would otherwise pass from one test to another, whose runs
 /// would then depend on what ran before. A simulation of one seed pays for it with the start of a thread, which is
-/// about 30 µs of 170.
+/// about 30 µs of 180.
 #[derive(Default)]
 pub(crate) struct Drivers {
     idle: Mutex<Vec<Arc<Seat>>>,
