@@ -367,11 +367,16 @@ impl Builder {
     /// # Errors
     /// [`BuildError`] for an invalid number of workers or threads, a limit of zero for processes, messages or time, or
     /// threads that the system refuses to start; [`Simulated`](BuildError::Simulated) in a simulated test.
-    pub fn build(mut self) -> Result<Runtime, BuildError> {
+    pub fn build(self) -> Result<Runtime, BuildError> {
         #[cfg(feature = "test")]
         if crate::sync::simulated::is_here() {
             return Err(BuildError::Simulated);
         }
+        self.build_anywhere()
+    }
+
+    /// Builds the runtime, for a simulation too, which plays its workers.
+    pub(crate) fn build_anywhere(mut self) -> Result<Runtime, BuildError> {
         self.config.permits = self.count_workers()?;
         let Config { limit, mailbox, stall_limit, blocking_threads, stack, .. } = &self.config;
         if *limit == Some(0) {

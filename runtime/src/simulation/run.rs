@@ -454,7 +454,7 @@ impl SimRun {
         let seed = Random::new(self.seed, NODES + lock(&self.nodes).len() as u64).next();
         let builder = (self.build)(Builder::new().name("simulation")).logical_node(node);
         let builder = builder.workers(self.workers).seed(seed).clock(self.clock.clone()).paused();
-        let runtime = builder.build().map_err(|error| error.to_string())?;
+        let runtime = builder.build_anywhere().map_err(|error| error.to_string())?;
         let host = runtime.host();
         self.state().hosts.push(SimulatedHost { scheduler: host.scheduler(), drivers: 0 });
         lock(&self.nodes).push(runtime);
