@@ -52,11 +52,11 @@ mutant crossing-unlinks-count-once \
 mutant linking-again-sends-nothing \
     's/Some\(LinkState::Linked\) => None,/Some(_) => None,/; s/None \| Some\(LinkState::Unlinking\(_\)\) =>/None =>/'
 mutant dead-do-not-answer-links \
-    's/Self::Link => Some\(Self::Exit\(Why::gone\(\)\)\)/Self::Link => None/'
+    's/LinkMessage::Link => Some\(LinkMessage::Exit\(Why::gone\(\)\)\)/LinkMessage::Link => None/'
 mutant dead-do-not-answer-unlinks \
-    's/Self::Unlink\(number\) => Some\(Self::Unlinked\(\*number\)\)/Self::Unlink(_) => None/'
+    's/LinkMessage::Unlink\(number\) => Some\(LinkMessage::Unlinked\(\*number\)\)/LinkMessage::Unlink(_) => None/'
 mutant dead-do-not-answer-monitors \
-    's/Self::Watch\(number\) => Some\(Self::Down\(\*number, Why::gone\(\)\)\)/Self::Watch(_) => None/'
+    's/LinkMessage::Watch\(number\) => Some\(LinkMessage::Down\(\*number, Why::gone\(\)\)\)/LinkMessage::Watch(_) => None/'
 mutant down-is-not-checked \
     's/LinkMessage::Down\(number, why\) if .* => \{/LinkMessage::Down(number, why) => {/; s/^'\
 ' *LinkMessage::Down\(\.\.\) => LinkEffect::Nothing,//'
