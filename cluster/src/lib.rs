@@ -3,7 +3,8 @@
 //! Nodes talk through a message broker, the [`engine`], which others keep alive; they open no connections to each
 //! other. The parts of this crate are **pure state machines**: they have no thread, no clock, no socket and no lock.
 //! The caller passes in what arrived and what time it is, and asks what to send and when to come back. The same code
-//! therefore runs over a real broker and under a simulator that decides about every delay.
+//! therefore runs over a real broker and under a simulator that decides about every delay. The one exception is
+//! [`codec`], which runs the code of users' types, and keeps under a lock the names that errors of other nodes hold.
 //!
 //! | module | what it decides |
 //! |---|---|

@@ -12,6 +12,9 @@ use std::fmt;
 
 /// How many levels of values inside of values a message may have: structs, enums, options, lists, maps and tuples count
 /// one each. The limit is that of `serde_json`; what nests deeper is a list in disguise.
+///
+/// So many levels of a plain enum take less than 256 KiB of stack, and less than 512 KiB in a build without any
+/// optimization. A type with large fields of its own takes more.
 pub const MAX_DEPTH: usize = 128;
 
 /// How many elements of lists may take no bytes, such as those of a `Vec<()>`. All others are limited by the bytes.
@@ -47,16 +50,15 @@ impl Guard {
         Guarded { inner, guard: self }
     }
 
-    fn deeper<T, E: Error>(&self, inside: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    /// Counts a level until the value returned is dropped. No closure, whose frame each level would pay for.
+    fn enter<E: Error>(&self) -> Result<Level<'_>, E> {
         let depth = self.depth.get();
         if depth == MAX_DEPTH {
             self.reached.set(Some(Limit::Depth));
             return Err(E::custom("nested too deeply"));
         }
         self.depth.set(depth + 1);
-        let result = inside();
-        self.depth.set(depth);
-        result
+        Ok(Level { guard: self, depth })
     }
 
     fn element<E: Error>(&self) -> Result<(), E> {
@@ -66,6 +68,19 @@ impl Guard {
         };
         self.elements.set(left);
         Ok(())
+    }
+}
+
+/// A level that is being read.
+struct Level<'g> {
+    guard: &'g Guard,
+    /// How many levels are around it.
+    depth: usize,
+}
+
+impl Drop for Level<'_> {
+    fn drop(&mut self) {
+        self.guard.depth.set(self.depth);
     }
 }
 
@@ -87,7 +102,8 @@ macro_rules! nested {
     ($($method:ident($($argument:ident: $type:ty),*) is_list = $is_list:literal;)+) => {$(
         fn $method<V: Visitor<'de>>(self, $($argument: $type,)* visitor: V) -> Result<V::Value, D::Error> {
             let Self { inner, guard } = self;
-            guard.deeper(|| inner.$method($($argument,)* GuardedVisitor { inner: visitor, guard, is_list: $is_list }))
+            let _level = guard.enter()?;
+            inner.$method($($argument,)* GuardedVisitor { inner: visitor, guard, is_list: $is_list })
         }
     )+};
 }
