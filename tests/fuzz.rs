@@ -6,8 +6,8 @@
 //! long as `POSTROOM_FUZZ_SECONDS` says, with a seed that is printed and that `POSTROOM_FUZZ_SEED` sets.
 //!
 //! Seen to fail: by a generation that is one bit too long for one of the two that read PIDs; a name one byte too long;
-//! an input of JSON that must not be left out; a request whose words depend on the pieces in which it comes; a frame
-//! whose flags are not checked.
+//! an input of JSON that must not be left out; a request whose words depend on the pieces in which it comes; an
+//! error of a call that is written as another; and, in runs by time only, a frame whose flags are not checked.
 //!
 //! Blind spots: without the compiler's help nothing says which branches an input reaches, so what takes several steps
 //! none of which changes the outcome is found by luck only. Inputs are of at most [`LONGEST`] bytes.
