@@ -1,6 +1,7 @@
 //! Answers that come later, from a thread of the cluster: to be awaited, or waited for.
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -53,10 +54,11 @@ impl<T> Completer<T> {
     fn put(&self, answer: T) {
         let before = std::mem::replace(&mut *self.shared.lock(), State::Answered(answer));
         self.shared.answered.notify_all();
-        // Outside the lock: a waker is a user's.
-        if let State::Waiting(Some(waker)) = before {
-            waker.wake();
-        }
+        // Outside the lock: a waker is a user's. One that panics must not cost the cluster a thread.
+        let _ = catch_unwind(AssertUnwindSafe(|| match before {
+            State::Waiting(Some(waker)) => waker.wake(),
+            other => drop(other),
+        }));
     }
 }
 
@@ -137,6 +139,24 @@ mod tests {
         }
         completer.complete(7);
         assert_eq!((wakers[0].0.load(Ordering::Relaxed), wakers[1].0.load(Ordering::Relaxed)), (0, 1));
+        assert_eq!(pending.wait(), 7);
+    }
+
+    /// As a user's, which nothing can be expected of.
+    struct Panics;
+
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker");
+        }
+    }
+
+    #[test]
+    fn a_waker_that_panics_costs_nothing() {
+        let (mut pending, completer) = pair(0);
+        let waker = Waker::from(Arc::new(Panics));
+        assert!(Pin::new(&mut pending).poll(&mut Context::from_waker(&waker)).is_pending());
+        completer.complete(7);
         assert_eq!(pending.wait(), 7);
     }
 

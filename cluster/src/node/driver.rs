@@ -12,7 +12,7 @@ use crate::frame::{Epoch, Table};
 use crate::lease::{self, Lease, Timing};
 use crate::membership::{self, Finding, Inquiry, JoinError, Loss, Membership, Record};
 use crate::names::{Names, RegisterError, Registered, Token};
-use crate::reply::Completer;
+use crate::reply::{Completer, pair};
 use crate::session::{Config, End, Event, Session, Transmit, refusal};
 use postroom::{Address, NodeId, Pid};
 use std::collections::{BTreeMap, BTreeSet};
@@ -257,6 +257,10 @@ impl Driver {
             self.input(self.now(), input);
         }
         let now = self.now();
+        if self.leaving.is_none() && !self.setup.porter.pid().is_alive() {
+            // The runtime has been shut down, and all processes of this node have ended.
+            self.leave(now, pair(()).1);
+        }
         self.probe_neighbours(now);
         self.advance_membership(now);
         self.advance_lease(now);

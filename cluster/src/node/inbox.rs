@@ -40,7 +40,10 @@ pub(crate) enum Input {
     Leave(Completer<()>),
 }
 
-/// The queue of the driver. Bounded by what is asked for: frames by the windows of the sessions, answers by requests.
+/// The most frames of nodes without a session that may wait: whoever may publish to this node could send any number.
+const MAX_STRAYS: usize = 1_024;
+
+/// The queue of the driver. Bounded by what is asked for, and by [`MAX_STRAYS`].
 #[derive(Default)]
 pub(crate) struct Inbox {
     queue: Mutex<Queue>,
@@ -50,6 +53,7 @@ pub(crate) struct Inbox {
 #[derive(Default)]
 struct Queue {
     inputs: VecDeque<Input>,
+    strays: usize,
     /// When the driver wakes by itself; it is awake if there is no time.
     wakes_at: Option<Moment>,
     is_closed: bool,
@@ -68,13 +72,24 @@ impl Inbox {
             drop(queue);
             return drop(input);
         }
+        if matches!(input, Input::Stray { .. }) {
+            if queue.strays == MAX_STRAYS {
+                return;
+            }
+            queue.strays += 1;
+        }
         queue.inputs.push_back(input);
         drop(queue);
         self.arrived.notify_one();
     }
 
     pub(crate) fn pop(&self) -> Option<Input> {
-        self.lock().inputs.pop_front()
+        let mut queue = self.lock();
+        let input = queue.inputs.pop_front();
+        if let Some(Input::Stray { .. }) = input {
+            queue.strays -= 1;
+        }
+        input
     }
 
     /// Waits until there is an input, or something is due earlier than `until`, for at most `time`.

@@ -352,6 +352,19 @@ fn a_name_is_free_when_its_process_has_ended_or_its_node_has_left() {
     assert_eq!(two.cluster.register("c", second).wait(), Err(RegisterError::NotAMember));
 }
 
+#[test]
+fn a_node_whose_runtime_is_shut_down_leaves() {
+    let (_nodes, [one, two, _three]) = three();
+    let account = start(&one, "eu-2", 1);
+    let Node { cluster, runtime, .. } = two;
+    cluster.register("acct-7", account).wait().unwrap();
+    runtime.shutdown().unwrap();
+    until("it has left", || one.cluster.members().iter().all(|member| member.id != cluster.id()));
+    until("its name is free", || one.cluster.holder("acct-7").is_none());
+    let refused = cluster.register("acct-8", account).wait();
+    assert!(matches!(refused, Err(RegisterError::NotAMember | RegisterError::Ended { .. })), "{refused:?}");
+}
+
 /// In the nodes' time: the neighbours find that the broker knows no subscriber, twice, a second apart.
 #[test]
 fn a_node_whose_connection_is_closed_is_lost_within_one_and_a_half_seconds() {
