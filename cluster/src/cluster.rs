@@ -10,14 +10,14 @@ use crate::node::delivery::{Arrivals, Counters, Delivery};
 use crate::node::driver::{Driver, Setup, View};
 use crate::node::inbox::{Inbox, Input};
 use crate::node::peer::{Peer, SharedClock};
-use crate::node::porter::Porter;
+use crate::node::porter::{OnEnd, Porter};
 use crate::reply::{Pending, pair};
 use crate::session::Config;
 use crate::subject::is_subject;
 use postroom::generic::Addressed;
 use postroom::remote::Remote;
 use postroom::routing::Node;
-use postroom::{Address, Host, NodeId, Payloads, Pid};
+use postroom::{Address, Bound, Host, NodeId, Payloads, Pid};
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
@@ -113,6 +113,9 @@ pub enum JoinError {
     /// The engine cannot be made.
     #[error("{0}")]
     Engine(String),
+    /// A window of the sessions is too small.
+    #[error("a window of the sessions has no room for a parcel; make it 64 KiB and 64 bytes at least")]
+    Window,
     /// The engine takes no subscription.
     #[error(transparent)]
     Subscribe(#[from] SubscribeError),
@@ -253,6 +256,9 @@ impl Builder {
             return Err(JoinError::ClusterName { name: self.cluster });
         }
         self.timing.check()?;
+        if !self.session.data.have_room() || !self.session.control.have_room() {
+            return Err(JoinError::Window);
+        }
         let codecs = self.codecs.build()?;
         let id = host.node();
         let node = Node::of(id).ok_or(JoinError::Runtime)?;
@@ -263,8 +269,11 @@ impl Builder {
         let (inbox, arrivals, view) = (Arc::<Inbox>::default(), Arc::<Arrivals>::default(), Arc::<View>::default());
         let counters = Arc::<Counters>::default();
         let ended = Arc::clone(&inbox);
-        let porter = Porter { on_end: Box::new(move |pid| ended.push(Input::Ended(pid))) };
-        let porter = host.spawn(porter).serve().map_err(|_| JoinError::Runtime)?;
+        let porter = |on_end: OnEnd| {
+            let porter = Porter { on_end, watched: BTreeSet::new() };
+            host.spawn(porter).mailbox(Bound::Unbounded).serve().map_err(|_| JoinError::Runtime)
+        };
+        let porters = [porter(Box::new(|_| {}))?, porter(Box::new(move |pid| ended.push(Input::Ended(pid))))?];
         let setup = Setup {
             cluster: self.cluster,
             name: name.clone(),
@@ -279,11 +288,11 @@ impl Builder {
             arrivals: Arc::clone(&arrivals),
             counters: Arc::clone(&counters),
             view: Arc::clone(&view),
-            porter,
+            porter: porters[1],
             draw: Box::new(draw),
         };
-        let driver = Driver::new(setup)?;
-        let delivery = Delivery::new(node, host, porter, arrivals, Arc::clone(&counters), Arc::clone(&view));
+        let driver = Driver::new(setup).inspect_err(|_| porters.iter().for_each(|porter| _ = porter.pid().stop()))?;
+        let delivery = Delivery::new(node, host, porters, arrivals, Arc::clone(&counters), Arc::clone(&view));
         let shared = Shared { id, name, host, inbox, view, counters, turn: AtomicUsize::new(0), exports };
         Ok((Cluster { shared: Arc::new(shared) }, driver, delivery))
     }
@@ -408,8 +417,8 @@ impl Cluster {
         self.holder(name).map(|(pid, _)| Address::assume(pid))
     }
 
-    /// Leaves the cluster: what is queued is still sent, the peers are told, and the names of this node are free.
-    /// Holders of names are cancelled. It takes up to three seconds if a peer does not answer.
+    /// Leaves the cluster: holders of names are cancelled, and killed if they have not ended after four seconds; their
+    /// names are free; what is queued is still sent, and the peers are told, for which each gets three seconds.
     pub fn leave(&self) -> Pending<()> {
         let (pending, then) = pair(());
         self.shared.inbox.push(Input::Leave(then));

@@ -72,28 +72,28 @@ pub(super) fn decode_any<T: DeserializeOwned>(bytes: &[u8], codec: WireCodec) ->
         other => return Err(Fault::Codec { expected, came: other.map(|(came, _)| *came) }),
     };
     let guard = Guard::new(bytes.len());
-    let (value, left) = contain(|| match codec {
-        WireCodec::Compact => {
-            let mut input = postcard::Deserializer::from_bytes(bytes);
-            let value = T::deserialize(guard.around(&mut input)).map_err(|error| text_of(&error, MAX_TEXT));
-            (value, input.finalize().map_or(0, <[u8]>::len))
+    // A value that is refused is dropped inside: its drop is the type's own code too.
+    contain(|| {
+        let (value, left) = match codec {
+            WireCodec::Compact => {
+                let mut input = postcard::Deserializer::from_bytes(bytes);
+                let value = T::deserialize(guard.around(&mut input)).map_err(|error| text_of(&error, MAX_TEXT));
+                (value, input.finalize().map_or(0, <[u8]>::len))
+            }
+            WireCodec::Named => {
+                let mut input = rmp_serde::Deserializer::new(Cursor::new(bytes));
+                let value = T::deserialize(guard.around(&mut input)).map_err(|error| text_of(&error, MAX_TEXT));
+                (value, bytes.len().saturating_sub(input.position() as usize))
+            }
+        };
+        match guard.reached() {
+            Some(Limit::Depth) => return Err(Fault::TooDeep),
+            Some(Limit::Elements) => return Err(Fault::TooManyElements),
+            None => {}
         }
-        WireCodec::Named => {
-            let mut input = rmp_serde::Deserializer::new(Cursor::new(bytes));
-            let value = T::deserialize(guard.around(&mut input)).map_err(|error| text_of(&error, MAX_TEXT));
-            (value, bytes.len().saturating_sub(input.position() as usize))
-        }
-    })?;
-    match guard.reached() {
-        Some(Limit::Depth) => return Err(Fault::TooDeep),
-        Some(Limit::Elements) => return Err(Fault::TooManyElements),
-        None => {}
-    }
-    let value = value.map_err(Fault::Text)?;
-    if left > 0 {
-        return Err(Fault::Trailing(left));
-    }
-    Ok(value)
+        let value = value.map_err(Fault::Text)?;
+        if left > 0 { Err(Fault::Trailing(left)) } else { Ok(value) }
+    })?
 }
 
 /// Bytes up to the limit of a message.
@@ -150,4 +150,28 @@ pub(super) fn text_of(error: &dyn Display, limit: usize) -> String {
 /// Returns the beginning of a text, at most `limit` bytes.
 pub(super) fn cut(text: &str, limit: usize) -> &str {
     &text[..text.floor_char_boundary(limit)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::{Deserialize, Serialize};
+
+    /// Panics as it is dropped, which a value is that trailing bytes follow.
+    #[derive(Debug, Serialize, Deserialize)]
+    struct Bomb(u8);
+
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            assert!(std::thread::panicking(), "a drop");
+        }
+    }
+
+    #[test]
+    fn the_drop_of_a_value_that_is_refused_is_contained() {
+        for codec in [WireCodec::Compact, WireCodec::Named] {
+            let refused = decode::<Bomb>(&[codec_byte(codec), 5, 9], codec).map(std::mem::forget);
+            assert!(matches!(&refused, Err(Fault::Panicked(text)) if text == "a drop"), "{refused:?}");
+        }
+    }
 }

@@ -96,6 +96,9 @@ impl Timing {
         if needed > self.fence {
             return Err(TimingError::FenceTooEarly { fence: self.fence, needed });
         }
+        if self.ttl > Bucket::LEASE_TTL {
+            return Err(TimingError::TtlTooLong { ttl: self.ttl });
+        }
         let needed = self.fence.saturating_add(self.grace).saturating_add(self.ttl / 1_000);
         if needed > self.ttl {
             return Err(TimingError::FenceTooLate { ttl: self.ttl, needed });
@@ -114,6 +117,12 @@ pub enum TimingError {
         fence: Duration,
         /// When it may.
         needed: Duration,
+    },
+    /// The broker deletes the entry earlier.
+    #[error("the broker deletes a lease after {:?}, not {ttl:?}; use at most that", Bucket::LEASE_TTL)]
+    TtlTooLong {
+        /// When the node expects it.
+        ttl: Duration,
     },
     /// The entry could be deleted before all has ended.
     #[error("fencing takes {needed:?} until all has ended, and the lease is over after {ttl:?}; fence earlier")]

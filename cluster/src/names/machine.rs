@@ -9,6 +9,10 @@ use postroom::{NodeId, Pid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+/// The most memberships whose late names are looked out for. The caller finds those of older ones as they are seen, by
+/// [`memberships`](Names::memberships).
+const MAX_OVER: usize = 1_024;
+
 /// The wait before a deletion is repeated that the store has not done.
 const REPEAT: Duration = Duration::from_secs(1);
 
@@ -99,6 +103,18 @@ impl Names {
         self.epoch = Some(epoch);
     }
 
+    /// This node leaves: registers no more. Returns the processes that hold names; each name is given up when its
+    /// process has [ended](Self::ended).
+    pub fn leave(&mut self) -> BTreeSet<Pid> {
+        self.epoch = None;
+        self.held.values().map(|held| held.pid).collect()
+    }
+
+    /// Returns whether nothing is being asked of the store.
+    pub fn is_idle(&self) -> bool {
+        self.pending.is_empty() && self.undone.is_empty()
+    }
+
     /// This node is no member any more. Returns the processes that held names: they must end before the grace of the
     /// lease is over. Registrations that wait fail.
     pub fn fenced(&mut self) -> BTreeSet<Pid> {
@@ -154,6 +170,9 @@ impl Names {
 
     /// The membership of a node is over, and so is its lease: its names are free.
     pub fn membership_over(&mut self, node: NodeId, epoch: Revision) {
+        if self.over.len() == MAX_OVER {
+            self.over.pop_first();
+        }
         self.over.insert((node, epoch));
         let is_theirs = |known: &Known| known.holder.pid.node() == node && known.holder.epoch == epoch;
         let theirs = self.known.iter().filter(|(_, known)| is_theirs(known));
@@ -222,6 +241,11 @@ impl Names {
     /// is to be deleted.
     fn operate(&mut self, key: String, operation: Operation) {
         let operations = self.pending.entry(key.clone()).or_default();
+        if let Operation::Delete(revision) = operation
+            && operations.iter().any(|other| matches!(other, Operation::Delete(other) if *other == revision))
+        {
+            return;
+        }
         match operation {
             Operation::Delete(_) if !operations.is_empty() => operations.insert(1, operation),
             _ => operations.push_back(operation),

@@ -1,7 +1,7 @@
 //! What arrives: decoded, delivered, and kept for processes that are slow.
 
 use super::driver::View;
-use super::peer::Peer;
+use super::peer::{Peer, Started};
 use super::porter::{Job, Porter};
 use crate::codec::{Agreement, CodecError, MessageId, Start, decode_call_error, decode_exit_reason};
 use crate::engine::Lane;
@@ -10,9 +10,10 @@ use crate::frame::Table;
 use crate::reply::Completer;
 use crate::session::Item;
 use postroom::error::SendFailure;
-use postroom::routing::{ControlMessage, LinkMessage, Node, Receiver, Router};
+use postroom::routing::{ControlMessage, LinkMessage, Node, Router};
 use postroom::{Address, CallError, ExitReason, Host, NodeId, Package, Pid};
 use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,6 +21,9 @@ use std::time::Duration;
 /// How often a mailbox that was full is tried again. A guess: often enough that the process does not run dry, seldom
 /// enough that a thousand slow ones cost little.
 const RETRY: Duration = Duration::from_millis(2);
+
+/// After how many arrivals it is tried again, too.
+const RETRY_EVERY: u32 = 256;
 
 /// How much may wait for slow processes of this node, for each peer, before the peer gets no more credit.
 const MAX_KEPT: u64 = 16 << 20;
@@ -94,7 +98,15 @@ enum Kept {
 
 struct Slow {
     peer: Arc<Peer>,
-    kept: VecDeque<(Kept, Lane, u64)>,
+    kept: VecDeque<Waiting>,
+}
+
+struct Waiting {
+    what: Kept,
+    lane: Lane,
+    cost: u64,
+    /// Its credit has not been given back.
+    holds_credit: bool,
 }
 
 /// Delivers what arrives at one node.
@@ -102,7 +114,8 @@ pub(crate) struct Delivery {
     node: Node,
     router: Router,
     host: Host,
-    porter: Address<Porter>,
+    /// Which starts processes, and which watches them.
+    porters: [Address<Porter>; 2],
     arrivals: Arc<Arrivals>,
     counters: Arc<Counters>,
     view: Arc<View>,
@@ -116,14 +129,14 @@ impl Delivery {
     pub(crate) fn new(
         node: Node,
         host: Host,
-        porter: Address<Porter>,
+        porters: [Address<Porter>; 2],
         arrivals: Arc<Arrivals>,
         counters: Arc<Counters>,
         view: Arc<View>,
     ) -> Self {
         let router = Router::of_node(node.id());
         let (slow, kept) = (BTreeMap::new(), BTreeMap::new());
-        Self { node, router, host, porter, arrivals, counters, view, slow, kept }
+        Self { node, router, host, porters, arrivals, counters, view, slow, kept }
     }
 
     /// Delivers until the node has left.
@@ -137,36 +150,61 @@ impl Delivery {
     /// Delivers what has arrived, and what was kept if it has room now. Returns false when the node has left.
     pub(crate) fn run(&mut self) -> bool {
         self.retry();
+        let mut handled = 0;
         while let Some(arrival) = self.arrivals.pop() {
-            match arrival {
-                Arrival::Begun(peer) => self.router.connect(peer.node(), peer),
-                Arrival::Opened(peer, table) => {
-                    let returned = peer.opened(&table);
-                    self.counters.returned.fetch_add(returned, Ordering::Relaxed);
-                    self.view.connected(&peer);
-                }
-                Arrival::Item(peer, item) => self.item(&peer, item),
-                Arrival::Ended(peer) => self.ended(&peer),
-                Arrival::Closed(then) => {
-                    self.porter.pid().stop();
-                    then.into_iter().for_each(|then| then.complete(()));
-                    return false;
+            // Between others, so that traffic without an end does not starve the slow.
+            handled += 1;
+            if handled % RETRY_EVERY == 0 {
+                self.retry();
+            }
+            if let Arrival::Closed(then) = arrival {
+                self.porters.iter().for_each(|porter| _ = porter.pid().stop());
+                then.into_iter().for_each(|then| then.complete(()));
+                return false;
+            }
+            let credit = match &arrival {
+                Arrival::Item(peer, item) => Some((Arc::clone(peer), item.lane, item.cost)),
+                _ => None,
+            };
+            // What panics here is a user's code that no other guard is around: it costs its own message.
+            if catch_unwind(AssertUnwindSafe(|| self.arrival(arrival))).is_err() {
+                self.counters.undecodable.fetch_add(1, Ordering::Relaxed);
+                if let Some((peer, lane, cost)) = credit {
+                    peer.release(lane, cost);
                 }
             }
         }
         true
     }
 
+    fn arrival(&mut self, arrival: Arrival) {
+        match arrival {
+            Arrival::Begun(peer) => self.router.connect(peer.node(), peer),
+            Arrival::Opened(peer, table) => {
+                let returned = peer.opened(&table);
+                self.counters.returned.fetch_add(returned, Ordering::Relaxed);
+                self.view.connected(&peer);
+            }
+            Arrival::Item(peer, item) => self.item(&peer, item),
+            Arrival::Ended(peer) => self.ended(&peer),
+            Arrival::Closed(_) => {}
+        }
+    }
+
     fn ended(&mut self, peer: &Arc<Peer>) {
         let node = peer.node();
         peer.fail_all();
-        self.slow.retain(|(_, from), _| *from != node);
+        let lost = self.slow.extract_if(.., |(_, from), _| *from == node).map(|(_, slow)| slow.kept.len() as u64);
+        self.counters.undelivered.fetch_add(lost.sum(), Ordering::Relaxed);
         self.kept.remove(&node);
         self.router.disconnect(node);
     }
 
     fn item(&mut self, peer: &Arc<Peer>, item: Item) {
         let Item { lane, bytes, cost } = item;
+        if peer.is_over() {
+            return;
+        }
         match Envelope::decode(bytes) {
             Ok(envelope) => {
                 if self.envelope(peer, envelope, lane, cost) {
@@ -186,6 +224,10 @@ impl Delivery {
                 self.deliver(peer, to, Kept::Package(Package::with_payload(to, payload)), lane, cost)
             }
             Envelope::Call { to, number, time_left, content } => {
+                if peer.owes_too_much() {
+                    peer.answer(number, MessageId(0), Err(CallError::Full));
+                    return false;
+                }
                 let answering = Arc::clone(peer);
                 let (message, payload) = match self.decode(peer, content, Agreement::decode) {
                     Ok(decoded) => decoded,
@@ -290,15 +332,15 @@ impl Delivery {
         });
         let kept = self.kept.entry(peer.node()).or_default();
         *kept += cost;
-        let keeps_credit = *kept > MAX_KEPT;
-        slow.kept.push_back((what, lane, if keeps_credit { cost } else { 0 }));
-        keeps_credit
+        let holds_credit = *kept > MAX_KEPT;
+        slow.kept.push_back(Waiting { what, lane, cost, holds_credit });
+        holds_credit
     }
 
     /// Delivers to a process. Returns it if the mailbox is full.
     fn try_deliver(&self, to: Pid, what: Kept) -> Option<Kept> {
         match what {
-            Kept::Package(package) => match self.node.deliver(package) {
+            Kept::Package(package) => match self.node.try_deliver(package) {
                 Ok(()) => None,
                 Err(refused) if matches!(refused.reason, SendFailure::Full(_)) => Some(Kept::Package(refused.package)),
                 Err(refused) => {
@@ -324,20 +366,21 @@ impl Delivery {
         let keys: Vec<_> = self.slow.keys().copied().collect();
         for key in keys {
             let Some(mut slow) = self.slow.remove(&key) else { continue };
-            while let Some((what, lane, held)) = slow.kept.pop_front() {
-                if let Some(what) = self.try_deliver(key.0, what) {
-                    slow.kept.push_front((what, lane, held));
+            while let Some(mut waiting) = slow.kept.pop_front() {
+                if let Some(what) = self.try_deliver(key.0, waiting.what) {
+                    waiting.what = what;
+                    slow.kept.push_front(waiting);
                     break;
                 }
-                if held > 0 {
-                    slow.peer.release(lane, held);
+                if let Some(kept) = self.kept.get_mut(&key.1) {
+                    *kept = kept.saturating_sub(waiting.cost);
+                }
+                if waiting.holds_credit {
+                    slow.peer.release(waiting.lane, waiting.cost);
                 }
             }
             if slow.kept.is_empty() {
                 slow.peer.set_slow(key.0, false);
-                if !self.slow.keys().any(|(_, node)| *node == key.1) {
-                    self.kept.remove(&key.1);
-                }
             } else {
                 self.slow.insert(key, slow);
             }
@@ -353,13 +396,35 @@ impl Delivery {
                 return peer.answer_start(number, Err(reason));
             }
         };
-        let (asking, host) = (Arc::clone(peer), self.host);
+        let answer = StartAnswer { peer: Arc::clone(peer), number, is_given: false };
+        let host = self.host;
         let job: Job = Box::new(move || {
             let started = host.start(process, entry, inputs).map_err(|error| error.to_string());
-            asking.answer_start(number, started);
+            answer.give(started);
         });
-        if self.porter.run(job).send().is_err() {
-            peer.answer_start(number, Err("it is being shut down".into()));
+        // Refused, or dropped before it has run, it answers all the same.
+        let _ = self.porters[0].run(job).send();
+    }
+}
+
+/// The duty to answer a peer that has asked for a process.
+struct StartAnswer {
+    peer: Arc<Peer>,
+    number: u64,
+    is_given: bool,
+}
+
+impl StartAnswer {
+    fn give(mut self, started: Started) {
+        self.is_given = true;
+        self.peer.answer_start(self.number, started);
+    }
+}
+
+impl Drop for StartAnswer {
+    fn drop(&mut self) {
+        if !self.is_given {
+            self.peer.answer_start(self.number, Err("it is being shut down, or the start has panicked".into()));
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::names::{Names, RegisterError, Registered, Token};
 use crate::reply::{Completer, pair};
 use crate::session::{Config, End, Event, Session, Transmit, refusal};
 use postroom::{Address, NodeId, Pid};
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -30,6 +31,10 @@ const PROBE_EVERY: Duration = Duration::from_millis(400);
 /// How many neighbours it probes: the next ones in the order of the IDs, in a ring. So each node is probed by two,
 /// however many there are, and what they find in the store is seen by all.
 const NEIGHBOURS: usize = 2;
+/// How often a node that leaves looks whether it can go on.
+const LEAVING: Duration = Duration::from_millis(10);
+/// How long it waits for the store.
+const FAREWELL: Duration = Duration::from_secs(2);
 /// The longest wait: a guard against a clock that stands still while the machine is suspended.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
@@ -117,6 +122,7 @@ pub(crate) struct Setup {
     pub(crate) arrivals: Arc<Arrivals>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) view: Arc<View>,
+    /// Watches the holders of names.
     pub(crate) porter: Address<Porter>,
     /// A number that no other run has.
     pub(crate) draw: Box<dyn FnMut() -> u64 + Send>,
@@ -135,6 +141,8 @@ struct Connected {
     peer: Arc<Peer>,
     /// The epoch of the peer's membership.
     revision: Revision,
+    /// This node leaves, and has said so.
+    is_closing: Cell<bool>,
 }
 
 /// A process that must end since its node was fenced.
@@ -175,11 +183,28 @@ pub(crate) struct Driver {
     /// Peers with a frame that the engine was too busy for.
     busy: BTreeSet<NodeId>,
     leaving: Option<Leaving>,
+    /// What was asked of the store and is not answered.
+    unanswered: usize,
+    has_ended: bool,
 }
 
 struct Leaving {
     then: Vec<Completer<()>>,
+    step: LeavingStep,
+    /// When it goes on anyway.
     until: Moment,
+}
+
+/// In this order, so that a name has no second holder before its first has ended, and that what the holders say in
+/// their end still arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LeavingStep {
+    /// The holders of names end, and their names are given up.
+    Holders,
+    /// What was accepted for the peers is sent, and they are told.
+    Peers,
+    /// Record and lease are deleted.
+    Store,
 }
 
 impl Driver {
@@ -232,6 +257,8 @@ impl Driver {
             ready: BTreeSet::new(),
             busy: BTreeSet::new(),
             leaving: None,
+            unanswered: 0,
+            has_ended: false,
         })
     }
 
@@ -261,19 +288,19 @@ impl Driver {
             // The runtime has been shut down, and all processes of this node have ended.
             self.leave(now, pair(()).1);
         }
+        // First: what the sessions tell of members is acted on at once.
+        self.advance_sessions(now);
         self.probe_neighbours(now);
         self.advance_membership(now);
         self.advance_lease(now);
         self.advance_names(now);
         self.begin_sessions(now);
-        self.advance_sessions(now);
         self.transmit();
         self.condemned.retain(|condemned| {
-            let is_due = condemned.at <= now;
-            if is_due {
+            if condemned.at <= now {
                 condemned.pid.kill();
             }
-            !is_due
+            condemned.pid.is_alive()
         });
         if self.has_left(now) {
             return None;
@@ -285,17 +312,21 @@ impl Driver {
         let attempt = self.attempt.as_ref();
         let peers = self.peers.values();
         let is_busy = !self.busy.is_empty();
-        [self.join_at, self.setup.view.names().next_timeout(), self.leaving.as_ref().map(|leaving| leaving.until)]
+        let has_epoch = attempt.is_some_and(|attempt| attempt.epoch.is_some());
+        let join_at = self.join_at.filter(|_| self.leaving.is_none());
+        let leaving = self.leaving.as_ref().map(|leaving| leaving.until.min(now + LEAVING));
+        let next = [join_at, self.setup.view.names().next_timeout(), leaving]
             .into_iter()
             .chain([attempt.and_then(|attempt| attempt.membership.next_timeout())])
             .chain([attempt.and_then(|attempt| attempt.lease.as_ref()?.next_timeout())])
             .chain(peers.map(|connected| connected.peer.next_timeout()))
-            .chain(self.begin_at.values().map(|at| Some(*at)))
+            .chain(self.begin_at.values().map(|at| Some(*at).filter(|_| has_epoch)))
             .chain(self.condemned.iter().map(|condemned| Some(condemned.at)))
             .chain([is_busy.then_some(now + BUSY), self.may_send(now).then_some(self.probe_at)])
             .flatten()
-            .min()
-            .unwrap_or(now + LONGEST_WAIT)
+            .min();
+        // At least so much later: what is due and could not be done is not tried without a pause.
+        next.unwrap_or(now + LONGEST_WAIT).max(now + BUSY)
     }
 
     fn input(&mut self, now: Moment, input: Input) {
@@ -308,11 +339,13 @@ impl Driver {
             Input::Leases(change) => self.lease_changed(change),
             Input::Names(change) => self.setup.view.names().on_change(change),
             Input::Found { attempt: number, number: request, finding } => {
+                self.unanswered = self.unanswered.saturating_sub(1);
                 if let Some(attempt) = self.attempt.as_mut().filter(|attempt| attempt.number == number) {
                     attempt.membership.handle(now, request, finding);
                 }
             }
             Input::Leased { attempt: number, number: request, answer } => {
+                self.unanswered = self.unanswered.saturating_sub(1);
                 let attempt = self.attempt.as_mut().filter(|attempt| attempt.number == number);
                 if let Some(lease) = attempt.and_then(|attempt| attempt.lease.as_mut()) {
                     lease.handle(now, request, answer);
@@ -419,6 +452,7 @@ impl Driver {
             events.push(event);
         }
         while let Some(request) = attempt.membership.poll_request() {
+            self.unanswered += 1;
             let inbox = Arc::clone(&self.setup.inbox);
             let answered = move |finding| inbox.push(Input::Found { attempt: number, number: request.number, finding });
             let engine = &*self.setup.engine;
@@ -440,7 +474,10 @@ impl Driver {
     fn member_event(&mut self, now: Moment, event: membership::Event) {
         match event {
             membership::Event::Entered(epoch) => {
-                self.epoch_before = Some(epoch);
+                if let Some(before) = self.epoch_before.replace(epoch) {
+                    // Its holders have ended with it, and its lease is over.
+                    self.setup.view.names().membership_over(self.setup.node, before);
+                }
                 if let Some(attempt) = &mut self.attempt {
                     attempt.epoch = Some(epoch);
                     let holder = bytes::Bytes::copy_from_slice(&epoch.0.to_be_bytes());
@@ -518,8 +555,11 @@ impl Driver {
         }
         self.sweep_at = now + AGAIN;
         let mut names = self.setup.view.names();
+        let own = self.attempt.as_ref().and_then(|attempt| attempt.epoch).map(|epoch| (self.setup.node, epoch));
         let is_over = |&(node, epoch): &(NodeId, Revision)| {
-            node != self.setup.node && self.members.get(&node) != Some(&epoch) && self.leases.get(&node) != Some(&epoch)
+            own != Some((node, epoch))
+                && self.members.get(&node) != Some(&epoch)
+                && self.leases.get(&node) != Some(&epoch)
         };
         let over: BTreeSet<_> = names.memberships().filter(is_over).collect();
         self.orphaned.retain(|membership, _| over.contains(membership));
@@ -538,6 +578,7 @@ impl Driver {
         let Some(lease) = &mut attempt.lease else { return };
         lease.handle_timeout(now);
         while let Some(request) = lease.poll_request(now) {
+            self.unanswered += 1;
             let inbox = Arc::clone(&self.setup.inbox);
             let then =
                 move |answer: Answer| inbox.push(Input::Leased { attempt: number, number: request.attempt, answer });
@@ -619,7 +660,7 @@ impl Driver {
             let peer = Arc::new(Peer::new(node, self.setup.codecs.clone(), self.port(node), session));
             self.setup.arrivals.push(Arrival::Begun(Arc::clone(&peer)));
             self.setup.view.change(|view| _ = view.peers.insert(node, Arc::clone(&peer)));
-            self.peers.insert(node, Connected { peer, revision });
+            self.peers.insert(node, Connected { peer, revision, is_closing: Cell::new(false) });
             self.ready.insert(node);
         }
     }
@@ -711,39 +752,74 @@ impl Driver {
         if let Some(leaving) = &mut self.leaving {
             return leaving.then.push(then);
         }
-        self.leaving = Some(Leaving { then: vec![then], until: now + crate::session::LINGER });
         self.join_at = None;
-        for (node, connected) in &self.peers {
-            connected.peer.close(now);
-            self.ready.insert(*node);
+        self.leaving = Some(Leaving {
+            then: vec![then],
+            step: LeavingStep::Holders,
+            until: now + self.setup.timing.grace + crate::session::LINGER,
+        });
+        let held = self.setup.view.names().leave();
+        for pid in held {
+            pid.cancel("its node leaves the cluster, and its names pass to others");
+            self.condemned.push(Condemned { pid, at: now + self.setup.timing.grace });
         }
     }
 
-    /// Returns whether this node has left: its peers know, or had their time.
+    /// Goes on with leaving. Returns whether that is done.
     fn has_left(&mut self, now: Moment) -> bool {
         let is_refused = self.setup.view.lock().is_over.is_some();
-        let Some(leaving) = &self.leaving else { return is_refused && self.end() };
-        let is_alone = self.peers.values().all(|connected| connected.peer.has_ended());
-        if !is_alone && now < leaving.until {
-            return false;
-        }
-        if let Some(attempt) = &mut self.attempt {
-            attempt.membership.leave();
-            if let Some(lease) = &mut attempt.lease {
-                lease.release();
+        let Some(Leaving { step, until, .. }) = self.leaving else { return is_refused && self.end() };
+        let is_late = now >= until;
+        match step {
+            // One whose step does not end is left to the fencing token.
+            LeavingStep::Holders if self.condemned.is_empty() || is_late => {
+                // Those that have ended may not have been reported yet, and are not when the runtime is shut down.
+                let mut names = self.setup.view.names();
+                let holders = names.leave();
+                holders.into_iter().filter(|pid| !pid.is_alive()).for_each(|pid| names.ended(pid));
+                drop(names);
+                self.go_on_leaving(LeavingStep::Peers, now + crate::session::LINGER);
             }
+            LeavingStep::Peers => {
+                let mut is_told = true;
+                for (node, connected) in &self.peers {
+                    if !connected.is_closing.get() && (connected.peer.is_flushed() || is_late) {
+                        connected.is_closing.set(true);
+                        connected.peer.close(now);
+                        self.ready.insert(*node);
+                    }
+                    is_told &= connected.peer.has_ended();
+                }
+                if is_told || is_late {
+                    if let Some(attempt) = &mut self.attempt {
+                        attempt.membership.leave();
+                        if let Some(lease) = &mut attempt.lease {
+                            lease.release();
+                        }
+                    }
+                    self.go_on_leaving(LeavingStep::Store, now + FAREWELL);
+                }
+            }
+            LeavingStep::Store if is_late || (self.unanswered == 0 && self.setup.view.names().is_idle()) => {
+                return self.end();
+            }
+            LeavingStep::Holders | LeavingStep::Store => {}
         }
-        let held = self.setup.view.names().fenced();
-        for pid in held {
-            pid.cancel("its node has left the cluster, and its names are free");
+        false
+    }
+
+    fn go_on_leaving(&mut self, next: LeavingStep, until: Moment) {
+        if let Some(leaving) = &mut self.leaving {
+            (leaving.step, leaving.until) = (next, until);
         }
-        self.advance_membership(now);
-        self.advance_lease(now);
-        self.advance_names(now);
-        self.end()
     }
 
     fn end(&mut self) -> bool {
+        self.has_ended = true;
+        self.setup.gate.set(None);
+        // If this is early, for whatever reason, none may act as the holder of a name any longer.
+        let held = self.setup.view.names().fenced();
+        held.into_iter().chain(self.condemned.drain(..).map(|condemned| condemned.pid)).for_each(|pid| _ = pid.kill());
         let peers: Vec<_> = self.peers.keys().copied().collect();
         peers.into_iter().for_each(|node| self.end_session(node));
         self.setup.view.change(|view| {
@@ -758,8 +834,11 @@ impl Driver {
 }
 
 impl Drop for Driver {
-    /// What is asked for from now on is answered at once.
+    /// What is asked for from now on is answered at once. If it has panicked, the node ends as one that was fenced.
     fn drop(&mut self) {
+        if !self.has_ended {
+            self.end();
+        }
         self.setup.inbox.close();
     }
 }

@@ -56,6 +56,8 @@ struct Queue {
     strays: usize,
     /// When the driver wakes by itself; it is awake if there is no time.
     wakes_at: Option<Moment>,
+    /// The earliest moment that it was reminded of since it last slept.
+    reminder: Option<Moment>,
     is_closed: bool,
 }
 
@@ -95,7 +97,8 @@ impl Inbox {
     /// Waits until there is an input, or something is due earlier than `until`, for at most `time`.
     pub(crate) fn wait(&self, until: Moment, time: Duration) {
         let mut queue = self.lock();
-        if queue.inputs.is_empty() {
+        let is_late = queue.reminder.take().is_some_and(|at| at < until);
+        if queue.inputs.is_empty() && !is_late {
             queue.wakes_at = Some(until);
             queue = self.arrived.wait_timeout(queue, time).unwrap_or_else(PoisonError::into_inner).0;
             queue.wakes_at = None;
@@ -106,10 +109,15 @@ impl Inbox {
     /// Has the driver look at what is due if it would sleep past `at`.
     pub(crate) fn remind(&self, at: Moment) {
         let mut queue = self.lock();
-        if queue.wakes_at.is_some_and(|until| at < until) {
-            queue.wakes_at = None;
-            drop(queue);
-            self.arrived.notify_one();
+        match queue.wakes_at {
+            Some(until) if at < until => {
+                queue.wakes_at = None;
+                drop(queue);
+                self.arrived.notify_one();
+            }
+            Some(_) => {}
+            // It is awake, and may have looked already.
+            None => queue.reminder = queue.reminder.map_or(Some(at), |before| Some(before.min(at))),
         }
     }
 

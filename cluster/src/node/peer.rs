@@ -20,6 +20,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The most packages that wait for a session to open.
 const MAX_WAITING: usize = 1_024;
 
+/// The most of the reason why a process was not started, in bytes.
+const MAX_REASON: usize = 16 << 10;
+
+/// How many bytes of answers may wait for room in the session before further calls are refused.
+const MAX_OWED: usize = 16 << 20;
+
 /// What came of a start elsewhere: the process, or why there is none.
 pub(crate) type Started = Result<Pid, String>;
 
@@ -69,7 +75,9 @@ struct State {
     last_number: u64,
     /// What may not be refused, and found the session's queue full: answers and links. All that follows in the data
     /// lane waits behind it.
-    overflow: VecDeque<Bytes>,
+    overflow: [VecDeque<Bytes>; 2],
+    /// How long that is in the data lane.
+    overflowing: usize,
     /// A PID for what is for the node and not for a process: no process has it.
     anyone: Pid,
     /// The driver knows that there is something to transmit.
@@ -102,7 +110,8 @@ impl Peer {
             calls: BTreeMap::new(),
             starts: BTreeMap::new(),
             last_number: 0,
-            overflow: VecDeque::new(),
+            overflow: Default::default(),
+            overflowing: 0,
             anyone: Pid::from_bytes(nobody.to_be_bytes()).unwrap_or_else(|| unreachable!("a node has a number")),
             is_announced: false,
             held: None,
@@ -170,7 +179,12 @@ impl Peer {
     pub(crate) fn transmit(&self) -> bool {
         let mut state = self.lock();
         state.is_announced = false;
-        self.transmit_all(&mut state)
+        let is_busy = self.transmit_all(&mut state);
+        if !state.events.is_empty() {
+            // Since the driver has looked.
+            self.announce(state);
+        }
+        is_busy
     }
 
     /// Returns what the peer understands, if the session is open.
@@ -181,11 +195,11 @@ impl Peer {
         }
     }
 
-    /// Encodes a package and queues it.
-    fn send(&self, agreement: &Agreement, package: Package) -> Result<(), Undeliverable> {
+    /// Encodes a package and queues it. What was accepted before is not refused by a full queue.
+    fn send(&self, agreement: &Agreement, package: Package, was_accepted: bool) -> Result<(), Undeliverable> {
         let (to, mut payload, answerer) = package.take_apart();
         let refused = match agreement.encode(&mut payload) {
-            Ok(encoded) => self.send_encoded(to, encoded, answerer),
+            Ok(encoded) => self.send_encoded(to, encoded, answerer, was_accepted),
             Err(_) => Err((answerer, SendFailure::NotRemote(to))),
         };
         refused.map_err(|(answerer, reason)| {
@@ -194,7 +208,13 @@ impl Peer {
         })
     }
 
-    fn send_encoded(&self, to: Pid, encoded: Encoded, mut answerer: Answerer) -> Result<(), (Answerer, SendFailure)> {
+    fn send_encoded(
+        &self,
+        to: Pid,
+        encoded: Encoded,
+        mut answerer: Answerer,
+        was_accepted: bool,
+    ) -> Result<(), (Answerer, SendFailure)> {
         let (time_left, content) = (answerer.time_left(), content(encoded));
         let mut state = self.lock();
         let was_idle = state.is_idle();
@@ -203,7 +223,12 @@ impl Peer {
             Some(number) => Envelope::Call { to, number, time_left, content },
             None => Envelope::Message { to, content },
         };
-        if let Err(refusal) = state.queue(Lane::Data, to, &envelope) {
+        let queued = match was_accepted {
+            true if state.put(Lane::Data, &envelope) => Ok(()),
+            true => Err(Refusal::TooLong),
+            false => state.queue(Lane::Data, to, &envelope),
+        };
+        if let Err(refusal) = queued {
             drop(state);
             return Err((answerer, refusal.into_failure(to)));
         }
@@ -252,7 +277,10 @@ impl Peer {
     pub(crate) fn answer_start(&self, number: u64, started: Started) {
         let envelope = match started {
             Ok(pid) => Envelope::Started { number, pid },
-            Err(reason) => Envelope::Refused { number, reason },
+            Err(mut reason) => {
+                reason.truncate(reason.floor_char_boundary(MAX_REASON));
+                Envelope::Refused { number, reason }
+            }
         };
         self.must_send(Lane::Control, envelope);
     }
@@ -363,8 +391,7 @@ impl Peer {
                 }
                 Waiting::Package(package) => {
                     drop(state);
-                    // It was accepted, so a full queue does not refuse it: the queue has room for what may wait.
-                    if let Err(refused) = self.send(&agreement, package) {
+                    if let Err(refused) = self.send(&agreement, package, true) {
                         returned += 1;
                         let (_, _, answerer) = refused.package.take_apart();
                         answerer.answer(Err(refused.reason.into()));
@@ -407,12 +434,29 @@ impl Peer {
         self.lock().session.has_ended()
     }
 
+    /// Returns whether all that was accepted is in the session.
+    pub(crate) fn is_flushed(&self) -> bool {
+        let state = self.lock();
+        !matches!(state.phase, Phase::Opening(_)) && state.overflow.iter().all(VecDeque::is_empty)
+    }
+
+    /// Returns whether the end of the session was told.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.lock().phase, Phase::Over)
+    }
+
+    /// Returns whether so many answers wait for room that no more calls should be taken.
+    pub(crate) fn owes_too_much(&self) -> bool {
+        self.lock().overflowing > MAX_OWED
+    }
+
     /// The session is over: fails what will not be answered.
     pub(crate) fn fail_all(&self) {
         let mut state = self.lock();
         let phase = mem::replace(&mut state.phase, Phase::Over);
         let (calls, starts) = (mem::take(&mut state.calls), mem::take(&mut state.starts));
-        state.overflow.clear();
+        state.overflow = Default::default();
+        state.overflowing = 0;
         drop(state);
         if let Phase::Opening(waiting) = phase {
             for waiting in waiting {
@@ -482,7 +526,7 @@ impl State {
 
     /// Returns whether nothing waits to be sent or acknowledged.
     fn is_idle(&self) -> bool {
-        self.overflow.is_empty() && Lane::ALL.iter().all(|lane| self.session.buffered(*lane).0 == 0)
+        self.overflow.iter().all(VecDeque::is_empty) && Lane::ALL.iter().all(|lane| self.session.buffered(*lane).0 == 0)
     }
 
     fn number(&mut self) -> u64 {
@@ -494,7 +538,7 @@ impl State {
         if matches!(self.phase, Phase::Over) {
             return Err(Refusal::Over);
         }
-        if lane == Lane::Data && !self.overflow.is_empty() {
+        if !self.overflow[lane as usize].is_empty() {
             return Err(Refusal::Full);
         }
         self.session.send(lane, to, envelope.encode()).map_err(|error| match error {
@@ -514,25 +558,33 @@ impl State {
         true
     }
 
+    /// Queues what may not be refused, behind what waits already.
     fn put(&mut self, lane: Lane, envelope: &Envelope) -> bool {
-        let bytes = envelope.encode();
-        match lane {
-            Lane::Control => self.session.send(lane, self.anyone, bytes).is_ok(),
-            Lane::Data => {
-                self.overflow.push_back(bytes);
-                self.flush();
-                true
-            }
+        let mut bytes = envelope.encode();
+        if bytes.len() > self.session.longest(lane) {
+            // Its caller is told that there is an answer, and not what.
+            let Envelope::Answer { number, .. } = *envelope else { return false };
+            bytes = Envelope::Failed { number, error: encode_call_error(&CallError::Dropped) }.encode();
         }
+        if lane == Lane::Data {
+            self.overflowing += bytes.len();
+        }
+        self.overflow[lane as usize].push_back(bytes);
+        self.flush();
+        true
     }
 
     /// Moves what may not be refused into the session as far as that has room.
     fn flush(&mut self) {
-        while let Some(bytes) = self.overflow.pop_front() {
-            // Addressed to no process: what tells one that has fallen behind of an end is not refused.
-            if let Err(SendError::Full(bytes)) = self.session.send(Lane::Data, self.anyone, bytes) {
-                self.overflow.push_front(bytes);
-                return;
+        for lane in Lane::ALL {
+            while let Some(bytes) = self.overflow[lane as usize].pop_front() {
+                let length = if lane == Lane::Data { bytes.len() } else { 0 };
+                // Addressed to no process: what tells one that has fallen behind of an end is not refused.
+                if let Err(SendError::Full(bytes)) = self.session.send(lane, self.anyone, bytes) {
+                    self.overflow[lane as usize].push_front(bytes);
+                    break;
+                }
+                self.overflowing -= length;
             }
         }
     }
@@ -545,7 +597,7 @@ impl Receiver for Peer {
             Phase::Open(agreement) => {
                 let agreement = Arc::clone(agreement);
                 drop(state);
-                return self.send(&agreement, package);
+                return self.send(&agreement, package, false);
             }
             Phase::Opening(waiting) if waiting.len() < MAX_WAITING => {
                 waiting.push_back(Waiting::Package(package));

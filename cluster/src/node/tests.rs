@@ -380,6 +380,78 @@ fn a_node_whose_connection_is_closed_is_lost_within_one_and_a_half_seconds() {
     assert!(world.now.since(closed_at) > Duration::from_secs(1), "not without a grace");
 }
 
+/// Goes on when it is asked to end.
+#[process]
+#[derive(Default)]
+struct Stubborn;
+
+#[process]
+impl Stubborn {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[signal]
+    fn cancel(&mut self, _cancel: Cancel) {}
+}
+
+#[test]
+fn a_node_that_leaves_ends_the_holders_of_its_names_before_others_get_them() {
+    let (_nodes, [one, two, _three]) = three();
+    let stubborn = two.runtime.spawn(Stubborn).serve().unwrap();
+    two.cluster.register("acct-7", stubborn).wait().unwrap();
+    until("the name is known", || one.cluster.holder("acct-7").is_some());
+    let next = start(&two, "eu-1", 0);
+    let left = two.cluster.leave();
+    until("the name is free", || match one.cluster.register("acct-7", next).wait() {
+        Ok(_) => true,
+        Err(RegisterError::Taken { .. }) => false,
+        Err(error) => panic!("{error}"),
+    });
+    assert!(!stubborn.pid().is_alive(), "its first holder has ended");
+    left.wait();
+}
+
+/// There is no other node that could free its names.
+#[test]
+fn a_node_alone_that_was_cut_off_gets_its_names_again() {
+    let nodes = Nodes::new();
+    let one = nodes.join("eu-1");
+    until("it is a member", || one.cluster.is_member());
+    let account = one.runtime.spawn(Account::default()).serve(1).unwrap();
+    let token = one.cluster.register("acct-7", account).wait().unwrap();
+    one.client.disconnect();
+    until("it has fenced itself", || !one.cluster.is_member());
+    until("its holder has ended", || !account.pid().is_alive());
+    one.client.reconnect();
+    until("it is a member again", || one.cluster.is_member());
+    let account = one.runtime.spawn(Account::default()).serve(1).unwrap();
+    until("the name is free", || match one.cluster.register("acct-7", account).wait() {
+        Ok(next) => next > token,
+        Err(RegisterError::Taken { .. } | RegisterError::NotAMember) => false,
+        Err(error) => panic!("{error}"),
+    });
+}
+
+#[test]
+fn settings_that_are_not_safe_are_refused() {
+    let runtime = Runtime::builder().workers(1).logical_node(NodeId::random()).build().unwrap();
+    let broker = Broker::new();
+    let join = |builder: crate::Builder| builder.join(&runtime, broker.connect()).unwrap_err();
+    let mut config = crate::session::Config::default();
+    config.data.window = 1_000;
+    assert_eq!(join(Cluster::builder("bank").sessions(config)), crate::JoinError::Window);
+    let ttl = Duration::from_secs(60);
+    let timing = crate::lease::Timing { ttl, fence: Duration::from_secs(50), ..Default::default() };
+    let expected = crate::lease::TimingError::TtlTooLong { ttl };
+    assert_eq!(join(Cluster::builder("bank").lease(timing)), expected.into());
+    let name = "a.b".to_owned();
+    assert_eq!(join(Cluster::builder(name.clone())), crate::JoinError::ClusterName { name });
+    assert!(matches!(join(Cluster::builder("bank").node("")), crate::JoinError::NodeName(_)));
+    let waited = Duration::from_millis(10);
+    let late = join(Cluster::builder("bank").join_within(waited));
+    assert_eq!(late, crate::JoinError::Timeout { waited }, "nothing moves the broker");
+}
+
 /// What was sent before a node leaves arrives, and what waits for an answer from it fails.
 #[test]
 fn a_node_that_leaves_is_heard_of_behind_what_it_has_sent() {
@@ -429,12 +501,22 @@ impl Slow {
 /// Its mailbox is full: what arrives waits in order, its senders are refused, and others on its node are served.
 #[test]
 fn one_slow_process_stops_no_other() {
+    one_slow_process(Overflow::Refuse);
+}
+
+/// Senders of its own node would wait, but not the thread that delivers for all.
+#[test]
+fn one_slow_process_at_which_senders_wait_stops_no_other() {
+    one_slow_process(Overflow::Wait);
+}
+
+fn one_slow_process(overflow: Overflow) {
     let nodes = Nodes::new();
     let [one, two] = ["eu-1", "eu-2"].map(|name| nodes.join(name));
     for node in [&one, &two] {
         assert!(node.cluster.wait_for_members(1, Duration::from_secs(60)));
     }
-    let slow = two.runtime.spawn(Slow::default()).mailbox(Bound::Hard(4, Overflow::Refuse)).serve().unwrap();
+    let slow = two.runtime.spawn(Slow::default()).mailbox(Bound::Hard(4, overflow)).serve().unwrap();
     let account = start(&one, "eu-2", 0);
     let gate = Arc::new(AtomicBool::new(false));
     slow.stand(Arc::clone(&gate)).send().unwrap();

@@ -512,6 +512,11 @@ impl Session {
         self.end.is_some()
     }
 
+    /// Returns the length of the longest message of a lane.
+    pub fn longest(&self, lane: Lane) -> usize {
+        self.config.limits(lane).message
+    }
+
     /// Returns the cost of what waits in a lane: to be sent or acknowledged, and to be released.
     pub fn buffered(&self, lane: Lane) -> (u64, u64) {
         (self.outgoing[index(lane)].queued(), self.incoming[index(lane)].held())

@@ -128,7 +128,7 @@ pub struct Config {
 
 impl LaneLimits {
     /// Returns whether any parcel fits into the window. Otherwise there would never be credit for it.
-    fn have_room(&self) -> bool {
+    pub(crate) fn have_room(&self) -> bool {
         self.window >= PARCEL_COST + self.message.min(MAX_PIECE) as u64
     }
 }

@@ -1,17 +1,30 @@
 //! Sends that say what happens at a full mailbox.
 
 use super::call::{Call, send};
+use crate::call::package::{Package, Undeliverable};
 use crate::engine::backpressure::congestion::{SendMode, with_mode};
 use crate::engine::backpressure::waiters::{self, RoomRequest, RoomSignal};
 use crate::env::clock::{Moment, TimeKeeper, instant_now};
 use crate::routing::alias::{DEPTH, is_local_alias, target_of};
 use crate::routing::hosts::is_here;
+use crate::routing::router::{Node, Receiver};
 use crate::{
     Pid, SendError, actor::tasks::time_source::now_for, slots::TABLE, time::timekeeper::timekeeper,
     util::oneshot::Oneshot,
 };
 use std::future::poll_fn;
 use std::time::{Duration, Instant};
+
+impl Node {
+    /// As `deliver`, and never waits: for a thread that brings the packages of many senders, which one full mailbox
+    /// must not hold up.
+    ///
+    /// # Errors
+    /// The package, also with [`Full`](crate::error::SendFailure::Full) from a mailbox at which senders wait.
+    pub fn try_deliver(self, package: Package) -> Result<(), Undeliverable> {
+        with_mode(SendMode::Try, || self.deliver(package))
+    }
+}
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// Sends the message, expects no answer, and never waits: a sending process is not suspended.
