@@ -43,8 +43,6 @@ mod random;
 mod reply;
 pub mod session;
 mod subject;
-#[cfg(test)]
-mod together;
 
 pub use cluster::{Builder, Cluster, JoinError, Member, NodeError, RemoteNode, StartError, Starting, Statistics};
 pub use reply::Pending;

@@ -51,7 +51,7 @@
 //! other fields is refused with [`CodecError::Incompatible`], unless its fields are named on both.
 //!
 //! # What decoding is safe from
-//! Bytes come from whoever may publish to this node.
+//! Bytes come from any program that may publish to this node.
 //! * Values nest at most [`MAX_DEPTH`] levels deep, so that no message overflows the stack.
 //! * A list that claims a length reserves no memory for it, and its elements are limited by the bytes that are there.
 //! * A value takes all of its bytes, and at most [`MAX_MESSAGE`].

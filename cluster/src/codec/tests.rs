@@ -381,7 +381,7 @@ fn deep_values_are_refused_before_they_overflow_the_stack() {
     });
     assert_eq!(fault, [const { format::Fault::TooDeep }; 6]);
 
-    // MessagePack: {"Next": …}; lists; and an unknown field, which nobody reads.
+    // MessagePack: {"Next": …}; lists; and an unknown field, which is not read.
     let next = [&[2], b"\x81\xa4Next".repeat(DEPTH).as_slice(), b"\xa3End"].concat();
     let lists = [&[2], b"\x91".repeat(DEPTH).as_slice(), b"\x90"].concat();
     let unknown = [b"\x02\x82\xa7unknown".as_slice(), &b"\x91".repeat(DEPTH), b"\x90\xa6reason\xa1a"].concat();

@@ -51,6 +51,7 @@ mod store;
 mod tests;
 
 pub use machine::Membership;
+pub(crate) use record::node as node_of;
 pub use record::{Record, RecordError};
 
 use crate::access::{Access, Answer};

@@ -77,7 +77,7 @@ pub(super) fn key(node: NodeId) -> String {
 }
 
 /// Returns the node whose record has this key; only the key that [`key`] gives is one.
-pub(super) fn node(text: &str) -> Result<NodeId, RecordError> {
+pub(crate) fn node(text: &str) -> Result<NodeId, RecordError> {
     let node = u64::from_str_radix(text, 16).ok().and_then(NodeId::new);
     node.filter(|&node| key(node) == text).ok_or(RecordError::Key)
 }

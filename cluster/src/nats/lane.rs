@@ -171,7 +171,7 @@ fn is_new_enough(version: &str) -> bool {
 
 /// Lets all others use a connection until it breaks.
 async fn serve(shared: &Arc<Shared>, lane: Lane, connected: Connected) {
-    // Nobody publishes there: the subscription ends with the client.
+    // Nothing is published there: the subscription ends with the client.
     let Ok(mut end) = connected.client.subscribe(connected.client.new_inbox()).await else { return };
     shared.counters.connections.fetch_add(1, Ordering::Relaxed);
     shared.lane(lane).connection.send_replace(Some(connected.clone()));

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Why a request has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// Nobody takes such requests: there is no store, or the stream has no leader. Nothing was done.
+    /// Nothing takes such requests: there is no store, or the stream has no leader. Nothing was done.
     NoResponders,
     /// There was no answer, or none that can be read.
     NoAnswer,

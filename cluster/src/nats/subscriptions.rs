@@ -1,6 +1,6 @@
 //! Subscriptions, and the probes that they answer.
 //!
-//! A probe is a request with a header. The server answers one that nobody has subscribed to; otherwise the engine of
+//! A probe is a request with a header. The server answers one without a subscriber; otherwise the engine of
 //! the subscriber does, on the connection of the subscription. That a probe is answered says that the messages before
 //! it have been taken from that connection.
 

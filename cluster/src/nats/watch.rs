@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 const HEARTBEAT: Duration = Duration::from_secs(2);
 /// How long a consumer may be silent. It may be gone: with its server, or because the server has deleted it.
 const SILENCE: Duration = Duration::from_secs(6);
-/// After how long the server deletes a consumer that nobody listens to.
+/// After how long the server deletes a consumer without a listener.
 const INACTIVE: Duration = Duration::from_secs(10);
 /// How long a request about the consumer may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -44,7 +44,7 @@ enum End {
     Disconnected,
     /// It has missed something, or was silent.
     Restart,
-    /// Nobody wants the watch any more.
+    /// The watch has been dropped.
     Dropped,
 }
 
@@ -102,7 +102,7 @@ impl Watch {
         }
     }
 
-    /// Returns false if nobody wants the watch any more.
+    /// Returns false if the watch has been dropped.
     async fn report(&mut self, changes: Vec<Change>) -> bool {
         for (at, change) in changes.into_iter().enumerate() {
             // A snapshot may be long: others get their turn.

@@ -10,7 +10,7 @@ use crate::codec::Codecs;
 use crate::engine::{Bucket, Change, Engine, Lane, Revision, SubscribeError, Subscription};
 use crate::frame::{Epoch, Table};
 use crate::lease::{self, Lease, Timing};
-use crate::membership::{self, Finding, Inquiry, JoinError, Loss, Membership, Record};
+use crate::membership::{self, Finding, Inquiry, JoinError, Loss, Membership, Record, node_of};
 use crate::names::{Names, RegisterError, Registered, Token};
 use crate::reply::{Completer, pair};
 use crate::session::{Config, End, Event, Session, Transmit, refusal};
@@ -224,7 +224,7 @@ impl Driver {
             let (inbox, view, counters) = (Arc::clone(inbox), Arc::clone(&setup.view), Arc::clone(&setup.counters));
             let on_message = Box::new(move |message: crate::engine::Message| {
                 // The subject is what the broker vouches for; the payload may claim anything.
-                let Some(from) = message.subject.rsplit('.').next().and_then(node_of) else { return };
+                let Some(from) = message.subject.rsplit('.').next().and_then(|text| node_of(text).ok()) else { return };
                 let peer = view.lock().peers.get(&from).cloned();
                 match peer.map(|peer| peer.handle(message.payload.clone())) {
                     Some(Ok(())) => {}
@@ -516,7 +516,7 @@ impl Driver {
         match change {
             Change::Put(entry) => {
                 let epoch = entry.value[..].try_into().map(u64::from_be_bytes).map(Revision);
-                if let (Some(node), Ok(epoch)) = (node_of(&entry.key), epoch) {
+                if let (Some(node), Ok(epoch)) = (node_of(&entry.key).ok(), epoch) {
                     self.leases.insert(node, epoch);
                     if let Some(snapshot) = &mut self.lease_snapshot {
                         snapshot.insert(node);
@@ -524,7 +524,7 @@ impl Driver {
                 }
             }
             Change::Deleted { key, .. } => {
-                let Some(node) = node_of(&key) else { return };
+                let Ok(node) = node_of(&key) else { return };
                 let Some(epoch) = self.leases.remove(&node) else { return };
                 if let Some(attempt) = &mut self.attempt {
                     attempt.membership.lease_expired(node, epoch);
@@ -850,10 +850,4 @@ fn subject(cluster: &str, to: NodeId, lane: Lane, from: &str) -> String {
         Lane::Control => 'c',
     };
     format!("pr1.{cluster}.n.{to}.{lane}.{from}")
-}
-
-/// Returns the node of that ID; only in the form in which nodes write it.
-fn node_of(text: &str) -> Option<NodeId> {
-    let node = u64::from_str_radix(text, 16).ok().and_then(NodeId::new)?;
-    (node.to_string() == text).then_some(node)
 }

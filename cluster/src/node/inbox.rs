@@ -40,7 +40,7 @@ pub(crate) enum Input {
     Leave(Completer<()>),
 }
 
-/// The most frames of nodes without a session that may wait: whoever may publish to this node could send any number.
+/// The most frames of nodes without a session that may wait: a program that may publish here could send any number.
 const MAX_STRAYS: usize = 1_024;
 
 /// The queue of the driver. Bounded by what is asked for, and by [`MAX_STRAYS`].

@@ -17,7 +17,7 @@
 //! 1. **One lock per peer**, held for a queue operation: not while a user's code runs, and never two at a time.
 //! 2. What arrives from a peer, and the end of its session, pass through one queue to the delivery: so nothing of a
 //!    session is delivered after its end was told.
-//! 3. A call, and a start, is answered once: whoever takes it out of the peer's table answers it.
+//! 3. A call, and a start, is answered once, by the thread that takes it out of the peer's table.
 //! 4. A frame is published only while the lease says so, by a reading of the clock after the frame was made.
 
 pub(crate) mod delivery;
