@@ -38,8 +38,8 @@ const WORKERS: usize = 16;
 const DRIVERS: usize = 2;
 /// How many bytes in small pieces each round may leave.
 const EACH_ROUND: i64 = 64;
-/// How many bytes in small pieces there may be more in any case when all hosts have ended: records of hosts, of
-/// which more are in use when threads end late.
+/// How many bytes in small pieces there may be more in any case when all hosts have ended: lists of the runtime that
+/// have grown for the most processes at a time, and records of hosts whose threads ended late.
 const MORE_SMALL: i64 = 256 << 10;
 /// The same while the host that lives all the time is busy.
 const MORE_BUSY: i64 = 512 << 10;
@@ -323,6 +323,12 @@ fn mixed_load_for_long_leaves_nothing_and_loses_nothing() {
     within(Duration::from_secs(120 + 2 * seconds), move || soak(Duration::from_secs(seconds), seed));
 }
 
+/// Frees what the queues of workers have given up: `crossbeam-epoch` keeps what a thread leaves behind, 2 KB at a time,
+/// until other threads have passed by often enough.
+fn collect_garbage() {
+    (0..1_000).for_each(|_| crossbeam_epoch::pin().flush());
+}
+
 fn tally(totals: &mut [u64; 7], books: &Books) {
     let Books { handled, dead, refused, answered, failed, crashed, stalled, .. } = books;
     let counts = [handled, dead, refused, answered, failed, crashed, stalled];
@@ -341,9 +347,11 @@ fn soak(time: Duration, seed: u64) {
     let another = Site::open(&mut dice);
     (0..FIRST).for_each(|number| round(number, &mut dice));
     another.close(0);
+    collect_garbage();
     let (quiet, held) = (heap(), held_by_the_program());
     let long = Site::open(&mut dice);
     (0..FIRST).for_each(|number| round(number, &mut dice));
+    collect_garbage();
     let (busy, began, mut rounds) = (heap(), Instant::now(), 0);
     while began.elapsed() < time || rounds < FIRST {
         round(rounds, &mut dice);
@@ -352,6 +360,7 @@ fn soak(time: Duration, seed: u64) {
             println!("round {rounds}, {:?}: heap {:?}", began.elapsed(), heap());
         }
     }
+    collect_garbage();
     let more = |before: [i64; 2]| [0, 1].map(|size| heap()[size] - before[size]);
     let [more_busy, more_large] = more(busy);
     let statistics = long.runtime.statistics();
@@ -359,6 +368,7 @@ fn soak(time: Duration, seed: u64) {
     tally(&mut totals, &long.close(0).books);
     // Threads of hosts that had no patience end a moment later.
     eventually(|| held_by_the_program() <= held);
+    collect_garbage();
     let [small, _] = more(quiet);
     let [handled, dead, refused, answered, failed, crashed, stalled] = totals;
     println!(
