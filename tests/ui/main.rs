@@ -7,16 +7,16 @@
 //!
 //! `shapes.rs` is the opposite: code that must compile and run.
 //!
-//! After a change of messages: run `TRYBUILD=overwrite cargo test --test ui`, read the diff, and run once more without.
+//! After a change of messages: run `TRYBUILD=overwrite cargo test -p postroom-ui`, read the diff, and run once more
+//! without.
 
-mod paste;
-
+use postroom_ui as paste;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 #[test]
 fn mistakes_are_explained_and_the_help_compiles() {
-    trybuild::TestCases::new().compile_fail("ui/cases/*.rs");
+    trybuild::TestCases::new().compile_fail("cases/*.rs");
 
     let corrected = Path::new(env!("CARGO_TARGET_TMPDIR")).join("corrected.rs");
     fs::write(&corrected, correct_all()).expect("the target folder can be written to");
@@ -25,12 +25,12 @@ fn mistakes_are_explained_and_the_help_compiles() {
 
 #[test]
 fn every_shape_compiles_and_runs() {
-    trybuild::TestCases::new().pass("ui/shapes.rs");
+    trybuild::TestCases::new().pass("shapes.rs");
 }
 
 /// Returns one program with a module for each corrected case, which builds faster than a program for each.
 fn correct_all() -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("ui");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut cases: Vec<PathBuf> = fs::read_dir(folder.join("cases"))
         .expect("there are cases")
         .map(|entry| entry.expect("a case can be listed").path())
