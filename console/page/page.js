@@ -1,0 +1,269 @@
+// The page of the console: it watches one view at a time, and only while it is visible.
+"use strict";
+
+const VIEWS = {
+  overview: "Overview",
+  processes: "Processes",
+  types: "Types",
+  tree: "Tree",
+  waits: "Waits",
+};
+const element = (id) => document.getElementById(id);
+const view = element("view");
+const controls = element("controls");
+const status = element("status");
+
+let source = null;
+let isPaused = false;
+let before = null; // the last answer of this view, for rates
+
+/** Makes an element. Text is always text: what processes are called is never markup. */
+function make(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value !== null && value !== undefined && value !== false) made.setAttribute(key, value);
+  }
+  made.append(...children.filter((child) => child !== null && child !== undefined).map((child) =>
+    child instanceof Node ? child : String(child)));
+  return made;
+}
+
+const count = (value) => Number(value).toLocaleString("en");
+const state = (name, says = name) => make("span", { class: `state ${name}` }, says);
+const toProcess = (pid) => make("a", { href: `#process?${new URLSearchParams({ pid })}` }, pid);
+
+/** A table. A column is a heading, a function from a row to its content, and whether that is a number. */
+function table(caption, columns, rows, nothing) {
+  if (rows.length === 0) return make("p", { class: "empty" }, nothing);
+  const head = make("tr", {}, ...columns.map(([heading, , kind]) =>
+    make("th", { scope: "col", class: kind === "number" ? "number" : null }, heading)));
+  const body = rows.map((row) => make("tr", {}, ...columns.map(([, content, kind]) => {
+    const value = content(row);
+    return make("td", { class: kind }, kind === "number" && typeof value === "number" ? count(value) : value ?? "");
+  })));
+  return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    make("table", {}, make("thead", {}, head), make("tbody", {}, ...body)));
+}
+
+function figures(pairs) {
+  return make("dl", { class: "figures" }, ...pairs.map(([name, value, isBad]) =>
+    make("div", {}, make("dt", {}, name),
+      make("dd", { class: isBad ? "bad" : null }, typeof value === "number" ? count(value) : value))));
+}
+
+/** How much a number has grown each second since the last answer. */
+function rate(now, then, seconds) {
+  return then === undefined || seconds <= 0 ? "" : count(Math.max(0, Math.round((now - then) / seconds)));
+}
+
+const name = (row) => row.label ?? row.names?.[0] ?? "";
+const runs = (row) => row.runs && make("span", {}, row.runs.type ?? "", " ", toProcess(row.runs.pid));
+
+const RENDER = {
+  overview(now, then, seconds) {
+    const dead = Object.values(now.dead_letters).reduce((sum, value) => sum + value, 0);
+    return [
+      figures([
+        ["processes", now.live], ["messages a second", rate(now.messages, then?.messages, seconds)],
+        ["steps a second", rate(now.steps, then?.steps, seconds)],
+        ["spawns a second", rate(now.spawned, then?.spawned, seconds)],
+        ["suspended at full mailboxes", now.suspended], ["pending timers", now.timers],
+        ["stalled steps", now.stalls, now.stalls > 0], ["dead letters", dead],
+        ["ready, in the shared queue", now.global_queue], ["threads in blocking steps", now.blocked_threads],
+      ]),
+      make("h2", {}, "Workers"),
+      table("Workers", [
+        ["worker", (row) => now.workers.indexOf(row), "number"],
+        ["runs", (row) => runs(row) ?? state("idle", row.thread === null ? "no thread" : "nothing")],
+        ["ready behind it", (row) => row.queue, "number"],
+      ], now.workers, "The runtime has no workers."),
+      make("h2", {}, "Threads"),
+      table("Threads", [
+        ["state", (row) => state(row.state)], ["worker", (row) => row.worker ?? "", "number"], ["runs", runs],
+        ["steps", (row) => row.steps, "number"], ["messages", (row) => row.messages, "number"],
+        ["parked", (row) => row.parks, "number"], ["stolen", (row) => row.stolen, "number"],
+      ], now.threads, "No thread runs."),
+      make("h2", {}, "Dead letters"),
+      figures(Object.entries(now.dead_letters)),
+    ];
+  },
+
+  processes(now, then, seconds) {
+    const past = new Map((then?.rows ?? []).map((row) => [row.pid, row]));
+    return [
+      make("p", {}, `${count(now.rows.length)} of ${count(now.matching)} that match, of ${count(now.total)} alive`),
+      table("Processes", [
+        ["PID", (row) => toProcess(row.pid), "pid"], ["type", (row) => row.type], ["name", name],
+        ["state", (row) => state(row.state, row.says)], ["mailbox", (row) => row.mailbox, "number"],
+        ["messages/s", (row) => rate(row.messages, past.get(row.pid)?.messages, seconds), "number"],
+        ["messages", (row) => row.messages, "number"], ["steps", (row) => row.steps, "number"],
+        ["worker", (row) => row.worker ?? "", "number"],
+      ], now.rows, "No process matches."),
+    ];
+  },
+
+  process(now) {
+    const { row } = now;
+    const short = [["PID", (row) => toProcess(row.pid), "pid"], ["type", (row) => row.type],
+      ["label", (row) => row.label], ["state", (row) => row.state], ["mailbox", (row) => row.mailbox, "number"]];
+    const step = ({ waits_for, process }) => make("li", {},
+      waits_for.method ? make("code", {}, waits_for.method) : "room in the mailbox", " of ",
+      toProcess(waits_for.pid), process ? ` (${process.type}, ${process.mailbox} queued): ${process.state}` :
+        ", which is in another program or has ended");
+    const why = now.chain.length === 0 ? make("p", { class: "empty" }, "It waits for no other process.")
+      : make("ol", { class: "chain" }, ...now.chain.map(step));
+    return [
+      make("h2", {}, `${row.type} `, make("code", {}, row.pid)),
+      figures([["state", row.says], ["mailbox", row.mailbox], ["messages", row.messages], ["steps", row.steps],
+        ["worker", row.worker ?? "none"], ["entry", row.entry]]),
+      make("p", {}, `Label: ${row.label ?? "none"}. Names: ${row.names.join(", ") || "none"}. Spawned at `,
+        make("code", {}, row.place ?? "an unknown place"), row.parent ? " by " : "",
+        row.parent ? toProcess(row.parent) : ""),
+      make("h2", {}, "Why it waits"), why,
+      now.is_cycle ? make("p", { class: "bad" }, "They wait for each other: none of them goes on.") : null,
+      make("h2", {}, `Waiting for it: ${count(now.awaited_by)}`),
+      table("Waiting for it", short, now.waiter_rows, "No process waits for just this one."),
+      make("h2", {}, `Spawned by it: ${count(now.children)}`),
+      table("Spawned by it", short, now.child_rows, "None that is alive."),
+    ];
+  },
+
+  types(now, then, seconds) {
+    const past = new Map((then?.rows ?? []).map((row) => [row.type, row]));
+    const those = (row) => make("a", { href: `#processes?${new URLSearchParams({ type: row.type })}` }, row.type);
+    return [table("Types", [
+      ["type", those], ["processes", (row) => row.processes, "number"], ["active", (row) => row.active, "number"],
+      ["suspended", (row) => row.suspended, "number"], ["queued", (row) => row.queued, "number"],
+      ["longest mailbox", (row) => row.longest_mailbox, "number"],
+      ["messages/s", (row) => rate(row.messages, past.get(row.type)?.messages, seconds), "number"],
+      ["messages", (row) => row.messages, "number"], ["steps", (row) => row.steps, "number"],
+    ], now.rows, "No process is alive.")];
+  },
+
+  tree(now) {
+    const cut = now.is_cut ? `, of which ${count(now.rows.length)} are shown` : "";
+    return [
+      make("p", {}, `Who has spawned whom: ${count(now.total)} processes${cut}.`),
+      table("Tree", [
+        ["type", (row) => make("span", {}, make("span", { class: "depth" }, "  ".repeat(row.depth)), row.type)],
+        ["PID", (row) => toProcess(row.pid), "pid"], ["label", (row) => row.label],
+        ["state", (row) => row.state], ["children", (row) => row.children, "number"],
+        ["mailbox", (row) => row.mailbox, "number"],
+      ], now.rows, "No process is alive."),
+    ];
+  },
+
+  waits(now) {
+    const one = (waiter) => make("li", {}, waiter.process.type, " ", toProcess(waiter.process.pid),
+      waiter.method ? " in " : " for room in the mailbox", waiter.method ? make("code", {}, waiter.method) : "");
+    return [
+      make("p", {}, `${count(now.total)} processes wait for one other each. Those with the most behind them are first.`),
+      table("Waits", [
+        ["waited for", (row) => row.process?.type ?? "elsewhere"], ["PID", (row) => toProcess(row.pid), "pid"],
+        ["state", (row) => row.process?.state ?? ""], ["behind it", (row) => row.behind, "number"],
+        ["who", (row) => make("ul", { class: "chain" }, ...row.waiters.slice(0, 10).map(one))],
+      ], now.rows, "No process waits for just one other."),
+    ];
+  },
+};
+
+/** What the form of the processes offers. */
+function offer(query) {
+  controls.hidden = false;
+  const choose = (name, options) => make("select", { name }, ...options.map((option) =>
+    make("option", { value: option, selected: query.get(name) === option ? "" : null }, option || "any")));
+  controls.replaceChildren(
+    make("label", {}, "sorted by", choose("sort", ["mailbox", "messages", "steps"])),
+    make("label", {}, "state", choose("state",
+      ["", "ready", "running", "blocking", "idle", "suspended", "waiting"])),
+    make("label", {}, "PID, type, label, name or place contains",
+      make("input", { name: "filter", type: "search", value: query.get("filter") ?? "" })),
+    make("label", {}, "type", make("input", { name: "type", type: "search", value: query.get("type") ?? "" })),
+    make("button", { type: "submit" }, "Show"),
+  );
+}
+
+controls.addEventListener("submit", (event) => {
+  event.preventDefault();
+  const query = new URLSearchParams([...new FormData(controls)].filter(([, value]) => value !== ""));
+  location.hash = `#processes?${query}`;
+});
+
+function place() {
+  const [name, query = ""] = location.hash.slice(1).split("?");
+  return { name: Object.hasOwn(RENDER, name) ? name : "overview", query: new URLSearchParams(query) };
+}
+
+function close() {
+  source?.close();
+  source = null;
+}
+
+/** Watches the view that the address names, if anybody looks. */
+function watch() {
+  close();
+  if (isPaused || document.hidden) {
+    status.textContent = "paused";
+    return;
+  }
+  const { name, query } = place();
+  query.set("view", name);
+  const render = RENDER[name];
+  status.textContent = "connecting…";
+  source = new EventSource(`/api/watch?${query}`);
+  source.onmessage = (event) => {
+    const now = JSON.parse(event.data);
+    const at = performance.now();
+    const seconds = before ? (at - before.at) / 1000 : 0;
+    show(render(now, before?.now, seconds));
+    before = { now, at };
+    status.textContent = `as of ${new Date().toLocaleTimeString()}`;
+  };
+  source.addEventListener("missing", (event) => {
+    close();
+    status.textContent = "ended";
+    show([make("p", { class: "empty" }, event.data)]);
+  });
+  source.addEventListener("over", () => pause(true));
+  source.onerror = () => {
+    status.textContent = source?.readyState === EventSource.CLOSED
+      ? "refused: is this the program that the page came from?" : "no connection; trying again";
+  };
+}
+
+/** Replaces what is shown, and keeps the focus and the places that were scrolled to. */
+function show(children) {
+  const scrolled = [...view.querySelectorAll(".scroll")].map((region) => [region.scrollLeft, region.scrollTop]);
+  const focused = document.activeElement;
+  const href = view.contains(focused) ? focused.getAttribute("href") : null;
+  view.replaceChildren(...children.filter((child) => child !== null));
+  view.querySelectorAll(".scroll").forEach((region, number) => {
+    if (scrolled[number]) [region.scrollLeft, region.scrollTop] = scrolled[number];
+  });
+  if (href) [...view.querySelectorAll("a")].find((link) => link.getAttribute("href") === href)?.focus();
+}
+
+function pause(is) {
+  isPaused = is;
+  element("pause").setAttribute("aria-pressed", String(is));
+  element("pause").textContent = is ? "Go on" : "Pause";
+  watch();
+}
+
+/** Shows the view that the address names. */
+function go() {
+  const { name, query } = place();
+  before = null;
+  view.replaceChildren();
+  controls.hidden = true;
+  if (name === "processes") offer(query);
+  element("views").replaceChildren(...Object.entries(VIEWS).map(([key, title]) =>
+    make("a", { href: `#${key}`, "aria-current": key === name ? "page" : null }, title)));
+  document.title = `${VIEWS[name] ?? "Process"} – Postroom console`;
+  watch();
+}
+
+element("pause").addEventListener("click", () => pause(!isPaused));
+document.addEventListener("visibilitychange", watch);
+addEventListener("hashchange", go);
+go();

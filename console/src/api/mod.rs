@@ -1,0 +1,95 @@
+//! The views: what a request asks for, and the values that answer it as JSON.
+//!
+//! A row is a look at a running thing, and rows are no snapshot of one moment. PIDs are their text.
+
+mod overview;
+mod processes;
+mod relations;
+mod types;
+
+use postroom::{Host, Pid};
+use processes::Selection;
+use serde::Serialize;
+use std::fmt;
+
+pub(crate) use overview::thread_state;
+pub(crate) use types::{DEPTHS, TypeTotals, by_type};
+
+/// The most rows of a view.
+const MAX_ROWS: usize = 1_000;
+/// The rows of a view unless the query says how many.
+const ROWS: usize = 100;
+
+/// What is asked for.
+pub(crate) enum View {
+    Overview,
+    Processes(Selection),
+    Process(Pid),
+    Types,
+    Tree,
+    Waits,
+}
+
+/// Why a query cannot be answered.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum QueryError {
+    #[error("there is no view `{0}`; there are {VIEWS}", shortened(view))]
+    UnknownView { view: String },
+    #[error("`{name}={}` is not understood; {expected}", shortened(value))]
+    Value { name: &'static str, value: String, expected: &'static str },
+    #[error("`{0}` is missing; {expected}", name)]
+    Missing { name: &'static str, expected: &'static str },
+}
+
+const VIEWS: &str = "overview, processes, process, types, tree and waits";
+
+/// The process is not alive.
+#[derive(Debug)]
+pub(crate) struct Ended(Pid);
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is not alive in this program", self.0)
+    }
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(80).collect()
+}
+
+impl View {
+    pub(crate) fn parse(view: &str, query: &[(String, String)]) -> Result<Self, QueryError> {
+        let value = |name: &str| query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+        Ok(match view {
+            "overview" => Self::Overview,
+            "processes" => Self::Processes(Selection::parse(&value)?),
+            "process" => {
+                let expected = "give a PID as the views do, such as `<7f3a.0.12.3>`";
+                let text = value("pid").ok_or(QueryError::Missing { name: "pid", expected })?;
+                let error = |_| QueryError::Value { name: "pid", value: text.to_owned(), expected };
+                Self::Process(text.parse().map_err(error)?)
+            }
+            "types" => Self::Types,
+            "tree" => Self::Tree,
+            "waits" => Self::Waits,
+            other => return Err(QueryError::UnknownView { view: other.to_owned() }),
+        })
+    }
+
+    /// Looks at the host.
+    pub(crate) fn json(&self, host: Host) -> Result<String, Ended> {
+        Ok(match self {
+            Self::Overview => json(&overview::look(host)),
+            Self::Processes(selection) => json(&processes::look(host, selection)),
+            Self::Process(pid) => json(&relations::process(host, *pid).ok_or(Ended(*pid))?),
+            Self::Types => json(&types::look(host)),
+            Self::Tree => json(&relations::tree(host)),
+            Self::Waits => json(&relations::waits(host)),
+        })
+    }
+}
+
+fn json(value: &impl Serialize) -> String {
+    // Structs of numbers and text are always JSON.
+    serde_json::to_string(value).unwrap_or_else(|error| unreachable!("{error}"))
+}

@@ -1,0 +1,174 @@
+//! Processes as rows, and which of them are asked for.
+
+use super::{MAX_ROWS, QueryError, ROWS};
+use postroom::inspect::{ProcessInfo, ProcessState, WaitsFor};
+use postroom::{Host, Pid};
+use serde::Serialize;
+use std::cmp::Reverse;
+
+/// Which processes, in which order, and how many.
+pub(crate) struct Selection {
+    sort: Sort,
+    count: usize,
+    /// Text in the PID, the type, the label, a name or the place.
+    filter: Option<String>,
+    process: Option<String>,
+    state: Option<String>,
+}
+
+#[derive(Clone, Copy)]
+enum Sort {
+    Mailbox,
+    Messages,
+    Steps,
+}
+
+impl Selection {
+    pub(super) fn parse<'a>(value: &impl Fn(&str) -> Option<&'a str>) -> Result<Self, QueryError> {
+        let wrong = |name, value: &str, expected| QueryError::Value { name, value: value.to_owned(), expected };
+        let sort = match value("sort") {
+            None | Some("mailbox") => Sort::Mailbox,
+            Some("messages") => Sort::Messages,
+            Some("steps") => Sort::Steps,
+            Some(other) => return Err(wrong("sort", other, "write mailbox, messages or steps")),
+        };
+        let count = match value("count") {
+            None => ROWS,
+            Some(text) => text
+                .parse()
+                .ok()
+                .filter(|count| (1..=MAX_ROWS).contains(count))
+                .ok_or_else(|| wrong("count", text, "write a number from 1 to 1000"))?,
+        };
+        let state = value("state").filter(|state| !state.is_empty());
+        if let Some(state) = state
+            && !STATES.contains(&state)
+        {
+            let expected = "write ready, running, blocking, idle, suspended or waiting";
+            return Err(wrong("state", state, expected));
+        }
+        let some = |name| value(name).filter(|text| !text.is_empty()).map(str::to_owned);
+        Ok(Self {
+            sort,
+            count,
+            filter: some("filter").map(|text| text.to_lowercase()),
+            process: some("type"),
+            state: state.map(str::to_owned),
+        })
+    }
+
+    fn takes(&self, info: &ProcessInfo) -> bool {
+        let contains = |text: &str| self.filter.as_ref().is_none_or(|filter| text.to_lowercase().contains(filter));
+        self.process.as_ref().is_none_or(|process| info.process == process)
+            && self.state.as_ref().is_none_or(|state| state_name(info.state) == state)
+            && (contains(info.process)
+                || contains(&info.pid.to_string())
+                || info.label.as_deref().is_some_and(contains)
+                || info.names.iter().any(|name| contains(name))
+                || info.place.is_some_and(|place| contains(&place.to_string())))
+    }
+}
+
+const STATES: [&str; 6] = ["ready", "running", "blocking", "idle", "suspended", "waiting"];
+
+fn state_name(state: ProcessState) -> &'static str {
+    match state {
+        ProcessState::Ready => "ready",
+        ProcessState::Running => "running",
+        ProcessState::Blocking => "blocking",
+        ProcessState::Idle => "idle",
+        ProcessState::Suspended { .. } => "suspended",
+        ProcessState::Waiting { .. } => "waiting",
+        // Of a newer runtime.
+        _ => "other",
+    }
+}
+
+/// A process.
+#[derive(Serialize)]
+pub(super) struct Row {
+    pub(super) pid: Pid,
+    #[serde(rename = "type")]
+    process: &'static str,
+    entry: &'static str,
+    label: Option<String>,
+    names: Vec<String>,
+    state: &'static str,
+    /// The state in words, with what it waits for.
+    says: String,
+    pub(super) parent: Option<Pid>,
+    /// Where it was spawned.
+    place: Option<String>,
+    worker: Option<usize>,
+    mailbox: u64,
+    messages: u64,
+    steps: u64,
+    waits_for: Option<Wait>,
+}
+
+/// What a process waits for.
+#[derive(Clone, Serialize)]
+pub(super) struct Wait {
+    pub(super) pid: Pid,
+    /// The method that it called; none if it waits for room in the mailbox.
+    pub(super) method: Option<&'static str>,
+}
+
+/// Returns the process that this one waits for, if it waits for just one.
+pub(super) fn waits_for(info: &ProcessInfo) -> Option<Wait> {
+    match (info.waits_for, info.state) {
+        (Some(WaitsFor { pid, method, .. }), _) => Some(Wait { pid, method }),
+        (None, ProcessState::Suspended { at }) => Some(Wait { pid: at, method: None }),
+        (None, _) => None,
+    }
+}
+
+impl From<&ProcessInfo> for Row {
+    fn from(info: &ProcessInfo) -> Self {
+        let waits_for = waits_for(info);
+        let says = match info.waits_for {
+            Some(waits_for) => waits_for.to_string(),
+            None => info.state.to_string(),
+        };
+        Self {
+            pid: info.pid,
+            process: info.process,
+            entry: info.entry,
+            label: info.label.as_deref().map(str::to_owned),
+            names: info.names.iter().map(|name| name.to_string()).collect(),
+            state: state_name(info.state),
+            says,
+            parent: info.parent,
+            place: info.place.map(ToString::to_string),
+            worker: info.worker,
+            mailbox: info.mailbox,
+            messages: info.messages,
+            steps: info.steps,
+            waits_for,
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub(super) struct Processes {
+    /// How many are alive.
+    total: usize,
+    /// How many of them the query is about.
+    matching: usize,
+    rows: Vec<Row>,
+}
+
+pub(super) fn look(host: Host, selection: &Selection) -> Processes {
+    let processes = host.processes();
+    let total = processes.len();
+    let mut matching: Vec<_> = processes.iter().filter(|info| selection.takes(info)).collect();
+    matching.sort_by_key(|info| {
+        Reverse(match selection.sort {
+            Sort::Mailbox => info.mailbox,
+            Sort::Messages => info.messages,
+            Sort::Steps => info.steps,
+        })
+    });
+    let rows = matching.iter().take(selection.count).map(|info| Row::from(*info)).collect();
+    Processes { total, matching: matching.len(), rows }
+}

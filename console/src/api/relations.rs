@@ -1,0 +1,181 @@
+//! Who has spawned whom, and who waits for whom.
+
+use super::MAX_ROWS;
+use super::processes::{Row, Wait, waits_for};
+use postroom::inspect::ProcessInfo;
+use postroom::{Host, Pid};
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How many of a process's children are listed, and of those that wait for it.
+const RELATED: usize = 100;
+/// The longest chain of waits that is followed.
+const LONGEST_CHAIN: usize = 64;
+
+#[derive(Serialize)]
+pub(super) struct Process {
+    row: Row,
+    /// Why it waits: the process that it waits for, the one that that one waits for, to the end.
+    chain: Vec<Link>,
+    /// The chain leads back into itself: none of it will go on.
+    is_cycle: bool,
+    children: usize,
+    child_rows: Vec<Short>,
+    /// How many wait for this one.
+    awaited_by: usize,
+    waiter_rows: Vec<Short>,
+}
+
+#[derive(Serialize)]
+struct Link {
+    waits_for: Wait,
+    /// That process; none if it is in another program, or has ended.
+    process: Option<Short>,
+}
+
+/// A process in a line.
+#[derive(Serialize)]
+struct Short {
+    pid: Pid,
+    #[serde(rename = "type")]
+    process: &'static str,
+    label: Option<String>,
+    state: String,
+    mailbox: u64,
+}
+
+impl From<&ProcessInfo> for Short {
+    fn from(info: &ProcessInfo) -> Self {
+        Self {
+            pid: info.pid,
+            process: info.process,
+            label: info.label.as_deref().map(str::to_owned),
+            state: info.state.to_string(),
+            mailbox: info.mailbox,
+        }
+    }
+}
+
+pub(super) fn process(host: Host, pid: Pid) -> Option<Process> {
+    let info = pid.info()?;
+    let processes = host.processes();
+    let related = |is_so: &dyn Fn(&ProcessInfo) -> bool| {
+        let mut rows: Vec<_> = processes.iter().filter(|info| is_so(info)).map(Short::from).collect();
+        let count = rows.len();
+        rows.truncate(RELATED);
+        (count, rows)
+    };
+    let (children, child_rows) = related(&|child| child.parent == Some(info.pid));
+    let (awaited_by, waiter_rows) = related(&|waiter| waits_for(waiter).is_some_and(|wait| wait.pid == info.pid));
+    let (chain, is_cycle) = chain(&info);
+    Some(Process { row: Row::from(&info), chain, is_cycle, children, child_rows, awaited_by, waiter_rows })
+}
+
+/// Follows the waits of a process, each of them looked at once: they may change meanwhile.
+fn chain(from: &ProcessInfo) -> (Vec<Link>, bool) {
+    let (mut chain, mut seen) = (Vec::new(), BTreeSet::from([from.pid]));
+    let mut next = waits_for(from);
+    while let Some(wait) = next.take().filter(|_| chain.len() < LONGEST_CHAIN) {
+        let (pid, info) = (wait.pid, wait.pid.info());
+        chain.push(Link { waits_for: wait, process: info.as_ref().map(Short::from) });
+        if !seen.insert(pid) {
+            return (chain, true);
+        }
+        next = info.as_ref().and_then(waits_for);
+    }
+    (chain, false)
+}
+
+#[derive(Serialize)]
+pub(super) struct Tree {
+    total: usize,
+    /// Whether there are more than are shown.
+    is_cut: bool,
+    /// Each behind its parent, with its depth.
+    rows: Vec<Branch>,
+}
+
+#[derive(Serialize)]
+struct Branch {
+    depth: usize,
+    /// How many it has spawned that are alive.
+    children: usize,
+    #[serde(flatten)]
+    process: Short,
+}
+
+pub(super) fn tree(host: Host) -> Tree {
+    let processes = host.processes();
+    let alive: BTreeSet<_> = processes.iter().map(|info| info.pid).collect();
+    let mut children: BTreeMap<Option<Pid>, Vec<&ProcessInfo>> = BTreeMap::new();
+    for info in &processes {
+        // Whose parent has ended stands at the top.
+        children.entry(info.parent.filter(|parent| alive.contains(parent))).or_default().push(info);
+    }
+    // Those with children first: the others may be many.
+    let is_leaf = |info: &&ProcessInfo| !children.contains_key(&Some(info.pid));
+    let ordered = |parent: Option<Pid>| {
+        let mut of_it = children.get(&parent).cloned().unwrap_or_default();
+        of_it.sort_by_key(|info| (is_leaf(info), info.pid));
+        of_it
+    };
+    let (mut rows, mut ahead) = (Vec::new(), Vec::new());
+    ahead.extend(ordered(None).into_iter().rev().map(|info| (0, info)));
+    while let Some((depth, info)) = ahead.pop().filter(|_| rows.len() < MAX_ROWS) {
+        let of_it = ordered(Some(info.pid));
+        rows.push(Branch { depth, children: of_it.len(), process: Short::from(info) });
+        ahead.extend(of_it.into_iter().rev().map(|info| (depth + 1, info)));
+    }
+    Tree { total: processes.len(), is_cut: rows.len() < processes.len(), rows }
+}
+
+#[derive(Serialize)]
+pub(super) struct Waits {
+    /// How many processes wait for one other.
+    total: usize,
+    /// Those that are waited for, with the most behind them first.
+    rows: Vec<Awaited>,
+}
+
+#[derive(Serialize)]
+struct Awaited {
+    pid: Pid,
+    process: Option<Short>,
+    /// How many wait for it, and for those that wait for it.
+    behind: usize,
+    waiters: Vec<Waiter>,
+}
+
+#[derive(Serialize)]
+struct Waiter {
+    method: Option<&'static str>,
+    process: Short,
+}
+
+pub(super) fn waits(host: Host) -> Waits {
+    let processes = host.processes();
+    let mut by_target: BTreeMap<Pid, Vec<(Wait, &ProcessInfo)>> = BTreeMap::new();
+    for info in &processes {
+        if let Some(wait) = waits_for(info) {
+            by_target.entry(wait.pid).or_default().push((wait, info));
+        }
+    }
+    let behind = |target: Pid| {
+        let (mut seen, mut ahead) = (BTreeSet::new(), vec![target]);
+        while let Some(next) = ahead.pop() {
+            let waiters = by_target.get(&next).into_iter().flatten().map(|(_, info)| info.pid);
+            ahead.extend(waiters.filter(|pid| seen.insert(*pid)));
+        }
+        seen.len()
+    };
+    let mut targets: Vec<_> = by_target.keys().map(|pid| (*pid, behind(*pid))).collect();
+    targets.sort_by_key(|(_, behind)| Reverse(*behind));
+    let row = |(pid, behind): (Pid, usize)| {
+        let waiters = by_target.get(&pid).into_iter().flatten().take(RELATED);
+        let waiters = waiters.map(|(wait, info)| Waiter { method: wait.method, process: Short::from(*info) }).collect();
+        Awaited { pid, process: pid.info().as_ref().map(Short::from), behind, waiters }
+    };
+    let total = by_target.values().map(Vec::len).sum();
+    Waits { total, rows: targets.into_iter().take(RELATED).map(row).collect() }
+}

@@ -1,0 +1,87 @@
+//! Processes by type.
+
+use super::MAX_ROWS;
+use postroom::Host;
+use postroom::inspect::{ProcessInfo, ProcessState};
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// The upper bounds of the histogram of mailbox lengths.
+pub(crate) const DEPTHS: [u64; 6] = [0, 1, 10, 100, 1_000, 10_000];
+
+/// What the processes of a type have and do together.
+#[derive(Clone, Default, Serialize)]
+pub(crate) struct TypeTotals {
+    pub(crate) processes: u64,
+    /// Those that run, or are ready to.
+    pub(crate) active: u64,
+    /// Those suspended at a full mailbox.
+    pub(crate) suspended: u64,
+    /// Messages handled by those that are alive.
+    pub(crate) messages: u64,
+    pub(crate) steps: u64,
+    /// Messages that wait, in all their mailboxes.
+    pub(crate) queued: u64,
+    pub(crate) longest_mailbox: u64,
+    /// How many mailboxes are no longer than each of [`DEPTHS`].
+    #[serde(skip)]
+    pub(crate) depths: [u64; DEPTHS.len()],
+}
+
+impl TypeTotals {
+    /// Adds those of another type.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.processes += other.processes;
+        self.active += other.active;
+        self.suspended += other.suspended;
+        self.messages += other.messages;
+        self.steps += other.steps;
+        self.queued += other.queued;
+        self.longest_mailbox = self.longest_mailbox.max(other.longest_mailbox);
+        self.depths.iter_mut().zip(other.depths).for_each(|(count, more)| *count += more);
+    }
+
+    fn add(&mut self, info: &ProcessInfo) {
+        self.processes += 1;
+        self.active += u64::from(matches!(info.state, ProcessState::Running | ProcessState::Ready));
+        self.suspended += u64::from(matches!(info.state, ProcessState::Suspended { .. }));
+        self.messages += info.messages;
+        self.steps += info.steps;
+        self.queued += info.mailbox;
+        self.longest_mailbox = self.longest_mailbox.max(info.mailbox);
+        for (count, depth) in self.depths.iter_mut().zip(DEPTHS) {
+            *count += u64::from(info.mailbox <= depth);
+        }
+    }
+}
+
+/// Returns the totals of each type that has processes.
+pub(crate) fn by_type(processes: &[ProcessInfo]) -> BTreeMap<&'static str, TypeTotals> {
+    let mut types: BTreeMap<&'static str, TypeTotals> = BTreeMap::new();
+    processes.iter().for_each(|info| types.entry(info.process).or_default().add(info));
+    types
+}
+
+#[derive(Serialize)]
+pub(super) struct Types {
+    total: usize,
+    rows: Vec<Type>,
+}
+
+#[derive(Serialize)]
+struct Type {
+    #[serde(rename = "type")]
+    process: &'static str,
+    #[serde(flatten)]
+    totals: TypeTotals,
+}
+
+pub(super) fn look(host: Host) -> Types {
+    let types = by_type(&host.processes());
+    let total = types.len();
+    let mut rows: Vec<_> = types.into_iter().map(|(process, totals)| Type { process, totals }).collect();
+    rows.sort_by_key(|row| Reverse(row.totals.processes));
+    rows.truncate(MAX_ROWS);
+    Types { total, rows }
+}

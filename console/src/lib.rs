@@ -1,0 +1,56 @@
+//! The console of Postroom: what the processes of a running program do, wait for and cost, in a browser, as JSON, and
+//! as metrics for Prometheus.
+//!
+//! ```
+//! use postroom::prelude::*;
+//! use postroom_console::Console;
+//!
+//! let runtime = Runtime::new()?;
+//! let console = Console::of(&runtime).start()?; // on 127.0.0.1, at a free port
+//! println!("{}", console.url());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The console has a thread of its own and takes none of the runtime's workers: it answers when all of them are stuck.
+//! It looks at the runtime when it is asked, and does nothing while nobody asks. It only reads.
+//!
+//! # Who may look
+//! Whoever has the token, which is drawn at the start: the URL has it once, and the browser then gets a cookie; scripts
+//! send `Authorization: Bearer TOKEN`. The console listens on loopback, unless [`Builder::allow_remote`] says otherwise.
+//! It speaks HTTP without TLS: on other addresses put a proxy in front.
+//!
+//! # What it serves
+//! | path | what |
+//! |---|---|
+//! | `/` | the page |
+//! | `/metrics` | all figures in the text format of Prometheus |
+//! | `/api/overview` | workers, threads and counters of the runtime |
+//! | `/api/processes` | processes; `sort`, `count`, `filter`, `type` and `state` choose which |
+//! | `/api/process?pid=` | one process, its children, and why it waits |
+//! | `/api/types` | processes by type |
+//! | `/api/tree` | who has spawned whom |
+//! | `/api/waits` | who waits for whom |
+//! | `/api/watch?view=` | one of these views each second, as server-sent events, for ten minutes |
+//!
+//! # Modules
+//! | module | what it does |
+//! |---|---|
+//! | `options` | the builder and its errors |
+//! | `token` | who may look |
+//! | `server` | connections and their limits |
+//! | `routes` | from a request to an answer |
+//! | `api` | the views, as values that become JSON |
+//! | `metrics` | the figures as text |
+//! | `watch` | a view again and again |
+#![forbid(unsafe_code)]
+
+mod api;
+mod metrics;
+mod options;
+mod routes;
+mod server;
+mod token;
+mod watch;
+
+pub use options::{Builder, ConsoleError};
+pub use server::Console;

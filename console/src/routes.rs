@@ -1,0 +1,162 @@
+//! From a request to an answer.
+
+use crate::api::{self, View};
+use crate::metrics;
+use crate::token::Guard;
+use crate::watch::{self, MAX_WATCHES};
+use bytes::Bytes;
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, LOCATION, REFERRER_POLICY, SET_COOKIE,
+    WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use hyper::{Method, Request, Response, StatusCode};
+use postroom::Host;
+use std::convert::Infallible;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+
+/// What is in an answer.
+pub(crate) type Body = BoxBody<Bytes, Infallible>;
+
+/// Nothing but this server's own files, and no script within a page.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const HTML: &str = "text/html; charset=utf-8";
+const TEXT: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
+/// The most bytes of a URL.
+const MAX_URL: usize = 4 << 10;
+
+/// The files of the page.
+const FILES: [(&str, &str, &str); 4] = [
+    ("/", HTML, include_str!("../page/index.html")),
+    ("/page.js", "text/javascript; charset=utf-8", include_str!("../page/page.js")),
+    ("/page.css", "text/css; charset=utf-8", include_str!("../page/page.css")),
+    ("/icon.svg", "image/svg+xml", include_str!("../page/icon.svg")),
+];
+
+/// What a console serves.
+pub(crate) struct Site {
+    host: Host,
+    guard: Guard,
+    watches: Arc<Semaphore>,
+}
+
+impl Site {
+    pub(crate) fn new(host: Host, guard: Guard) -> Self {
+        Self { host, guard, watches: Arc::new(Semaphore::new(MAX_WATCHES)) }
+    }
+
+    /// Answers a request; `is_watch` is called if the answer takes long.
+    pub(crate) async fn answer(
+        &self,
+        request: Request<Incoming>,
+        is_watch: impl FnOnce(),
+    ) -> Result<Response<Body>, Infallible> {
+        let mut response = self.route(&request, is_watch);
+        let headers = response.headers_mut();
+        for (name, value) in [
+            (CONTENT_SECURITY_POLICY, POLICY),
+            (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (X_FRAME_OPTIONS, "DENY"),
+            (REFERRER_POLICY, "no-referrer"),
+            (CACHE_CONTROL, "no-store"),
+        ] {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        Ok(response)
+    }
+
+    fn route(&self, request: &Request<Incoming>, is_watch: impl FnOnce()) -> Response<Body> {
+        let (uri, headers) = (request.uri(), request.headers());
+        if uri.path().len() + uri.query().map_or(0, str::len) > MAX_URL {
+            return text(StatusCode::URI_TOO_LONG, "the URL is too long");
+        }
+        if !self.guard.is_addressed(headers) {
+            let why = "this server does not have the name in `Host`; allow it with `.allow_host(…)` if it is a proxy's";
+            return text(StatusCode::MISDIRECTED_REQUEST, why);
+        }
+        if request.method() != Method::GET {
+            let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, "this console only reads; use GET");
+            refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
+            return refused;
+        }
+        let query: Vec<(String, String)> =
+            form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()).into_owned().collect();
+        let value = |name: &str| query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+        if let Some(token) = value("token").filter(|_| uri.path() == "/") {
+            return if self.guard.is_token(token) { self.admit() } else { unauthorized() };
+        }
+        if !self.guard.admits(headers) {
+            return unauthorized();
+        }
+        if let Some((_, kind, content)) = FILES.iter().find(|(path, ..)| *path == uri.path()) {
+            return respond(StatusCode::OK, kind, Bytes::from_static(content.as_bytes()));
+        }
+        match uri.path() {
+            "/metrics" => respond(StatusCode::OK, metrics::FORMAT, metrics::text(self.host).into()),
+            "/api/watch" => self.watch(value("view").unwrap_or_default(), &query, is_watch),
+            path => match path.strip_prefix("/api/").map(|view| View::parse(view, &query)) {
+                Some(Ok(view)) => match view.json(self.host) {
+                    Ok(json) => respond(StatusCode::OK, JSON, json.into()),
+                    Err(missing) => text(StatusCode::NOT_FOUND, &missing.to_string()),
+                },
+                Some(Err(error)) => text(error_status(&error), &error.to_string()),
+                None => text(StatusCode::NOT_FOUND, "there is no such page"),
+            },
+        }
+    }
+
+    fn watch(&self, view: &str, query: &[(String, String)], is_watch: impl FnOnce()) -> Response<Body> {
+        let view = match View::parse(view, query) {
+            Ok(view) => view,
+            Err(error) => return text(error_status(&error), &error.to_string()),
+        };
+        let Ok(permit) = Arc::clone(&self.watches).try_acquire_owned() else {
+            let why = format!("{MAX_WATCHES} views are watched already; close one");
+            return text(StatusCode::SERVICE_UNAVAILABLE, &why);
+        };
+        is_watch();
+        let mut response = Response::new(watch::events(self.host, view, permit));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        response
+    }
+
+    /// Gives the browser its cookie, and leads it to a URL without the token.
+    fn admit(&self) -> Response<Body> {
+        let mut response = text(StatusCode::SEE_OTHER, "go on to the page");
+        response.headers_mut().insert(LOCATION, HeaderValue::from_static("/"));
+        if let Ok(cookie) = HeaderValue::from_str(&self.guard.set_cookie()) {
+            response.headers_mut().insert(SET_COOKIE, cookie);
+        }
+        response
+    }
+}
+
+fn error_status(error: &api::QueryError) -> StatusCode {
+    match error {
+        api::QueryError::UnknownView { .. } => StatusCode::NOT_FOUND,
+        _ => StatusCode::BAD_REQUEST,
+    }
+}
+
+fn unauthorized() -> Response<Body> {
+    let why = "open the URL that the program has printed, or send `Authorization: Bearer TOKEN`";
+    let mut response = text(StatusCode::UNAUTHORIZED, why);
+    response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    response
+}
+
+fn text(status: StatusCode, text: &str) -> Response<Body> {
+    respond(status, TEXT, format!("{text}\n").into())
+}
+
+fn respond(status: StatusCode, kind: &'static str, content: Bytes) -> Response<Body> {
+    let mut response = Response::new(Full::new(content).boxed());
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}

@@ -1,0 +1,407 @@
+//! A console over its address, as a browser, a script and an attacker use it.
+
+use postroom::prelude::*;
+use postroom_console::{Console, ConsoleError};
+use postroom_tests::{eventually, soon};
+use serde_json::Value;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+
+#[process]
+struct Clerk;
+
+#[process]
+impl Clerk {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn stamp(&mut self, number: u64) -> u64 {
+        number + 1
+    }
+
+    #[message]
+    async fn ask(&mut self, other: Address<Clerk>) -> Result<u64, CallError> {
+        other.never().await
+    }
+
+    /// Answers when it is dropped.
+    #[message]
+    fn never(&mut self, reply: Reply<u64>) {
+        std::mem::forget(reply);
+    }
+}
+
+/// An answer.
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Answer {
+    fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    fn json(&self) -> Value {
+        assert_eq!(self.status, 200, "{}", self.body);
+        serde_json::from_str(&self.body).expect("it is JSON")
+    }
+}
+
+/// Sends a text as it is, and reads until the console closes.
+fn raw(address: SocketAddr, text: &str) -> Answer {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.write_all(text.as_bytes()).expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers with text");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("it answers in HTTP");
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+    Answer { status, head: head.to_owned(), body: body.to_owned() }
+}
+
+fn get(console: &Console, path: &str, headers: &[&str]) -> Answer {
+    let address = console.address();
+    let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
+    raw(address, &format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{headers}\r\n"))
+}
+
+fn token(console: &Console) -> &str {
+    console.url().split_once("?token=").expect("the URL has the token").1
+}
+
+/// As a script asks.
+fn ask(console: &Console, path: &str) -> Answer {
+    get(console, path, &[&format!("Authorization: Bearer {}", token(console))])
+}
+
+/// A path that no other test has, in the folder for the files of tests.
+fn scratch(name: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    let _ = fs::remove_file(&path);
+    path
+}
+
+#[test]
+fn the_url_gives_a_cookie_that_no_script_can_read_and_leads_to_a_page_without_the_token() {
+    let runtime = Runtime::new().unwrap();
+    let console = Console::of(&runtime).start().unwrap();
+    let first = get(&console, &format!("/?token={}", token(&console)), &[]);
+    assert_eq!((first.status, first.header("location")), (303, Some("/")));
+    let cookie = first.header("set-cookie").expect("a cookie");
+    assert!(cookie.ends_with("; HttpOnly; SameSite=Strict; Path=/"), "{cookie}");
+    let cookie = format!("Cookie: other=1; {}", cookie.split(';').next().unwrap());
+    let page = get(&console, "/", &[&cookie]);
+    assert_eq!(page.status, 200);
+    assert!(page.body.contains("<title>Postroom console</title>") && !page.body.contains(token(&console)));
+    for file in ["/page.js", "/page.css", "/icon.svg"] {
+        assert!(page.body.contains(&format!("\"{file}\"")), "{file}");
+        assert_eq!(get(&console, file, &[&cookie]).status, 200, "{file}");
+    }
+}
+
+#[test]
+fn without_the_token_there_is_nothing_to_see() {
+    let runtime = Runtime::new().unwrap();
+    let console = Console::of(&runtime).start().unwrap();
+    let wrong = "0".repeat(32);
+    for path in ["/", "/page.js", "/metrics", "/api/overview", "/api/watch?view=overview", "/nowhere"] {
+        for headers in [
+            vec![],
+            vec![format!("Authorization: Bearer {wrong}")],
+            vec![format!("Authorization: Bearer {}", &token(&console)[1..])],
+            vec![format!("Authorization: Basic {}", token(&console))],
+            // Which of them counts is not to be guessed.
+            vec![format!("Authorization: Bearer {}", token(&console)), format!("Authorization: Bearer {wrong}")],
+            vec![format!("Cookie: postroom_console={}", token(&console))],
+        ] {
+            let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
+            let answer = get(&console, path, &headers);
+            assert_eq!(answer.status, 401, "{path} {headers:?}");
+            assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
+        }
+    }
+    let with = get(&console, &format!("/?token={wrong}"), &[]);
+    assert_eq!((with.status, with.header("set-cookie")), (401, None));
+    // The token is for the first look alone.
+    assert_eq!(get(&console, &format!("/metrics?token={}", token(&console)), &[]).status, 401);
+}
+
+#[test]
+fn two_consoles_have_two_tokens() {
+    let runtime = Runtime::new().unwrap();
+    let [one, other] = [(); 2].map(|()| Console::of(&runtime).start().unwrap());
+    assert_eq!(token(&one).len(), 32);
+    assert_ne!(token(&one), token(&other));
+    assert_eq!(get(&one, "/metrics", &[&format!("Authorization: Bearer {}", token(&other))]).status, 401);
+}
+
+#[test]
+fn a_name_that_leads_here_by_chance_or_malice_is_refused() {
+    let runtime = Runtime::new().unwrap();
+    let console = Console::of(&runtime).allow_host("Console.example.com").start().unwrap();
+    let (address, port) = (console.address(), console.address().port());
+    let status = |hosts: &str| {
+        let bearer = token(&console);
+        raw(address, &format!("GET /metrics HTTP/1.1\r\n{hosts}Authorization: Bearer {bearer}\r\n\r\n")).status
+    };
+    for host in [format!("127.0.0.1:{port}"), format!("LOCALHOST:{port}"), "console.example.com".into()] {
+        assert_eq!(status(&format!("Host: {host}\r\n")), 200, "{host}");
+    }
+    for host in ["evil.example:80".into(), format!("evil.example:{port}"), "127.0.0.1".into(), String::new()] {
+        assert_eq!(status(&format!("Host: {host}\r\n")), 421, "{host}");
+    }
+    assert_eq!(status(""), 421);
+    assert_eq!(status(&format!("Host: 127.0.0.1:{port}\r\nHost: evil.example\r\n")), 421);
+}
+
+#[test]
+fn nothing_but_reading_is_served_and_every_answer_has_its_policy() {
+    let runtime = Runtime::new().unwrap();
+    let console = Console::of(&runtime).start().unwrap();
+    let address = console.address();
+    let bearer = format!("Host: {address}\r\nAuthorization: Bearer {}\r\n", token(&console));
+    for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"] {
+        let answer = raw(address, &format!("{method} /api/overview HTTP/1.1\r\n{bearer}Content-Length: 0\r\n\r\n"));
+        assert_eq!((answer.status, answer.header("allow")), (405, Some("GET")), "{method}");
+    }
+    for path in ["/", "/page.js", "/api/overview", "/metrics", "/nowhere", "/api/nothing"] {
+        let answer = ask(&console, path);
+        let policy = answer.header("content-security-policy").expect("a policy");
+        assert!(policy.starts_with("default-src 'none';") && !policy.contains("unsafe"), "{policy}");
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+        assert_eq!(answer.header("cache-control"), Some("no-store"));
+        assert_eq!(answer.header("referrer-policy"), Some("no-referrer"));
+        assert_eq!(answer.header("access-control-allow-origin"), None);
+    }
+    // The policy forbids what the page would need for scripts or styles within it.
+    let page = ask(&console, "/").body;
+    assert!(!page.contains("<style") && !page.contains(" style=") && !page.contains(" on"), "{page}");
+}
+
+#[test]
+fn floods_are_cut_off_and_others_are_still_served() {
+    let runtime = Runtime::new().unwrap();
+    let console = Console::of(&runtime).start().unwrap();
+    let address = console.address();
+    // Headers without an end, and a URL of a megabyte: closed, or refused.
+    for flood in [format!("GET / HTTP/1.1\r\nHost: {address}\r\nX: {}", "x".repeat(1 << 20)), "x".repeat(1 << 20)] {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let _ = stream.write_all(flood.as_bytes());
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 4"), "{}", String::from_utf8_lossy(&answer));
+    }
+    assert_eq!(ask(&console, &format!("/?{}", "x".repeat(8 << 10))).status, 414);
+    // Connections that say nothing take all places; the rest waits in the system's queue, which has room for 128.
+    let silent: Vec<_> = (0..100).map(|_| TcpStream::connect(address).unwrap()).collect();
+    drop(silent);
+    assert_eq!(ask(&console, "/api/overview").status, 200);
+}
+
+#[test]
+fn a_watch_reports_again_and_ends_with_its_reader() {
+    soon(|| {
+        let runtime = Runtime::new().unwrap();
+        let console = Console::of(&runtime).start().unwrap();
+        let address = console.address();
+        let request = format!(
+            "GET /api/watch?view=overview HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {}\r\n\r\n",
+            token(&console)
+        );
+        let open = || {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.write_all(request.as_bytes()).unwrap();
+            stream
+        };
+        /// Reads until the text has occurred so often.
+        fn read_until(stream: &mut TcpStream, what: &str, times: usize) -> String {
+            let (mut text, mut part) = (String::new(), [0; 4096]);
+            while text.matches(what).count() < times {
+                let read = stream.read(&mut part).unwrap();
+                assert_ne!(read, 0, "it ended with {text}");
+                text += &String::from_utf8_lossy(&part[..read]);
+            }
+            text
+        }
+        let mut watches: Vec<_> = (0..8).map(|_| open()).collect();
+        let head = read_until(&mut watches[0], "data: {", 2);
+        assert!(head.contains("content-type: text/event-stream") && head.contains("\"workers\":["), "{head}");
+        for watch in &mut watches[1..] {
+            read_until(watch, "data: {", 1);
+        }
+        let ninth = ask(&console, "/api/watch?view=overview");
+        assert_eq!(ninth.status, 503, "{}", ninth.body);
+        // A place is free when a reader has gone: it is noticed with the next event.
+        drop(watches);
+        eventually(|| {
+            let mut stream = open();
+            let mut part = [0; 12];
+            stream.read_exact(&mut part).is_ok() && part == *b"HTTP/1.1 200"
+        });
+    });
+}
+
+#[test]
+fn the_views_show_what_the_program_does() {
+    soon(|| {
+        let runtime = Runtime::new().unwrap();
+        let boss = runtime.spawn(Clerk).label("boss").named("the boss").serve().unwrap();
+        let clerks: Vec<_> = (0..20).map(|_| runtime.spawn(Clerk).serve().unwrap()).collect();
+        let console = Console::of(&runtime).start().unwrap();
+        for clerk in &clerks {
+            assert_eq!(clerk.stamp(1).wait(), Ok(2));
+        }
+        // The first asks the second, which asks the boss, who never answers.
+        clerks[0].ask(clerks[1]).send().unwrap();
+        clerks[1].ask(boss).send().unwrap();
+        let first = format!("/api/process?pid={}", clerks[0].pid().to_string().replace('<', "%3C").replace('>', "%3E"));
+        eventually(|| ask(&console, &first).json()["chain"].as_array().is_some_and(|chain| !chain.is_empty()));
+
+        let overview = ask(&console, "/api/overview").json();
+        assert_eq!(overview["live"], 21);
+        let all = ask(&console, "/api/processes?count=5&sort=messages").json();
+        assert_eq!(
+            (&all["total"], &all["matching"], all["rows"].as_array().unwrap().len()),
+            (&21.into(), &21.into(), 5)
+        );
+        let boss_row = &ask(&console, "/api/processes?filter=BOSS").json()["rows"][0];
+        assert_eq!((&boss_row["label"], &boss_row["names"][0]), (&"boss".into(), &"the boss".into()));
+        assert!(boss_row["place"].as_str().unwrap().contains("console.rs"));
+        let types = ask(&console, "/api/types").json();
+        assert_eq!((&types["rows"][0]["processes"], &types["total"]), (&21.into(), &1.into()));
+        assert_eq!(ask(&console, "/api/tree").json()["total"], 21);
+    });
+}
+
+#[test]
+fn what_is_asked_wrongly_is_explained() {
+    let runtime = Runtime::new().unwrap();
+    let console = Console::of(&runtime).start().unwrap();
+    for (path, status, words) in [
+        ("/api/nothing", 404, "there is no view `nothing`; there are overview, processes"),
+        ("/api/watch?view=nothing", 404, "there is no view `nothing`"),
+        ("/api/processes?sort=age", 400, "write mailbox, messages or steps"),
+        ("/api/processes?count=0", 400, "a number from 1 to 1000"),
+        ("/api/processes?count=99999999999999999999", 400, "a number from 1 to 1000"),
+        ("/api/processes?state=dead", 400, "write ready, running"),
+        ("/api/process", 400, "`pid` is missing; give a PID"),
+        ("/api/process?pid=12", 400, "give a PID"),
+        ("/api/process?pid=%3C000000000001.0.1.1%3E", 404, "is not alive in this program"),
+    ] {
+        let answer = ask(&console, path);
+        assert_eq!(answer.status, status, "{path}: {}", answer.body);
+        assert!(answer.body.contains(words), "{path}: {}", answer.body);
+    }
+}
+
+#[test]
+fn metrics_are_what_the_statistics_say() {
+    let runtime = Runtime::builder().name("a \"host\"").build().unwrap();
+    let clerk = runtime.spawn(Clerk).serve().unwrap();
+    for number in 0..10 {
+        assert_eq!(clerk.stamp(number).wait(), Ok(number + 1));
+    }
+    let console = Console::of(&runtime).start().unwrap();
+    let answer = ask(&console, "/metrics");
+    assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    let value = |start: &str| {
+        let line = answer.body.lines().find(|line| line.starts_with(start)).expect(start);
+        line.rsplit(' ').next().unwrap().parse::<u64>().expect("a number")
+    };
+    let statistics = runtime.statistics();
+    assert_eq!(value("postroom_messages_total{"), statistics.messages());
+    assert_eq!(value("postroom_spawned_total{"), 1);
+    assert_eq!(value("postroom_workers{"), runtime.workers() as u64);
+    assert!(answer.body.contains("postroom_processes{host=\"a \\\"host\\\"\",type=\"Clerk\"} 1\n"), "{}", answer.body);
+    // Each family has its help once, and before its samples.
+    let mut told = std::collections::BTreeSet::new();
+    for line in answer.body.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            assert!(told.insert(rest.split(' ').next().unwrap()), "twice: {line}");
+        } else if !line.starts_with('#') {
+            let name = line.split('{').next().unwrap();
+            let family = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+            assert!(told.contains(family) || told.contains(name), "no help: {line}");
+        }
+    }
+}
+
+#[test]
+fn only_loopback_is_listened_on_unless_it_is_said() {
+    let runtime = Runtime::new().unwrap();
+    let refused = Console::of(&runtime).listen("0.0.0.0:0").start().unwrap_err();
+    assert!(matches!(refused, ConsoleError::NotLoopback { .. }));
+    let text = refused.to_string();
+    assert!(
+        text.contains("`0.0.0.0:0`") && text.contains(".allow_remote()") && text.contains(".token_file("),
+        "{text}"
+    );
+    assert!(Console::of(&runtime).listen("0.0.0.0:0").allow_remote().start().is_err());
+    let path = scratch("remote");
+    let console = Console::of(&runtime).listen("0.0.0.0:0").allow_remote().token_file(&path).start().unwrap();
+    // Which names lead here is not known: those are to be said.
+    let answer = raw(SocketAddr::from(([127, 0, 0, 1], console.address().port())), "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_eq!(answer.status, 421);
+    let taken = Console::of(&runtime).listen(console.address().to_string()).allow_remote().token_file(&path).start();
+    assert!(taken.unwrap_err().to_string().contains("a free port"));
+    assert!(Console::of(&runtime).listen("nonsense").start().unwrap_err().to_string().contains("127.0.0.1:7766"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_token_file_is_private_and_is_used_again() {
+    use std::os::unix::fs::PermissionsExt;
+    let runtime = Runtime::new().unwrap();
+    let path = scratch("token");
+    let start = || Console::of(&runtime).token_file(&path).start();
+    let first = start().unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(fs::read_to_string(&path).unwrap().trim(), token(&first));
+    assert_eq!(token(&start().unwrap()), token(&first));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    assert!(start().unwrap_err().to_string().contains("chmod 600"));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::write(&path, "short").unwrap();
+    assert!(start().unwrap_err().to_string().contains("at least 32 letters and digits"));
+    fs::remove_file(&path).unwrap();
+    let nowhere = Console::of(&runtime).token_file(path.join("deep")).start();
+    assert!(nowhere.unwrap_err().to_string().contains("a folder that exists"));
+}
+
+#[test]
+fn it_answers_while_all_workers_are_stuck_and_is_gone_when_it_is_dropped() {
+    soon(|| {
+        let runtime = Runtime::builder().workers(1).build().unwrap();
+        let (stuck, free) = std::sync::mpsc::channel::<()>();
+        let handle = runtime.spawn(Stuck(Some(free))).serve().unwrap();
+        handle.wait_there().send().unwrap();
+        let console = Console::of(&runtime).start().unwrap();
+        eventually(|| {
+            let overview = ask(&console, "/api/overview").json();
+            overview["threads"].as_array().unwrap().iter().any(|thread| thread["runs"]["type"] == "Stuck")
+        });
+        drop(stuck);
+        let address = console.address();
+        console.stop();
+        assert!(TcpStream::connect(address).is_err());
+    });
+}
+
+#[process]
+struct Stuck(Option<std::sync::mpsc::Receiver<()>>);
+
+#[process]
+impl Stuck {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn wait_there(&mut self) {
+        let _ = self.0.take().map(|free| free.recv());
+    }
+}
