@@ -14,6 +14,7 @@ const controls = element("controls");
 const status = element("status");
 
 let source = null;
+let again = 0; // the timer after a refusal
 let isPaused = false;
 let before = null; // the last answer of this view, for rates
 
@@ -30,7 +31,9 @@ function make(name, attributes = {}, ...children) {
 
 const count = (value) => Number(value).toLocaleString("en");
 const state = (name, says = name) => make("span", { class: `state ${name}` }, says);
-const toProcess = (pid) => make("a", { href: `#process?${new URLSearchParams({ pid })}` }, pid);
+/** A link to a process. The node is the same in nearly all PIDs: it is shortened. */
+const toProcess = (pid) => make("a", { href: `#process?${new URLSearchParams({ pid })}`, title: pid },
+  pid.replace(/^<[0-9a-f]+\./, "<…"));
 
 /** A table. A column is a heading, a function from a row to its content, and whether that is a number. */
 function table(caption, columns, rows, nothing) {
@@ -114,7 +117,8 @@ const RENDER = {
       : make("ol", { class: "chain" }, ...now.chain.map(step));
     return [
       make("h2", {}, `${row.type} `, make("code", {}, row.pid)),
-      figures([["state", row.says], ["mailbox", row.mailbox], ["messages", row.messages], ["steps", row.steps],
+      make("p", {}, state(row.state), " ", row.says),
+      figures([["mailbox", row.mailbox], ["messages", row.messages], ["steps", row.steps],
         ["worker", row.worker ?? "none"], ["entry", row.entry]]),
       make("p", {}, `Label: ${row.label ?? "none"}. Names: ${row.names.join(", ") || "none"}. Spawned at `,
         make("code", {}, row.place ?? "an unknown place"), row.parent ? " by " : "",
@@ -195,6 +199,7 @@ function place() {
 }
 
 function close() {
+  clearTimeout(again);
   source?.close();
   source = null;
 }
@@ -226,8 +231,11 @@ function watch() {
   });
   source.addEventListener("over", () => pause(true));
   source.onerror = () => {
-    status.textContent = source?.readyState === EventSource.CLOSED
-      ? "refused: is this the program that the page came from?" : "no connection; trying again";
+    const isRefused = source?.readyState === EventSource.CLOSED;
+    status.textContent = isRefused ? "refused: too many watch, or the program is another; trying again"
+      : "no connection; trying again";
+    // After a loss the browser tries again by itself, after a refusal it does not.
+    if (isRefused) again = setTimeout(watch, 3000);
   };
 }
 

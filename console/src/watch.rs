@@ -24,7 +24,6 @@ pub(crate) fn events(host: Host, view: View, permit: OwnedSemaphorePermit) -> Bo
     // One event at a time: none is made while the last has not been read.
     let (mut sender, body) = Channel::<Bytes>::new(1);
     tokio::spawn(async move {
-        let _permit = permit;
         let end = Instant::now() + LASTS;
         while Instant::now() < end {
             let event = match view.json(host) {
@@ -40,5 +39,10 @@ pub(crate) fn events(host: Host, view: View, permit: OwnedSemaphorePermit) -> Bo
         let over = Frame::data(Bytes::from_static(b"event: over\ndata: ten minutes are over\n\n"));
         let _ = timeout(READ_WITHIN, sender.send(over)).await;
     });
-    body.boxed()
+    // Its place is free when the connection has ended, and not with the next event only.
+    body.map_frame(move |frame| {
+        let _held = &permit;
+        frame
+    })
+    .boxed()
 }

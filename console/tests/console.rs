@@ -236,7 +236,7 @@ fn a_watch_reports_again_and_ends_with_its_reader() {
         }
         let ninth = ask(&console, "/api/watch?view=overview");
         assert_eq!(ninth.status, 503, "{}", ninth.body);
-        // A place is free when a reader has gone: it is noticed with the next event.
+        // A place is free when a reader has gone.
         drop(watches);
         eventually(|| {
             let mut stream = open();
