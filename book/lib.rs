@@ -87,6 +87,8 @@ pub mod simulation {}
 pub mod simulation_table {}
 #[doc = include_str!("src/observability.md")]
 pub mod observability {}
+#[doc = include_str!("src/console.md")]
+pub mod console {}
 #[doc = include_str!("src/fairness.md")]
 pub mod fairness {}
 #[doc = include_str!("src/performance.md")]
@@ -227,7 +229,7 @@ mod tests {
             for (index, line) in text.lines().enumerate() {
                 let place = format!("{name}:{}", index + 1);
                 if let Some(language) = line.strip_prefix("```") {
-                    let known = ["rust", "text", "console", "toml"].contains(&language);
+                    let known = ["rust", "text", "console", "toml", "yaml"].contains(&language);
                     assert!(if inside { language.is_empty() } else { known }, "{place}: a block of `{language}`");
                     inside = !inside;
                 } else if !inside {

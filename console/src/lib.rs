@@ -15,9 +15,9 @@
 //! It looks at the runtime when it is asked, and does nothing while nobody asks. It only reads.
 //!
 //! # Who may look
-//! Whoever has the token, which is drawn at the start: the URL has it once, and the browser then gets a cookie; scripts
-//! send `Authorization: Bearer TOKEN`. The console listens on loopback, unless [`Builder::allow_remote`] says otherwise.
-//! It speaks HTTP without TLS: on other addresses put a proxy in front.
+//! Whoever has the token, which is drawn at the start: the URL has it once, and the browser then gets a cookie;
+//! scripts send `Authorization: Bearer TOKEN`. The console listens on loopback, unless [`Builder::allow_remote`] says
+//! otherwise. It speaks HTTP without TLS: on other addresses put a proxy in front.
 //!
 //! # What it serves
 //! | path | what |

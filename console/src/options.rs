@@ -32,8 +32,8 @@ pub enum ConsoleError {
     },
     /// Others could reach the address.
     #[error(
-        "`{address}` can be reached from other machines; add `.allow_remote()` and `.token_file(…)`, and put a proxy with \
-         TLS in front, or listen on 127.0.0.1"
+        "`{address}` can be reached from other machines; add `.allow_remote()` and `.token_file(…)`, and put a \
+         proxy with TLS in front, or listen on 127.0.0.1"
     )]
     NotLoopback {
         /// The address.

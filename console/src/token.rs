@@ -57,7 +57,7 @@ impl Token {
         let is_plain = token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
         if token.len() < LENGTH || !is_plain {
             return Err(format!(
-                "it has no token; write one of at least {LENGTH} letters and digits, or delete the file to have one made"
+                "it has no token; write at least {LENGTH} letters and digits, or delete the file, and one is made"
             ));
         }
         Ok(Self(token.to_owned()))

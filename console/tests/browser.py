@@ -1,7 +1,7 @@
 """Opens every view of a console in a browser, and prints what they show as one line of JSON.
 
-The arguments are the URL, a folder for pictures, and for each view after `#` a text to wait for, as `VIEW: TEXT`; `{` and
-`}` stand around the text of a link to follow from there.
+The arguments are the URL, a folder for pictures, and for each view after `#` a text to wait for, as `VIEW: TEXT`; `{`
+and `}` stand around the text of a link to follow from there.
 """
 
 import json

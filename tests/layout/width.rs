@@ -12,7 +12,7 @@ const COLUMNS: usize = 120;
 fn no_line_is_too_long() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (mut checked, mut long) = (0, Vec::new());
-    for folder in ["../runtime", "../macros", "../cluster", "../examples", "../benches", "."] {
+    for folder in ["../runtime", "../macros", "../cluster", "../console", "../examples", "../benches", "."] {
         walk(&root.join(folder), &mut |path, text| {
             checked += 1;
             long.extend(too_long(text).map(|line| format!("{}:{line}", path.display())));
