@@ -59,6 +59,17 @@ function rate(now, then, seconds) {
   return then === undefined || seconds <= 0 ? "" : count(Math.max(0, Math.round((now - then) / seconds)));
 }
 
+/** A button that stops or kills a process, after a question. */
+function act(name, row) {
+  const button = make("button", { type: "button", "data-act": name }, name === "stop" ? "Stop" : "Kill");
+  button.addEventListener("click", async () => {
+    if (!confirm(`${button.textContent} ${row.type} ${row.pid}?`)) return;
+    const answer = await fetch(`/api/${name}?${new URLSearchParams({ pid: row.pid })}`, { method: "POST" });
+    status.textContent = await answer.text();
+  });
+  return button;
+}
+
 const name = (row) => row.label ?? row.names?.[0] ?? "";
 const runs = (row) => row.runs && make("span", {}, row.runs.type ?? "", " ", toProcess(row.runs.pid));
 
@@ -123,6 +134,7 @@ const RENDER = {
       make("p", {}, `Label: ${row.label ?? "none"}. Names: ${row.names.join(", ") || "none"}. Spawned at `,
         make("code", {}, row.place ?? "an unknown place"), row.parent ? " by " : "",
         row.parent ? toProcess(row.parent) : ""),
+      now.may_act ? make("p", {}, act("stop", row), " ", act("kill", row)) : null,
       make("h2", {}, "Why it waits"), why,
       now.is_cycle ? make("p", { class: "bad" }, "They wait for each other: none of them goes on.") : null,
       make("h2", {}, `Waiting for it: ${count(now.awaited_by)}`),
@@ -243,12 +255,13 @@ function watch() {
 function show(children) {
   const scrolled = [...view.querySelectorAll(".scroll")].map((region) => [region.scrollLeft, region.scrollTop]);
   const focused = document.activeElement;
-  const href = view.contains(focused) ? focused.getAttribute("href") : null;
+  const mark = view.contains(focused) ? ["href", "data-act"].find((key) => focused.hasAttribute(key)) : undefined;
+  const value = mark && focused.getAttribute(mark);
   view.replaceChildren(...children.filter((child) => child !== null));
   view.querySelectorAll(".scroll").forEach((region, number) => {
     if (scrolled[number]) [region.scrollLeft, region.scrollTop] = scrolled[number];
   });
-  if (href) [...view.querySelectorAll("a")].find((link) => link.getAttribute("href") === href)?.focus();
+  if (mark) [...view.querySelectorAll(`[${mark}]`)].find((same) => same.getAttribute(mark) === value)?.focus();
 }
 
 function pause(is) {

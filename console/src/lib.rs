@@ -12,7 +12,8 @@
 //! ```
 //!
 //! The console has a thread of its own and takes none of the runtime's workers: it answers when all of them are stuck.
-//! It looks at the runtime when it is asked, and does nothing while nobody asks. It only reads.
+//! It looks at the runtime when it is asked, and does nothing while nobody asks. It only reads, unless
+//! [`Builder::controls`] says otherwise.
 //!
 //! # Who may look
 //! Whoever has the token, which is drawn at the start: the URL has it once, and the browser then gets a cookie;
@@ -30,6 +31,7 @@
 //! | `/api/types` | processes by type |
 //! | `/api/tree` | who has spawned whom |
 //! | `/api/waits` | who waits for whom |
+//! | `/api/stop?pid=`, `/api/kill?pid=` | by POST, with [`Builder::controls`]: stops or kills a process |
 //! | `/api/watch?view=` | one of these views each second, as server-sent events, for ten minutes |
 //!
 //! # Modules
@@ -39,11 +41,13 @@
 //! | `token` | who may look |
 //! | `server` | connections and their limits |
 //! | `routes` | from a request to an answer |
+//! | `acts` | stopping and killing |
 //! | `api` | the views, as values that become JSON |
 //! | `metrics` | the figures as text |
 //! | `watch` | a view again and again |
 #![forbid(unsafe_code)]
 
+mod acts;
 mod api;
 mod metrics;
 mod options;

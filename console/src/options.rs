@@ -16,6 +16,7 @@ pub struct Builder {
     token_file: Option<PathBuf>,
     is_remote: bool,
     hosts: Vec<String>,
+    may_act: bool,
 }
 
 /// Why a console has not started.
@@ -54,7 +55,14 @@ pub enum ConsoleError {
 
 impl Builder {
     pub(crate) fn new(host: Host) -> Self {
-        Self { host, listen: "127.0.0.1:0".into(), token_file: None, is_remote: false, hosts: Vec::new() }
+        Self {
+            host,
+            listen: "127.0.0.1:0".into(),
+            token_file: None,
+            is_remote: false,
+            hosts: Vec::new(),
+            may_act: false,
+        }
     }
 
     /// Sets the address to listen on; `127.0.0.1` and a free port unless it is said here.
@@ -83,6 +91,12 @@ impl Builder {
         self
     }
 
+    /// Lets those who may look also stop and kill processes. Each such act is logged, with the address that asked.
+    pub fn controls(mut self, may_act: bool) -> Self {
+        self.may_act = may_act;
+        self
+    }
+
     /// Starts the console, which runs until it is dropped.
     ///
     /// # Errors
@@ -101,6 +115,6 @@ impl Builder {
             None => Token::draw().map_err(ConsoleError::System)?,
         };
         let listener = TcpListener::bind(&addresses[..]).map_err(failed)?;
-        Console::serve(self.host, listener, token, self.hosts)
+        Console::serve(self.host, listener, token, self.hosts, self.may_act)
     }
 }

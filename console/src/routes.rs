@@ -1,5 +1,6 @@
 //! From a request to an answer.
 
+use crate::acts::Act;
 use crate::api::{self, View};
 use crate::metrics;
 use crate::token::Guard;
@@ -9,12 +10,13 @@ use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, LOCATION, REFERRER_POLICY, SET_COOKIE,
-    WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, REFERRER_POLICY,
+    SET_COOKIE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use hyper::{Method, Request, Response, StatusCode};
-use postroom::Host;
+use postroom::{Host, Pid};
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
@@ -43,20 +45,22 @@ pub(crate) struct Site {
     host: Host,
     guard: Guard,
     watches: Arc<Semaphore>,
+    may_act: bool,
 }
 
 impl Site {
-    pub(crate) fn new(host: Host, guard: Guard) -> Self {
-        Self { host, guard, watches: Arc::new(Semaphore::new(MAX_WATCHES)) }
+    pub(crate) fn new(host: Host, guard: Guard, may_act: bool) -> Self {
+        Self { host, guard, watches: Arc::new(Semaphore::new(MAX_WATCHES)), may_act }
     }
 
     /// Answers a request; `is_watch` is called if the answer takes long.
     pub(crate) async fn answer(
         &self,
-        request: Request<Incoming>,
+        request: &Request<Incoming>,
+        peer: SocketAddr,
         is_watch: impl FnOnce(),
     ) -> Result<Response<Body>, Infallible> {
-        let mut response = self.route(&request, is_watch);
+        let mut response = self.route(request, peer, is_watch);
         let headers = response.headers_mut();
         for (name, value) in [
             (CONTENT_SECURITY_POLICY, POLICY),
@@ -70,7 +74,7 @@ impl Site {
         Ok(response)
     }
 
-    fn route(&self, request: &Request<Incoming>, is_watch: impl FnOnce()) -> Response<Body> {
+    fn route(&self, request: &Request<Incoming>, peer: SocketAddr, is_watch: impl FnOnce()) -> Response<Body> {
         let (uri, headers) = (request.uri(), request.headers());
         if uri.path().len() + uri.query().map_or(0, str::len) > MAX_URL {
             return text(StatusCode::URI_TOO_LONG, "the URL is too long");
@@ -78,11 +82,6 @@ impl Site {
         if !self.guard.is_addressed(headers) {
             let why = "this server does not have the name in `Host`; allow it with `.allow_host(…)` if it is a proxy's";
             return text(StatusCode::MISDIRECTED_REQUEST, why);
-        }
-        if request.method() != Method::GET {
-            let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, "this console only reads; use GET");
-            refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
-            return refused;
         }
         let query: Vec<(String, String)> =
             form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()).into_owned().collect();
@@ -93,6 +92,13 @@ impl Site {
         if !self.guard.admits(headers) {
             return unauthorized();
         }
+        let act = uri.path().strip_prefix("/api/").and_then(Act::parse);
+        match (act, request.method()) {
+            (None, &Method::GET) => {}
+            (Some(act), &Method::POST) => return self.act(act, value("pid").unwrap_or_default(), headers, peer),
+            (Some(_), _) => return wrong_method("POST"),
+            (None, _) => return wrong_method("GET"),
+        }
         if let Some((_, kind, content)) = FILES.iter().find(|(path, ..)| *path == uri.path()) {
             return respond(StatusCode::OK, kind, Bytes::from_static(content.as_bytes()));
         }
@@ -100,7 +106,7 @@ impl Site {
             "/metrics" => respond(StatusCode::OK, metrics::FORMAT, metrics::text(self.host).into()),
             "/api/watch" => self.watch(value("view").unwrap_or_default(), &query, is_watch),
             path => match path.strip_prefix("/api/").map(|view| View::parse(view, &query)) {
-                Some(Ok(view)) => match view.json(self.host) {
+                Some(Ok(view)) => match view.json(self.host, self.may_act) {
                     Ok(json) => respond(StatusCode::OK, JSON, json.into()),
                     Err(missing) => text(StatusCode::NOT_FOUND, &missing.to_string()),
                 },
@@ -120,9 +126,23 @@ impl Site {
             return text(StatusCode::SERVICE_UNAVAILABLE, &why);
         };
         is_watch();
-        let mut response = Response::new(watch::events(self.host, view, permit));
+        let mut response = Response::new(watch::events(self.host, view, self.may_act, permit));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         response
+    }
+
+    fn act(&self, act: Act, pid: &str, headers: &HeaderMap, peer: SocketAddr) -> Response<Body> {
+        if !self.may_act {
+            return text(StatusCode::FORBIDDEN, "this console only reads; start it with `.controls(true)` to act");
+        }
+        if !self.guard.is_own(headers) {
+            return text(StatusCode::FORBIDDEN, "only this console's own page and scripts may act");
+        }
+        match pid.parse::<Pid>() {
+            Err(error) => text(StatusCode::BAD_REQUEST, &error.to_string()),
+            Ok(pid) if act.perform(pid, peer) => text(StatusCode::ACCEPTED, "it has been told"),
+            Ok(pid) => text(StatusCode::NOT_FOUND, &format!("{pid} is not alive in this program")),
+        }
     }
 
     /// Gives the browser its cookie, and leads it to a URL without the token.
@@ -141,6 +161,12 @@ fn error_status(error: &api::QueryError) -> StatusCode {
         api::QueryError::UnknownView { .. } => StatusCode::NOT_FOUND,
         _ => StatusCode::BAD_REQUEST,
     }
+}
+
+fn wrong_method(allowed: &'static str) -> Response<Body> {
+    let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, &format!("use {allowed} here"));
+    refused.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    refused
 }
 
 fn unauthorized() -> Response<Body> {

@@ -65,12 +65,13 @@ impl Console {
         listener: TcpListener,
         token: Token,
         hosts: Vec<String>,
+        may_act: bool,
     ) -> Result<Self, ConsoleError> {
         let lacks = |error: std::io::Error| ConsoleError::System(error.to_string());
         let address = listener.local_addr().map_err(lacks)?;
         listener.set_nonblocking(true).map_err(lacks)?;
         let url = format!("http://{address}/?token={}", token.text());
-        let site = Arc::new(Site::new(host, Guard::new(token, address, hosts)));
+        let site = Arc::new(Site::new(host, Guard::new(token, address, hosts), may_act));
         let reactor = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().map_err(lacks)?;
         let (stop, stopped) = oneshot::channel();
         let run = move || reactor.block_on(accept(listener, site, stopped));
@@ -106,10 +107,10 @@ async fn accept(listener: TcpListener, site: Arc<Site>, mut stopped: oneshot::Re
             _ = &mut stopped => return,
         };
         match accepted {
-            Ok((stream, _)) => {
+            Ok((stream, peer)) => {
                 let site = Arc::clone(&site);
                 tokio::spawn(async move {
-                    connection(stream, site).await;
+                    connection(stream, peer, site).await;
                     drop(permit);
                 });
             }
@@ -122,12 +123,12 @@ async fn accept(listener: TcpListener, site: Arc<Site>, mut stopped: oneshot::Re
 }
 
 /// Serves one request: without connections that are kept, nobody holds one without using it.
-async fn connection(stream: TcpStream, site: Arc<Site>) {
+async fn connection(stream: TcpStream, peer: SocketAddr, site: Arc<Site>) {
     let watches = Arc::new(AtomicBool::new(false));
     let noted = Arc::clone(&watches);
     let service = service_fn(move |request| {
         let (site, noted) = (Arc::clone(&site), Arc::clone(&noted));
-        async move { site.answer(request, || noted.store(true, Ordering::Relaxed)).await }
+        async move { site.answer(&request, peer, || noted.store(true, Ordering::Relaxed)).await }
     });
     let served = http1::Builder::new()
         .keep_alive(false)

@@ -1,6 +1,6 @@
 //! Who may look: the token, and where a request may come from.
 
-use hyper::header::{AUTHORIZATION, COOKIE, HOST, HeaderMap, HeaderName};
+use hyper::header::{AUTHORIZATION, COOKIE, HOST, HeaderMap, HeaderName, ORIGIN};
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -107,6 +107,17 @@ impl Guard {
         let mut pairs = cookies.flat_map(|text| text.split(';')).filter_map(|pair| pair.trim().split_once('='));
         bearer.is_some_and(|token| self.token.is(token.trim()))
             || pairs.any(|(name, value)| name == self.cookie && self.token.is(value))
+    }
+
+    /// Whether the request comes from this server's own page, or from a script, which says nothing of a page. The
+    /// cookie alone is no proof for old browsers.
+    pub(crate) fn is_own(&self, headers: &HeaderMap) -> bool {
+        if headers.get(ORIGIN).is_none() {
+            return headers.get(COOKIE).is_none();
+        }
+        let origin = single(headers, ORIGIN).map(str::to_ascii_lowercase);
+        let host = origin.as_deref().and_then(|origin| Some(origin.split_once("://")?.1));
+        host.is_some_and(|host| self.hosts.iter().any(|own| own == host))
     }
 
     /// Whether this is the token, from the URL.

@@ -20,13 +20,13 @@ const LASTS: Duration = Duration::from_secs(600);
 const READ_WITHIN: Duration = Duration::from_secs(10);
 
 /// Returns the events of a view. The watch ends when nobody reads.
-pub(crate) fn events(host: Host, view: View, permit: OwnedSemaphorePermit) -> Body {
+pub(crate) fn events(host: Host, view: View, may_act: bool, permit: OwnedSemaphorePermit) -> Body {
     // One event at a time: none is made while the last has not been read.
     let (mut sender, body) = Channel::<Bytes>::new(1);
     tokio::spawn(async move {
         let end = Instant::now() + LASTS;
         while Instant::now() < end {
-            let event = match view.json(host) {
+            let event = match view.json(host, may_act) {
                 Ok(json) => format!("data: {json}\n\n"),
                 Err(missing) => format!("event: missing\ndata: {missing}\n\n"),
             };

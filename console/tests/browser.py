@@ -52,8 +52,15 @@ def main(url, folder, *steps):
                 page.keyboard.press("Tab")
             page.keyboard.press("Enter")
             page.wait_for_function("location.hash === '#processes'", timeout=WAIT)
+            # A process with the name of the colours is killed from its page, and its row goes.
+            page.once("dialog", lambda dialog: dialog.accept())
+            page.goto(f"{base}#processes?filter={scheme}")
+            page.locator("#view td.pid a").click(timeout=WAIT)
+            page.get_by_role("button", name="Kill").click(timeout=WAIT)
+            page.locator("#view", has_text="is not alive").wait_for(timeout=WAIT)
+            page.goto(f"{base}#processes?filter={scheme}")
+            page.locator("#view", has_text="No process matches.").wait_for(timeout=WAIT)
             # Nobody looks: nothing is asked for, and nothing is shown as new.
-            page.keyboard.press("Tab")
             page.get_by_role("button", name="Pause").click()
             page.wait_for_function("document.getElementById('status').textContent === 'paused'", timeout=WAIT)
             context.close()

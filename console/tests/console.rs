@@ -160,6 +160,41 @@ fn a_name_that_leads_here_by_chance_or_malice_is_refused() {
 }
 
 #[test]
+fn only_the_page_and_scripts_may_act_and_only_if_the_program_says_so() {
+    soon(|| {
+        let runtime = Runtime::new().unwrap();
+        let [reads, acts] = [false, true].map(|may| Console::of(&runtime).controls(may).start().unwrap());
+        let clerks: Vec<_> = (0..3).map(|_| runtime.spawn(Clerk).serve().unwrap().pid()).collect();
+        let post = |console: &Console, path: &str, pid: Pid, headers: &str| {
+            let (address, pid) = (console.address(), pid.to_string().replace('<', "%3C").replace('>', "%3E"));
+            let head = format!("POST {path}?pid={pid} HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0\r\n");
+            raw(address, &format!("{head}{headers}\r\n"))
+        };
+        let bearer = |console: &Console| format!("Authorization: Bearer {}\r\n", token(console));
+        let cookie = format!("Cookie: postroom_console_{}={}\r\n", acts.address().port(), token(&acts));
+        let refused = post(&reads, "/api/kill", clerks[0], &bearer(&reads));
+        assert!(refused.status == 403 && refused.body.contains(".controls(true)"), "{}", refused.body);
+        assert_eq!(post(&acts, "/api/kill", clerks[0], "").status, 401);
+        // A page elsewhere, whose browser sends the cookie, or one that hides where it is.
+        for origin in ["Origin: http://evil.example\r\n", "Origin: null\r\n", ""] {
+            assert_eq!(post(&acts, "/api/kill", clerks[0], &format!("{cookie}{origin}")).status, 403, "{origin}");
+        }
+        let evil = format!("{}Origin: http://evil.example\r\n", bearer(&acts));
+        assert_eq!(post(&acts, "/api/kill", clerks[0], &evil).status, 403);
+        assert_eq!(ask(&acts, "/api/kill").status, 405);
+        assert!(clerks.iter().all(|clerk| clerk.is_alive()));
+
+        let own = format!("{cookie}Origin: http://{}\r\n", acts.address());
+        assert_eq!(post(&acts, "/api/kill", clerks[0], &own).status, 202);
+        assert_eq!(post(&acts, "/api/stop", clerks[1], &bearer(&acts)).status, 202);
+        eventually(|| !clerks[0].is_alive() && !clerks[1].is_alive());
+        assert!(clerks[2].is_alive());
+        assert_eq!(post(&acts, "/api/kill", clerks[0], &own).status, 404);
+        assert_eq!(post(&acts, "/api/steal", clerks[2], &own).status, 405);
+    });
+}
+
+#[test]
 fn nothing_but_reading_is_served_and_every_answer_has_its_policy() {
     let runtime = Runtime::new().unwrap();
     let console = Console::of(&runtime).start().unwrap();

@@ -76,12 +76,12 @@ impl View {
         })
     }
 
-    /// Looks at the host.
-    pub(crate) fn json(&self, host: Host) -> Result<String, Ended> {
+    /// Looks at the host; `may_act` is for the page, which then has buttons.
+    pub(crate) fn json(&self, host: Host, may_act: bool) -> Result<String, Ended> {
         Ok(match self {
             Self::Overview => json(&overview::look(host)),
             Self::Processes(selection) => json(&processes::look(host, selection)),
-            Self::Process(pid) => json(&relations::process(host, *pid).ok_or(Ended(*pid))?),
+            Self::Process(pid) => json(&relations::process(host, *pid, may_act).ok_or(Ended(*pid))?),
             Self::Types => json(&types::look(host)),
             Self::Tree => json(&relations::tree(host)),
             Self::Waits => json(&relations::waits(host)),

@@ -25,6 +25,7 @@ pub(super) struct Process {
     /// How many wait for this one.
     awaited_by: usize,
     waiter_rows: Vec<Short>,
+    may_act: bool,
 }
 
 #[derive(Serialize)]
@@ -57,7 +58,7 @@ impl From<&ProcessInfo> for Short {
     }
 }
 
-pub(super) fn process(host: Host, pid: Pid) -> Option<Process> {
+pub(super) fn process(host: Host, pid: Pid, may_act: bool) -> Option<Process> {
     let info = pid.info()?;
     let processes = host.processes();
     let related = |is_so: &dyn Fn(&ProcessInfo) -> bool| {
@@ -69,7 +70,7 @@ pub(super) fn process(host: Host, pid: Pid) -> Option<Process> {
     let (children, child_rows) = related(&|child| child.parent == Some(info.pid));
     let (awaited_by, waiter_rows) = related(&|waiter| waits_for(waiter).is_some_and(|wait| wait.pid == info.pid));
     let (chain, is_cycle) = chain(&info);
-    Some(Process { row: Row::from(&info), chain, is_cycle, children, child_rows, awaited_by, waiter_rows })
+    Some(Process { row: Row::from(&info), chain, is_cycle, children, child_rows, awaited_by, waiter_rows, may_act })
 }
 
 /// Follows the waits of a process, each of them looked at once: they may change meanwhile.

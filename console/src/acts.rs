@@ -1,0 +1,42 @@
+//! What may be done to a process from the console.
+
+use postroom::Pid;
+use std::net::SocketAddr;
+
+/// An act.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Act {
+    Stop,
+    Kill,
+}
+
+impl Act {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        match text {
+            "stop" => Some(Self::Stop),
+            "kill" => Some(Self::Kill),
+            _ => None,
+        }
+    }
+
+    /// Returns false if the process is not alive in this program: others are not reached from here.
+    pub(crate) fn perform(self, pid: Pid, peer: SocketAddr) -> bool {
+        let Some(info) = pid.info() else { return false };
+        let is_told = match self {
+            Self::Stop => pid.stop(),
+            Self::Kill => pid.kill(),
+        };
+        if is_told {
+            let act = match self {
+                Self::Stop => "stop",
+                Self::Kill => "kill",
+            };
+            tracing::warn!(
+                target: "postroom",
+                %pid, process = info.process, label = info.label.as_deref(), act, %peer,
+                "a process was told to end from the console"
+            );
+        }
+        is_told
+    }
+}
