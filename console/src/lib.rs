@@ -45,7 +45,11 @@
 //! | `api` | the views, as values that become JSON |
 //! | `metrics` | the figures as text |
 //! | `watch` | a view again and again |
+//!
+//! # Features
+//! * `metrics` (off): `publish_metrics`, which gives the same figures to the recorder of the crate `metrics`.
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod acts;
 mod api;
@@ -56,5 +60,7 @@ mod server;
 mod token;
 mod watch;
 
+#[cfg(feature = "metrics")]
+pub use metrics::publish_metrics;
 pub use options::{Builder, ConsoleError};
 pub use server::Console;

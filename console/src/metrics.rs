@@ -1,13 +1,14 @@
-//! The figures of a runtime in the text format of Prometheus.
+//! The figures of a runtime: as text in the format of Prometheus, and for the `metrics` facade.
 //!
 //! Names are stable. The labels are the runtime's name, type names, and words of this file: what the program's text
 //! bounds, and never a PID, a name or a label of a process.
 
-use crate::api::{DEPTHS, by_type, thread_state};
+use crate::api::{DEPTHS, TypeTotals, by_type, thread_state};
 use postroom::Host;
+use postroom::inspect::{Statistics, WorkerStatistics};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt::{Display, Write as _};
+use std::fmt::{self, Write as _};
 
 /// The content type.
 pub(crate) const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -15,40 +16,159 @@ pub(crate) const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// The most types that are told apart; the rest is `other`.
 const MOST_TYPES: usize = 500;
 
-/// A text that grows by metrics.
-struct Exposition {
-    text: String,
-    host: String,
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Counter,
+    Gauge,
+    /// Its samples have the names and labels that the text format asks for.
+    Histogram,
 }
 
-impl Exposition {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        let _ = write!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
+/// Figures of one name.
+struct Family {
+    name: &'static str,
+    kind: Kind,
+    help: &'static str,
+    samples: Vec<Sample>,
+}
+
+struct Sample {
+    /// What is behind the family's name.
+    suffix: &'static str,
+    labels: Vec<(&'static str, Cow<'static, str>)>,
+    value: u64,
+}
+
+impl Family {
+    fn new(kind: Kind, name: &'static str, help: &'static str) -> Self {
+        Self { name, kind, help, samples: Vec::new() }
     }
 
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
-        let _ = write!(self.text, "{name}{{host=\"{}\"", self.host);
-        for (label, content) in labels {
-            let _ = write!(self.text, ",{label}=\"{}\"", escaped(content));
+    fn of(mut self, value: u64) -> Self {
+        self.samples.push(Sample { suffix: "", labels: Vec::new(), value });
+        self
+    }
+
+    /// A sample for each value of a label.
+    fn by(mut self, label: &'static str, samples: impl IntoIterator<Item = (&'static str, u64)>) -> Self {
+        let sample = |(content, value)| Sample { suffix: "", labels: vec![(label, Cow::Borrowed(content))], value };
+        self.samples.extend(samples.into_iter().map(sample));
+        self
+    }
+}
+
+fn counter(name: &'static str, help: &'static str) -> Family {
+    Family::new(Kind::Counter, name, help)
+}
+
+fn gauge(name: &'static str, help: &'static str) -> Family {
+    Family::new(Kind::Gauge, name, help)
+}
+
+/// Looks at a host.
+fn families(host: Host) -> Vec<Family> {
+    let statistics = host.statistics();
+    let Statistics { processes, dead_letters: dead, backpressure, watchdog, directory, program, .. } = &statistics;
+    let reasons = [
+        ("ended", dead.ended),
+        ("unhandled", dead.unhandled),
+        ("overflow", dead.overflow),
+        ("expired", dead.expired),
+        ("withdrawn", dead.withdrawn),
+    ];
+    let mut states: BTreeMap<&'static str, u64> = BTreeMap::new();
+    statistics.threads.iter().for_each(|thread| *states.entry(thread_state(thread.state)).or_default() += 1);
+    states.remove("ended");
+    let queued = |of: fn(&WorkerStatistics) -> usize| statistics.workers.iter().map(of).sum::<usize>() as u64;
+    let queues = [
+        ("global", statistics.global_queue as u64),
+        ("local", queued(|worker| worker.queue)),
+        ("inject", queued(|worker| worker.inject_queue)),
+    ];
+    let types = types(host);
+    let by_type = |of: fn(&TypeTotals) -> u64| types.iter().map(move |(process, totals)| (*process, of(totals)));
+    vec![
+        gauge("postroom_processes", "Processes that are alive.").by("type", by_type(|totals| totals.processes)),
+        depths(&types),
+        gauge("postroom_mailbox_longest", "Messages in the longest mailbox, at this moment.")
+            .by("type", by_type(|totals| totals.longest_mailbox)),
+        counter("postroom_spawned_total", "Processes spawned.").of(processes.spawned),
+        counter("postroom_ended_total", "Processes that have ended.").of(processes.ended),
+        counter("postroom_steps_total", "Steps run.").of(statistics.steps()),
+        counter("postroom_messages_total", "Messages delivered to processes.").of(statistics.messages()),
+        counter("postroom_dead_letters_total", "Messages that no process handled.").by("reason", reasons),
+        gauge("postroom_suspended", "Processes suspended at full mailboxes of others.")
+            .of(backpressure.suspended as u64),
+        counter("postroom_suspensions_total", "Suspensions at full mailboxes.").of(backpressure.suspensions),
+        counter("postroom_stalls_total", "Steps that ran too long while others waited.").of(watchdog.stalls),
+        counter("postroom_workers_taken_over_total", "Workers taken from a step that ran too long.")
+            .of(watchdog.taken_over),
+        gauge("postroom_timers", "Pending timers.").of(statistics.timers as u64),
+        gauge("postroom_workers", "Workers: the steps that can run at a time.").of(statistics.workers.len() as u64),
+        gauge("postroom_threads", "Threads of the runtime.").by("state", states),
+        gauge("postroom_queue_length", "Processes that are ready and wait for a worker.").by("queue", queues),
+        gauge("postroom_names", "Registered names.").of(directory.names as u64),
+        gauge("postroom_slots", "Slots of processes in use, in the whole program.").of(program.slots as u64),
+        gauge("postroom_slots_used", "Slots of processes ever used, in the whole program.")
+            .of(program.used_slots as u64),
+    ]
+}
+
+/// Returns the totals of each type, of which there are at most [`MOST_TYPES`] and one for the others.
+fn types(host: Host) -> Vec<(&'static str, TypeTotals)> {
+    let mut types: Vec<_> = by_type(&host.processes()).into_iter().collect();
+    if types.len() > MOST_TYPES {
+        let mut other = TypeTotals::default();
+        types.drain(MOST_TYPES..).for_each(|(_, totals)| other.merge(&totals));
+        types.push(("other", other));
+    }
+    types
+}
+
+fn depths(types: &[(&'static str, TypeTotals)]) -> Family {
+    let mut family =
+        Family::new(Kind::Histogram, "postroom_mailbox_depth", "Messages in each mailbox, at this moment.");
+    for (process, totals) in types {
+        let labels = || vec![("type", Cow::Borrowed(*process))];
+        let bounds = DEPTHS.iter().map(|bound| bound.to_string().into()).chain([Cow::Borrowed("+Inf")]);
+        for (bound, value) in bounds.zip(totals.depths.into_iter().chain([totals.processes])) {
+            let mut labels = labels();
+            labels.push(("le", bound));
+            family.samples.push(Sample { suffix: "_bucket", labels, value });
         }
-        let _ = writeln!(self.text, "}} {value}");
+        family.samples.push(Sample { suffix: "_sum", labels: labels(), value: totals.queued });
+        family.samples.push(Sample { suffix: "_count", labels: labels(), value: totals.processes });
     }
+    family
+}
 
-    fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
-        self.family(name, "gauge", help);
-        self.sample(name, &[], value);
+/// Returns all figures of a host in the text format.
+pub(crate) fn text(host: Host) -> String {
+    let mut text = String::with_capacity(16 << 10);
+    let name = escaped(host.name());
+    for family in families(host) {
+        // Writing to a string does not fail.
+        let _ = write_family(&mut text, &name, &family);
     }
+    text
+}
 
-    fn counter(&mut self, name: &str, help: &str, value: u64) {
-        self.family(name, "counter", help);
-        self.sample(name, &[], value);
+fn write_family(text: &mut String, host: &str, family: &Family) -> fmt::Result {
+    let Family { name, kind, help, samples } = family;
+    let kind = match kind {
+        Kind::Counter => "counter",
+        Kind::Gauge => "gauge",
+        Kind::Histogram => "histogram",
+    };
+    write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n")?;
+    for Sample { suffix, labels, value } in samples {
+        write!(text, "{name}{suffix}{{host=\"{host}\"")?;
+        for (label, content) in labels {
+            write!(text, ",{label}=\"{}\"", escaped(content))?;
+        }
+        writeln!(text, "}} {value}")?;
     }
-
-    /// A family with one label.
-    fn by<V: Display>(&mut self, name: &str, kind: &str, help: &str, label: &str, samples: &[(&str, V)]) {
-        self.family(name, kind, help);
-        samples.iter().for_each(|(content, value)| self.sample(name, &[(label, content)], value));
-    }
+    Ok(())
 }
 
 /// Quotes and line breaks in a label: a type's name may have them, as a parameter.
@@ -59,80 +179,29 @@ fn escaped(text: &str) -> Cow<'_, str> {
     text.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n").into()
 }
 
-/// Returns all metrics of a host.
-pub(crate) fn text(host: Host) -> String {
-    let statistics = host.statistics();
-    let mut out = Exposition { text: String::with_capacity(8 << 10), host: escaped(host.name()).into_owned() };
-    types(&mut out, host);
-    out.counter("postroom_spawned_total", "Processes spawned.", statistics.processes.spawned);
-    out.counter("postroom_ended_total", "Processes that have ended.", statistics.processes.ended);
-    out.counter("postroom_steps_total", "Steps run.", statistics.steps());
-    out.counter("postroom_messages_total", "Messages delivered to processes.", statistics.messages());
-    let dead = &statistics.dead_letters;
-    let reasons = [
-        ("ended", dead.ended),
-        ("unhandled", dead.unhandled),
-        ("overflow", dead.overflow),
-        ("expired", dead.expired),
-        ("withdrawn", dead.withdrawn),
-    ];
-    let help = "Messages that no process handled.";
-    out.by("postroom_dead_letters_total", "counter", help, "reason", &reasons);
-    out.gauge(
-        "postroom_suspended",
-        "Processes suspended at full mailboxes of others.",
-        statistics.backpressure.suspended,
-    );
-    let suspensions = statistics.backpressure.suspensions;
-    out.counter("postroom_suspensions_total", "Suspensions at full mailboxes.", suspensions);
-    out.counter("postroom_stalls_total", "Steps that ran too long while others waited.", statistics.watchdog.stalls);
-    let taken_over = statistics.watchdog.taken_over;
-    out.counter("postroom_workers_taken_over_total", "Workers taken from a step that ran too long.", taken_over);
-    out.gauge("postroom_timers", "Pending timers.", statistics.timers);
-    out.gauge("postroom_workers", "Workers: the steps that can run at a time.", statistics.workers.len());
-    let mut states: BTreeMap<&str, u64> = BTreeMap::new();
-    statistics.threads.iter().for_each(|thread| *states.entry(thread_state(thread.state)).or_default() += 1);
-    states.remove("ended");
-    let states: Vec<_> = states.into_iter().collect();
-    out.by("postroom_threads", "gauge", "Threads of the runtime.", "state", &states);
-    let queued = |of: fn(&postroom::inspect::WorkerStatistics) -> usize| statistics.workers.iter().map(of).sum();
-    let queues = [
-        ("global", statistics.global_queue),
-        ("local", queued(|worker| worker.queue)),
-        ("inject", queued(|worker| worker.inject_queue)),
-    ];
-    out.by("postroom_queue_length", "gauge", "Processes that are ready and wait for a worker.", "queue", &queues);
-    out.gauge("postroom_names", "Registered names.", statistics.directory.names);
-    out.gauge("postroom_slots", "Slots of processes in use, in the whole program.", statistics.program.slots);
-    out.gauge(
-        "postroom_slots_used",
-        "Slots of processes ever used, in the whole program.",
-        statistics.program.used_slots,
-    );
-    out.text
-}
-
-/// The families by type of process.
-fn types(out: &mut Exposition, host: Host) {
-    let mut types: Vec<_> = by_type(&host.processes()).into_iter().collect();
-    if types.len() > MOST_TYPES {
-        let mut other = ("other", crate::api::TypeTotals::default());
-        types.drain(MOST_TYPES..).for_each(|(_, totals)| other.1.merge(&totals));
-        types.push(other);
-    }
-    out.family("postroom_processes", "gauge", "Processes that are alive.");
-    for (process, totals) in &types {
-        out.sample("postroom_processes", &[("type", process)], totals.processes);
-    }
-    out.family("postroom_mailbox_depth", "histogram", "Messages in each mailbox, at this moment.");
-    for (process, totals) in &types {
-        for (bound, count) in DEPTHS.iter().zip(totals.depths) {
-            let labels = [("type", *process), ("le", &bound.to_string())];
-            out.sample("postroom_mailbox_depth_bucket", &labels, count);
+/// Gives the figures of a host to the recorder that the program has installed for the crate `metrics`: all that
+/// `/metrics` has but the histogram, of which that crate takes single observations only.
+///
+/// Call it as often as the figures are to be new, for example before each scrape, or once every ten seconds.
+#[cfg(feature = "metrics")]
+pub fn publish_metrics(host: &Host) {
+    let name = host.name();
+    for Family { name: family, kind, help, samples } in families(*host) {
+        for Sample { labels, value, .. } in samples {
+            let label = |(label, content): (&'static str, Cow<'static, str>)| metrics::Label::new(label, content);
+            let labels: Vec<_> =
+                [metrics::Label::new("host", name)].into_iter().chain(labels.into_iter().map(label)).collect();
+            match kind {
+                Kind::Counter => {
+                    metrics::describe_counter!(family, help);
+                    metrics::counter!(family, labels).absolute(value);
+                }
+                Kind::Gauge => {
+                    metrics::describe_gauge!(family, help);
+                    metrics::gauge!(family, labels).set(value as f64);
+                }
+                Kind::Histogram => break,
+            }
         }
-        let labels = [("type", *process), ("le", "+Inf")];
-        out.sample("postroom_mailbox_depth_bucket", &labels, totals.processes);
-        out.sample("postroom_mailbox_depth_sum", &[("type", process)], totals.queued);
-        out.sample("postroom_mailbox_depth_count", &[("type", process)], totals.processes);
     }
 }

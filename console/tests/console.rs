@@ -366,6 +366,28 @@ fn metrics_are_what_the_statistics_say() {
     }
 }
 
+/// Whether Grafana shows it is not tested here.
+#[test]
+fn the_dashboard_asks_for_metrics_that_there_are() {
+    let runtime = Runtime::new().unwrap();
+    let _clerk = runtime.spawn(Clerk).serve().unwrap();
+    let console = Console::of(&runtime).start().unwrap();
+    let metrics = ask(&console, "/metrics").body;
+    let dashboard: Value = serde_json::from_str(include_str!("../grafana.json")).expect("it is JSON");
+    let mut names = std::collections::BTreeSet::new();
+    for panel in dashboard["panels"].as_array().expect("panels") {
+        for target in panel["targets"].as_array().expect("targets") {
+            let query = target["expr"].as_str().expect("a query");
+            let words = query.split(|letter: char| letter != '_' && !letter.is_ascii_alphanumeric());
+            names.extend(words.filter(|word| word.starts_with("postroom_")));
+        }
+    }
+    assert!(names.len() > 15, "{names:?}");
+    for name in names {
+        assert!(metrics.lines().any(|line| line.starts_with(&format!("{name}{{"))), "no {name}");
+    }
+}
+
 #[test]
 fn only_loopback_is_listened_on_unless_it_is_said() {
     let runtime = Runtime::new().unwrap();
@@ -439,4 +461,32 @@ impl Stuck {
     fn wait_there(&mut self) {
         let _ = self.0.take().map(|free| free.recv());
     }
+}
+
+#[cfg(feature = "metrics")]
+#[test]
+fn the_recorder_of_the_program_gets_the_same_figures() {
+    use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+    let runtime = Runtime::builder().name("shop").build().unwrap();
+    let _clerks: Vec<_> = (0..3).map(|_| runtime.spawn(Clerk).serve().unwrap()).collect();
+    let recorder = DebuggingRecorder::new();
+    metrics::with_local_recorder(&recorder, || postroom_console::publish_metrics(&runtime));
+    let snapshot = recorder.snapshotter().snapshot().into_vec();
+    let value = |name: &str, labels: &[(&str, &str)]| {
+        let mut found = snapshot.iter().filter(|(key, ..)| {
+            let own: Vec<_> = key.key().labels().map(|label| (label.key(), label.value())).collect();
+            key.key().name() == name && own == labels
+        });
+        let (_, _, help, value) = found.next().unwrap_or_else(|| panic!("no {name} {labels:?}"));
+        assert!(help.as_ref().is_some_and(|help| help.ends_with('.')));
+        match value {
+            DebugValue::Counter(value) => *value,
+            DebugValue::Gauge(value) => value.into_inner() as u64,
+            DebugValue::Histogram(_) => panic!("{name} is a histogram"),
+        }
+    };
+    assert_eq!(value("postroom_spawned_total", &[("host", "shop")]), 3);
+    assert_eq!(value("postroom_processes", &[("host", "shop"), ("type", "Clerk")]), 3);
+    assert_eq!(value("postroom_workers", &[("host", "shop")]), runtime.workers() as u64);
+    assert_eq!(value("postroom_dead_letters_total", &[("host", "shop"), ("reason", "ended")]), 0);
 }
