@@ -70,8 +70,10 @@ function act(name, row) {
   return button;
 }
 
+/** A type without the paths of its parts: that of a process written by hand has them. */
+const type = (name) => name && make("span", { title: name }, name.replace(/[A-Za-z_][A-Za-z0-9_]*::/g, ""));
 const name = (row) => row.label ?? row.names?.[0] ?? "";
-const runs = (row) => row.runs && make("span", {}, row.runs.type ?? "", " ", toProcess(row.runs.pid));
+const runs = (row) => row.runs && make("span", {}, type(row.runs.type) ?? "", " ", toProcess(row.runs.pid));
 
 const RENDER = {
   overview(now, then, seconds) {
@@ -107,7 +109,7 @@ const RENDER = {
     return [
       make("p", {}, `${count(now.rows.length)} of ${count(now.matching)} that match, of ${count(now.total)} alive`),
       table("Processes", [
-        ["PID", (row) => toProcess(row.pid), "pid"], ["type", (row) => row.type], ["name", name],
+        ["PID", (row) => toProcess(row.pid), "pid"], ["type", (row) => type(row.type)], ["name", name],
         ["state", (row) => state(row.state, row.says)], ["mailbox", (row) => row.mailbox, "number"],
         ["messages/s", (row) => rate(row.messages, past.get(row.pid)?.messages, seconds), "number"],
         ["messages", (row) => row.messages, "number"], ["steps", (row) => row.steps, "number"],
@@ -118,7 +120,7 @@ const RENDER = {
 
   process(now) {
     const { row } = now;
-    const short = [["PID", (row) => toProcess(row.pid), "pid"], ["type", (row) => row.type],
+    const short = [["PID", (row) => toProcess(row.pid), "pid"], ["type", (row) => type(row.type)],
       ["label", (row) => row.label], ["state", (row) => row.state], ["mailbox", (row) => row.mailbox, "number"]];
     const step = ({ waits_for, process }) => make("li", {},
       waits_for.method ? make("code", {}, waits_for.method) : "room in the mailbox", " of ",
@@ -127,7 +129,7 @@ const RENDER = {
     const why = now.chain.length === 0 ? make("p", { class: "empty" }, "It waits for no other process.")
       : make("ol", { class: "chain" }, ...now.chain.map(step));
     return [
-      make("h2", {}, `${row.type} `, make("code", {}, row.pid)),
+      make("h2", {}, type(row.type), " ", make("code", {}, row.pid)),
       make("p", {}, state(row.state), " ", row.says),
       figures([["mailbox", row.mailbox], ["messages", row.messages], ["steps", row.steps],
         ["worker", row.worker ?? "none"], ["entry", row.entry]]),
@@ -146,7 +148,7 @@ const RENDER = {
 
   types(now, then, seconds) {
     const past = new Map((then?.rows ?? []).map((row) => [row.type, row]));
-    const those = (row) => make("a", { href: `#processes?${new URLSearchParams({ type: row.type })}` }, row.type);
+    const those = (row) => make("a", { href: `#processes?${new URLSearchParams({ type: row.type })}` }, type(row.type));
     return [table("Types", [
       ["type", those], ["processes", (row) => row.processes, "number"], ["active", (row) => row.active, "number"],
       ["suspended", (row) => row.suspended, "number"], ["queued", (row) => row.queued, "number"],
@@ -161,7 +163,7 @@ const RENDER = {
     return [
       make("p", {}, `Who has spawned whom: ${count(now.total)} processes${cut}.`),
       table("Tree", [
-        ["type", (row) => make("span", {}, make("span", { class: "depth" }, "  ".repeat(row.depth)), row.type)],
+        ["type", (row) => make("span", {}, make("span", { class: "depth" }, "  ".repeat(row.depth)), type(row.type))],
         ["PID", (row) => toProcess(row.pid), "pid"], ["label", (row) => row.label],
         ["state", (row) => row.state], ["children", (row) => row.children, "number"],
         ["mailbox", (row) => row.mailbox, "number"],
@@ -170,12 +172,12 @@ const RENDER = {
   },
 
   waits(now) {
-    const one = (waiter) => make("li", {}, waiter.process.type, " ", toProcess(waiter.process.pid),
+    const one = (waiter) => make("li", {}, type(waiter.process.type), " ", toProcess(waiter.process.pid),
       waiter.method ? " in " : " for room in the mailbox", waiter.method ? make("code", {}, waiter.method) : "");
     return [
       make("p", {}, `${count(now.total)} processes wait for one other each. Those with the most behind them are first.`),
       table("Waits", [
-        ["waited for", (row) => row.process?.type ?? "elsewhere"], ["PID", (row) => toProcess(row.pid), "pid"],
+        ["waited for", (row) => type(row.process?.type) ?? "elsewhere"], ["PID", (row) => toProcess(row.pid), "pid"],
         ["state", (row) => row.process?.state ?? ""], ["behind it", (row) => row.behind, "number"],
         ["who", (row) => make("ul", { class: "chain" }, ...row.waiters.slice(0, 10).map(one))],
       ], now.rows, "No process waits for just one other."),
