@@ -22,10 +22,6 @@ thread_local! {
 
 /// Runs `block`, which waits for another process; inside a process another thread runs the others meanwhile.
 pub(crate) fn while_blocked<R>(block: impl FnOnce() -> R) -> R {
-    #[cfg(feature = "test")]
-    if crate::sync::simulated::is_here() {
-        return simulated(block);
-    }
     let context = BLOCKING_CONTEXT.try_with(Cell::get).unwrap_or(ptr::null());
     // SAFETY: not null only inside `ThreadContext::run_blocking`, which borrows the context.
     match unsafe { context.as_ref() } {
@@ -174,7 +170,7 @@ impl ThreadContext {
         self.host.blocked_in_place.add_shared(1);
         self.log_in_place();
         self.run_blocking(|| {
-            let _stayed = defer(|| self.host.idle.with_permits(|permits| permits.stay(self.index, false)));
+            let _stayed = defer(|| self.host.idle.with_permits(|permits| permits.record(self.index).in_place = false));
             block()
         })
     }
@@ -195,17 +191,17 @@ impl ThreadContext {
     /// Runs `block`, which waits for another process, from within blocking code.
     fn wait_in_blocking<R>(&self, block: impl FnOnce() -> R) -> R {
         let idle = &self.host.idle;
-        let was_in_place = idle.with_permits(|permits| permits.is_in_place(self.index));
+        let was_in_place = idle.with_permits(|permits| permits.record(self.index).in_place);
         let has_handed_off = was_in_place && self.hand_off(Need::Process);
         if !was_in_place {
-            idle.with_permits(|permits| permits.note_waits(self.index, true));
+            idle.with_permits(|permits| permits.record(self.index).waits = true);
         }
         let _waited = defer(|| {
             if has_handed_off {
                 self.come_back(false);
-                idle.with_permits(|permits| permits.stay(self.index, true));
+                idle.with_permits(|permits| permits.record(self.index).in_place = true);
             } else if !was_in_place {
-                idle.with_permits(|permits| permits.note_waits(self.index, false));
+                idle.with_permits(|permits| permits.record(self.index).waits = false);
             }
         });
         self.host.wake_blocked_steps();

@@ -326,7 +326,7 @@ impl Scheduler {
             return;
         }
         // Ended ones are removed here, so that the list stays as long as the number of threads.
-        threads.retain(|thread| !thread.is_finished());
+        threads.retain(|started| !started.thread.is_finished());
         threads.push(thread);
     }
 
@@ -357,9 +357,9 @@ impl Scheduler {
     /// permit, and by all that search. Called while no thread can park: so it is in a queue again before its thread
     /// can, or the host would seem to be idle.
     pub(crate) fn move_run_next(&'static self, thread: &Worker, holder: usize) -> bool {
-        let moved = self.idle.while_none_falls_asleep(holder, |permit| match thread.take_run_next() {
+        let moved = self.idle.with_permits(|permits| match thread.take_run_next() {
             Some(token) => {
-                permit.map_or(&self.global, |permit| &self.permits[permit].inject).push(token);
+                permits.permit(holder).map_or(&self.global, |permit| &self.permits[permit].inject).push(token);
                 true
             }
             None => false,

@@ -105,9 +105,9 @@ impl Idle {
         let mut sleepers = lock(&self.sleepers);
         let handed_off = self.give_away(&mut sleepers, from, (need, grown), At::Blocked);
         if handed_off == HandedOff::Stays && need != Need::Room {
-            sleepers.permits.stay(from, true);
+            sleepers.permits.record(from).in_place = true;
         }
-        sleepers.permits.note_waits(from, matches!(need, Need::Process | Need::Room));
+        sleepers.permits.record(from).waits = matches!(need, Need::Process | Need::Room);
         handed_off
     }
 
@@ -126,7 +126,7 @@ impl Idle {
             Some((waiter, Reservation::Waits)) => return (Err(waiter), Some(waker)),
         };
         let handed_off = self.give_away(&mut sleepers, from, (need, false), At::Blocked);
-        sleepers.permits.note_waits(from, false);
+        sleepers.permits.record(from).waits = false;
         match handed_off {
             HandedOff::Stays => {
                 let waiter = sleepers.permits.blocking_queue.join(waker);
@@ -295,11 +295,11 @@ impl Idle {
         let mut sleepers = lock(&self.sleepers);
         let permits = &mut sleepers.permits;
         match permits.at(thread) {
-            At::Up(permit) => RestOutcome::Up(permit, permits.take_behind(thread)),
+            At::Up(permit) => RestOutcome::Up(permit, permits.record(thread).behind.take()),
             _ if permits.stopped => RestOutcome::Ended,
             At::Asleep(_) => {
                 let spare = permits.has_spare();
-                permits.note_timed(thread, spare && !poller);
+                permits.record(thread).timed = spare && !poller;
                 RestOutcome::Asleep(spare)
             }
             _ => RestOutcome::Spare(permits.has_surplus()),

@@ -25,16 +25,16 @@ pub(crate) enum At {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct ThreadRecord {
+pub(crate) struct ThreadRecord {
     at: At,
     /// The thread that it got its permit from, if that may have left work behind.
-    behind: Option<usize>,
+    pub(crate) behind: Option<usize>,
     /// Whether it sleeps no longer than a spare thread lives.
-    timed: bool,
+    pub(crate) timed: bool,
     /// Whether its step blocks although it has a permit.
-    in_place: bool,
+    pub(crate) in_place: bool,
     /// Whether the blocking code waits for another process.
-    waits: bool,
+    pub(crate) waits: bool,
 }
 
 const NOWHERE: ThreadRecord = ThreadRecord { at: At::Free, behind: None, timed: false, in_place: false, waits: false };
@@ -242,22 +242,16 @@ impl Permits {
         if may { self.blocking_queue.reserve_first() } else { None }
     }
 
-    pub(crate) fn note_waits(&mut self, thread: usize, waits: bool) {
-        self.places[thread].waits = waits;
-    }
-
-    pub(crate) fn is_in_place(&self, thread: usize) -> bool {
-        self.places[thread].in_place
+    /// Returns what is noted about a thread besides its state.
+    #[inline]
+    pub(crate) fn record(&mut self, thread: usize) -> &mut ThreadRecord {
+        &mut self.places[thread]
     }
 
     /// Returns whether all permits would be in blocking steps if one more kept its permit.
     fn is_last_to_run(&self) -> bool {
         let blocking = self.places.iter().filter(|place| place.in_place && matches!(place.at, At::Up(_))).count();
         blocking + 1 >= self.permits
-    }
-
-    pub(crate) fn stay(&mut self, thread: usize, blocks: bool) {
-        self.places[thread].in_place = blocks;
     }
 
     /// Passes the permit of `from` to the thread that waits first, and moves `from` to the state `then`.
@@ -310,15 +304,6 @@ impl Permits {
         if let At::Asleep(permit) = self.at(thread) {
             self.set(thread, At::Up(permit));
         }
-    }
-
-    pub(crate) fn note_timed(&mut self, thread: usize, timed: bool) {
-        self.places[thread].timed = timed;
-    }
-
-    #[inline]
-    pub(crate) fn take_behind(&mut self, thread: usize) -> Option<usize> {
-        self.places[thread].behind.take()
     }
 
     /// Ends a spare thread. Returns false if it is not spare, or reserved.
@@ -376,7 +361,7 @@ mod tests {
         assert_eq!(ALL.map(|need| permits.next_holder(need, false)), [HandedOff::Stays; 3]);
         assert_eq!(ALL.map(|need| permits.may_start(need)), [false; 3]);
         // The other permit's step blocks in its place: a wait for another process must not stop everything.
-        permits.stay(1, true);
+        permits.record(1).in_place = true;
         assert_eq!(ALL.map(|need| permits.may_start(need)), [false, false, true]);
         permits.stopped = true;
         assert_eq!(ALL.map(|need| permits.may_start(need)), [false; 3]);

@@ -296,7 +296,8 @@ impl Idle {
         self.with_permits(|permits| permits.at(thread))
     }
 
-    /// Runs `body`, which reads the states of threads, or notes something about them, under the lock.
+    /// Runs `body`, which reads the states of threads, or notes something about them, under the lock: no thread can
+    /// park meanwhile.
     pub(crate) fn with_permits<R>(&self, body: impl FnOnce(&mut Permits) -> R) -> R {
         body(&mut lock(&self.sleepers).permits)
     }
@@ -309,12 +310,6 @@ impl Idle {
         let sleeping = sleepers.list.len();
         let searching = self.count(Ordering::SeqCst).searching();
         IdleCounts { sleeping, idle: sleeping + searching, all_idle: sleeping == self.permits }
-    }
-
-    /// Runs `change` while no thread can park; passes it the permit that `thread` holds.
-    pub(crate) fn while_none_falls_asleep<R>(&self, thread: usize, change: impl FnOnce(Option<usize>) -> R) -> R {
-        let sleepers = lock(&self.sleepers);
-        change(sleepers.permits.permit(thread))
     }
 
     /// watchdog:R1. Returns whether all permits are idle; the watchdog then rests.

@@ -69,12 +69,12 @@ const TIGHT: u32 = 4;
 const SPINS: u32 = 12;
 
 impl ThreadContext {
-    /// Returns what to do next, after checking for requests of `handoff` and the watchdog.
+    /// Checks for requests of `handoff` and the watchdog. Returns what to do next, if it follows from them.
     #[cold]
-    pub(super) fn next_when_called(&self) -> Next {
+    pub(super) fn next_when_called(&self) -> Option<Next> {
         if let Some(pinned_thread) = self.pinned_thread {
             // Always taken on the thread of a pinned process, which runs only that.
-            return self.next_of_pinned(pinned_thread);
+            return Some(self.next_of_pinned(pinned_thread));
         }
         if self.thread.take_tick() {
             // A far end comes first.
@@ -84,18 +84,11 @@ impl ThreadContext {
         if self.thread.is_unwatched() {
             self.see_to_watch();
         }
-        if self.thread.is_called() {
-            if self.is_new.take() {
-                return self.after_rest(self.rest(false, false));
-            }
-            if let Some(rest) = self.attend() {
-                return self.after_rest(rest);
-            }
+        if !self.thread.is_called() {
+            return None;
         }
-        match self.take_near() {
-            Some(token) => Next::Run(token),
-            None => self.search(self.host.idle.start_searching()),
-        }
+        let rest = if self.is_new.take() { self.rest(false, false) } else { self.attend()? };
+        Some(self.after_rest(rest))
     }
 
     /// Takes the next process from this thread's own queues, and the global one.
@@ -240,7 +233,7 @@ impl ThreadContext {
                 }
                 self.visit_reactor();
                 if self.thread.attention() != 0 {
-                    return self.next_when_called();
+                    return self.next();
                 }
                 // rest:T1: work that a timer has queued here is not announced, as in a time slice; so this thread looks
                 // before it parks, whether or not it may search.

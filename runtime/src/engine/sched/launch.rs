@@ -74,12 +74,12 @@ impl Scheduler {
         let name = format!("{}-{thread}", self.config.name);
         let made = self.threads.make(thread).ok_or_else(|| io::Error::other("there are no more thread records"));
         let start = |record| {
-            let handle = spawn_thread_with(name, self.config.stack, move || self.run_thread(thread, permit))?;
-            Ok(StartedThread::new(handle, Some(record)))
+            let thread = spawn_thread_with(name, self.config.stack, move || self.run_thread(thread, permit))?;
+            Ok(StartedThread { thread, record: Some(record) })
         };
         match made.and_then(start) {
-            Ok(handle) => {
-                self.keep_thread(handle);
+            Ok(started) => {
+                self.keep_thread(started);
                 Ok(())
             }
             Err(error) => {

@@ -77,8 +77,10 @@ impl ThreadContext {
     /// Returns what to do after a time slice.
     #[inline(always)]
     pub(crate) fn next(&self) -> Next {
-        if self.thread.attention() != 0 {
-            return self.next_when_called();
+        if self.thread.attention() != 0
+            && let Some(next) = self.next_when_called()
+        {
+            return next;
         }
         match self.take_near() {
             Some(token) => Next::Run(token),

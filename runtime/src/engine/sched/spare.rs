@@ -21,18 +21,13 @@ pub(crate) enum Rest {
 }
 
 pub(crate) struct PermitRest {
-    /// Whether it searches all queues once more (sleep:S3).
+    /// Whether it searches all queues once more (sleep:S3); while it parks, whether it has a permit.
     looks_again: bool,
     is_poller: bool,
     /// When it ends if it is spare until then; never, if that is too far away.
     expires: Option<Option<Instant>>,
-    park: Park,
-}
-
-enum Park {
-    Plain(Option<Duration>),
-    /// As the poller, in the reactor if there is one.
-    Poller(Option<Duration>),
+    /// How long it parks at most.
+    patience: Option<Duration>,
 }
 
 pub(crate) enum RestStep {
@@ -85,12 +80,7 @@ impl ThreadContext {
     /// Begins to rest. `is_asleep`: with its permit, after sleep:S1.
     pub(super) fn rest(&self, is_asleep: bool, poller: bool) -> RestStep {
         self.host.quiet.notify();
-        self.go_on_resting(PermitRest {
-            looks_again: is_asleep,
-            is_poller: poller,
-            expires: None,
-            park: Park::Plain(None),
-        })
+        self.go_on_resting(PermitRest { looks_again: is_asleep, is_poller: poller, expires: None, patience: None })
     }
 
     /// sleep:S3, and the actions before and after each park.
@@ -105,7 +95,7 @@ impl ThreadContext {
                 continue;
             }
             rest.looks_again = asleep;
-            rest.park = match outcome {
+            rest.patience = match outcome {
                 RestOutcome::Up(permit, behind) => {
                     self.take_up(permit);
                     self.behind.set(behind);
@@ -113,8 +103,8 @@ impl ThreadContext {
                     return RestStep::Up;
                 }
                 RestOutcome::Ended => return RestStep::Ended,
-                RestOutcome::Asleep(_) if poller => Park::Poller(self.patience()),
-                RestOutcome::Asleep(has_spare) => Park::Plain(has_spare.then_some(host.config.keep_alive)),
+                RestOutcome::Asleep(_) if poller => self.patience(),
+                RestOutcome::Asleep(has_spare) => has_spare.then_some(host.config.keep_alive),
                 RestOutcome::Spare(has_surplus) => {
                     let now = instant_now();
                     let expires = *rest.expires.get_or_insert_with(|| now.checked_add(host.config.keep_alive));
@@ -125,7 +115,7 @@ impl ThreadContext {
                         return RestStep::Ended;
                     }
                     // Other threads are to empty its deque, or it is reserved for a thread.
-                    Park::Plain(if is_over { Some(PAUSE) } else { left })
+                    if is_over { Some(PAUSE) } else { left }
                 }
             };
             return RestStep::Park(rest);
@@ -136,8 +126,11 @@ impl ThreadContext {
     pub(super) fn park(&self, rest: &Rest) {
         match rest {
             Rest::Inbox(pinned_thread) => pinned_thread.wait(|| self.host.is_paused()),
-            Rest::Permit(PermitRest { park: Park::Poller(patience), .. }) => self.park_as_poller(*patience),
-            Rest::Permit(PermitRest { park: Park::Plain(patience), .. }) => park(*patience),
+            // In the reactor, if there is one.
+            Rest::Permit(PermitRest { is_poller: true, looks_again: true, patience, .. }) => {
+                self.park_as_poller(*patience);
+            }
+            Rest::Permit(PermitRest { patience, .. }) => park(*patience),
         }
         forget_now();
     }
@@ -157,14 +150,9 @@ impl ThreadContext {
     #[inline]
     pub(crate) fn be_watched(&self) {
         if self.thread.is_unwatched() {
-            self.end_rest_of_watchdog();
+            self.thread.begins_watched();
+            self.host.rouse_watchdog();
         }
-    }
-
-    #[cold]
-    fn end_rest_of_watchdog(&self) {
-        self.thread.begins_watched();
-        self.host.rouse_watchdog();
     }
 
     /// sleep:S3: leaves the list if work came before the thread parked, or tells other threads if it has no permit any

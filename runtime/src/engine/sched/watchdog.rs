@@ -46,7 +46,7 @@
 
 use crate::engine::host::{Scheduler, UserCode};
 use crate::engine::permits::holders::At;
-use crate::engine::watchdog::detector::{HostSample, Order, RestUntil, StallDetector, StepId, ThreadSample, tick_of};
+use crate::engine::watchdog::detector::{HostSample, Order, RestUntil, StallDetector, ThreadSample, tick_of};
 use crate::engine::watchdog::report::{Report, Stall};
 use crate::engine::workers::threads::StartedThread;
 use crate::env::clock::Moment;
@@ -71,7 +71,7 @@ impl Scheduler {
         if watchdog.is_none() {
             let thread = spawn_thread(format!("{}-watchdog", self.config.name), move || self.look_on())?;
             *watchdog = Some(thread.thread().clone());
-            self.keep_thread(StartedThread::new(thread, None));
+            self.keep_thread(StartedThread { thread, record: None });
         }
         Ok(())
     }
@@ -136,7 +136,7 @@ impl Scheduler {
             let at = state.places.get(number).copied().unwrap_or(At::Free);
             // A blocked thread runs nothing.
             let step = thread.step().filter(|_| matches!(at, At::Up(_) | At::Detached));
-            if step.is_some_and(StepId::is_of_a_process) {
+            if step.is_some_and(|step| step.slot != 0) {
                 // K3.
                 thread.tick();
             }

@@ -171,7 +171,7 @@ impl Scheduler {
             grace.look(now, threads.iter().filter_map(StartedThread::step));
             let mut pending = Vec::new();
             for thread in threads {
-                if all_ended || thread.is_finished() {
+                if all_ended || thread.thread.is_finished() {
                     thread.join();
                 } else if !thread.step().is_some_and(|step| grace.gives_up(now, step)) {
                     pending.push(thread);

@@ -63,24 +63,9 @@ pub(crate) fn tick_of(limit: Duration) -> Duration {
 /// the first has been counted and is about to end; the second then counts as having begun that much earlier.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StepId {
+    /// Zero for what is no step of a process: a visit to the reactor, or the code of the watchdog's own thread.
     pub(crate) slot: usize,
     pub(crate) steps: u64,
-}
-
-impl StepId {
-    /// A visit to the reactor, which has no slot.
-    pub(crate) fn of_a_visit(steps: u64) -> Self {
-        Self { slot: 0, steps }
-    }
-
-    /// The code that the watchdog's own thread runs, which is no step.
-    pub(crate) fn of_the_watchdog() -> Self {
-        Self { slot: 0, steps: u64::MAX }
-    }
-
-    pub(crate) fn is_of_a_process(self) -> bool {
-        self.slot != 0
-    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]

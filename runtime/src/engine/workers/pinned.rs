@@ -163,8 +163,7 @@ impl PinnedThread {
         let inbox = lock(&self.inbox);
         let (rests, rises) = (inbox.rests, inbox.rises);
         drop(inbox);
-        let waits = if rests { self.thread.rests() } else { self.thread.at_rest()? };
-        Some(rises.wrapping_add(waits))
+        (rests || self.thread.is_at_rest()).then(|| rises.wrapping_add(self.thread.rests()))
     }
 
     /// Returns whether the process has had a time slice, and has ended in it: no other thread can end it.

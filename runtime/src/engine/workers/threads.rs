@@ -16,24 +16,16 @@ const SEGMENTS: usize = 19;
 type Segment = Box<[OnceLock<CachePadded<Worker>>]>;
 
 pub(crate) struct StartedThread {
-    thread: JoinHandle<()>,
+    pub(crate) thread: JoinHandle<()>,
     /// Its record; the watchdog has none.
-    record: Option<&'static Worker>,
+    pub(crate) record: Option<&'static Worker>,
 }
 
 impl StartedThread {
-    pub(crate) fn new(thread: JoinHandle<()>, record: Option<&'static Worker>) -> Self {
-        Self { thread, record }
-    }
-
-    pub(crate) fn is_finished(&self) -> bool {
-        self.thread.is_finished()
-    }
-
     /// Returns the user code that it runs, which may never return: a step, the exit of a process, a task of the
     /// reactor. Unknown for the watchdog, which calls the hook for stalls.
     pub(crate) fn step(&self) -> Option<StepId> {
-        self.record.map_or(Some(StepId::of_the_watchdog()), Worker::step)
+        self.record.map_or(Some(StepId { slot: 0, steps: u64::MAX }), Worker::step)
     }
 
     pub(crate) fn join(self) {

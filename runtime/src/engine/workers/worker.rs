@@ -144,7 +144,7 @@ impl Worker {
         match self.running() {
             Some(slot) => Some(StepId { slot: ptr::from_ref(slot).addr(), steps }),
             // Tasks of the reactor, between two steps.
-            None => self.is_visiting().then(|| StepId::of_a_visit(steps)),
+            None => self.is_visiting().then_some(StepId { slot: 0, steps }),
         }
     }
 
@@ -245,11 +245,7 @@ impl Worker {
         self.waiter.get().is_some_and(|waiter| waiter.is_at_rest())
     }
 
-    /// Returns how often it has rested on its stack, if it does now and has not been woken.
-    pub(crate) fn at_rest(&self) -> Option<u64> {
-        self.is_at_rest().then(|| self.rests())
-    }
-
+    /// Returns how often it has rested on its stack.
     pub(crate) fn rests(&self) -> u64 {
         self.waiter.get().map_or(0, |waiter| waiter.rests())
     }

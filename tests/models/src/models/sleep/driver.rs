@@ -583,18 +583,14 @@ impl World {
     /// `Scheduler::move_run_next`.
     pub(super) fn move_run_next(&self, thread: usize) {
         // Into the queue that other threads push to, whichever thread holds the permit.
-        let change = |_| match self.take_next(thread) {
+        let change = || match self.take_next(thread) {
             Some(job) => {
                 self.global.push(job);
                 true
             }
             None => false,
         };
-        let moved = if fault::is(MOVED_WITHOUT_LOCK) {
-            change(None)
-        } else {
-            self.idle.while_none_falls_asleep(thread, change)
-        };
+        let moved = if fault::is(MOVED_WITHOUT_LOCK) { change() } else { self.idle.with_permits(|_| change()) };
         if moved {
             reach("moved what was to run next");
             self.announce();
