@@ -2,15 +2,15 @@
 
 use super::runtime::{Host, Runtime};
 use crate::call::dead_letter::DeadLetter;
+use crate::engine::host::commands::Handlers;
 use crate::engine::host::hooks::{Hook, Hooks};
 use crate::engine::host::{Config, Identity, UserCode};
 #[cfg(feature = "tokio")]
 use crate::engine::io::tokio::TokioChoice;
-use crate::engine::{host::commands::Handlers, io::reactor::Reactor};
 use crate::engine::{permits::sleep::MAX_WORKERS, watchdog::detector, watchdog::report::Stall};
 use crate::sync::{Arc, cores};
 use crate::{
-    Bound, Command, Completion, DEFAULT_TIMEOUT, env::program::program_node, errors::BuildError,
+    Bound, Command, Completion, DEFAULT_TIMEOUT, env::chance::entropy, env::program::program_node, errors::BuildError,
     routing::hosts::new_host, time::virtual_clock::Clock,
 };
 #[cfg(feature = "test")]
@@ -392,9 +392,12 @@ impl Builder {
         if !(1..=MOST_BLOCKING_THREADS).contains(blocking_threads) {
             return Err(BuildError::BlockingThreads { came: *blocking_threads, most: MOST_BLOCKING_THREADS });
         }
-        let reactor = self.start_reactor()?;
+        #[cfg(feature = "tokio")]
+        let reactor = self.tokio.start(&self.config.name).map_err(BuildError::Reactor)?;
+        #[cfg(not(feature = "tokio"))]
+        let reactor = None;
         let user = UserCode { handlers: self.handlers, hooks: self.hooks, reactor };
-        let seed = crate::env::chance::seed(self.seed);
+        let seed = self.seed.unwrap_or_else(entropy);
         #[cfg(feature = "test")]
         let node = self.node.unwrap_or_else(program_node);
         #[cfg(not(feature = "test"))]
@@ -408,17 +411,6 @@ impl Builder {
             runtime.resume()?;
         }
         Ok(runtime)
-    }
-
-    #[cfg(not(feature = "tokio"))]
-    #[expect(clippy::unnecessary_wraps, clippy::unused_self, reason = "as with the feature `tokio`")]
-    fn start_reactor(&mut self) -> Result<Option<Box<dyn Reactor>>, BuildError> {
-        Ok(None)
-    }
-
-    #[cfg(feature = "tokio")]
-    fn start_reactor(&mut self) -> Result<Option<Box<dyn Reactor>>, BuildError> {
-        std::mem::take(&mut self.tokio).start(&self.config.name).map_err(BuildError::Reactor)
     }
 
     fn count_workers(&self) -> Result<usize, BuildError> {

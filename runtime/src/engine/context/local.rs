@@ -4,7 +4,6 @@
 //! lose it in the middle of a step without knowing, so nothing here may assume that no other has that permit.
 
 use crate::call::caller::Caller;
-use crate::engine::host::gate::TallyLane;
 use crate::engine::host::{Scheduler, UserCode};
 use crate::engine::workers::Permit;
 use crate::engine::workers::pinned::PinnedThread;
@@ -199,14 +198,6 @@ impl Scheduler {
                 Some(thread) => thread.visit(body),
                 None => body(),
             }
-        })
-    }
-
-    /// Returns the tally in which the calling thread counts entries and exits.
-    pub(crate) fn lane(&self) -> TallyLane {
-        with_current(|context| match context {
-            Some(context) if ptr::eq(context.host, self) => TallyLane::Permit(context.permit_index.get()),
-            _ => TallyLane::Shared,
         })
     }
 }

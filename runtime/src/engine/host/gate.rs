@@ -46,13 +46,6 @@ struct Tally {
     left: AtomicU64,
 }
 
-/// The tally to count in: that of a permit, which few threads share, or that of all other threads.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum TallyLane {
-    Permit(usize),
-    Shared,
-}
-
 impl Gate {
     pub(crate) fn new(permits: usize) -> Self {
         let tally = || CachePadded::new(Tally { entered: AtomicU64::new(0), left: AtomicU64::new(0) });
@@ -65,29 +58,27 @@ impl Gate {
         }
     }
 
-    fn count(&self, lane: TallyLane, which: impl Fn(&Tally) -> &AtomicU64) {
-        let tally = match lane {
-            TallyLane::Permit(permit) => permit,
-            TallyLane::Shared => self.tallies.len() - 1,
-        };
+    /// Counts in the tally of that permit, which few threads share, or in that of all threads without one.
+    fn count(&self, permit: Option<usize>, which: impl Fn(&Tally) -> &AtomicU64) {
+        let tally = permit.unwrap_or(self.tallies.len() - 1);
         which(&self.tallies[tally]).fetch_add(1, Ordering::SeqCst);
         fence_for_models();
     }
 
     /// C1 and C2: enters. The thread must leave later.
     #[must_use = "who came in must leave"]
-    pub(crate) fn enter(&self, lane: TallyLane) -> bool {
-        self.count(lane, |tally| &tally.entered);
+    pub(crate) fn enter(&self, permit: Option<usize>) -> bool {
+        self.count(permit, |tally| &tally.entered);
         let open = !self.is_closed();
         if !open {
-            self.leave(lane);
+            self.leave(permit);
         }
         open
     }
 
     /// C3 and C4: leaves.
-    pub(crate) fn leave(&self, lane: TallyLane) {
-        self.count(lane, |tally| &tally.left);
+    pub(crate) fn leave(&self, permit: Option<usize>) {
+        self.count(permit, |tally| &tally.left);
         if self.is_closed() {
             let _waiting = lock(&self.waiting);
             self.left.notify_all();
@@ -130,24 +121,21 @@ impl Gate {
     /// had these values between the two readings. A single reading reads who entered first: all of those had entered
     /// when it reads who left, so the difference is no more than the number inside at that moment.
     pub(crate) fn snapshot(&self) -> (u64, u64) {
-        let ((entered, left), before) = (self.snapshot_all(), self.before.load(Ordering::SeqCst));
-        (entered.saturating_sub(before), left.saturating_sub(before))
-    }
-
-    fn snapshot_all(&self) -> (u64, u64) {
         let mut last = self.look();
         let mut most = last;
         for _ in 1..LOOKS {
             let look = self.look();
             if look == last {
-                return look;
+                most = look;
+                break;
             }
             if look.0 - look.1 > most.0 - most.1 {
                 most = look;
             }
             last = look;
         }
-        most
+        let before = self.before.load(Ordering::SeqCst);
+        (most.0.saturating_sub(before), most.1.saturating_sub(before))
     }
 
     /// Reads first who entered, then who left; the latter at most as many, though some may have entered later.

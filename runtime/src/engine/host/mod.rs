@@ -32,6 +32,7 @@ use crate::sync::{
 };
 use crate::time::timers::{Due, FIRED, SOUGHT, TimerAction, Timers, complete};
 use crate::time::virtual_clock::Clock;
+use crate::util::defer::{Defer, defer};
 use crate::util::panics::{Site, contain};
 use backlog::Backlogs;
 use commands::Handlers;
@@ -72,13 +73,6 @@ impl Identity {
     /// How many threads set timers in their own wheels: none with a virtual clock, for one order of timers.
     fn threads_with_timers(&self, permits: usize) -> usize {
         if self.clock.is_manual() { 0 } else { permits }
-    }
-}
-
-impl Config {
-    /// Returns the bound that each mailbox is given as its own.
-    pub(crate) fn own_mailbox(&self) -> Option<Bound> {
-        Some(self.mailbox).filter(|bound| matches!(bound, Bound::Hard(..)))
     }
 }
 
@@ -160,6 +154,13 @@ pub(crate) struct Quiet {
 }
 
 impl Quiet {
+    /// rest:Q1: counts the calling thread as waiting, until the guard is dropped.
+    pub(crate) fn wait(&self) -> Defer<impl FnMut()> {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        defer(|| _ = self.waiting.fetch_sub(1, Ordering::SeqCst))
+    }
+
     /// rest:T2 and rest:T3: a thread has parked, or the host has been shut down.
     pub(crate) fn notify(&self) {
         fence(Ordering::SeqCst);

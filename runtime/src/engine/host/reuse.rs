@@ -18,7 +18,6 @@
 //! step that never returns is not reused.
 
 use super::{Config, Identity, Scheduler, UserCode, address_of};
-use crate::engine::host::gate::TallyLane;
 use crate::engine::watchdog::report::WatchdogCounts;
 use crate::env::program::{HOSTLESS, program_node};
 use crate::mailbox::bound::Bound;
@@ -42,13 +41,13 @@ impl Scheduler {
 
     /// Enters the gate, for that generation of the record. The caller must leave later if this returns true.
     #[must_use = "who came in must leave"]
-    pub(crate) fn enter(&'static self, generation: u32, lane: TallyLane) -> bool {
-        if !self.gate.enter(lane) {
+    pub(crate) fn enter(&'static self, generation: u32) -> bool {
+        if !self.gate.enter(self.current_worker()) {
             return false;
         }
         let is_same = self.generation() == generation;
         if !is_same {
-            self.leave(lane);
+            self.leave();
         }
         is_same
     }

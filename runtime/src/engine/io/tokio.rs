@@ -106,12 +106,6 @@ struct BlockOn {
 }
 
 impl BlockOn {
-    /// Called after Tokio has waited: makes the future check.
-    fn waited(&self) {
-        self.has_waited.store(true, Ordering::Relaxed);
-        self.wake();
-    }
-
     fn wake(&self) {
         if let Some(waker) = &*lock(&self.waker) {
             waker.wake_by_ref();
@@ -137,7 +131,9 @@ impl Own {
             .thread_name(format!("{name}-blocking").replace('\0', " "))
             .on_thread_unpark(move || {
                 if let Some(block_on) = waited.upgrade() {
-                    block_on.waited();
+                    // The future checks this.
+                    block_on.has_waited.store(true, Ordering::Relaxed);
+                    block_on.wake();
                 }
             })
             .build()?;

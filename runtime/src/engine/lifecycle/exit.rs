@@ -202,7 +202,7 @@ impl ExitingProcess {
 
     #[inline]
     fn count_out(&mut self) {
-        self.host.leave(self.host.lane());
+        self.host.leave();
         self.host.give_place_back();
     }
 

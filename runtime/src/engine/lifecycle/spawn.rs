@@ -64,10 +64,6 @@ impl Options {
             _ => Ok(self.bound),
         }
     }
-
-    fn mailbox(&self) -> Result<Option<Bound>, SpawnError> {
-        Ok(self.mailbox.map(Bound::check).transpose()?)
-    }
 }
 
 /// How a process is tied to its spawner before it runs.
@@ -224,9 +220,11 @@ impl Scheduler {
             return Err(SpawnError::Depth { depth });
         }
         let (bound, mailbox) = match &pending.options {
-            None => (SpawnerTie::default(), self.config.own_mailbox()),
-            Some(options) => (options.bound()?, options.mailbox()?.or(self.config.own_mailbox())),
+            None => (SpawnerTie::default(), None),
+            Some(options) => (options.bound()?, options.mailbox.map(Bound::check).transpose()?),
         };
+        // A hard bound of the host is each mailbox's own.
+        let mailbox = mailbox.or(Some(self.config.mailbox).filter(|bound| matches!(bound, Bound::Hard(..))));
         if !self.take_place() {
             return Err(SpawnError::Limit { limit: self.config.limit.unwrap_or(usize::MAX) });
         }
@@ -247,7 +245,7 @@ impl Scheduler {
         }
         // First into the table, then through the gate: a thread that closes the gate and then visits all processes, to
         // tell them, finds each one that was let in. (The fences of the gate order the two.)
-        if !self.enter(pending.generation, self.lane()) {
+        if !self.enter(pending.generation) {
             token.close();
             TABLE.take_back(token);
             self.give_place_back();
@@ -364,7 +362,7 @@ impl Scheduler {
             tell_bound(token.slot(), pid, *links, &reason);
         }
         TABLE.take_back(token);
-        self.leave(self.lane());
+        self.leave();
         self.give_place_back();
     }
 

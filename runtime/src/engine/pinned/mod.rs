@@ -52,8 +52,8 @@ type StartPinned = dyn FnOnce(&mut InitContext<'_>) -> StartedPinned + Send;
 struct StartedPinned {
     /// The state, if it was made.
     body: Option<Body>,
-    outcome: Result<First, SpawnError>,
-    traps: bool,
+    /// What it does next, and whether it traps exits.
+    outcome: Result<(First, bool), SpawnError>,
 }
 
 fn begin<P: Process>(
@@ -71,11 +71,8 @@ fn begin<P: Process>(
         body = Some(Body::new(process));
         outcome
     });
-    match outcome {
-        Ok(Ok((first, traps))) => StartedPinned { body, outcome: Ok(first), traps },
-        Ok(Err(error)) => StartedPinned { body, outcome: Err(error.into()), traps: false },
-        Err(panic) => StartedPinned { body, outcome: Err(SpawnError::Init(InitError::Panicked(panic))), traps: false },
-    }
+    let outcome = outcome.unwrap_or_else(|panic| Err(InitError::Panicked(panic)));
+    StartedPinned { body, outcome: outcome.map_err(SpawnError::from) }
 }
 
 struct PinnedSpawn {
@@ -127,8 +124,10 @@ impl Spawnable for PinnedSpawn {
         self.has_thread = true;
         let begun = while_started_elsewhere(env, || while_blocked(|| answer.wait(None)));
         let Some(begun) = begun else { return Err(Box::new(SpawnError::Shutdown)) };
-        (self.body, self.traps) = (begun.body, begun.traps);
-        begun.outcome.map_err(Box::new)
+        self.body = begun.body;
+        let (first, traps) = begun.outcome?;
+        self.traps = traps;
+        Ok(first)
     }
 
     fn traps_exits(&self) -> bool {
@@ -203,7 +202,7 @@ impl Scheduler {
             });
             pinned_thread.thread.vacate(context.deque);
         } else {
-            answer.put(StartedPinned { body: None, outcome: Err(SpawnError::Shutdown), traps: false });
+            answer.put(StartedPinned { body: None, outcome: Err(SpawnError::Shutdown) });
             let work = loop {
                 match pinned_thread.try_take(|| false, || self.quiet.notify()) {
                     Some(work) => break work,

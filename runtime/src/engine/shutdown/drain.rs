@@ -58,7 +58,7 @@ use crate::engine::host::Scheduler;
 use crate::engine::shutdown::report::Unfinished;
 use crate::env::clock::{Moment, instant_now};
 use crate::slots::Slot;
-use crate::sync::{Ordering, fence, lock, wait_for};
+use crate::sync::{lock, wait_for};
 use crate::time::virtual_clock::ClockUser;
 use std::time::{Duration, Instant};
 
@@ -79,25 +79,17 @@ pub(crate) fn share(deadline: Duration) -> Duration {
 impl Scheduler {
     /// Waits until the host is drained, or until `until`. Else returns some of the unfinished processes.
     pub(crate) fn finish_work(&'static self, until: Option<Instant>) -> Result<(), Vec<Unfinished>> {
-        self.quiet.waiting.fetch_add(1, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        let is_drained = self.wait_until_drained(until);
-        self.quiet.waiting.fetch_sub(1, Ordering::SeqCst);
-        if is_drained {
-            return Ok(());
-        }
-        Err(self.unfinished().take(NAMED).map(|slot| self.describe_unfinished(slot)).collect())
-    }
-
-    fn wait_until_drained(&'static self, until: Option<Instant>) -> bool {
+        let _waiting = self.quiet.wait();
+        // E2.
+        let has_finished = || self.unfinished().next().is_none() && self.backlogs.are_empty();
         loop {
             let settled = self.settled();
-            if settled.is_some() && self.has_finished() && self.settled() == settled {
-                return true;
+            if settled.is_some() && has_finished() && self.settled() == settled {
+                return Ok(());
             }
             let rest = until.map_or(AGAIN, |until| until.saturating_duration_since(instant_now()).min(AGAIN));
             if rest.is_zero() {
-                return false;
+                return Err(self.unfinished().take(NAMED).map(|slot| self.describe_unfinished(slot)).collect());
             }
             let guard = lock(&self.quiet.lock);
             // If not, it has changed since, and perhaps become idle.
@@ -111,11 +103,6 @@ impl Scheduler {
     fn settled(&self) -> Option<u64> {
         let number = self.at_rest()?;
         (self.next_timer() > Moment::now()).then_some(number)
-    }
-
-    /// E2.
-    fn has_finished(&'static self) -> bool {
-        self.unfinished().next().is_none() && self.backlogs.are_empty()
     }
 
     fn describe_unfinished(&self, slot: &Slot) -> Unfinished {
@@ -140,7 +127,7 @@ mod tests {
     use crate::engine::host::backlog::Backlog;
     use crate::manual::Event;
     use crate::process::{Events, Process, StepOutput};
-    use crate::sync::{Arc, AtomicBool};
+    use crate::sync::{Arc, AtomicBool, Ordering};
     use crate::{Pid, ProcessError, Runtime};
     use std::sync::mpsc::{Receiver, channel};
 

@@ -47,7 +47,6 @@ pub use report::{ShutdownReport, Unfinished};
 
 use super::backpressure;
 
-use super::host::gate::TallyLane;
 use super::host::{Scheduler, UnattendedShutdown};
 use super::watchdog::detector::StepId;
 use super::workers::threads::StartedThread;
@@ -217,8 +216,8 @@ impl Scheduler {
     }
 
     /// Counts a process out; if it was the last and no thread waits for the shutdown, ends the threads.
-    pub(crate) fn leave(&'static self, lane: TallyLane) {
-        self.gate.leave(lane);
+    pub(crate) fn leave(&'static self) {
+        self.gate.leave(self.current_worker());
         self.end_if_left();
     }
 

@@ -28,7 +28,6 @@ use crate::engine::host::Scheduler;
 use crate::env::clock::{Moment, instant_now};
 use crate::sync::{Ordering, fence, lock, wait_for};
 use crate::time::virtual_clock::{ClockUser, IdleError, PATIENCE};
-use crate::util::defer::defer;
 use crate::util::oneshot::RestWatcher;
 use std::time::Instant;
 
@@ -94,9 +93,7 @@ impl ClockUser for Scheduler {
             simulator.wait_until_idle();
             return Ok(());
         }
-        self.quiet.waiting.fetch_add(1, Ordering::SeqCst);
-        let _waiting = defer(|| _ = self.quiet.waiting.fetch_sub(1, Ordering::SeqCst));
-        fence(Ordering::SeqCst);
+        let _waiting = self.quiet.wait();
         let mut guard = lock(&self.quiet.lock);
         loop {
             if self.is_paused() && !self.is_stopped() {

@@ -3,7 +3,7 @@
 //! Not covered: deadlines (models have no time).
 
 use crate::check::{check, deep, keep, reach};
-use crate::engine::host::gate::{Gate, TallyLane};
+use crate::engine::host::gate::Gate;
 use crate::fault::{self, Fault};
 use crate::sync::OwnedCell;
 use loom::thread;
@@ -17,12 +17,12 @@ struct House {
 }
 
 impl House {
-    fn visit(&self, visitor: usize, lane: TallyLane) -> bool {
-        let inside = self.gate.enter(lane);
+    fn visit(&self, visitor: usize, permit: Option<usize>) -> bool {
+        let inside = self.gate.enter(permit);
         if inside {
             // SAFETY: each visitor has its own cell, and loom checks it.
             self.work[visitor].with_mut(|work| unsafe { *work += 1 });
-            self.gate.leave(lane);
+            self.gate.leave(permit);
         }
         reach(if inside { "entered" } else { "turned back" });
         inside
@@ -30,11 +30,11 @@ impl House {
 }
 
 /// Visitors enter, each `visits` times, while the gate is closed and the house waits until it is empty.
-fn model(lanes: [TallyLane; VISITORS], visits: usize) {
+fn model(permits: [Option<usize>; VISITORS], visits: usize) {
     let work = [OwnedCell::new(0), OwnedCell::new(0)];
     let house = keep(House { gate: Gate::new(2), work });
     let visitors = [0, 1].map(|visitor| {
-        thread::spawn(move || (0..visits).filter(|_| house.visit(visitor, lanes[visitor])).count() as u32)
+        thread::spawn(move || (0..visits).filter(|_| house.visit(visitor, permits[visitor])).count() as u32)
     });
     assert!(house.gate.close());
     assert!(house.gate.wait_until_at_most(0, None));
@@ -47,19 +47,19 @@ fn model(lanes: [TallyLane; VISITORS], visits: usize) {
 /// Two permits, each with a tally of its own.
 #[test]
 fn permits() {
-    check(deep(3, 4), &["entered", "turned back"], || model([TallyLane::Permit(0), TallyLane::Permit(1)], 1));
+    check(deep(3, 4), &["entered", "turned back"], || model([Some(0), Some(1)], 1));
 }
 
 /// A permit and a thread from outside, each entering twice.
 #[test]
 fn a_worker_and_a_thread_from_outside() {
-    check(3, &["entered", "turned back"], || model([TallyLane::Permit(0), TallyLane::Shared], 2));
+    check(3, &["entered", "turned back"], || model([Some(0), None], 2));
 }
 
 /// Two threads that share a tally.
 #[test]
 fn threads_from_outside() {
-    check(4, &["entered", "turned back"], || model([TallyLane::Shared, TallyLane::Shared], 1));
+    check(4, &["entered", "turned back"], || model([None, None], 1));
 }
 
 /// The number inside is read while one visitor enters by one tally after the other. Catches a sum of those that left
@@ -69,9 +69,9 @@ fn a_snapshot_never_sees_more_than_there_were() {
     check(4, &["none was inside", "one was inside"], || {
         let gate = keep(Gate::new(1));
         let visitor = thread::spawn(move || {
-            for lane in [TallyLane::Permit(0), TallyLane::Shared, TallyLane::Permit(0)] {
-                assert!(gate.enter(lane));
-                gate.leave(lane);
+            for permit in [Some(0), None, Some(0)] {
+                assert!(gate.enter(permit));
+                gate.leave(permit);
             }
         });
         let (entered, left) = gate.snapshot();
