@@ -218,10 +218,8 @@ impl Pool {
         if lanes.is_some() {
             (rules.least, rules.most) = (usize::from(least > 0), 1);
         }
-        let host = place.child_spawn().host();
-        let plan = plan(host, rules, 0..lanes.unwrap_or(1))?;
         let factory = Box::new(move |spawn: ChildSpawn, _: &usize| member(spawn).map(|member| member.pid()));
-        start::<S, _>(host, plan, routes, factory)
+        start::<S, _>(place.child_spawn().host(), rules, 0..lanes.unwrap_or(1), routes, factory)
     }
 }
 
@@ -281,32 +279,25 @@ impl<K: Eq + Hash + Send + Sync + 'static> KeyedPool<K> {
         place: impl SpawnPlace,
         mut member: impl FnMut(ChildSpawn, &K) -> Result<S, SpawnError> + Send + 'static,
     ) -> Result<RunningPool<S::Process>, SpawnError> {
-        let host = place.child_spawn().host();
-        let plan = plan(host, self.rules, [])?;
         let factory =
             Box::new(move |spawn: ChildSpawn, known: &KeyRef<K>| member(spawn, known.key()).map(|member| member.pid()));
-        start::<S, _>(host, plan, self.routes, factory)
+        start::<S, _>(place.child_spawn().host(), self.rules, [], self.routes, factory)
     }
 }
 
-fn plan<K: LaneKey>(
+/// Starts a pool with these permanent lanes.
+fn start<S: Spawned, K: LaneKey>(
     host: Host,
     rules: PoolRules,
     lasting: impl IntoIterator<Item = K>,
-) -> Result<PoolPlan<K, crate::Package>, SpawnError> {
+    routes: Routes<K>,
+    factory: MemberFactory<K>,
+) -> Result<RunningPool<S::Process>, SpawnError> {
     let (restarts, within) = rules.intensity;
     if !Intensity::counts(restarts, within) {
         return Err(SpawnError::Window { restarts });
     }
-    Ok(PoolPlan::new(rules, lasting, host.scheduler().random()))
-}
-
-fn start<S: Spawned, K: LaneKey>(
-    host: Host,
-    plan: PoolPlan<K, crate::Package>,
-    routes: Routes<K>,
-    factory: MemberFactory<K>,
-) -> Result<RunningPool<S::Process>, SpawnError> {
+    let plan = PoolPlan::new(rules, lasting, host.scheduler().random());
     let router = PoolRouter::new(plan, routes, host.scheduler());
     if let Some(kind) = S::Process::KIND {
         let _first = router.kind.set(kind.0);

@@ -1,13 +1,13 @@
 //! The process of a pool: it starts the members, hears of their ends, and is what operations on the pool's PID mean.
 
 use super::plan::{PoolAction, Unstarted};
-use super::router::{LaneKey, Note, PoolRouter};
+use super::router::{LaneKey, PoolRouter};
 use crate::call::dead_letter::{DeadLetterReason, Internal};
 use crate::process::{Event, Events, InitContext, Process, StepOutput};
 use crate::sync::{Arc, Mutex, lock};
 use crate::util::panics::{Shown, Site, contain};
 use crate::{
-    CallError, ChildSpawn, ExitReason, Host, InitError, Pid, ProcessError, Signal, SpawnError,
+    CallError, ChildSpawn, ExitReason, Host, InitError, Package, Pid, ProcessError, Signal, SpawnError,
     actor::send::links::monitor_child, process::output::StepStatus, routing::alias::Alias,
 };
 use std::collections::BTreeMap;
@@ -72,7 +72,9 @@ impl<K: LaneKey> PoolProcess<K> {
 
     /// Ends the pool without handling its queue.
     fn cancel(&mut self, reason: ExitReason) {
-        self.abandon(&reason);
+        for package in self.router.tell(|plan, now| plan.abandon(now, reason.clone())) {
+            self.router.fail(package, DeadLetterReason::Ended, CallError::Gone(reason.clone()));
+        }
         for member in self.router.look(|plan, _| plan.all()) {
             // The pool ends after its members: a successor would find their names and files taken.
             match reason {
@@ -81,12 +83,6 @@ impl<K: LaneKey> PoolProcess<K> {
             };
         }
         self.reason = reason;
-    }
-
-    fn abandon(&self, reason: &ExitReason) {
-        for package in self.router.tell(|plan, now| plan.abandon(now, reason.clone())) {
-            self.router.fail(package, DeadLetterReason::Ended, CallError::Gone(reason.clone()));
-        }
     }
 
     fn pool(&self) -> Option<impl tracing::Value + use<K>> {
@@ -120,25 +116,25 @@ impl<K: LaneKey> Process for PoolProcess<K> {
         while let Some(event) = events.next() {
             match event {
                 Event::Message(package) => {
-                    match package.take::<Internal>().map(|Internal(note)| note.take::<Note<K>>()) {
-                        Ok(Ok(Note::Start(key))) if !self.router.look(|plan, _| plan.wants(&key)) => {
+                    match package.take::<Internal>().map(|Internal(action)| action.take::<PoolAction<K, Package>>()) {
+                        Ok(Ok(PoolAction::Start(key))) if !self.router.look(|plan, _| plan.wants(&key)) => {
                             self.router.tell(|plan, now| plan.unstarted(now, &key, &Unstarted::Unwanted));
                         }
-                        Ok(Ok(Note::Start(key))) => {
+                        Ok(Ok(PoolAction::Start(key))) => {
                             // A failure has been reported to the messages that wait for the member.
                             if let Err(error) = self.start(&key) {
                                 let (pool, error) = (self.pool(), Shown(&error));
                                 crate::util::log::warn!(pool, %error, "a member of a pool could not be started");
                             }
                         }
-                        Ok(Ok(Note::GaveUp(reason))) => {
+                        Ok(Ok(PoolAction::GiveUp(reason))) => {
                             let (pool, shown) = (self.pool(), Shown(&reason));
                             crate::util::log::error!(pool, reason = %shown, "the members of a pool fail too \
                                 often: it gives up");
                             self.reason = reason;
                         }
-                        Ok(Ok(Note::Over)) => out.set(StepStatus::Ended(self.reason.clone(), None)),
-                        Ok(Err(_)) => {}
+                        Ok(Ok(PoolAction::Over)) => out.set(StepStatus::Ended(self.reason.clone(), None)),
+                        Ok(_) => {}
                         // Sent to the pool's own PID, which has no methods.
                         Err(package) => drop(package),
                     }

@@ -26,13 +26,6 @@ pub(crate) trait LaneKey: Clone + Ord + Send + Sync + 'static {}
 
 impl<K: Clone + Ord + Send + Sync + 'static> LaneKey for K {}
 
-pub(crate) enum Note<K> {
-    Start(K),
-    /// Members fail too often: end with this reason.
-    GaveUp(ExitReason),
-    Over,
-}
-
 pub(crate) struct PoolRouter<K: LaneKey> {
     state: Mutex<RouterState<K>>,
     routes: Routes<K>,
@@ -175,27 +168,19 @@ impl<K: LaneKey> PoolRouter<K> {
                     self.fail(refused.package.readdressed(to), reason, refused.reason.into());
                 }
             }
-            PoolAction::Start(key) => self.note(Note::Start(key)),
-            PoolAction::GiveUp(reason) => self.note(Note::GaveUp(reason)),
-            PoolAction::Over => self.note(Note::Over),
-            PoolAction::Stop(member) => {
-                member.stop();
-            }
-            PoolAction::Cancel(member) => {
-                member.cancel(ExitReason::Shutdown);
-            }
-            PoolAction::Kill(member) => {
-                member.kill();
-            }
+            PoolAction::Start(_) | PoolAction::GiveUp(_) | PoolAction::Over => self.pass_on(action),
+            PoolAction::Stop(member) => _ = member.stop(),
+            PoolAction::Cancel(member) => _ = member.cancel(ExitReason::Shutdown),
+            PoolAction::Kill(member) => _ = member.kill(),
             PoolAction::Expire(package) => self.fail(package, DeadLetterReason::Expired, CallError::Timeout),
             PoolAction::Fail(package, why) => self.fail(package, DeadLetterReason::Ended, CallError::Gone(why)),
         }
     }
 
-    /// Sends a note to the pool's process. If that has ended, or was killed, there is nothing left to do.
-    fn note(&self, note: Note<K>) {
+    /// Passes an action on to the pool's process. If that has ended, or was killed, there is nothing left to do.
+    fn pass_on(&self, action: PoolAction<K, Package>) {
         if let Some(process) = self.process.get() {
-            let _ended = send(*process, Internal(Payload::new(note)));
+            let _ended = send(*process, Internal(Payload::new(action)));
         }
     }
 
@@ -333,7 +318,7 @@ impl<K: LaneKey> PoolRouter<K> {
         package: Package,
         copy: fn(&mut Payload) -> Option<Payload>,
     ) -> Result<(), (Package, PoolRefusal)> {
-        let (draining, members) = self.look(|plan, _| (plan.is_draining(), plan.members()));
+        let (draining, members) = self.look(|plan, _| (plan.draining, plan.members()));
         if draining {
             self.count(|counted| counted.refused += 1);
             return Err((package, PoolRefusal::Draining));

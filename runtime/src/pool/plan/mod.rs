@@ -151,7 +151,7 @@ pub(crate) struct PoolPlan<K, T> {
     serial: u64,
     waiting: usize,
     starting: usize,
-    draining: bool,
+    pub(crate) draining: bool,
     /// The reason of a pool that ends without handling its queue.
     ending: Option<ExitReason>,
     /// When members are killed that outlive a pool that has given up.
@@ -307,15 +307,12 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         if let Some(lane) = self.lanes.get_mut(key) {
             lane.starting -= 1;
         }
-        match unstarted {
-            Unstarted::Unwanted => {}
-            Unstarted::NoRoom(why) | Unstarted::Failed(why) => {
-                self.failed += 1;
-                self.abandon_lane(key, why);
-                match unstarted {
-                    Unstarted::Failed(_) => self.fail(now, key, None, why),
-                    _ => self.back_off(now, key, None),
-                }
+        if let Unstarted::NoRoom(why) | Unstarted::Failed(why) = unstarted {
+            self.failed += 1;
+            self.abandon_lane(key, why);
+            match unstarted {
+                Unstarted::Failed(_) => self.fail(now, key, None, why),
+                _ => self.back_off(now, key, None),
             }
         }
         self.refill(now, key);
@@ -386,10 +383,6 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
     pub(crate) fn has_room(&self) -> bool {
         let is_free = |member: &MemberRecord<K>| member.has_room(&self.rules);
         self.draining || self.waiting < self.rules.queue || self.members.values().any(is_free)
-    }
-
-    pub(crate) fn is_draining(&self) -> bool {
-        self.draining
     }
 
     /// Returns the members that get messages.
