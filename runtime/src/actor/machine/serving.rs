@@ -92,11 +92,13 @@ pub(crate) fn serve<P: Actor>(
         }
         match events.next_for_machine() {
             None => return Ok(Served::All),
-            Some(event) => {
-                if let Some(served) = serve_event(process, context, event)? {
+            Some(Event::Message(package)) => {
+                if let Some(served) = serve_package(process, context, package)? {
                     return Ok(served);
                 }
             }
+            // Taken by the slow path before the next message.
+            Some(event) => bring::<P>(event),
         }
     }
 }
@@ -110,22 +112,6 @@ fn serve_mail_apart<P: Actor>(
     input: &mut StepInput,
 ) -> Result<bool, ProcessError> {
     serve_mail_only(process, context, entered, input)
-}
-
-#[cold]
-fn serve_event<P: Actor>(
-    process: &mut P,
-    context: &mut Context<P>,
-    event: Event,
-) -> Result<Option<Served>, ProcessError> {
-    match event {
-        Event::Message(package) => serve_package(process, context, package),
-        // Taken by the slow path before the next message.
-        other => {
-            bring::<P>(other);
-            Ok(None)
-        }
-    }
 }
 
 /// Handles a message that was taken out of its mailbox earlier.
@@ -184,7 +170,7 @@ fn serve_waits<P: Actor>(process: &mut P, context: &mut Context<P>) -> Option<Se
                 end(cancel.reason);
             }
         }
-        if current::is_leaving() {
+        if current::is_ending() || current::is_upgrading() {
             return Some(Served::All);
         }
         // Signal methods may have started some.

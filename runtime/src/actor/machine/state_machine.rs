@@ -7,8 +7,8 @@
 
 use super::serving::{Served, bring, serve, serve_mail_only};
 use crate::actor::definition::actor::{async_entry, names, traps_exits};
-use crate::actor::definition::{Actor, Begin, FutureOutput, Inputs, MethodEvent, Pending, Start};
-use crate::actor::tasks::{Entered, Handover, TableCell, Waits, current, waker};
+use crate::actor::definition::{Actor, Begin, FutureOutput, Inputs, MethodEvent, Pending};
+use crate::actor::tasks::{Entered, Handover, TableCell, current, waker};
 use crate::process::handover::{Upgrade, UpgradeRefusal};
 use crate::process::{Events, InitContext, Process, StepOutput};
 use crate::{
@@ -104,13 +104,6 @@ impl<P: Actor> Machine<P> {
         }
     }
 
-    pub(crate) fn start(&mut self, ctx: &InitContext<'_>, start: Start<P>) -> Result<First, InitError> {
-        match start.begin {
-            Begin::Sync(begin) => self.start_sync(ctx, begin),
-            Begin::Future(begin) => self.start_future(ctx, begin),
-        }
-    }
-
     pub(crate) fn start_sync(
         &mut self,
         ctx: &InitContext<'_>,
@@ -128,7 +121,7 @@ impl<P: Actor> Machine<P> {
             }
         });
         if let Some(reason) = end {
-            self.table.end(reason);
+            self.table.allocated().end = Some(reason);
         }
         let rest = self.table.waits.as_ref().is_none_or(|waits| waits.is_at_rest());
         self.state = MachineState::Serving(process, context);
@@ -243,7 +236,7 @@ impl<P: Actor> Machine<P> {
     /// Hands the state to the requested definition.
     #[cold]
     fn hand_over(&mut self, out: &mut StepOutput<'_>) {
-        while let Some(upgrade) = self.table.next_upgrade() {
+        while let Some(upgrade) = self.table.waits.as_mut().and_then(|waits| waits.next_upgrade()) {
             let handover = match upgrade.open::<Handover<P>>() {
                 Ok(handover) => handover,
                 Err(other) => {
@@ -285,7 +278,7 @@ impl<P: Actor> Machine<P> {
             }
             if current::special() {
                 // The wake-up came from something else.
-                current::peek(Waits::resume);
+                current::peek(|waits| waits.waiting = None);
                 current::poll_background();
                 current::rouse();
                 if let Some(reason) = current::take_end() {
@@ -338,8 +331,10 @@ impl<P: Actor> Process for Machine<P> {
     }
 
     fn init(&mut self, ctx: &mut InitContext<'_>, entry: &str, input: Payloads) -> Result<(), InitError> {
-        let start = P::start_by_name(entry, Inputs::values(input))?;
-        self.start(ctx, start).map(drop)
+        match P::start_by_name(entry, Inputs::values(input))?.begin {
+            Begin::Sync(begin) => self.start_sync(ctx, begin).map(drop),
+            Begin::Future(begin) => self.start_future(ctx, begin).map(drop),
+        }
     }
 
     fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
@@ -392,7 +387,7 @@ impl<P: Actor> Process for Machine<P> {
         let entry = waker::owner_of(self.table.incarnation).and_then(|(slot, _)| slot.metadata.names());
         match entry.and_then(|(_, entry)| async_entry::<P>(entry)) {
             Some(entry) => upgrade.refuse(UpgradeRefusal::Entry(entry)),
-            None => self.table.ask_to_upgrade(upgrade),
+            None => self.table.allocated().ask_to_upgrade(upgrade),
         }
     }
 }

@@ -76,10 +76,6 @@ impl<P: Actor> SpawnCore<P> {
         PendingSpawn { generation, kind: KindOf::<P>::KIND, entry, place: self.place, options, result }
     }
 
-    fn take(&self) -> Result<Source<P>, SpawnError> {
-        self.source.take().ok_or(SpawnError::Used)
-    }
-
     /// Starts at the sync entry with index `entry`.
     pub fn start_sync(
         &self,
@@ -98,7 +94,7 @@ impl<P: Actor> SpawnCore<P> {
         result: Option<Arc<dyn EndWaiter>>,
         begin: impl FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError> + Send + 'static,
     ) -> Result<Pid, SpawnError> {
-        match self.take()? {
+        match self.source.take().ok_or(SpawnError::Used)? {
             Source::Here(process, begins) => {
                 let mut begin = Some(begin);
                 let mut begin = |process: &mut P, context: &mut Context<P>| {
@@ -135,7 +131,7 @@ impl<P: Actor> SpawnCore<P> {
         result: Option<Arc<dyn EndWaiter>>,
         begin: impl FnOnce(P, Context<P>) -> Pending<P> + Send + 'static,
     ) -> Result<Pid, SpawnError> {
-        match self.take()? {
+        match self.source.take().ok_or(SpawnError::Used)? {
             Source::Here(process, begins) => {
                 let mut begin = Some(begin);
                 let mut begin = |process, context| {

@@ -6,7 +6,7 @@
 use super::waker::{self, foreign_waker, is_own};
 use super::{attachment::StashedMessage, pending::Waits};
 use crate::engine::context::own::is_slice_over;
-use crate::process::{guardian::transfer_unhandled, handover::Upgrade};
+use crate::process::guardian::transfer_unhandled;
 use crate::{ExitReason, Package, env::clock::Moment};
 use std::task::{Context, Poll};
 use std::{cell::Cell, marker::PhantomData, ptr};
@@ -40,8 +40,9 @@ thread_local! {
 }
 
 impl TableCell {
+    /// Returns the table, allocating it if needed.
     #[inline]
-    fn allocated(&mut self) -> &mut Waits {
+    pub(crate) fn allocated(&mut self) -> &mut Waits {
         let incarnation = self.incarnation;
         self.waits.get_or_insert_with(|| Waits::of(incarnation))
     }
@@ -51,22 +52,9 @@ impl TableCell {
         self.waits.as_ref().is_some_and(|waits| waits.is_busy())
     }
 
-    pub(crate) fn ask_to_upgrade(&mut self, upgrade: Upgrade) {
-        self.allocated().ask_to_upgrade(upgrade);
-    }
-
     #[inline]
     pub(crate) fn is_upgrading(&self) -> bool {
         self.waits.as_ref().is_some_and(|waits| waits.is_upgrading())
-    }
-
-    pub(crate) fn next_upgrade(&mut self) -> Option<Upgrade> {
-        self.waits.as_mut()?.next_upgrade()
-    }
-
-    /// Ends the process at its next step.
-    pub(crate) fn end(&mut self, reason: ExitReason) {
-        self.allocated().end = Some(reason);
     }
 }
 
@@ -172,11 +160,6 @@ pub(crate) fn stop() {
 
 pub(crate) fn is_ending() -> bool {
     STOP.get() || peek(|waits| waits.is_ending()) == Some(true)
-}
-
-/// Returns whether the current process will end or hand over its state before it takes another message.
-pub(crate) fn is_leaving() -> bool {
-    STOP.get() || peek(|waits| waits.is_ending() || waits.is_upgrading()) == Some(true)
 }
 
 pub(crate) fn is_upgrading() -> bool {
@@ -307,14 +290,15 @@ pub(crate) fn rouse() {
 /// Cancels the waits of an ending process, and drops its background futures.
 pub(crate) fn leave() {
     let background = peek(|waits| {
-        waits.resume();
+        waits.waiting = None;
         waits.disarm();
         std::mem::take(&mut waits.background)
     });
     // With the table installed, so that the waits of these futures are cancelled too.
     drop(background);
     if peek(|waits| waits.stash.is_empty() && waits.inbox.is_empty()) == Some(false) {
-        leave_unhandled();
+        let unhandled = peek(|waits| [std::mem::take(&mut waits.stash), std::mem::take(&mut waits.inbox)]);
+        transfer_unhandled(unhandled.into_iter().flatten().flatten().map(|stashed| stashed.package));
     }
     drop(peek(|waits| waits.continuations.take()));
     if peek(|waits| waits.rows.is_empty()) == Some(true) {
@@ -326,12 +310,6 @@ pub(crate) fn leave() {
         rows
     });
     drop(rows);
-}
-
-#[cold]
-fn leave_unhandled() {
-    let unhandled = peek(|waits| [std::mem::take(&mut waits.stash), std::mem::take(&mut waits.inbox)]);
-    transfer_unhandled(unhandled.into_iter().flatten().flatten().map(|stashed| stashed.package));
 }
 
 /// Takes the next message that comes before the mailbox. The previous one counts as handled.

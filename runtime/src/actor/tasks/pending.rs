@@ -256,12 +256,6 @@ impl Waits {
         self.background.as_ref().is_some_and(|background| !background.is_empty())
     }
 
-    /// Ends the published wait: the process runs.
-    #[inline]
-    pub(crate) fn resume(&mut self) {
-        self.waiting = None;
-    }
-
     /// Returns whether a poll needs more than answers and messages.
     #[inline]
     pub(crate) fn is_special(&self) -> bool {
@@ -301,8 +295,7 @@ impl Waits {
 
     #[must_use = "the waker must be woken"]
     pub(crate) fn answer(&mut self, key: WaitKey, answer: CommandResult) -> Option<Waker> {
-        self.resume();
-        self.polled = None;
+        (self.waiting, self.polled) = (None, None);
         let wait = self.get(key)?;
         match &mut wait.state {
             RowState::Future(waker) => {
