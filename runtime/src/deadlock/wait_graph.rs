@@ -180,7 +180,7 @@ impl Edge {
             What::Call(ticket, method) => (ptr::from_ref(ticket.node()).cast_mut(), method),
             What::Suspension(_) => (ptr::null_mut(), ""),
         };
-        let length = if method.len() as u64 <= MOST_LENGTH { method.len() } else { cut(method) };
+        let length = method.floor_char_boundary(MOST_LENGTH as usize);
         self.word.store(EdgeWord::NONE.0, Ordering::Relaxed);
         fence(Ordering::Release);
         self.on.store(wait.on, Ordering::Relaxed);
@@ -239,12 +239,6 @@ impl Edge {
             What::Suspension(_) => true,
         })
     }
-}
-
-/// Returns the greatest length for a name that is too long, at a character boundary.
-#[cold]
-fn cut(method: &str) -> usize {
-    method.floor_char_boundary(MOST_LENGTH as usize)
 }
 
 /// Returns the name in an edge that was read whole.

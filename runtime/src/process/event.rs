@@ -147,8 +147,8 @@ pub(crate) struct StepInput {
     controlled: bool,
     /// Whether a cancel is among the controls.
     cancelled: bool,
-    /// Whether the process ends after this step; the reason is in `rare`.
-    ended: bool,
+    /// Whether the process ends before it takes another event; the reason is in `rare`.
+    pub(crate) ended: bool,
     /// The number of events taken, not counting messages.
     others: u32,
     pub(crate) messages: u32,
@@ -277,12 +277,6 @@ impl StepInput {
         }
     }
 
-    /// Returns whether the process must end before it takes another event.
-    #[inline]
-    pub(crate) fn is_ended(&self) -> bool {
-        self.ended
-    }
-
     /// Returns whether the step took messages and needed none of the rare state.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
@@ -384,7 +378,8 @@ impl StepInput {
         if let Some(mail) = self.mail() {
             return mail.into_package(to?).map(Event::Message);
         }
-        if self.has_notice() || self.has_stop() { self.next_control() } else { None }
+        let has_stop = self.rare.as_ref().is_some_and(|rare| rare.stop);
+        if has_stop || self.has_notice() { self.next_control() } else { None }
     }
 
     /// Returns the next message in place; `None` if there is none, the budget is used up, or something else has come.
@@ -455,10 +450,6 @@ impl StepInput {
     /// Returns whether notices were taken that the step did not get to.
     pub(crate) fn has_notices(&self) -> bool {
         self.rare.as_ref().is_some_and(|rare| !rare.notices.is_empty())
-    }
-
-    fn has_stop(&self) -> bool {
-        self.rare.as_ref().is_some_and(|rare| rare.stop)
     }
 
     fn next_notice(&mut self) -> Option<Event> {

@@ -35,7 +35,14 @@ pub(crate) fn with_own<R>(look: impl FnOnce(&'static Slot, Pid, &mut ColdState) 
     if crate::call::caller::is_ending() {
         return None;
     }
-    let (slot, pid) = own()?;
+    let (slot, pid) = match starting() {
+        Some((_, pid)) => (TABLE.living(pid)?, pid),
+        None => {
+            let slot = with_current(|context| context?.thread.running())?;
+            slot.living()?;
+            (slot, slot.resident()?)
+        }
+    };
     // SAFETY: while a step or a start runs, its thread has the token (see `running`) and no reference to the cold
     // state, and `look` neither calls this again nor ends the step.
     Some(look(slot, pid, unsafe { slot.own_cold_state() }))
@@ -49,15 +56,6 @@ pub(crate) fn runs(slot: &'static Slot, generation: u64) -> bool {
 
 pub(crate) fn is_slice_over() -> bool {
     with_current(|context| context.is_some_and(|context| context.thread.slice.is_over(node_pool::spent())))
-}
-
-fn own() -> Option<(&'static Slot, Pid)> {
-    if let Some((_, pid)) = starting() {
-        return Some((TABLE.living(pid)?, pid));
-    }
-    let slot = with_current(|context| context?.thread.running())?;
-    slot.living()?;
-    Some((slot, slot.resident()?))
 }
 
 impl ColdState {

@@ -4,12 +4,14 @@ use crate::slots::slot::cold_state::Values;
 use crate::sync::Arc;
 use crate::util::panics::{Site, contain};
 use std::any::{Any, TypeId};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 thread_local! {
     /// Whether the thread runs or starts a process with such values.
     pub(crate) static HAS_VALUES: Cell<bool> = const { Cell::new(false) };
+    /// The values of the process whose step this thread runs.
+    static VALUES: RefCell<Option<Values>> = const { RefCell::new(None) };
 }
 
 pub(crate) fn with_inherited(own: Option<&BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>) -> Option<Values> {
@@ -18,11 +20,6 @@ pub(crate) fn with_inherited(own: Option<&BTreeMap<TypeId, Arc<dyn Any + Send + 
     let mut all = inherited.map_or_else(BTreeMap::new, |inherited| BTreeMap::clone(&inherited));
     all.extend(own.iter().map(|(id, value)| (*id, value.clone())));
     Some(Arc::new(all))
-}
-
-thread_local! {
-    /// The values of the process whose step this thread runs.
-    static VALUES: std::cell::RefCell<Option<Values>> = const { std::cell::RefCell::new(None) };
 }
 
 pub(crate) fn inherited_values() -> Option<Values> {

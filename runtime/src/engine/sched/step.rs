@@ -22,7 +22,6 @@ use crate::engine::context::local::ThreadContext;
 use crate::engine::lifecycle::exit::end;
 use crate::engine::workers::worker::Worker;
 use crate::env::clock::{Moment, TimerKey};
-use crate::errors::ProcessError;
 use crate::exit::{ExitReason, Panic};
 use crate::mailbox::lanes::Controls;
 use crate::mailbox::node_pool;
@@ -51,12 +50,6 @@ const PASS: Duration = Duration::from_micros(50);
 /// two permits: 29 and 32 ns per message instead of 67 and 96. Where each message takes a microsecond, a time slice
 /// takes longer than this, and is shared.)
 const BRIEF: Duration = Duration::from_micros(50);
-
-enum StepOutcome {
-    Done,
-    Error(ProcessError),
-    Panic(Panic),
-}
 
 enum AfterStep {
     /// Another step in this time slice: there is input, and budget.
@@ -196,7 +189,7 @@ impl ThreadContext {
         let is_first = !std::mem::replace(&mut scratch.has_panicked, true);
         let after = if is_first {
             self.count(scratch, slot);
-            self.after(scratch, &mut token, StepOutcome::Panic(panic))
+            self.after(scratch, &mut token, Some(ExitReason::Panic(panic.into())))
         } else {
             // Handling the panic has panicked in turn: whatever the step left behind is discarded.
             dispose(Site::StatusDrop, std::mem::replace(scratch, StepScratch::new(self.thread)));
@@ -319,10 +312,10 @@ impl ThreadContext {
         if (slot.lanes.has_control() || token.is_special())
             && let Err(panic) = self.begin_with_rare_events(scratch, token)
         {
-            return self.after(scratch, token, StepOutcome::Panic(panic));
+            return self.after(scratch, token, Some(ExitReason::Panic(panic.into())));
         }
         let Some(body) = token.body() else { unreachable!("a token that is scheduled is that of a living process") };
-        let outcome = if scratch.input.is_ended() {
+        let outcome = if scratch.input.ended {
             Ok(())
         } else {
             // Borrows of the scratch, without drops of their own.
@@ -350,8 +343,8 @@ impl ThreadContext {
             Ok(()) if scratch.written.is_plain() && scratch.input.is_plain() && !scratch.input.is_spent() => {
                 AfterStep::ParkIdle
             }
-            Ok(()) => self.after(scratch, token, StepOutcome::Done),
-            Err(error) => self.after(scratch, token, StepOutcome::Error(error)),
+            Ok(()) => self.after(scratch, token, None),
+            Err(error) => self.after(scratch, token, Some(error.into_reason())),
         }
     }
 
@@ -420,10 +413,10 @@ impl ThreadContext {
         node_pool::spend(1);
     }
 
-    /// Acts on the outcome of a step that did more than take messages.
+    /// Acts on the outcome of a step that did more than take messages, or has `failed`.
     #[inline(never)]
-    fn after(&self, scratch: &mut StepScratch, token: &mut Token, outcome: StepOutcome) -> AfterStep {
-        let after = self.after_step(scratch, token, outcome);
+    fn after(&self, scratch: &mut StepScratch, token: &mut Token, failed: Option<ExitReason>) -> AfterStep {
+        let after = self.after_step(scratch, token, failed);
         let rests = matches!(after, AfterStep::ParkWaiting | AfterStep::ParkForYields);
         let slot = token.slot();
         if slot.is_congested() && (rests || scratch.input.is_data_empty()) {
@@ -439,7 +432,7 @@ impl ThreadContext {
         }
     }
 
-    fn after_step(&self, scratch: &mut StepScratch, token: &mut Token, outcome: StepOutcome) -> AfterStep {
+    fn after_step(&self, scratch: &mut StepScratch, token: &mut Token, failed: Option<ExitReason>) -> AfterStep {
         // Usually it has got an answer, or ended.
         let counts_yields =
             scratch.input.completions > 0 && token.slot().metadata.outstanding.load(Ordering::Relaxed) > 0;
@@ -447,7 +440,7 @@ impl ThreadContext {
             // Even if it is going to park: its messages must be handled before it sends more.
             self.record_deficit(scratch, token.slot());
         }
-        if matches!(outcome, StepOutcome::Done) && scratch.is_simple() && !counts_yields {
+        if failed.is_none() && scratch.is_simple() && !counts_yields {
             let simple = match &scratch.written.status {
                 StepStatus::Idle => Some(AfterStep::ParkIdle),
                 StepStatus::Suspended => Some(AfterStep::ParkWaiting),
@@ -460,10 +453,10 @@ impl ThreadContext {
                 return after;
             }
         }
-        self.after_all(scratch, token, outcome)
+        self.after_all(scratch, token, failed)
     }
 
-    fn after_all(&self, scratch: &mut StepScratch, token: &mut Token, outcome: StepOutcome) -> AfterStep {
+    fn after_all(&self, scratch: &mut StepScratch, token: &mut Token, failed: Option<ExitReason>) -> AfterStep {
         let slot = token.slot();
         let StepScratch { input, written, .. } = scratch;
         let (has_control, data_empty, completions) = (input.has_control(), input.is_data_empty(), input.completions);
@@ -471,12 +464,6 @@ impl ThreadContext {
         let data_empty = data_empty && !input.has_notices();
         let again = if input.has_taken() && !input.is_spent() { AfterStep::Again } else { AfterStep::Requeue };
         let end = input.finish().and_then(|rare| apply_rare_events(token, *rare));
-        let reason = match outcome {
-            StepOutcome::Done => None,
-            StepOutcome::Error(error) => Some(error.into_reason()),
-            // The callers that it left unanswered are told at its end, when the PID is unroutable.
-            StepOutcome::Panic(panic) => Some(ExitReason::Panic(panic.into())),
-        };
         let status = std::mem::take(&mut written.status);
         if let Some(contradiction) = written.contradiction.take() {
             warn_of(token, contradiction);
@@ -491,8 +478,9 @@ impl ThreadContext {
                 }
             }
         }
-        if let Some(reason) = reason {
-            // The status holds users' values, with drops of their own.
+        if let Some(reason) = failed {
+            // The status holds users' values, with drops of their own. The callers that the process left unanswered are
+            // told at its end, when the PID is unroutable.
             let _panic = contain(Site::StatusDrop, || drop(status));
             return scratch.end(reason, None);
         }
