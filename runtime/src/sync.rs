@@ -152,6 +152,14 @@ pub(crate) fn disturb() {
     chaos::disturb();
 }
 
+/// Tells the simulator, if there is one, that the turn changes what any other may look at.
+pub(crate) fn touch_everything() {
+    #[cfg(feature = "test")]
+    if let Some(simulator) = simulated::here() {
+        simulator.touch_everything();
+    }
+}
+
 /// What stands in for the machine on the threads of a simulation (see `simulation`).
 #[cfg(feature = "test")]
 pub(crate) mod simulated {
@@ -251,13 +259,6 @@ pub(crate) mod simulated {
     /// Returns whether the mailbox that the calling thread sends to seems to be full.
     pub(crate) fn is_full() -> bool {
         FULL.get()
-    }
-
-    /// Tells the simulator, if there is one, that the turn changes what any other may look at.
-    pub(crate) fn touch_everything() {
-        if let Some(simulator) = here() {
-            simulator.touch_everything();
-        }
     }
 
     /// Runs `body` as if the calling thread belonged to no simulation.

@@ -23,7 +23,7 @@ impl Host {
         name: impl Into<String>,
         make: impl Fn() -> P + Send + Sync + 'static,
     ) {
-        self.registry().add::<P>(name.into(), move |host, place, entry, inputs| {
+        self.record().registry.add::<P>(name.into(), move |host, place, entry, inputs| {
             // Checked before `make` is called.
             let start = P::start_by_name(entry, inputs)?;
             Spawn::new(host, place, make()).start_at(start)
@@ -34,7 +34,7 @@ impl Host {
     /// runs: see [`Host::spawn_pinned`].
     pub fn register_pinned_type<P: Actor>(self, name: impl Into<String>, make: impl Fn() -> P + Send + Sync + 'static) {
         let make = Arc::new(make);
-        self.registry().add::<P>(name.into(), move |host, place, entry, inputs| {
+        self.record().registry.add::<P>(name.into(), move |host, place, entry, inputs| {
             let (start, make) = (P::start_by_name(entry, inputs)?, make.clone());
             Spawn::pinned(host, place, move || make()).start_at(start)
         });
@@ -46,7 +46,7 @@ impl Host {
     /// [`StartError`], which lists the alternatives, for an unknown type or entry and for inputs that do not fit.
     #[track_caller]
     pub fn start(self, process: &str, entry: &str, inputs: Payloads) -> Result<Pid, StartError> {
-        self.registry().start(self.reference(), Location::caller(), process, entry, Inputs::values(inputs))
+        self.record().registry.start(self.reference(), Location::caller(), process, entry, Inputs::values(inputs))
     }
 
     /// Like [`start`](Self::start) with JSON inputs: an array in order, such as `[100, "text"]`, or an object by name,
@@ -59,7 +59,7 @@ impl Host {
     #[track_caller]
     pub fn start_json(self, process: &str, entry: &str, inputs: impl Into<JsonInputs>) -> Result<Pid, StartError> {
         let inputs = inputs.into().read().map_err(StartError::Json)?;
-        self.registry().start(self.reference(), Location::caller(), process, entry, inputs)
+        self.record().registry.start(self.reference(), Location::caller(), process, entry, inputs)
     }
 
     /// Sends a message by the name of its method, with a value for each argument, to a process whose type is
@@ -112,7 +112,7 @@ impl Host {
             let is_there = !is_here(to) || alias::lives(to);
             return Err(if is_there { MessageError::Untyped(to) } else { MessageError::Refused(gone(to)) });
         };
-        let Some(message_of) = self.registry().messages(kind.type_id) else {
+        let Some(message_of) = self.record().registry.messages(kind.type_id) else {
             return Err(MessageError::Unregistered { pid: to, process: (kind.name)() });
         };
         // If an upgrade has changed the type meanwhile, the message may be unhandled, as after any send.

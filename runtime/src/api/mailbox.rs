@@ -190,7 +190,11 @@ impl Mailbox {
                 continue;
             }
             if envelope.kind == NodeKind::Notice {
-                self.take_notice(used.token(), envelope.payload);
+                // First the requests that came before the notice: the end of a linked process, whose link is removed.
+                self.take_controls(used.token());
+                if let Some(Ok(Control::Link(sent))) = envelope.payload.map(Payload::take::<Control>) {
+                    receive(used.token(), *sent);
+                }
                 continue;
             }
             drop(used);
@@ -198,16 +202,6 @@ impl Mailbox {
                 // SAFETY: the word of a message is its caller, or null, and this envelope is its only holder.
                 return Poll::Ready(unsafe { package_of(self.pid, envelope) });
             }
-        }
-    }
-
-    /// Handles the end of a linked process: the mailbox removes the link and continues.
-    #[cold]
-    fn take_notice(&mut self, token: &mut Token, notice: Option<Payload>) {
-        // First the requests that came before the notice.
-        self.take_controls(token);
-        if let Some(Ok(Control::Link(sent))) = notice.map(Payload::take::<Control>) {
-            receive(token, *sent);
         }
     }
 

@@ -110,7 +110,7 @@ impl HostRecord {
         record
     }
 
-    fn forget_all(&self) {
+    pub(crate) fn forget_all(&self) {
         self.registry.clear();
         // They may hold processes of other hosts.
         self.scheduler.names.clear();
@@ -193,7 +193,7 @@ impl Host {
     }
 
     /// Returns its record, or that of all ended hosts.
-    fn record(self) -> &'static HostRecord {
+    pub(crate) fn record(self) -> &'static HostRecord {
         if self.has_ended() { HostRecord::ended() } else { self.record }
     }
 
@@ -205,20 +205,12 @@ impl Host {
         HostRef { scheduler: self.record.scheduler, generation: self.generation }
     }
 
-    pub(crate) fn registry(self) -> &'static Registry {
-        &self.record().registry
-    }
-
     pub(crate) fn groups(self) -> &'static GroupTable {
         &self.record().groups
     }
 
     pub(crate) fn topics(self) -> &'static GroupTable {
         &self.record().topics
-    }
-
-    pub(crate) fn forget_all(self) {
-        self.record().forget_all();
     }
 
     /// Returns its name: see [`Builder::name`](crate::Builder::name).

@@ -29,7 +29,7 @@
 use crate::env::world::World;
 use crate::exit::ExitReason;
 use crate::pid::Pid;
-use crate::sync::{Arc, AtomicU32, CachePadded, Mutex, Ordering, fence_for_models, lock};
+use crate::sync::{Arc, AtomicU32, CachePadded, Mutex, Ordering, fence_for_models, lock, touch_everything};
 use slab::Slab;
 use std::collections::BTreeMap;
 
@@ -104,8 +104,7 @@ impl Registrations {
         registrant: Arc<dyn Registrant>,
         lives: impl FnOnce(Pid) -> bool,
     ) -> Option<Registration> {
-        #[cfg(feature = "test")]
-        crate::sync::simulated::touch_everything();
+        touch_everything();
         self.cell(pid).fetch_add(1, Ordering::SeqCst);
         let registration = Registration(lock(self.shard(pid)).entry(pid).or_default().insert(registrant));
         fence_for_models();
@@ -133,8 +132,7 @@ impl Registrations {
     /// Y6 to Y8, for a process whose Y5 was a sequentially consistent store.
     #[inline]
     pub(crate) fn end(&self, pid: Pid, reason: &ExitReason) {
-        #[cfg(feature = "test")]
-        crate::sync::simulated::touch_everything();
+        touch_everything();
         fence_for_models();
         if self.cell(pid).load(Ordering::SeqCst) != 0 {
             self.end_all(pid, reason);

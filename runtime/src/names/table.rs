@@ -17,6 +17,7 @@ use crate::links::registrations::{REGISTRATIONS, Registrant, Registration};
 use crate::routing::alias::{Alias, AliasTarget, lives};
 use crate::sync::{
     Arc, AtomicU16, AtomicU64, Mutex, Ordering, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, lock,
+    touch_everything,
 };
 use crate::{exit::ExitReason, pid::Pid, slots::ProcessKind};
 use std::collections::{BTreeMap, HashMap};
@@ -144,8 +145,7 @@ impl Names {
 
     /// Registers `pid` as the holder of `name`, unless another live process holds it.
     pub(crate) fn register(&'static self, name: &Name, pid: Pid) -> Result<(), NameError> {
-        #[cfg(feature = "test")]
-        crate::sync::simulated::touch_everything();
+        touch_everything();
         let gone = || NameError::Gone { name: name.text().to_string(), pid };
         let mut shard = self.write(name.text());
         match shard.get(name).and_then(NameEntry::holder) {
@@ -166,8 +166,7 @@ impl Names {
     }
 
     pub(crate) fn unregister(&self, name: &str) -> Option<Pid> {
-        #[cfg(feature = "test")]
-        crate::sync::simulated::touch_everything();
+        touch_everything();
         let mut shard = self.write(name);
         let (key, _) = shard.get_key_value(name)?;
         let key = key.clone();
@@ -181,8 +180,7 @@ impl Names {
 
     /// Returns the holder of `name`, if it is alive.
     pub(crate) fn whereis(&self, name: &str) -> Option<Pid> {
-        #[cfg(feature = "test")]
-        crate::sync::simulated::touch_everything();
+        touch_everything();
         let holder = self.read(name).get(name)?.holder()?;
         lives(holder).then_some(holder)
     }

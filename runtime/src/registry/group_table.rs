@@ -13,7 +13,7 @@ use crate::engine::backpressure::congestion::{SendMode, with_mode};
 use crate::errors::{BadName, GroupError, SendFailure};
 use crate::links::registrations::{REGISTRATIONS, Registrant, Registration};
 use crate::slots::{Slot, TABLE, Token};
-use crate::sync::{Arc, Mutex, MutexGuard, lock};
+use crate::sync::{Arc, Mutex, MutexGuard, lock, touch_everything};
 use crate::{ExitReason, Payload, Pid, env::chance::HashKeys, names::name::Name, routing::alias::lives};
 use std::collections::{BTreeMap, BTreeSet};
 use std::{any::TypeId, hash::BuildHasher};
@@ -142,8 +142,7 @@ impl GroupTable {
 
     /// Removes a membership of `pid`. Returns whether it was a member.
     pub(crate) fn leave(&self, key: &GroupKey, pid: Pid) -> bool {
-        #[cfg(feature = "test")]
-        crate::sync::simulated::touch_everything();
+        touch_everything();
         let left = change_in(self.shard(key), key, Notices::wake_and_wait, |group, notices| {
             let Some(member) = group.members.get_mut(&pid).filter(|member| member.joins > 0) else { return false };
             member.joins -= 1;
@@ -158,8 +157,7 @@ impl GroupTable {
 
     /// Sends `watcher` each later change. Returns the members.
     pub(crate) fn watch(&'static self, key: &GroupKey, watcher: Pid) -> Result<Arc<[Pid]>, GroupError> {
-        #[cfg(feature = "test")]
-        crate::sync::simulated::touch_everything();
+        touch_everything();
         self.enter(key, watcher, |group, _| {
             group.watchers.insert(watcher);
             group.members()
@@ -168,8 +166,7 @@ impl GroupTable {
 
     /// Stops sending changes to `watcher`. Returns whether it was a watcher.
     pub(crate) fn unwatch(&self, key: &GroupKey, watcher: Pid) -> bool {
-        #[cfg(feature = "test")]
-        crate::sync::simulated::touch_everything();
+        touch_everything();
         let watched = change_in(self.shard(key), key, Notices::wake_and_wait, |group, _| {
             let watched = group.watchers.remove(&watcher);
             group.remove_unused(watcher);
@@ -190,14 +187,12 @@ impl GroupTable {
 
     /// Returns the members, in the order of their PIDs.
     pub(crate) fn members(&self, key: &GroupKey) -> Arc<[Pid]> {
-        #[cfg(feature = "test")]
-        crate::sync::simulated::touch_everything();
+        touch_everything();
         self.shard(key).get_mut(key).map(GroupState::members).unwrap_or_default()
     }
 
     pub(crate) fn contains(&self, key: &GroupKey, pid: Pid) -> bool {
-        #[cfg(feature = "test")]
-        crate::sync::simulated::touch_everything();
+        touch_everything();
         self.shard(key).get(key).and_then(|group| group.members.get(&pid)).is_some_and(|member| member.joins > 0)
     }
 

@@ -148,6 +148,9 @@ pub(crate) fn fence(order: Ordering) {
     }
 }
 
+/// Without effect here: models have no simulator.
+pub(crate) fn touch_everything() {}
+
 /// Restores the single order of sequentially consistent accesses, which loom does not give, where the code rests on it.
 pub(crate) fn fence_for_models() {
     if !fault::is(Fault::NoSingleOrder) {
