@@ -127,12 +127,9 @@ impl Pid {
     /// Returns the PID with these [bytes](Self::to_bytes); `None` if they name no node.
     pub fn from_bytes(bytes: [u8; 16]) -> Option<Self> {
         let words = u128::from_be_bytes(bytes);
-        Self::checked((words >> 64) as u64, words as u64)
-    }
-
-    fn checked(place: u64, slot_and_generation: u64) -> Option<Self> {
-        NodeId::new(place >> HOST_BITS)?;
-        Some(Self { place: NonZeroU64::new(place)?, slot_and_generation })
+        let place = NonZeroU64::new((words >> 64) as u64)?;
+        NodeId::new(place.get() >> HOST_BITS)?;
+        Some(Self { place, slot_and_generation: words as u64 })
     }
 
     /// Returns its generation among the processes of that slot.

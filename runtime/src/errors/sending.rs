@@ -2,7 +2,7 @@
 
 use super::starting::EntryError;
 use super::words::{did_you_mean, list};
-use crate::{exit::ExitReason, pid::Pid};
+use crate::{exit::ExitReason, pid::Pid, util::debug::impl_debug};
 use std::{convert::Infallible, fmt};
 
 /// Whether the message of a failed send or call was delivered, and so whether it may be repeated.
@@ -114,11 +114,7 @@ impl<M> SendError<M> {
     }
 }
 
-impl<M> fmt::Debug for SendError<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SendError").field("message", &std::any::type_name::<M>()).field("reason", &self.reason).finish()
-    }
-}
+impl_debug!([M] SendError<M>, self => "SendError" { message: std::any::type_name::<M>(), reason: self.reason });
 
 impl<M> fmt::Display for SendError<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,7 +2,7 @@
 
 use super::kind::{KindOfProcess, ProcessKind};
 use super::{Process, body::Body};
-use std::{any::Any, fmt};
+use std::any::Any;
 
 /// A request to a process to hand its state to another definition. The process answers or refuses it; dropping it means
 /// that no live process got it.
@@ -42,11 +42,7 @@ impl Upgrade {
     }
 }
 
-impl fmt::Debug for Upgrade {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Upgrade")
-    }
-}
+crate::util::debug::impl_debug!([] Upgrade, self => "Upgrade");
 
 /// The process of another definition, ready to be installed.
 pub(crate) struct Successor {

@@ -5,8 +5,8 @@
 use super::slice::TimeSlice;
 use crate::call::{caller::Caller, package::Package};
 use crate::mailbox::{node::EnvelopeContent, payload::Payload};
-use crate::pid::Pid;
-use std::{fmt, ptr};
+use crate::{pid::Pid, util::debug::impl_debug};
+use std::ptr;
 
 /// A message that has arrived, and its waiting caller. For generated code.
 ///
@@ -77,9 +77,4 @@ impl<'a> Mail<'a> {
     }
 }
 
-impl fmt::Debug for Mail<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let message = self.envelope.payload.as_ref().map(Payload::type_name);
-        f.debug_struct("Mail").field("message", &message).finish()
-    }
-}
+impl_debug!([] Mail<'_>, self => "Mail" { message: self.envelope.payload.as_ref().map(Payload::type_name) });

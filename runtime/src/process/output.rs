@@ -1,8 +1,8 @@
 //! The output of a step: its actions and the next status.
 
 use super::handover::Successor;
-use crate::{call::command::Command, exit::ExitReason, mailbox::payload::Payload, pid::Pid};
-use std::{fmt, time::Duration};
+use crate::{call::command::Command, exit::ExitReason, mailbox::payload::Payload, pid::Pid, util::debug::impl_debug};
+use std::time::Duration;
 
 /// A command from a step, with the tag of its completion.
 #[derive(Debug)]
@@ -267,12 +267,7 @@ impl StepOutput<'_> {
     }
 }
 
-impl fmt::Debug for StepOutput<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Written { status, yields, .. } = self.read();
-        f.debug_struct("StepOutput").field("status", &status.word()).field("yields", yields).finish()
-    }
-}
+impl_debug!([] StepOutput<'_>, self => "StepOutput" { status: self.read().status.word(), yields: self.read().yields });
 
 #[cfg(test)]
 mod tests {

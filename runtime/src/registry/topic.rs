@@ -2,9 +2,9 @@
 
 use super::group_table::{GroupKey, GroupTable, key, spread};
 use crate::errors::{BadName, GroupError};
-use crate::{Pid, actor::send::SendTo, sync::Arc};
+use crate::{Pid, actor::send::SendTo, sync::Arc, util::debug::impl_debug};
 use std::any::{TypeId, type_name};
-use std::{fmt, marker::PhantomData};
+use std::marker::PhantomData;
 
 /// A topic for events of type `E`, from [`Host::topic`](crate::Host::topic). A handle, cheap to clone; the topic exists
 /// while it has subscribers.
@@ -83,9 +83,6 @@ impl<E> Clone for Topic<E> {
     }
 }
 
-impl<E> fmt::Debug for Topic<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = self.key.as_ref().ok().and_then(|key| key.name.as_ref());
-        f.debug_struct("Topic").field("event", &type_name::<E>()).field("name", &name).finish()
-    }
-}
+impl_debug!([E] Topic<E>, self => "Topic" {
+    event: type_name::<E>(), name: self.key.as_ref().ok().and_then(|key| key.name.as_ref())
+});

@@ -16,8 +16,8 @@
 use crate::env::clock::{ClockOverride, Moment, SharedMoment, has_virtual_clock, instant_now, with_clock};
 use crate::env::world::World;
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
+use std::ptr;
 use std::time::{Duration, Instant};
-use std::{fmt, ptr};
 
 /// How long, by the system's time, to wait for processes to become idle. A guess: others most likely never do.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -298,9 +298,6 @@ impl VirtualClock {
     }
 }
 
-impl fmt::Debug for Clock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = if self.is_manual() { "manual" } else { "system" };
-        f.debug_struct("Clock").field("kind", &kind).field("now", &self.now()).finish()
-    }
-}
+crate::util::debug::impl_debug!([] Clock, self => "Clock" {
+    kind: if self.is_manual() { "manual" } else { "system" }, now: self.now()
+});
