@@ -8,7 +8,9 @@ use crate::sync::{Arc, Mutex, lock};
 use crate::util::panics::{Shown, Site, contain};
 use crate::{
     CallError, ChildSpawn, ExitReason, Host, InitError, Package, Pid, ProcessError, Signal, SpawnError,
-    actor::send::links::monitor_child, process::output::StepStatus, routing::alias::Alias,
+    actor::send::links::monitor_child,
+    process::output::StepStatus,
+    routing::alias::{Alias, kind},
 };
 use std::collections::BTreeMap;
 
@@ -52,7 +54,11 @@ impl<K: LaneKey> PoolProcess<K> {
                     self.aliases.insert(named, pid);
                 }
                 self.router.count(|counted| counted.started += 1);
-                self.router.saw(pid);
+                if self.router.kind.get().is_none()
+                    && let Some(kind) = kind(pid)
+                {
+                    let _first = self.router.kind.set(kind);
+                }
                 self.router.tell(|plan, now| plan.started(now, key, pid));
                 Ok(())
             }

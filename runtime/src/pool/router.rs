@@ -122,15 +122,6 @@ impl<K: LaneKey> PoolRouter<K> {
         }
     }
 
-    /// Notes the type of a started member as the pool's, unless that is already known.
-    pub(crate) fn saw(&self, member: Pid) {
-        if self.kind.get().is_none()
-            && let Some(kind) = crate::routing::alias::kind(member)
-        {
-            let _first = self.kind.set(kind);
-        }
-    }
-
     /// Executes the plan's actions, unless another thread is doing so.
     fn act<'a>(&'a self, mut state: MutexGuard<'a, RouterState<K>>) {
         // Even if another thread is executing: that may take long.

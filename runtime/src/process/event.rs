@@ -525,12 +525,6 @@ impl StepInput {
         }
     }
 
-    #[expect(clippy::box_collection, reason = "as it is kept")]
-    #[inline]
-    pub(crate) fn take_upgrades(&mut self) -> Option<Box<Vec<Upgrade>>> {
-        self.rare.as_mut()?.upgrades.take()
-    }
-
     fn next_control(&mut self) -> Option<Event> {
         if self.ended {
             return None;

@@ -153,20 +153,11 @@ async fn within<R>(duration: Duration, mut poll: impl FnMut(&Wanting, &mut TaskC
 
 /// Awaits an async method, and marks the process as in a method while it is pending.
 async fn finish_method(mut future: MethodFuture<'_, Dispatched<'static>>) -> Dispatched<'static> {
-    /// Cleared when the method returns or is dropped.
-    struct InMethod(bool);
-    impl Drop for InMethod {
-        fn drop(&mut self) {
-            if self.0 {
-                current::peek(|waits| waits.in_method = false);
-            }
-        }
-    }
-    let mut in_method = InMethod(false);
+    // When the method returns or is dropped.
+    let _over = defer(|| _ = current::peek(|waits| waits.in_method = false));
     poll_fn(|context| {
         let poll = future.as_mut().poll(context);
         if poll.is_pending() {
-            in_method.0 = true;
             current::peek(|waits| waits.in_method = true);
         }
         poll

@@ -77,10 +77,10 @@ impl ThreadContext {
         }
     }
 
-    /// Begins to rest. `is_asleep`: with its permit, after sleep:S1.
-    pub(super) fn rest(&self, is_asleep: bool, poller: bool) -> RestStep {
+    /// Begins to rest. `looks_again`: with its permit, after sleep:S1.
+    pub(super) fn rest(&self, looks_again: bool, is_poller: bool) -> RestStep {
         self.host.quiet.notify();
-        self.go_on_resting(PermitRest { looks_again: is_asleep, is_poller: poller, expires: None, patience: None })
+        self.go_on_resting(PermitRest { looks_again, is_poller, expires: None, patience: None })
     }
 
     /// sleep:S3, and the actions before and after each park.

@@ -390,7 +390,7 @@ impl ThreadContext {
             token.lanes().take_control()
         };
         let is_cancelled = scratch.input.begin_controlled(kept, held, taken);
-        if let Some(upgrades) = scratch.input.take_upgrades() {
+        if let Some(upgrades) = scratch.input.rare.as_mut().and_then(|rare| rare.upgrades.take()) {
             ask_to_upgrade(token, *upgrades)?;
         }
         if !is_cancelled {
