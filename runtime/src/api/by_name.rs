@@ -5,9 +5,27 @@ use super::runtime::Host;
 use crate::actor::definition::json::JsonInputs;
 use crate::actor::definition::{Actor, Inputs, Migratable};
 use crate::errors::{MessageError, StartError};
+use crate::process::control::EndWaiter;
+use crate::registry::types::StartTies;
 use crate::routing::{alias, hosts::is_here, router::gone};
-use crate::{Payloads, Pid, Spawn, sync::Arc};
+use crate::sync::{Arc, Mutex, lock};
+use crate::util::panics::{Site, contain, dispose};
+use crate::{ExitReason, Payload, Payloads, Pid, Spawn};
 use std::panic::Location;
+
+/// What is done when a process that was started by name ends.
+struct OnEnd(Mutex<Option<Box<dyn FnOnce(&ExitReason) + Send>>>);
+
+impl EndWaiter for OnEnd {
+    fn ended(&self, reason: &ExitReason, result: Option<Payload>) {
+        // The result of an async entry, which nothing asks for.
+        dispose(Site::ValueDrop, result);
+        let Some(on_end) = lock(&self.0).take() else { return };
+        if let Err(panic) = contain(Site::RemoteAnswer, || on_end(reason)) {
+            crate::util::log::error!(%panic, "what was to be done at the end of a process panicked");
+        }
+    }
+}
 
 impl Host {
     /// Registers `P` under its type name: such processes can be started by name, and sent messages by the names of
@@ -23,10 +41,10 @@ impl Host {
         name: impl Into<String>,
         make: impl Fn() -> P + Send + Sync + 'static,
     ) {
-        self.record().registry.add::<P>(name.into(), move |host, place, entry, inputs| {
+        self.record().registry.add::<P>(name.into(), move |host, place, entry, inputs, ties| {
             // Checked before `make` is called.
             let start = P::start_by_name(entry, inputs)?;
-            Spawn::new(host, place, make()).start_at(start)
+            Spawn::new(host, place, make()).for_parent(ties.guardian, false).start_at(start, ties.ending)
         });
     }
 
@@ -34,9 +52,10 @@ impl Host {
     /// runs: see [`Host::spawn_pinned`].
     pub fn register_pinned_type<P: Actor>(self, name: impl Into<String>, make: impl Fn() -> P + Send + Sync + 'static) {
         let make = Arc::new(make);
-        self.record().registry.add::<P>(name.into(), move |host, place, entry, inputs| {
+        self.record().registry.add::<P>(name.into(), move |host, place, entry, inputs, ties| {
             let (start, make) = (P::start_by_name(entry, inputs)?, make.clone());
-            Spawn::pinned(host, place, move || make()).start_at(start)
+            let spawn = Spawn::pinned(host, place, move || make());
+            spawn.for_parent(ties.guardian, false).start_at(start, ties.ending)
         });
     }
 
@@ -46,7 +65,52 @@ impl Host {
     /// [`StartError`], which lists the alternatives, for an unknown type or entry and for inputs that do not fit.
     #[track_caller]
     pub fn start(self, process: &str, entry: &str, inputs: Payloads) -> Result<Pid, StartError> {
-        self.record().registry.start(self.reference(), Location::caller(), process, entry, Inputs::values(inputs))
+        self.start_tied(process, entry, inputs, StartTies::default())
+    }
+
+    /// Like [`start`](Self::start), for code that starts a process on behalf of others, such as another node. `on_end`
+    /// is called once, on the thread that ends the process, with the reason of its end; however soon that is, since it
+    /// is part of the start. A process that was not started has no end. `on_end` must not block; a panic in it is
+    /// contained.
+    ///
+    /// ```
+    /// use postroom::prelude::*;
+    /// use std::sync::mpsc::channel;
+    ///
+    /// # #[process] #[derive(Default)] struct Account;
+    /// # #[process]
+    /// # impl Account { #[entry] async fn close(self) {} }
+    /// let runtime = Runtime::new()?;
+    /// runtime.register_type::<Account>();
+    /// let (ends, ended) = channel();
+    /// runtime.start_watched("Account", "close", payloads![], move |reason| ends.send(reason.clone()).unwrap())?;
+    /// assert_eq!(ended.recv()?, ExitReason::Normal);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Host::start`].
+    #[track_caller]
+    pub fn start_watched(
+        self,
+        process: &str,
+        entry: &str,
+        inputs: Payloads,
+        on_end: impl FnOnce(&ExitReason) + Send + 'static,
+    ) -> Result<Pid, StartError> {
+        let ending = Some(Arc::new(OnEnd(Mutex::new(Some(Box::new(on_end))))) as Arc<dyn EndWaiter>);
+        self.start_tied(process, entry, inputs, StartTies { ending, guardian: None })
+    }
+
+    #[track_caller]
+    pub(crate) fn start_tied(
+        self,
+        process: &str,
+        entry: &str,
+        inputs: Payloads,
+        ties: StartTies,
+    ) -> Result<Pid, StartError> {
+        self.record().registry.start(self.reference(), Location::caller(), process, entry, Inputs::values(inputs), ties)
     }
 
     /// Like [`start`](Self::start) with JSON inputs: an array in order, such as `[100, "text"]`, or an object by name,
@@ -59,7 +123,8 @@ impl Host {
     #[track_caller]
     pub fn start_json(self, process: &str, entry: &str, inputs: impl Into<JsonInputs>) -> Result<Pid, StartError> {
         let inputs = inputs.into().read().map_err(StartError::Json)?;
-        self.record().registry.start(self.reference(), Location::caller(), process, entry, inputs)
+        let ties = StartTies::default();
+        self.record().registry.start(self.reference(), Location::caller(), process, entry, inputs, ties)
     }
 
     /// Sends a message by the name of its method, with a value for each argument, to a process whose type is

@@ -6,7 +6,7 @@ use crate::process::{Process, guardian::Guardian};
 use crate::{Address, Pid, Running, Spawn, actor::spawn::SpawnProcess, slots::ProcessKind};
 use std::{any::Any, panic::Location, sync::Arc};
 
-/// The registry of a supervisor's children, whose type is not known here.
+/// A record of a supervisor, whose type is not known here: its registry of children, or the run of one.
 pub(crate) type AnyRegistry = Arc<dyn Any + Send + Sync>;
 
 /// Spawns one child: the argument of the closure with which a supervisor or a pool makes its processes.
@@ -22,11 +22,13 @@ pub struct ChildSpawn {
     subtree: Option<AnyRegistry>,
     /// The supervisor's view of the child and its siblings.
     siblings: Option<AnyRegistry>,
+    /// The supervisor's record of this run of the child.
+    run: Option<AnyRegistry>,
 }
 
 impl ChildSpawn {
     pub(crate) fn new(host: Host) -> Self {
-        Self { host, is_owned: false, guardian: None, subtree: None, siblings: None }
+        Self { host, is_owned: false, guardian: None, subtree: None, siblings: None, run: None }
     }
 
     /// The spawning process monitors and owns the child.
@@ -34,14 +36,19 @@ impl ChildSpawn {
         Self { is_owned: true, ..Self::new(host) }
     }
 
-    /// For a supervised child: `guardian` is notified of its end; `siblings` are the supervisor's children.
-    pub(crate) fn guarded(
+    /// For a supervised child: `run` is notified of its end; `siblings` are the supervisor's children.
+    pub(crate) fn guarded<R: Guardian + 'static>(
         host: Host,
-        guardian: Arc<dyn Guardian>,
+        run: Arc<R>,
         subtree: Option<AnyRegistry>,
         siblings: AnyRegistry,
     ) -> Self {
-        Self { host, is_owned: false, guardian: Some(guardian), subtree, siblings: Some(siblings) }
+        let guardian = Some(Arc::clone(&run) as Arc<dyn Guardian>);
+        Self { host, is_owned: false, guardian, subtree, siblings: Some(siblings), run: Some(run) }
+    }
+
+    pub(crate) fn run(&self) -> Option<AnyRegistry> {
+        self.run.clone()
     }
 
     pub(crate) fn siblings(&self) -> Option<AnyRegistry> {

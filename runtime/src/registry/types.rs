@@ -2,12 +2,21 @@
 
 use crate::actor::definition::{Actor, Inputs, NamedMessage};
 use crate::errors::{MessageError, StartError};
+use crate::process::{control::EndWaiter, guardian::Guardian};
 use crate::sync::{Arc, PoisonError, RwLock};
 use crate::util::panics::{Site, contain};
 use crate::{Pid, SpawnError, actor::definition::named_message::message_of, engine::host::reuse::HostRef};
 use std::{any::TypeId, collections::BTreeMap, panic::Location};
 
-type TypeFactory = dyn Fn(HostRef, &'static Location<'static>, &str, Inputs) -> Result<Pid, SpawnError> + Send + Sync;
+/// Who is told of a process that is started by name.
+#[derive(Default)]
+pub(crate) struct StartTies {
+    pub(crate) guardian: Option<Arc<dyn Guardian>>,
+    pub(crate) ending: Option<Arc<dyn EndWaiter>>,
+}
+
+type TypeFactory =
+    dyn Fn(HostRef, &'static Location<'static>, &str, Inputs, StartTies) -> Result<Pid, SpawnError> + Send + Sync;
 
 type MessageMaker = fn(&str, Inputs) -> Result<NamedMessage, MessageError>;
 
@@ -23,7 +32,7 @@ impl Registry {
     pub(crate) fn add<P: Actor>(
         &self,
         name: String,
-        factory: impl Fn(HostRef, &'static Location<'static>, &str, Inputs) -> Result<Pid, SpawnError>
+        factory: impl Fn(HostRef, &'static Location<'static>, &str, Inputs, StartTies) -> Result<Pid, SpawnError>
         + Send
         + Sync
         + 'static,
@@ -45,6 +54,7 @@ impl Registry {
         name: &str,
         entry: &str,
         inputs: Inputs,
+        ties: StartTies,
     ) -> Result<Pid, StartError> {
         // First: a host that is shut down clears its types, and would call them unknown.
         if host.scheduler.gate.is_closed() {
@@ -57,7 +67,7 @@ impl Registry {
         };
         // The factory is user code, and may register types.
         drop(types);
-        let outcome = contain(Site::TypeStart, || factory(host, place, entry, inputs));
+        let outcome = contain(Site::TypeStart, || factory(host, place, entry, inputs, ties));
         Ok(outcome.unwrap_or_else(|panic| Err(SpawnError::Init(crate::errors::InitError::Panicked(panic))))?)
     }
 

@@ -141,13 +141,16 @@ pub(crate) unsafe fn package_of(pid: Pid, envelope: Envelope) -> Package {
 ///
 /// # Errors
 /// The package, if the process has ended.
-pub(crate) fn deliver_anyway(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(), Package> {
+pub(crate) fn deliver_anyway(pid: Pid, payload: Payload, caller: Option<Caller>) -> Result<(), Undeliverable> {
     let Some(slot) = TABLE.living(pid).filter(|_| !is_elsewhere(pid)) else {
-        return route(Package::from_parts(pid, payload, caller)).map_err(|refused| refused.package);
+        return route(Package::from_parts(pid, payload, caller));
     };
     let word = caller.map_or(ptr::null_mut(), Caller::into_word);
-    // SAFETY: the word was made from the caller above, and the envelope came back whole.
-    slot.post_anyway(pid, word, payload).map_err(|envelope| unsafe { package_of(pid, envelope) })
+    slot.post_anyway(pid, word, payload).map_err(|envelope| {
+        // SAFETY: the word was made from the caller above, and the envelope came back whole.
+        let package = unsafe { package_of(pid, envelope) };
+        Undeliverable { package, reason: SendFailure::Gone(pid) }
+    })
 }
 
 /// Delivers a package to the target of an alias; returns it if `pid` (which failed with `why`) is not one.
@@ -280,7 +283,8 @@ fn follow_from<M: Routable>(pid: Pid, mut message: M, depth: usize) -> Result<()
         };
         match brought {
             Ok(()) => return Ok(()),
-            Err((back, SendFailure::Gone(_))) => message = back,
+            // That of a child on another node is a loss of the child, for which its successor may get the message.
+            Err((back, SendFailure::Gone(_) | SendFailure::UnknownNode(_))) => message = back,
             refused => return refused,
         }
     }

@@ -154,7 +154,14 @@ impl ChildSlot {
             waiting.append(&mut queue.kept);
             drop(queue);
             while let Some(package) = waiting.pop_front() {
-                if let Err(package) = redeliver(pid, package) {
+                if let Err(Undeliverable { package, reason }) = redeliver(pid, package) {
+                    if !is_over(reason) {
+                        // On another node, and there is no room on the way, or it cannot travel.
+                        let is_full = matches!(reason, SendFailure::Full(_));
+                        let why = if is_full { DeadLetterReason::Overflow } else { DeadLetterReason::Ended };
+                        package.fail(self.host, why, reason.into());
+                        continue;
+                    }
                     // It has ended already. Messages sent to it return as its remains, ahead of this one.
                     waiting.push_front(package);
                     let mut queue = lock(&self.queue);
@@ -337,7 +344,7 @@ impl AliasTarget for ChildSlot {
                 self.left();
                 let Err(Undeliverable { package: back, reason }) = sent else { return Ok(()) };
                 package = back.readdressed(to);
-                if !matches!(reason, SendFailure::Gone(_)) {
+                if !is_over(reason) {
                     return Err(Undeliverable { package, reason: reason.about(to) });
                 }
             }
@@ -379,11 +386,17 @@ impl AliasTarget for ChildSlot {
 }
 
 /// Delivers a package, which was accepted before, to a process, however full its mailbox is. Returns it if the process
-/// has ended.
-fn redeliver(pid: Pid, package: Package) -> Result<(), Package> {
+/// has ended, or if it is on another node and cannot get it.
+fn redeliver(pid: Pid, package: Package) -> Result<(), Undeliverable> {
     let to = package.to();
     let (_, payload, caller) = package.into_parts();
-    deliver_anyway(pid, payload, caller).map_err(|package| package.readdressed(to))
+    let sent = deliver_anyway(pid, payload, caller);
+    sent.map_err(|Undeliverable { package, reason }| Undeliverable { package: package.readdressed(to), reason })
+}
+
+/// Returns whether a message was refused because its process has ended, or its node is lost.
+fn is_over(refusal: SendFailure) -> bool {
+    matches!(refusal, SendFailure::Gone(_) | SendFailure::UnknownNode(_))
 }
 
 /// No supervisor is left that could restart it.

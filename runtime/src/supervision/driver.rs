@@ -1,10 +1,11 @@
 //! The supervisor's process: reports events to the plan and executes its actions.
 
+mod away;
 mod start;
 
 use super::child::{Spec, StartChild};
 use super::child_slot::ChildSlot;
-use super::incarnation::{ChildEnded, ENDED, ExitListener};
+use super::incarnation::{ChildEnded, ChildRun, ENDED, ExitListener};
 use super::plan::{ChildRules, Id, SupervisorAction, SupervisorEnd, SupervisorEvent, SupervisorPlan, TimerOf};
 use super::status::{ChildState, LastEnd};
 use super::{errors::GaveUp, registry::ChildRegistry};
@@ -44,6 +45,8 @@ struct SupervisedChild {
     slot: Arc<ChildSlot>,
     start: Box<StartChild>,
     pid: Option<Pid>,
+    /// Its start on another node, which has not been answered, and the tag of the timer that limits it.
+    starting: Option<(Arc<ChildRun>, u64)>,
 }
 
 pub(super) struct SupervisorProcess {
@@ -56,6 +59,10 @@ pub(super) struct SupervisorProcess {
     names: BTreeMap<Arc<str>, Id>,
     timers: BTreeMap<TimerOf, (u64, TimerKey)>,
     numbers: BTreeMap<u64, TimerOf>,
+    /// The timers of starts on other nodes, by their tags.
+    start_limits: BTreeMap<u64, (Id, TimerKey)>,
+    /// The last of those tags.
+    last_limit: u64,
     /// Events that the plan has not been told.
     happened: VecDeque<SupervisorEvent>,
     random: Random,
@@ -87,6 +94,8 @@ impl SupervisorProcess {
             names: BTreeMap::new(),
             timers: BTreeMap::new(),
             numbers: BTreeMap::new(),
+            start_limits: BTreeMap::new(),
+            last_limit: away::FIRST_LIMIT,
             happened: VecDeque::new(),
             random: host.scheduler().random(),
             own: None,
@@ -124,6 +133,9 @@ impl SupervisorProcess {
             }
             for action in actions {
                 self.act(action);
+            }
+            if self.plan.is_ending() {
+                self.abandon_starts();
             }
             // After the actions: a child that is shown as stopping has been told.
             about.into_iter().for_each(|id| self.show(id));
@@ -185,7 +197,7 @@ impl SupervisorProcess {
             SupervisorAction::Set { of, number, after } => {
                 self.unset(of);
                 let due = Moment::now().after(after);
-                if let Some((_, ExitListener { slot, generation })) = self.own
+                if let Some((_, ExitListener { slot, generation, .. })) = self.own
                     && due < Moment::NEVER
                 {
                     let alarm = TimerAction::Complete { slot, generation, tag: number };
@@ -224,7 +236,7 @@ impl SupervisorProcess {
     fn add(&mut self, slot: Arc<ChildSlot>, rules: ChildRules, start: Box<StartChild>) {
         let id = self.plan.add(rules);
         self.names.insert(slot.name.clone(), id);
-        self.members.insert(id, SupervisedChild { slot, start, pid: None });
+        self.members.insert(id, SupervisedChild { slot, start, pid: None, starting: None });
     }
 
     fn pid_of(&self, id: Id) -> Option<Pid> {
@@ -327,7 +339,7 @@ impl Process for SupervisorProcess {
         let Some((pid, slot)) = own else {
             return Err(unknown_entry("Supervisor", entry, &[]).into());
         };
-        self.own = Some((pid, ExitListener { slot, generation: pid.generation() }));
+        self.own = Some((pid, ExitListener { slot, generation: pid.generation(), node: pid.node() }));
         // Its children are stopped in order whatever linked process fails.
         crate::actor::send::links::trap_exits(true);
         self.registry.begun(pid);
@@ -350,11 +362,11 @@ impl Process for SupervisorProcess {
                 out.go_on();
             }
             match events.next() {
-                Some(Event::Completed { tag: ENDED, result: Ok(payload) }) => {
-                    if let Ok(ended) = payload.take() {
-                        self.ended(ended);
-                    }
-                }
+                Some(Event::Completed { tag: ENDED, result: Ok(payload) }) => match payload.take() {
+                    Ok(ended) => self.ended(ended),
+                    Err(other) => _ = other.take().map(|started| self.started_elsewhere(started)),
+                },
+                Some(Event::Completed { tag, .. }) if tag > away::FIRST_LIMIT => self.start_is_late(tag),
                 Some(Event::Completed { tag, .. }) => {
                     // A cancelled timer's message may be on its way.
                     if let Some(of) = self.numbers.remove(&tag) {
@@ -385,8 +397,9 @@ impl Process for SupervisorProcess {
         for pid in self.members.values().rev().filter_map(|member| member.pid) {
             pid.kill();
         }
-        let timers = std::mem::take(&mut self.timers);
-        for (_, key) in timers.into_values() {
+        let timers = std::mem::take(&mut self.timers).into_values().map(|(_, key)| key);
+        let limits = std::mem::take(&mut self.start_limits).into_values().map(|(_, key)| key);
+        for key in timers.chain(limits) {
             self.host.scheduler().timers.cancel(key);
         }
         let reason = self.end.clone().map_or(ExitReason::Killed, |end| self.reason(end));

@@ -105,6 +105,12 @@ pub enum ChildError {
         /// The requested name.
         name: String,
     },
+    /// A start on another node was requested for a process that is not a supervisor's child.
+    #[error(
+        "only the child of a supervisor is started on another node with `on`, since it has to end with its \
+            supervisor, and this is none; start it with the node's `start` instead"
+    )]
+    Unsupervised,
 }
 
 /// For closures that start a supervisor as a child and ask for a sibling.

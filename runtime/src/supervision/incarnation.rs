@@ -1,14 +1,15 @@
 //! One run of a child, which reports its end to the supervisor.
 
 use super::{child_slot::ChildSlot, plan::Id};
+use crate::env::program::as_node;
 use crate::mailbox::{node::NodeKind, node_pool};
 use crate::process::{control::EndWaiter, guardian::Guardian};
 use crate::sync::{AtomicBool, Ordering};
-use crate::{ExitReason, Package, Payload, Pid, slots::Slot};
-use std::ptr;
+use crate::{ExitReason, NodeId, Package, Payload, Pid, slots::Slot};
 use std::sync::{Arc, OnceLock};
+use std::{ptr, time::Duration};
 
-/// The tag of ends of children; timers have smaller ones.
+/// The tag of ends of children, and of what came of starts elsewhere; timers have smaller ones.
 pub(super) const ENDED: u64 = u64::MAX;
 
 pub(super) struct ChildEnded {
@@ -23,12 +24,13 @@ pub(super) struct ChildEnded {
 pub(super) struct ExitListener {
     pub(super) slot: &'static Slot,
     pub(super) generation: u64,
+    pub(super) node: NodeId,
 }
 
 impl ExitListener {
-    fn notify(self, ended: ChildEnded) {
+    fn notify<M: Send + 'static>(self, happened: M) {
         let tag = ptr::without_provenance_mut(ENDED as usize);
-        let payload = Some(Payload::new(ended));
+        let payload = Some(Payload::new(happened));
         self.slot.post_control(node_pool::empty(), NodeKind::Completed, self.generation, tag, payload);
     }
 }
@@ -40,11 +42,49 @@ pub(super) struct ChildRun {
     spawned: OnceLock<Pid>,
     /// Whether the closure returned another process.
     disowned: AtomicBool,
+    /// Set when the closure has begun to start it on another node.
+    elsewhere: OnceLock<Elsewhere>,
+}
+
+/// A start on another node.
+pub(super) struct Elsewhere {
+    /// The name of the node.
+    pub(super) node: Arc<str>,
+    /// How long the supervisor waits for the answer.
+    pub(super) within: Duration,
+}
+
+/// What came of a start on another node. If the supervisor does not take the process, it is killed.
+pub(super) struct StartedElsewhere {
+    run: Arc<ChildRun>,
+    /// `None` when it was taken.
+    started: Option<Result<Pid, ExitReason>>,
+    /// The supervisor's node.
+    node: NodeId,
+}
+
+impl StartedElsewhere {
+    pub(super) fn run(&self) -> &Arc<ChildRun> {
+        &self.run
+    }
+
+    pub(super) fn take(mut self) -> Result<Pid, ExitReason> {
+        self.started.take().unwrap_or_else(|| unreachable!("it is consumed here"))
+    }
+}
+
+impl Drop for StartedElsewhere {
+    fn drop(&mut self) {
+        if let Some(Ok(pid)) = self.started.take() {
+            as_node(self.node, || pid.kill());
+        }
+    }
 }
 
 impl ChildRun {
     pub(super) fn new(id: Id, slot: Arc<ChildSlot>, listener: ExitListener) -> Arc<Self> {
-        Arc::new(Self { id, slot, listener, spawned: OnceLock::new(), disowned: AtomicBool::new(false) })
+        let (spawned, elsewhere, disowned) = (OnceLock::new(), OnceLock::new(), AtomicBool::new(false));
+        Arc::new(Self { id, slot, listener, spawned, disowned, elsewhere })
     }
 
     /// Returns the process that was spawned through the `ChildSpawn`.
@@ -55,6 +95,35 @@ impl ChildRun {
     /// Marks that process as not being the child.
     pub(super) fn disown(&self) {
         self.disowned.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn id(&self) -> Id {
+        self.id
+    }
+
+    /// Returns the supervisor's node.
+    pub(super) fn node(&self) -> NodeId {
+        self.listener.node
+    }
+
+    /// Returns the start on another node that has begun through the `ChildSpawn`.
+    pub(super) fn elsewhere(&self) -> Option<&Elsewhere> {
+        self.elsewhere.get()
+    }
+
+    pub(super) fn begins_elsewhere(&self, start: Elsewhere) {
+        let _first = self.elsewhere.set(start);
+    }
+
+    /// Reports what came of a start on another node.
+    pub(super) fn report_start(self: &Arc<Self>, started: Result<Pid, ExitReason>) {
+        let node = self.listener.node;
+        self.listener.notify(StartedElsewhere { run: Arc::clone(self), started: Some(started), node });
+    }
+
+    /// Reports the end of a child on another node.
+    pub(super) fn report_end(&self, pid: Pid, reason: ExitReason) {
+        self.listener.notify(ChildEnded { id: self.id, pid, reason, handling: None });
     }
 
     fn is_disowned(&self) -> bool {

@@ -18,6 +18,8 @@ pub struct ChildInfo {
     pub address: Pid,
     /// The PID of its current process; `None` while it is down.
     pub pid: Option<Pid>,
+    /// The name of the node that it runs on, or ran on last, if that is [another](crate::ChildSpawn::on).
+    pub node: Option<Arc<str>>,
     /// Its current state.
     pub state: ChildState,
     /// How often it has been restarted after a failure.
@@ -32,14 +34,14 @@ pub struct ChildInfo {
 
 impl ChildInfo {
     pub(super) fn of(slot: &ChildSlot, address: Pid) -> Self {
-        let ChildStatus { state, restarts, last, process } = lock(&slot.status).clone();
+        let ChildStatus { state, restarts, last, process, node } = lock(&slot.status).clone();
         let registry = ChildRegistry::of(slot);
         let supervisor = registry.as_ref().map(|registry| registry.strategy().name());
         let children = registry.map_or_else(Vec::new, |registry| children(&registry));
         let pid = slot.life();
         let process = pid.and_then(Pid::info).map(|info| info.process).or(process);
         let process = process.or_else(|| slot.next_kind().map(|kind| short((kind.name)())));
-        Self { name: slot.name.clone(), process, address, pid, state, restarts, last, supervisor, children }
+        Self { name: slot.name.clone(), process, address, pid, node, state, restarts, last, supervisor, children }
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
@@ -47,6 +49,9 @@ impl ChildInfo {
         write!(f, "{:depth$}{}: {kind}", "", ShortText(&self.name), depth = 2 * depth)?;
         if let Some(pid) = self.pid {
             write!(f, " {pid}")?;
+        }
+        if let Some(node) = &self.node {
+            write!(f, " on {}", ShortText(node))?;
         }
         write!(f, " {}", self.state)?;
         if self.restarts > 0 {

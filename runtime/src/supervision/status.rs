@@ -2,7 +2,7 @@
 
 use super::{errors::while_handling, plan::Phase};
 use crate::ExitReason;
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 /// The state of a child.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -72,4 +72,6 @@ pub(crate) struct ChildStatus {
     pub(super) restarts: u64,
     pub(super) last: Option<LastEnd>,
     pub(super) process: Option<&'static str>,
+    /// The name of the node that it runs on, or ran on last, if that is another.
+    pub(super) node: Option<Arc<str>>,
 }

@@ -54,8 +54,8 @@ impl<P: Actor> Spawn<P> {
         self
     }
 
-    pub(crate) fn start_at(mut self, start: Start<P>) -> Result<Pid, SpawnError> {
-        P::spawn_core(&mut self.entries).start(start)
+    pub(crate) fn start_at(mut self, start: Start<P>, ending: Option<Arc<dyn EndWaiter>>) -> Result<Pid, SpawnError> {
+        P::spawn_core(&mut self.entries).start(start, ending)
     }
 }
 
@@ -151,10 +151,10 @@ impl<P: Actor> SpawnCore<P> {
         }
     }
 
-    fn start(&self, start: Start<P>) -> Result<Pid, SpawnError> {
+    fn start(&self, start: Start<P>, ending: Option<Arc<dyn EndWaiter>>) -> Result<Pid, SpawnError> {
         match start.begin {
-            Begin::Sync(begin) => self.spawn_sync(start.index, None, begin),
-            Begin::Future(begin) => self.spawn_future(start.index, None, begin),
+            Begin::Sync(begin) => self.spawn_sync(start.index, ending, begin),
+            Begin::Future(begin) => self.spawn_future(start.index, ending, begin),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! How one run of a child begins.
 
 use super::{super::child::StartedChild, super::status::LastEnd, Id, SupervisorEvent, SupervisorProcess};
+use crate::supervision::elsewhere::no_process;
 use crate::supervision::incarnation::{ChildRun, UnguardedChild};
 use crate::supervision::registry::ChildRegistry;
 use crate::util::panics::{Site, contain};
@@ -26,6 +27,7 @@ impl SupervisorProcess {
             Err(panic) => Err(ExitReason::Panic(panic.into())),
         };
         match started {
+            Ok(_) if run.elsewhere().is_some() => self.await_start(id, run),
             Ok(StartedChild { pid, subtree }) => {
                 member.pid = Some(pid);
                 if run.spawned().is_none() {
@@ -34,9 +36,12 @@ impl SupervisorProcess {
                 if let Some(registry) = subtree.and_then(|subtree| subtree.downcast::<ChildRegistry>().ok()) {
                     *lock(&slot.subtree) = Some(registry);
                 }
+                let mut status = lock(&slot.status);
+                status.node = None;
                 if let Some(info) = pid.info() {
-                    lock(&slot.status).process = Some(info.process);
+                    status.process = Some(info.process);
                 }
+                drop(status);
                 slot.up(pid);
                 self.happened.push_back(SupervisorEvent::Started(id));
             }
@@ -46,24 +51,31 @@ impl SupervisorProcess {
                     run.disown();
                     pid.kill();
                 }
-                slot.down(&reason);
-                lock(&slot.status).last = Some(LastEnd { reason: reason.clone(), handling: None });
-                if self.host.scheduler().gate.is_closed() {
-                    // No failure of the child's: nothing can be started any more.
-                    self.happened.push_back(SupervisorEvent::StopAll(ExitReason::Shutdown));
-                }
-                self.happened.push_back(SupervisorEvent::StartFailed(id, reason));
+                self.start_failed(id, reason);
             }
         }
+    }
+
+    pub(super) fn start_failed(&mut self, id: Id, reason: ExitReason) {
+        if let Some(member) = self.members.get(&id) {
+            member.slot.down(&reason);
+            lock(&member.slot.status).last = Some(LastEnd { reason: reason.clone(), handling: None });
+        }
+        if self.host.scheduler().gate.is_closed() {
+            // No failure of the child's: nothing can be started any more.
+            self.happened.push_back(SupervisorEvent::StopAll(ExitReason::Shutdown));
+        }
+        self.happened.push_back(SupervisorEvent::StartFailed(id, reason));
     }
 }
 
 /// What the closure gave must be what was spawned through its `ChildSpawn`, if anything was.
 fn check(run: &ChildRun, begun: StartedChild) -> Result<StartedChild, ExitReason> {
-    match run.spawned() {
+    let given = run.spawned().or_else(|| run.elsewhere().map(|_| no_process(run.node())));
+    match given {
         Some(spawned) if spawned != begun.pid => Err(ExitReason::error(format!(
-            "the closure spawned {spawned} through `spawn` but returned {}; spawn other processes on \
-                `spawn.host()`",
+            "the closure spawned {} through `spawn` but returned {}; spawn other processes on `spawn.host()`",
+            run.elsewhere().map_or_else(|| spawned.to_string(), |start| format!("a process on node `{}`", start.node)),
             begun.pid
         ))),
         _ => Ok(begun),

@@ -1,0 +1,104 @@
+//! Starts on other nodes, from the supervisor's side: see `elsewhere`.
+
+use super::{Id, SupervisorEvent, SupervisorProcess};
+use crate::supervision::incarnation::{ChildRun, Elsewhere, StartedElsewhere};
+use crate::supervision::status::LastEnd;
+use crate::time::timers::TimerAction;
+use crate::{ExitReason, env::clock::Moment, sync::lock};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The timers of starts have tags above this, and those of the plan, which counts from one, below.
+pub(super) const FIRST_LIMIT: u64 = 1 << 62;
+
+/// The reason of a start on another node that was not answered in time.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "node `{node}` has not answered the start within {within:?}; if it is busy, set a longer time with \
+        `spawn.on(…).within(…)`"
+)]
+struct StartTimeout {
+    node: Arc<str>,
+    within: Duration,
+}
+
+impl SupervisorProcess {
+    /// Waits for the answer to a start on another node.
+    pub(super) fn await_start(&mut self, id: Id, run: Arc<ChildRun>) {
+        let (Some((_, listener)), Some(start)) = (self.own, run.elsewhere()) else { return };
+        self.last_limit += 1;
+        let tag = self.last_limit;
+        let due = Moment::now().after(start.within);
+        if due < Moment::NEVER {
+            let alarm = TimerAction::Complete { slot: listener.slot, generation: listener.generation, tag };
+            match self.host.scheduler().set_timer(due, alarm) {
+                Some(key) => _ = self.start_limits.insert(tag, (id, key)),
+                // The timer table is full. Without a limit the supervisor could wait for ever.
+                None => {
+                    let reason = ExitReason::error("the host has no room for the timer that limits its start");
+                    return self.start_failed(id, reason);
+                }
+            }
+        }
+        if let Some(member) = self.members.get_mut(&id) {
+            member.starting = Some((run, tag));
+        }
+    }
+
+    /// Takes what came of a start, unless the supervisor has given that up: then its process is killed.
+    pub(super) fn started_elsewhere(&mut self, started: StartedElsewhere) {
+        let id = started.run().id();
+        let is_awaited = self.members.get(&id).and_then(|member| member.starting.as_ref());
+        if is_awaited.is_none_or(|(run, _)| !Arc::ptr_eq(run, started.run())) {
+            return;
+        }
+        let Some(run) = self.stop_awaiting(id) else { return };
+        match started.take() {
+            Ok(pid) => {
+                let Some(member) = self.members.get_mut(&id) else { return };
+                member.pid = Some(pid);
+                let slot = member.slot.clone();
+                lock(&slot.status).node = run.elsewhere().map(|start| start.node.clone());
+                slot.up(pid);
+                self.happened.push_back(SupervisorEvent::Started(id));
+            }
+            Err(reason) => self.start_failed(id, reason),
+        }
+    }
+
+    /// A start has not been answered in time. (A timer that was cancelled may have been on its way.)
+    pub(super) fn start_is_late(&mut self, tag: u64) {
+        let Some((id, _)) = self.start_limits.get(&tag) else { return };
+        let id = *id;
+        let Some(run) = self.stop_awaiting(id) else { return };
+        if let Some(Elsewhere { node, within }) = run.elsewhere() {
+            let late = StartTimeout { node: node.clone(), within: *within };
+            self.start_failed(id, ExitReason::error(late));
+        }
+    }
+
+    /// Gives up the starts that are not answered: the supervisor ends. What they start is killed when it is reported.
+    pub(super) fn abandon_starts(&mut self) {
+        if self.members.values().all(|member| member.starting.is_none()) {
+            return;
+        }
+        let ids: Vec<Id> =
+            self.members.iter().filter(|(_, member)| member.starting.is_some()).map(|(id, _)| *id).collect();
+        for id in ids {
+            self.stop_awaiting(id);
+            if let Some(member) = self.members.get(&id) {
+                member.slot.down(&ExitReason::Shutdown);
+                lock(&member.slot.status).last = Some(LastEnd { reason: ExitReason::Shutdown, handling: None });
+            }
+            self.happened.push_back(SupervisorEvent::StartFailed(id, ExitReason::Shutdown));
+        }
+    }
+
+    fn stop_awaiting(&mut self, id: Id) -> Option<Arc<ChildRun>> {
+        let (run, tag) = self.members.get_mut(&id)?.starting.take()?;
+        if let Some((_, key)) = self.start_limits.remove(&tag) {
+            self.host.scheduler().timers.cancel(key);
+        }
+        Some(run)
+    }
+}

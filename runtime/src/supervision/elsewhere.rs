@@ -1,0 +1,211 @@
+//! Children on other nodes: where they start, and how their supervisor hears of them.
+//!
+//! A start elsewhere takes time, and its answer may be lost. So the supervisor does not wait for it in its step:
+//!
+//! 1. the child's closure asks the [`Placement`] for a node and passes the request on, with a [`StartReport`];
+//! 2. the supervisor's plan keeps the child in its phase *starting* until the report or the limit of time comes;
+//! 3. a report is a message to the supervisor. It owns the process: one that comes too late, after the limit of time or
+//!    the end of the supervisor, kills the process when it is dropped, so none is left that nobody knows;
+//! 4. the [`EndReport`] that the start was exchanged for tells of the end. It is dropped with the session in which the
+//!    process was started, and then says [`ExitReason::NodeLost`].
+
+use super::errors::ChildError;
+use super::incarnation::{ChildRun, Elsewhere};
+use crate::actor::definition::Actor;
+use crate::api::child_spawn::Spawned;
+use crate::env::program::HOSTLESS;
+use crate::registry::types::StartTies;
+use crate::sync::Arc;
+use crate::{ChildSpawn, ExitReason, NodeId, Payloads, Pid};
+use std::{error::Error, fmt, marker::PhantomData, time::Duration};
+
+/// How long a supervisor waits for the answer to a start elsewhere unless it is told otherwise. A guess: longer than it
+/// takes to notice that a node is lost, which is the usual end of such a wait.
+const START_WITHIN: Duration = Duration::from_secs(30);
+
+/// Where children of a supervisor can be started other than on its own host: one node of a cluster, or any. The
+/// argument of [`ChildSpawn::on`]; implemented by what connects nodes.
+pub trait Placement {
+    /// Chooses where a process of that type starts. Called in a step of the supervisor, for each start.
+    ///
+    /// # Errors
+    /// Why there is no such place: the start has failed for that reason.
+    fn choose(&self, process: &'static str) -> Result<Place, Box<dyn Error + Send + Sync>>;
+}
+
+/// Where a child starts: chosen by a [`Placement`].
+#[non_exhaustive]
+pub enum Place {
+    /// On the supervisor's own host, where the type must be [registered](crate::Host::register_type).
+    Here,
+    /// On another node.
+    Elsewhere {
+        /// The name of the node, as trees show it.
+        node: Arc<str>,
+        /// Passes the request on, and returns. The answer is given to its report.
+        start: Box<dyn FnOnce(ChildStart)>,
+    },
+}
+
+/// A request to start a child on another node.
+#[derive(Debug)]
+pub struct ChildStart {
+    process: &'static str,
+    entry: String,
+    inputs: Payloads,
+    report: StartReport,
+}
+
+impl ChildStart {
+    /// Takes the request apart: the name of the type, that of the entry, its inputs, and whom to tell.
+    pub fn take_apart(self) -> (&'static str, String, Payloads, StartReport) {
+        (self.process, self.entry, self.inputs, self.report)
+    }
+}
+
+/// Tells a supervisor what came of a start on another node. Dropped, it tells that the start has failed.
+#[must_use = "dropping it fails the start"]
+pub struct StartReport(Option<Arc<ChildRun>>);
+
+impl StartReport {
+    /// The process was started. It is killed if the supervisor has given up waiting for it, or has ended.
+    pub fn started(mut self, pid: Pid) -> EndReport {
+        if let Some(run) = &self.0 {
+            run.report_start(Ok(pid));
+        }
+        EndReport { run: self.0.take(), pid }
+    }
+
+    /// The process was not started.
+    pub fn failed(mut self, error: impl Into<Box<dyn Error + Send + Sync>>) {
+        if let Some(run) = self.0.take() {
+            run.report_start(Err(ExitReason::error(error)));
+        }
+    }
+}
+
+impl Drop for StartReport {
+    fn drop(&mut self) {
+        if let Some(run) = self.0.take() {
+            run.report_start(Err(ExitReason::NodeLost));
+        }
+    }
+}
+
+/// Tells a supervisor of the end of a child on another node. Dropped, it tells that the node is lost.
+#[must_use = "dropping it tells that the node is lost"]
+pub struct EndReport {
+    run: Option<Arc<ChildRun>>,
+    pid: Pid,
+}
+
+impl EndReport {
+    /// The process has ended.
+    pub fn ended(mut self, reason: ExitReason) {
+        if let Some(run) = self.run.take() {
+            run.report_end(self.pid, reason);
+        }
+    }
+}
+
+impl Drop for EndReport {
+    fn drop(&mut self) {
+        if let Some(run) = self.run.take() {
+            run.report_end(self.pid, ExitReason::NodeLost);
+        }
+    }
+}
+
+/// A child that is about to be started on another node: made by [`ChildSpawn::on`].
+#[must_use = "nothing is started until `.start(…)`"]
+pub struct SpawnElsewhere<'a> {
+    spawn: ChildSpawn,
+    place: &'a dyn Placement,
+    within: Duration,
+}
+
+impl ChildSpawn {
+    /// Starts the child on another node: on that of a cluster's `RemoteNode`, or, given the `Cluster` itself, on any
+    /// node that exports its type, chosen anew for each restart.
+    ///
+    /// The supervisor treats it like a child of its own node. The loss of its node is a failure with
+    /// [`ExitReason::NodeLost`], and a start that cannot be done is a failed start. The process ends when its
+    /// supervisor does, or when the session between the two nodes ends: it is killed then, whatever signals it traps.
+    /// Its unhandled messages are not handed to its successor; those sent while it is down are, if
+    /// [kept](super::Child::keep_messages).
+    pub fn on(self, place: &impl Placement) -> SpawnElsewhere<'_> {
+        SpawnElsewhere { spawn: self, place, within: START_WITHIN }
+    }
+}
+
+impl SpawnElsewhere<'_> {
+    /// Sets how long the supervisor waits for the answer; 30 seconds unless it is said here. After that the start has
+    /// failed, and a process that was started all the same is killed.
+    pub fn within(mut self, time: Duration) -> Self {
+        self.within = time;
+        self
+    }
+
+    /// Begins to start a `P` at this entry, with inputs as for [`Host::start`](crate::Host::start).
+    ///
+    /// # Errors
+    /// Why there is no place for it; and [`ChildError::Unsupervised`] if this is not the child of a supervisor. What
+    /// happens later is told to the supervisor.
+    pub fn start<P: Actor>(
+        self,
+        entry: &str,
+        inputs: Payloads,
+    ) -> Result<StartingChild<P>, Box<dyn Error + Send + Sync>> {
+        let run = self.spawn.run().and_then(|run| run.downcast::<ChildRun>().ok()).ok_or(ChildError::Unsupervised)?;
+        let starting = |pid| StartingChild { pid, process: PhantomData };
+        let host = self.spawn.host();
+        match self.place.choose(P::NAME)? {
+            Place::Here => {
+                let ties = StartTies { guardian: Some(run), ending: None };
+                Ok(starting(host.start_tied(P::NAME, entry, inputs, ties)?))
+            }
+            Place::Elsewhere { node, start } => {
+                run.begins_elsewhere(Elsewhere { node, within: self.within });
+                let (process, entry, report) = (P::NAME, entry.to_owned(), StartReport(Some(run)));
+                start(ChildStart { process, entry, inputs, report });
+                Ok(starting(no_process(host.node())))
+            }
+        }
+    }
+}
+
+/// Returns what stands for a process that is being started: a PID that no process ever has.
+pub(super) fn no_process(node: NodeId) -> Pid {
+    Pid::of_alias(node, HOSTLESS, 0, 0)
+}
+
+/// A child whose start on another node has begun: to be returned by its closure.
+#[must_use = "return it from the child's closure"]
+pub struct StartingChild<P> {
+    pid: Pid,
+    process: PhantomData<fn() -> P>,
+}
+
+impl<P: Actor> Spawned for StartingChild<P> {
+    type Process = P;
+
+    /// Returns a PID that no process has: only the supervisor learns which the child has. Its own if it was started on
+    /// the supervisor's host.
+    fn pid(&self) -> Pid {
+        self.pid
+    }
+}
+
+crate::util::debug::impl_debug!([] StartReport, self => "StartReport");
+crate::util::debug::impl_debug!([] EndReport, self => "EndReport{}", self.pid);
+crate::util::debug::impl_debug!([] SpawnElsewhere<'_>, self => "SpawnElsewhere" { within: self.within, .. });
+crate::util::debug::impl_debug!([P] StartingChild<P>, self => "StartingChild<{}>", std::any::type_name::<P>());
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Here => f.write_str("Here"),
+            Self::Elsewhere { node, .. } => f.debug_struct("Elsewhere").field("node", node).finish_non_exhaustive(),
+        }
+    }
+}
