@@ -1,5 +1,8 @@
 //! A node's place in a cluster, as its program uses it.
 
+mod asking;
+mod placement;
+
 use crate::clock::SystemClock;
 use crate::codec::{CodecError, Codecs, CodecsBuilder, ExportError};
 use crate::engine::{Connect, Engine, SubscribeError};
@@ -9,8 +12,9 @@ use crate::names::{RegisterError, Token};
 use crate::node::delivery::{Arrivals, Counters, Delivery};
 use crate::node::driver::{Driver, Setup, View};
 use crate::node::inbox::{Inbox, Input};
-use crate::node::peer::{Peer, SharedClock};
+use crate::node::peer::{Peer, SharedClock, Started};
 use crate::node::porter::{OnEnd, Porter};
+use crate::policy::{Allow, Policy};
 use crate::reply::{Pending, pair};
 use crate::session::Config;
 use crate::subject::is_subject;
@@ -89,6 +93,7 @@ pub struct Builder {
     timing: Timing,
     session: Config,
     join_time: Duration,
+    allow: Option<Arc<Allow>>,
 }
 
 /// Why a node did not join.
@@ -180,6 +185,12 @@ pub enum StartError {
         node: String,
         /// What it says.
         reason: String,
+    },
+    /// The node's policy says no.
+    #[error("node `{node}` does not allow the start; change what it allows with `Builder::allow` there")]
+    Denied {
+        /// Its name.
+        node: String,
     },
 }
 
@@ -274,6 +285,8 @@ impl Builder {
             host.spawn(porter).mailbox(Bound::Unbounded).serve().map_err(|_| JoinError::Runtime)
         };
         let porters = [porter(Box::new(|_| {}))?, porter(Box::new(move |pid| ended.push(Input::Ended(pid))))?];
+        let allow = self.allow.map(|allow| porter(Box::new(|_| {})).map(|judge| (allow, judge))).transpose()?;
+        let policy = Policy::new(allow, Arc::clone(&view), Arc::clone(&counters.policy));
         let setup = Setup {
             cluster: self.cluster,
             name: name.clone(),
@@ -292,7 +305,7 @@ impl Builder {
             draw: Box::new(draw),
         };
         let driver = Driver::new(setup).inspect_err(|_| porters.iter().for_each(|porter| _ = porter.pid().stop()))?;
-        let delivery = Delivery::new(node, host, porters, arrivals, Arc::clone(&counters), Arc::clone(&view));
+        let delivery = Delivery::new(node, host, porters, arrivals, Arc::clone(&counters), policy, Arc::clone(&view));
         let shared = Shared { id, name, host, inbox, view, counters, turn: AtomicUsize::new(0), exports };
         Ok((Cluster { shared: Arc::new(shared) }, driver, delivery))
     }
@@ -315,6 +328,7 @@ impl Cluster {
             timing: Timing::default(),
             session: Config::default(),
             join_time: JOIN_TIME,
+            allow: None,
         }
     }
 
@@ -367,14 +381,18 @@ impl Cluster {
     /// # Errors
     /// [`NodeError::NotExported`]
     pub fn any<P: Remote>(&self) -> Result<RemoteNode, NodeError> {
+        self.any_with(P::NAME)
+    }
+
+    fn any_with(&self, process: &'static str) -> Result<RemoteNode, NodeError> {
         let shared = &self.shared;
         let view = shared.view.lock();
-        let exports = |peer: &&Arc<Peer>| peer.agreement().is_some_and(|agreement| agreement.can_start(P::NAME));
+        let exports = |peer: &&Arc<Peer>| peer.agreement().is_some_and(|agreement| agreement.can_start(process));
         let peers = view.peers.values().filter(exports).map(|peer| peer.node());
-        let own = shared.exports.contains(P::NAME).then_some(shared.id);
+        let own = shared.exports.contains(process).then_some(shared.id);
         let nodes: Vec<_> = peers.chain(own).collect();
         if nodes.is_empty() {
-            return Err(NodeError::NotExported { process: P::NAME });
+            return Err(NodeError::NotExported { process });
         }
         let id = nodes[shared.turn.fetch_add(1, Ordering::Relaxed) % nodes.len()];
         let name = view.members.get(&id).map_or_else(|| shared.name.clone(), |member| member.name.clone());
@@ -434,6 +452,9 @@ impl Cluster {
             undelivered: read(&counters.undelivered),
             returned: read(&counters.returned),
             broken_frames: read(&counters.broken_frames),
+            refused: read(&counters.policy.refused),
+            policy_panics: read(&counters.policy.panicked),
+            denied: read(&counters.policy.denied),
         }
     }
 }
@@ -463,6 +484,13 @@ pub struct Statistics {
     pub returned: u64,
     /// Frames that were none.
     pub broken_frames: u64,
+    /// Requests of other nodes that its [policy](Builder::allow) has refused.
+    pub refused: u64,
+    /// Those of them for which the policy has panicked.
+    pub policy_panics: u64,
+    /// Requests to end a process, sent with [`Pid::stop`], [`Pid::cancel`] or [`Pid::kill`], that the policies of other
+    /// nodes have refused.
+    pub denied: u64,
 }
 
 /// A node of the cluster, to start processes on: made by [`Cluster::node`] and [`Cluster::any`].
@@ -493,7 +521,7 @@ impl RemoteNode {
         let shared = &self.cluster.shared;
         let (pending, then) = pair(Err("it was lost before it answered".into()));
         let begun = if self.id == shared.id {
-            then.complete(shared.host.start(P::NAME, entry, inputs).map_err(|error| error.to_string()));
+            then.complete(shared.host.start(P::NAME, entry, inputs).map_err(|error| (&*error.to_string()).into()));
             Ok(())
         } else {
             let peer: Option<Arc<Peer>> = shared.view.lock().peers.get(&self.id).cloned();
@@ -509,7 +537,7 @@ impl RemoteNode {
 /// A process that is being started, perhaps on another node: to be awaited, or waited for.
 #[must_use = "await it, or wait for it, to learn what came of it"]
 pub struct Starting<P> {
-    begun: Result<Pending<Result<Pid, String>>, StartError>,
+    begun: Result<Pending<Started>, StartError>,
     node: String,
     process: std::marker::PhantomData<fn() -> P>,
 }
@@ -522,7 +550,7 @@ impl<P: Addressed> Starting<P> {
     pub fn wait(self) -> Result<Address<P>, StartError> {
         let node = self.node;
         let started = self.begun?.wait();
-        started.map(Address::assume).map_err(|reason| StartError::Refused { node, reason })
+        started.map(Address::assume).map_err(|why| why.into_error(node))
     }
 }
 
@@ -534,7 +562,7 @@ impl<P: Addressed + 'static> IntoFuture for Starting<P> {
         Box::pin(async move {
             let node = self.node;
             let started = self.begun?.await;
-            started.map(Address::assume).map_err(|reason| StartError::Refused { node, reason })
+            started.map(Address::assume).map_err(|why| why.into_error(node))
         })
     }
 }

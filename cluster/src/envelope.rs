@@ -14,6 +14,11 @@
 //! start     number u64 | content                                                6
 //! started   number u64 | pid                                                    7
 //! refused   number u64 | text                                                   8
+//! child     number u64 | content                                               60
+//! ended     number u64 | reason                                                61
+//! ask       number u64 | to pid | what u8 | reason                             62
+//! told      number u64 | what u8 | bytes                                       63
+//! denied    to pid | kind u8                                                   64
 //! content   message u16 | bytes
 //! pid       16 bytes, as `Pid::to_bytes`
 //! ```
@@ -109,6 +114,47 @@ pub enum Envelope {
         /// Why, for people.
         reason: String,
     },
+    /// A request to start the child of a supervisor: it ends with the session. Answered like a start, in the data lane.
+    StartChild {
+        /// The number that the answer and the end are to have.
+        number: u64,
+        /// The entry and its inputs.
+        content: Content,
+    },
+    /// A child of a supervisor of the receiving node has ended.
+    ChildEnded {
+        /// The number of its start.
+        number: u64,
+        /// The encoded reason.
+        reason: Bytes,
+    },
+    /// Something that is asked of the node about one of its processes, and answered.
+    Ask {
+        /// The number that the answer is to have.
+        number: u64,
+        /// The process.
+        to: Pid,
+        /// What is asked.
+        ask: AskKind,
+        /// The encoded reason, of [`AskKind::Cancel`].
+        reason: Bytes,
+    },
+    /// The answer; to a start too, if the node does not allow it.
+    Told {
+        /// The number of the request.
+        number: u64,
+        /// What came of it.
+        told: ToldKind,
+        /// The encoded snapshot, of [`ToldKind::Info`].
+        bytes: Bytes,
+    },
+    /// The node has not allowed a control.
+    Denied {
+        /// The process.
+        to: Pid,
+        /// What was asked of it.
+        control: ControlKind,
+    },
 }
 
 /// An encoded value.
@@ -174,6 +220,34 @@ coded! {
 }
 
 coded! {
+    /// What is asked of a node, with an answer.
+    pub AskKind {
+        /// A snapshot of a process.
+        Info = 0,
+        /// As [`ControlKind::Stop`].
+        Stop = 1,
+        /// As [`ControlKind::Cancel`].
+        Cancel = 2,
+        /// As [`ControlKind::Kill`].
+        Kill = 3,
+    }
+}
+
+coded! {
+    /// What came of it.
+    pub ToldKind {
+        /// The process was told.
+        Done = 0,
+        /// There is no such process.
+        Gone = 1,
+        /// The node does not allow it.
+        Denied = 2,
+        /// The snapshot.
+        Info = 3,
+    }
+}
+
+coded! {
     /// The first byte.
     Kind {
         /// [`Envelope::Message`]
@@ -194,6 +268,16 @@ coded! {
         Started = 7,
         /// [`Envelope::Refused`]
         Refused = 8,
+        /// [`Envelope::StartChild`]
+        StartChild = 60,
+        /// [`Envelope::ChildEnded`]
+        ChildEnded = 61,
+        /// [`Envelope::Ask`]
+        Ask = 62,
+        /// [`Envelope::Told`]
+        Told = 63,
+        /// [`Envelope::Denied`]
+        Denied = 64,
     }
 }
 
@@ -281,6 +365,34 @@ impl Envelope {
                 out.put_u64(*number);
                 out.put_slice(reason.as_bytes());
             }
+            Self::StartChild { number, content } => {
+                out.put_u8(Kind::StartChild as u8);
+                out.put_u64(*number);
+                content.encode(&mut out);
+            }
+            Self::ChildEnded { number, reason } => {
+                out.put_u8(Kind::ChildEnded as u8);
+                out.put_u64(*number);
+                out.put_slice(reason);
+            }
+            Self::Ask { number, to, ask, reason } => {
+                out.put_u8(Kind::Ask as u8);
+                out.put_u64(*number);
+                out.put_slice(&to.to_bytes());
+                out.put_u8(*ask as u8);
+                out.put_slice(reason);
+            }
+            Self::Told { number, told, bytes } => {
+                out.put_u8(Kind::Told as u8);
+                out.put_u64(*number);
+                out.put_u8(*told as u8);
+                out.put_slice(bytes);
+            }
+            Self::Denied { to, control } => {
+                out.put_u8(Kind::Denied as u8);
+                out.put_slice(&to.to_bytes());
+                out.put_u8(*control as u8);
+            }
         }
         out.freeze()
     }
@@ -291,11 +403,14 @@ impl Envelope {
             Self::Message { content, .. }
             | Self::Call { content, .. }
             | Self::Answer { content, .. }
-            | Self::Start { content, .. } => content.bytes.len(),
+            | Self::Start { content, .. }
+            | Self::StartChild { content, .. } => content.bytes.len(),
             Self::Failed { error, .. } => error.len(),
             Self::Link { reason, .. } | Self::Control { reason, .. } => reason.len(),
-            Self::Started { .. } => 0,
+            Self::Started { .. } | Self::Denied { .. } => 0,
             Self::Refused { reason, .. } => reason.len(),
+            Self::ChildEnded { reason, .. } | Self::Ask { reason, .. } => reason.len(),
+            Self::Told { bytes, .. } => bytes.len(),
         }
     }
 
@@ -335,6 +450,24 @@ impl Envelope {
                 started
             }
             Kind::Refused => Self::Refused { number: take_u64(&mut bytes)?, reason: text(bytes)? },
+            Kind::StartChild => Self::StartChild { number: take_u64(&mut bytes)?, content: Content::decode(bytes)? },
+            Kind::ChildEnded => Self::ChildEnded { number: take_u64(&mut bytes)?, reason: bytes },
+            Kind::Ask => Self::Ask {
+                number: take_u64(&mut bytes)?,
+                to: take_pid(&mut bytes)?,
+                ask: AskKind::decode(take_u8(&mut bytes)?)?,
+                reason: bytes,
+            },
+            Kind::Told => {
+                Self::Told { number: take_u64(&mut bytes)?, told: ToldKind::decode(take_u8(&mut bytes)?)?, bytes }
+            }
+            Kind::Denied => {
+                let (to, control) = (take_pid(&mut bytes)?, ControlKind::decode(take_u8(&mut bytes)?)?);
+                if !bytes.is_empty() {
+                    return Err(EnvelopeError::TooLong { bytes: bytes.len() });
+                }
+                Self::Denied { to, control }
+            }
         })
     }
 }
@@ -400,6 +533,11 @@ mod tests {
             Envelope::Link { from, to, link, number: 3, reason: reason() }
         }));
         all.extend(ControlKind::ALL.iter().map(|&control| Envelope::Control { to: pid(2), control, reason: reason() }));
+        all.push(Envelope::StartChild { number: 5, content: content() });
+        all.push(Envelope::ChildEnded { number: 5, reason: reason() });
+        all.extend(ControlKind::ALL.iter().map(|&control| Envelope::Denied { to: pid(2), control }));
+        all.extend(AskKind::ALL.iter().map(|&ask| Envelope::Ask { number: 6, to: pid(2), ask, reason: reason() }));
+        all.extend(ToldKind::ALL.iter().map(|&told| Envelope::Told { number: 6, told, bytes: reason() }));
         all
     }
 
@@ -416,11 +554,14 @@ mod tests {
         let fixed = |envelope: &Envelope| match envelope {
             Envelope::Message { .. } => 1 + 16 + 2,
             Envelope::Call { .. } => 1 + 16 + 16 + 2,
-            Envelope::Answer { .. } | Envelope::Start { .. } => 1 + 8 + 2,
-            Envelope::Failed { .. } | Envelope::Refused { .. } => 1 + 8,
+            Envelope::Answer { .. } | Envelope::Start { .. } | Envelope::StartChild { .. } => 1 + 8 + 2,
+            Envelope::Failed { .. } | Envelope::Refused { .. } | Envelope::ChildEnded { .. } => 1 + 8,
             Envelope::Link { .. } => 1 + 32 + 9,
             Envelope::Control { .. } => 1 + 16 + 1,
             Envelope::Started { .. } => 1 + 8 + 16,
+            Envelope::Ask { .. } => 1 + 8 + 16 + 1,
+            Envelope::Told { .. } => 1 + 8 + 1,
+            Envelope::Denied { .. } => 1 + 16 + 1,
         };
         for envelope in one_of_each() {
             let bytes = envelope.encode();

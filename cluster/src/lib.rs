@@ -31,6 +31,7 @@ mod conformance;
 pub mod engine;
 pub mod envelope;
 pub mod frame;
+mod info;
 pub mod lease;
 pub mod membership;
 pub mod memory;
@@ -38,6 +39,7 @@ pub mod names;
 #[cfg(feature = "nats")]
 pub mod nats;
 mod node;
+mod policy;
 #[cfg(test)]
 mod random;
 mod reply;
@@ -45,4 +47,6 @@ pub mod session;
 mod subject;
 
 pub use cluster::{Builder, Cluster, JoinError, Member, NodeError, RemoteNode, StartError, Starting, Statistics};
+pub use info::{AskError, RemoteInfo};
+pub use policy::{Ask, Subject};
 pub use reply::Pending;

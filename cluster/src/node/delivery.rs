@@ -1,12 +1,15 @@
 //! What arrives: decoded, delivered, and kept for processes that are slow.
 
+mod requests;
+
 use super::driver::View;
-use super::peer::{Peer, Started};
-use super::porter::{Job, Porter};
-use crate::codec::{Agreement, CodecError, MessageId, Start, decode_call_error, decode_exit_reason};
+use super::peer::{NotStarted, Peer, Started};
+use super::porter::Porter;
+use crate::codec::{Agreement, CodecError, MessageId, decode_call_error, decode_exit_reason};
 use crate::engine::Lane;
-use crate::envelope::{Content, ControlKind, Envelope, LinkKind};
+use crate::envelope::{Content, Envelope, LinkKind};
 use crate::frame::Table;
+use crate::policy::{Policy, PolicyCounts};
 use crate::reply::Completer;
 use crate::session::Item;
 use postroom::error::SendFailure;
@@ -87,6 +90,8 @@ pub(crate) struct Counters {
     pub(crate) returned: AtomicU64,
     /// Frames that were none.
     pub(crate) broken_frames: AtomicU64,
+    /// What this node's policy has refused, and those of peers.
+    pub(crate) policy: Arc<PolicyCounts>,
 }
 
 /// What waits for a process whose mailbox was full, in the order in which it came.
@@ -118,6 +123,7 @@ pub(crate) struct Delivery {
     porters: [Address<Porter>; 2],
     arrivals: Arc<Arrivals>,
     counters: Arc<Counters>,
+    policy: Arc<Policy>,
     view: Arc<View>,
     /// By process and peer: each peer's messages to it wait in their order.
     slow: BTreeMap<(Pid, NodeId), Slow>,
@@ -132,11 +138,12 @@ impl Delivery {
         porters: [Address<Porter>; 2],
         arrivals: Arc<Arrivals>,
         counters: Arc<Counters>,
+        policy: Arc<Policy>,
         view: Arc<View>,
     ) -> Self {
         let router = Router::of_node(node.id());
         let (slow, kept) = (BTreeMap::new(), BTreeMap::new());
-        Self { node, router, host, porters, arrivals, counters, view, slow, kept }
+        Self { node, router, host, porters, arrivals, counters, policy, view, slow, kept }
     }
 
     /// Delivers until the node has left.
@@ -159,6 +166,7 @@ impl Delivery {
             }
             if let Arrival::Closed(then) = arrival {
                 self.porters.iter().for_each(|porter| _ = porter.pid().stop());
+                self.policy.close();
                 then.into_iter().for_each(|then| then.complete(()));
                 return false;
             }
@@ -194,6 +202,8 @@ impl Delivery {
     fn ended(&mut self, peer: &Arc<Peer>) {
         let node = peer.node();
         peer.fail_all();
+        // Their supervisors are lost, and start them elsewhere.
+        peer.take_charges().into_iter().for_each(|pid| _ = self.node.control(pid, ControlMessage::Kill));
         let lost = self.slow.extract_if(.., |(_, from), _| *from == node).map(|(_, slow)| slow.kept.len() as u64);
         self.counters.undelivered.fetch_add(lost.sum(), Ordering::Relaxed);
         self.kept.remove(&node);
@@ -274,29 +284,47 @@ impl Delivery {
                 };
                 self.deliver(peer, to, Kept::Link { from, message }, lane, cost)
             }
-            Envelope::Control { to, control, reason } => {
-                let control = match control {
-                    ControlKind::Stop => return self.deliver(peer, to, Kept::Stop, lane, cost),
-                    ControlKind::Cancel => ControlMessage::Cancel(exit_reason(&reason)),
-                    ControlKind::Kill => ControlMessage::Kill,
-                };
-                self.node.control(to, control);
-                false
-            }
+            Envelope::Control { to, control, reason } => self.control(peer, to, (control, reason), lane, cost),
             Envelope::Start { number, content } => {
-                self.start(peer, number, content);
+                self.start(peer, number, content, false);
                 false
             }
             Envelope::Started { number, pid } => {
-                if let Some(then) = peer.take_start(number) {
-                    then.complete(Ok(pid));
+                // A peer starts processes on its own node only.
+                let is_there = pid.node() == peer.node();
+                if !is_there {
+                    self.counters.undecodable.fetch_add(1, Ordering::Relaxed);
+                }
+                let started = if is_there { Ok(pid) } else { Err("it has named a process of another node".into()) };
+                match peer.take_start(number) {
+                    Some(then) => then.complete(started),
+                    None => peer.child_started(number, started),
                 }
                 false
             }
             Envelope::Refused { number, reason } => {
-                if let Some(then) = peer.take_start(number) {
-                    then.complete(Err(reason));
+                let refused = Err(NotStarted::Said(reason));
+                match peer.take_start(number) {
+                    Some(then) => then.complete(refused),
+                    None => peer.child_started(number, refused),
                 }
+                false
+            }
+            Envelope::StartChild { number, content } => {
+                self.start(peer, number, content, true);
+                false
+            }
+            Envelope::ChildEnded { number, reason } => {
+                peer.child_ended(number, exit_reason(&reason));
+                false
+            }
+            Envelope::Ask { number, to, ask, reason } => self.asked(peer, number, to, (ask, reason), lane, cost),
+            Envelope::Told { number, told, bytes } => {
+                self.told(peer, number, told, &bytes);
+                false
+            }
+            Envelope::Denied { .. } => {
+                self.counters.policy.denied.fetch_add(1, Ordering::Relaxed);
                 false
             }
         }
@@ -386,45 +414,37 @@ impl Delivery {
             }
         }
     }
-
-    /// Starts a process for a peer.
-    fn start(&self, peer: &Arc<Peer>, number: u64, content: Content) {
-        let Start { process, entry, inputs } = match self.decode(peer, content, Agreement::decode_inputs) {
-            Ok(start) => start,
-            Err(error) => {
-                let reason = error.map_or_else(|| "the session is over".into(), |error| error.to_string());
-                return peer.answer_start(number, Err(reason));
-            }
-        };
-        let answer = StartAnswer { peer: Arc::clone(peer), number, is_given: false };
-        let host = self.host;
-        let job: Job = Box::new(move || {
-            let started = host.start(process, entry, inputs).map_err(|error| error.to_string());
-            answer.give(started);
-        });
-        // Refused, or dropped before it has run, it answers all the same.
-        let _ = self.porters[0].run(job).send();
-    }
 }
 
 /// The duty to answer a peer that has asked for a process.
 struct StartAnswer {
     peer: Arc<Peer>,
     number: u64,
+    /// It was asked for by a supervisor.
+    is_child: bool,
     is_given: bool,
 }
 
 impl StartAnswer {
-    fn give(mut self, started: Started) {
+    /// Returns false if the process must not live: it is a child, and the session is over.
+    fn give(mut self, started: Started) -> bool {
+        self.put(started)
+    }
+
+    fn put(&mut self, started: Started) -> bool {
         self.is_given = true;
+        if self.is_child {
+            return self.peer.adopt(self.number, started);
+        }
         self.peer.answer_start(self.number, started);
+        true
     }
 }
 
 impl Drop for StartAnswer {
     fn drop(&mut self) {
         if !self.is_given {
-            self.peer.answer_start(self.number, Err("it is being shut down, or the start has panicked".into()));
+            self.put(Err("it is being shut down, or the start has panicked".into()));
         }
     }
 }

@@ -193,6 +193,8 @@ struct Leaving {
     step: LeavingStep,
     /// When it goes on anyway.
     until: Moment,
+    /// Not before the children of this node's supervisors at the peers have ended.
+    awaits_children: bool,
 }
 
 /// In this order, so that a name has no second holder before its first has ended, and that what the holders say in
@@ -285,8 +287,9 @@ impl Driver {
         }
         let now = self.now();
         if self.leaving.is_none() && !self.setup.porter.pid().is_alive() {
-            // The runtime has been shut down, and all processes of this node have ended.
+            // The runtime is being shut down. Its supervisors stop their children on other nodes first.
             self.leave(now, pair(()).1);
+            self.leaving.iter_mut().for_each(|leaving| leaving.awaits_children = true);
         }
         // First: what the sessions tell of members is acted on at once.
         self.advance_sessions(now);
@@ -757,6 +760,7 @@ impl Driver {
             then: vec![then],
             step: LeavingStep::Holders,
             until: now + self.setup.timing.grace + crate::session::LINGER,
+            awaits_children: false,
         });
         let held = self.setup.view.names().leave();
         for pid in held {
@@ -768,11 +772,14 @@ impl Driver {
     /// Goes on with leaving. Returns whether that is done.
     fn has_left(&mut self, now: Moment) -> bool {
         let is_refused = self.setup.view.lock().is_over.is_some();
-        let Some(Leaving { step, until, .. }) = self.leaving else { return is_refused && self.end() };
+        let Some(Leaving { step, until, awaits_children, .. }) = self.leaving else {
+            return is_refused && self.end();
+        };
         let is_late = now >= until;
+        let awaits_children = || awaits_children && self.peers.values().any(|connected| connected.peer.has_children());
         match step {
             // One whose step does not end is left to the fencing token.
-            LeavingStep::Holders if self.condemned.is_empty() || is_late => {
+            LeavingStep::Holders if is_late || self.condemned.is_empty() && !awaits_children() => {
                 // Those that have ended may not have been reported yet, and are not when the runtime is shut down.
                 let mut names = self.setup.view.names();
                 let holders = names.leave();

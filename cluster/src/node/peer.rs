@@ -1,5 +1,8 @@
 //! What this node has to do with one other: the session, and what waits for answers from there.
 
+pub(crate) mod asks;
+mod children;
+
 use super::delivery::{Arrival, Arrivals};
 use super::inbox::{Inbox, Input};
 use crate::clock::Moment;
@@ -27,7 +30,22 @@ const MAX_REASON: usize = 16 << 10;
 const MAX_OWED: usize = 16 << 20;
 
 /// What came of a start elsewhere: the process, or why there is none.
-pub(crate) type Started = Result<Pid, String>;
+pub(crate) type Started = Result<Pid, NotStarted>;
+
+/// Why there is none.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum NotStarted {
+    /// In words, for people.
+    Said(String),
+    /// The node does not allow it.
+    Denied,
+}
+
+impl From<&str> for NotStarted {
+    fn from(reason: &str) -> Self {
+        Self::Said(reason.to_owned())
+    }
+}
 
 /// One session with another node, as the runtime's transport to it. A next session is another value.
 pub(crate) struct Peer {
@@ -72,6 +90,8 @@ struct State {
     phase: Phase,
     calls: BTreeMap<u64, Answerer>,
     starts: BTreeMap<u64, Completer<Started>>,
+    children: children::Children,
+    asks: asks::Asks,
     last_number: u64,
     /// What may not be refused, and found the session's queue full: answers and links. All that follows in the data
     /// lane waits behind it.
@@ -109,6 +129,8 @@ impl Peer {
             phase: Phase::Opening(VecDeque::new()),
             calls: BTreeMap::new(),
             starts: BTreeMap::new(),
+            children: children::Children::default(),
+            asks: asks::Asks::default(),
             last_number: 0,
             overflow: Default::default(),
             overflowing: 0,
@@ -246,6 +268,11 @@ impl Peer {
         Ok(())
     }
 
+    /// Sends an answer.
+    pub(crate) fn say(&self, envelope: Envelope) {
+        self.must_send(Lane::Control, envelope);
+    }
+
     /// Queues what may not be refused. Returns false if the session is over.
     fn must_send(&self, lane: Lane, envelope: Envelope) -> bool {
         let mut state = self.lock();
@@ -277,10 +304,7 @@ impl Peer {
     pub(crate) fn answer_start(&self, number: u64, started: Started) {
         let envelope = match started {
             Ok(pid) => Envelope::Started { number, pid },
-            Err(mut reason) => {
-                reason.truncate(reason.floor_char_boundary(MAX_REASON));
-                Envelope::Refused { number, reason }
-            }
+            Err(why) => why.into_envelope(number),
         };
         self.must_send(Lane::Control, envelope);
     }
@@ -355,10 +379,12 @@ impl Peer {
 
     pub(crate) fn handle_timeout(&self, now: Moment) {
         self.lock().session.handle_timeout(now);
+        self.expire_asks(now);
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Moment> {
-        self.lock().session.next_timeout()
+        let state = self.lock();
+        state.session.next_timeout().into_iter().chain(state.asks.next_timeout()).min()
     }
 
     /// Returns the next event, when what has arrived before it was handed to the delivery.
@@ -472,6 +498,8 @@ impl Peer {
         for (_, then) in starts {
             then.complete(Err("it was lost before it answered; the process may have been started".into()));
         }
+        self.lose_children();
+        self.lose_asks();
     }
 
     /// Takes a call that has been answered.
@@ -527,6 +555,10 @@ impl State {
     /// Returns whether nothing waits to be sent or acknowledged.
     fn is_idle(&self) -> bool {
         self.overflow.iter().all(VecDeque::is_empty) && Lane::ALL.iter().all(|lane| self.session.buffered(*lane).0 == 0)
+    }
+
+    fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Open(_))
     }
 
     fn number(&mut self) -> u64 {

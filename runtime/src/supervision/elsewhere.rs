@@ -47,6 +47,13 @@ pub enum Place {
     },
 }
 
+impl Place {
+    /// Returns a place on another node. `start` passes the request on.
+    pub fn elsewhere(node: impl Into<Arc<str>>, start: impl FnOnce(ChildStart) + 'static) -> Self {
+        Self::Elsewhere { node: node.into(), start: Box::new(start) }
+    }
+}
+
 /// A request to start a child on another node.
 #[derive(Debug)]
 pub struct ChildStart {

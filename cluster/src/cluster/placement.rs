@@ -1,0 +1,64 @@
+//! Nodes as places for the children of supervisors.
+
+use super::{Cluster, RemoteNode, StartError};
+use crate::node::peer::Peer;
+use postroom::supervision::{Place, Placement};
+use std::error::Error;
+use std::sync::Arc;
+
+/// Children start on the node of this name, whichever that is at the time: if the node was restarted, on its successor.
+///
+/// ```
+/// use postroom::prelude::*;
+/// use postroom_cluster::Cluster;
+/// use postroom_cluster::memory::Broker;
+///
+/// # #[process] #[derive(Default)] struct Account { balance: i64 }
+/// # #[process(remote)]
+/// # impl Account {
+/// #     #[entry] fn serve(&mut self, opening: i64) { self.balance = opening; }
+/// #     #[message] fn deposit(&mut self, amount: i64) -> i64 { self.balance += amount; self.balance }
+/// # }
+/// # let runtime = Runtime::new()?;
+/// # let broker = Broker::new();
+/// # let _running = broker.run();
+/// let cluster = Cluster::builder("bank").export::<Account>().join(&runtime, broker.connect())?;
+/// let tree = Supervisor::one_for_one()
+///     // On any node that exports `Account`; `spawn.on(&cluster.node("eu-2")?)` is a certain one.
+///     .child("account", move |spawn| spawn.on(&cluster).start::<Account>("serve", payloads![100]))
+///     .spawn(&runtime)?;
+/// let account: Address<Account> = tree.child("account")?; // valid across restarts, wherever they are
+/// assert_eq!(account.deposit(5).wait()?, 105);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+impl Placement for RemoteNode {
+    fn choose(&self, _process: &'static str) -> Result<Place, Box<dyn Error + Send + Sync>> {
+        let shared = &self.cluster.shared;
+        if self.id == shared.id {
+            return Ok(Place::Here);
+        }
+        let view = shared.view.lock();
+        let successor = || {
+            let mut members = view.members.values().filter(|member| member.name == self.name);
+            members.find_map(|member| view.peers.get(&member.id))
+        };
+        match view.peers.get(&self.id).or_else(successor).cloned() {
+            Some(peer) => Ok(elsewhere(&self.name, peer)),
+            None => Err(StartError::Unreachable { node: self.name.clone() }.into()),
+        }
+    }
+}
+
+/// Children start on this node or another that exports the type, each in turn, as with [`Cluster::any`]: after a
+/// failure on the next one.
+impl Placement for Cluster {
+    fn choose(&self, process: &'static str) -> Result<Place, Box<dyn Error + Send + Sync>> {
+        self.any_with(process)?.choose(process)
+    }
+}
+
+fn elsewhere(name: &str, peer: Arc<Peer>) -> Place {
+    let node: Arc<str> = name.into();
+    let name = Arc::clone(&node);
+    Place::elsewhere(node, move |start| peer.start_child(&name, start))
+}

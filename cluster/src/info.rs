@@ -1,0 +1,177 @@
+//! Snapshots of processes of other nodes, and what else can be asked about one process.
+
+use postroom::Pid;
+use postroom::inspect::{ProcessInfo, ProcessState};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// The longest text in a snapshot that travels, in bytes.
+const MAX_TEXT: usize = 1_024;
+
+/// How many names of a process travel.
+const MAX_NAMES: usize = 64;
+
+/// A snapshot of a process on any node: the parts of [`ProcessInfo`] that mean something elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RemoteInfo {
+    /// Its PID.
+    pub pid: Pid,
+    /// Its current state.
+    pub state: ProcessState,
+    /// The name of its type.
+    pub process: String,
+    /// The entry that it was spawned at.
+    pub entry: String,
+    /// Its label.
+    pub label: Option<String>,
+    /// Its names on its node.
+    pub names: Vec<String>,
+    /// The process that spawned it.
+    pub parent: Option<Pid>,
+    /// Steps run.
+    pub steps: u64,
+    /// Messages received.
+    pub messages: u64,
+    /// Messages queued in its mailbox.
+    pub mailbox: u64,
+    /// The process that it waits for, and the method that it has called there.
+    pub waits_for: Option<(Pid, Option<String>)>,
+}
+
+/// Why another node has not done what was asked about one of its processes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AskError {
+    /// There is no session with the node.
+    #[error("the node of {pid} cannot be reached; try again when it is a member")]
+    Unreachable {
+        /// The process.
+        pid: Pid,
+    },
+    /// The process has ended.
+    #[error("{pid} is no process of its node; it may have ended")]
+    NoProcess {
+        /// The process.
+        pid: Pid,
+    },
+    /// The node's policy says no.
+    #[error("the node of {pid} does not allow it; change what it allows with `Builder::allow` there")]
+    Denied {
+        /// The process.
+        pid: Pid,
+    },
+    /// The answer has not come. A request to end may have been followed.
+    #[error("the node of {pid} has not answered within {waited:?}")]
+    Timeout {
+        /// The process.
+        pid: Pid,
+        /// How long it was waited.
+        waited: Duration,
+    },
+    /// The node was lost before it answered. A request to end may have been followed.
+    #[error("the node of {pid} was lost before it answered")]
+    Lost {
+        /// The process.
+        pid: Pid,
+    },
+    /// The answer cannot be read.
+    #[error("the node of {pid} has given an answer that cannot be read; update the older of the two nodes")]
+    Unreadable {
+        /// The process.
+        pid: Pid,
+    },
+}
+
+/// A snapshot as it travels. The order of the fields and variants is the format.
+#[derive(Serialize, Deserialize)]
+struct WireInfo {
+    pid: Pid,
+    state: WireState,
+    process: String,
+    entry: String,
+    label: Option<String>,
+    names: Vec<String>,
+    parent: Option<Pid>,
+    counts: [u64; 3],
+    waits_for: Option<(Pid, Option<String>)>,
+}
+
+#[derive(Serialize, Deserialize)]
+enum WireState {
+    Ready,
+    Running,
+    Blocking,
+    Idle,
+    Suspended(Pid),
+    Waiting(u32),
+}
+
+impl From<ProcessInfo> for RemoteInfo {
+    fn from(info: ProcessInfo) -> Self {
+        Self {
+            pid: info.pid,
+            state: info.state,
+            process: cut(info.process),
+            entry: cut(info.entry),
+            label: info.label.as_deref().map(cut),
+            names: info.names.iter().take(MAX_NAMES).map(|name| cut(name)).collect(),
+            parent: info.parent,
+            steps: info.steps,
+            messages: info.messages,
+            mailbox: info.mailbox,
+            waits_for: info.waits_for.map(|waits| (waits.pid, waits.method.map(cut))),
+        }
+    }
+}
+
+impl RemoteInfo {
+    pub(crate) fn encode(self) -> Vec<u8> {
+        let state = match self.state {
+            ProcessState::Running => WireState::Running,
+            ProcessState::Blocking => WireState::Blocking,
+            ProcessState::Idle => WireState::Idle,
+            ProcessState::Suspended { at } => WireState::Suspended(at),
+            ProcessState::Waiting { outstanding } => WireState::Waiting(outstanding),
+            // A state that this crate does not know yet is one in which it is not at rest.
+            _ => WireState::Ready,
+        };
+        let Self { pid, process, entry, label, names, parent, waits_for, .. } = self;
+        let counts = [self.steps, self.messages, self.mailbox];
+        let wire = WireInfo { pid, state, process, entry, label, names, parent, counts, waits_for };
+        // Texts and numbers need nothing of the format that could fail. An empty answer is unreadable.
+        postcard::to_stdvec(&wire).unwrap_or_default()
+    }
+
+    /// Reads a snapshot; `None` if the bytes are anything but one.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let (wire, rest) = postcard::take_from_bytes::<WireInfo>(bytes).ok()?;
+        let WireInfo { pid, state, process, entry, label, names, parent, counts, waits_for } = wire;
+        let state = match state {
+            WireState::Ready => ProcessState::Ready,
+            WireState::Running => ProcessState::Running,
+            WireState::Blocking => ProcessState::Blocking,
+            WireState::Idle => ProcessState::Idle,
+            WireState::Suspended(at) => ProcessState::Suspended { at },
+            WireState::Waiting(outstanding) => ProcessState::Waiting { outstanding },
+        };
+        let [steps, messages, mailbox] = counts;
+        rest.is_empty().then_some(Self {
+            pid,
+            state,
+            process,
+            entry,
+            label,
+            names,
+            parent,
+            steps,
+            messages,
+            mailbox,
+            waits_for,
+        })
+    }
+}
+
+fn cut(text: &str) -> String {
+    text[..text.floor_char_boundary(MAX_TEXT)].to_owned()
+}

@@ -1,0 +1,179 @@
+//! Children of supervisors, in both directions: those that the peer runs for this node, and those that this node runs
+//! for the peer.
+//!
+//! A child belongs to the session in which it was started. When that ends, each side acts on its own: here the
+//! supervisors are told that the node is lost, there the processes are killed. Whether a process was started before or
+//! after the end is decided under the lock of the session, so none is left that no supervisor knows:
+//!
+//! 1. the process has been started: [`Peer::adopt`] notes it, and has the answer queued, if the session is not over;
+//!    else the process is killed;
+//! 2. the end of the session takes all that are noted, and they are killed ([`Peer::take_charges`]).
+//!
+//! A process may end before its start is answered. Its end is kept then, and sent behind the answer. Both travel in the
+//! data lane, behind what the process has sent.
+
+use super::{Lane, MAX_REASON, Peer, Phase, Started, content};
+use crate::codec::encode_exit_reason;
+use crate::envelope::Envelope;
+use crate::node::peer::NotStarted;
+use crate::{StartError, envelope::ToldKind};
+use postroom::supervision::{ChildStart, EndReport, StartReport};
+use postroom::{ExitReason, Pid};
+use std::collections::BTreeMap;
+use std::mem;
+use std::sync::Arc;
+
+/// The children of one session, by the numbers of their starts.
+#[derive(Default)]
+pub(super) struct Children {
+    /// Asked of the peer, and not answered; with the name of the node.
+    starting: BTreeMap<u64, (StartReport, Arc<str>)>,
+    /// Running at the peer.
+    running: BTreeMap<u64, EndReport>,
+    /// Running here, for the peer.
+    charges: BTreeMap<u64, Pid>,
+    /// Those that have ended here before their start was answered.
+    early: BTreeMap<u64, ExitReason>,
+}
+
+impl Peer {
+    /// Asks the peer, which is called `name`, to start a child.
+    pub(crate) fn start_child(&self, name: &Arc<str>, start: ChildStart) {
+        let (process, entry, inputs, report) = start.take_apart();
+        let unreachable = || StartError::Unreachable { node: name.to_string() };
+        let Some(agreement) = self.agreement() else { return report.failed(unreachable()) };
+        let encoded = match agreement.encode_inputs(process, &entry, inputs) {
+            Ok(encoded) => encoded,
+            Err(error) => return report.failed(StartError::from(error)),
+        };
+        let mut state = self.lock();
+        let (number, anyone) = (state.number(), state.anyone);
+        let envelope = Envelope::StartChild { number, content: content(encoded) };
+        match state.queue(Lane::Control, anyone, &envelope) {
+            Ok(()) => {
+                state.children.starting.insert(number, (report, Arc::clone(name)));
+                self.announce(state);
+            }
+            Err(refusal) => {
+                drop(state);
+                let reason = refusal.into_text().to_owned();
+                report.failed(StartError::Refused { node: name.to_string(), reason });
+            }
+        }
+    }
+
+    /// The peer has answered the start of a child.
+    pub(crate) fn child_started(&self, number: u64, started: Started) {
+        let Some((report, name)) = self.lock().children.starting.remove(&number) else { return };
+        // Outside the lock, which a report that kills needs.
+        match started {
+            Ok(pid) => {
+                let report = report.started(pid);
+                self.lock().children.running.insert(number, report);
+            }
+            Err(why) => report.failed(why.into_error(name.to_string())),
+        }
+    }
+
+    /// The peer says that a child has ended.
+    pub(crate) fn child_ended(&self, number: u64, reason: ExitReason) {
+        let report = self.lock().children.running.remove(&number);
+        if let Some(report) = report {
+            report.ended(reason);
+        }
+    }
+
+    /// Returns whether supervisors of this node have children at the peer.
+    pub(crate) fn has_children(&self) -> bool {
+        let state = self.lock();
+        !state.children.starting.is_empty() || !state.children.running.is_empty()
+    }
+
+    /// The session is over: tells the supervisors of this node.
+    pub(super) fn lose_children(&self) {
+        let mut state = self.lock();
+        let (starting, running) = (mem::take(&mut state.children.starting), mem::take(&mut state.children.running));
+        drop(state);
+        for (report, name) in starting.into_values() {
+            let reason = "it was lost before it answered; what it has started ends with the session".to_owned();
+            report.failed(StartError::Refused { node: name.to_string(), reason });
+        }
+        running.into_values().for_each(|report| report.ended(ExitReason::NodeLost));
+    }
+
+    /// Answers the start of a child for the peer. Returns false if the session is over: the process is to be killed.
+    pub(crate) fn adopt(&self, number: u64, started: Started) -> bool {
+        let mut state = self.lock();
+        if matches!(state.phase, Phase::Over) {
+            return false;
+        }
+        let was_idle = state.is_idle();
+        let ended = state.children.early.remove(&number);
+        let answer = match started {
+            Ok(pid) => {
+                if ended.is_none() {
+                    state.children.charges.insert(number, pid);
+                }
+                Envelope::Started { number, pid }
+            }
+            Err(why) => why.into_envelope(number),
+        };
+        state.must_queue(Lane::Data, answer);
+        if let Some(reason) = ended {
+            state.must_queue(Lane::Data, child_ended(number, &reason));
+        }
+        self.transmit_queued(state, was_idle);
+        true
+    }
+
+    /// A process that was started for a supervisor of the peer has ended.
+    pub(crate) fn charge_ended(&self, number: u64, reason: &ExitReason) {
+        let mut state = self.lock();
+        if matches!(state.phase, Phase::Over) {
+            return;
+        }
+        if state.children.charges.remove(&number).is_none() {
+            state.children.early.insert(number, reason.clone());
+            return;
+        }
+        let was_idle = state.is_idle();
+        state.must_queue(Lane::Data, child_ended(number, reason));
+        self.transmit_queued(state, was_idle);
+    }
+
+    /// The session is over: returns the processes that were started for supervisors of the peer.
+    pub(crate) fn take_charges(&self) -> Vec<Pid> {
+        let mut state = self.lock();
+        let early = mem::take(&mut state.children.early);
+        let charges = mem::take(&mut state.children.charges);
+        drop(state);
+        // Reasons may hold a user's error.
+        drop(early);
+        charges.into_values().collect()
+    }
+}
+
+fn child_ended(number: u64, reason: &ExitReason) -> Envelope {
+    Envelope::ChildEnded { number, reason: encode_exit_reason(reason) }
+}
+
+impl NotStarted {
+    /// Returns the answer to the start.
+    pub(super) fn into_envelope(self, number: u64) -> Envelope {
+        match self {
+            Self::Said(mut reason) => {
+                reason.truncate(reason.floor_char_boundary(MAX_REASON));
+                Envelope::Refused { number, reason }
+            }
+            Self::Denied => Envelope::Told { number, told: ToldKind::Denied, bytes: bytes::Bytes::new() },
+        }
+    }
+
+    /// Returns it as the error of a start on that node.
+    pub(crate) fn into_error(self, node: String) -> StartError {
+        match self {
+            Self::Said(reason) => StartError::Refused { node, reason },
+            Self::Denied => StartError::Denied { node },
+        }
+    }
+}

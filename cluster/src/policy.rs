@@ -1,0 +1,227 @@
+//! Who may ask what of this node.
+//!
+//! # What is asked
+//! A peer can ask this node to start a process, to end one, and for a snapshot of one. Without a policy of the user's
+//! the answer is [`Ask::is_usual`]: starts of exported types and snapshots are allowed to all members, and the ending
+//! of a process to the node that started it. A message is no such request: only exported types have messages, and what
+//! a message means is for its process to decide. Neither is a link or a monitor: a link ends a process only if that
+//! does not trap exits, which is its decision. A name is not asked of a node, but registered in the store by the node of
+//! its process.
+//!
+//! # Where it runs
+//! A user's closure may block, and panic. So it runs in a process of its own on the node's runtime, one request after
+//! the other, and neither the lease nor the messages of others wait for it. At most [`MAX_WAITING`] requests do;
+//! further ones are refused.
+
+use crate::node::driver::{Member, View};
+use crate::node::porter::{Job, Porter};
+use postroom::{Address, NodeId, Pid};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The most requests that wait for the user's closure.
+const MAX_WAITING: usize = 1_024;
+
+/// What a user decides with.
+pub(crate) type Allow = dyn Fn(&Member, &Ask) -> bool + Send + Sync;
+
+/// What a peer asks of this node: see [`Builder::allow`](crate::Builder::allow).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ask {
+    /// To start a process of an exported type.
+    #[non_exhaustive]
+    Start {
+        /// The name of the type.
+        process: &'static str,
+        /// The name of the entry.
+        entry: &'static str,
+        /// It is to be the child of a supervisor of the peer, and ends with the session.
+        is_child: bool,
+    },
+    /// To stop a process.
+    Stop(Subject),
+    /// To cancel a process.
+    Cancel(Subject),
+    /// To kill a process.
+    Kill(Subject),
+    /// For a [snapshot](crate::RemoteInfo) of a process.
+    Info(Subject),
+}
+
+/// The process that a request is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Subject {
+    /// Its PID.
+    pub pid: Pid,
+    /// The name of its type; `None` if it has ended.
+    pub process: Option<&'static str>,
+    /// The peer that asks has started it.
+    pub is_own: bool,
+}
+
+impl Ask {
+    /// Returns what is answered without a policy: whether it is the start of an exported type, a request for a
+    /// snapshot, or the ending of a process that the peer has started itself.
+    pub fn is_usual(&self) -> bool {
+        match self {
+            Self::Start { .. } | Self::Info(_) => true,
+            Self::Stop(subject) | Self::Cancel(subject) | Self::Kill(subject) => subject.is_own,
+        }
+    }
+}
+
+/// What this node allows its peers.
+pub(crate) struct Policy {
+    /// The user's closure, and the process that it runs in.
+    allow: Option<(Arc<Allow>, Address<Porter>)>,
+    wards: Mutex<Wards>,
+    view: Arc<View>,
+    waiting: Arc<AtomicUsize>,
+    counts: Arc<PolicyCounts>,
+}
+
+/// What the policy has refused.
+#[derive(Debug, Default)]
+pub(crate) struct PolicyCounts {
+    /// Requests of peers that were refused here.
+    pub(crate) refused: AtomicU64,
+    /// Those of them for which the user's closure has panicked.
+    pub(crate) panicked: AtomicU64,
+    /// Controls of this node that peers have refused.
+    pub(crate) denied: AtomicU64,
+}
+
+/// The live processes that peers have started here.
+#[derive(Default)]
+struct Wards {
+    peers: BTreeMap<Pid, NodeId>,
+    /// By the number of the start; without a process while that is in progress.
+    numbers: BTreeMap<u64, Option<Pid>>,
+    last: u64,
+}
+
+/// The answer to a request, or whom to ask.
+pub(crate) enum Verdict {
+    Now(bool),
+    Later(Hearing),
+}
+
+/// A request that the user's closure decides on.
+pub(crate) struct Hearing {
+    allow: Arc<Allow>,
+    judge: Address<Porter>,
+    peer: Member,
+    ask: Ask,
+    waiting: Arc<AtomicUsize>,
+    counts: Arc<PolicyCounts>,
+}
+
+impl Policy {
+    pub(crate) fn new(
+        allow: Option<(Arc<Allow>, Address<Porter>)>,
+        view: Arc<View>,
+        counts: Arc<PolicyCounts>,
+    ) -> Arc<Self> {
+        Arc::new(Self { allow, wards: Mutex::default(), view, waiting: Arc::default(), counts })
+    }
+
+    fn wards(&self) -> MutexGuard<'_, Wards> {
+        self.wards.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a peer begins to start a process. Returns the number of the start.
+    pub(crate) fn begin_start(&self) -> u64 {
+        let mut wards = self.wards();
+        wards.last += 1;
+        let number = wards.last;
+        wards.numbers.insert(number, None);
+        number
+    }
+
+    /// The process was started, and may have ended since.
+    pub(crate) fn started(&self, number: u64, peer: NodeId, pid: Pid) {
+        let mut wards = self.wards();
+        if let Some(started) = wards.numbers.get_mut(&number) {
+            *started = Some(pid);
+            wards.peers.insert(pid, peer);
+        }
+    }
+
+    /// The process has ended, or was not started.
+    pub(crate) fn ended(&self, number: u64) {
+        let mut wards = self.wards();
+        if let Some(Some(pid)) = wards.numbers.remove(&number) {
+            wards.peers.remove(&pid);
+        }
+    }
+
+    /// Describes a process for a request of that peer. Called as code of this node.
+    pub(crate) fn subject(&self, peer: NodeId, pid: Pid) -> Subject {
+        let is_own = self.wards().peers.get(&pid) == Some(&peer);
+        let process = if self.allow.is_some() { pid.info().map(|info| info.process) } else { None };
+        Subject { pid, process, is_own }
+    }
+
+    /// Decides on a request of a peer.
+    pub(crate) fn verdict(&self, peer: NodeId, ask: Ask) -> Verdict {
+        let Some((allow, judge)) = &self.allow else { return self.now(ask.is_usual()) };
+        // One that is no member any more gets nothing.
+        let Some(member) = self.view.lock().members.get(&peer).cloned() else { return self.now(false) };
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= MAX_WAITING {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            return self.now(false);
+        }
+        let (waiting, counts) = (Arc::clone(&self.waiting), Arc::clone(&self.counts));
+        Verdict::Later(Hearing { allow: Arc::clone(allow), judge: *judge, peer: member, ask, waiting, counts })
+    }
+
+    fn now(&self, is_allowed: bool) -> Verdict {
+        if !is_allowed {
+            self.counts.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        Verdict::Now(is_allowed)
+    }
+
+    /// The node has left.
+    pub(crate) fn close(&self) {
+        if let Some((_, judge)) = &self.allow {
+            // Not behind the requests that wait for a closure that blocks.
+            judge.pid().kill();
+        }
+    }
+}
+
+impl Hearing {
+    /// Has the user's closure decide, and does what follows. `then` is dropped uncalled if the node ends before.
+    pub(crate) fn then(self, then: impl FnOnce(bool) + Send + 'static) {
+        let judge = self.judge;
+        let job: Job = Box::new(move || {
+            let is_allowed = self.decide();
+            drop(self);
+            then(is_allowed);
+        });
+        let _ = judge.run(job).send();
+    }
+
+    fn decide(&self) -> bool {
+        let decided = catch_unwind(AssertUnwindSafe(|| (self.allow)(&self.peer, &self.ask)));
+        if decided.is_err() {
+            self.counts.panicked.fetch_add(1, Ordering::Relaxed);
+        }
+        let is_allowed = decided.unwrap_or(false);
+        if !is_allowed {
+            self.counts.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        is_allowed
+    }
+}
+
+impl Drop for Hearing {
+    fn drop(&mut self) {
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
