@@ -115,6 +115,12 @@ impl Cluster {
         }
     }
 
+    /// Returns the session with a node, for tests that say what no node would.
+    #[cfg(test)]
+    pub(crate) fn peer(&self, node: postroom::NodeId) -> Option<Arc<crate::node::peer::Peer>> {
+        self.shared.view.lock().peers.get(&node).cloned()
+    }
+
     /// Runs `body` as code of this node.
     fn here<R>(&self, body: impl FnOnce() -> R) -> R {
         match postroom::routing::Node::of(self.shared.id) {

@@ -1,6 +1,9 @@
 //! Whole nodes in one program: three runtimes, each a node of its own, over the broker in memory. A thread moves their
 //! frames and their time, which has nothing to do with the machine's.
 
+mod asks;
+mod children;
+
 use super::delivery::Delivery;
 use super::driver::Driver;
 use crate::clock::Moment;

@@ -79,7 +79,7 @@ impl Host {
     ///
     /// # #[process] #[derive(Default)] struct Account;
     /// # #[process]
-    /// # impl Account { #[entry] async fn close(self) {} }
+    /// # impl Account { #[entry] async fn close(&mut self) {} }
     /// let runtime = Runtime::new()?;
     /// runtime.register_type::<Account>();
     /// let (ends, ended) = channel();

@@ -73,6 +73,9 @@ impl Delivery {
         lane: Lane,
         cost: u64,
     ) -> bool {
+        if !self.node.enter(|| to.is_alive()) {
+            return false;
+        }
         let subject = self.node.enter(|| self.policy.subject(peer.node(), to));
         let ask = match control.0 {
             ControlKind::Stop => Ask::Stop(subject),
@@ -113,6 +116,12 @@ impl Delivery {
             self.counters.undelivered.fetch_add(1, Ordering::Relaxed);
             return false;
         }
+        let answer = AskAnswer { peer: Arc::clone(peer), number, is_given: false };
+        if !self.node.enter(|| to.is_alive()) {
+            // No question of who may: there is nothing to do.
+            answer.give(ToldKind::Gone, Bytes::new());
+            return false;
+        }
         let subject = self.node.enter(|| self.policy.subject(peer.node(), to));
         let about = match ask.0 {
             AskKind::Info => Ask::Info(subject),
@@ -120,14 +129,11 @@ impl Delivery {
             AskKind::Cancel => Ask::Cancel(subject),
             AskKind::Kill => Ask::Kill(subject),
         };
-        let answer = AskAnswer { peer: Arc::clone(peer), number, is_given: false };
         match self.policy.verdict(peer.node(), about) {
             Verdict::Now(false) => answer.give(ToldKind::Denied, Bytes::new()),
             Verdict::Now(true) if ask.0 == AskKind::Stop => {
-                let is_alive = self.node.enter(|| to.is_alive());
-                let is_kept = is_alive && self.deliver(peer, to, Kept::Stop, lane, cost);
-                answer.give(if is_alive { ToldKind::Done } else { ToldKind::Gone }, Bytes::new());
-                return is_kept;
+                answer.give(ToldKind::Done, Bytes::new());
+                return self.deliver(peer, to, Kept::Stop, lane, cost);
             }
             Verdict::Now(true) => perform(self.node, to, ask.0, &ask.1, answer),
             Verdict::Later(hearing) => {

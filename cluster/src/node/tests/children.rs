@@ -1,0 +1,613 @@
+//! Supervisors with children on other nodes, under all that can happen to either side. Each test counts the lives of its
+//! children in a log: at the end there is the one that the supervisor knows, or none.
+
+use super::*;
+use crate::Builder;
+use crate::envelope::Envelope;
+use postroom::NodeId;
+use postroom::supervision::{ChildInfo, ChildState, GaveUp};
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+
+/// What happened to the workers of one test.
+#[derive(Default)]
+struct Log {
+    events: Vec<String>,
+    alive: BTreeMap<String, i64>,
+    /// Whether those that start at `wait` may go on.
+    is_open: bool,
+}
+
+static LOGS: Mutex<BTreeMap<u64, Log>> = Mutex::new(BTreeMap::new());
+
+fn log<R>(number: u64, look: impl FnOnce(&mut Log) -> R) -> R {
+    look(LOGS.lock().unwrap_or_else(PoisonError::into_inner).entry(number).or_default())
+}
+
+/// Returns the number of a log of its own.
+fn new_log() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed) + 1
+}
+
+fn lives(number: u64) -> i64 {
+    log(number, |log| log.alive.values().sum())
+}
+
+fn events(number: u64) -> Vec<String> {
+    log(number, |log| log.events.clone())
+}
+
+fn begins(number: u64, name: &str) {
+    log(number, |log| {
+        *log.alive.entry(name.to_owned()).or_default() += 1;
+        log.events.push(format!("start {name}"));
+    });
+}
+
+/// Whether it ends is not its own decision: it traps exits.
+#[process]
+#[derive(Default)]
+pub(super) struct Worker {
+    log: u64,
+    name: String,
+    touched: u64,
+}
+
+#[process(remote)]
+impl Worker {
+    #[entry]
+    fn serve(&mut self, log: u64, name: String) {
+        begins(log, &name);
+        (self.log, self.name) = (log, name);
+    }
+
+    /// Is over at once.
+    #[entry]
+    async fn work(&mut self, log: u64, name: String) {
+        begins(log, &name);
+        (self.log, self.name) = (log, name);
+    }
+
+    #[entry]
+    fn refuse(&mut self) -> Result<(), String> {
+        Err("not today".into())
+    }
+
+    /// Does not go on before the log is open.
+    #[entry]
+    fn wait(&mut self, number: u64, name: String) {
+        begins(number, &name);
+        (self.log, self.name) = (number, name);
+        postroom::block_in_place(|| {
+            while !log(number, |log| log.is_open) {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        });
+    }
+
+    #[message]
+    pub(super) fn touch(&mut self) -> u64 {
+        self.touched += 1;
+        self.touched
+    }
+
+    #[message]
+    fn fail(&mut self) {
+        panic!("broken");
+    }
+
+    #[message(local)]
+    fn audit(&mut self) -> u64 {
+        self.touched
+    }
+
+    #[signal]
+    fn exit(&mut self, _exit: Exit) {}
+
+    #[signal]
+    fn cancel(&mut self, ctx: &mut Context<Self>, cancel: Cancel) {
+        log(self.log, |log| log.events.push(format!("cancel {}: {}", self.name, cancel.reason)));
+        ctx.stop();
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        ends(self.log, &self.name);
+    }
+}
+
+fn ends(number: u64, name: &str) {
+    if number != 0 {
+        log(number, |log| {
+            *log.alive.entry(name.to_owned()).or_default() -= 1;
+            log.events.push(format!("end {name}"));
+        });
+    }
+}
+
+/// Goes on when it is asked to end.
+#[process]
+#[derive(Default)]
+pub(super) struct Mule {
+    log: u64,
+}
+
+#[process(remote)]
+impl Mule {
+    #[entry]
+    fn serve(&mut self, log: u64) {
+        begins(log, "mule");
+        self.log = log;
+    }
+
+    #[signal]
+    fn cancel(&mut self, _cancel: Cancel) {
+        log(self.log, |log| log.events.push("cancel mule".into()));
+    }
+}
+
+impl Drop for Mule {
+    fn drop(&mut self) {
+        ends(self.log, "mule");
+    }
+}
+
+/// Makes a node that exports what these tests start.
+pub(super) fn join_with(nodes: &Nodes, name: &str, set: impl FnOnce(Builder) -> Builder) -> Node {
+    let runtime = Runtime::builder().workers(2).logical_node(NodeId::random()).build().unwrap();
+    let client = Arc::new(nodes.broker.connect());
+    let builder = Cluster::builder("bank").node(name).export::<Worker>().export::<Mule>();
+    let clock = Arc::clone(&nodes.lock().clock);
+    let clock = Arc::new(move || Moment::after_start(Duration::from_millis(clock.load(Ordering::Relaxed))));
+    let (cluster, driver, delivery) = set(builder).prepare(*runtime, client.clone(), clock).unwrap();
+    nodes.lock().machines.push(Machine { driver: Some(driver), delivery: Some(delivery) });
+    Node { cluster, client, runtime }
+}
+
+pub(super) fn all_meet(nodes: &[&Node]) {
+    for node in nodes {
+        let others = nodes.len() - 1;
+        assert!(node.cluster.wait_for_members(others, Duration::from_secs(60)), "{:?}", node.cluster.members());
+        until("it is a member", || node.cluster.is_member());
+    }
+}
+
+fn three_workers() -> (Nodes, [Node; 3]) {
+    let nodes = Nodes::new();
+    let three = ["eu-1", "eu-2", "eu-3"].map(|name| join_with(&nodes, name, |builder| builder));
+    all_meet(&three.each_ref());
+    (nodes, three)
+}
+
+/// Short delays, so that the machine's time passes quickly; no limit.
+fn patient(supervisor: Supervisor) -> Supervisor {
+    let backoff = Backoff::exponential(Duration::from_millis(1), Duration::from_millis(5));
+    supervisor.intensity(u32::MAX, Duration::from_secs(1)).backoff(backoff)
+}
+
+/// A child of that name on the node `to`.
+fn on_node(from: &Node, to: &str, log: u64, name: &'static str) -> Child<impl postroom::generic::Spawned> {
+    let node = from.cluster.node(to).unwrap();
+    Child::new(name, move |spawn| spawn.on(&node).start::<Worker>("serve", payloads![log, name.to_owned()]))
+}
+
+fn child(tree: &Tree, name: &str) -> ChildInfo {
+    tree.children().into_iter().find(|child| &*child.name == name).unwrap()
+}
+
+fn runs(tree: &Tree, name: &str) -> bool {
+    child(tree, name).state == ChildState::Running
+}
+
+/// Returns the text of the last end of a child; empty if there was none.
+fn last(tree: &Tree, name: &str) -> String {
+    child(tree, name).last.map(|last| last.to_string()).unwrap_or_default()
+}
+
+/// Waits until the nodes' time has gone far enough for all that was under way to be over.
+fn settle(nodes: &Nodes) {
+    nodes.pass(Duration::from_secs(30));
+}
+
+#[test]
+fn a_child_on_another_node_is_called_and_restarted_there_when_it_fails() {
+    let (nodes, [one, two, _three]) = three_workers();
+    let number = new_log();
+    let tree = patient(Supervisor::one_for_one()).add(on_node(&one, "eu-2", number, "a")).spawn(&one.runtime).unwrap();
+    let worker: Address<Worker> = tree.child("a").unwrap();
+    until("it runs", || runs(&tree, "a"));
+    let first = child(&tree, "a");
+    assert_eq!(first.pid.unwrap().node(), two.cluster.id());
+    assert_eq!((first.node.as_deref(), first.process), (Some("eu-2"), Some("Worker")));
+    assert!(first.to_string().ends_with("> on eu-2 running"), "{first}");
+    assert_eq!(on(&one, move || (worker.touch().wait(), worker.touch().wait())), (Ok(1), Ok(2)));
+    let failed = on(&one, move || worker.fail().wait());
+    assert!(matches!(failed, Err(CallError::Died(ExitReason::Panic(_)))), "{failed:?}");
+    until("it was restarted", || child(&tree, "a").restarts == 1 && runs(&tree, "a"));
+    assert_eq!(on(&one, move || worker.touch().wait()), Ok(1), "a new one, at the same address");
+    assert!(last(&tree, "a").starts_with("panic: broken"), "{}", last(&tree, "a"));
+    assert!(tree.stop());
+    assert_eq!(tree.join().wait(), ExitReason::Normal);
+    settle(&nodes);
+    assert_eq!(lives(number), 0);
+}
+
+#[test]
+fn a_child_on_any_node_is_restarted_on_another_when_its_node_is_lost() {
+    let (nodes, [one, two, three]) = three_workers();
+    let number = new_log();
+    let cluster = one.cluster.clone();
+    let child_of_any =
+        Child::new("a", move |spawn| spawn.on(&cluster).start::<Worker>("serve", payloads![number, "a".to_owned()]));
+    let tree = patient(Supervisor::one_for_one()).add(child_of_any).spawn(&one.runtime).unwrap();
+    until("it runs", || runs(&tree, "a"));
+    // Until it is on the second node: each failure moves it to the next.
+    let worker: Address<Worker> = tree.child("a").unwrap();
+    until("it is there", || {
+        let info = child(&tree, "a");
+        let is_there = info.state == ChildState::Running && info.pid.is_some_and(|pid| pid.node() == two.cluster.id());
+        if !is_there && info.state == ChildState::Running {
+            let _ = on(&one, move || worker.fail().wait());
+        }
+        is_there
+    });
+    let before = child(&tree, "a").pid.unwrap();
+    two.client.disconnect();
+    until("it was restarted", || runs(&tree, "a") && child(&tree, "a").pid != Some(before));
+    let after = child(&tree, "a").pid.unwrap();
+    assert!([one.cluster.id(), three.cluster.id()].contains(&after.node()), "{after}");
+    assert_eq!(last(&tree, "a"), "its node was lost");
+    until("the one on the lost node is ended, though it traps exits", || !before.is_alive());
+    two.client.reconnect();
+    all_meet(&[&one, &two, &three]);
+    settle(&nodes);
+    assert_eq!((lives(number), child(&tree, "a").pid), (1, Some(after)));
+    tree.stop();
+    tree.join().wait();
+    until("none is left", || lives(number) == 0);
+}
+
+#[test]
+fn a_child_on_one_node_comes_back_with_its_node_and_only_once() {
+    let (nodes, [one, two, three]) = three_workers();
+    let number = new_log();
+    let tree = patient(Supervisor::one_for_one()).add(on_node(&one, "eu-2", number, "a")).spawn(&one.runtime).unwrap();
+    until("it runs", || runs(&tree, "a"));
+    let before = child(&tree, "a").pid.unwrap();
+    two.client.disconnect();
+    until("a start has failed", || last(&tree, "a").contains("node `eu-2` cannot be reached"));
+    assert_ne!(child(&tree, "a").state, ChildState::Running);
+    two.client.reconnect();
+    all_meet(&[&one, &two, &three]);
+    until("it runs again", || runs(&tree, "a"));
+    let after = child(&tree, "a").pid.unwrap();
+    assert_eq!((after.node(), before.is_alive()), (two.cluster.id(), false));
+    settle(&nodes);
+    assert_eq!((lives(number), child(&tree, "a").pid), (1, Some(after)));
+}
+
+/// The other side of a cut: it is the supervisor whose node is cut off.
+#[test]
+fn children_end_when_the_node_of_their_supervisor_is_lost() {
+    let (nodes, [one, two, three]) = three_workers();
+    let number = new_log();
+    let tree = patient(Supervisor::one_for_one())
+        .add(on_node(&one, "eu-2", number, "a"))
+        .add(on_node(&one, "eu-3", number, "b"))
+        .spawn(&one.runtime)
+        .unwrap();
+    until("both run", || runs(&tree, "a") && runs(&tree, "b"));
+    one.client.close();
+    until("both are ended", || lives(number) == 0);
+    settle(&nodes);
+    assert_eq!(lives(number), 0);
+    let cancelled = events(number).iter().filter(|event| event.starts_with("cancel")).count();
+    assert_eq!(cancelled, 0, "killed: nobody waits for them");
+    for node in [&two, &three] {
+        until("it is forgotten", || node.cluster.members().iter().all(|member| member.id != one.cluster.id()));
+    }
+}
+
+#[test]
+fn a_supervisor_that_is_stopped_stops_its_children_in_order_wherever_they_are() {
+    let (nodes, [one, _two, _three]) = three_workers();
+    let number = new_log();
+    let mules = one.cluster.node("eu-3").unwrap();
+    let mule = Child::new("mule", move |spawn| spawn.on(&mules).start::<Mule>("serve", payloads![number]));
+    let tree = patient(Supervisor::one_for_one())
+        .add(on_node(&one, "eu-2", number, "a"))
+        .add(mule.stop_within(Duration::from_millis(20)))
+        .add(Child::new("b", move |spawn| spawn.of(Worker::default()).serve(number, "b".to_owned())))
+        .add(on_node(&one, "eu-3", number, "c"))
+        .spawn(&one.runtime)
+        .unwrap();
+    until("all run", || tree.children().iter().all(|child| child.state == ChildState::Running));
+    assert_eq!(events(number), ["start a", "start mule", "start b", "start c"], "each when the one before it runs");
+    assert!(tree.stop());
+    assert_eq!(tree.join().wait(), ExitReason::Normal);
+    let stops = events(number).split_off(4);
+    let expected = ["cancel c: shutdown", "end c", "cancel b: shutdown", "end b", "cancel mule", "end mule"];
+    assert_eq!(stops[..6], expected.map(str::to_owned));
+    assert_eq!(stops[6..], ["cancel a: shutdown", "end a"].map(str::to_owned));
+    settle(&nodes);
+    assert_eq!(lives(number), 0);
+}
+
+#[test]
+fn a_runtime_that_is_shut_down_stops_its_children_on_other_nodes_in_order() {
+    let (_nodes, [one, _two, _three]) = three_workers();
+    let number = new_log();
+    let tree = patient(Supervisor::one_for_one())
+        .add(on_node(&one, "eu-2", number, "a"))
+        .add(on_node(&one, "eu-3", number, "b"))
+        .spawn(&one.runtime)
+        .unwrap();
+    until("both run", || runs(&tree, "a") && runs(&tree, "b"));
+    let report = one.runtime.shutdown_within(Duration::from_secs(60)).unwrap();
+    assert!(report.is_clean(), "{report}");
+    let expected = ["start a", "start b", "cancel b: shutdown", "end b", "cancel a: shutdown", "end a"];
+    assert_eq!(events(number), expected);
+}
+
+#[test]
+fn a_supervisor_that_is_killed_takes_its_children_along() {
+    let (nodes, [one, _two, _three]) = three_workers();
+    let number = new_log();
+    let tree = patient(Supervisor::one_for_one()).add(on_node(&one, "eu-2", number, "a")).spawn(&one.runtime).unwrap();
+    until("it runs", || runs(&tree, "a"));
+    assert!(tree.pid().kill());
+    assert_eq!(tree.join().wait(), ExitReason::Killed);
+    until("its child has ended", || lives(number) == 0);
+    settle(&nodes);
+    assert_eq!(events(number), ["start a", "end a"]);
+}
+
+#[test]
+fn a_supervisor_that_gives_up_stops_its_other_children() {
+    let (nodes, [one, _two, _three]) = three_workers();
+    let number = new_log();
+    let backoff = Backoff::exponential(Duration::from_millis(1), Duration::from_millis(5));
+    let tree = Supervisor::one_for_one()
+        .intensity(2, Duration::MAX)
+        .backoff(backoff)
+        .add(on_node(&one, "eu-2", number, "a"))
+        .add(on_node(&one, "eu-3", number, "b"))
+        .spawn(&one.runtime)
+        .unwrap();
+    let worker: Address<Worker> = tree.child("a").unwrap();
+    for restarts in 0..=2 {
+        until("it runs", || runs(&tree, "a") && runs(&tree, "b") && child(&tree, "a").restarts == restarts);
+        let _ = on(&one, move || worker.fail().wait());
+    }
+    let ExitReason::Error(error) = tree.join().wait() else { panic!("an error") };
+    let gave_up = error.downcast_ref::<GaveUp>().unwrap();
+    assert_eq!((&*gave_up.child, gave_up.restarts), ("a", 2));
+    assert!(matches!(gave_up.reason, ExitReason::Panic(_)), "{}", gave_up.reason);
+    assert_eq!(lives(number), 0);
+    assert!(events(number).contains(&"cancel b: shutdown".to_owned()), "{:?}", events(number));
+    settle(&nodes);
+    assert_eq!(lives(number), 0);
+}
+
+#[test]
+fn siblings_are_restarted_together_across_nodes() {
+    let (_nodes, [one, _two, _three]) = three_workers();
+    for rest_for_one in [false, true] {
+        let number = new_log();
+        let supervisor = if rest_for_one { Supervisor::rest_for_one() } else { Supervisor::one_for_all() };
+        let tree = patient(supervisor)
+            .add(Child::new("a", move |spawn| spawn.of(Worker::default()).serve(number, "a".to_owned())))
+            .add(on_node(&one, "eu-2", number, "b"))
+            .add(on_node(&one, "eu-3", number, "c"))
+            .spawn(&one.runtime)
+            .unwrap();
+        until("all run", || ["a", "b", "c"].iter().all(|name| runs(&tree, name)));
+        let worker: Address<Worker> = tree.child("b").unwrap();
+        let _ = on(&one, move || worker.fail().wait());
+        let starts = if rest_for_one { 5 } else { 6 };
+        let started = || events(number).iter().filter(|event| event.starts_with("start")).count();
+        until("they run again", || started() == starts && ["a", "b", "c"].iter().all(|name| runs(&tree, name)));
+        let after = events(number).split_off(3);
+        let all: &[&str] = match rest_for_one {
+            true => &["end b", "cancel c: shutdown", "end c", "start b", "start c"],
+            false => &[
+                "end b",
+                "cancel c: shutdown",
+                "end c",
+                "cancel a: shutdown",
+                "end a",
+                "start a",
+                "start b",
+                "start c",
+            ],
+        };
+        assert_eq!(after, all);
+        tree.stop();
+        tree.join().wait();
+        assert_eq!(lives(number), 0);
+    }
+}
+
+/// It has ended before its start is answered, or just after: its reason is not lost.
+#[test]
+fn a_transient_child_whose_work_is_done_is_not_restarted() {
+    let (nodes, [one, _two, _three]) = three_workers();
+    let number = new_log();
+    let node = one.cluster.node("eu-2").unwrap();
+    let job = Child::new("a", move |spawn| spawn.on(&node).start::<Worker>("work", payloads![number, "a".to_owned()]));
+    let tree = patient(Supervisor::one_for_one())
+        .add(job.transient())
+        .add(on_node(&one, "eu-3", number, "b"))
+        .spawn(&one.runtime)
+        .unwrap();
+    until("it is done", || child(&tree, "a").state == ChildState::Down && runs(&tree, "b"));
+    assert_eq!((last(&tree, "a"), child(&tree, "a").restarts), ("normal".to_owned(), 0));
+    settle(&nodes);
+    assert_eq!(child(&tree, "a").restarts, 0);
+    tree.stop();
+    tree.join().wait();
+    assert_eq!(lives(number), 0);
+}
+
+#[test]
+fn a_start_that_cannot_be_done_is_a_failed_start_with_its_reason() {
+    let (nodes, [one, two, _three]) = three_workers();
+    let failure =
+        |start: Box<dyn FnMut(postroom::ChildSpawn) -> Result<_, Box<dyn std::error::Error + Send + Sync>> + Send>| {
+            let tree = Supervisor::one_for_one().intensity(0, Duration::MAX);
+            let mut start = start;
+            let tree = tree
+                .child("a", move |spawn| -> Result<postroom::supervision::StartingChild<Worker>, _> { start(spawn) });
+            let tree = tree.spawn(&one.runtime).unwrap();
+            let ExitReason::Error(error) = tree.join().wait() else { panic!("an error") };
+            error.downcast_ref::<GaveUp>().unwrap().reason.to_string()
+        };
+    let node = one.cluster.node("eu-2").unwrap();
+    let (refusing, wrong, unknown, leaving) = (node.clone(), node.clone(), node.clone(), node);
+    let reason = failure(Box::new(move |spawn| spawn.on(&refusing).start("refuse", payloads![])));
+    assert!(reason.starts_with("error: node `eu-2` has not started it:") && reason.contains("not today"), "{reason}");
+    let reason = failure(Box::new(move |spawn| spawn.on(&wrong).start("serve", payloads![7])));
+    assert!(reason.contains("serve"), "{reason}");
+    let reason = failure(Box::new(move |spawn| spawn.on(&unknown).start("open", payloads![])));
+    assert!(reason.contains("open"), "{reason}");
+
+    // Its entry does not go on. The supervisor's time is the machine's.
+    let number = new_log();
+    let hanging = one.cluster.node("eu-3").unwrap();
+    let reason = failure(Box::new(move |spawn| {
+        let spawn = spawn.on(&hanging).within(Duration::from_millis(20));
+        spawn.start("wait", payloads![number, "a".to_owned()])
+    }));
+    assert!(reason.starts_with("error: node `eu-3` has not answered the start within 20ms"), "{reason}");
+    log(number, |log| log.is_open = true);
+    until("what was started late has ended", || events(number) == ["start a", "end a"]);
+
+    two.cluster.leave().wait();
+    until("it has left", || one.cluster.members().len() == 1);
+    let reason = failure(Box::new(move |spawn| spawn.on(&leaving).start("serve", payloads![0_u64, String::new()])));
+    assert!(reason.starts_with("error: node `eu-2` cannot be reached"), "{reason}");
+    settle(&nodes);
+    assert_eq!(lives(number), 0);
+}
+
+#[process]
+#[derive(Default)]
+struct Unexported;
+
+#[process(remote)]
+impl Unexported {
+    #[entry]
+    fn serve(&mut self) {}
+}
+
+#[test]
+fn a_type_that_no_node_exports_has_no_place() {
+    let (_nodes, [one, _two, _three]) = three_workers();
+    let cluster = one.cluster.clone();
+    let tree = Supervisor::one_for_one()
+        .intensity(0, Duration::MAX)
+        .child("a", move |spawn| spawn.on(&cluster).start::<Unexported>("serve", payloads![]))
+        .spawn(&one.runtime)
+        .unwrap();
+    let ExitReason::Error(error) = tree.join().wait() else { panic!("an error") };
+    assert!(error.to_string().contains("no node of the cluster that can be reached exports `Unexported`"), "{error}");
+}
+
+#[test]
+fn a_supervisor_that_ends_during_a_start_leaves_no_process() {
+    let (nodes, [one, _two, _three]) = three_workers();
+    let number = new_log();
+    let node = one.cluster.node("eu-2").unwrap();
+    let tree = Supervisor::one_for_one()
+        .child("a", move |spawn| spawn.on(&node).start::<Worker>("wait", payloads![number, "a".to_owned()]))
+        .spawn(&one.runtime)
+        .unwrap();
+    until("its entry runs", || lives(number) == 1);
+    assert!(tree.stop());
+    assert_eq!(tree.join().wait(), ExitReason::Normal, "it does not wait for the answer");
+    assert_eq!(lives(number), 1);
+    log(number, |log| log.is_open = true);
+    until("it has ended", || lives(number) == 0);
+    settle(&nodes);
+    assert_eq!(events(number), ["start a", "end a"]);
+}
+
+/// What the start of an earlier session has started is known to nobody.
+#[test]
+fn a_process_whose_start_was_cut_off_is_ended_when_it_is_there() {
+    let (nodes, [one, two, three]) = three_workers();
+    let number = new_log();
+    let node = one.cluster.node("eu-2").unwrap();
+    let mut entries = ["wait", "serve"].into_iter();
+    let tree = patient(Supervisor::one_for_one())
+        .child("a", move |spawn| {
+            // The second is started when the node is back.
+            let entry = entries.next().unwrap_or("serve");
+            spawn.on(&node).start::<Worker>(entry, payloads![number, entry.to_owned()])
+        })
+        .spawn(&one.runtime)
+        .unwrap();
+    until("its entry runs", || lives(number) == 1);
+    two.client.disconnect();
+    until("the start has failed", || last(&tree, "a").contains("it was lost before it answered"));
+    until("the other side knows", || !two.cluster.is_member());
+    two.client.reconnect();
+    all_meet(&[&one, &two, &three]);
+    log(number, |log| log.is_open = true);
+    until("the second runs", || runs(&tree, "a"));
+    settle(&nodes);
+    let alive = log(number, |log| log.alive.clone());
+    assert_eq!(alive, BTreeMap::from([("wait".to_owned(), 0), ("serve".to_owned(), 1)]));
+}
+
+#[test]
+fn messages_that_are_sent_while_a_child_is_down_reach_its_successor_on_another_node() {
+    let (_nodes, [one, two, three]) = three_workers();
+    let number = new_log();
+    let node = one.cluster.node("eu-2").unwrap();
+    let spawn =
+        move |spawn: postroom::ChildSpawn| spawn.on(&node).start::<Worker>("serve", payloads![number, "a".to_owned()]);
+    let tree =
+        patient(Supervisor::one_for_one()).add(Child::new("a", spawn).keep_messages()).spawn(&one.runtime).unwrap();
+    let worker: Address<Worker> = tree.child("a").unwrap();
+    until("it runs", || runs(&tree, "a"));
+    two.client.disconnect();
+    until("it is down", || last(&tree, "a").contains("cannot be reached"));
+    // One that cannot travel is a dead letter then, and costs the others nothing.
+    let kept = on(&one, move || {
+        (0..10).for_each(|_| worker.touch().send().unwrap());
+        worker.audit().send()
+    });
+    assert!(kept.is_ok(), "{kept:?}");
+    two.client.reconnect();
+    all_meet(&[&one, &two, &three]);
+    until("it runs again", || runs(&tree, "a"));
+    assert_eq!(on(&one, move || worker.touch().wait()), Ok(11));
+    assert_eq!(lives(number), 1);
+}
+
+/// A peer may say anything: of its own processes only is it believed.
+#[test]
+fn a_peer_that_says_what_was_not_asked_changes_nothing() {
+    let (nodes, [one, two, _three]) = three_workers();
+    let number = new_log();
+    let tree = patient(Supervisor::one_for_one()).add(on_node(&one, "eu-2", number, "a")).spawn(&one.runtime).unwrap();
+    until("it runs", || runs(&tree, "a"));
+    let pid = child(&tree, "a").pid.unwrap();
+    let peer = two.cluster.peer(one.cluster.id()).unwrap();
+    // No start of these numbers is open.
+    for number in [7_777, u64::MAX] {
+        peer.say(Envelope::Started { number, pid });
+        peer.say(Envelope::ChildEnded { number, reason: bytes::Bytes::from_static(b"?") });
+        peer.say(Envelope::Told { number, told: crate::envelope::ToldKind::Info, bytes: bytes::Bytes::new() });
+    }
+    // A process of another node.
+    let own = one.runtime.spawn(Observer::default()).serve().unwrap().pid();
+    peer.say(Envelope::Started { number: 7_777, pid: own });
+    until("it is counted", || one.cluster.statistics().undecodable == 1);
+    settle(&nodes);
+    assert!(runs(&tree, "a") && own.is_alive());
+    assert_eq!((child(&tree, "a").pid, lives(number)), (Some(pid), 1));
+}
