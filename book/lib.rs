@@ -97,6 +97,8 @@ pub mod performance {}
 pub mod cluster {}
 #[doc = include_str!("src/cluster-promises.md")]
 pub mod cluster_promises {}
+#[doc = include_str!("src/cluster-supervision.md")]
+pub mod cluster_supervision {}
 #[doc = include_str!("src/transports.md")]
 pub mod transports {}
 #[doc = include_str!("src/by-name.md")]

@@ -225,3 +225,36 @@ impl Drop for Hearing {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy() -> Arc<Policy> {
+        Policy::new(None, Arc::default(), Arc::default())
+    }
+
+    fn pid(slot: u32) -> Pid {
+        format!("<7f.1.{slot}.3>").parse().unwrap()
+    }
+
+    fn node(number: u64) -> NodeId {
+        NodeId::new(number).unwrap()
+    }
+
+    /// Also one that ends before it is known which it is.
+    #[test]
+    fn a_process_that_has_ended_is_forgotten() {
+        let policy = policy();
+        let (first, second, third) = (policy.begin_start(), policy.begin_start(), policy.begin_start());
+        policy.ended(first);
+        policy.started(first, node(5), pid(1));
+        policy.started(second, node(5), pid(2));
+        assert!(!policy.subject(node(5), pid(1)).is_own && policy.subject(node(5), pid(2)).is_own);
+        assert!(!policy.subject(node(6), pid(2)).is_own);
+        policy.ended(second);
+        policy.ended(third);
+        let wards = policy.wards();
+        assert!(wards.peers.is_empty() && wards.numbers.is_empty());
+    }
+}

@@ -15,6 +15,7 @@ mod addresses;
 mod bad_input;
 mod delays;
 mod dynamic;
+mod elsewhere;
 mod gone;
 pub(crate) mod kept;
 mod nested;

@@ -22,6 +22,9 @@ impl Builder {
     /// at the node that has asked ([`StartError::Denied`](crate::StartError::Denied), [`AskError::Denied`]), and counted
     /// here and there in [`Statistics`](crate::Statistics).
     ///
+    /// It is not asked about the ending of a child by its supervisor: that is part of its start, which has
+    /// `is_child` set.
+    ///
     /// A [`stop`](Pid::stop) from another node comes after the messages that its sender has sent before. With a policy,
     /// messages that were sent after it may be handled too, until the policy has decided.
     ///

@@ -268,9 +268,12 @@ impl Peer {
         Ok(())
     }
 
-    /// Sends an answer.
+    /// Sends an answer to a request, in the data lane, where what is owed is bounded: a peer that does not take its
+    /// answers gets no more.
     pub(crate) fn say(&self, envelope: Envelope) {
-        self.must_send(Lane::Control, envelope);
+        if !self.owes_too_much() {
+            self.must_send(Lane::Data, envelope);
+        }
     }
 
     /// Queues what may not be refused. Returns false if the session is over.

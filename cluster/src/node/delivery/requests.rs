@@ -64,6 +64,12 @@ impl Delivery {
         }
     }
 
+    /// Decides on a request about a process. A supervisor may end its children: that was decided when they were started.
+    fn verdict(&self, peer: &Peer, pid: Pid, ask: Ask) -> Verdict {
+        let is_end = matches!(ask, Ask::Stop(_) | Ask::Cancel(_) | Ask::Kill(_));
+        if is_end && peer.is_charge(pid) { Verdict::Now(true) } else { self.policy.verdict(peer.node(), ask) }
+    }
+
     /// Passes on a request to end, if the peer may make it. Returns whether it is kept, with its credit.
     pub(super) fn control(
         &mut self,
@@ -84,7 +90,7 @@ impl Delivery {
         };
         let (kind, denied) = (control.0, Arc::clone(peer));
         let deny = move || denied.say(Envelope::Denied { to, control: kind });
-        match self.policy.verdict(peer.node(), ask) {
+        match self.verdict(peer, to, ask) {
             Verdict::Now(false) => deny(),
             Verdict::Now(true) if kind == ControlKind::Stop => {
                 return self.deliver(peer, to, Kept::Stop, lane, cost);
@@ -129,7 +135,7 @@ impl Delivery {
             AskKind::Cancel => Ask::Cancel(subject),
             AskKind::Kill => Ask::Kill(subject),
         };
-        match self.policy.verdict(peer.node(), about) {
+        match self.verdict(peer, to, about) {
             Verdict::Now(false) => answer.give(ToldKind::Denied, Bytes::new()),
             Verdict::Now(true) if ask.0 == AskKind::Stop => {
                 answer.give(ToldKind::Done, Bytes::new());

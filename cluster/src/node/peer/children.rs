@@ -19,7 +19,7 @@ use crate::node::peer::NotStarted;
 use crate::{StartError, envelope::ToldKind};
 use postroom::supervision::{ChildStart, EndReport, StartReport};
 use postroom::{ExitReason, Pid};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::sync::Arc;
 
@@ -32,6 +32,8 @@ pub(super) struct Children {
     running: BTreeMap<u64, EndReport>,
     /// Running here, for the peer.
     charges: BTreeMap<u64, Pid>,
+    /// The same, by PID.
+    charged: BTreeSet<Pid>,
     /// Those that have ended here before their start was answered.
     early: BTreeMap<u64, ExitReason>,
 }
@@ -113,6 +115,7 @@ impl Peer {
             Ok(pid) => {
                 if ended.is_none() {
                     state.children.charges.insert(number, pid);
+                    state.children.charged.insert(pid);
                 }
                 Envelope::Started { number, pid }
             }
@@ -132,13 +135,19 @@ impl Peer {
         if matches!(state.phase, Phase::Over) {
             return;
         }
-        if state.children.charges.remove(&number).is_none() {
+        let Some(pid) = state.children.charges.remove(&number) else {
             state.children.early.insert(number, reason.clone());
             return;
-        }
+        };
+        state.children.charged.remove(&pid);
         let was_idle = state.is_idle();
         state.must_queue(Lane::Data, child_ended(number, reason));
         self.transmit_queued(state, was_idle);
+    }
+
+    /// Returns whether the process runs here as the child of a supervisor of the peer.
+    pub(crate) fn is_charge(&self, pid: Pid) -> bool {
+        self.lock().children.charged.contains(&pid)
     }
 
     /// The session is over: returns the processes that were started for supervisors of the peer.

@@ -191,6 +191,23 @@ fn a_child_that_a_policy_refuses_is_a_failed_start() {
     assert!(worker(&one, "eu-2").pid().is_alive(), "others may be started");
 }
 
+/// To start a child is to let its supervisor end it.
+#[test]
+fn a_supervisor_ends_its_children_whatever_the_policy_says_of_ends() {
+    let (_nodes, [one, two]) = two(|builder| builder.allow(|_, ask| matches!(ask, Ask::Start { .. })));
+    let node = one.cluster.node("eu-2").unwrap();
+    let tree = Supervisor::one_for_one()
+        .child("a", move |spawn| spawn.on(&node).start::<Worker>("serve", payloads![0_u64, String::new()]))
+        .spawn(&one.runtime)
+        .unwrap();
+    until("it runs", || tree.children()[0].pid.is_some());
+    let pid = tree.children()[0].pid.unwrap();
+    assert!(tree.stop());
+    assert_eq!(tree.join().wait(), ExitReason::Normal);
+    until("its child has ended", || !pid.is_alive());
+    assert_eq!(two.cluster.statistics().refused, 0);
+}
+
 #[test]
 fn a_policy_that_panics_refuses() {
     let (_nodes, [one, two]) = two(|builder| {

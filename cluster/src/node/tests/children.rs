@@ -288,6 +288,25 @@ fn a_child_on_one_node_comes_back_with_its_node_and_only_once() {
     assert_eq!((lives(number), child(&tree, "a").pid), (1, Some(after)));
 }
 
+/// A node that is restarted is another node, of the same name.
+#[test]
+fn a_child_on_one_node_is_started_on_the_successor_of_that_node() {
+    let (nodes, [one, two, three]) = three_workers();
+    let number = new_log();
+    let tree = patient(Supervisor::one_for_one()).add(on_node(&one, "eu-2", number, "a")).spawn(&one.runtime).unwrap();
+    until("it runs", || runs(&tree, "a"));
+    two.client.close();
+    until("it is down", || last(&tree, "a").contains("node `eu-2` cannot be reached"));
+    let successor = join_with(&nodes, "eu-2", |builder| builder);
+    all_meet(&[&one, &three, &successor]);
+    until("it runs again", || runs(&tree, "a"));
+    let info = child(&tree, "a");
+    assert_eq!((info.pid.unwrap().node(), info.node.as_deref()), (successor.cluster.id(), Some("eu-2")));
+    until("the first has ended", || lives(number) == 1);
+    settle(&nodes);
+    assert_eq!(lives(number), 1);
+}
+
 /// The other side of a cut: it is the supervisor whose node is cut off.
 #[test]
 fn children_end_when_the_node_of_their_supervisor_is_lost() {
