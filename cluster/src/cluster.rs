@@ -443,7 +443,7 @@ impl Cluster {
         pending
     }
 
-    /// Returns what this node has received and could not deliver.
+    /// Returns what this node could not deliver, or does not know to be delivered.
     pub fn statistics(&self) -> Statistics {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let counters = &self.shared.counters;
@@ -451,6 +451,7 @@ impl Cluster {
             undecodable: read(&counters.undecodable),
             undelivered: read(&counters.undelivered),
             returned: read(&counters.returned),
+            unconfirmed: read(&counters.unconfirmed),
             broken_frames: read(&counters.broken_frames),
             refused: read(&counters.policy.refused),
             policy_panics: read(&counters.policy.panicked),
@@ -472,7 +473,7 @@ impl std::fmt::Debug for Cluster {
     }
 }
 
-/// What a node has received and could not deliver, since it joined.
+/// What a node could not deliver, or does not know to be delivered, since it joined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -482,6 +483,9 @@ pub struct Statistics {
     pub undelivered: u64,
     /// Messages that had waited for a session with a node which then did not know them.
     pub returned: u64,
+    /// Messages that it has sent, or accepted to send, to a node that was lost before it had confirmed them: they may
+    /// have arrived.
+    pub unconfirmed: u64,
     /// Frames that were none.
     pub broken_frames: u64,
     /// Requests of other nodes that its [policy](Builder::allow) has refused.

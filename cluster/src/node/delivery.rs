@@ -3,6 +3,7 @@
 mod requests;
 
 use super::driver::View;
+use super::overflow::{Room, SLOW_BYTES, SLOW_MESSAGES};
 use super::peer::{NotStarted, Peer, Started};
 use super::porter::Porter;
 use crate::codec::{Agreement, CodecError, MessageId, decode_call_error, decode_exit_reason};
@@ -28,8 +29,9 @@ const RETRY: Duration = Duration::from_millis(2);
 /// After how many arrivals it is tried again, too.
 const RETRY_EVERY: u32 = 256;
 
-/// How much may wait for slow processes of this node, for each peer, before the peer gets no more credit.
-const MAX_KEPT: u64 = 16 << 20;
+/// How much may wait for slow processes of this node, for each peer, before the peer gets no more credit: what is on its
+/// way when a first process falls behind, and as much again for others.
+const MAX_KEPT: u64 = 64 << 20;
 
 /// What the driver hands over, in order.
 pub(crate) enum Arrival {
@@ -39,6 +41,8 @@ pub(crate) enum Arrival {
     Opened(Arc<Peer>, Table),
     /// A message of a session.
     Item(Arc<Peer>, Item),
+    /// There is room for some that wait to send.
+    Room(Room),
     /// The session is over.
     Ended(Arc<Peer>),
     /// The node leaves, behind all that has arrived.
@@ -88,6 +92,8 @@ pub(crate) struct Counters {
     pub(crate) undelivered: AtomicU64,
     /// Messages that had waited for a session, and that the peer does not export.
     pub(crate) returned: AtomicU64,
+    /// Messages that were accepted for peers that were lost before they confirmed them.
+    pub(crate) unconfirmed: AtomicU64,
     /// Frames that were none.
     pub(crate) broken_frames: AtomicU64,
     /// What this node's policy has refused, and those of peers.
@@ -104,6 +110,26 @@ enum Kept {
 struct Slow {
     peer: Arc<Peer>,
     kept: VecDeque<Waiting>,
+    /// What is kept, in bytes.
+    bytes: u64,
+    /// The peer knows that it has fallen behind.
+    is_told: bool,
+}
+
+impl Slow {
+    fn new(peer: &Arc<Peer>) -> Self {
+        Self { peer: Arc::clone(peer), kept: VecDeque::new(), bytes: 0, is_told: false }
+    }
+
+    /// Tells the peer when too much is kept, and again when half of that is left.
+    fn tell(&mut self, pid: Pid) {
+        let is_above = |share| self.kept.len() >= SLOW_MESSAGES / share || self.bytes >= SLOW_BYTES / share as u64;
+        let is_slow = is_above(if self.is_told { 2 } else { 1 });
+        if is_slow != self.is_told {
+            self.is_told = is_slow;
+            self.peer.set_slow(pid, is_slow);
+        }
+    }
 }
 
 struct Waiting {
@@ -194,6 +220,7 @@ impl Delivery {
                 self.view.connected(&peer);
             }
             Arrival::Item(peer, item) => self.item(&peer, item),
+            Arrival::Room(room) => room.give(),
             Arrival::Ended(peer) => self.ended(&peer),
             Arrival::Closed(_) => {}
         }
@@ -201,7 +228,7 @@ impl Delivery {
 
     fn ended(&mut self, peer: &Arc<Peer>) {
         let node = peer.node();
-        peer.fail_all();
+        self.counters.unconfirmed.fetch_add(peer.fail_all(), Ordering::Relaxed);
         // Their supervisors are lost, and start them elsewhere.
         peer.take_charges().into_iter().for_each(|pid| _ = self.node.control(pid, ControlMessage::Kill));
         let lost = self.slow.extract_if(.., |(_, from), _| *from == node).map(|(_, slow)| slow.kept.len() as u64);
@@ -354,14 +381,13 @@ impl Delivery {
             false => self.try_deliver(to, what),
         };
         let Some(what) = back else { return false };
-        let slow = self.slow.entry(key).or_insert_with(|| {
-            peer.set_slow(to, true);
-            Slow { peer: Arc::clone(peer), kept: VecDeque::new() }
-        });
+        let slow = self.slow.entry(key).or_insert_with(|| Slow::new(peer));
         let kept = self.kept.entry(peer.node()).or_default();
         *kept += cost;
         let holds_credit = *kept > MAX_KEPT;
         slow.kept.push_back(Waiting { what, lane, cost, holds_credit });
+        slow.bytes += cost;
+        slow.tell(to);
         holds_credit
     }
 
@@ -400,6 +426,7 @@ impl Delivery {
                     slow.kept.push_front(waiting);
                     break;
                 }
+                slow.bytes -= waiting.cost;
                 if let Some(kept) = self.kept.get_mut(&key.1) {
                     *kept = kept.saturating_sub(waiting.cost);
                 }
@@ -407,9 +434,8 @@ impl Delivery {
                     slow.peer.release(waiting.lane, waiting.cost);
                 }
             }
-            if slow.kept.is_empty() {
-                slow.peer.set_slow(key.0, false);
-            } else {
+            slow.tell(key.0);
+            if !slow.kept.is_empty() {
                 self.slow.insert(key, slow);
             }
         }

@@ -5,6 +5,7 @@ mod children;
 
 use super::delivery::{Arrival, Arrivals};
 use super::inbox::{Inbox, Input};
+use super::overflow::{Overflow, Room, Why};
 use crate::clock::Moment;
 use crate::codec::{Agreement, CodecError, Codecs, Encoded, MessageId, encode_call_error, encode_exit_reason};
 use crate::engine::{Engine, Lane, PublishError};
@@ -14,13 +15,13 @@ use crate::reply::Completer;
 use crate::session::{Event, SendError, Session, Transmit};
 use bytes::Bytes;
 use postroom::error::SendFailure;
-use postroom::routing::{Answerer, ControlMessage, LinkMessage, Receiver, Transport, Undeliverable};
+use postroom::routing::{Answerer, ControlMessage, LinkMessage, Receiver, Transport, TransportQueue, Undeliverable};
 use postroom::{CallError, ExitReason, NodeId, Package, Payload, Payloads, Pid};
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The most packages that wait for a session to open.
+/// The most packages that wait for a session to open; twice as many with those of processes that are suspended for it.
 const MAX_WAITING: usize = 1_024;
 
 /// The most of the reason why a process was not started, in bytes.
@@ -93,11 +94,8 @@ struct State {
     children: children::Children,
     asks: asks::Asks,
     last_number: u64,
-    /// What may not be refused, and found the session's queue full: answers and links. All that follows in the data
-    /// lane waits behind it.
-    overflow: [VecDeque<Bytes>; 2],
-    /// How long that is in the data lane.
-    overflowing: usize,
+    /// What found the session's queue full. All that follows in the data lane waits behind it.
+    overflow: Overflow,
     /// A PID for what is for the node and not for a process: no process has it.
     anyone: Pid,
     /// The driver knows that there is something to transmit.
@@ -113,6 +111,17 @@ enum Phase {
     Opening(VecDeque<Waiting>),
     Open(Arc<Agreement>),
     Over,
+}
+
+/// How far a message may exceed what there is room for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bound {
+    /// Not at all.
+    Kept,
+    /// The sending process is suspended for it.
+    Suspends,
+    /// It was accepted before.
+    Accepted,
 }
 
 /// What waits for the session to open, in order.
@@ -132,8 +141,7 @@ impl Peer {
             children: children::Children::default(),
             asks: asks::Asks::default(),
             last_number: 0,
-            overflow: Default::default(),
-            overflowing: 0,
+            overflow: Overflow::default(),
             anyone: Pid::from_bytes(nobody.to_be_bytes()).unwrap_or_else(|| unreachable!("a node has a number")),
             is_announced: false,
             held: None,
@@ -217,11 +225,11 @@ impl Peer {
         }
     }
 
-    /// Encodes a package and queues it. What was accepted before is not refused by a full queue.
-    fn send(&self, agreement: &Agreement, package: Package, was_accepted: bool) -> Result<(), Undeliverable> {
+    /// Encodes a package and queues it.
+    fn send(&self, agreement: &Agreement, package: Package, bound: Bound) -> Result<(), Undeliverable> {
         let (to, mut payload, answerer) = package.take_apart();
         let refused = match agreement.encode(&mut payload) {
-            Ok(encoded) => self.send_encoded(to, encoded, answerer, was_accepted),
+            Ok(encoded) => self.send_encoded(to, encoded, answerer, bound),
             Err(_) => Err((answerer, SendFailure::NotRemote(to))),
         };
         refused.map_err(|(answerer, reason)| {
@@ -235,7 +243,7 @@ impl Peer {
         to: Pid,
         encoded: Encoded,
         mut answerer: Answerer,
-        was_accepted: bool,
+        bound: Bound,
     ) -> Result<(), (Answerer, SendFailure)> {
         let (time_left, content) = (answerer.time_left(), content(encoded));
         let mut state = self.lock();
@@ -245,10 +253,11 @@ impl Peer {
             Some(number) => Envelope::Call { to, number, time_left, content },
             None => Envelope::Message { to, content },
         };
-        let queued = match was_accepted {
-            true if state.put(Lane::Data, &envelope) => Ok(()),
-            true => Err(Refusal::TooLong),
-            false => state.queue(Lane::Data, to, &envelope),
+        let queued = match bound {
+            Bound::Accepted if state.put(Lane::Data, &envelope) => Ok(()),
+            Bound::Accepted => Err(Refusal::TooLong),
+            Bound::Suspends => state.queue_beyond(to, &envelope),
+            Bound::Kept => state.queue(Lane::Data, to, &envelope),
         };
         if let Err(refusal) = queued {
             drop(state);
@@ -355,10 +364,35 @@ impl Peer {
             return handled;
         }
         self.forward(&mut state);
-        state.note_events();
+        self.note_events(&mut state);
         let is_busy = self.transmit_all(&mut state);
+        self.note_room(&mut state);
         self.done(state, is_busy);
         handled
+    }
+
+    /// Takes the events of the session: what is for the driver, and which processes have fallen behind or caught up.
+    fn note_events(&self, state: &mut State) {
+        while let Some(event) = state.session.poll_event() {
+            match event {
+                Event::Slow(pid) => state.overflow.slow(pid),
+                Event::Fast(pid) => self.give(state.overflow.fast(pid)),
+                event => state.events.push_back(event),
+            }
+        }
+    }
+
+    /// Has those that wait for room go on if there is some.
+    fn note_room(&self, state: &mut State) {
+        let (buffered, limit) = (state.session.buffered(Lane::Data).0, state.session.limits(Lane::Data).queue);
+        self.give(state.overflow.room(buffered, limit));
+    }
+
+    /// By the delivery, which may run users' wakers.
+    fn give(&self, room: Option<Room>) {
+        if let Some(room) = room {
+            self.port.arrivals.push(Arrival::Room(room));
+        }
     }
 
     /// Tells the driver of what is left to do, and of when to come back.
@@ -396,7 +430,7 @@ impl Peer {
         if matches!(state.phase, Phase::Open(_)) {
             self.forward(&mut state);
         }
-        state.note_events();
+        self.note_events(&mut state);
         state.events.pop_front()
     }
 
@@ -410,6 +444,7 @@ impl Peer {
             let Some(next) = waiting.pop_front() else {
                 state.phase = Phase::Open(agreement);
                 self.forward(&mut state);
+                self.note_room(&mut state);
                 self.announce(state);
                 return returned;
             };
@@ -420,7 +455,7 @@ impl Peer {
                 }
                 Waiting::Package(package) => {
                     drop(state);
-                    if let Err(refused) = self.send(&agreement, package, true) {
+                    if let Err(refused) = self.send(&agreement, package, Bound::Accepted) {
                         returned += 1;
                         let (_, _, answerer) = refused.package.take_apart();
                         answerer.answer(Err(refused.reason.into()));
@@ -466,7 +501,7 @@ impl Peer {
     /// Returns whether all that was accepted is in the session.
     pub(crate) fn is_flushed(&self) -> bool {
         let state = self.lock();
-        !matches!(state.phase, Phase::Opening(_)) && state.overflow.iter().all(VecDeque::is_empty)
+        !matches!(state.phase, Phase::Opening(_)) && state.overflow.is_empty()
     }
 
     /// Returns whether the end of the session was told.
@@ -476,20 +511,24 @@ impl Peer {
 
     /// Returns whether so many answers wait for room that no more calls should be taken.
     pub(crate) fn owes_too_much(&self) -> bool {
-        self.lock().overflowing > MAX_OWED
+        self.lock().overflow.owed() > MAX_OWED
     }
 
-    /// The session is over: fails what will not be answered.
-    pub(crate) fn fail_all(&self) {
+    /// The session is over: fails what will not be answered, and has those go on that wait for room. Returns how much
+    /// was accepted without the peer's confirmation.
+    pub(crate) fn fail_all(&self) -> u64 {
         let mut state = self.lock();
         let phase = mem::replace(&mut state.phase, Phase::Over);
         let (calls, starts) = (mem::take(&mut state.calls), mem::take(&mut state.starts));
-        state.overflow = Default::default();
-        state.overflowing = 0;
+        let (rooms, dropped) = state.overflow.end();
+        let mut unconfirmed = dropped + state.session.unconfirmed();
         drop(state);
+        // They try again, and hear of the loss.
+        rooms.into_iter().for_each(Room::give);
         if let Phase::Opening(waiting) = phase {
             for waiting in waiting {
                 if let Waiting::Package(package) = waiting {
+                    unconfirmed += 1;
                     let (_, _, answerer) = package.take_apart();
                     answerer.answer(Err(CallError::Gone(ExitReason::NodeLost)));
                 }
@@ -503,6 +542,7 @@ impl Peer {
         }
         self.lose_children();
         self.lose_asks();
+        unconfirmed
     }
 
     /// Takes a call that has been answered.
@@ -545,19 +585,9 @@ impl Refusal {
 }
 
 impl State {
-    /// Takes the events of the session. That a process has fallen behind or caught up is for the session alone: it
-    /// refuses what is sent to such a one.
-    fn note_events(&mut self) {
-        while let Some(event) = self.session.poll_event() {
-            if !matches!(event, Event::Slow(_) | Event::Fast(_)) {
-                self.events.push_back(event);
-            }
-        }
-    }
-
     /// Returns whether nothing waits to be sent or acknowledged.
     fn is_idle(&self) -> bool {
-        self.overflow.iter().all(VecDeque::is_empty) && Lane::ALL.iter().all(|lane| self.session.buffered(*lane).0 == 0)
+        self.overflow.is_empty() && Lane::ALL.iter().all(|lane| self.session.buffered(*lane).0 == 0)
     }
 
     fn is_open(&self) -> bool {
@@ -569,18 +599,40 @@ impl State {
         self.last_number
     }
 
+    /// Queues what may be refused; whoever sent it then waits for room in the data lane, if that is what is missing.
     fn queue(&mut self, lane: Lane, to: Pid, envelope: &Envelope) -> Result<(), Refusal> {
         if matches!(self.phase, Phase::Over) {
             return Err(Refusal::Over);
         }
-        if !self.overflow[lane as usize].is_empty() {
+        let queued = match self.overflow.is_clear(lane) {
+            true => self.session.send(lane, to, envelope.encode()).map_err(|error| match error {
+                SendError::Full(_) | SendError::Slow(_) => Refusal::Full,
+                SendError::Closed(_) => Refusal::Over,
+                SendError::TooLong { .. } => Refusal::TooLong,
+            }),
+            false => Err(Refusal::Full),
+        };
+        if lane == Lane::Data && matches!(queued, Err(Refusal::Full)) {
+            self.overflow.refuse(to);
+        }
+        queued
+    }
+
+    /// Queues a message of a process that waits for room after it.
+    fn queue_beyond(&mut self, to: Pid, envelope: &Envelope) -> Result<(), Refusal> {
+        if matches!(self.phase, Phase::Over) || self.session.is_closed() {
+            return Err(Refusal::Over);
+        }
+        let (bytes, limits) = (envelope.encode(), self.session.limits(Lane::Data));
+        if bytes.len() > limits.message {
+            return Err(Refusal::TooLong);
+        }
+        if !self.overflow.admit_beyond(to, bytes.len(), limits.queue) {
             return Err(Refusal::Full);
         }
-        self.session.send(lane, to, envelope.encode()).map_err(|error| match error {
-            SendError::Full(_) | SendError::Slow(_) => Refusal::Full,
-            SendError::Closed(_) => Refusal::Over,
-            SendError::TooLong { .. } => Refusal::TooLong,
-        })
+        self.overflow.push(Lane::Data, bytes, Why::Beyond);
+        self.flush();
+        Ok(())
     }
 
     /// Queues what may not be refused.
@@ -601,51 +653,56 @@ impl State {
             let Envelope::Answer { number, .. } = *envelope else { return false };
             bytes = Envelope::Failed { number, error: encode_call_error(&CallError::Dropped) }.encode();
         }
-        if lane == Lane::Data {
-            self.overflowing += bytes.len();
-        }
-        self.overflow[lane as usize].push_back(bytes);
+        self.overflow.push(lane, bytes, Why::Owed);
         self.flush();
         true
     }
 
-    /// Moves what may not be refused into the session as far as that has room.
+    /// Moves what waits into the session as far as that has room.
     fn flush(&mut self) {
-        for lane in Lane::ALL {
-            while let Some(bytes) = self.overflow[lane as usize].pop_front() {
-                let length = if lane == Lane::Data { bytes.len() } else { 0 };
-                // Addressed to no process: what tells one that has fallen behind of an end is not refused.
-                if let Err(SendError::Full(bytes)) = self.session.send(lane, self.anyone, bytes) {
-                    self.overflow[lane as usize].push_front(bytes);
-                    break;
-                }
-                self.overflowing -= length;
+        self.overflow.flush(&mut self.session, self.anyone);
+    }
+}
+
+impl Peer {
+    /// Sends a package, or has it wait for the session to open.
+    fn accept(&self, package: Package, bound: Bound) -> Result<(), Undeliverable> {
+        let to = package.to();
+        let mut state = self.lock();
+        let waits = match &mut state.phase {
+            Phase::Open(agreement) => {
+                let agreement = Arc::clone(agreement);
+                drop(state);
+                return self.send(&agreement, package, bound);
             }
+            Phase::Opening(waiting) => waiting,
+            Phase::Over => return Err(Undeliverable { package, reason: SendFailure::UnknownNode(to) }),
+        };
+        let most = if bound == Bound::Kept { MAX_WAITING } else { 2 * MAX_WAITING };
+        if waits.len() < most {
+            waits.push_back(Waiting::Package(package));
+            return Ok(());
         }
+        state.overflow.refuse(to);
+        Err(Undeliverable { package, reason: SendFailure::Full(to) })
     }
 }
 
 impl Receiver for Peer {
     fn deliver(&self, package: Package) -> Result<(), Undeliverable> {
-        let mut state = self.lock();
-        let reason = match &mut state.phase {
-            Phase::Open(agreement) => {
-                let agreement = Arc::clone(agreement);
-                drop(state);
-                return self.send(&agreement, package, false);
-            }
-            Phase::Opening(waiting) if waiting.len() < MAX_WAITING => {
-                waiting.push_back(Waiting::Package(package));
-                return Ok(());
-            }
-            Phase::Opening(_) => SendFailure::Full(package.to()),
-            Phase::Over => SendFailure::UnknownNode(package.to()),
-        };
-        Err(Undeliverable { package, reason })
+        self.accept(package, Bound::Kept)
     }
 }
 
 impl Transport for Peer {
+    fn queue(&self, to: Pid) -> Option<TransportQueue> {
+        Some(self.lock().overflow.queue(to))
+    }
+
+    fn deliver_beyond(&self, package: Package) -> Result<(), Undeliverable> {
+        self.accept(package, Bound::Suspends)
+    }
+
     fn send_link(&self, from: Pid, to: Pid, message: LinkMessage<ExitReason>) -> Result<(), LinkMessage<ExitReason>> {
         let (link, number, why) = match &message {
             LinkMessage::Link => (LinkKind::Link, 0, None),

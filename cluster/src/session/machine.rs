@@ -3,7 +3,7 @@
 use super::handshake::{Greeting, Handshake, Repeated};
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
-use super::{Config, END_AFTER, End, Event, Item, KEEPALIVE, LINGER, MAX_SLOW, SUSPECT_AFTER, SendError};
+use super::{Config, END_AFTER, End, Event, Item, KEEPALIVE, LINGER, LaneLimits, MAX_SLOW, SUSPECT_AFTER, SendError};
 use crate::clock::Moment;
 use crate::engine::{Lane, Revision};
 use crate::frame::{Body, DecodeError, EndCode, Epoch, Frame, Hello, MAX_FRAME, Parcel, Segment, Table};
@@ -75,6 +75,8 @@ pub struct Session {
     end_reported: bool,
     /// What a frame of the peer is answered with after the end.
     parting: EndCode,
+    /// How many messages of the data lane were not acknowledged at the end.
+    unconfirmed: u64,
 }
 
 /// A frame to publish.
@@ -119,6 +121,7 @@ impl Session {
             end: None,
             end_reported: false,
             parting: EndCode::Unknown,
+            unconfirmed: 0,
         }
     }
 
@@ -127,7 +130,7 @@ impl Session {
     /// # Errors
     /// If it is not queued; the message comes back.
     pub fn send(&mut self, lane: Lane, to: Pid, message: Bytes) -> Result<(), SendError> {
-        if self.end.is_some() || self.leaving.is_some() {
+        if self.is_closed() {
             return Err(SendError::Closed(message));
         }
         if lane == Lane::Data && self.slow.contains(&to) {
@@ -305,6 +308,7 @@ impl Session {
         self.end = Some(end);
         self.parting = farewell.map_or(EndCode::Unknown, |(code, _)| code);
         self.farewell = farewell;
+        self.unconfirmed = self.outgoing[index(Lane::Data)].messages();
         self.outgoing.iter_mut().for_each(Outgoing::clear);
         self.slow.clear();
         self.told_slow.clear();
@@ -510,6 +514,21 @@ impl Session {
     /// Returns whether the session is over.
     pub fn has_ended(&self) -> bool {
         self.end.is_some()
+    }
+
+    /// Returns whether it takes no more messages: it is over, or was [closed](Self::close) here.
+    pub fn is_closed(&self) -> bool {
+        self.end.is_some() || self.leaving.is_some()
+    }
+
+    /// Returns how many messages of the data lane were not acknowledged when the session ended: they may have arrived.
+    pub fn unconfirmed(&self) -> u64 {
+        self.unconfirmed
+    }
+
+    /// Returns the limits of a lane.
+    pub fn limits(&self, lane: Lane) -> LaneLimits {
+        self.config.limits(lane)
     }
 
     /// Returns the length of the longest message of a lane.

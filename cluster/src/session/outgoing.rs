@@ -216,6 +216,11 @@ impl Outgoing {
         self.queued
     }
 
+    /// Returns how many messages are queued, whole or in part.
+    pub(super) fn messages(&self) -> u64 {
+        self.queue.iter().filter(|parcel| matches!(parcel, Parcel::Piece { last: true, .. })).count() as u64
+    }
+
     /// Drops all that is queued.
     pub(super) fn clear(&mut self) {
         *self = Self::new(self.limits);

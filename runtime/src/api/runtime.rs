@@ -4,6 +4,7 @@ use crate::actor::definition::{Actor, Migratable};
 use crate::actor::machine::upgrade::{IntoUpgrade, Upgrading};
 use crate::actor::send::{Addressed, SendTo};
 use crate::actor::{send::call::send, spawn::SpawnProcess, tasks::current::outside};
+use crate::engine::backpressure::abroad;
 use crate::engine::host::{Config, Identity, Scheduler, UserCode};
 use crate::engine::{blocking::block_in_place::while_blocked, host::reuse::HostRef, lifecycle::spawn::current_host};
 use crate::errors::{AddressError, BuildError, SendFailure};
@@ -143,7 +144,10 @@ impl Host {
             record.scheduler.renew(&mut next)
         });
         let record = match (renewed, next) {
-            (None, Some((identity, user))) => HostRecord::of(Scheduler::new(config, identity, user)),
+            (None, Some((identity, user))) => {
+                abroad::begin();
+                HostRecord::of(Scheduler::new(config, identity, user))
+            }
             (Some(record), _) => record,
             (None, None) => unreachable!("taken by the record that is renewed"),
         };

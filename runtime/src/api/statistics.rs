@@ -481,7 +481,7 @@ fn info(slot: &'static Slot) -> Option<ProcessInfo> {
     let blocks = runs.is_some_and(|(number, _)| matches!(host.idle.at(number), At::Blocked | At::Waiting));
     let is_pinned = slot.owner().is_some_and(|owner| !ptr::eq(owner, host.slot_owner()));
     let runs = runs.is_some() || is_pinned && host.at_work().any(is_it);
-    let held = crate::engine::backpressure::suspend::suspended_at(slot);
+    let held = crate::engine::backpressure::suspend::suspended_at(slot).and_then(|at| at.pid());
     let state = match (held, runs, idle, waits) {
         (Some(at), _, false, _) => ProcessState::Suspended { at },
         _ if blocks => ProcessState::Blocking,

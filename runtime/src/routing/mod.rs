@@ -4,7 +4,7 @@
 //! packages, link messages and controls. What arrives from there is delivered through the [`Node`].
 
 // * `router`: the trait `Receiver`, and the routes to this program's hosts and to other nodes;
-// * `transport`: the trait of what carries things to another node;
+// * `transport`, `transport_queue`: the trait of what carries things to another node, and those that wait for it;
 // * `connection`, `ties`, `joins`: links, monitors and joins between nodes, and their end with the connection;
 // * `answerer`: calls between nodes;
 // * `alias`: PIDs that stand for another process, such as a supervised child or the holder of a name;
@@ -18,9 +18,11 @@ pub(crate) mod joins;
 pub(crate) mod router;
 mod ties;
 mod transport;
+pub(crate) mod transport_queue;
 
 pub use crate::call::package::Undeliverable;
 pub use crate::links::protocol::LinkMessage;
 pub use answerer::Answerer;
 pub use router::{Node, Receiver, Router};
 pub use transport::{ControlMessage, Transport};
+pub use transport_queue::TransportQueue;

@@ -10,6 +10,7 @@
 use super::connection::Connection;
 use super::hosts::{is_elsewhere, is_here};
 use super::transport::Transport;
+use super::transport_queue::TransportQueue;
 use super::{alias, hosts};
 use crate::call::caller::Caller;
 use crate::call::package::{Package, Undeliverable};
@@ -445,6 +446,31 @@ impl Router {
     }
 }
 
+/// Sends through transports on behalf of the code that runs on the thread: of a process, which may be suspended.
+pub(crate) trait RemoteSender: Send + Sync {
+    fn deliver(&self, transport: &dyn Transport, package: Package) -> Result<(), Undeliverable>;
+}
+
+/// The engine's, since it has a host.
+static SENDER: World<OnceLock<&'static dyn RemoteSender>> = World::new(OnceLock::new());
+
+pub(crate) fn set_remote_sender(sender: &'static dyn RemoteSender) {
+    SENDER.get_or_init(|| sender);
+}
+
+fn send_through(transport: &dyn Transport, package: Package) -> Result<(), Undeliverable> {
+    match SENDER.get() {
+        Some(sender) => sender.deliver(transport, package),
+        None => transport.deliver(package),
+    }
+}
+
+/// Returns the queue of the transport for a PID of another node, if that is connected and has one.
+pub(crate) fn queue_abroad(pid: Pid) -> Option<TransportQueue> {
+    let connection = Router::with(this_node(), |router| router.connection(pid.node()))?;
+    connection.transport().queue(pid)
+}
+
 impl Default for Router {
     fn default() -> Self {
         Self::new()
@@ -464,7 +490,7 @@ impl Receiver for Router {
             return Node(self.local).deliver(package);
         }
         match self.connection(pid.node()) {
-            Some(connection) => connection.transport().deliver(package).map_err(|refused| {
+            Some(connection) => send_through(connection.transport(), package).map_err(|refused| {
                 // What is full may be a process of the transport, which the sender does not know.
                 let Undeliverable { package, reason } = refused;
                 let reason = if matches!(reason, SendFailure::Full(_)) { SendFailure::Full(pid) } else { reason };

@@ -1,6 +1,8 @@
 //! What carries packages, link messages and controls to another node.
 
 use super::router::Receiver;
+use super::transport_queue::TransportQueue;
+use crate::call::package::{Package, Undeliverable};
 use crate::exit::ExitReason;
 use crate::links::protocol::LinkMessage;
 use crate::pid::Pid;
@@ -49,16 +51,18 @@ pub enum ControlMessage {
 ///
 /// # Back-pressure
 ///
-/// A transport that has no room returns the package with [`SendFailure::Full`](crate::error::SendFailure::Full). Then
-/// `send`, `try_send` and calls fail with `Full`, in a process too: unlike at a full local mailbox the sender is not
-/// suspended, since nothing would tell when there is room again. `send_wait` and `send_async` try again, a thousand
-/// times a second.
+/// A transport that has no room returns the package with [`SendFailure::Full`](crate::error::SendFailure::Full). If
+/// that is all, `send`, `try_send` and calls fail with `Full`, in a process too: the sender is not suspended, since
+/// nothing would tell when there is room again. `send_wait` and `send_async` try again, a thousand times a second.
 ///
-/// A transport that hands each package to a process of its own, as a message, inside `deliver`, does better: that is a
-/// send by the sending process, which meets the bound of that process's mailbox as at any other. At a soft bound it is
-/// suspended after its step, at a hard bound what [`Overflow`](crate::Overflow) says happens, `try_send` is refused,
-/// and a thread outside of processes is refused or waits. Such a transport returns the package if the send is refused;
-/// whichever PID its `Full` names, the sender sees the one that it has sent to.
+/// A transport that implements [`queue`](Self::queue) and [`deliver_beyond`](Self::deliver_beyond) has its senders
+/// treated as those of a full local mailbox with a soft bound. What a process sends is accepted beyond the bound, and
+/// the process is suspended after its step until there is room; if even that is too much, `send` waits inside the step.
+/// `try_send`, and a thread outside of processes, get `Full`; `send_wait` and `send_async` wait.
+///
+/// A transport that hands each package to a process of its own, as a message, inside `deliver`, has the bound of that
+/// process's mailbox: that is a send by the sending process. Such a transport returns the package if the send is
+/// refused; whichever PID its `Full` names, the sender sees the one that it has sent to.
 pub trait Transport: Receiver {
     /// Accepts `message` from the process `from` of this node to the process `to` of the other. The default refuses.
     ///
@@ -75,5 +79,21 @@ pub trait Transport: Receiver {
     fn control(&self, to: Pid, control: ControlMessage) -> bool {
         let (_, _) = (to, control);
         false
+    }
+
+    /// Returns the queue in which a package for `to` waits, after `deliver` has refused it as too much. Waits for room
+    /// happen there. The default has none: no sender is suspended.
+    fn queue(&self, to: Pid) -> Option<TransportQueue> {
+        let _ = to;
+        None
+    }
+
+    /// Accepts a package of a process that is suspended for it after its step, or that exits: beyond the bound at which
+    /// `deliver` refuses, up to a second one, so that the memory stays bounded. The default is `deliver`.
+    ///
+    /// # Errors
+    /// The package, with [`Full`](crate::error::SendFailure::Full) if that is too much too: then the sending step waits.
+    fn deliver_beyond(&self, package: Package) -> Result<(), Undeliverable> {
+        self.deliver(package)
     }
 }

@@ -83,7 +83,8 @@ fn broken_wait(slot: &'static Slot, is_ready: bool) -> Option<String> {
         // It has not looked yet.
         return None;
     }
-    if let Some(at) = suspended_at(slot) {
+    // At another node it is known only there whether there is room.
+    if let Some(at) = suspended_at(slot).and_then(|at| at.mailbox()?.resident()) {
         let Some(receiver) = TABLE.living(at) else {
             return Some(format!("is suspended at the mailbox of {at}, which has ended"));
         };

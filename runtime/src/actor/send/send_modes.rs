@@ -7,7 +7,7 @@ use crate::engine::backpressure::waiters::{self, RoomRequest, RoomSignal};
 use crate::env::clock::{Moment, TimeKeeper, instant_now};
 use crate::routing::alias::{DEPTH, is_local_alias, target_of};
 use crate::routing::hosts::is_here;
-use crate::routing::router::{Node, Receiver};
+use crate::routing::router::{Node, Receiver, queue_abroad};
 use crate::{
     Pid, SendError, actor::tasks::time_source::now_for, slots::TABLE, time::timekeeper::timekeeper,
     util::oneshot::Oneshot,
@@ -89,8 +89,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// Requests a signal for room in a mailbox; `None` if there is room now, or if the process has ended.
 pub(crate) fn room_request(pid: Pid) -> Option<RoomRequest> {
     if !is_here(pid) {
-        // The transport does not tell of room.
-        return room_soon();
+        return room_abroad(pid);
     }
     room_at_alias(pid).or_else(|| waiters::ask(TABLE.living(pid)?, pid.generation()))
 }
@@ -108,7 +107,7 @@ fn room_at_alias(pid: Pid) -> Option<RoomRequest> {
                 alias = next;
                 continue;
             }
-            Some(process) if !is_here(process) => break,
+            Some(process) if !is_here(process) => return room_abroad(process),
             Some(process) => TABLE.living(process).and_then(|slot| waiters::ask(slot, process.generation())),
             None => target.room().map(RoomRequest::of),
         };
@@ -119,6 +118,13 @@ fn room_at_alias(pid: Pid) -> Option<RoomRequest> {
     }
     // There may be room already, with no signal to come.
     room_soon()
+}
+
+/// Requests a signal for room in the transport to another node.
+fn room_abroad(pid: Pid) -> Option<RoomRequest> {
+    let asked = queue_abroad(pid).and_then(|queue| waiters::ask_abroad(&queue));
+    // There may be room already, or a transport that does not tell.
+    asked.or_else(room_soon)
 }
 
 /// Requests a signal for another attempt, where nothing tells of room.

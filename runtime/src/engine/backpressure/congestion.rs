@@ -131,10 +131,21 @@ fn note_congestion(own: &'static Slot, slot: &'static Slot) {
         // Prevents the step from being treated as plain.
         node_pool::spend(BUDGET);
     }
-    let mut since = before.map_or_else(node_pool::spent, |congestion| congestion.since);
+    let mut since = match before {
+        Some(Congestion::Mailbox { since, .. }) => since,
+        Some(Congestion::Abroad) | None => node_pool::spent(),
+    };
     if node_pool::spent() - since > bound.max(LENGTH_CHECK) && wait_in_step(own, slot, generation) {
         since = node_pool::spent();
     }
-    CONGESTED.set(Some(Congestion { on: slot, generation, since }));
+    CONGESTED.set(Some(Congestion::Mailbox { on: slot, generation, since }));
     node_pool::set_known_congested(slot.address());
+}
+
+/// Notes that the step has sent too much to another node.
+pub(super) fn note_congestion_abroad() {
+    if CONGESTED.replace(Some(Congestion::Abroad)).is_none() {
+        // As in `note_congestion`.
+        node_pool::spend(BUDGET);
+    }
 }

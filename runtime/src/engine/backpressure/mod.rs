@@ -61,9 +61,11 @@
 //!
 //! * [`congestion`]: senders that have found a mailbox too full; [`suspend`]: senders that are suspended for it;
 //!   [`waiters`]: threads and tasks that wait for room;
+//! * [`abroad`]: senders to other nodes;
 //! * [`placeholders`]: hard bounds, and the argument for their second queue;
 //! * [`state`]: the state of a mailbox that has been full or has its own bound.
 
+pub(crate) mod abroad;
 pub(crate) mod congestion;
 pub(crate) mod placeholders;
 pub(crate) mod state;

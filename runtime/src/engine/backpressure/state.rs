@@ -5,6 +5,8 @@ use crate::env::clock::TimerKey;
 use crate::env::world::World;
 use crate::mailbox::bound::{Bound, Overflow};
 use crate::mailbox::node::{Envelope, distance};
+use crate::pid::{Pid, Resident};
+use crate::routing::transport_queue::{RoomListener, TransportQueue};
 use crate::slots::Slot;
 use crate::slots::chunks::Chunks;
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
@@ -18,13 +20,47 @@ pub(crate) fn side_of(slot: &'static Slot) -> &'static SharedState {
     SIDES.make(slot.index()).unwrap_or_else(|| unreachable!("the index of a slot is one of the table's"))
 }
 
-/// A mailbox over its bound that the process of this thread has sent to.
+/// What the process of this thread has sent too much to.
 #[derive(Clone, Copy)]
-pub(crate) struct Congestion {
-    pub(crate) on: &'static Slot,
-    pub(crate) generation: u64,
-    /// What the thread had spent when that began, or when the step last waited for it.
-    pub(crate) since: u64,
+pub(crate) enum Congestion {
+    /// A mailbox over its bound.
+    Mailbox {
+        on: &'static Slot,
+        generation: u64,
+        /// What the thread had spent when that began, or when the step last waited for it.
+        since: u64,
+    },
+    /// The queue of a transport, which the thread has [noted](super::abroad) besides.
+    Abroad,
+}
+
+/// Where a process is suspended.
+#[derive(Clone)]
+pub(crate) enum FullPlace {
+    Mailbox {
+        slot: &'static Slot,
+        generation: u64,
+    },
+    /// The queue of a transport, and the process that it leads to.
+    Abroad(TransportQueue, Pid),
+}
+
+impl FullPlace {
+    /// Returns the process that it is the mailbox of, or that it leads to.
+    pub(crate) fn pid(&self) -> Option<Pid> {
+        match self {
+            Self::Mailbox { slot, .. } => slot.resident(),
+            Self::Abroad(_, to) => Some(*to),
+        }
+    }
+
+    /// Returns the mailbox, if it is one.
+    pub(crate) fn mailbox(&self) -> Option<&'static Slot> {
+        match self {
+            Self::Mailbox { slot, .. } => Some(slot),
+            Self::Abroad(..) => None,
+        }
+    }
 }
 
 /// The state of a slot, under a lock. Boxed, and only while needed: a million processes may each be suspended once.
@@ -79,7 +115,7 @@ pub(crate) enum RoomWaiter {
 }
 
 pub(crate) struct SuspendedAt {
-    pub(crate) at: &'static Slot,
+    pub(crate) at: FullPlace,
     pub(crate) number: u64,
     pub(crate) host: &'static Scheduler,
     /// Set if its step waits on its thread.
@@ -101,6 +137,23 @@ impl RoomWaiter {
         match self {
             Self::Process { sends, .. } => *sends,
             Self::Room(_) => 1,
+        }
+    }
+}
+
+impl RoomListener for RoomWaiter {
+    fn resume(self: Box<Self>) -> bool {
+        super::suspend::resume(*self)
+    }
+
+    fn is_wanted(&self) -> bool {
+        Self::is_wanted(self)
+    }
+
+    fn suspension(&self) -> Option<u64> {
+        match self {
+            Self::Process { number, .. } => Some(*number),
+            Self::Room(_) => None,
         }
     }
 }

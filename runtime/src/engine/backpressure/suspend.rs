@@ -1,6 +1,9 @@
 //! Suspending and resuming processes.
 
-use super::state::{Congestion, MailboxState, RoomSignal, RoomWaiter, SIDES, SuspendedAt, bound_of, is_over, side_of};
+use super::abroad;
+use super::state::{
+    Congestion, FullPlace, MailboxState, RoomSignal, RoomWaiter, SIDES, SuspendedAt, bound_of, is_over, side_of,
+};
 use crate::deadlock::edges;
 use crate::engine::blocking::block_in_place::while_handed_off;
 use crate::engine::context::local::{ThreadContext, with_current};
@@ -9,7 +12,7 @@ use crate::env::clock::{Moment, TimeKeeper, instant_now};
 use crate::env::world::World;
 use crate::mailbox::lanes::{Controls, Holder};
 use crate::mailbox::node::Envelope;
-use crate::pid::{Pid, Resident};
+use crate::pid::Resident;
 use crate::process::control::Control;
 use crate::slots::slot::deficit::Deferral;
 use crate::slots::{Slot, Token};
@@ -42,14 +45,20 @@ impl ThreadContext {
     /// that it congests is too full; `waits` if it also waits for its yields. Returns the token if it is not suspended.
     #[cold]
     pub(crate) fn suspend(&self, token: Token, congestion: Congestion, sends: u64, waits: bool) -> Option<Token> {
-        let Congestion { on, generation: receiver_generation, .. } = congestion;
+        let place = match congestion {
+            Congestion::Mailbox { on, generation, .. } => FullPlace::Mailbox { slot: on, generation },
+            Congestion::Abroad => match abroad::take() {
+                Some(place) => place,
+                None => return Some(token),
+            },
+        };
         let (slot, generation) = (token.slot(), token.generation());
-        if !may_be_suspended(slot, on) {
+        if !may_be_suspended(slot, &place) {
             return Some(token);
         }
-        let number = begin_suspension(slot, on, self.host, None);
+        let number = begin_suspension(slot, place.clone(), self.host, None);
         slot.deficit.suspend(waits);
-        if !wait_at(on, receiver_generation, RoomWaiter::Process { slot, generation, number, sends }) || is_over(slot) {
+        if !place.wait(RoomWaiter::Process { slot, generation, number, sends }) || is_over(slot) {
             end_suspension(slot, ResumeReason::Room);
         }
         if slot.is_suspended() {
@@ -123,12 +132,12 @@ fn keep(token: &mut Token, mut taken: Controls) {
 }
 
 /// Returns whether `slot` may be suspended at `at`: not while its own mailbox is over its bound, and not twice.
-fn may_be_suspended(slot: &'static Slot, at: &'static Slot) -> bool {
-    !is_over(slot) && !std::ptr::eq(slot, at) && !slot.is_suspended()
+fn may_be_suspended(slot: &'static Slot, at: &FullPlace) -> bool {
+    !is_over(slot) && at.mailbox().is_none_or(|at| !std::ptr::eq(slot, at)) && !slot.is_suspended()
 }
 
 /// Marks a process as suspended. It is put on the list of `at` next; taking it off there clears the mark.
-fn begin_suspension(slot: &'static Slot, at: &'static Slot, host: &'static Scheduler, room: Option<RoomSignal>) -> u64 {
+fn begin_suspension(slot: &'static Slot, at: FullPlace, host: &'static Scheduler, room: Option<RoomSignal>) -> u64 {
     /// Numbers the suspensions of the program.
     static NEXT: World<AtomicU64> = World::new(AtomicU64::new(0));
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -162,8 +171,9 @@ fn set_forced_release(slot: &'static Slot, number: u64, host: &'static Scheduler
 /// Publishes the suspension of a process as an edge of the wait graph. Returns false if it would close a cycle. A
 /// process that closes a cycle with it finds the process suspended, since it is already marked.
 fn publish(slot: &'static Slot, blocks: bool) -> bool {
-    let at = SIDES.get(slot.index()).and_then(|side| side.lock().suspension.as_ref().map(|suspension| suspension.at));
-    // A process that is being resumed has nothing to publish.
+    let at = SIDES.get(slot.index()).and_then(|side| side.lock().suspension.as_ref()?.at.mailbox());
+    // A process that is being resumed has nothing to publish, nor one that waits for another node: what happens there
+    // is not known here.
     let edge = at.and_then(|at| slot.resident().zip(at.resident()));
     edge.is_none_or(|(from, to)| edges::publish_suspension(from, to, blocks))
 }
@@ -179,6 +189,33 @@ fn is_still_congested(at: &'static Slot, bound: u64, state: &MailboxState) -> bo
     match &state.queue {
         Some(queue) => queue.is_full(),
         None => at.lanes.depth() > bound.div_ceil(2),
+    }
+}
+
+impl FullPlace {
+    /// Lists a waiter for room. Returns whether it has to wait.
+    fn wait(&self, waiting: RoomWaiter) -> bool {
+        match self {
+            Self::Mailbox { slot, generation } => wait_at(slot, *generation, waiting),
+            Self::Abroad(queue, _) => queue.wait(waiting),
+        }
+    }
+
+    /// Takes the process of that suspension off the list.
+    fn forget(&self, number: u64) {
+        let slot = match self {
+            Self::Mailbox { slot, .. } => slot,
+            Self::Abroad(queue, _) => return queue.forget(number),
+        };
+        // Usually among the first: those that have waited longest.
+        if let Some(side) = SIDES.get(slot.index()) {
+            let mut state = side.lock();
+            let is_it =
+                |waiting: &RoomWaiter| matches!(waiting, RoomWaiter::Process { number: other, .. } if *other == number);
+            if let Some(place) = state.waiting.iter().position(is_it) {
+                state.waiting.remove(place);
+            }
+        }
     }
 }
 
@@ -268,21 +305,14 @@ pub(crate) fn end_suspension(slot: &'static Slot, why: ResumeReason) {
 
 fn end_that_suspension(slot: &'static Slot, number: Option<u64>, why: ResumeReason) {
     let Some(suspension) = take_suspension(slot, number) else { return };
-    let (at, number) = (suspension.at, suspension.number);
-    // Usually among the first: those that have waited longest.
-    if let Some(side) = SIDES.get(at.index()) {
-        let mut state = side.lock();
-        let is_it =
-            |waiting: &RoomWaiter| matches!(waiting, RoomWaiter::Process { number: other, .. } if *other == number);
-        if let Some(place) = state.waiting.iter().position(is_it) {
-            state.waiting.remove(place);
-        }
-    }
+    suspension.at.forget(suspension.number);
     if why == ResumeReason::ForcedRelease {
         suspension.host.forced_releases.add_shared(1);
-        let (pid, mailbox) = (slot.resident().map(display), at.resident().map(display));
+        let (pid, mailbox) = (slot.resident().map(display), suspension.at.pid().map(display));
         let process = slot.metadata.names().map(|(process, _)| process);
-        let (receiver, lasted) = (at.metadata.names().map(|(process, _)| process), FORCED_RELEASE_AFTER);
+        let at = suspension.at.mailbox();
+        let (receiver, lasted) =
+            (at.and_then(|at| at.metadata.names()).map(|(process, _)| process), FORCED_RELEASE_AFTER);
         crate::util::log::warn!(
             pid,
             process,
@@ -335,10 +365,10 @@ impl Scheduler {
     }
 }
 
-/// Returns the process whose mailbox `slot` is suspended at, if any.
-pub(crate) fn suspended_at(slot: &'static Slot) -> Option<Pid> {
+/// Returns where `slot` is suspended, if it is.
+pub(crate) fn suspended_at(slot: &'static Slot) -> Option<FullPlace> {
     let side = SIDES.get(slot.index()).filter(|_| slot.is_suspended())?;
-    side.lock().suspension.as_ref().and_then(|suspension| suspension.at.resident())
+    side.lock().suspension.as_ref().map(|suspension| suspension.at.clone())
 }
 
 /// Returns whether the process, whose step this thread runs, has been told to end meanwhile.
@@ -362,16 +392,21 @@ pub(crate) fn let_step_end(slot: &'static Slot) {
 /// permit. Returns whether there may be room: false if it would wait for itself, or was told to end, or if no thread
 /// can take the permit.
 pub(crate) fn wait_in_step(own: &'static Slot, at: &'static Slot, generation: u64) -> bool {
-    if !may_be_suspended(own, at) || is_told_to_end(own) {
+    // It has sent that many since it first congested the mailbox.
+    let sends = bound_of(at).unwrap_or_default();
+    wait_in_step_at(own, FullPlace::Mailbox { slot: at, generation }, sends)
+}
+
+/// As [`wait_in_step`], for a step that has sent `sends` messages.
+pub(crate) fn wait_in_step_at(own: &'static Slot, at: FullPlace, sends: u64) -> bool {
+    if !may_be_suspended(own, &at) || is_told_to_end(own) {
         return false;
     }
     let Some(host) = with_current(|context| context.map(|context| context.host)) else { return false };
     let room = RoomSignal::new(Oneshot::new());
-    let number = begin_suspension(own, at, host, Some(room.clone()));
-    // It has sent that many since it first congested the mailbox.
-    let sends = bound_of(at).unwrap_or_default();
+    let number = begin_suspension(own, at.clone(), host, Some(room.clone()));
     let waiting = RoomWaiter::Process { slot: own, generation: own.last(), number, sends };
-    let waited = if !wait_at(at, generation, waiting) {
+    let waited = if !at.wait(waiting) {
         // There is room by now.
         true
     } else if is_over(own) || is_told_to_end(own) || !publish(own, true) {

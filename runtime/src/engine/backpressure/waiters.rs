@@ -4,6 +4,7 @@ pub(crate) use super::state::RoomSignal;
 use super::state::RoomWaiter;
 use super::suspend;
 use crate::engine::blocking::block_in_place::while_blocked;
+use crate::routing::TransportQueue;
 use crate::slots::Slot;
 use crate::util::oneshot::Oneshot;
 use std::task::{Poll, Waker};
@@ -20,6 +21,12 @@ pub(crate) struct RoomRequest {
 pub(crate) fn ask(slot: &'static Slot, generation: u64) -> Option<RoomRequest> {
     let room = RoomSignal::new(Oneshot::new());
     suspend::wait_at(slot, generation, RoomWaiter::Room(room.clone())).then_some(RoomRequest { room, at: Some(slot) })
+}
+
+/// Requests room in the queue of a transport. `None`: there is room.
+pub(crate) fn ask_abroad(queue: &TransportQueue) -> Option<RoomRequest> {
+    let room = RoomSignal::new(Oneshot::new());
+    queue.wait(RoomWaiter::Room(room.clone())).then(|| RoomRequest::of(room))
 }
 
 impl RoomRequest {

@@ -1,0 +1,214 @@
+//! What has found the session's queue full, and who waits for room in it.
+//!
+//! Three kinds of things do not go straight into the session: answers, links and controls, which may not be refused;
+//! what a process sends beyond the bound, for which it is suspended after its step, as at a full mailbox; and what is
+//! for a process that has fallen behind, whose senders wait for that process alone.
+//!
+//! # Invariants
+//! All of it is under the lock of the peer.
+//! 1. *Order.* While something waits here for the data lane, a send is refused or stands behind it.
+//! 2. *Bounded.* Beyond the bound, at most one more queue of the session waits here, or one message; to each process
+//!    that has fallen behind, at most [`SLOW_MESSAGES`] or [`SLOW_BYTES`] more are accepted.
+//! 3. *Nobody waits for ever.* Whoever is refused waits in a [`TransportQueue`] that was marked as full in the same
+//!    critical section. While `is_congested` is set, the session holds something that is not acknowledged: each
+//!    acknowledgement, and the end of the session, comes by [`Overflow::room`] or [`Overflow::end`]. A process that
+//!    has fallen behind catches up, which is a parcel of the control lane, or the session ends.
+//!
+//! Room may appear between a refusal and the wait: see [`TransportQueue`]. The session may end there too: that gives
+//! room, the sender tries again and hears of the loss. After [`Overflow::end`] nothing is marked as full. If a process
+//! catches up and falls behind again at once, it has another queue: those that wait in the first are resumed by that.
+
+use crate::engine::Lane;
+use crate::session::{SendError, Session};
+use bytes::Bytes;
+use postroom::Pid;
+use postroom::routing::TransportQueue;
+use std::collections::{BTreeMap, VecDeque};
+
+/// How many messages wait for a process that has fallen behind before its senders wait; as many more may be accepted
+/// from processes, which are suspended for them.
+pub(super) const SLOW_MESSAGES: usize = 1_024;
+
+/// How many bytes of them.
+pub(super) const SLOW_BYTES: u64 = 1 << 20;
+
+/// What waits for room in the session.
+#[derive(Default)]
+pub(super) struct Overflow {
+    lanes: [VecDeque<Excess>; 2],
+    /// The length of what may not be refused, in the data lane.
+    owed: usize,
+    /// The length of what processes have sent beyond the bound.
+    beyond: usize,
+    queue: TransportQueue,
+    /// Somebody was refused since there was last room for all.
+    is_congested: bool,
+    /// The usual length of a message that found no room.
+    usual: usize,
+    slow: BTreeMap<Pid, SlowThere>,
+    /// How much was dropped of the data lane, since the session was over already.
+    lost: u64,
+}
+
+struct Excess {
+    bytes: Bytes,
+    why: Why,
+}
+
+/// Why something waits here.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Why {
+    /// It may not be refused.
+    Owed,
+    /// A process sent it beyond the bound.
+    Beyond,
+}
+
+/// A process of the peer that has fallen behind.
+#[derive(Default)]
+struct SlowThere {
+    queue: TransportQueue,
+    /// What was accepted for it since.
+    messages: usize,
+    bytes: u64,
+}
+
+/// Room that there is for those that wait.
+pub(crate) struct Room {
+    queue: TransportQueue,
+    /// How many may go on; all, if there is no number.
+    most: Option<usize>,
+}
+
+impl Room {
+    fn for_all(queue: TransportQueue) -> Self {
+        Self { queue, most: None }
+    }
+
+    /// Resumes those that wait: not under a lock, since their wakers are users'.
+    pub(crate) fn give(self) {
+        match self.most {
+            Some(most) => _ = self.queue.resume(most),
+            None => self.queue.set_room(),
+        }
+    }
+}
+
+impl Overflow {
+    pub(super) fn is_empty(&self) -> bool {
+        self.lanes.iter().all(VecDeque::is_empty)
+    }
+
+    /// Returns whether nothing waits for this lane.
+    pub(super) fn is_clear(&self, lane: Lane) -> bool {
+        self.lanes[lane as usize].is_empty()
+    }
+
+    /// Returns the length of the answers and links that wait.
+    pub(super) fn owed(&self) -> usize {
+        self.owed
+    }
+
+    pub(super) fn is_slow(&self, to: Pid) -> bool {
+        self.slow.contains_key(&to)
+    }
+
+    /// Returns where senders to `to` wait.
+    pub(super) fn queue(&self, to: Pid) -> TransportQueue {
+        self.slow.get(&to).map_or(&self.queue, |slow| &slow.queue).clone()
+    }
+
+    /// Notes that a message to `to` was refused as too much.
+    pub(super) fn refuse(&mut self, to: Pid) {
+        if !self.is_slow(to) {
+            self.is_congested = true;
+            self.queue.set_full();
+        }
+    }
+
+    /// Counts a message of a process that is beyond the bound. Returns whether it may be accepted.
+    pub(super) fn admit_beyond(&mut self, to: Pid, length: usize, limit: u64) -> bool {
+        if !self.is_clear(Lane::Data) && self.beyond > 0 && (self.beyond + length) as u64 > limit {
+            self.refuse(to);
+            return false;
+        }
+        if let Some(slow) = self.slow.get_mut(&to) {
+            let is_first = slow.messages == 0;
+            if !is_first && (slow.messages >= SLOW_MESSAGES || slow.bytes + length as u64 > SLOW_BYTES) {
+                return false;
+            }
+            slow.messages += 1;
+            slow.bytes += length as u64;
+        }
+        true
+    }
+
+    /// Queues what waits for room in the session.
+    pub(super) fn push(&mut self, lane: Lane, bytes: Bytes, why: Why) {
+        if lane == Lane::Data {
+            *self.count(why) += bytes.len();
+            self.usual = if self.usual == 0 { bytes.len() } else { (self.usual * 7 + bytes.len()) / 8 };
+        }
+        self.lanes[lane as usize].push_back(Excess { bytes, why });
+    }
+
+    fn count(&mut self, why: Why) -> &mut usize {
+        match why {
+            Why::Owed => &mut self.owed,
+            Why::Beyond => &mut self.beyond,
+        }
+    }
+
+    /// Moves what waits into the session as far as that has room.
+    pub(super) fn flush(&mut self, session: &mut Session, anyone: Pid) {
+        for lane in Lane::ALL {
+            while let Some(Excess { bytes, why }) = self.lanes[lane as usize].pop_front() {
+                let length = if lane == Lane::Data { bytes.len() } else { 0 };
+                // Addressed to no process: what was accepted for one that has fallen behind is not refused.
+                match session.send(lane, anyone, bytes) {
+                    Ok(()) => {}
+                    Err(SendError::Full(bytes)) => {
+                        self.lanes[lane as usize].push_front(Excess { bytes, why });
+                        break;
+                    }
+                    // The session is over, or closed from this side.
+                    Err(_) => self.lost += u64::from(lane == Lane::Data),
+                }
+                *self.count(why) -= length;
+            }
+        }
+    }
+
+    /// A process of the peer has fallen behind.
+    pub(super) fn slow(&mut self, pid: Pid) {
+        self.slow.entry(pid).or_default().queue.set_full();
+    }
+
+    /// It has caught up. Returns the room for those that wait for it.
+    pub(super) fn fast(&mut self, pid: Pid) -> Option<Room> {
+        self.slow.remove(&pid).map(|slow| Room::for_all(slow.queue))
+    }
+
+    /// Returns the room in the session for those that wait, of which `buffered` are in use: when less than half is,
+    /// so many as are likely to fill the other half, and at least one; all, when nothing is left or nobody waits.
+    pub(super) fn room(&mut self, buffered: u64, limit: u64) -> Option<Room> {
+        if !self.is_congested || !self.is_clear(Lane::Data) || buffered > limit / 2 {
+            return None;
+        }
+        // Nobody waits yet: one that was refused and is about to finds that there is room.
+        if buffered == 0 || self.queue.waiting() == 0 {
+            self.is_congested = false;
+            return Some(Room::for_all(self.queue.clone()));
+        }
+        let most = (limit / 2 - buffered) as usize / self.usual.max(1);
+        Some(Room { queue: self.queue.clone(), most: Some(most.max(1)) })
+    }
+
+    /// The session is over: returns the room for all that wait, who will hear of it, and how much is dropped that was
+    /// accepted.
+    pub(super) fn end(&mut self) -> (Vec<Room>, u64) {
+        let Self { lanes, queue, slow, lost, .. } = std::mem::take(self);
+        let rooms = slow.into_values().map(|slow| slow.queue).chain([queue]).map(Room::for_all).collect();
+        (rooms, lost + lanes[Lane::Data as usize].len() as u64)
+    }
+}
