@@ -14,6 +14,7 @@
 //! start     number u64 | content                                                6
 //! started   number u64 | pid                                                    7
 //! refused   number u64 | text                                                   8
+//! abandon   number u64                                                         40
 //! child     number u64 | content                                               60
 //! ended     number u64 | reason                                                61
 //! ask       number u64 | to pid | what u8 | reason                             62
@@ -113,6 +114,11 @@ pub enum Envelope {
         number: u64,
         /// Why, for people.
         reason: String,
+    },
+    /// The caller of a call has given up.
+    Abandon {
+        /// The call's number.
+        number: u64,
     },
     /// A request to start the child of a supervisor: it ends with the session. Answered like a start, in the data lane.
     StartChild {
@@ -268,6 +274,8 @@ coded! {
         Started = 7,
         /// [`Envelope::Refused`]
         Refused = 8,
+        /// [`Envelope::Abandon`]
+        Abandon = 40,
         /// [`Envelope::StartChild`]
         StartChild = 60,
         /// [`Envelope::ChildEnded`]
@@ -365,6 +373,10 @@ impl Envelope {
                 out.put_u64(*number);
                 out.put_slice(reason.as_bytes());
             }
+            Self::Abandon { number } => {
+                out.put_u8(Kind::Abandon as u8);
+                out.put_u64(*number);
+            }
             Self::StartChild { number, content } => {
                 out.put_u8(Kind::StartChild as u8);
                 out.put_u64(*number);
@@ -407,7 +419,7 @@ impl Envelope {
             | Self::StartChild { content, .. } => content.bytes.len(),
             Self::Failed { error, .. } => error.len(),
             Self::Link { reason, .. } | Self::Control { reason, .. } => reason.len(),
-            Self::Started { .. } | Self::Denied { .. } => 0,
+            Self::Started { .. } | Self::Denied { .. } | Self::Abandon { .. } => 0,
             Self::Refused { reason, .. } => reason.len(),
             Self::ChildEnded { reason, .. } | Self::Ask { reason, .. } => reason.len(),
             Self::Told { bytes, .. } => bytes.len(),
@@ -444,10 +456,13 @@ impl Envelope {
             Kind::Start => Self::Start { number: take_u64(&mut bytes)?, content: Content::decode(bytes)? },
             Kind::Started => {
                 let started = Self::Started { number: take_u64(&mut bytes)?, pid: take_pid(&mut bytes)? };
-                if !bytes.is_empty() {
-                    return Err(EnvelopeError::TooLong { bytes: bytes.len() });
-                }
+                nothing_after(&bytes)?;
                 started
+            }
+            Kind::Abandon => {
+                let abandon = Self::Abandon { number: take_u64(&mut bytes)? };
+                nothing_after(&bytes)?;
+                abandon
             }
             Kind::Refused => Self::Refused { number: take_u64(&mut bytes)?, reason: text(bytes)? },
             Kind::StartChild => Self::StartChild { number: take_u64(&mut bytes)?, content: Content::decode(bytes)? },
@@ -502,6 +517,10 @@ fn take_pid(bytes: &mut Bytes) -> Result<Pid, EnvelopeError> {
     Pid::from_bytes(pid.to_be_bytes()).ok_or(EnvelopeError::Pid)
 }
 
+fn nothing_after(bytes: &Bytes) -> Result<(), EnvelopeError> {
+    if bytes.is_empty() { Ok(()) } else { Err(EnvelopeError::TooLong { bytes: bytes.len() }) }
+}
+
 fn text(bytes: Bytes) -> Result<String, EnvelopeError> {
     String::from_utf8(bytes.into()).map_err(|_| EnvelopeError::NotText)
 }
@@ -525,6 +544,7 @@ mod tests {
             Envelope::Failed { number: 8, error: Bytes::from_static(b"\x02") },
             Envelope::Start { number: 4, content: content() },
             Envelope::Started { number: 4, pid: pid(6) },
+            Envelope::Abandon { number: 9 },
             Envelope::Refused { number: 4, reason: "no type `Acount`; did you mean `Account`?".into() },
         ];
         let reason = || Bytes::from_static(b"\x03");
@@ -555,7 +575,10 @@ mod tests {
             Envelope::Message { .. } => 1 + 16 + 2,
             Envelope::Call { .. } => 1 + 16 + 16 + 2,
             Envelope::Answer { .. } | Envelope::Start { .. } | Envelope::StartChild { .. } => 1 + 8 + 2,
-            Envelope::Failed { .. } | Envelope::Refused { .. } | Envelope::ChildEnded { .. } => 1 + 8,
+            Envelope::Failed { .. }
+            | Envelope::Refused { .. }
+            | Envelope::Abandon { .. }
+            | Envelope::ChildEnded { .. } => 1 + 8,
             Envelope::Link { .. } => 1 + 32 + 9,
             Envelope::Control { .. } => 1 + 16 + 1,
             Envelope::Started { .. } => 1 + 8 + 16,

@@ -273,8 +273,9 @@ impl Delivery {
                         return false;
                     }
                 };
-                let then = move |answer| answering.answer(number, message, answer);
-                let package = Package::with_answer(to, payload, time_left, then);
+                let then = move |answer| answering.answer_noted(number, message, answer);
+                let (package, abandonment) = Package::with_caller(to, payload, time_left, then);
+                peer.begin_answering(number, abandonment);
                 self.deliver(peer, to, Kept::Package(package), lane, cost)
             }
             Envelope::Answer { number, content } => {
@@ -312,6 +313,10 @@ impl Delivery {
                 self.deliver(peer, to, Kept::Link { from, message }, lane, cost)
             }
             Envelope::Control { to, control, reason } => self.control(peer, to, (control, reason), lane, cost),
+            Envelope::Abandon { number } => {
+                peer.abandoned(number);
+                false
+            }
             Envelope::Start { number, content } => {
                 self.start(peer, number, content, false);
                 false

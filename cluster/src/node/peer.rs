@@ -15,11 +15,14 @@ use crate::reply::Completer;
 use crate::session::{Event, SendError, Session, Transmit};
 use bytes::Bytes;
 use postroom::error::SendFailure;
-use postroom::routing::{Answerer, ControlMessage, LinkMessage, Receiver, Transport, TransportQueue, Undeliverable};
+use postroom::routing::{
+    Abandonment, Answerer, ControlMessage, LinkMessage, Receiver, Transport, TransportQueue, Undeliverable,
+};
 use postroom::{CallError, ExitReason, NodeId, Package, Payload, Payloads, Pid};
 use std::collections::{BTreeMap, VecDeque};
-use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use std::{mem, ops};
 
 /// The most packages that wait for a session to open; twice as many with those of processes that are suspended for it.
 const MAX_WAITING: usize = 1_024;
@@ -29,6 +32,12 @@ const MAX_REASON: usize = 16 << 10;
 
 /// How many bytes of answers may wait for room in the session before further calls are refused.
 const MAX_OWED: usize = 16 << 20;
+
+/// How often the open calls are searched for those whose callers have given up: none of them tells.
+const LOOK_FOR_ABANDONED: Duration = Duration::from_millis(100);
+
+/// How many calls are looked at each time, which bounds how long the lock is held.
+const LOOK_AT_MOST: usize = 4_096;
 
 /// What came of a start elsewhere: the process, or why there is none.
 pub(crate) type Started = Result<Pid, NotStarted>;
@@ -90,6 +99,11 @@ struct State {
     session: Session,
     phase: Phase,
     calls: BTreeMap<u64, Answerer>,
+    /// When to look for calls whose callers have given up, and behind which number.
+    look_at: Option<Moment>,
+    looked_to: u64,
+    /// Calls of the peer that are not answered.
+    answering: BTreeMap<u64, Abandonment>,
     starts: BTreeMap<u64, Completer<Started>>,
     children: children::Children,
     asks: asks::Asks,
@@ -137,6 +151,9 @@ impl Peer {
             session,
             phase: Phase::Opening(VecDeque::new()),
             calls: BTreeMap::new(),
+            look_at: None,
+            looked_to: 0,
+            answering: BTreeMap::new(),
             starts: BTreeMap::new(),
             children: children::Children::default(),
             asks: asks::Asks::default(),
@@ -267,6 +284,8 @@ impl Peer {
         let sent = match number {
             Some(number) => {
                 state.calls.insert(number, answerer);
+                let now = (self.port.clock)();
+                state.look_at.get_or_insert(now + LOOK_FOR_ABANDONED);
                 None
             }
             None => Some(answerer),
@@ -294,6 +313,28 @@ impl Peer {
             self.transmit_queued(state, was_idle);
         }
         is_queued
+    }
+
+    /// Notes a call of the peer, before it is delivered.
+    pub(crate) fn begin_answering(&self, number: u64, abandonment: Abandonment) {
+        self.lock().answering.insert(number, abandonment);
+    }
+
+    /// Answers a call that was noted, unless its caller has given up.
+    pub(crate) fn answer_noted(&self, number: u64, message: MessageId, result: Result<Payload, CallError>) {
+        let is_wanted = self.lock().answering.remove(&number).is_some();
+        // What is dropped otherwise is a user's: outside the lock.
+        if is_wanted {
+            self.answer(number, message, result);
+        }
+    }
+
+    /// The caller of a call of the peer has given up.
+    pub(crate) fn abandoned(&self, number: u64) {
+        let abandonment = self.lock().answering.remove(&number);
+        if let Some(abandonment) = abandonment {
+            abandonment.abandon();
+        }
     }
 
     /// Answers a call of the peer, which asked for `message`.
@@ -400,7 +441,7 @@ impl Peer {
         if is_busy || !state.events.is_empty() {
             return self.announce(state);
         }
-        let next = state.session.next_timeout();
+        let next = state.next_timeout();
         drop(state);
         if let Some(next) = next {
             self.port.inbox.remind(next);
@@ -415,13 +456,16 @@ impl Peer {
     }
 
     pub(crate) fn handle_timeout(&self, now: Moment) {
-        self.lock().session.handle_timeout(now);
+        let mut state = self.lock();
+        state.session.handle_timeout(now);
+        let abandoned = state.take_abandoned(now);
+        drop(state);
+        drop(abandoned);
         self.expire_asks(now);
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Moment> {
-        let state = self.lock();
-        state.session.next_timeout().into_iter().chain(state.asks.next_timeout()).min()
+        self.lock().next_timeout()
     }
 
     /// Returns the next event, when what has arrived before it was handed to the delivery.
@@ -520,9 +564,13 @@ impl Peer {
         let mut state = self.lock();
         let phase = mem::replace(&mut state.phase, Phase::Over);
         let (calls, starts) = (mem::take(&mut state.calls), mem::take(&mut state.starts));
+        let answering = mem::take(&mut state.answering);
+        state.look_at = None;
         let (rooms, dropped) = state.overflow.end();
         let mut unconfirmed = dropped + state.session.unconfirmed();
         drop(state);
+        // Their callers have been told of the loss.
+        answering.into_values().for_each(|abandonment| abandonment.abandon());
         // They try again, and hear of the loss.
         rooms.into_iter().for_each(Room::give);
         if let Phase::Opening(waiting) = phase {
@@ -592,6 +640,39 @@ impl State {
 
     fn is_open(&self) -> bool {
         matches!(self.phase, Phase::Open(_))
+    }
+
+    fn next_timeout(&self) -> Option<Moment> {
+        self.session.next_timeout().into_iter().chain(self.look_at).chain(self.asks.next_timeout()).min()
+    }
+
+    /// Takes calls whose callers have given up, and tells the peer.
+    fn take_abandoned(&mut self, now: Moment) -> Vec<Answerer> {
+        if self.look_at.is_none_or(|at| at > now) {
+            return Vec::new();
+        }
+        let mut looked_at = 0;
+        let after = (ops::Bound::Excluded(self.looked_to), ops::Bound::Unbounded);
+        let numbers: Vec<_> = self
+            .calls
+            .range(after)
+            .take(LOOK_AT_MOST)
+            .inspect(|(number, _)| (looked_at, self.looked_to) = (looked_at + 1, **number))
+            // Asks the caller's slot, or takes the lock that its answer goes through: neither comes back here.
+            .filter(|(_, answerer)| answerer.is_abandoned())
+            .map(|(number, _)| *number)
+            .collect();
+        if looked_at < LOOK_AT_MOST {
+            self.looked_to = 0;
+        }
+        let mut abandoned = Vec::new();
+        for number in numbers {
+            abandoned.extend(self.calls.remove(&number));
+            // Behind the call.
+            self.put(Lane::Data, &Envelope::Abandon { number });
+        }
+        self.look_at = (!self.calls.is_empty()).then(|| now + LOOK_FOR_ABANDONED);
+        abandoned
     }
 
     fn number(&mut self) -> u64 {

@@ -1,8 +1,10 @@
 //! Whole nodes in one program: three runtimes, each a node of its own, over the broker in memory. A thread moves their
 //! frames and their time, which has nothing to do with the machine's.
 
+mod abandonment;
 mod asks;
 mod children;
+mod pressure;
 
 use super::delivery::Delivery;
 use super::driver::Driver;
@@ -166,9 +168,13 @@ impl Nodes {
     }
 
     fn join(&self, name: &str) -> Node {
+        self.join_as(name, |builder| builder)
+    }
+
+    fn join_as(&self, name: &str, with: impl FnOnce(crate::Builder) -> crate::Builder) -> Node {
         let runtime = Runtime::builder().workers(1).logical_node(NodeId::random()).build().unwrap();
         let client = Arc::new(self.broker.connect());
-        let builder = Cluster::builder("bank").node(name).export::<Account>().export::<Slow>();
+        let builder = with(Cluster::builder("bank").node(name).export::<Account>().export::<Slow>());
         let clock = Arc::clone(&self.lock().clock);
         let clock = Arc::new(move || Moment::after_start(Duration::from_millis(clock.load(Ordering::Relaxed))));
         let (cluster, driver, delivery) = builder.prepare(*runtime, client.clone(), clock).unwrap();
@@ -524,17 +530,19 @@ fn one_slow_process(overflow: Overflow) {
     let gate = Arc::new(AtomicBool::new(false));
     slow.stand(Arc::clone(&gate)).send().unwrap();
     on(&one, || {
-        // Until the sender is told, which takes a message that finds the mailbox full.
+        // Until the sender is told, which takes a thousand messages that find the mailbox full.
         let mut sent = 0;
-        until("its sender is refused", || match slow.take(sent).send() {
-            Ok(()) => {
-                sent += 1;
-                false
-            }
-            Err(refused) => {
-                assert_eq!(refused.reason, SendFailure::Full(slow.pid()));
-                true
-            }
+        until("its sender is refused", || {
+            (0..100).any(|_| match slow.take(sent).send() {
+                Ok(()) => {
+                    sent += 1;
+                    false
+                }
+                Err(refused) => {
+                    assert_eq!(refused.reason, SendFailure::Full(slow.pid()));
+                    true
+                }
+            })
         });
         assert_eq!(account.deposit(1).wait(), Ok(1), "another is served");
         gate.store(true, Ordering::Relaxed);

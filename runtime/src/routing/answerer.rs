@@ -7,8 +7,9 @@ use crate::errors::{CallError, CommandError};
 use crate::mailbox::payload::Payload;
 use crate::pid::Pid;
 use crate::slots::{Slot, TABLE};
-use crate::sync::{Arc, Mutex, lock};
+use crate::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
 use crate::util::panics::{Site, contain};
+use std::sync::Weak;
 use std::time::Duration;
 
 /// The right and the duty to answer the caller of a package, if it has one: made by [`Package::take_apart`].
@@ -82,7 +83,24 @@ struct AbsentCaller {
     /// `None` after the answer.
     then: Mutex<Option<ThenAnswer>>,
     deadline: Option<Moment>,
+    has_given_up: AtomicBool,
 }
+
+/// Tells a call from elsewhere that its caller has given up: made by [`Package::with_caller`].
+#[derive(Clone)]
+pub struct Abandonment(Weak<AbsentCaller>);
+
+impl Abandonment {
+    /// The caller does not wait any longer: if the called process has not begun with the message, it never will, and an
+    /// answer is still passed on.
+    pub fn abandon(&self) {
+        if let Some(caller) = self.0.upgrade() {
+            caller.has_given_up.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+crate::util::debug::impl_debug!([] Abandonment, self => "Abandonment");
 
 impl AbsentCaller {
     fn tell(&self, result: Result<Payload, CallError>) {
@@ -102,9 +120,9 @@ impl OutsideCaller for AbsentCaller {
         }));
     }
 
-    /// It is not told when its caller gives up, so that it goes by the deadline.
+    /// Its transport may tell it when its caller gives up; in any case it goes by the deadline.
     fn is_abandoned(&self) -> bool {
-        self.deadline.is_some_and(|deadline| deadline <= Moment::now())
+        self.has_given_up.load(Ordering::Relaxed) || self.deadline.is_some_and(|deadline| deadline <= Moment::now())
     }
 }
 
@@ -155,10 +173,22 @@ impl Package {
         time_left: Option<Duration>,
         then: impl FnOnce(Result<Payload, CallError>) + Send + 'static,
     ) -> Self {
+        Self::with_caller(to, payload, time_left, then).0
+    }
+
+    /// As [`with_answer`](Self::with_answer), for a transport that hears when the caller gives up before its deadline.
+    pub fn with_caller(
+        to: Pid,
+        payload: Payload,
+        time_left: Option<Duration>,
+        then: impl FnOnce(Result<Payload, CallError>) + Send + 'static,
+    ) -> (Self, Abandonment) {
         let deadline = time_left.map(|left| now_at(to).after(left));
-        let caller = AbsentCaller { then: Mutex::new(Some(Box::new(then))), deadline };
-        let (caller, _ticket) = Caller::outside(Arc::new(caller), deadline);
-        Self::from_parts(to, payload, Some(caller))
+        let has_given_up = AtomicBool::new(false);
+        let caller = Arc::new(AbsentCaller { then: Mutex::new(Some(Box::new(then))), deadline, has_given_up });
+        let abandonment = Abandonment(Arc::downgrade(&caller));
+        let (caller, _ticket) = Caller::outside(caller, deadline);
+        (Self::from_parts(to, payload, Some(caller)), abandonment)
     }
 
     /// Puts a package together that was taken apart: for a transport that cannot send it after all.

@@ -22,7 +22,7 @@ pub(crate) mod transport_queue;
 
 pub use crate::call::package::Undeliverable;
 pub use crate::links::protocol::LinkMessage;
-pub use answerer::Answerer;
+pub use answerer::{Abandonment, Answerer};
 pub use router::{Node, Receiver, Router};
 pub use transport::{ControlMessage, Transport};
 pub use transport_queue::TransportQueue;

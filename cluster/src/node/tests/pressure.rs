@@ -1,0 +1,297 @@
+//! Senders to a node or to a process there that has no room. The limits of the sessions are small, and the nodes stand
+//! still while their world is locked, so that it is no matter of speed who waits.
+
+use super::*;
+use crate::session::{Config, LaneLimits};
+use postroom::inspect::ProcessState;
+use std::sync::atomic::AtomicUsize;
+
+/// A message of [`Sink`] is longer than this.
+const LENGTH: usize = 4_000;
+/// What may wait in the session, and beyond it as much again.
+const QUEUE: u64 = 256 << 10;
+
+#[process]
+#[derive(Default)]
+struct Sink {
+    numbers: Vec<u64>,
+}
+
+#[process(remote)]
+impl Sink {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn put(&mut self, number: u64, filling: Vec<u8>) {
+        let _ = filling;
+        self.numbers.push(number);
+    }
+
+    #[message]
+    fn count(&mut self) -> usize {
+        self.numbers.len()
+    }
+
+    #[message]
+    fn numbers(&mut self) -> Vec<u64> {
+        self.numbers.clone()
+    }
+}
+
+/// Sends to another node, a message for each that it gets.
+#[process]
+struct Source {
+    sink: Address<Sink>,
+    next: u64,
+    /// Counts what was accepted.
+    sent: Arc<AtomicUsize>,
+    refused: Option<SendFailure>,
+}
+
+#[process]
+impl Source {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn go(&mut self) {
+        match self.sink.put(self.next, vec![0; LENGTH]).send() {
+            Ok(()) => {
+                self.next += 1;
+                self.sent.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(refused) => self.refused = Some(refused.reason),
+        }
+    }
+
+    /// All in one step.
+    #[message]
+    fn flood(&mut self, count: usize) {
+        (0..count).for_each(|_| self.go());
+    }
+
+    #[message]
+    fn attempt(&mut self) -> Result<(), SendFailure> {
+        self.sink.put(self.next, vec![0; LENGTH]).try_send().map_err(|refused| refused.reason)?;
+        self.next += 1;
+        Ok(())
+    }
+
+    #[message]
+    async fn patient(&mut self) -> Result<(), SendFailure> {
+        let number = self.next;
+        self.next += 1;
+        self.sink.put(number, vec![0; LENGTH]).send_async().await.map_err(|refused| refused.reason)
+    }
+
+    #[message]
+    fn refused(&mut self) -> Option<SendFailure> {
+        self.refused
+    }
+}
+
+struct Sent {
+    source: Address<Source>,
+    sent: Arc<AtomicUsize>,
+}
+
+fn source(node: &Node, sink: Address<Sink>) -> Sent {
+    let sent = Arc::<AtomicUsize>::default();
+    let source = Source { sink, next: 0, sent: Arc::clone(&sent), refused: None };
+    Sent { source: node.runtime.spawn(source).mailbox(Bound::Unbounded).serve().unwrap(), sent }
+}
+
+impl Sent {
+    fn count(&self) -> usize {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Suspended again and again, since it has more to do when it has waited for the longest time.
+    fn is_suspended_at(&self, at: Pid) -> bool {
+        self.source.pid().info().is_some_and(|info| info.state == ProcessState::Suspended { at })
+    }
+}
+
+/// Two nodes whose sessions have little room.
+fn two() -> (Nodes, [Node; 2]) {
+    let nodes = Nodes::new();
+    let lane = LaneLimits { window: 128 << 10, queue: QUEUE, message: 64 << 10 };
+    let config = Config { data: lane, ..Config::default() };
+    let two = ["eu-1", "eu-2"].map(|name| nodes.join_as(name, |builder| builder.export::<Sink>().sessions(config)));
+    for node in &two {
+        assert!(node.cluster.wait_for_members(1, Duration::from_secs(60)));
+    }
+    (nodes, two)
+}
+
+fn sink(node: &Node) -> Address<Sink> {
+    node.runtime.spawn(Sink::default()).serve().unwrap()
+}
+
+fn in_order(numbers: Vec<u64>) -> bool {
+    numbers.iter().enumerate().all(|(place, number)| place as u64 == *number)
+}
+
+#[test]
+fn a_process_is_suspended_at_a_node_without_room_and_goes_on_in_order() {
+    let (nodes, [one, two]) = two();
+    let sink = sink(&two);
+    let sent = source(&one, sink);
+    let world = nodes.lock();
+    const ALL: usize = 1_000;
+    (0..ALL).for_each(|_| sent.source.go().send().unwrap());
+    until("it is suspended", || sent.is_suspended_at(sink.pid()));
+    // What fits, and one more for which it is suspended; another at most for each second in which it has waited.
+    let fits = QUEUE as usize / (LENGTH + 64);
+    assert!((fits - 4..2 * fits).contains(&sent.count()), "{} of {fits}", sent.count());
+    let full = SendFailure::Full(sink.pid());
+    on(&one, || {
+        assert_eq!(sink.put(0, vec![0; LENGTH]).send().unwrap_err().reason, full, "a thread is refused");
+        let limit = sink.put(0, vec![0; LENGTH]).timeout(Duration::from_millis(1)).send_wait();
+        assert_eq!(limit.unwrap_err().reason, full, "or waits until its deadline");
+    });
+    drop(world);
+    until("all have arrived", || sink.count().wait() == Ok(ALL));
+    assert!(in_order(sink.numbers().wait().unwrap()));
+    assert_eq!(sent.source.refused().wait(), Ok(None));
+    assert_eq!([&one, &two].map(|node| node.cluster.statistics()), [crate::Statistics::default(); 2]);
+}
+
+/// More than what may be accepted beyond the bound, in one step: it waits inside the step.
+#[test]
+fn a_step_that_sends_without_end_waits_itself() {
+    let (nodes, [one, two]) = two();
+    let sink = sink(&two);
+    let sent = source(&one, sink);
+    let world = nodes.lock();
+    const ALL: usize = 2_000;
+    sent.source.flood(ALL).send().unwrap();
+    until("it waits", || sent.is_suspended_at(sink.pid()));
+    let most = 2 * QUEUE as usize / LENGTH + 1;
+    assert!(sent.count() <= most, "{} of {most}", sent.count());
+    drop(world);
+    until("all have arrived", || sink.count().wait() == Ok(ALL));
+    assert!(in_order(sink.numbers().wait().unwrap()));
+}
+
+#[test]
+fn those_that_try_are_refused_and_those_that_wait_are_woken() {
+    let (nodes, [one, two]) = two();
+    let sink = sink(&two);
+    let (floods, tries, waits) = (source(&one, sink), source(&one, sink), source(&one, sink));
+    let world = nodes.lock();
+    floods.source.flood(200).send().unwrap();
+    until("it is full", || floods.is_suspended_at(sink.pid()));
+    assert_eq!(tries.source.attempt().wait(), Err(CallError::Failed(SendFailure::Full(sink.pid()))));
+    let node = postroom::routing::Node::of(one.cluster.id()).unwrap();
+    let thread = std::thread::spawn(move || node.enter(|| sink.put(0, vec![0; LENGTH]).send_wait()));
+    let patient = waits.source.patient();
+    let patient = std::thread::spawn(move || patient.wait());
+    until("it is waited for", || waits.source.pid().info().is_some_and(|info| info.messages == 1));
+    assert!(!thread.is_finished() && !patient.is_finished());
+    drop(world);
+    assert_eq!(thread.join().unwrap().map_err(|refused| refused.reason), Ok(()));
+    assert_eq!(patient.join().unwrap(), Ok(()));
+    until("all have arrived", || sink.count().wait() == Ok(202));
+}
+
+#[test]
+fn a_suspended_process_is_killed_and_cancelled_as_any_other() {
+    let (nodes, [one, two]) = two();
+    let sink = sink(&two);
+    let ended: [fn(Pid) -> bool; 2] = [|pid| pid.kill(), |pid| pid.cancel("enough")];
+    let world = nodes.lock();
+    for end in ended {
+        let sent = source(&one, sink);
+        (0..1_000).for_each(|_| sent.source.go().send().unwrap());
+        until("it is suspended", || sent.is_suspended_at(sink.pid()));
+        let late = sent.source.refused().timeout(Duration::from_millis(1)).wait();
+        assert_eq!(late, Err(CallError::Timeout), "a call to it has its deadline");
+        let pid = sent.source.pid();
+        assert!(end(pid));
+        until("it has ended", || !pid.is_alive());
+    }
+    drop(world);
+}
+
+/// Nothing that was accepted is lost without being counted, and each sender hears of the loss.
+#[test]
+fn the_loss_of_a_node_releases_all_that_wait_for_it() {
+    let (nodes, [one, two]) = two();
+    let sink = sink(&two);
+    let sources: Vec<_> = (0..20).map(|_| source(&one, sink)).collect();
+    let world = nodes.lock();
+    for sent in &sources {
+        (0..100).for_each(|_| sent.source.go().send().unwrap());
+    }
+    until("all are suspended", || sources.iter().all(|sent| sent.is_suspended_at(sink.pid())));
+    let node = postroom::routing::Node::of(one.cluster.id()).unwrap();
+    let waits = std::thread::spawn(move || node.enter(|| sink.put(0, vec![0; LENGTH]).send_wait()));
+    two.client.disconnect();
+    drop(world);
+    let lost = SendFailure::UnknownNode(sink.pid());
+    assert_eq!(waits.join().unwrap().unwrap_err().reason, lost);
+    for sent in &sources {
+        until("it hears of the loss", || sent.source.refused().wait() == Ok(Some(lost)));
+        until("it is at rest", || sent.source.pid().info().unwrap().state == ProcessState::Idle);
+    }
+    let accepted: usize = sources.iter().map(Sent::count).sum();
+    let unconfirmed = one.cluster.statistics().unconfirmed as usize;
+    let arrived = sink.count().wait().unwrap();
+    assert!(arrived + unconfirmed >= accepted, "{arrived} arrived, {unconfirmed} unconfirmed, {accepted} accepted");
+    assert!(unconfirmed <= accepted + 1, "{unconfirmed} of {accepted}, and what a thread has sent");
+}
+
+/// Its senders wait for it, and those to others on its node do not.
+#[test]
+fn a_process_that_has_fallen_behind_holds_up_its_own_senders_alone() {
+    let (_nodes, [one, two]) = two();
+    let slow = two.runtime.spawn(Slow::default()).mailbox(Bound::Hard(4, Overflow::Refuse)).serve().unwrap();
+    let gate = Arc::new(AtomicBool::new(false));
+    slow.stand(Arc::clone(&gate)).send().unwrap();
+    let account = start(&one, "eu-2", 0);
+    let sent = Arc::<AtomicUsize>::default();
+    const ALL: u64 = 30_000;
+    let floods = one.runtime.spawn(Floods { slow, next: 0, sent: Arc::clone(&sent) }).mailbox(Bound::Unbounded);
+    let floods = floods.serve().unwrap();
+    (0..ALL / 100).for_each(|_| floods.send_some(100).send().unwrap());
+    let is_suspended = || floods.pid().info().unwrap().state == ProcessState::Suspended { at: slow.pid() };
+    // First at the session, which is full at times; when nothing moves any more, at the process.
+    let mut before = usize::MAX;
+    until("its sender waits for it", || {
+        let is_still = is_suspended() && before == sent.load(Ordering::Relaxed);
+        before = sent.load(Ordering::Relaxed);
+        is_still && on(&one, || account.deposit(1).wait()).is_ok() && before == sent.load(Ordering::Relaxed)
+    });
+    // Its mailbox, what waits there until its sender is told, what is on its way then, and what is accepted beyond.
+    let most = 4 + 1_024 + (2 * QUEUE + (128 << 10)) as usize / 64 + 1_024;
+    assert!(sent.load(Ordering::Relaxed) <= most, "{} of {most}", sent.load(Ordering::Relaxed));
+    let refused = on(&one, || slow.take(0).send()).unwrap_err();
+    assert_eq!(refused.reason, SendFailure::Full(slow.pid()));
+    gate.store(true, Ordering::Relaxed);
+    until("all are taken, in order", || on(&one, || slow.taken().wait()) == Ok(ALL));
+    assert_eq!(two.cluster.statistics(), crate::Statistics::default());
+}
+
+#[process]
+struct Floods {
+    slow: Address<Slow>,
+    next: u64,
+    sent: Arc<AtomicUsize>,
+}
+
+#[process]
+impl Floods {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn send_some(&mut self, count: u64) {
+        for _ in 0..count {
+            self.slow.take(self.next).send().unwrap();
+            self.next += 1;
+            self.sent.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
