@@ -1,6 +1,8 @@
 //! A node's place in a cluster, as its program uses it.
 
 mod asking;
+mod keyed_start;
+mod named;
 mod placement;
 
 use crate::clock::SystemClock;
@@ -12,7 +14,8 @@ use crate::names::{RegisterError, Token};
 use crate::node::delivery::{Arrivals, Counters, Delivery};
 use crate::node::driver::{Driver, Setup, View};
 use crate::node::inbox::{Inbox, Input};
-use crate::node::peer::{Peer, SharedClock, Started};
+use crate::node::keys::{Keys, MAX_KEY};
+use crate::node::peer::{Peer, SharedClock};
 use crate::node::porter::{OnEnd, Porter};
 use crate::policy::{Allow, Policy};
 use crate::reply::{Pending, pair};
@@ -31,6 +34,7 @@ use std::thread;
 use std::time::Duration;
 
 pub use crate::node::driver::Member;
+pub use named::NamedError;
 
 /// How long [`Builder::join`] waits unless it is told otherwise: a change of the store's leader, and a lease.
 const JOIN_TIME: Duration = Duration::from_secs(30);
@@ -81,6 +85,10 @@ struct Shared {
     turn: AtomicUsize,
     /// The names of the types that this node exports.
     exports: BTreeSet<&'static str>,
+    /// The keys of processes that were started here.
+    keys: Arc<Keys>,
+    /// The addresses that follow names.
+    pointers: named::Pointers,
 }
 
 /// Joins a cluster: made by [`Cluster::builder`].
@@ -192,6 +200,20 @@ pub enum StartError {
         /// Its name.
         node: String,
     },
+    /// The key belongs to a process of another type.
+    #[error("node `{node}` has started `{process}` with this key; use another key for each type")]
+    KeyTaken {
+        /// The node's name.
+        node: String,
+        /// The type of the process that the key belongs to.
+        process: String,
+    },
+    /// The key has no bytes, or too many.
+    #[error("the key of a start has {bytes} bytes; use 1 to {MAX_KEY}")]
+    KeyLength {
+        /// How many.
+        bytes: usize,
+    },
 }
 
 impl Builder {
@@ -279,6 +301,7 @@ impl Builder {
         self.exports.into_values().for_each(|register| register(host));
         let (inbox, arrivals, view) = (Arc::<Inbox>::default(), Arc::<Arrivals>::default(), Arc::<View>::default());
         let counters = Arc::<Counters>::default();
+        let keys = Arc::new(Keys::new(Arc::clone(&clock), Arc::clone(&counters)));
         let ended = Arc::clone(&inbox);
         let porter = |on_end: OnEnd| {
             let porter = Porter { on_end, watched: BTreeSet::new() };
@@ -305,8 +328,11 @@ impl Builder {
             draw: Box::new(draw),
         };
         let driver = Driver::new(setup).inspect_err(|_| porters.iter().for_each(|porter| _ = porter.pid().stop()))?;
-        let delivery = Delivery::new(node, host, porters, arrivals, Arc::clone(&counters), policy, Arc::clone(&view));
-        let shared = Shared { id, name, host, inbox, view, counters, turn: AtomicUsize::new(0), exports };
+        let keys_of = Arc::clone(&keys);
+        let delivery =
+            Delivery::new(node, host, porters, arrivals, Arc::clone(&counters), policy, Arc::clone(&view), keys_of);
+        let (turn, pointers) = Default::default();
+        let shared = Shared { id, name, host, inbox, view, counters, turn, exports, keys, pointers };
         Ok((Cluster { shared: Arc::new(shared) }, driver, delivery))
     }
 }
@@ -368,7 +394,9 @@ impl Cluster {
     pub fn node(&self, name: &str) -> Result<RemoteNode, NodeError> {
         let view = self.shared.view.lock();
         match view.members.values().find(|member| member.name == name) {
-            Some(member) => Ok(RemoteNode { cluster: self.clone(), id: member.id, name: name.to_owned() }),
+            Some(member) => {
+                Ok(RemoteNode { cluster: self.clone(), id: member.id, name: name.to_owned(), is_any: false })
+            }
             None => {
                 let members = view.members.values().map(|member| member.name.clone()).collect();
                 Err(NodeError::Unknown { name: name.to_owned(), members })
@@ -385,19 +413,27 @@ impl Cluster {
     }
 
     fn any_with(&self, process: &'static str) -> Result<RemoteNode, NodeError> {
+        let nodes = self.exporters(process);
+        if nodes.is_empty() {
+            return Err(NodeError::NotExported { process });
+        }
+        let id = nodes[self.shared.turn.fetch_add(1, Ordering::Relaxed) % nodes.len()];
+        Ok(RemoteNode { cluster: self.clone(), id, name: self.name_of(id), is_any: true })
+    }
+
+    /// Returns the nodes that a process of this type can be started on.
+    fn exporters(&self, process: &str) -> Vec<NodeId> {
         let shared = &self.shared;
         let view = shared.view.lock();
         let exports = |peer: &&Arc<Peer>| peer.agreement().is_some_and(|agreement| agreement.can_start(process));
         let peers = view.peers.values().filter(exports).map(|peer| peer.node());
         let own = shared.exports.contains(process).then_some(shared.id);
-        let nodes: Vec<_> = peers.chain(own).collect();
-        if nodes.is_empty() {
-            return Err(NodeError::NotExported { process });
-        }
-        let id = nodes[shared.turn.fetch_add(1, Ordering::Relaxed) % nodes.len()];
-        let name = view.members.get(&id).map_or_else(|| shared.name.clone(), |member| member.name.clone());
-        drop(view);
-        Ok(RemoteNode { cluster: self.clone(), id, name })
+        peers.chain(own).collect()
+    }
+
+    fn name_of(&self, id: NodeId) -> String {
+        let view = self.shared.view.lock();
+        view.members.get(&id).map_or_else(|| self.shared.name.clone(), |member| member.name.clone())
     }
 
     /// Registers a name of the cluster for a process of this node. One process holds it, until it ends, gives it up
@@ -429,12 +465,6 @@ impl Cluster {
         self.shared.view.names().holder(name)
     }
 
-    /// Returns the address of the holder of a name, which is said to be a `P`: a message of another type is answered as
-    /// unhandled.
-    pub fn named<P: Remote + Addressed>(&self, name: &str) -> Option<Address<P>> {
-        self.holder(name).map(|(pid, _)| Address::assume(pid))
-    }
-
     /// Leaves the cluster: holders of names are cancelled, and killed if they have not ended after four seconds; their
     /// names are free; what is queued is still sent, and the peers are told, for which each gets three seconds.
     pub fn leave(&self) -> Pending<()> {
@@ -452,6 +482,7 @@ impl Cluster {
             undelivered: read(&counters.undelivered),
             returned: read(&counters.returned),
             unconfirmed: read(&counters.unconfirmed),
+            forgotten_keys: read(&counters.forgotten_keys),
             broken_frames: read(&counters.broken_frames),
             refused: read(&counters.policy.refused),
             policy_panics: read(&counters.policy.panicked),
@@ -486,6 +517,8 @@ pub struct Statistics {
     /// Messages that it has sent, or accepted to send, to a node that was lost before it had confirmed them: they may
     /// have arrived.
     pub unconfirmed: u64,
+    /// Keys of starts that it forgot before their time, since there were too many.
+    pub forgotten_keys: u64,
     /// Frames that were none.
     pub broken_frames: u64,
     /// Requests of other nodes that its [policy](Builder::allow) has refused.
@@ -503,6 +536,8 @@ pub struct RemoteNode {
     cluster: Cluster,
     id: NodeId,
     name: String,
+    /// Any other that exports the type would do.
+    is_any: bool,
 }
 
 impl RemoteNode {
@@ -517,55 +552,45 @@ impl RemoteNode {
     }
 
     /// Starts a `P` at this entry, with inputs as for [`Host::start`](postroom::Host::start); they are checked here.
+    /// Begins when the result is waited for, or polled for the first time.
     ///
     /// # Errors
-    /// The pending result is an error if the inputs do not fit, or the node cannot be reached or refuses. If it is lost
-    /// before it answers, the process may have been started: it ends with its node, or goes on without you.
+    /// The result is an error if the inputs do not fit, or the node cannot be reached or refuses. If it is lost before
+    /// it answers, the process may have been started: it ends with its node, or goes on without you. With a
+    /// [key](Starting::key), the start can be repeated.
     pub fn start<P: Remote + Addressed>(&self, entry: &str, inputs: Payloads) -> Starting<P> {
-        let shared = &self.cluster.shared;
-        let (pending, then) = pair(Err("it was lost before it answered".into()));
-        let begun = if self.id == shared.id {
-            then.complete(shared.host.start(P::NAME, entry, inputs).map_err(|error| (&*error.to_string()).into()));
-            Ok(())
-        } else {
-            let peer: Option<Arc<Peer>> = shared.view.lock().peers.get(&self.id).cloned();
-            match peer {
-                Some(peer) => peer.start(P::NAME, entry, inputs, then).map_err(StartError::from),
-                None => Err(StartError::Unreachable { node: self.name.clone() }),
-            }
-        };
-        Starting { begun: begun.map(|()| pending), node: self.name.clone(), process: std::marker::PhantomData }
+        Starting::new(self.clone(), entry, inputs)
     }
 }
 
-/// A process that is being started, perhaps on another node: to be awaited, or waited for.
-#[must_use = "await it, or wait for it, to learn what came of it"]
+/// A process that is to be started, perhaps on another node: to be awaited, or waited for.
+#[must_use = "nothing is started until it is awaited, or waited for"]
 pub struct Starting<P> {
-    begun: Result<Pending<Started>, StartError>,
-    node: String,
+    node: RemoteNode,
+    request: keyed_start::Request,
     process: std::marker::PhantomData<fn() -> P>,
 }
 
-impl<P: Addressed> Starting<P> {
+impl<P: Remote + Addressed> Starting<P> {
     /// Waits until the process has been started. In a process, its worker goes on with others meanwhile.
     ///
     /// # Errors
     /// As [`RemoteNode::start`] says.
     pub fn wait(self) -> Result<Address<P>, StartError> {
-        let node = self.node;
-        let started = self.begun?.wait();
+        let (begun, node) = self.begin();
+        let started = begun?.wait();
         started.map(Address::assume).map_err(|why| why.into_error(node))
     }
 }
 
-impl<P: Addressed + 'static> IntoFuture for Starting<P> {
+impl<P: Remote + Addressed + 'static> IntoFuture for Starting<P> {
     type Output = Result<Address<P>, StartError>;
     type IntoFuture = std::pin::Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let node = self.node;
-            let started = self.begun?.await;
+            let (begun, node) = self.begin();
+            let started = begun?.await;
             started.map(Address::assume).map_err(|why| why.into_error(node))
         })
     }

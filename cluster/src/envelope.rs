@@ -15,6 +15,8 @@
 //! started   number u64 | pid                                                    7
 //! refused   number u64 | text                                                   8
 //! abandon   number u64                                                         40
+//! start keyed  number u64 | key length u16 | key | content                     41
+//! key taken number u64 | type                                                  42
 //! child     number u64 | content                                               60
 //! ended     number u64 | reason                                                61
 //! ask       number u64 | to pid | what u8 | reason                             62
@@ -119,6 +121,22 @@ pub enum Envelope {
     Abandon {
         /// The call's number.
         number: u64,
+    },
+    /// A request to start a process, unless one was started with the same key.
+    StartKeyed {
+        /// The number that the answer is to have.
+        number: u64,
+        /// The key.
+        key: String,
+        /// The entry and its inputs.
+        content: Content,
+    },
+    /// The process was not started: the key belongs to one of another type.
+    KeyTaken {
+        /// The request's number.
+        number: u64,
+        /// The type of that process.
+        process: String,
     },
     /// A request to start the child of a supervisor: it ends with the session. Answered like a start, in the data lane.
     StartChild {
@@ -276,6 +294,10 @@ coded! {
         Refused = 8,
         /// [`Envelope::Abandon`]
         Abandon = 40,
+        /// [`Envelope::StartKeyed`]
+        StartKeyed = 41,
+        /// [`Envelope::KeyTaken`]
+        KeyTaken = 42,
         /// [`Envelope::StartChild`]
         StartChild = 60,
         /// [`Envelope::ChildEnded`]
@@ -377,6 +399,20 @@ impl Envelope {
                 out.put_u8(Kind::Abandon as u8);
                 out.put_u64(*number);
             }
+            Self::StartKeyed { number, key, content } => {
+                out.put_u8(Kind::StartKeyed as u8);
+                out.put_u64(*number);
+                // Longer ones are refused where they are made.
+                let key = &key[..key.floor_char_boundary(usize::from(u16::MAX))];
+                out.put_u16(key.len() as u16);
+                out.put_slice(key.as_bytes());
+                content.encode(&mut out);
+            }
+            Self::KeyTaken { number, process } => {
+                out.put_u8(Kind::KeyTaken as u8);
+                out.put_u64(*number);
+                out.put_slice(process.as_bytes());
+            }
             Self::StartChild { number, content } => {
                 out.put_u8(Kind::StartChild as u8);
                 out.put_u64(*number);
@@ -419,7 +455,9 @@ impl Envelope {
             | Self::StartChild { content, .. } => content.bytes.len(),
             Self::Failed { error, .. } => error.len(),
             Self::Link { reason, .. } | Self::Control { reason, .. } => reason.len(),
+            Self::StartKeyed { key, content, .. } => key.len() + content.bytes.len(),
             Self::Started { .. } | Self::Denied { .. } | Self::Abandon { .. } => 0,
+            Self::KeyTaken { process, .. } => process.len(),
             Self::Refused { reason, .. } => reason.len(),
             Self::ChildEnded { reason, .. } | Self::Ask { reason, .. } => reason.len(),
             Self::Told { bytes, .. } => bytes.len(),
@@ -464,6 +502,16 @@ impl Envelope {
                 nothing_after(&bytes)?;
                 abandon
             }
+            Kind::StartKeyed => {
+                let number = take_u64(&mut bytes)?;
+                let length = bytes.try_get_u16().map_err(|_| EnvelopeError::Truncated)?.into();
+                if bytes.len() < length {
+                    return Err(EnvelopeError::Truncated);
+                }
+                let key = text(bytes.split_to(length))?;
+                Self::StartKeyed { number, key, content: Content::decode(bytes)? }
+            }
+            Kind::KeyTaken => Self::KeyTaken { number: take_u64(&mut bytes)?, process: text(bytes)? },
             Kind::Refused => Self::Refused { number: take_u64(&mut bytes)?, reason: text(bytes)? },
             Kind::StartChild => Self::StartChild { number: take_u64(&mut bytes)?, content: Content::decode(bytes)? },
             Kind::ChildEnded => Self::ChildEnded { number: take_u64(&mut bytes)?, reason: bytes },
@@ -545,6 +593,8 @@ mod tests {
             Envelope::Start { number: 4, content: content() },
             Envelope::Started { number: 4, pid: pid(6) },
             Envelope::Abandon { number: 9 },
+            Envelope::StartKeyed { number: 5, key: "order-17".into(), content: content() },
+            Envelope::KeyTaken { number: 5, process: "Order".into() },
             Envelope::Refused { number: 4, reason: "no type `Acount`; did you mean `Account`?".into() },
         ];
         let reason = || Bytes::from_static(b"\x03");
@@ -575,10 +625,9 @@ mod tests {
             Envelope::Message { .. } => 1 + 16 + 2,
             Envelope::Call { .. } => 1 + 16 + 16 + 2,
             Envelope::Answer { .. } | Envelope::Start { .. } | Envelope::StartChild { .. } => 1 + 8 + 2,
-            Envelope::Failed { .. }
-            | Envelope::Refused { .. }
-            | Envelope::Abandon { .. }
-            | Envelope::ChildEnded { .. } => 1 + 8,
+            Envelope::Failed { .. } | Envelope::Refused { .. } | Envelope::ChildEnded { .. } => 1 + 8,
+            Envelope::Abandon { .. } | Envelope::KeyTaken { .. } => 1 + 8,
+            Envelope::StartKeyed { key, .. } => 1 + 8 + 2 + key.len() + 2,
             Envelope::Link { .. } => 1 + 32 + 9,
             Envelope::Control { .. } => 1 + 16 + 1,
             Envelope::Started { .. } => 1 + 8 + 16,

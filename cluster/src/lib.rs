@@ -42,11 +42,14 @@ mod node;
 mod policy;
 #[cfg(test)]
 mod random;
+mod rendezvous;
 mod reply;
 pub mod session;
 mod subject;
 
-pub use cluster::{Builder, Cluster, JoinError, Member, NodeError, RemoteNode, StartError, Starting, Statistics};
+pub use cluster::{
+    Builder, Cluster, JoinError, Member, NamedError, NodeError, RemoteNode, StartError, Starting, Statistics,
+};
 pub use info::{AskError, RemoteInfo};
 pub use policy::{Ask, Subject};
 pub use reply::Pending;

@@ -3,6 +3,7 @@
 mod requests;
 
 use super::driver::View;
+use super::keys::Keys;
 use super::overflow::{Room, SLOW_BYTES, SLOW_MESSAGES};
 use super::peer::{NotStarted, Peer, Started};
 use super::porter::Porter;
@@ -16,6 +17,7 @@ use crate::session::Item;
 use postroom::error::SendFailure;
 use postroom::routing::{ControlMessage, LinkMessage, Node, Router};
 use postroom::{Address, CallError, ExitReason, Host, NodeId, Package, Pid};
+use requests::StartKind;
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -94,6 +96,8 @@ pub(crate) struct Counters {
     pub(crate) returned: AtomicU64,
     /// Messages that were accepted for peers that were lost before they confirmed them.
     pub(crate) unconfirmed: AtomicU64,
+    /// Keys of starts that were forgotten before their time.
+    pub(crate) forgotten_keys: AtomicU64,
     /// Frames that were none.
     pub(crate) broken_frames: AtomicU64,
     /// What this node's policy has refused, and those of peers.
@@ -151,6 +155,7 @@ pub(crate) struct Delivery {
     counters: Arc<Counters>,
     policy: Arc<Policy>,
     view: Arc<View>,
+    keys: Arc<Keys>,
     /// By process and peer: each peer's messages to it wait in their order.
     slow: BTreeMap<(Pid, NodeId), Slow>,
     /// What is kept of each peer, in bytes; credit for what exceeds [`MAX_KEPT`] is given back later.
@@ -166,10 +171,11 @@ impl Delivery {
         counters: Arc<Counters>,
         policy: Arc<Policy>,
         view: Arc<View>,
+        keys: Arc<Keys>,
     ) -> Self {
         let router = Router::of_node(node.id());
         let (slow, kept) = (BTreeMap::new(), BTreeMap::new());
-        Self { node, router, host, porters, arrivals, counters, policy, view, slow, kept }
+        Self { node, router, host, porters, arrivals, counters, policy, view, keys, slow, kept }
     }
 
     /// Delivers until the node has left.
@@ -318,7 +324,17 @@ impl Delivery {
                 false
             }
             Envelope::Start { number, content } => {
-                self.start(peer, number, content, false);
+                self.start(peer, number, StartKind::Plain, content);
+                false
+            }
+            Envelope::StartKeyed { number, key, content } => {
+                self.start(peer, number, StartKind::Keyed(key), content);
+                false
+            }
+            Envelope::KeyTaken { number, process } => {
+                if let Some(then) = peer.take_start(number) {
+                    then.complete(Err(NotStarted::KeyTaken { process }));
+                }
                 false
             }
             Envelope::Started { number, pid } => {
@@ -343,7 +359,7 @@ impl Delivery {
                 false
             }
             Envelope::StartChild { number, content } => {
-                self.start(peer, number, content, true);
+                self.start(peer, number, StartKind::Child, content);
                 false
             }
             Envelope::ChildEnded { number, reason } => {

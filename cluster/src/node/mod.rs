@@ -9,6 +9,7 @@
 //! * [`inbox`]: what callbacks and users hand to the driver;
 //! * [`peer`]: what this node has to do with one other: the session, open calls, and starts. It is the runtime's
 //!   transport to that node, so processes send on their own threads, encode there, and queue in the session;
+//! * [`keys`]: starts that may be repeated;
 //! * [`overflow`]: what has found a peer's session full, and who waits for room in it;
 //! * [`driver`]: a thread that renews the lease, follows the members and names, and moves frames. It runs no code of a
 //!   user, so that a slow one never costs the node its lease;
@@ -24,6 +25,7 @@
 pub(crate) mod delivery;
 pub(crate) mod driver;
 pub(crate) mod inbox;
+pub(crate) mod keys;
 mod overflow;
 pub(crate) mod peer;
 pub(crate) mod porter;

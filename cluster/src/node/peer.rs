@@ -43,17 +43,25 @@ const LOOK_AT_MOST: usize = 4_096;
 pub(crate) type Started = Result<Pid, NotStarted>;
 
 /// Why there is none.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NotStarted {
     /// In words, for people.
     Said(String),
     /// The node does not allow it.
     Denied,
+    /// A process of another type was started with the key.
+    KeyTaken { process: String },
 }
 
 impl From<&str> for NotStarted {
     fn from(reason: &str) -> Self {
         Self::Said(reason.to_owned())
+    }
+}
+
+impl From<String> for NotStarted {
+    fn from(reason: String) -> Self {
+        Self::Said(reason)
     }
 }
 
@@ -371,6 +379,7 @@ impl Peer {
         process: &str,
         entry: &str,
         inputs: Payloads,
+        key: Option<String>,
         then: Completer<Started>,
     ) -> Result<(), CodecError> {
         let Some(agreement) = self.agreement() else {
@@ -380,7 +389,11 @@ impl Peer {
         let encoded = agreement.encode_inputs(process, entry, inputs)?;
         let mut state = self.lock();
         let (number, anyone) = (state.number(), state.anyone);
-        let envelope = Envelope::Start { number, content: content(encoded) };
+        let content = content(encoded);
+        let envelope = match key {
+            None => Envelope::Start { number, content },
+            Some(key) => Envelope::StartKeyed { number, key, content },
+        };
         match state.queue(Lane::Control, anyone, &envelope) {
             Ok(()) => {
                 state.starts.insert(number, then);

@@ -5,6 +5,7 @@ mod abandonment;
 mod asks;
 mod children;
 mod pressure;
+mod repeated_starts;
 
 use super::delivery::Delivery;
 use super::driver::Driver;

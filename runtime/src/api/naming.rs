@@ -4,6 +4,7 @@ use super::runtime::Host;
 use crate::actor::definition::{Actor, Handles};
 use crate::actor::{send::Addressed, send::call::send};
 use crate::errors::{BadName, GroupError, NameError, SendFailure, WhereisError};
+use crate::routing::Pointer;
 use crate::{Address, Context, Group, Pid, SendError, Topic, names::name::Name, sync::Arc};
 
 impl Host {
@@ -80,6 +81,35 @@ impl Host {
     /// [`BadName`] if the name is empty or longer than 1,024 bytes.
     pub fn named_address<P: Addressed + ?Sized>(self, name: impl Into<Arc<str>>) -> Result<Address<P>, BadName> {
         Ok(Address::new(self.scheduler().names.alias(&Name::new(name)?)))
+    }
+
+    /// Returns a PID that stands for the process that `now` returns, at each send and other operation anew: of this
+    /// program or of another node. For code that knows names of its own, such as those of a cluster. While `now` returns
+    /// `None`, messages are returned with [`SendFailure::UnknownName`], and calls fail.
+    ///
+    /// `now` runs on the thread that sends, without a lock; a panic in it is the sender's. It should not block.
+    ///
+    /// ```
+    /// use postroom::prelude::*;
+    /// use std::sync::{Arc, Mutex};
+    ///
+    /// # #[process] struct Printer { floor: u32 }
+    /// # #[process]
+    /// # impl Printer { #[entry] fn serve(&mut self) {} #[message] fn floor(&mut self) -> u32 { self.floor } }
+    /// let runtime = Runtime::new()?;
+    /// let nearest = Arc::new(Mutex::new(None));
+    /// let now = Arc::clone(&nearest);
+    /// let pointer = runtime.pointer(move || *now.lock().unwrap());
+    /// let printer: Address<Printer> = runtime.address(pointer.pid())?;
+    /// assert_eq!(printer.floor().wait(), Err(CallError::UnknownName));
+    /// for floor in [1, 2] {
+    ///     *nearest.lock().unwrap() = Some(runtime.spawn(Printer { floor }).serve()?.pid());
+    ///     assert_eq!(printer.floor().wait(), Ok(floor));
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn pointer(self, now: impl Fn() -> Option<Pid> + Send + Sync + 'static) -> Pointer {
+        Pointer::new(self.number(), now)
     }
 
     /// Sends a message of any type to the holder of a name.

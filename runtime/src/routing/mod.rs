@@ -8,6 +8,7 @@
 // * `connection`, `ties`, `joins`: links, monitors and joins between nodes, and their end with the connection;
 // * `answerer`: calls between nodes;
 // * `alias`: PIDs that stand for another process, such as a supervised child or the holder of a name;
+// * `pointer`: aliases for code outside of the runtime;
 // * `hosts`: the hosts of this program by number.
 
 pub(crate) mod alias;
@@ -15,6 +16,7 @@ mod answerer;
 pub(crate) mod connection;
 pub(crate) mod hosts;
 pub(crate) mod joins;
+mod pointer;
 pub(crate) mod router;
 mod ties;
 mod transport;
@@ -23,6 +25,7 @@ pub(crate) mod transport_queue;
 pub use crate::call::package::Undeliverable;
 pub use crate::links::protocol::LinkMessage;
 pub use answerer::{Abandonment, Answerer};
+pub use pointer::Pointer;
 pub use router::{Node, Receiver, Router};
 pub use transport::{ControlMessage, Transport};
 pub use transport_queue::TransportQueue;

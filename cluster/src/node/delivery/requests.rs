@@ -5,7 +5,7 @@ use crate::codec::{Agreement, Start};
 use crate::engine::Lane;
 use crate::envelope::{AskKind, Content, ControlKind, Envelope, ToldKind};
 use crate::info::RemoteInfo;
-use crate::node::peer::{NotStarted, Peer};
+use crate::node::peer::{NotStarted, Peer, Started};
 use crate::node::porter::Job;
 use crate::policy::{Ask, Verdict};
 use bytes::Bytes;
@@ -14,9 +14,19 @@ use postroom::routing::{ControlMessage, Node};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// How a start is asked for.
+pub(super) enum StartKind {
+    Plain,
+    /// A repetition returns the process of the first.
+    Keyed(String),
+    /// By a supervisor.
+    Child,
+}
+
 impl Delivery {
     /// Starts a process for a peer, if it may.
-    pub(super) fn start(&self, peer: &Arc<Peer>, number: u64, content: Content, is_child: bool) {
+    pub(super) fn start(&self, peer: &Arc<Peer>, number: u64, kind: StartKind, content: Content) {
+        let is_child = matches!(kind, StartKind::Child);
         let answer = StartAnswer { peer: Arc::clone(peer), number, is_child, is_given: false };
         let Start { process, entry, inputs } = match self.decode(peer, content, Agreement::decode_inputs) {
             Ok(start) => start,
@@ -27,13 +37,13 @@ impl Delivery {
             }
         };
         let (host, policy, starter) = (self.host, Arc::clone(&self.policy), self.porters[0]);
-        let requester = Arc::clone(peer);
+        let (requester, keys) = (Arc::clone(peer), Arc::clone(&self.keys));
         let start = move |is_allowed: bool| {
             if !is_allowed {
                 answer.give(Err(NotStarted::Denied));
                 return;
             }
-            let job: Job = Box::new(move || {
+            let begin = move || {
                 let ward = policy.begin_start();
                 let (ends, ended) = (Arc::clone(&policy), Arc::clone(&requester));
                 let on_end = move |reason: &postroom::ExitReason| {
@@ -42,18 +52,24 @@ impl Delivery {
                         ended.charge_ended(number, reason);
                     }
                 };
-                match host.start_watched(process, entry, inputs, on_end) {
-                    Ok(pid) => {
-                        policy.started(ward, requester.node(), pid);
-                        if !answer.give(Ok(pid)) {
-                            pid.kill();
-                        }
-                    }
-                    Err(error) => {
-                        policy.ended(ward);
-                        answer.give(Err(NotStarted::Said(error.to_string())));
-                    }
+                let started = host.start_watched(process, entry, inputs, on_end);
+                match &started {
+                    Ok(pid) => policy.started(ward, requester.node(), *pid),
+                    Err(_) => policy.ended(ward),
                 }
+                started.map_err(|error| NotStarted::Said(error.to_string()))
+            };
+            let tell = move |started: Started| {
+                let pid = started.clone();
+                if !answer.give(started)
+                    && let Ok(pid) = pid
+                {
+                    pid.kill();
+                }
+            };
+            let job: Job = Box::new(move || match kind {
+                StartKind::Keyed(key) => keys.start(key, process, tell, begin),
+                StartKind::Plain | StartKind::Child => tell(begin()),
             });
             // Refused, or dropped before it has run, it answers all the same.
             let _ = starter.run(job).send();

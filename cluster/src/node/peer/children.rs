@@ -175,6 +175,7 @@ impl NotStarted {
                 Envelope::Refused { number, reason }
             }
             Self::Denied => Envelope::Told { number, told: ToldKind::Denied, bytes: bytes::Bytes::new() },
+            Self::KeyTaken { process } => Envelope::KeyTaken { number, process },
         }
     }
 
@@ -183,6 +184,7 @@ impl NotStarted {
         match self {
             Self::Said(reason) => StartError::Refused { node, reason },
             Self::Denied => StartError::Denied { node },
+            Self::KeyTaken { process } => StartError::KeyTaken { node, process },
         }
     }
 }

@@ -1,0 +1,94 @@
+//! Starts with a key, and where a start goes.
+
+use super::{RemoteNode, StartError, Starting};
+use crate::node::keys::MAX_KEY;
+use crate::node::peer::{Peer, Started};
+use crate::rendezvous;
+use crate::reply::{Pending, pair};
+use postroom::Payloads;
+use postroom::generic::Addressed;
+use postroom::remote::Remote;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// What a start asks for.
+pub(super) struct Request {
+    process: &'static str,
+    entry: String,
+    inputs: Payloads,
+    key: Option<String>,
+}
+
+impl<P: Remote + Addressed> Starting<P> {
+    pub(super) fn new(node: RemoteNode, entry: &str, inputs: Payloads) -> Self {
+        let request = Request { process: P::NAME, entry: entry.to_owned(), inputs, key: None };
+        Self { node, request, process: PhantomData }
+    }
+
+    /// Makes the start repeatable: with the same key, a node starts one process, and returns its PID each time, whether
+    /// it still runs or not. So a start whose answer was lost with the session is repeated with the key. A node remembers
+    /// 1,024 keys, each for five minutes after its last use.
+    ///
+    /// After [`Cluster::any`](crate::Cluster::any) the key chooses the node, by rendezvous hashing among the nodes that
+    /// export the type: a repetition goes to the same node, also from other nodes, while the members stay the same.
+    /// When a node comes or goes, the keys that it gets or had are started anew.
+    ///
+    /// ```
+    /// # use postroom::prelude::*;
+    /// # use postroom_cluster::Cluster;
+    /// # use postroom_cluster::memory::Broker;
+    /// # #[process] #[derive(Default)] struct Order;
+    /// # #[process(remote)] impl Order { #[entry] fn serve(&mut self, items: u32) { let _ = items; } }
+    /// # let runtime = Runtime::new()?;
+    /// # let broker = Broker::new();
+    /// # let _running = broker.run();
+    /// # let cluster = Cluster::builder("shop").export::<Order>().join(&runtime, broker.connect())?;
+    /// let start = || Ok::<_, Box<dyn std::error::Error>>(
+    ///     cluster.any::<Order>()?.start::<Order>("serve", payloads![3_u32]).key("order-17").wait()?,
+    /// );
+    /// assert_eq!(start()?, start()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.request.key = Some(key.into());
+        self
+    }
+
+    /// Asks the node for the process. Returns its name too.
+    pub(super) fn begin(self) -> (Result<Pending<Started>, StartError>, String) {
+        let Self { mut node, request, .. } = self;
+        if let Some(key) = &request.key {
+            if key.is_empty() || key.len() > MAX_KEY {
+                return (Err(StartError::KeyLength { bytes: key.len() }), node.name);
+            }
+            if node.is_any {
+                let exporters = node.cluster.exporters(request.process);
+                if let Some(id) = rendezvous::choose(key, exporters) {
+                    let name = node.cluster.name_of(id);
+                    node = RemoteNode { id, name, ..node };
+                }
+            }
+        }
+        (node.request(request), node.name)
+    }
+}
+
+impl RemoteNode {
+    fn request(&self, request: Request) -> Result<Pending<Started>, StartError> {
+        let Request { process, entry, inputs, key } = request;
+        let shared = &self.cluster.shared;
+        let (pending, then) = pair(Err("it was lost before it answered".into()));
+        if self.id == shared.id {
+            let start = || shared.host.start(process, &entry, inputs).map_err(|error| error.to_string().into());
+            match key {
+                None => then.complete(start()),
+                Some(key) => shared.keys.start(key, process, move |started| then.complete(started), start),
+            }
+            return Ok(pending);
+        }
+        let peer: Option<Arc<Peer>> = shared.view.lock().peers.get(&self.id).cloned();
+        let Some(peer) = peer else { return Err(StartError::Unreachable { node: self.name.clone() }) };
+        peer.start(process, &entry, inputs, key, then)?;
+        Ok(pending)
+    }
+}

@@ -1,0 +1,262 @@
+//! Starts that have a key: a repetition returns the process of the first.
+//!
+//! One table for each node, for its own starts and those of its peers. A key belongs to the first start with it from
+//! the moment at which that begins: repetitions that come meanwhile wait for what comes of it (single flight). A start
+//! that fails frees its key. Answers may be lost; the table does not forget the process for that, nor with the session.
+//!
+//! # Limits
+//! | limit | value | beyond it |
+//! |---|---|---|
+//! | keys | [`MAX_KEYS`] = 1,024 | the key that was used longest ago is forgotten, which is counted; refused if all begin |
+//! | time since the last use | [`KEPT_FOR`] = 5 min | the key is forgotten |
+//! | a key | [`MAX_KEY`] = 1,024 B | refused |
+
+use super::delivery::Counters;
+use super::peer::{NotStarted, SharedClock, Started};
+use crate::clock::Moment;
+use postroom::Pid;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How many keys a node remembers.
+pub(crate) const MAX_KEYS: usize = 1_024;
+/// For how long, since it was last used.
+const KEPT_FOR: Duration = Duration::from_secs(5 * 60);
+/// The longest key, in bytes.
+pub(crate) const MAX_KEY: usize = 1_024;
+
+/// Is told what came of a start.
+type Then = Box<dyn FnOnce(Started) + Send>;
+
+/// The keys of one node.
+pub(crate) struct Keys {
+    clock: SharedClock,
+    counters: Arc<Counters>,
+    entries: Mutex<BTreeMap<String, Entry>>,
+}
+
+struct Entry {
+    /// The type.
+    process: String,
+    state: State,
+}
+
+enum State {
+    /// The start runs; those that have repeated it wait.
+    Starting(Vec<Then>),
+    Started {
+        pid: Pid,
+        used: Moment,
+    },
+}
+
+impl Keys {
+    pub(crate) fn new(clock: SharedClock, counters: Arc<Counters>) -> Self {
+        Self { clock, counters, entries: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts a process by `start` unless its key was used; tells `then` what came of it, on whatever thread knows it
+    /// first.
+    pub(crate) fn start(
+        &self,
+        key: String,
+        process: &str,
+        then: impl FnOnce(Started) + Send + 'static,
+        start: impl FnOnce() -> Started,
+    ) {
+        let Some(then) = self.begin(&key, process, Box::new(then)) else { return };
+        // Frees the key and tells those that wait, also if the start panics.
+        let mut starting = Starting { keys: self, key, then: Some(then), started: None };
+        starting.started = Some(start());
+    }
+
+    /// Takes the key. Returns `then` if the start has to be made; otherwise that is told, or waits.
+    fn begin(&self, key: &str, process: &str, then: Then) -> Option<Then> {
+        let now = (self.clock)();
+        let mut entries = self.lock();
+        entries.retain(|_, entry| match entry.state {
+            State::Started { used, .. } => now.since(used) < KEPT_FOR,
+            State::Starting(_) => true,
+        });
+        if !entries.contains_key(key) && (entries.len() < MAX_KEYS || self.forget_one(&mut entries)) {
+            let state = State::Starting(Vec::new());
+            entries.insert(key.to_owned(), Entry { process: process.to_owned(), state });
+            return Some(then);
+        }
+        let answer = match entries.get_mut(key) {
+            Some(entry) if entry.process != process => Err(NotStarted::KeyTaken { process: entry.process.clone() }),
+            Some(Entry { state: State::Starting(waiting), .. }) => {
+                waiting.push(then);
+                return None;
+            }
+            Some(Entry { state: State::Started { pid, used }, .. }) => {
+                *used = now;
+                Ok(*pid)
+            }
+            None => Err(format!("it starts {MAX_KEYS} processes with keys already; try again").into()),
+        };
+        drop(entries);
+        then(answer);
+        None
+    }
+
+    /// Forgets the key that was used longest ago. Returns false if the starts of all of them run.
+    fn forget_one(&self, entries: &mut BTreeMap<String, Entry>) -> bool {
+        let used = |(key, entry): (&String, &Entry)| match entry.state {
+            State::Started { used, .. } => Some((used, key.clone())),
+            State::Starting(_) => None,
+        };
+        let Some((_, oldest)) = entries.iter().filter_map(used).min() else { return false };
+        entries.remove(&oldest);
+        self.counters.forgotten_keys.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    fn end(&self, key: &str, started: &Started) -> Vec<Then> {
+        let now = (self.clock)();
+        let mut entries = self.lock();
+        let state = match started {
+            Ok(pid) => entries
+                .get_mut(key)
+                .map(|entry| std::mem::replace(&mut entry.state, State::Started { pid: *pid, used: now })),
+            Err(_) => entries.remove(key).map(|entry| entry.state),
+        };
+        match state {
+            Some(State::Starting(waiting)) => waiting,
+            Some(State::Started { .. }) | None => Vec::new(),
+        }
+    }
+}
+
+/// A start that runs.
+struct Starting<'a> {
+    keys: &'a Keys,
+    key: String,
+    then: Option<Then>,
+    started: Option<Started>,
+}
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        let panicked = || Err("the start has panicked".into());
+        let started = self.started.take().unwrap_or_else(panicked);
+        let waiting = self.keys.end(&self.key, &started);
+        // Outside the lock: they may be users' wakers.
+        self.then.take().into_iter().chain(waiting).for_each(|then| then(started.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU64;
+    use std::sync::mpsc::{Receiver, channel};
+
+    struct Node {
+        keys: Arc<Keys>,
+        seconds: Arc<AtomicU64>,
+        starts: AtomicU64,
+    }
+
+    fn node() -> Node {
+        let seconds = Arc::<AtomicU64>::default();
+        let clock = Arc::clone(&seconds);
+        let clock = Arc::new(move || Moment::after_start(Duration::from_secs(clock.load(Ordering::Relaxed))));
+        Node { keys: Arc::new(Keys::new(clock, Arc::default())), seconds, starts: AtomicU64::new(0) }
+    }
+
+    fn pid(number: u64) -> Pid {
+        format!("<7f.1.{number}.3>").parse().unwrap()
+    }
+
+    impl Node {
+        fn start(&self, key: &str, process: &str) -> Started {
+            let (tell, told) = channel();
+            let start = || Ok(pid(1 + self.starts.fetch_add(1, Ordering::Relaxed)));
+            self.keys.start(key.into(), process, move |started| tell.send(started).unwrap(), start);
+            told.try_recv().expect("told at once")
+        }
+
+        fn pass(&self, seconds: u64) {
+            self.seconds.fetch_add(seconds, Ordering::Relaxed);
+        }
+
+        fn forgotten(&self) -> u64 {
+            self.keys.counters.forgotten_keys.load(Ordering::Relaxed)
+        }
+    }
+
+    #[test]
+    fn a_key_has_one_process_for_five_minutes_after_its_last_use() {
+        let node = node();
+        assert_eq!(node.start("a", "Account"), Ok(pid(1)));
+        assert_eq!(node.start("b", "Account"), Ok(pid(2)));
+        node.pass(299);
+        assert_eq!(node.start("a", "Account"), Ok(pid(1)));
+        assert_eq!(node.start("a", "Stock"), Err(NotStarted::KeyTaken { process: "Account".into() }));
+        node.pass(299);
+        assert_eq!(node.start("a", "Account"), Ok(pid(1)), "it was used");
+        assert_eq!(node.start("b", "Stock"), Ok(pid(3)), "it is forgotten");
+        assert_eq!(node.forgotten(), 0, "as promised");
+    }
+
+    #[test]
+    fn of_too_many_keys_the_one_used_longest_ago_is_forgotten_and_counted() {
+        let node = node();
+        for number in 0..MAX_KEYS {
+            node.start(&number.to_string(), "Account").unwrap();
+        }
+        node.pass(1);
+        assert_eq!(node.start("0", "Account"), Ok(pid(1)));
+        node.start("more", "Account").unwrap();
+        assert_eq!((node.keys.lock().len(), node.forgotten()), (MAX_KEYS, 1));
+        assert_eq!(node.start("0", "Account"), Ok(pid(1)), "it was used later than others");
+    }
+
+    fn begin(node: &Node, key: &str) -> (Option<Then>, Receiver<Started>) {
+        let (tell, told) = channel();
+        (node.keys.begin(key, "Account", Box::new(move |started| tell.send(started).unwrap())), told)
+    }
+
+    #[test]
+    fn a_repetition_waits_for_a_start_that_runs_and_hears_its_failure() {
+        for outcome in [Ok(pid(5)), Err(NotStarted::from("no money"))] {
+            let node = node();
+            let (first, told) = begin(&node, "a");
+            let (second, second_told) = begin(&node, "a");
+            assert!(first.is_some() && second.is_none() && second_told.try_recv().is_err());
+            let starting = Starting { keys: &node.keys, key: "a".into(), then: first, started: Some(outcome.clone()) };
+            drop(starting);
+            assert_eq!([told, second_told].map(|told| told.try_recv()), [Ok(outcome.clone()), Ok(outcome.clone())]);
+            assert_eq!(node.start("a", "Account"), Ok(if outcome.is_ok() { pid(5) } else { pid(1) }));
+        }
+    }
+
+    #[test]
+    fn a_start_that_panics_frees_its_key() {
+        let node = node();
+        let keys = Arc::clone(&node.keys);
+        let (tell, told) = channel();
+        let panicked = std::thread::spawn(move || {
+            keys.start("a".into(), "Account", move |started| tell.send(started).unwrap(), || panic!("no money"))
+        });
+        assert!(panicked.join().is_err());
+        assert_eq!(told.try_recv(), Ok(Err("the start has panicked".into())));
+        assert_eq!(node.start("a", "Account"), Ok(pid(1)));
+    }
+
+    #[test]
+    fn while_all_starts_run_more_are_refused() {
+        let node = node();
+        let running: Vec<_> = (0..MAX_KEYS).map(|number| begin(&node, &number.to_string())).collect();
+        assert!(running.iter().all(|(then, _)| then.is_some()));
+        let (then, told) = begin(&node, "more");
+        assert!(then.is_none() && matches!(told.try_recv(), Ok(Err(NotStarted::Said(_)))));
+    }
+}

@@ -1,0 +1,52 @@
+//! Pointers: aliases whose target other code decides.
+
+use super::alias::{Alias, AliasTarget};
+use crate::call::package::{Package, Undeliverable};
+use crate::errors::SendFailure;
+use crate::pid::Pid;
+use crate::slots::ProcessKind;
+use crate::sync::Arc;
+
+/// A PID that stands for another process at each moment, of this node or another: made by
+/// [`Host::pointer`](crate::Host::pointer). It ends when this is dropped, and is then like that of an ended process.
+pub struct Pointer(Alias);
+
+impl Pointer {
+    pub(crate) fn new(owner: u16, now: impl Fn() -> Option<Pid> + Send + Sync + 'static) -> Self {
+        Self(Alias::new(Arc::new(PointerTarget { owner, now })))
+    }
+
+    /// Returns the PID. What is sent to it goes to the process that it stands for then.
+    pub fn pid(&self) -> Pid {
+        self.0.pid()
+    }
+}
+
+crate::util::debug::impl_debug!([] Pointer, self => "Pointer{}", self.pid());
+
+struct PointerTarget<F> {
+    owner: u16,
+    now: F,
+}
+
+impl<F: Fn() -> Option<Pid> + Send + Sync> AliasTarget for PointerTarget<F> {
+    fn now(&self) -> Option<Pid> {
+        (self.now)()
+    }
+
+    fn take(&self, package: Package) -> Result<(), Undeliverable> {
+        Err(Undeliverable { package, reason: SendFailure::UnknownName })
+    }
+
+    fn life(&self) -> Option<Pid> {
+        (self.now)()
+    }
+
+    fn kind(&self) -> Option<&'static ProcessKind> {
+        None
+    }
+
+    fn owner(&self) -> u16 {
+        self.owner
+    }
+}
