@@ -14,7 +14,7 @@ const INSTALL: &str = "run `cluster/tools/fetch-nats-server`, which puts it into
                        its path; POSTROOM_NATS=skip skips these tests";
 
 /// A server that is killed when this is dropped, with its files.
-pub(super) struct Server {
+pub(crate) struct Server {
     process: Option<Child>,
     /// Kills the server when the test program is gone, even if that was killed itself: its input ends then.
     guard: Option<Child>,
@@ -27,7 +27,7 @@ pub(super) struct Server {
 
 impl Server {
     /// Starts a server with a store, at a port of its choice. `None` if the tests are to be skipped.
-    pub(super) fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         Self::with(&["-js"], "")
     }
 
@@ -108,7 +108,7 @@ impl Server {
         }
     }
 
-    pub(super) fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port
     }
 

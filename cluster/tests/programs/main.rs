@@ -1,0 +1,315 @@
+//! Nodes in programs of their own, over a real server: killed, paused, cut off, and behind a bad network, under load.
+//!
+//! Each node is this test program, started again, and reaches the server through a [`proxy`] of its own. **No test
+//! rests on how fast anything is**: each waits until something has happened, for two minutes at most. What is asserted
+//! of times are lower bounds by the machine's one clock, begun before the fault: what leases and graces forbid earlier.
+//! The times that were measured are printed (`--nocapture`).
+//!
+//! Messages carry numbers, each used once. What a source was told to be accepted, and what the account took, is compared
+//! as runs of numbers: nothing is taken that was not accepted, nothing twice or out of order, and within a session
+//! nothing is missing.
+//!
+//! Not covered: several machines, whose clocks differ, and networks that lose packets, which TCP hides.
+
+mod node;
+mod program;
+mod proxy;
+mod support;
+
+use postroom_cluster::lease::Timing;
+use postroom_cluster::nats::Nats;
+use program::{Program, Scene};
+use proxy::Direction;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// For how long a test waits for what should come in seconds. It fails if that is not enough.
+const GUARD: Duration = Duration::from_secs(120);
+
+/// How long a node must be unreachable before it counts as lost, if the server says that it is not connected.
+const GRACE: Duration = Duration::from_secs(1);
+
+const LOST: &str = "its node was lost";
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < GUARD, "never: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Says how long something took, and that it took no less than the protocol allows.
+fn took(what: &str, began: Instant, least: Duration) {
+    let time = began.elapsed();
+    eprintln!("{what}: {:.2} s", time.as_secs_f64());
+    assert!(time >= least, "{what} after {time:?}, and not before {least:?}");
+}
+
+/// The earliest that a name of a lost node may pass on: the broker counts the lease from the last renewal, which is not
+/// older than the time after which a node fences itself.
+fn earliest_inheritance() -> Duration {
+    let timing = Timing::default();
+    timing.ttl - timing.fence
+}
+
+fn runs(text: &str) -> Vec<(u64, u64)> {
+    let numbers: Vec<_> = text.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect();
+    numbers.chunks(2).map(|run| (run[0], run[1])).collect()
+}
+
+fn count(runs: &[(u64, u64)]) -> u64 {
+    runs.iter().map(|(first, last)| last - first + 1).sum()
+}
+
+/// Stops a source, waits until the last of what was accepted has been taken, and returns both.
+fn settle(source: (&Program, &str), account: (&Program, &str)) -> [Vec<(u64, u64)>; 2] {
+    let accepted = runs(&source.0.ask(&format!("halt {}", source.1)));
+    let taken = || runs(&account.0.ask(&format!("taken {}", account.1)));
+    wait_until("all is taken", || taken().last().map(|run| run.1) == accepted.last().map(|run| run.1));
+    [accepted, taken()]
+}
+
+/// Nothing was taken that was not accepted, nothing twice, and nothing out of order.
+fn check_order(accepted: &[(u64, u64)], taken: &[(u64, u64)]) {
+    assert!(taken.is_sorted_by(|one, next| one.1 < next.0), "{taken:?}");
+    let is_accepted = |run: &(u64, u64)| accepted.iter().any(|all| all.0 <= run.0 && run.1 <= all.1);
+    assert!(taken.iter().all(is_accepted), "{taken:?} of {accepted:?}");
+}
+
+/// Registers a name until that is done. Returns the token.
+fn take_over(node: &Program, name: &str, pid: &str) -> u64 {
+    let mut token = None;
+    wait_until("the name is free", || {
+        let answer = node.ask(&format!("register {name} {pid}"));
+        token = answer.parse().ok();
+        assert!(token.is_some() || answer.contains("is held by"), "{answer}");
+        token.is_some()
+    });
+    token.unwrap()
+}
+
+/// Has a node hear the end of accounts on another: each is monitored, linked to and called.
+fn observe(node: &Program, there: &str, accounts: usize) -> Vec<String> {
+    let accounts: Vec<_> = (0..accounts).map(|_| node.ask(&format!("start {there}"))).collect();
+    for pid in &accounts {
+        for tie in ["watch", "tie", "keep"] {
+            node.ask(&format!("{tie} {pid}"));
+        }
+        // Behind what was sent: that has arrived.
+        assert_eq!(node.ask(&format!("echo {pid}")), "7");
+    }
+    accounts
+}
+
+/// Each monitor, link and call has heard of the loss once.
+fn check_heard_once(node: &Program, accounts: &[String]) {
+    let heard = node.heard();
+    for (pid, tie) in accounts.iter().flat_map(|pid| ["down", "exit", "kept"].map(|tie| (pid, tie))) {
+        let of_it: Vec<_> = heard.iter().filter(|line| line.starts_with(&format!("{tie} {pid} "))).collect();
+        assert_eq!(of_it.len(), 1, "{} has heard {of_it:?}", node.name);
+        assert!(of_it[0].contains(LOST), "{of_it:?}");
+    }
+}
+
+/// Fails if the driver does not tell a session's end, tells it twice, or frees a name before its lease is over.
+#[test]
+fn a_program_that_is_killed_is_lost_once_and_its_name_passes_on() {
+    let Some(scene) = Scene::start() else { return };
+    let [one, two, three] = scene.programs(["eu-1", "eu-2", "eu-3"]);
+    let accounts = [observe(&one, "eu-2", 20), observe(&three, "eu-2", 5)];
+    let holder = two.ask("spawn");
+    let token: u64 = two.ask(&format!("register acct-7 {holder}")).parse().unwrap();
+    wait_until("the name is known", || three.ask("holder acct-7") == format!("{holder} {token}"));
+    let (kept, doomed) = (one.ask("start eu-3"), one.ask("start eu-2"));
+    let [source, ends] = [&kept, &doomed].map(|pid| one.ask(&format!("flood {pid}")));
+
+    let began = Instant::now();
+    two.kill();
+    one.hears("down", 20);
+    took("killed: the others have lost it", began, GRACE);
+    three.hears("down", 5);
+    let next = three.ask("spawn");
+    let greater = take_over(&three, "acct-7", &next);
+    took("killed: its name has passed on", began, earliest_inheritance());
+    assert!(greater > token);
+    wait_until("the others know it", || one.ask("holder acct-7") == format!("{next} {greater}"));
+
+    // A restart is another node.
+    let again = scene.program("eu-2");
+    assert_ne!(again.id, two.id);
+    for node in [&one, &three, &again] {
+        assert_eq!(node.ask("members 2"), "true");
+    }
+    assert_eq!(one.ask(&format!("echo {}", one.ask("start eu-2"))), "7");
+    one.ask(&format!("watch {doomed}"));
+    one.hears(&format!("down {doomed} {LOST}"), 1);
+    one.ask(&format!("halt {ends}"));
+    let [accepted, taken] = settle((&one, &source), (&three, &kept));
+    assert_eq!(taken, accepted, "those that live have lost nothing");
+    assert_eq!(accepted.len(), 1, "and were refused nothing");
+    eprintln!("{} messages between those that live", count(&taken));
+    check_heard_once(&one, &accounts[0]);
+    check_heard_once(&three, &accounts[1]);
+}
+
+/// Pauses one of two nodes until its name has passed on to the other, and resumes it. `before` and `meanwhile` have that
+/// node, and an account on the other that has taken the numbers up to 99 from it.
+fn pause_beyond_the_lease(
+    what: &str,
+    before: impl FnOnce(&Program, &str),
+    meanwhile: impl FnOnce(&Program),
+    after: impl FnOnce(&Program, &Program, &str),
+) {
+    let Some(scene) = Scene::start() else { return };
+    let [one, two] = scene.programs(["eu-1", "eu-2"]);
+    let accounts = [observe(&one, "eu-2", 5), observe(&two, "eu-1", 5)];
+    let holder = two.ask("spawn");
+    let token: u64 = two.ask(&format!("register acct-7 {holder}")).parse().unwrap();
+    let account = two.ask("start eu-1");
+    two.ask(&format!("take {account} 0 99"));
+    wait_until("they have arrived", || one.ask(&format!("taken {account}")) == "[(0, 99)]");
+    before(&two, &account);
+
+    let began = Instant::now();
+    two.pause();
+    one.hears("down", 5);
+    took(&format!("{what}: the other has lost it"), began, Duration::ZERO);
+    let next = one.ask("spawn");
+    let greater = take_over(&one, "acct-7", &next);
+    took(&format!("{what}: its name has passed on"), began, earliest_inheritance());
+    assert!(greater > token);
+    meanwhile(&two);
+
+    let began = Instant::now();
+    two.resume();
+    two.hears("down", 5);
+    wait_until("its holder has ended", || two.ask(&format!("lives {holder}")) == "false");
+    for node in [&one, &two] {
+        assert_eq!(node.ask("members 1"), "true");
+    }
+    took(&format!("{what}: it has joined again"), began, Duration::ZERO);
+    wait_until("it knows the next holder", || two.ask("holder acct-7") == format!("{next} {greater}"));
+    after(&one, &two, &account);
+    check_heard_once(&one, &accounts[0]);
+    check_heard_once(&two, &accounts[1]);
+}
+
+/// What it sends once it goes on is on no wire, unless it is of the next session.
+///
+/// Fails if a frame is published without a look at the lease after it was made: then the program's threads race, and the
+/// one that sends wins as a rule.
+#[test]
+fn a_program_that_is_paused_beyond_its_lease_is_fenced_before_it_sends() {
+    let marks = [1, 2].map(|number| format!("mark-{number}-of-what-was-paused"));
+    pause_beyond_the_lease(
+        "paused",
+        |two, account| marks.iter().for_each(|mark| _ = two.ask(&format!("ambush {account} {mark}"))),
+        |two| two.proxy.record(),
+        |one, two, account| {
+            two.hears("ambush", marks.len());
+            // Behind what was sent in this session.
+            assert_eq!(two.ask(&format!("echo {account}")), "7");
+            let notes = one.ask(&format!("notes {account}"));
+            for mark in &marks {
+                assert_eq!(two.proxy.has_carried(mark.as_bytes()), notes.contains(mark), "{mark}: {notes}");
+            }
+        },
+    );
+}
+
+/// A network that delivers late: the messages arrive at the server when their sender counts as lost.
+#[test]
+fn what_was_on_its_way_when_a_program_was_paused_is_not_taken() {
+    pause_beyond_the_lease(
+        "paused, messages on their way",
+        |two, account| {
+            two.proxy.stall(Direction::ToServer);
+            eprintln!("{} messages on their way", two.ask(&format!("take {account} 1000 1999")));
+        },
+        |two| two.proxy.heal(),
+        |one, two, account| {
+            assert_eq!(two.ask(&format!("take {account} 2000 2099")), "100");
+            wait_until("they have arrived", || one.ask(&format!("taken {account}")).ends_with("2099)]"));
+            assert_eq!(one.ask(&format!("taken {account}")), "[(0, 99), (2000, 2099)]");
+        },
+    );
+}
+
+/// Has one of two nodes lose the other by a fault of its network, and find it again, under load in both directions.
+fn network_fault(what: &str, least: Duration, fault: impl FnOnce(&Program)) {
+    let Some(scene) = Scene::start() else { return };
+    let [one, two] = scene.programs(["eu-1", "eu-2"]);
+    let accounts = [observe(&one, "eu-2", 5), observe(&two, "eu-1", 5)];
+    let holder = two.ask("spawn");
+    let token: u64 = two.ask(&format!("register acct-7 {holder}")).parse().unwrap();
+    let pairs = [(&one, &two, "eu-2"), (&two, &one, "eu-1")];
+    let sources = pairs.map(|(from, _, to)| {
+        let account = from.ask(&format!("start {to}"));
+        (from.ask(&format!("flood {account}")), account)
+    });
+
+    let began = Instant::now();
+    fault(&two);
+    one.hears("down", 5);
+    took(&format!("{what}: the other has lost it"), began, least);
+    two.hears("down", 5);
+    took(&format!("{what}: it has lost the other"), began, Duration::ZERO);
+    wait_until("its holder has ended", || two.ask(&format!("lives {holder}")) == "false");
+    let next = one.ask("spawn");
+    let greater = take_over(&one, "acct-7", &next);
+    took(&format!("{what}: its name has passed on"), began, earliest_inheritance());
+    assert!(greater > token);
+
+    let began = Instant::now();
+    two.proxy.heal();
+    for node in [&one, &two] {
+        assert_eq!(node.ask("members 1"), "true");
+    }
+    took(&format!("{what}: they have found each other again"), began, Duration::ZERO);
+    for ((from, to, _), (source, account)) in pairs.iter().zip(&sources) {
+        // One that is accepted now comes after those before the fault.
+        wait_until("something is accepted again", || from.ask(&format!("echo {account}")) == "7");
+        let [accepted, taken] = settle((from, source), (to, account));
+        check_order(&accepted, &taken);
+        eprintln!("{what}: {} of {} messages were taken", count(&taken), count(&accepted));
+    }
+    check_heard_once(&one, &accounts[0]);
+    check_heard_once(&two, &accounts[1]);
+}
+
+#[test]
+fn a_node_that_is_cut_off_is_lost_and_comes_back() {
+    network_fault("cut", GRACE, |node| node.proxy.cut());
+}
+
+#[test]
+fn a_node_that_is_not_heard_is_lost_and_comes_back() {
+    network_fault("stalled to the server", Duration::ZERO, |node| node.proxy.stall(Direction::ToServer));
+}
+
+#[test]
+fn a_node_that_hears_nothing_is_lost_and_comes_back() {
+    network_fault("stalled from the server", Duration::ZERO, |node| node.proxy.stall(Direction::ToNode));
+}
+
+/// Whether a slow network costs a session is for its speed to decide; what arrives is not.
+#[test]
+fn a_slow_network_loses_nothing_within_a_session() {
+    let Some(scene) = Scene::start() else { return };
+    let [one, two] = scene.programs(["eu-1", "eu-2"]);
+    let account = one.ask("start eu-2");
+    one.ask(&format!("watch {account}"));
+    let source = one.ask(&format!("flood {account}"));
+    wait_until("it takes", || one.ask(&format!("taken {account}")) != "[]");
+    two.proxy.slow_down();
+    let before = count(&runs(&one.ask(&format!("taken {account}"))));
+    wait_until("it takes more", || count(&runs(&two.ask(&format!("taken {account}")))) > before + 1_000);
+    two.proxy.heal();
+    let [accepted, taken] = settle((&one, &source), (&two, &account));
+    check_order(&accepted, &taken);
+    eprintln!("slow: {} of {} messages were taken; heard: {:?}", count(&taken), count(&accepted), one.heard());
+    if one.heard().is_empty() {
+        assert_eq!(taken, accepted);
+    }
+}

@@ -1,0 +1,9 @@
+//! The server of the unit tests of the engine.
+
+#[allow(dead_code, reason = "those tests use the rest")]
+#[path = "../../src/nats/tests/server.rs"]
+pub(crate) mod server;
+
+fn wait_until(is_so: impl FnMut() -> bool) {
+    super::wait_until("the server is ready", is_so);
+}
