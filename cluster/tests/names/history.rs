@@ -1,0 +1,223 @@
+//! What was asked of the names and answered, and what holders have written.
+
+use crate::spec::{Act, Answer, Name};
+use postroom::{NodeId, Pid};
+use postroom_cluster::Cluster;
+use postroom_cluster::names::{RegisterError, Token};
+use stateright::semantics::{ConsistencyTester, LinearizabilityTester};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+
+/// Whether the store looks at the tokens of those that write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Guard {
+    Token,
+    /// For a test that sees what the tokens are for.
+    Nothing,
+}
+
+/// The histories of all names.
+pub(crate) struct Book {
+    names: Vec<Mutex<History>>,
+    guard: Guard,
+    /// Nodes that have met a fault, or leave: their names may be free at any time.
+    faulty: Mutex<BTreeSet<NodeId>>,
+    prefix: String,
+}
+
+#[derive(Default)]
+struct History {
+    tester: LinearizabilityTester<u32, Name>,
+    last_caller: u32,
+    /// All tokens, with their holders; none of those that may be free.
+    granted: BTreeMap<Token, Granted>,
+    /// Registrations whose answer was lost.
+    doubtful: BTreeSet<Pid>,
+    /// What each node has looked up last.
+    seen: BTreeMap<NodeId, Token>,
+    looked_up: Vec<(Pid, Token)>,
+    store: Store,
+}
+
+struct Granted {
+    pid: Pid,
+    may_be_free: bool,
+}
+
+/// What the holder of a name writes to: a number, which each holder reads when it has the name, and counts on from.
+#[derive(Default)]
+struct Store {
+    greatest: Option<Token>,
+    value: u64,
+    /// How many writes were confirmed.
+    confirmed: u64,
+    refused: u64,
+}
+
+/// What a holder knows: its token, and the number that it has written or read last.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held {
+    token: Token,
+    value: u64,
+}
+
+/// What a history has come to.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) acts: usize,
+    pub(crate) tokens: usize,
+    pub(crate) confirmed: u64,
+    pub(crate) refused: u64,
+}
+
+impl History {
+    fn invoke(&mut self, act: Act) -> u32 {
+        self.last_caller += 1;
+        self.tester.on_invoke(self.last_caller, act).unwrap();
+        self.last_caller
+    }
+
+    fn may_be_free(&mut self, is_concerned: impl Fn(Pid) -> bool) {
+        let mut free = Vec::new();
+        for (token, granted) in &mut self.granted {
+            if is_concerned(granted.pid) && !std::mem::replace(&mut granted.may_be_free, true) {
+                free.push(Act::Free(granted.pid, Some(*token)));
+            }
+        }
+        let doubtful = self.doubtful.iter().filter(|pid| is_concerned(**pid));
+        free.extend(doubtful.map(|pid| Act::Free(*pid, None)));
+        free.into_iter().for_each(|act| _ = self.invoke(act));
+    }
+}
+
+impl Store {
+    fn admits(&mut self, token: Token, guard: Guard) -> bool {
+        let is_stale = self.greatest.is_some_and(|greatest| token < greatest);
+        if is_stale && guard == Guard::Token {
+            self.refused += 1;
+            return false;
+        }
+        self.greatest = self.greatest.max(Some(token));
+        true
+    }
+}
+
+impl Book {
+    /// The names begin with `prefix`, which no other book has.
+    pub(crate) fn new(prefix: &str, names: usize, guard: Guard) -> Self {
+        let names = (0..names).map(|_| Mutex::default()).collect();
+        Self { names, guard, faulty: Mutex::default(), prefix: prefix.into() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    pub(crate) fn name(&self, number: usize) -> String {
+        format!("{}-{number}", self.prefix)
+    }
+
+    /// Registers a name for a process. Returns what the process then has read from the store.
+    pub(crate) fn register(&self, cluster: &Cluster, number: usize, pid: Pid) -> Option<Held> {
+        let name = self.name(number);
+        let caller = self.names[number].lock().unwrap().invoke(Act::Register(pid));
+        let registered = cluster.register(name, pid).wait();
+        let mut history = self.names[number].lock().unwrap();
+        let mut returns = |answer| _ = history.tester.on_return(caller, answer).unwrap();
+        match registered {
+            Ok(token) => {
+                returns(Answer::Token(token));
+                history.granted.entry(token).or_insert(Granted { pid, may_be_free: false });
+                if self.faulty.lock().unwrap().contains(&pid.node()) {
+                    history.may_be_free(|other| other == pid);
+                }
+                let store = &mut history.store;
+                return store.admits(token, self.guard).then_some(Held { token, value: store.value });
+            }
+            Err(RegisterError::Taken { holder, .. }) => returns(Answer::Taken(holder)),
+            Err(RegisterError::Unavailable { .. }) => returns(Answer::Nothing),
+            // It never returns: there may be an entry, or there was one for a moment, which others have seen.
+            Err(RegisterError::Unknown { .. } | RegisterError::Ended { .. } | RegisterError::NotAMember) => {
+                history.doubtful.insert(pid);
+                if !pid.is_alive() || self.faulty.lock().unwrap().contains(&pid.node()) {
+                    history.may_be_free(|other| other == pid);
+                }
+            }
+            Err(error) => panic!("{error}"),
+        }
+        None
+    }
+
+    pub(crate) fn release(&self, cluster: &Cluster, number: usize, pid: Pid) {
+        let mut history = self.names[number].lock().unwrap();
+        let caller = history.invoke(Act::Release(pid));
+        // The entry is deleted some time later.
+        history.may_be_free(|other| other == pid);
+        drop(history);
+        let had = cluster.release(self.name(number), pid).wait();
+        // One that was fenced has given up what its entry still says.
+        let is_certain = had || !self.faulty.lock().unwrap().contains(&pid.node());
+        let answer = if is_certain { Answer::Released(had) } else { Answer::Nothing };
+        self.names[number].lock().unwrap().tester.on_return(caller, answer).unwrap();
+    }
+
+    /// What is looked up may be out of date, but not older than what this node has seen before.
+    pub(crate) fn look_up(&self, cluster: &Cluster, number: usize) {
+        let mut history = self.names[number].lock().unwrap();
+        if let Some((pid, token)) = cluster.holder(&self.name(number)) {
+            let before = history.seen.insert(cluster.id(), token);
+            assert!(before.is_none_or(|before| before <= token), "{token} after {before:?}");
+            history.looked_up.push((pid, token));
+        }
+    }
+
+    /// Writes the next number. Returns false if the store has refused it: another has the name.
+    pub(crate) fn write(&self, number: usize, held: &mut Held) -> bool {
+        let store = &mut self.names[number].lock().unwrap().store;
+        let is_admitted = store.admits(held.token, self.guard);
+        if is_admitted {
+            held.value += 1;
+            store.value = held.value;
+            store.confirmed += 1;
+        }
+        is_admitted
+    }
+
+    /// The process ends: its names are free some time later.
+    pub(crate) fn ends(&self, pid: Pid) {
+        self.names.iter().for_each(|history| history.lock().unwrap().may_be_free(|other| other == pid));
+    }
+
+    /// The node meets a fault, or leaves.
+    pub(crate) fn fails(&self, node: NodeId) {
+        self.faulty.lock().unwrap().insert(node);
+        self.names.iter().for_each(|history| history.lock().unwrap().may_be_free(|pid| pid.node() == node));
+    }
+
+    /// Returns what is wrong with the histories, and what they come to.
+    pub(crate) fn check(&self) -> (Vec<String>, Totals) {
+        let (mut wrong, mut totals) = (Vec::new(), Totals::default());
+        for (number, history) in self.names.iter().enumerate() {
+            let history = history.lock().unwrap();
+            let name = self.name(number);
+            if !history.tester.is_consistent() {
+                wrong.push(format!("{name} is not linearizable: {:?}", history.tester));
+            }
+            for (pid, token) in &history.looked_up {
+                let is_genuine = history.granted.get(token).is_some_and(|granted| granted.pid == *pid);
+                if !is_genuine && !history.doubtful.contains(pid) {
+                    wrong.push(format!("{name} was never held by {pid} with token {token}"));
+                }
+            }
+            let Store { value, confirmed, refused, .. } = history.store;
+            if value != confirmed {
+                wrong.push(format!("{name}: {confirmed} writes were confirmed, {value} are left"));
+            }
+            totals.acts += history.tester.len();
+            totals.tokens += history.granted.len();
+            totals.confirmed += confirmed;
+            totals.refused += refused;
+        }
+        (wrong, totals)
+    }
+}
