@@ -1,6 +1,6 @@
 //! What was asked of the names and answered, and what holders have written.
 
-use crate::spec::{Act, Answer, Name};
+use crate::spec::{Act, Answer, Name, Outcome};
 use postroom::{NodeId, Pid};
 use postroom_cluster::Cluster;
 use postroom_cluster::names::{RegisterError, Token};
@@ -29,10 +29,10 @@ pub(crate) struct Book {
 struct History {
     tester: LinearizabilityTester<u32, Name>,
     last_caller: u32,
-    /// All tokens, with their holders; none of those that may be free.
+    /// All tokens, with their holders.
     granted: BTreeMap<Token, Granted>,
-    /// Registrations whose answer was lost.
-    doubtful: BTreeSet<Pid>,
+    /// Registrations whose answer was lost, and whether the name may be free again.
+    doubtful: BTreeMap<Pid, bool>,
     /// What each node has looked up last.
     seen: BTreeMap<NodeId, Token>,
     looked_up: Vec<(Pid, Token)>,
@@ -77,16 +77,19 @@ impl History {
         self.last_caller
     }
 
+    fn returns(&mut self, caller: u32, outcome: Outcome) {
+        let granted = self.granted.iter().filter(|(_, granted)| granted.may_be_free);
+        let granted = granted.map(|(token, granted)| (granted.pid, Some(*token)));
+        let doubtful = self.doubtful.iter().filter(|(_, may_be_free)| **may_be_free).map(|(pid, _)| (*pid, None));
+        let perhaps_free = granted.chain(doubtful).collect();
+        self.tester.on_return(caller, Answer { outcome, perhaps_free }).unwrap();
+    }
+
     fn may_be_free(&mut self, is_concerned: impl Fn(Pid) -> bool) {
-        let mut free = Vec::new();
-        for (token, granted) in &mut self.granted {
-            if is_concerned(granted.pid) && !std::mem::replace(&mut granted.may_be_free, true) {
-                free.push(Act::Free(granted.pid, Some(*token)));
-            }
-        }
-        let doubtful = self.doubtful.iter().filter(|pid| is_concerned(**pid));
-        free.extend(doubtful.map(|pid| Act::Free(*pid, None)));
-        free.into_iter().for_each(|act| _ = self.invoke(act));
+        let granted = self.granted.values_mut().filter(|granted| is_concerned(granted.pid));
+        granted.for_each(|granted| granted.may_be_free = true);
+        let doubtful = self.doubtful.iter_mut().filter(|(pid, _)| is_concerned(**pid));
+        doubtful.for_each(|(_, may_be_free)| *may_be_free = true);
     }
 }
 
@@ -123,29 +126,25 @@ impl Book {
         let caller = self.names[number].lock().unwrap().invoke(Act::Register(pid));
         let registered = cluster.register(name, pid).wait();
         let mut history = self.names[number].lock().unwrap();
-        let mut returns = |answer| _ = history.tester.on_return(caller, answer).unwrap();
+        let is_faulty = || self.faulty.lock().unwrap().contains(&pid.node());
+        let mut held = None;
         match registered {
             Ok(token) => {
-                returns(Answer::Token(token));
-                history.granted.entry(token).or_insert(Granted { pid, may_be_free: false });
-                if self.faulty.lock().unwrap().contains(&pid.node()) {
-                    history.may_be_free(|other| other == pid);
-                }
+                history.returns(caller, Outcome::Token(token));
+                history.granted.entry(token).or_insert(Granted { pid, may_be_free: is_faulty() });
                 let store = &mut history.store;
-                return store.admits(token, self.guard).then_some(Held { token, value: store.value });
+                held = store.admits(token, self.guard).then_some(Held { token, value: store.value });
             }
-            Err(RegisterError::Taken { holder, .. }) => returns(Answer::Taken(holder)),
-            Err(RegisterError::Unavailable { .. }) => returns(Answer::Nothing),
+            Err(RegisterError::Taken { holder, .. }) => history.returns(caller, Outcome::Taken(holder)),
+            Err(RegisterError::Unavailable { .. }) => history.returns(caller, Outcome::Nothing),
             // It never returns: there may be an entry, or there was one for a moment, which others have seen.
             Err(RegisterError::Unknown { .. } | RegisterError::Ended { .. } | RegisterError::NotAMember) => {
-                history.doubtful.insert(pid);
-                if !pid.is_alive() || self.faulty.lock().unwrap().contains(&pid.node()) {
-                    history.may_be_free(|other| other == pid);
-                }
+                let may_be_free = !pid.is_alive() || is_faulty();
+                *history.doubtful.entry(pid).or_default() |= may_be_free;
             }
             Err(error) => panic!("{error}"),
         }
-        None
+        held
     }
 
     pub(crate) fn release(&self, cluster: &Cluster, number: usize, pid: Pid) {
@@ -157,8 +156,8 @@ impl Book {
         let had = cluster.release(self.name(number), pid).wait();
         // One that was fenced has given up what its entry still says.
         let is_certain = had || !self.faulty.lock().unwrap().contains(&pid.node());
-        let answer = if is_certain { Answer::Released(had) } else { Answer::Nothing };
-        self.names[number].lock().unwrap().tester.on_return(caller, answer).unwrap();
+        let outcome = if is_certain { Outcome::Released(had) } else { Outcome::Nothing };
+        self.names[number].lock().unwrap().returns(caller, outcome);
     }
 
     /// What is looked up may be out of date, but not older than what this node has seen before.
@@ -205,7 +204,7 @@ impl Book {
             }
             for (pid, token) in &history.looked_up {
                 let is_genuine = history.granted.get(token).is_some_and(|granted| granted.pid == *pid);
-                if !is_genuine && !history.doubtful.contains(pid) {
+                if !is_genuine && !history.doubtful.contains_key(pid) {
                     wrong.push(format!("{name} was never held by {pid} with token {token}"));
                 }
             }

@@ -16,13 +16,19 @@ pub(crate) struct Name {
 pub(crate) enum Act {
     Register(Pid),
     Release(Pid),
-    /// The holder has given the name up, has ended, or is of a node that leaves or has met a fault. The name is free at
-    /// some time after this, or never: it has no return.
-    Free(Pid, Option<Token>),
+}
+
+/// What came of an act.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) outcome: Outcome,
+    /// Which holders may have lost the name by themselves before the answer came: they have given it up or ended, or
+    /// their nodes have left or met a fault. A token is unknown if the answer to the registration was lost.
+    pub(crate) perhaps_free: Vec<(Pid, Option<Token>)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Answer {
+pub(crate) enum Outcome {
     Token(Token),
     Taken(Pid),
     /// Whether it had the name.
@@ -31,39 +37,50 @@ pub(crate) enum Answer {
     Nothing,
 }
 
+impl Name {
+    fn is_held_by(&self, pid: Pid) -> bool {
+        self.holder.is_some_and(|(holder, _)| holder == pid)
+    }
+
+    fn may_be_free(&self, perhaps_free: &[(Pid, Option<Token>)]) -> bool {
+        self.holder.is_none_or(|(holder, known)| {
+            let is_it = |(pid, token): &(Pid, Option<Token>)| {
+                *pid == holder && (token.is_none() || known.is_none() || *token == known)
+            };
+            perhaps_free.iter().any(is_it)
+        })
+    }
+}
+
 impl SequentialSpec for Name {
     type Op = Act;
     type Ret = Answer;
 
     /// Of what never returns: it has happened, with an unknown result.
     fn invoke(&mut self, act: &Act) -> Answer {
-        match (act, self.holder) {
-            (Act::Register(pid), None) => self.holder = Some((*pid, None)),
-            (Act::Free(pid, token), Some((holder, known))) => {
-                if *pid == holder && (token.is_none() || known.is_none() || *token == known) {
-                    self.holder = None;
-                }
-            }
-            _ => {}
+        if let (Act::Register(pid), None) = (act, self.holder) {
+            self.holder = Some((*pid, None));
         }
-        Answer::Nothing
+        Answer { outcome: Outcome::Nothing, perhaps_free: Vec::new() }
     }
 
     fn is_valid_step(&mut self, act: &Act, answer: &Answer) -> bool {
-        match (act, answer) {
-            (_, Answer::Nothing) => true,
-            (Act::Register(pid), Answer::Token(token)) => {
+        let Answer { outcome, perhaps_free } = answer;
+        match (act, outcome) {
+            (_, Outcome::Nothing) => true,
+            (Act::Register(pid), Outcome::Token(token)) => {
                 if self.holder == Some((*pid, Some(*token))) {
                     // Registered again: it finds what it has.
                     return true;
                 }
-                let is_free = self.holder.is_none_or(|(holder, known)| holder == *pid && known.is_none());
+                let is_free = self.may_be_free(perhaps_free) || self.holder == Some((*pid, None));
                 let is_greater = self.last.is_none_or(|last| last < *token);
                 (self.holder, self.last) = (Some((*pid, Some(*token))), Some(*token));
                 is_free && is_greater
             }
-            (Act::Register(_), Answer::Taken(holder)) => self.holder.is_some_and(|(pid, _)| pid == *holder),
-            (Act::Release(pid), Answer::Released(had)) => self.holder.is_some_and(|(holder, _)| holder == *pid) == *had,
+            (Act::Register(_), Outcome::Taken(holder)) => self.is_held_by(*holder),
+            (Act::Release(pid), Outcome::Released(true)) => self.is_held_by(*pid),
+            (Act::Release(pid), Outcome::Released(false)) => !self.is_held_by(*pid) || self.may_be_free(perhaps_free),
             _ => false,
         }
     }
