@@ -67,6 +67,7 @@ mod form;
 mod format;
 mod guard;
 mod reason;
+mod report;
 #[cfg(test)]
 mod tests;
 
@@ -132,6 +133,7 @@ struct Exported {
     by_type: HashMap<TypeId, Vec<MessageId>>,
     entries: HashMap<(&'static str, &'static str), MessageId>,
     table: Table,
+    reports: report::Reports,
 }
 
 impl Codecs {
@@ -148,6 +150,11 @@ impl Codecs {
     /// Returns how to speak with a node that has this table.
     pub fn agree(&self, theirs: &Table) -> Agreement {
         Agreement::new(self, theirs)
+    }
+
+    /// Has the log say, once, that a message cannot travel since the builds of two nodes differ.
+    pub(crate) fn report(&self, error: &CodecError) {
+        self.0.reports.note(error);
     }
 
     /// Returns the messages of that type.
@@ -216,7 +223,7 @@ impl CodecsBuilder {
                 }
             }
         }
-        Ok(Codecs(Arc::new(Exported { forms, by_type, entries, table })))
+        Ok(Codecs(Arc::new(Exported { forms, by_type, entries, table, reports: Default::default() })))
     }
 
     fn add(&mut self, form: Form) {

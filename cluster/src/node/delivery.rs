@@ -390,6 +390,7 @@ impl Delivery {
         let agreement = peer.agreement().ok_or(None)?;
         decode(&agreement, MessageId(message), &bytes).map_err(|error| {
             self.counters.undecodable.fetch_add(1, Ordering::Relaxed);
+            peer.report(&error);
             Some(error)
         })
     }

@@ -255,7 +255,10 @@ impl Peer {
         let (to, mut payload, answerer) = package.take_apart();
         let refused = match agreement.encode(&mut payload) {
             Ok(encoded) => self.send_encoded(to, encoded, answerer, bound),
-            Err(_) => Err((answerer, SendFailure::NotRemote(to))),
+            Err(error) => {
+                self.codecs.report(&error);
+                Err((answerer, SendFailure::NotRemote(to)))
+            }
         };
         refused.map_err(|(answerer, reason)| {
             let package = Package::put_together(to, payload, answerer);
@@ -604,6 +607,11 @@ impl Peer {
         self.lose_children();
         self.lose_asks();
         unconfirmed
+    }
+
+    /// Has the log say why a message of the peer was not decoded, if its build is another.
+    pub(crate) fn report(&self, error: &CodecError) {
+        self.codecs.report(error);
     }
 
     /// Takes a call that has been answered.
