@@ -54,34 +54,73 @@ pub(crate) enum Arrival {
 /// The queue of the delivery. Bounded by the windows of the sessions.
 #[derive(Default)]
 pub(crate) struct Arrivals {
-    queue: Mutex<VecDeque<Arrival>>,
+    queue: Mutex<ArrivalQueue>,
     arrived: Condvar,
 }
 
+#[derive(Default)]
+struct ArrivalQueue {
+    arrivals: VecDeque<Arrival>,
+    /// The delivery sleeps, and has not been woken. Waking costs a system call, also when nobody sleeps.
+    is_waiting: bool,
+}
+
+/// Wakes the delivery when it is dropped, if something was put into its queue that it sleeps for.
+///
+/// For those that hold the lock of a peer, which the delivery takes first of all: woken earlier, it would have to sleep
+/// again.
+pub(crate) struct WakeLater<'a> {
+    arrivals: &'a Arrivals,
+    is_due: bool,
+}
+
+impl WakeLater<'_> {
+    pub(crate) fn push(&mut self, arrival: Arrival) {
+        let mut queue = self.arrivals.lock();
+        queue.arrivals.push_back(arrival);
+        self.is_due |= std::mem::take(&mut queue.is_waiting);
+    }
+}
+
+impl Drop for WakeLater<'_> {
+    fn drop(&mut self) {
+        if self.is_due {
+            self.arrivals.arrived.notify_one();
+        }
+    }
+}
+
 impl Arrivals {
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Arrival>> {
+    fn lock(&self) -> MutexGuard<'_, ArrivalQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// To be called before the lock is taken that the wake-up is to come behind.
+    pub(crate) fn wake_later(&self) -> WakeLater<'_> {
+        WakeLater { arrivals: self, is_due: false }
+    }
+
     pub(crate) fn push(&self, arrival: Arrival) {
-        self.lock().push_back(arrival);
-        self.arrived.notify_one();
+        self.wake_later().push(arrival);
     }
 
     fn pop(&self) -> Option<Arrival> {
-        self.lock().pop_front()
+        self.lock().arrivals.pop_front()
     }
 
     /// Waits until there is something, for at most `time`; `None` is without a limit.
     fn wait(&self, time: Option<Duration>) {
-        let queue = self.lock();
-        if !queue.is_empty() {
+        let mut queue = self.lock();
+        if !queue.arrivals.is_empty() {
             return;
         }
-        match time {
-            Some(time) => drop(self.arrived.wait_timeout(queue, time).unwrap_or_else(PoisonError::into_inner)),
-            None => drop(self.arrived.wait(queue).unwrap_or_else(PoisonError::into_inner)),
-        }
+        queue.is_waiting = true;
+        queue = match time {
+            Some(time) => self.arrived.wait_timeout(queue, time).unwrap_or_else(PoisonError::into_inner).0,
+            None => self.arrived.wait(queue).unwrap_or_else(PoisonError::into_inner),
+        };
+        queue.is_waiting = false;
+        drop(queue);
     }
 }
 
@@ -508,5 +547,35 @@ fn not_taken(error: Option<CodecError>) -> CallError {
         Some(CodecError::Unknown { .. } | CodecError::Incompatible { .. }) => CallError::NotRemote,
         Some(_) => CallError::Unhandled,
         None => CallError::Gone(ExitReason::NodeLost),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fails if what is put into the queue does not wake the one that sleeps, or if the flag outlives a sleep.
+    #[test]
+    fn what_arrives_wakes_the_delivery_when_the_lock_is_free() {
+        let (arrivals, lock) = (Arrivals::default(), Mutex::new(()));
+        std::thread::scope(|scope| {
+            for _ in 0..100 {
+                let waiting = scope.spawn(|| {
+                    while arrivals.pop().is_none() {
+                        arrivals.wait(None);
+                    }
+                    let _free = lock.lock().unwrap();
+                });
+                let mut wake = arrivals.wake_later();
+                let held = lock.lock().unwrap();
+                // In some rounds it sleeps by then, in some not yet.
+                std::thread::yield_now();
+                wake.push(Arrival::Closed(Vec::new()));
+                drop((held, wake));
+                waiting.join().unwrap();
+            }
+        });
+        arrivals.wait(Some(Duration::ZERO));
+        assert!(!arrivals.lock().is_waiting);
     }
 }

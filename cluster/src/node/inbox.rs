@@ -81,8 +81,12 @@ impl Inbox {
             queue.strays += 1;
         }
         queue.inputs.push_back(input);
+        // Only one that sleeps: waking is a system call, whether anyone sleeps or not.
+        let is_asleep = queue.wakes_at.take().is_some();
         drop(queue);
-        self.arrived.notify_one();
+        if is_asleep {
+            self.arrived.notify_one();
+        }
     }
 
     pub(crate) fn pop(&self) -> Option<Input> {

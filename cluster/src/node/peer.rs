@@ -3,7 +3,7 @@
 pub(crate) mod asks;
 mod children;
 
-use super::delivery::{Arrival, Arrivals};
+use super::delivery::{Arrival, Arrivals, WakeLater};
 use super::inbox::{Inbox, Input};
 use super::overflow::{Overflow, Room, Why};
 use crate::clock::Moment;
@@ -413,6 +413,7 @@ impl Peer {
     /// Passes a frame to the session, and what has arrived with it to the delivery. Called by the engine, so that a
     /// message does not wait for the driver; that is told if there is more to do.
     pub(crate) fn handle(self: &Arc<Self>, payload: Bytes) -> Result<(), DecodeError> {
+        let mut wake = self.port.arrivals.wake_later();
         let mut state = self.lock();
         let handled = state.session.handle((self.port.clock)(), payload);
         if !matches!(state.phase, Phase::Open(_)) {
@@ -420,7 +421,7 @@ impl Peer {
             self.announce(state);
             return handled;
         }
-        self.forward(&mut state);
+        self.forward(&mut state, &mut wake);
         self.note_events(&mut state);
         let is_busy = self.transmit_all(&mut state);
         self.note_room(&mut state);
@@ -465,9 +466,9 @@ impl Peer {
     }
 
     /// Hands what has arrived to the delivery: under the lock, so that it stays in order.
-    fn forward(self: &Arc<Self>, state: &mut State) {
+    fn forward(self: &Arc<Self>, state: &mut State, wake: &mut WakeLater<'_>) {
         while let Some(item) = state.session.poll_item() {
-            self.port.arrivals.push(Arrival::Item(Arc::clone(self), item));
+            wake.push(Arrival::Item(Arc::clone(self), item));
         }
     }
 
@@ -486,9 +487,10 @@ impl Peer {
 
     /// Returns the next event, when what has arrived before it was handed to the delivery.
     pub(crate) fn poll_event(self: &Arc<Self>) -> Option<Event> {
+        let mut wake = self.port.arrivals.wake_later();
         let mut state = self.lock();
         if matches!(state.phase, Phase::Open(_)) {
-            self.forward(&mut state);
+            self.forward(&mut state, &mut wake);
         }
         self.note_events(&mut state);
         state.events.pop_front()
@@ -499,11 +501,12 @@ impl Peer {
         let agreement = Arc::new(self.codecs.agree(table));
         let mut returned = 0;
         loop {
+            let mut wake = self.port.arrivals.wake_later();
             let mut state = self.lock();
             let Phase::Opening(waiting) = &mut state.phase else { return returned };
             let Some(next) = waiting.pop_front() else {
                 state.phase = Phase::Open(agreement);
-                self.forward(&mut state);
+                self.forward(&mut state, &mut wake);
                 self.note_room(&mut state);
                 self.announce(state);
                 return returned;
