@@ -2,6 +2,7 @@
 
 use super::error::CodecError;
 use std::collections::BTreeSet;
+use std::panic::catch_unwind;
 use std::sync::{Mutex, PoisonError};
 
 /// How many lines there may be: what a peer calls its messages is for the peer to say.
@@ -21,10 +22,12 @@ impl Reports {
         let line = error.to_string();
         let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = said.len() < MAX_LINES && said.insert(line.clone());
-        // A subscriber of the log is a user's code.
         drop(said);
         if is_new {
-            tracing::warn!(target: "postroom", "a message cannot travel: {line}");
+            // A subscriber of the log is a user's code: one that panics costs its own event.
+            let _ = catch_unwind(|| {
+                tracing::warn!(target: "postroom", error = line, "a message cannot travel between two nodes");
+            });
         }
     }
 }
