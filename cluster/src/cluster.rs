@@ -12,7 +12,7 @@ use crate::lease::{Timing, TimingError};
 use crate::membership::{self, Record, RecordError};
 use crate::names::{RegisterError, Token};
 use crate::node::delivery::{Arrivals, Counters, Delivery};
-use crate::node::driver::{Driver, Setup, View};
+use crate::node::driver::{Driver, Setup, View, ViewState};
 use crate::node::inbox::{Inbox, Input};
 use crate::node::keys::{Keys, MAX_KEY};
 use crate::node::peer::{Peer, SharedClock};
@@ -28,8 +28,8 @@ use postroom::{Address, Bound, Host, NodeId, Payloads, Pid};
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -38,6 +38,9 @@ pub use named::NamedError;
 
 /// How long [`Builder::join`] waits unless it is told otherwise: a change of the store's leader, and a lease.
 const JOIN_TIME: Duration = Duration::from_secs(30);
+
+/// How often a node that joins looks whether its engine has an obstacle.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// A node of a cluster. Clones are the same node; it leaves with [`leave`](Self::leave), or when the last clone is
 /// dropped.
@@ -80,6 +83,8 @@ struct Shared {
     host: Host,
     inbox: Arc<Inbox>,
     view: Arc<View>,
+    /// The driver's: when the node has left, its connections end.
+    engine: Weak<dyn Engine>,
     counters: Arc<Counters>,
     /// Which member is asked next by [`Cluster::any`].
     turn: AtomicUsize,
@@ -138,6 +143,12 @@ pub enum JoinError {
     /// The store refuses this node.
     #[error(transparent)]
     Membership(#[from] membership::JoinError),
+    /// The broker does not take this node, and that does not end by itself.
+    #[error("{problem}")]
+    Broker {
+        /// What the engine says, and what to do about it.
+        problem: String,
+    },
     /// The node is not a member yet.
     #[error("no member after {waited:?}: check that the broker runs, has its store, and can be reached from here")]
     Timeout {
@@ -217,7 +228,8 @@ pub enum StartError {
 }
 
 impl Builder {
-    /// Names this node, for people and for placement: `eu-1`. Without a name it is called after its ID.
+    /// Names this node, for people and for placement: `eu-1`. Without a name it is called after its ID. A broker with
+    /// permissions binds the name to the node's key: it is who the node is.
     pub fn node(mut self, name: impl Into<String>) -> Self {
         self.node = Some(name.into());
         self
@@ -257,7 +269,9 @@ impl Builder {
     /// [`JoinError`], which says what to do.
     pub fn join(self, host: &Host, engine: impl Connect) -> Result<Cluster, JoinError> {
         let join_time = self.join_time;
-        let engine = engine.connect(&self.cluster).map_err(|error| JoinError::Engine(error.to_string()))?;
+        let node = self.node.clone().unwrap_or_else(|| host.node().to_string());
+        Record::new(node.clone(), 0)?;
+        let engine = engine.connect(&self.cluster, &node).map_err(|error| JoinError::Engine(error.to_string()))?;
         let (cluster, driver, delivery) = self.prepare(*host, Arc::new(engine), Arc::new(|| SystemClock.now()))?;
         let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
             let thread = thread::Builder::new().name(name.into()).spawn(run);
@@ -265,7 +279,7 @@ impl Builder {
         };
         spawn("postroom-deliver", Box::new(move || delivery.run_to_end()))?;
         spawn("postroom-cluster", Box::new(move || driver.run_to_end()))?;
-        let joined = cluster.shared.view.wait(join_time, |view| match (&view.is_over, view.is_member) {
+        let joined = cluster.wait_to_join(join_time, |view| match (&view.is_over, view.is_member) {
             (Some(Some(error)), _) => Some(Err(error.clone())),
             (_, true) => Some(Ok(())),
             _ => None,
@@ -273,7 +287,10 @@ impl Builder {
         match joined {
             Some(Ok(())) => Ok(cluster),
             Some(Err(error)) => Err(error.into()),
-            None => Err(JoinError::Timeout { waited: join_time }),
+            None => match cluster.obstacle() {
+                Some(problem) => Err(JoinError::Broker { problem }),
+                None => Err(JoinError::Timeout { waited: join_time }),
+            },
         }
     }
 
@@ -310,6 +327,7 @@ impl Builder {
         let porters = [porter(Box::new(|_| {}))?, porter(Box::new(move |pid| ended.push(Input::Ended(pid))))?];
         let allow = self.allow.map(|allow| porter(Box::new(|_| {})).map(|judge| (allow, judge))).transpose()?;
         let policy = Policy::new(allow, Arc::clone(&view), Arc::clone(&counters.policy));
+        let weak = Arc::downgrade(&engine);
         let setup = Setup {
             cluster: self.cluster,
             name: name.clone(),
@@ -332,7 +350,7 @@ impl Builder {
         let delivery =
             Delivery::new(node, host, porters, arrivals, Arc::clone(&counters), policy, Arc::clone(&view), keys_of);
         let (turn, pointers) = Default::default();
-        let shared = Shared { id, name, host, inbox, view, counters, turn, exports, keys, pointers };
+        let shared = Shared { id, name, host, inbox, view, engine: weak, counters, turn, exports, keys, pointers };
         Ok((Cluster { shared: Arc::new(shared) }, driver, delivery))
     }
 }
@@ -355,6 +373,22 @@ impl Cluster {
             session: Config::default(),
             join_time: JOIN_TIME,
             allow: None,
+        }
+    }
+
+    fn obstacle(&self) -> Option<String> {
+        self.shared.engine.upgrade()?.obstacle()
+    }
+
+    /// Waits as [`View::wait`] does, but no longer than until the engine has an obstacle.
+    fn wait_to_join<R>(&self, time: Duration, mut is_so: impl FnMut(&ViewState) -> Option<R>) -> Option<R> {
+        let began = std::time::Instant::now();
+        loop {
+            let left = time.saturating_sub(began.elapsed());
+            let found = self.shared.view.wait(left.min(LOOK), &mut is_so);
+            if found.is_some() || left.is_zero() || self.obstacle().is_some() {
+                return found;
+            }
         }
     }
 
@@ -487,6 +521,11 @@ impl Cluster {
             refused: read(&counters.policy.refused),
             policy_panics: read(&counters.policy.panicked),
             denied: read(&counters.policy.denied),
+            forged_frames: read(&counters.forged_frames),
+            dropped_strays: self.shared.inbox.dropped(),
+            claimed_ids: read(&counters.claimed_ids),
+            unreadable_records: read(&counters.unreadable_records),
+            refused_by_broker: self.shared.engine.upgrade().map_or(0, |engine| engine.refused()),
         }
     }
 }
@@ -528,6 +567,16 @@ pub struct Statistics {
     /// Requests to end a process, sent with [`Pid::stop`], [`Pid::cancel`] or [`Pid::kill`], that the policies of other
     /// nodes have refused.
     pub denied: u64,
+    /// Frames that did not come on the subject of the node that they are of: some program forges them.
+    pub forged_frames: u64,
+    /// Frames of nodes without a session that were dropped because too many waited. They are sent again.
+    pub dropped_strays: u64,
+    /// Records in which a node claims the ID of another.
+    pub claimed_ids: u64,
+    /// Records of nodes that cannot be read.
+    pub unreadable_records: u64,
+    /// What the broker has refused because this node has no right to it: its key is that of another name, for example.
+    pub refused_by_broker: u64,
 }
 
 /// A node of the cluster, to start processes on: made by [`Cluster::node`] and [`Cluster::any`].

@@ -208,6 +208,18 @@ pub enum StoreError {
         /// The key, shortened if it is long.
         key: String,
     },
+    /// The broker does not let this node write it. Nothing was written.
+    #[error("the broker does not let this node write `{key}`; give the node the key that was made for its name")]
+    Forbidden {
+        /// The key.
+        key: String,
+    },
+    /// The table has no room for another key. Nothing was written.
+    #[error("the table of `{key}` is full; delete what is not needed, or raise the limit of the table")]
+    Full {
+        /// The key.
+        key: String,
+    },
     /// The engine has been closed.
     #[error("the engine is closed; join the cluster again with a new engine")]
     Closed,
@@ -297,6 +309,17 @@ pub trait Engine: Send + Sync {
 
     /// Returns whether there is a connection to the broker now. It may be gone when the caller acts on that.
     fn is_connected(&self) -> bool;
+
+    /// Returns what keeps this node from the broker, and what somebody has to do about it. `None` if there is nothing
+    /// of that kind, though there may be no connection at the moment.
+    fn obstacle(&self) -> Option<String> {
+        None
+    }
+
+    /// Returns how often the broker has refused what this node did, because it had no right to.
+    fn refused(&self) -> u64 {
+        0
+    }
 }
 
 /// What [`Builder::join`](crate::Builder::join) takes: an engine, or what one is made from when the cluster's name is
@@ -305,18 +328,18 @@ pub trait Connect {
     /// What connects.
     type Engine: Engine + 'static;
 
-    /// Returns the engine of the cluster with this name.
+    /// Returns the engine of the node `node` of the cluster with this name.
     ///
     /// # Errors
     /// What is wrong with its settings, and what to do about it. That the broker cannot be reached is no error: it may
     /// be later.
-    fn connect(self, cluster: &str) -> Result<Self::Engine, Box<dyn std::error::Error + Send + Sync>>;
+    fn connect(self, cluster: &str, node: &str) -> Result<Self::Engine, Box<dyn std::error::Error + Send + Sync>>;
 }
 
 impl<E: Engine + 'static> Connect for E {
     type Engine = Self;
 
-    fn connect(self, _: &str) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+    fn connect(self, _: &str, _: &str) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
         Ok(self)
     }
 }
@@ -362,6 +385,14 @@ impl<E: Engine + ?Sized> Engine for std::sync::Arc<E> {
 
     fn is_connected(&self) -> bool {
         (**self).is_connected()
+    }
+
+    fn obstacle(&self) -> Option<String> {
+        (**self).obstacle()
+    }
+
+    fn refused(&self) -> u64 {
+        (**self).refused()
     }
 }
 

@@ -19,6 +19,7 @@
 //! | [`memory`] | an engine within one program, for tests and examples |
 //! | [`names`] | which process holds a name of the cluster |
 //! | `nats` | an engine on NATS (feature `nats`) |
+//! | [`rights`] | what a node may do at the broker |
 //! | [`session`] | what is sent, sent again and accepted between two nodes, and when that is over |
 #![forbid(unsafe_code)]
 
@@ -44,6 +45,7 @@ mod policy;
 mod random;
 mod rendezvous;
 mod reply;
+pub mod rights;
 pub mod session;
 mod subject;
 

@@ -1,7 +1,117 @@
-//! What subjects, patterns and keys of the store look like, for engines.
+//! What subjects, patterns and keys of the store look like, and who a node is in them.
+//!
+//! # The sender stands in the subject
+//! ```text
+//!  pr1.<cluster>.n.<name>.<id>.<lane>.<name>.<id>     a frame: to whom, and from whom
+//!  pr1.<cluster>.p.<name>.<token>.<name>              the answer to a probe: to whom, and from whom
+//!  pr1.<cluster>.i.<name>.<token>                     what the broker itself answers
+//!  $KV.<cluster>_nodes.<name>.<id>.<name>             a record, and who writes it
+//!  $KV.<cluster>_leases.<name>.<id>                   a lease
+//! ```
+//! A node's **name** is what the broker can vouch for: it is set by those who run the cluster, and the node's key is
+//! bound to it. Its **ID** is drawn anew by each run, so no permission can name it. The record binds the one to the
+//! other: its key has both, and only the node of that name may write it. A frame counts as one of the node with this ID
+//! if its subject has the name that the record of the ID has.
 
-/// The longest of each.
+use crate::engine::Lane;
+use postroom::NodeId;
+use std::fmt;
+
+/// The longest subject, pattern or key.
 const LONGEST: usize = 256;
+
+/// The longest name of a node, and of a cluster: two of the one and one of the other fit into a subject.
+pub(crate) const LONGEST_NAME: usize = 64;
+
+/// Returns whether it can be the name of a node or of a cluster, which stands between the dots of subjects.
+pub(crate) fn is_name(text: &str) -> bool {
+    let is_legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    !text.is_empty() && text.len() <= LONGEST_NAME && text.chars().all(is_legal)
+}
+
+/// Who a node is: the name that the broker vouches for, and the ID of this run of its program.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Identity {
+    /// Its name.
+    pub name: String,
+    /// Its ID.
+    pub id: NodeId,
+}
+
+impl Identity {
+    /// Reads `<name>.<id>`, as [`Display`](fmt::Display) writes it and in no other form.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (name, id) = text.split_once('.')?;
+        Self::of_parts(name, id)
+    }
+
+    fn of_parts(name: &str, id: &str) -> Option<Self> {
+        let node = u64::from_str_radix(id, 16).ok().and_then(NodeId::new)?;
+        (is_name(name) && node.to_string() == id).then(|| Self { name: name.into(), id: node })
+    }
+}
+
+/// `<name>.<id>`: the key of its record and of its lease.
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.name, self.id)
+    }
+}
+
+/// The subjects of one cluster.
+#[derive(Clone, Debug)]
+pub(crate) struct Subjects {
+    cluster: String,
+}
+
+impl Subjects {
+    pub(crate) fn of(cluster: impl Into<String>) -> Self {
+        Self { cluster: cluster.into() }
+    }
+
+    /// The subject on which `from` sends to `to`.
+    pub(crate) fn frame(&self, to: &Identity, lane: Lane, from: &Identity) -> String {
+        format!("pr1.{}.n.{to}.{}.{from}", self.cluster, letter(lane))
+    }
+
+    /// The pattern of the subjects on which others send to `to`.
+    pub(crate) fn frames_to(&self, to: &Identity, lane: Lane) -> String {
+        format!("pr1.{}.n.{to}.{}.*.*", self.cluster, letter(lane))
+    }
+
+    /// What the inboxes of the node of this name begin with. Only that node may subscribe there.
+    pub(crate) fn inbox(&self, name: &str) -> String {
+        format!("pr1.{}.i.{name}", self.cluster)
+    }
+
+    /// The subject on which the node `from` answers a probe of the node `to`.
+    pub(crate) fn probe_answer(&self, to: &str, token: &str, from: &str) -> String {
+        format!("pr1.{}.p.{to}.{token}.{from}", self.cluster)
+    }
+
+    /// Returns whether a probe on `subject` may be answered on `reply`: that leads to the node that has sent the probe,
+    /// and from the one that is asked. Others could have this node publish wherever it may.
+    pub(crate) fn is_probe_answer(&self, subject: &str, reply: &str, own: &str) -> bool {
+        let asks = self.parse_frame(subject).map_or_else(|| "*".into(), |(_, from)| from.name);
+        is_subject(reply) && matches(&self.probe_answer(&asks, "*", own), reply)
+    }
+
+    /// Returns who has sent a frame to whom; `None` if this is not the subject of a frame. The whole subject counts:
+    /// others may end in the same way.
+    pub(crate) fn parse_frame(&self, subject: &str) -> Option<(Identity, Identity)> {
+        let rest = subject.strip_prefix("pr1.")?.strip_prefix(&self.cluster)?.strip_prefix(".n.")?;
+        let parts: Vec<_> = rest.split('.').collect();
+        let [to, to_id, "d" | "c", from, from_id] = parts[..] else { return None };
+        Some((Identity::of_parts(to, to_id)?, Identity::of_parts(from, from_id)?))
+    }
+}
+
+fn letter(lane: Lane) -> char {
+    match lane {
+        Lane::Data => 'd',
+        Lane::Control => 'c',
+    }
+}
 
 /// Returns whether messages can be published on it: parts without spaces and wildcards, joined by dots.
 pub(crate) fn is_subject(text: &str) -> bool {
@@ -25,6 +135,20 @@ pub(crate) fn matches(pattern: &str, subject: &str) -> bool {
         match (wanted, parts.next()) {
             (">", Some(_)) => return true,
             ("*", Some(_)) => {}
+            (wanted, Some(part)) if wanted == part => {}
+            _ => return false,
+        }
+    }
+    parts.next().is_none()
+}
+
+/// Returns whether a pattern has all subjects of another.
+pub(crate) fn covers(pattern: &str, other: &str) -> bool {
+    let mut parts = other.split('.');
+    for wanted in pattern.split('.') {
+        match (wanted, parts.next()) {
+            (">", Some(_)) => return true,
+            ("*", Some(part)) if part != ">" => {}
             (wanted, Some(part)) if wanted == part => {}
             _ => return false,
         }
@@ -67,6 +191,85 @@ mod tests {
         ] {
             assert!(is_pattern(pattern) && is_subject(subject));
             assert_eq!(matches(pattern, subject), expected, "{pattern} {subject}");
+        }
+    }
+
+    #[test]
+    fn patterns_cover_others() {
+        for (pattern, other, expected) in [
+            ("a.*", "a.b", true),
+            ("a.*", "a.*", true),
+            ("a.>", "a.*.>", true),
+            (">", ">", true),
+            ("a.*", "a.>", false),
+            ("a.b", "a.*", false),
+            ("a.>", ">", false),
+            ("a.*.c", "a.*", false),
+            ("a.*", "a.*.c", false),
+        ] {
+            assert_eq!(covers(pattern, other), expected, "{pattern} {other}");
+        }
+    }
+
+    #[test]
+    fn a_frame_has_its_sender_in_the_whole_subject() {
+        let node = |name: &str, id| Identity { name: name.into(), id: NodeId::new(id).unwrap() };
+        let (to, from, subjects) = (node("eu-1", 0x7f3a), node("eu-2", 0x21), Subjects::of("bank"));
+        for lane in Lane::ALL {
+            let subject = subjects.frame(&to, lane, &from);
+            assert_eq!(subjects.parse_frame(&subject), Some((to.clone(), from.clone())), "{subject}");
+            assert!(matches(&subjects.frames_to(&to, lane), &subject) && is_subject(&subject));
+        }
+        let longest = node(&"x".repeat(LONGEST_NAME), (1 << 48) - 1);
+        let longest = Subjects::of("x".repeat(LONGEST_NAME)).frame(&longest, Lane::Data, &longest);
+        assert!(is_subject(&longest), "{}", longest.len());
+        for subject in [
+            "",
+            "pr1.bank.n.eu-1.7f3a.d.eu-2.21.x",
+            "x.pr1.bank.n.eu-1.7f3a.d.eu-2.21",
+            "pr1.other.n.eu-1.7f3a.d.eu-2.21",
+            "pr1.bank2.n.eu-1.7f3a.d.eu-2.21",
+            "pr1.bank.n.eu-1.7f3a.x.eu-2.21",
+            "pr1.bank.n.eu-1.7f3a.d.eu-2.021",
+            "pr1.bank.n.eu-1.7f3a.d.eu-2.0",
+            "pr1.bank.n.eu-1.7f3a.d..21",
+            "$KV.bank_nodes.eu-1.7f3a.d.eu-2.21",
+        ] {
+            assert_eq!(subjects.parse_frame(subject), None, "{subject}");
+        }
+    }
+
+    #[test]
+    fn a_probe_is_answered_to_the_node_that_asks() {
+        let subjects = Subjects::of("bank");
+        let (subject, own) = ("pr1.bank.n.eu-1.7f3a.c.eu-2.21", "eu-1");
+        assert!(subjects.is_probe_answer(subject, &subjects.probe_answer("eu-2", "x", own), own));
+        for reply in [
+            "pr1.bank.p.eu-3.x.eu-1",
+            "pr1.bank.p.eu-2.x.eu-3",
+            "pr1.bank.p.eu-2.x.y.eu-1",
+            "pr1.bank.p.*.x.eu-1",
+            "pr1.bank.n.eu-3.5.d.eu-1.7f3a",
+            "$KV.bank_leases.eu-1.7f3a",
+            "$KV.bank_nodes.eu-1.7f3a.eu-1",
+        ] {
+            assert!(!subjects.is_probe_answer(subject, reply, own), "{reply}");
+        }
+    }
+
+    #[test]
+    fn an_identity_has_one_form() {
+        let id = NodeId::new(0x7f3a).unwrap();
+        let identity = Identity { name: "eu-1".into(), id };
+        assert_eq!(identity.to_string(), "eu-1.7f3a");
+        assert_eq!(Identity::parse("eu-1.7f3a"), Some(identity.clone()));
+        assert!(is_key(&identity.to_string()));
+        let long = format!("{}.7f3a", "x".repeat(LONGEST_NAME + 1));
+        for text in ["", "7f3a", "eu-1", ".7f3a", "eu-1.", "eu-1.0", "eu-1.7F3A", "eu-1.07f3a", "eu-1.+7f3a", &long] {
+            assert_eq!(Identity::parse(text), None, "{text}");
+        }
+        for text in ["eu-1.1000000000000", "a.b.7f3a", "a b.7f3a", "a*.7f3a", "\u{fc}.7f3a"] {
+            assert_eq!(Identity::parse(text), None, "{text}");
         }
     }
 

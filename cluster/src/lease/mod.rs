@@ -291,11 +291,15 @@ impl Lease {
             }
             Answer::Read(Ok(entry)) => self.read(entry),
             Answer::Written(Err(error)) | Answer::Read(Err(error)) => match error {
-                StoreError::TooLarge { .. } | StoreError::BadKey { .. } | StoreError::Closed => {
-                    self.end(Fence::Refused);
-                }
+                StoreError::TooLarge { .. }
+                | StoreError::BadKey { .. }
+                | StoreError::Forbidden { .. }
+                | StoreError::Closed => self.end(Fence::Refused),
                 // Nothing to hurry for: the next attempt has its time.
-                StoreError::Unavailable | StoreError::Unknown | StoreError::Conflict { .. } => {}
+                StoreError::Unavailable
+                | StoreError::Unknown
+                | StoreError::Full { .. }
+                | StoreError::Conflict { .. } => {}
             },
         }
     }

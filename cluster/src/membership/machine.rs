@@ -1,7 +1,9 @@
 //! One node's view of the members.
 
-use super::record::{key, node as node_of};
-use super::{Event, Finding, GRACE, Inquiry, JoinError, Loss, RETRY, Record, RecordError, Request};
+use super::record::read;
+use super::{
+    Event, Finding, GRACE, Identity, Inquiry, JoinError, Loss, MAX_BINDINGS, RETRY, Record, RecordError, Request,
+};
 use crate::access::{Access, Answer};
 use crate::clock::Moment;
 use crate::engine::{Change, Entry, ProbeOutcome, Revision, StoreError};
@@ -26,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// assert_eq!(members.poll_event(), Some(Event::Entered(Revision(1))));
 ///
 /// let record = Record::new("eu-2", 2)?;
-/// let entry = Entry { key: there.to_string(), value: record.encode(), revision: Revision(2) };
+/// let entry = Entry { key: "eu-2.21".into(), value: record.encode(), revision: Revision(2) };
 /// members.on_change(Change::Put(entry));
 /// assert_eq!(members.poll_event(), Some(Event::Joined { node: there, revision: Revision(2), record }));
 /// # Ok::<(), postroom_cluster::membership::RecordError>(())
@@ -38,6 +40,7 @@ pub struct Membership {
     members: BTreeMap<NodeId, Member>,
     /// Members that were reported lost, though their records may still be seen, with the last revision that was.
     departed: BTreeMap<NodeId, Revision>,
+    bindings: Bindings,
     /// The keys of the snapshot that the watch is reporting.
     snapshot: Option<BTreeSet<NodeId>>,
     /// When to go on with a node.
@@ -47,8 +50,39 @@ pub struct Membership {
     events: VecDeque<Event>,
 }
 
+/// Which name each ID belongs to: that of the first record that was seen with it.
+#[derive(Clone, Debug, Default)]
+pub struct Bindings {
+    names: BTreeMap<NodeId, String>,
+}
+
+impl Bindings {
+    /// Returns the name that an ID belongs to.
+    pub fn name_of(&self, node: NodeId) -> Option<&str> {
+        self.names.get(&node).map(String::as_str)
+    }
+
+    /// Returns whether an ID belongs to this name.
+    pub fn has(&self, identity: &Identity) -> bool {
+        self.name_of(identity.id) == Some(&identity.name)
+    }
+
+    /// Binds an ID to a name, unless it is bound to another.
+    fn bind(&mut self, identity: &Identity) -> Result<(), RecordError> {
+        match self.name_of(identity.id) {
+            Some(name) if name == identity.name => Ok(()),
+            Some(holder) => Err(RecordError::Claimed { key: identity.to_string(), holder: holder.into() }),
+            None => {
+                self.names.insert(identity.id, identity.name.clone());
+                Ok(())
+            }
+        }
+    }
+}
+
 /// This node itself.
 struct Own {
+    identity: Identity,
     step: OwnStep,
     /// The request that is to be answered; the answer to any other is late.
     pending: u64,
@@ -142,11 +176,27 @@ impl Membership {
         Self::begin(node, record, OwnStep::Remove(before))
     }
 
+    /// Remembers which names the IDs had that this node has seen in its earlier memberships.
+    pub fn remember(&mut self, bindings: Bindings) {
+        let own = self.own.identity.clone();
+        self.bindings = bindings;
+        self.bindings.names.insert(own.id, own.name);
+    }
+
+    /// Returns which name each ID belongs to.
+    pub fn bindings(&self) -> &Bindings {
+        &self.bindings
+    }
+
     fn begin(node: NodeId, record: Record, step: OwnStep) -> Self {
+        let identity = Identity { name: record.name().to_owned(), id: node };
+        let mut bindings = Bindings::default();
+        bindings.names.insert(node, identity.name.clone());
         let mut this = Self {
             node,
             record,
-            own: Own { step, pending: 0, seen: Revision(0), missing: Revision(0) },
+            bindings,
+            own: Own { identity, step, pending: 0, seen: Revision(0), missing: Revision(0) },
             members: BTreeMap::new(),
             departed: BTreeMap::new(),
             snapshot: None,
@@ -166,27 +216,36 @@ impl Membership {
         }
         match change {
             Change::Resync => self.snapshot = Some(BTreeSet::new()),
-            Change::Put(entry) => match node_of(&entry.key) {
-                Ok(node) => self.put(node, entry),
-                Err(error) => self.unreadable(&entry.key, error),
+            Change::Put(entry) => match Identity::parse(&entry.key) {
+                Some(identity) => self.put(identity, entry),
+                None => self.unreadable(&entry.key, RecordError::Key),
             },
             Change::Deleted { key, revision } => {
-                if let Ok(node) = node_of(&key) {
-                    self.deleted(node, revision);
+                // That of a record which was ignored says nothing of the node whose ID it has claimed.
+                if let Some(identity) = Identity::parse(&key).filter(|identity| self.bindings.has(identity)) {
+                    self.deleted(identity.id, revision);
                 }
             }
             Change::Synced { revision } => self.synced(revision),
         }
     }
 
-    fn put(&mut self, node: NodeId, entry: Entry) {
+    fn put(&mut self, identity: Identity, entry: Entry) {
+        let node = identity.id;
+        if let Err(error) = self.bindings.bind(&identity) {
+            // Two nodes have drawn one ID. Once this one is a member, it is a claim on a known ID.
+            if node == self.node && matches!(self.own.step, OwnStep::Create | OwnStep::Check) {
+                return self.refuse(JoinError::Collision { node, holder: identity.name });
+            }
+            return self.unreadable(&entry.key, error);
+        }
         if let Some(snapshot) = &mut self.snapshot {
             snapshot.insert(node);
         }
         if node == self.node {
             return self.own_changed(entry.revision);
         }
-        self.found(node, entry);
+        self.found(identity, entry);
     }
 
     /// This node's key was written or deleted. A change before its own creation is of an earlier membership.
@@ -205,14 +264,15 @@ impl Membership {
     }
 
     /// There is a record: the member's own, which is known, or that of a membership that begins.
-    fn found(&mut self, node: NodeId, entry: Entry) {
+    fn found(&mut self, identity: Identity, entry: Entry) {
+        let node = identity.id;
         let known = self.members.get(&node).map(|member| member.revision).max(self.departed.get(&node).copied());
         if known.is_some_and(|known| entry.revision <= known) {
             return;
         }
         self.lose(node, Loss::Rejoined);
         self.departed.remove(&node);
-        match Record::decode(entry.value) {
+        match read(&identity, entry.value) {
             Ok(record) => {
                 let revision = entry.revision;
                 self.members.insert(node, Member { revision, step: Step::Rest, pending: 0 });
@@ -251,9 +311,19 @@ impl Membership {
             self.go(node, Step::Read(then));
         }
         self.departed.retain(|node, departed| snapshot.contains(node) || *departed > revision);
+        self.forget();
         if !snapshot.contains(&self.node) {
             self.own.missing = revision;
             self.doubt();
+        }
+    }
+
+    /// Forgets the names of IDs that are members no more, if they have become too many.
+    fn forget(&mut self) {
+        if self.bindings.names.len() > MAX_BINDINGS {
+            let (members, departed, own) = (&self.members, &self.departed, self.node);
+            let is_kept = |node: &NodeId| members.contains_key(node) || departed.contains_key(node) || *node == own;
+            self.bindings.names.retain(|node, _| is_kept(node));
         }
     }
 
@@ -275,7 +345,8 @@ impl Membership {
         }
     }
 
-    /// The broker has deleted the lease that the node had for its membership with epoch `revision`.
+    /// The broker has deleted the lease that the node had for its membership with epoch `revision`. The caller has
+    /// checked that its key has the name that the ID [belongs to](Self::bindings).
     pub fn lease_expired(&mut self, node: NodeId, revision: Revision) {
         if self.members.get(&node).is_some_and(|member| member.revision == revision) {
             self.go(node, Step::Expire);
@@ -359,6 +430,9 @@ impl Membership {
 
     fn request(&mut self, node: NodeId, inquiry: Inquiry) -> u64 {
         self.last_number += 1;
+        // All that anything is asked about are bound.
+        let name = self.bindings.name_of(node).unwrap_or_default().to_owned();
+        let node = Identity { name, id: node };
         self.requests.push_back(Request { number: self.last_number, node, inquiry });
         self.last_number
     }
@@ -402,7 +476,8 @@ impl Membership {
             Ok(Some(entry)) => {
                 self.go(node, then.into());
                 // If that is another revision, what was begun belongs to a member that is lost.
-                self.found(node, entry);
+                let name = self.bindings.name_of(node).unwrap_or_default().to_owned();
+                self.found(Identity { name, id: node }, entry);
             }
             Err(_) => self.wait(now + RETRY, node, Step::Read(then)),
         }
@@ -517,7 +592,7 @@ impl Membership {
 
     /// Returns the key of this node's record.
     pub fn key(&self) -> String {
-        key(self.node)
+        self.own.identity.to_string()
     }
 }
 
@@ -537,7 +612,7 @@ mod tests {
         };
         for number in 2..100 {
             let record = Record::new("other", number).unwrap();
-            let (joined, key) = (next(), key(id(number)));
+            let (joined, key) = (next(), format!("other.{}", id(number)));
             members.on_change(Change::Put(Entry { key: key.clone(), value: record.encode(), revision: joined }));
             match number % 3 {
                 0 => members.on_change(Change::Deleted { key, revision: next() }),

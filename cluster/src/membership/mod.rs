@@ -1,7 +1,7 @@
 //! Membership: which nodes are there, and when one counts as lost.
 //!
-//! Each node has a record in [`Bucket::Nodes`](crate::engine::Bucket::Nodes), under its [`NodeId`]. **The records
-//! decide**, not who hears from whom: all nodes see the same ones, in one order. A [`Membership`] is one node's view.
+//! Each node has a record in [`Bucket::Nodes`](crate::engine::Bucket::Nodes), under its [`Identity`]: its name and its
+//! [`NodeId`]. **The records decide**, not who hears from whom: all nodes see the same ones, in one order. A [`Membership`] is one node's view.
 //! It is a state machine without clock, thread or store: the caller passes in what the watch of the bucket reports,
 //! makes the [requests](Membership::poll_request), and hears of [events](Event).
 //!
@@ -24,6 +24,10 @@
 //! * **evict.** A node whose own record is gone, which it reads again before it believes it, is no member: it has to
 //!   fence itself, and to join anew.
 //!
+//! * **bind.** The first record that is seen with an ID binds the ID to the name in its key, for as long as this node
+//!   runs. A record that claims the ID under another name is ignored, and so is its deletion: the node of that name may
+//!   write it, but cannot become the other by that. So a node that is away is not replaced while it is.
+//!
 //! # Invariants
 //! 1. For each node, joins and losses alternate, and the revisions grow: each [`Event::Lost`] belongs to the
 //!    [`Event::Joined`] before it. So each loss is reported exactly once.
@@ -32,11 +36,13 @@
 //! 3. A record is deleted by others only after two probes found no subscriber, [`GRACE`] apart, or when its lease was
 //!    over; and only in the revision that this was found of.
 //! 4. When nothing changes any more, the members are those with records, except this node and those that said goodbye.
+//! 5. While this node runs, an ID belongs to one name.
 //!
 //! # Limits
 //! | limit | value | reason |
 //! |---|---|---|
-//! | name of a node | [`MAX_NODE_NAME`] = 256 B | it is in each record and each log line |
+//! | name of a node | [`MAX_NODE_NAME`] = 64 B | two are in each subject |
+//! | [`MAX_BINDINGS`] | 65,536 | at 100 B each, 7 MB; a node that restarts draws one more |
 //! | [`GRACE`] | 1 s | an interrupted connection is back by then; a loss is heard 1 s after the hint |
 //! | [`RETRY`] | 1 s | between attempts that the store, or the broker, could not answer |
 //!
@@ -50,8 +56,8 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-pub use machine::Membership;
-pub(crate) use record::node as node_of;
+pub use crate::subject::Identity;
+pub use machine::{Bindings, Membership};
 pub use record::{Record, RecordError};
 
 use crate::access::{Access, Answer};
@@ -64,15 +70,17 @@ pub const GRACE: Duration = Duration::from_secs(1);
 /// The wait before an attempt is repeated that could not be answered.
 pub const RETRY: Duration = Duration::from_secs(1);
 /// The longest name of a node.
-pub const MAX_NODE_NAME: usize = 256;
+pub const MAX_NODE_NAME: usize = crate::subject::LONGEST_NAME;
+/// How many IDs of nodes that are members no more are remembered with their names.
+pub const MAX_BINDINGS: usize = 65_536;
 
 /// What the caller is to do; each is to be answered exactly once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The number to pass to [`Membership::handle`] with the answer.
     pub number: u64,
-    /// The node that it is about.
-    pub node: NodeId,
+    /// The node that it is about. Its record has the key that this writes.
+    pub node: Identity,
     /// What to do.
     pub inquiry: Inquiry,
 }

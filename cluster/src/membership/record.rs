@@ -1,8 +1,8 @@
-//! What a node says of itself in the store.
+//! What a node says of itself in the store, under the key `<name>.<id>`.
 
 use super::MAX_NODE_NAME;
+use crate::subject::{Identity, is_name};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use postroom::NodeId;
 
 /// The form of a record that this crate writes.
 const FORM: u8 = 1;
@@ -30,12 +30,13 @@ impl Record {
     /// Names are for people and for placement: two nodes may have the same, as a node that restarts does for a while.
     ///
     /// # Errors
-    /// If the name is empty or too long.
+    /// If the name is empty or too long, or cannot stand between the dots of a subject.
     pub fn new(name: impl Into<String>, run: u64) -> Result<Self, RecordError> {
         let name = name.into();
         match name.len() {
             0 => Err(RecordError::NoName),
             bytes if bytes > MAX_NODE_NAME => Err(RecordError::NameTooLong { bytes }),
+            _ if !is_name(&name) => Err(RecordError::BadName { name }),
             _ => Ok(Self { name, run }),
         }
     }
@@ -71,15 +72,13 @@ impl Record {
     }
 }
 
-/// Returns the key of a node's record.
-pub(super) fn key(node: NodeId) -> String {
-    node.to_string()
-}
-
-/// Returns the node whose record has this key; only the key that [`key`] gives is one.
-pub(crate) fn node(text: &str) -> Result<NodeId, RecordError> {
-    let node = u64::from_str_radix(text, 16).ok().and_then(NodeId::new);
-    node.filter(|&node| key(node) == text).ok_or(RecordError::Key)
+/// Reads the record under a key. It says the same name as the key, which only the node of that name may write.
+pub(super) fn read(identity: &Identity, bytes: Bytes) -> Result<Record, RecordError> {
+    let record = Record::decode(bytes)?;
+    match record.name == identity.name {
+        true => Ok(record),
+        false => Err(RecordError::OtherName { name: record.name, key: identity.to_string() }),
+    }
 }
 
 /// Why a record is not one.
@@ -94,6 +93,12 @@ pub enum RecordError {
         /// Its length.
         bytes: usize,
     },
+    /// Its name cannot stand in a subject.
+    #[error("`{name}` cannot name a node; use letters, digits, `-` and `_`, at most {MAX_NODE_NAME}")]
+    BadName {
+        /// The name.
+        name: String,
+    },
     /// The record has another form.
     #[error("a record has form {form}, and this node reads {FORM}; run one version of postroom-cluster, or upgrade it")]
     Form {
@@ -106,9 +111,25 @@ pub enum RecordError {
     /// The name is not UTF-8.
     #[error("a record's name is not UTF-8; check who may write to the bucket of nodes")]
     NotText,
-    /// The key is not a node ID.
-    #[error("a record's key is not a node ID; check who may write to the bucket of nodes")]
+    /// The key is not that of a node.
+    #[error("a record's key is not the name and the ID of a node; check who may write to the bucket of nodes")]
     Key,
+    /// The record says another name than its key.
+    #[error("the record under `{key}` says that it is of `{name}`; check who may write to the bucket of nodes")]
+    OtherName {
+        /// The name that it says.
+        name: String,
+        /// Its key.
+        key: String,
+    },
+    /// The ID is another node's.
+    #[error("the record under `{key}` claims the ID of `{holder}`, and is ignored; look into what that node does")]
+    Claimed {
+        /// Its key.
+        key: String,
+        /// The name of the node whose ID that is.
+        holder: String,
+    },
 }
 
 #[cfg(test)]
@@ -125,17 +146,22 @@ mod tests {
         assert_eq!(Record::decode(Bytes::from_static(&[2; 20])), Err(RecordError::Form { form: 2 }));
         assert_eq!(Record::decode(Bytes::from_static(b"\x01........\xff")), Err(RecordError::NotText));
         let name = "x".repeat(MAX_NODE_NAME + 1);
-        assert_eq!(Record::new(name.clone(), 0), Err(RecordError::NameTooLong { bytes: 257 }));
+        assert_eq!(Record::new(name.clone(), 0), Err(RecordError::NameTooLong { bytes: 65 }));
         let long = [&whole[..9], name.as_bytes()].concat();
-        assert_eq!(Record::decode(long.into()), Err(RecordError::NameTooLong { bytes: 257 }));
+        assert_eq!(Record::decode(long.into()), Err(RecordError::NameTooLong { bytes: 65 }));
+        for name in ["a.b", "a b", "*", ">", "\u{fc}", "a/b"] {
+            assert_eq!(Record::new(name, 0), Err(RecordError::BadName { name: name.into() }));
+            let bad = [&whole[..9], name.as_bytes()].concat();
+            assert_eq!(Record::decode(bad.into()), Err(RecordError::BadName { name: name.into() }));
+        }
     }
 
     #[test]
-    fn a_node_has_one_key() {
-        let id = NodeId::new(0x7f3a).unwrap();
-        assert_eq!((key(id).as_str(), node("7f3a")), ("7f3a", Ok(id)));
-        for text in ["", "0", "7F3A", "07f3a", "+7f3a", "1000000000000", "x"] {
-            assert_eq!(node(text), Err(RecordError::Key), "{text}");
-        }
+    fn a_record_says_the_name_of_its_key() {
+        let record = Record::new("eu-1", 7).unwrap();
+        let [own, other] = ["eu-1.7f3a", "eu-2.7f3a"].map(|key| Identity::parse(key).unwrap());
+        assert_eq!(read(&own, record.encode()), Ok(record.clone()));
+        let error = RecordError::OtherName { name: "eu-1".into(), key: "eu-2.7f3a".into() };
+        assert_eq!(read(&other, record.encode()), Err(error));
     }
 }

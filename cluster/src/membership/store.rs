@@ -1,6 +1,6 @@
 //! Several nodes, one store, and a broker that delays, loses answers and cuts connections. For tests.
 
-use super::{Event, Finding, Inquiry, Loss, Membership, Record};
+use super::{Event, Finding, Identity, Inquiry, Loss, Membership, Record};
 use crate::access::{Access, Answer};
 use crate::clock::Moment;
 use crate::engine::{Change, Entry, ProbeOutcome, Revision, StoreError};
@@ -30,7 +30,7 @@ pub(super) struct Machine {
 }
 
 enum Step {
-    Arrives { machine: usize, number: u64, node: NodeId, inquiry: Inquiry },
+    Arrives { machine: usize, number: u64, node: Identity, inquiry: Inquiry },
     Answered { machine: usize, number: u64, finding: Finding },
     Hint { machine: usize, node: NodeId },
     Goodbye { machine: usize, node: NodeId, revision: Revision },
@@ -228,13 +228,13 @@ impl World {
         }
     }
 
-    fn answer(&mut self, machine: usize, node: NodeId, inquiry: Inquiry) -> Finding {
+    fn answer(&mut self, machine: usize, node: Identity, inquiry: Inquiry) -> Finding {
         let is_lost = self.random.chance(self.lost);
         let is_cut = self.machines[machine].is_cut;
         match inquiry {
             Inquiry::Probe if is_cut || is_lost => Finding::Probe(ProbeOutcome::Unknown),
             Inquiry::Probe => {
-                let runs = |machine: &Machine| machine.node == node && machine.is_alive && !machine.is_cut;
+                let runs = |machine: &Machine| machine.node == node.id && machine.is_alive && !machine.is_cut;
                 let found = self.machines.iter().any(runs);
                 Finding::Probe(if found { ProbeOutcome::Responders } else { ProbeOutcome::NoResponders })
             }
@@ -247,7 +247,7 @@ impl World {
                     machine.revision = Some(*revision);
                     // What it asked for has arrived after it.
                     if machine.has_left || !machine.is_alive {
-                        self.excused.insert((node, *revision));
+                        self.excused.insert((node.id, *revision));
                     }
                 }
                 Finding::Record(match answer {
@@ -356,13 +356,17 @@ impl World {
             .machines
             .iter()
             .filter(|machine| machine.is_alive)
-            .filter_map(|machine| Some((machine.node.to_string(), machine.entered?)))
+            .filter_map(|machine| Some((machine.members.key(), machine.entered?)))
             .collect();
         assert_eq!(records, alive, "the records are those of the nodes that run");
         for machine in self.machines.iter().filter(|machine| machine.is_alive && machine.entered.is_some()) {
-            let own = (machine.node.to_string(), machine.entered.unwrap());
-            let seen: BTreeSet<_> =
-                machine.members.members().map(|(node, revision)| (node.to_string(), revision)).chain([own]).collect();
+            let own = (machine.members.key(), machine.entered.unwrap());
+            let seen: BTreeSet<_> = machine
+                .members
+                .members()
+                .map(|(node, revision)| (format!("node-{node}.{node}"), revision))
+                .chain([own])
+                .collect();
             assert_eq!(seen, records, "as {} sees it", machine.node);
         }
     }

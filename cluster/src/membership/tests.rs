@@ -183,7 +183,7 @@ fn a_goodbye_counts_at_once_and_the_record_that_is_still_there_does_not() {
         members.on_change(put(2, 5));
         members.on_change(Change::Synced { revision: Revision(9) });
     }
-    members.on_change(Change::Deleted { key: "2".into(), revision: Revision(10) });
+    members.on_change(Change::Deleted { key: "node-2.2".into(), revision: Revision(10) });
     assert_eq!((members.poll_event(), members.poll_request()), (None, None));
     members.on_change(put(2, 11));
     assert!(matches!(next(&mut members), Event::Joined { .. }));
@@ -234,7 +234,7 @@ fn a_second_node_with_the_same_id_is_refused_with_the_name_of_the_first() {
 
 /// Node 1, a member with revision 3.
 fn entered() -> Membership {
-    let mut members = Membership::new(id(1), Record::new("one", 7).unwrap());
+    let mut members = Membership::new(id(1), Record::new("node-1", 7).unwrap());
     let request = members.poll_request().unwrap();
     answer(&mut members, request.number, Answer::Written(Ok(Revision(3))));
     assert_eq!(next(&mut members), Event::Entered(Revision(3)));
@@ -251,7 +251,7 @@ fn next(members: &mut Membership) -> Event {
 
 fn entry(number: u64, revision: u64) -> Entry {
     let record = Record::new(format!("node-{number}"), revision).unwrap();
-    Entry { key: id(number).to_string(), value: record.encode(), revision: Revision(revision) }
+    Entry { key: format!("node-{number}.{}", id(number)), value: record.encode(), revision: Revision(revision) }
 }
 
 fn put(number: u64, revision: u64) -> Change {
@@ -269,13 +269,13 @@ fn conflict() -> Answer {
 #[test]
 fn a_creation_whose_answer_was_lost_is_found() {
     for error in [StoreError::Unknown, StoreError::Conflict { key: "1".into() }] {
-        let record = Record::new("one", 7).unwrap();
+        let record = Record::new("node-1", 7).unwrap();
         let mut members = Membership::new(id(1), record.clone());
         let request = members.poll_request().unwrap();
         answer(&mut members, request.number, Answer::Written(Err(error)));
         let request = members.poll_request().unwrap();
         assert_eq!(request.inquiry, Inquiry::Record(Access::Get));
-        let entry = Entry { key: "1".into(), value: record.encode(), revision: Revision(9) };
+        let entry = Entry { key: "node-1.1".into(), value: record.encode(), revision: Revision(9) };
         answer(&mut members, request.number, Answer::Read(Ok(Some(entry))));
         assert_eq!(next(&mut members), Event::Entered(Revision(9)));
     }
@@ -283,7 +283,7 @@ fn a_creation_whose_answer_was_lost_is_found() {
 
 #[test]
 fn a_store_that_refuses_the_record_ends_the_attempt_and_one_that_is_away_does_not() {
-    let mut members = Membership::new(id(1), Record::new("one", 7).unwrap());
+    let mut members = Membership::new(id(1), Record::new("node-1", 7).unwrap());
     let request = members.poll_request().unwrap();
     answer(&mut members, request.number, Answer::Written(Err(StoreError::Unavailable)));
     assert_eq!((members.poll_request(), members.poll_event()), (None, None));
@@ -299,14 +299,14 @@ fn a_store_that_refuses_the_record_ends_the_attempt_and_one_that_is_away_does_no
 /// The watch is quicker than the answer to the creation.
 #[test]
 fn an_eviction_before_the_entry_is_known_is_not_missed() {
-    let mut members = Membership::new(id(1), Record::new("one", 7).unwrap());
+    let mut members = Membership::new(id(1), Record::new("node-1", 7).unwrap());
     let request = members.poll_request().unwrap();
     members.on_change(put(1, 3));
-    members.on_change(Change::Deleted { key: "1".into(), revision: Revision(4) });
+    members.on_change(Change::Deleted { key: "node-1.1".into(), revision: Revision(4) });
     answer(&mut members, request.number, Answer::Written(Ok(Revision(3))));
     assert_eq!((next(&mut members), next(&mut members)), (Event::Entered(Revision(3)), Event::Evicted));
 
-    let mut members = Membership::new(id(1), Record::new("one", 7).unwrap());
+    let mut members = Membership::new(id(1), Record::new("node-1", 7).unwrap());
     let request = members.poll_request().unwrap();
     members.on_change(Change::Resync);
     members.on_change(Change::Synced { revision: Revision(5) });
@@ -318,7 +318,7 @@ fn an_eviction_before_the_entry_is_known_is_not_missed() {
 fn a_change_of_an_earlier_membership_of_this_node_evicts_no_one() {
     let mut members = entered();
     members.on_change(put(1, 1));
-    members.on_change(Change::Deleted { key: "1".into(), revision: Revision(2) });
+    members.on_change(Change::Deleted { key: "node-1.1".into(), revision: Revision(2) });
     members.on_change(put(1, 3));
     members.on_change(Change::Resync);
     members.on_change(Change::Synced { revision: Revision(2) }); // older than this node's record
@@ -334,7 +334,7 @@ fn what_a_snapshot_does_not_have_is_read_again_before_it_counts() {
     members.on_change(Change::Synced { revision: Revision(20) });
     assert_eq!(members.poll_event(), None);
     let requests: Vec<_> = std::iter::from_fn(|| members.poll_request()).collect();
-    let nodes: Vec<_> = requests.iter().map(|request| request.node).collect();
+    let nodes: Vec<_> = requests.iter().map(|request| request.node.id).collect();
     assert_eq!(nodes, [id(2), id(3), id(4), id(1)]);
     assert!(requests.iter().all(|request| request.inquiry == Inquiry::Record(Access::Get)));
     answer(&mut members, requests[0].number, Answer::Read(Ok(Some(entry(2, 12)))));
@@ -469,7 +469,7 @@ fn an_answer_about_an_earlier_membership_is_late() {
     next(&mut members);
     answer(&mut members, number, Answer::Written(Ok(Revision(7))));
     members.on_change(put(2, 5));
-    members.on_change(Change::Deleted { key: "2".into(), revision: Revision(7) });
+    members.on_change(Change::Deleted { key: "node-2.2".into(), revision: Revision(7) });
     assert_eq!((members.poll_event(), members.members().count()), (None, 1));
 }
 
@@ -484,7 +484,7 @@ fn records_that_are_none_are_reported_and_ignored() {
     members.on_change(put(2, 5));
     next(&mut members);
     // Whatever wrote this, the member that was is no more.
-    members.on_change(strange("2", b"\x09strange"));
+    members.on_change(strange("node-2.2", b"\x09strange"));
     assert_eq!(next(&mut members), lost(2, 5, Loss::Rejoined));
     assert!(matches!(next(&mut members), Event::Unreadable { error: RecordError::Form { form: 9 }, .. }));
     members.on_change(put(2, 5));
@@ -499,7 +499,7 @@ fn leaving_deletes_the_record_whenever_it_is_written() {
     assert_eq!(members.poll_request().unwrap().inquiry, Inquiry::Record(Access::Delete(Revision(3))));
 
     // Before the answer to the creation has come.
-    let record = Record::new("one", 7).unwrap();
+    let record = Record::new("node-1", 7).unwrap();
     let begin = || {
         let mut members = Membership::new(id(1), record.clone());
         let request = members.poll_request().unwrap();
@@ -514,7 +514,7 @@ fn leaving_deletes_the_record_whenever_it_is_written() {
     let (mut members, number) = begin();
     answer(&mut members, number, Answer::Written(Err(StoreError::Unknown)));
     let request = members.poll_request().unwrap();
-    let ours = Entry { key: "1".into(), value: record.encode(), revision: Revision(4) };
+    let ours = Entry { key: "node-1.1".into(), value: record.encode(), revision: Revision(4) };
     answer(&mut members, request.number, Answer::Read(Ok(Some(ours))));
     assert_eq!(members.poll_request().unwrap().inquiry, Inquiry::Record(Access::Delete(Revision(4))));
     let (mut members, number) = begin();
@@ -542,7 +542,7 @@ fn a_node_that_joins_again_removes_its_own_record_first() {
         assert_eq!(request.inquiry, Inquiry::Record(Access::Delete(Revision(4))));
         members.handle(now, request.number, Finding::Record(Answer::Written(removed)));
         // The watch reports the deletion late, or an earlier change.
-        members.on_change(Change::Deleted { key: "1".into(), revision: Revision(9) });
+        members.on_change(Change::Deleted { key: "eu-1.1".into(), revision: Revision(9) });
         let request = members.poll_request().unwrap();
         assert_eq!(request.inquiry, Inquiry::Record(Access::Create(record.encode())));
         members.handle(now, request.number, Finding::Record(Answer::Written(Ok(Revision(10)))));
@@ -552,4 +552,60 @@ fn a_node_that_joins_again_removes_its_own_record_first() {
     let mut members = Membership::rejoin(id(1), Record::new("eu-1", 2).unwrap(), Revision(4));
     members.leave();
     assert_eq!((members.poll_request(), members.poll_event()), (None, None), "there is nothing to undo");
+}
+
+/// What a node that has a key of its own can write, and what it must not become by that.
+#[test]
+fn an_id_belongs_to_the_name_that_it_was_first_seen_with() {
+    let claim = |revision| {
+        let record = Record::new("thief", 1).unwrap();
+        Change::Put(Entry { key: "thief.2".into(), value: record.encode(), revision: Revision(revision) })
+    };
+    let mut members = entered();
+    members.on_change(put(2, 5));
+    next(&mut members);
+    let is_claim = |event: Event| {
+        let error = RecordError::Claimed { key: "thief.2".into(), holder: "node-2".into() };
+        assert!(error.to_string().contains("`thief.2`") && error.to_string().contains("`node-2`"));
+        assert_eq!(event, Event::Unreadable { key: "thief.2".into(), error });
+    };
+    // While it is a member; and when it is away, and comes back.
+    members.on_change(claim(6));
+    is_claim(next(&mut members));
+    members.on_change(Change::Deleted { key: "thief.2".into(), revision: Revision(7) });
+    assert_eq!((members.poll_event(), members.members().count()), (None, 1));
+    members.on_change(Change::Deleted { key: "node-2.2".into(), revision: Revision(8) });
+    assert_eq!(next(&mut members), lost(2, 5, Loss::Removed));
+    members.on_change(claim(9));
+    is_claim(next(&mut members));
+    members.on_change(put(2, 10));
+    assert!(matches!(next(&mut members), Event::Joined { revision: Revision(10), .. }));
+
+    // It is remembered when this node joins again.
+    let bindings = members.bindings().clone();
+    let mut members = Membership::rejoin(id(1), Record::new("node-1", 8).unwrap(), Revision(3));
+    members.remember(bindings);
+    members.on_change(Change::Resync);
+    members.on_change(claim(11));
+    is_claim(next(&mut members));
+    members.on_change(Change::Synced { revision: Revision(11) });
+    assert_eq!((members.poll_event(), members.members().count()), (None, 0));
+
+    // Nobody takes this node's own ID from it.
+    let mut members = entered();
+    let record = Record::new("thief", 1).unwrap();
+    let entry = Entry { key: "thief.1".into(), value: record.encode(), revision: Revision(6) };
+    members.on_change(Change::Put(entry));
+    assert!(matches!(next(&mut members), Event::Unreadable { error: RecordError::Claimed { .. }, .. }));
+    members.on_change(Change::Deleted { key: "thief.1".into(), revision: Revision(7) });
+    assert_eq!(members.poll_event(), None);
+}
+
+#[test]
+fn a_node_that_has_drawn_the_id_of_another_does_not_join() {
+    let mut members = Membership::new(id(2), Record::new("node-1", 7).unwrap());
+    members.on_change(Change::Resync);
+    members.on_change(put(2, 5));
+    let error = JoinError::Collision { node: id(2), holder: "node-2".into() };
+    assert_eq!((next(&mut members), members.poll_request()), (Event::Refused(error), None));
 }

@@ -11,6 +11,10 @@
 //! it is back, its subscriptions are too, and its watches begin with a snapshot. Random loss and delay are for the
 //! caller to add: it can drop or keep what a callback receives.
 //!
+//! A client that [has a name](Broker::connect_as) may do what a [node of that name](crate::rights) may, as with the
+//! permissions of a real broker, and the broker [counts](Engine::refused) what it refuses. One without a name may do
+//! anything: a test can forge with it.
+//!
 //! # Limits
 //! Each client may have [`MAX_QUEUED`] messages that the broker has not looked at, in each lane. A message and a value
 //! have at most [`MAX_PAYLOAD`] bytes, as with NATS by default. A watch can go on after the last [`MAX_HISTORY`]
@@ -26,6 +30,7 @@ use crate::engine::{
     Bucket, Engine, Lane, Message, OnChange, OnMessage, OnProbe, OnRead, OnWrite, PublishError, Revision,
     SubscribeError, Subscription,
 };
+use crate::rights::Rights;
 use crate::subject::{is_pattern, is_subject, shortened};
 use bytes::Bytes;
 use state::{Connection, ConnectionState, Job, State, Subscriber, Watcher};
@@ -101,11 +106,21 @@ impl Broker {
         Self::default()
     }
 
-    /// Returns the engine of another node.
+    /// Returns the engine of another node, which may do anything.
     pub fn connect(&self) -> Client {
+        self.add(None)
+    }
+
+    /// Returns the engine of the node `node` of `cluster`, which may do what that node may.
+    pub fn connect_as(&self, cluster: &str, node: &str) -> Client {
+        self.add(Some(Rights::of(cluster, node)))
+    }
+
+    fn add(&self, rights: Option<Rights>) -> Client {
         let mut state = self.lock();
         let number = state.clients.len();
-        state.clients.push(Connection { state: ConnectionState::Up, breaks: 0, queued: BTreeMap::new() });
+        let queued = BTreeMap::new();
+        state.clients.push(Connection { state: ConnectionState::Up, breaks: 0, queued, rights, refused: 0 });
         Client { broker: self.clone(), number }
     }
 
@@ -296,6 +311,10 @@ impl Engine for Client {
         if state.clients[self.number].state == ConnectionState::Closed {
             return Err(SubscribeError::Closed);
         }
+        if state.refuses(self.number, |rights| rights.may_subscribe(pattern)) {
+            // As a real broker does it, which answers nothing: there is a subscription, and nothing comes.
+            return Ok(Subscription::new(|| {}));
+        }
         let number = state.number();
         let subscriber = Subscriber { client: self.number, pattern: pattern.into(), on_message: Some(on_message) };
         state.subscriptions.insert(number, subscriber);
@@ -356,5 +375,9 @@ impl Engine for Client {
 
     fn is_connected(&self) -> bool {
         self.broker.lock().is_up(self.number)
+    }
+
+    fn refused(&self) -> u64 {
+        self.broker.lock().clients[self.number].refused
     }
 }

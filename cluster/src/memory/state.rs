@@ -6,6 +6,7 @@ use crate::clock::Moment;
 use crate::engine::{
     Bucket, Change, Entry, Lane, Message, OnChange, OnMessage, OnProbe, ProbeOutcome, Revision, StoreError,
 };
+use crate::rights::Rights;
 use crate::subject::{is_key, matches, shortened};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
@@ -29,6 +30,10 @@ pub(super) struct Connection {
     pub(super) breaks: u64,
     /// Messages that the broker has not looked at, by lane.
     pub(super) queued: BTreeMap<Lane, usize>,
+    /// What it may do; anything if there are none.
+    pub(super) rights: Option<Rights>,
+    /// What it has done without a right to.
+    pub(super) refused: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -78,6 +83,14 @@ impl State {
         self.clients[client].state == ConnectionState::Up
     }
 
+    /// Returns whether a client has no right to do something, and counts it then.
+    pub(super) fn refuses(&mut self, client: usize, may: impl FnOnce(&Rights) -> bool) -> bool {
+        let connection = &mut self.clients[client];
+        let is_refused = connection.rights.as_ref().is_some_and(|rights| !may(rights));
+        connection.refused += u64::from(is_refused);
+        is_refused
+    }
+
     /// Returns whether what was sent to a client may arrive.
     fn arrives(&self, client: usize, breaks: u64) -> bool {
         self.is_up(client) && self.clients[client].breaks == breaks
@@ -108,7 +121,7 @@ impl State {
         if let Some(queued) = self.clients[client].queued.get_mut(&lane) {
             *queued = queued.saturating_sub(1);
         }
-        if !self.is_up(client) {
+        if !self.is_up(client) || self.refuses(client, |rights| rights.may_publish(&message.subject)) {
             return;
         }
         let deliveries: Vec<_> = self
@@ -122,8 +135,8 @@ impl State {
         self.jobs.extend(deliveries);
     }
 
-    pub(super) fn probe(&self, client: usize, subject: &str) -> ProbeOutcome {
-        if !self.is_up(client) {
+    pub(super) fn probe(&mut self, client: usize, subject: &str) -> ProbeOutcome {
+        if !self.is_up(client) || self.refuses(client, |rights| rights.may_publish(subject)) {
             ProbeOutcome::Unknown
         } else if self.subscribers(subject).next().is_some() {
             ProbeOutcome::Responders
@@ -149,6 +162,14 @@ impl State {
         }
         if !is_key(&key) {
             return Err(StoreError::BadKey { key: shortened(&key) });
+        }
+        let is_refused = match access {
+            Access::Get => false,
+            Access::Create(_) | Access::Update(..) => self.refuses(client, |rights| rights.may_write(bucket, &key)),
+            Access::Delete(_) => self.refuses(client, |rights| rights.may_delete(bucket, &key)),
+        };
+        if is_refused {
+            return Err(StoreError::Forbidden { key });
         }
         let there = self.buckets.entry(bucket).or_default().entries.get(&key);
         let revision = there.map(|(_, revision, _)| *revision);

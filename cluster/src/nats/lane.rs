@@ -6,18 +6,18 @@
 //! saw. So each connection has a client of its own. When it breaks, the client ends, with all that it has kept: its
 //! second attempt to connect goes to an address where nothing can be ([`NOWHERE`]), and it is allowed one only.
 
-use super::problem::{OLDEST_SERVER, Problem};
+use super::problem::{OLDEST_SERVER, Problem, Refusal};
 use super::shared::{Part, Shared};
 use super::store;
 use crate::engine::Lane;
-use async_nats::{Client, Event, ReconnectToServer, ServerAddr};
+use async_nats::{Client, Event, ReconnectToServer, ServerAddr, ServerError};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{broadcast, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 /// How many messages may wait to be sent, in each lane.
@@ -47,6 +47,9 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)
 /// How long what is left to do may still take when the engine closes.
 pub(super) const LAST_WORDS: Duration = Duration::from_secs(1);
 
+/// How many refusals may wait for the requests that they answer. One that misses its own has no answer in time.
+const MAX_REFUSALS: usize = 256;
+
 /// No server listens at port 0.
 const NOWHERE: &str = "nats://127.0.0.1:0";
 
@@ -56,6 +59,8 @@ pub(super) struct Connected {
     /// Counts the connections of the lane, from 1.
     pub(super) number: u64,
     pub(super) client: Client,
+    /// The subjects on which the server has refused to publish.
+    pub(super) refusals: broadcast::Sender<String>,
 }
 
 /// A message that waits to be sent.
@@ -109,9 +114,9 @@ pub(super) async fn keep_connected(shared: Arc<Shared>, lane: Lane) {
     let (mut number, mut failures) = (0, 0);
     for server in servers.iter().cycle() {
         match connect(&shared, lane, server).await {
-            Ok(client) => {
+            Ok((client, refusals)) => {
                 (number, failures) = (number + 1, 0);
-                serve(&shared, lane, Connected { number, client }).await;
+                serve(&shared, lane, Connected { number, client, refusals }).await;
             }
             Err(problem) => {
                 failures += 1;
@@ -122,7 +127,11 @@ pub(super) async fn keep_connected(shared: Arc<Shared>, lane: Lane) {
     }
 }
 
-async fn connect(shared: &Arc<Shared>, lane: Lane, server: &str) -> Result<Client, Problem> {
+async fn connect(
+    shared: &Arc<Shared>,
+    lane: Lane,
+    server: &str,
+) -> Result<(Client, broadcast::Sender<String>), Problem> {
     let address = |text: &str| -> Result<ServerAddr, Problem> {
         text.parse().map_err(|error| Problem::Unreachable { server: text.into(), reason: format!("{error}") })
     };
@@ -130,9 +139,11 @@ async fn connect(shared: &Arc<Shared>, lane: Lane, server: &str) -> Result<Clien
     let servers = [real.clone(), nowhere.clone()];
     let is_first = AtomicBool::new(true);
     let counts = Arc::clone(shared);
-    let options = shared
-        .settings
-        .options()
+    let (refusals, _) = broadcast::channel(MAX_REFUSALS);
+    let refused = refusals.clone();
+    shared.set_problem(Part::Rights(lane), None);
+    let options = shared.settings.options().map_err(|reason| Problem::Tls { server: server.into(), reason })?;
+    let options = options
         .name(format!("postroom-{}-{lane:?}", shared.settings.name()))
         .ping_interval(PING_INTERVAL)
         .connection_timeout(CONNECT_TIMEOUT)
@@ -145,8 +156,18 @@ async fn connect(shared: &Arc<Shared>, lane: Lane, server: &str) -> Result<Clien
             async move { Some(ReconnectToServer { addr, delay: Some(Duration::ZERO) }) }
         })
         .event_callback(move |event| {
-            if matches!(event, Event::SlowConsumer(_)) {
-                counts.counters.dropped.fetch_add(1, Ordering::Relaxed);
+            match event {
+                Event::SlowConsumer(_) => _ = counts.counters.dropped.fetch_add(1, Ordering::Relaxed),
+                Event::ServerError(ServerError::Other(text)) => {
+                    if let Some(refusal) = Refusal::read(&text) {
+                        counts.refused(lane, &refusal);
+                        if !refusal.is_subscription {
+                            // Nobody may wait for it.
+                            let _ = refused.send(refusal.subject);
+                        }
+                    }
+                }
+                _ => {}
             }
             async {}
         });
@@ -161,7 +182,7 @@ async fn connect(shared: &Arc<Shared>, lane: Lane, server: &str) -> Result<Clien
         return Err(Problem::TooOld { version: info.version });
     }
     shared.max_payload.store(info.max_payload, Ordering::Relaxed);
-    Ok(client)
+    Ok((client, refusals))
 }
 
 fn is_new_enough(version: &str) -> bool {

@@ -37,6 +37,7 @@
 //! * A watch of [`Bucket::Leases`] that began after a given revision may report a deletion twice.
 
 mod completion;
+pub mod keys;
 mod lane;
 mod problem;
 mod replay;
@@ -47,6 +48,7 @@ mod store;
 mod subscriptions;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod tombstones;
 mod watch;
 
@@ -136,6 +138,11 @@ impl NatsEngine {
     /// Returns what was lost, among others.
     pub fn counts(&self) -> Counts {
         self.shared.counts()
+    }
+
+    /// Returns what the server has refused last, because this node has no right to it. [`Counts::refused`] counts them.
+    pub fn last_refusal(&self) -> Option<String> {
+        self.shared.last_refusal()
     }
 
     /// Closes the engine for good. Messages that wait are still sent, if that takes no longer than a second; questions
@@ -296,6 +303,16 @@ impl Engine for NatsEngine {
         let shared = Arc::clone(&self.shared);
         let watch = Watch { shared, bucket, on_change, is_wanted: Arc::clone(&is_wanted) };
         Ok(self.subscription(is_wanted, watch.run(after)))
+    }
+
+    fn obstacle(&self) -> Option<String> {
+        // Servers that are being started have no store for a while.
+        let is_obstacle = |problem: &Problem| problem.is_lasting() && *problem != Problem::NoStore;
+        self.problem().filter(is_obstacle).map(|problem| problem.to_string())
+    }
+
+    fn refused(&self) -> u64 {
+        self.counts().refused
     }
 
     fn is_connected(&self) -> bool {

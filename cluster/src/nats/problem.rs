@@ -1,8 +1,10 @@
 //! Why there is no connection, or no store.
 
+use super::settings::Nats;
 use crate::engine::Bucket;
 use async_nats::{ConnectError, ConnectErrorKind};
 use std::error::Error;
+use std::fmt;
 
 /// The oldest server whose store reports entries that it deletes because of their age.
 pub(super) const OLDEST_SERVER: (u64, u64) = (2, 12);
@@ -42,6 +44,19 @@ pub enum Problem {
         server: String,
         /// What is wrong.
         reason: String,
+    },
+    /// The server knows the key, and it is not that of this node.
+    #[error(
+        "the key of this node may not use `{subject}`; use the key that was made for node `{node}` of cluster \
+         `{cluster}`, or join under the name that the key was made for"
+    )]
+    Forbidden {
+        /// What the server has refused.
+        subject: String,
+        /// The name of this node.
+        node: String,
+        /// The name of the cluster.
+        cluster: String,
     },
     /// The server is too old.
     #[error(
@@ -95,6 +110,11 @@ impl Problem {
         !matches!(self, Self::NoAnswer | Self::Unreachable { .. } | Self::StoreDown { .. })
     }
 
+    pub(super) fn forbidden(settings: &Nats, subject: &str) -> Self {
+        let (node, cluster) = (settings.node_name().into(), settings.name().into());
+        Self::Forbidden { subject: subject.into(), node, cluster }
+    }
+
     pub(super) fn of_connecting(server: &str, error: &ConnectError) -> Self {
         let server = server.to_owned();
         let reason = error.source().map_or_else(|| error.to_string(), ToString::to_string);
@@ -109,8 +129,76 @@ impl Problem {
     }
 }
 
+/// What the server has refused because the node has no right to it. It comes beside the answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) is_subscription: bool,
+    pub(super) subject: String,
+}
+
+impl Refusal {
+    /// Reads what the server says: `Permissions Violation for Publish to "subject"`, or `for Subscription to`, which
+    /// may have the name of a queue after it.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let rest = text.strip_prefix("Permissions Violation for ")?;
+        let (is_subscription, rest) = match rest.strip_prefix("Publish to \"") {
+            Some(rest) => (false, rest),
+            None => (true, rest.strip_prefix("Subscription to \"")?),
+        };
+        Some(Self { is_subscription, subject: rest.split('"').next()?.into() })
+    }
+
+    /// Returns whether a node cannot do without it: to be reached, to hear answers, and to ask the store.
+    pub(super) fn is_of_need(&self, settings: &Nats) -> bool {
+        let (cluster, node) = (settings.name(), settings.node_name());
+        let begins = |prefix: String| self.subject.starts_with(&prefix);
+        match self.is_subscription {
+            true => begins(format!("pr1.{cluster}.n.{node}.")) || begins(format!("pr1.{cluster}.i.{node}.")),
+            false => begins("$JS.API.".into()),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.is_subscription { "subscribe to" } else { "publish on" };
+        write!(f, "this node may not {what} `{}`", self.subject)
+    }
+}
+
 /// A handshake that fails comes as an error of input and output, within which is that of TLS.
 fn is_of_tls(error: &ConnectError) -> bool {
     let io = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
     io.and_then(std::io::Error::get_ref).is_some_and(|inner| inner.is::<async_nats::rustls::Error>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_read_from_the_words_of_the_server() {
+        let read = |text: &str| Refusal::read(text).map(|refusal| (refusal.is_subscription, refusal.subject));
+        assert_eq!(read("Permissions Violation for Publish to \"a.b\""), Some((false, "a.b".into())));
+        assert_eq!(
+            read("Permissions Violation for Subscription to \"a.*\" using queue \"q\""),
+            Some((true, "a.*".into()))
+        );
+        assert_eq!(read("Stale Connection"), None);
+    }
+
+    #[test]
+    fn a_node_cannot_do_without_its_own_subjects() {
+        let settings = Nats::at("localhost").cluster("bank").node("eu-1");
+        for (is_subscription, subject, expected) in [
+            (true, "pr1.bank.n.eu-1.7f3a.d.*.*", true),
+            (true, "pr1.bank.i.eu-1.x", true),
+            (true, "pr1.bank.n.eu-2.21.d.*.*", false),
+            (false, "$JS.API.STREAM.INFO.KV_bank_nodes", true),
+            (false, "pr1.bank.n.eu-2.21.d.eu-3.5", false),
+        ] {
+            let refusal = Refusal { is_subscription, subject: subject.into() };
+            assert_eq!(refusal.is_of_need(&settings), expected, "{refusal}");
+        }
+    }
 }

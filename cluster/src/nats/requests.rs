@@ -1,12 +1,15 @@
 //! Requests to the server's store, and what its answers mean. NATS' documentation calls this the JetStream API; its
 //! texts and numbers are part of the protocol.
 
-use async_nats::{Client, HeaderMap, Request, RequestErrorKind};
+use super::lane::Connected;
+use super::store::Table;
+use async_nats::{HeaderMap, Request, RequestErrorKind};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use std::time::Duration;
+use tokio::sync::broadcast::{self, error::RecvError};
 
 /// Why a request has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +30,10 @@ pub(super) enum Failure {
     NotEnabled,
     /// The store cannot have so many replicas.
     NoReplicas(String),
+    /// This node has no right to ask that. Nothing was done.
+    Forbidden,
+    /// The stream has as many messages as it may have. Nothing was done.
+    Full,
     /// Another refusal. Nothing was done.
     Refused(String),
 }
@@ -49,6 +56,7 @@ impl Failure {
             Some(10_059) => Self::NoStream,
             Some(10_037) => Self::NoMessage,
             Some(10_054) => Self::TooLarge,
+            Some(10_077) if description.contains("maximum") => Self::Full,
             Some(10_035 | 10_039 | 10_076) => Self::NotEnabled,
             Some(10_074) => Self::NoReplicas(description),
             _ => Self::Refused(description),
@@ -58,7 +66,7 @@ impl Failure {
 
 /// Makes a request, and waits for the answer.
 pub(super) async fn request(
-    client: &Client,
+    connected: &Connected,
     subject: String,
     headers: Option<HeaderMap>,
     payload: Bytes,
@@ -68,12 +76,31 @@ pub(super) async fn request(
     if let Some(headers) = headers {
         request = request.headers(headers);
     }
-    let answer = client.send_request(subject, request).await.map_err(|error| match error.kind() {
-        RequestErrorKind::NoResponders => Failure::NoResponders,
-        RequestErrorKind::MaxPayloadExceeded => Failure::TooLarge,
-        _ => Failure::NoAnswer,
-    })?;
-    read(&answer.payload)
+    // Before the request: its refusal comes after it.
+    let refusals = connected.refusals.subscribe();
+    let answer = connected.client.send_request(subject.clone(), request);
+    tokio::select! {
+        answer = answer => {
+            let answer = answer.map_err(|error| match error.kind() {
+                RequestErrorKind::NoResponders => Failure::NoResponders,
+                RequestErrorKind::MaxPayloadExceeded => Failure::TooLarge,
+                _ => Failure::NoAnswer,
+            })?;
+            read(&answer.payload)
+        }
+        () = refusal(refusals, &subject) => Err(Failure::Forbidden),
+    }
+}
+
+/// Waits until the server refuses to publish on a subject. It answers no request then, but says so beside it.
+async fn refusal(mut refusals: broadcast::Receiver<String>, subject: &str) {
+    loop {
+        match refusals.recv().await {
+            Ok(refused) if refused == subject => return,
+            Ok(_) | Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => std::future::pending().await,
+        }
+    }
 }
 
 fn read(payload: &[u8]) -> Result<Value, Failure> {
@@ -91,25 +118,34 @@ pub(super) struct Stored {
     pub(super) value: Option<Bytes>,
 }
 
-/// Reads the last message under a subject, from the stream's leader.
-pub(super) async fn last(client: &Client, stream: &str, subject: &str, within: Duration) -> Result<Stored, Failure> {
+/// Reads the last message under a pattern of subjects, from the stream's leader.
+pub(super) async fn last(
+    connected: &Connected,
+    table: &Table,
+    subject: &str,
+    within: Duration,
+) -> Result<Stored, Failure> {
     let question = json!({ "last_by_subj": subject });
-    let answer = message_get(client, stream, question, within).await?;
-    stored(&answer).ok_or(Failure::NoAnswer)
+    let answer = message_get(connected, &table.stream, question, within).await?;
+    let mut stored = stored(&answer).ok_or(Failure::NoAnswer)?;
+    let is_value =
+        answer["message"]["subject"].as_str().and_then(|subject| table.key(subject)).is_some_and(|key| key.1);
+    stored.value = stored.value.filter(|_| is_value);
+    Ok(stored)
 }
 
 /// Returns whether the stream's leader has a message with this number.
-pub(super) async fn has(client: &Client, stream: &str, revision: u64, within: Duration) -> Result<bool, Failure> {
-    match message_get(client, stream, json!({ "seq": revision }), within).await {
+pub(super) async fn has(connected: &Connected, stream: &str, revision: u64, within: Duration) -> Result<bool, Failure> {
+    match message_get(connected, stream, json!({ "seq": revision }), within).await {
         Ok(_) => Ok(true),
         Err(Failure::NoMessage) => Ok(false),
         Err(failure) => Err(failure),
     }
 }
 
-async fn message_get(client: &Client, stream: &str, question: Value, within: Duration) -> Result<Value, Failure> {
+async fn message_get(connected: &Connected, stream: &str, question: Value, within: Duration) -> Result<Value, Failure> {
     let subject = format!("$JS.API.STREAM.MSG.GET.{stream}");
-    request(client, subject, None, question.to_string().into(), within).await
+    request(connected, subject, None, question.to_string().into(), within).await
 }
 
 fn stored(answer: &Value) -> Option<Stored> {

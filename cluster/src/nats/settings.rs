@@ -1,6 +1,9 @@
 //! Where the servers are and what to show them: [`Nats`], and what it refuses before anything is connected.
 
 use super::NatsEngine;
+use super::tls;
+use crate::engine::Bucket;
+use crate::subject::{LONGEST_NAME, Subjects, is_name};
 use async_nats::ConnectOptions;
 use std::fmt;
 use std::net::IpAddr;
@@ -9,8 +12,14 @@ use std::path::PathBuf;
 /// The port of an address that names none.
 const DEFAULT_PORT: u16 = 4222;
 
-/// The longest name of a cluster.
-const LONGEST_NAME: usize = 64;
+/// How many names of a cluster the store has room for, unless it is set otherwise: at some 200 B each, nodes hold 20 MB.
+const DEFAULT_MAX_NAMES: u64 = 100_000;
+
+/// How many records of nodes and leases: those of the nodes, and of their last runs.
+const MAX_RECORDS: u64 = 65_536;
+
+/// Whom an engine without a name answers probes as.
+const NOBODY: &str = "anyone";
 
 /// The length of the seed of a user's nkey, which begins with `SU`.
 const SEED_LENGTH: usize = 58;
@@ -39,7 +48,10 @@ const DEFAULT_SUBSCRIPTION_CAPACITY: usize = 65_536;
 pub struct Nats {
     addresses: String,
     cluster: String,
+    /// Empty if there is none.
+    node: String,
     replicas: usize,
+    max_names: u64,
     subscription_capacity: usize,
     tls_required: bool,
     root_certificates: Vec<PathBuf>,
@@ -85,6 +97,15 @@ pub enum NatsError {
         /// The name.
         name: String,
     },
+    /// The name of the node cannot be part of a subject.
+    #[error("`{name}` cannot be the name of a node; use 1 to {LONGEST_NAME} letters, digits, `-` and `_`")]
+    BadNode {
+        /// The name.
+        name: String,
+    },
+    /// The store needs room for one name at least.
+    #[error("the store cannot have room for no name; use 1 or more")]
+    NoNames,
     /// The store cannot be kept so often.
     #[error("the store cannot be kept {replicas} times; use 1 with one server, and 3 or 5 with as many or more")]
     BadReplicas {
@@ -123,7 +144,9 @@ impl Nats {
         Self {
             addresses: addresses.into(),
             cluster: "postroom".into(),
+            node: String::new(),
             replicas: 1,
+            max_names: DEFAULT_MAX_NAMES,
             subscription_capacity: DEFAULT_SUBSCRIPTION_CAPACITY,
             tls_required: false,
             root_certificates: Vec::new(),
@@ -137,13 +160,28 @@ impl Nats {
         self
     }
 
+    /// Sets the name of the node, which the server's permissions are about. [`Builder::join`](crate::Builder::join) sets
+    /// both; this is for engines that are started without it. Without a name the engine works where all may do all.
+    pub fn node(mut self, name: impl Into<String>) -> Self {
+        self.node = name.into();
+        self
+    }
+
+    /// Sets how many names the store has room for, 100,000 by default; the same number of groups. It is a limit of
+    /// messages, four for each name, so names that come and go quickly need some more. All nodes of a cluster must say
+    /// the same.
+    pub fn max_names(mut self, names: u64) -> Self {
+        self.max_names = names;
+        self
+    }
+
     /// Sets on how many servers the store is kept, 1 by default. All nodes of a cluster must say the same.
     pub fn replicas(mut self, replicas: usize) -> Self {
         self.replicas = replicas;
         self
     }
 
-    /// Requires TLS.
+    /// Requires TLS. It is 1.3 in any case: a server that has only older versions is refused.
     pub fn tls_required(mut self) -> Self {
         self.tls_required = true;
         self
@@ -191,9 +229,14 @@ impl Nats {
     }
 
     fn check(&self) -> Result<(), NatsError> {
-        let is_legal = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        if self.cluster.is_empty() || self.cluster.len() > LONGEST_NAME || !self.cluster.chars().all(is_legal) {
+        if !is_name(&self.cluster) {
             return Err(NatsError::BadCluster { name: self.cluster.chars().take(LONGEST_NAME).collect() });
+        }
+        if !self.node.is_empty() && !is_name(&self.node) {
+            return Err(NatsError::BadNode { name: self.node.chars().take(LONGEST_NAME).collect() });
+        }
+        if self.max_names == 0 {
+            return Err(NatsError::NoNames);
         }
         if ![1, 3, 5].contains(&self.replicas) {
             return Err(NatsError::BadReplicas { replicas: self.replicas });
@@ -232,19 +275,45 @@ impl Nats {
     }
 
     /// Returns the options of a connection.
-    pub(super) fn options(&self) -> ConnectOptions {
+    ///
+    /// # Errors
+    /// If the certificates that are to be trusted cannot be read.
+    pub(super) fn options(&self) -> Result<ConnectOptions, String> {
         let mut options = ConnectOptions::new()
             .require_tls(self.tls_required)
+            .tls_client_config(tls::config(&self.root_certificates)?)
             .subscription_capacity(self.subscription_capacity)
             .skip_subject_validation(true);
-        for file in &self.root_certificates {
-            options = options.add_root_certificates(file.clone());
+        if !self.node.is_empty() {
+            options = options.custom_inbox_prefix(self.subjects().inbox(&self.node));
         }
-        match &self.secret {
+        Ok(match &self.secret {
             Secret::Nothing => options,
             Secret::Token(token) => options.token(token.clone()),
             Secret::Nkey(seed) => options.nkey(seed.clone()),
             Secret::Credentials(contents) => options.credentials(contents).expect("`check` has read them"),
+        })
+    }
+
+    pub(super) fn subjects(&self) -> Subjects {
+        Subjects::of(&self.cluster)
+    }
+
+    /// Returns the name of this node, or nothing.
+    pub(super) fn node_name(&self) -> &str {
+        &self.node
+    }
+
+    /// Returns the name in answers to probes.
+    pub(super) fn answers_as(&self) -> &str {
+        if self.node.is_empty() { NOBODY } else { &self.node }
+    }
+
+    /// Returns how many entries a table has room for.
+    pub(super) fn limit(&self, bucket: Bucket) -> u64 {
+        match bucket {
+            Bucket::Nodes | Bucket::Leases => MAX_RECORDS,
+            Bucket::Names | Bucket::Groups => self.max_names,
         }
     }
 
@@ -257,16 +326,16 @@ impl Nats {
     }
 }
 
-/// Without the secret.
 /// Starts the engine of the cluster that is joined.
 impl crate::engine::Connect for Nats {
     type Engine = NatsEngine;
 
-    fn connect(self, cluster: &str) -> Result<NatsEngine, Box<dyn std::error::Error + Send + Sync>> {
-        Ok(self.cluster(cluster).start()?)
+    fn connect(self, cluster: &str, node: &str) -> Result<NatsEngine, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(self.cluster(cluster).node(node).start()?)
     }
 }
 
+/// Without the secret.
 impl fmt::Debug for Nats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let secret = match self.secret {
@@ -278,7 +347,9 @@ impl fmt::Debug for Nats {
         f.debug_struct("Nats")
             .field("addresses", &self.addresses)
             .field("cluster", &self.cluster)
+            .field("node", &self.node)
             .field("replicas", &self.replicas)
+            .field("max_names", &self.max_names)
             .field("subscription_capacity", &self.subscription_capacity)
             .field("tls_required", &self.tls_required)
             .field("root_certificates", &self.root_certificates)
@@ -358,7 +429,20 @@ mod tests {
                 None
             }
         };
-        for address in ["nats://10.0.0.1", "nats://localhost.example", "0.0.0.0", "127.0.0.1, example:4222", "[::2]"] {
+        let addresses = [
+            "nats://10.0.0.1",
+            "nats://localhost.example",
+            "0.0.0.0",
+            "127.0.0.1, example:4222",
+            "[::2]",
+            "[::]",
+            // What a name resolves to can change, and is not asked.
+            "ip6-localhost",
+            "127.0.0.1.example",
+            // Of no use, and not known to be this machine's.
+            "[::ffff:127.0.0.1]",
+        ];
+        for address in addresses {
             let (needs_tls, needs_key, text) = refusal(Nats::at(address)).unwrap();
             assert!(needs_tls && needs_key, "{address}");
             assert!(text.contains("`.tls_required()`, and `.nkey(…)` or `.credentials(…)`"), "{text}");
@@ -369,6 +453,12 @@ mod tests {
             assert_eq!(refusal(Nats::at(address).nkey(SEED).tls_required()), None);
         }
         assert_eq!(refusal(Nats::at("tls://10.0.0.1").nkey(SEED)), None);
+        // Each address counts for itself.
+        let mixed = "tls://10.0.0.1, nats://10.0.0.2:4222";
+        let refused = Nats::at(mixed).nkey(SEED).check().unwrap_err().to_string();
+        assert!(refused.contains("`nats://10.0.0.2:4222`") && refused.contains(".tls_required()"), "{refused}");
+        let refused = refusal(Nats::at("tls://10.0.0.1")).unwrap();
+        assert!(!refused.0 && refused.1, "tls:// is no key");
     }
 
     #[test]
@@ -386,8 +476,10 @@ mod tests {
         ] {
             assert!(matches!(Nats::at(address).check(), Err(NatsError::BadAddress { .. })), "{address}");
         }
-        let secret = Nats::at("nats://user:password@localhost").check().unwrap_err().to_string();
-        assert!(!secret.contains("password") && secret.contains(".nkey"), "{secret}");
+        for address in ["nats://user:password@localhost", "tls://password@[::1]:4222", "user:password@localhost"] {
+            let secret = Nats::at(format!("localhost, {address}")).check().unwrap_err().to_string();
+            assert!(!secret.contains("password") && secret.contains(".nkey"), "{secret}");
+        }
         let nats = || Nats::at("localhost");
         for name in ["", "a.b", "a b", &"x".repeat(LONGEST_NAME + 1)] {
             assert!(matches!(nats().cluster(name).check(), Err(NatsError::BadCluster { .. })), "{name}");
@@ -395,6 +487,10 @@ mod tests {
         for replicas in [0, 2, 4, 6] {
             assert!(matches!(nats().replicas(replicas).check(), Err(NatsError::BadReplicas { .. })));
         }
+        for name in ["a.b", "a b", "*", &"x".repeat(LONGEST_NAME + 1)] {
+            assert!(matches!(nats().node(name).check(), Err(NatsError::BadNode { .. })), "{name}");
+        }
+        assert!(matches!(nats().max_names(0).check(), Err(NatsError::NoNames)));
         assert!(matches!(nats().nkey("SUABC").check(), Err(NatsError::BadNkey)));
         assert!(matches!(nats().credentials("a file").check(), Err(NatsError::BadCredentials { .. })));
         assert!(matches!(nats().subscription_capacity(0).check(), Err(NatsError::NoCapacity)));

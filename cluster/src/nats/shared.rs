@@ -1,7 +1,7 @@
 //! What the threads of callers, and the tasks on the engine's own thread, know of each other.
 
 use super::lane::{Connected, LaneState, Outgoing};
-use super::problem::Problem;
+use super::problem::{Problem, Refusal};
 use super::settings::Nats;
 use super::tombstones::Tombstone;
 use crate::engine::Lane;
@@ -21,6 +21,8 @@ pub const MAX_QUESTIONS: usize = 4_096;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Part {
     Lane(Lane),
+    /// What this node may do in a lane.
+    Rights(Lane),
     Store,
 }
 
@@ -36,6 +38,12 @@ pub struct Counts {
     pub dropped: u64,
     /// Callbacks that panicked.
     pub panics: u64,
+    /// What this node has published or subscribed to, and the server has refused because the node has no right to it. A
+    /// lower bound, for the same reason.
+    pub refused: u64,
+    /// Messages that the server delivered to a subscription which does not have their subject, and probes that asked
+    /// for an answer elsewhere: another node has arranged that.
+    pub misdelivered: u64,
 }
 
 #[derive(Default)]
@@ -44,6 +52,8 @@ pub(super) struct Counters {
     pub(super) unsent: AtomicU64,
     pub(super) dropped: AtomicU64,
     pub(super) panics: AtomicU64,
+    pub(super) refused: AtomicU64,
+    pub(super) misdelivered: AtomicU64,
 }
 
 pub(super) struct Shared {
@@ -57,6 +67,8 @@ pub(super) struct Shared {
     pub(super) max_payload: AtomicUsize,
     pub(super) questions: Arc<Semaphore>,
     pub(super) counters: Counters,
+    /// What the server said of the last refusal.
+    last_refusal: Mutex<Option<String>>,
     problems: Mutex<BTreeMap<Part, Problem>>,
     /// A problem has come or gone.
     changed: Condvar,
@@ -80,6 +92,7 @@ impl Shared {
             max_payload: AtomicUsize::new(DEFAULT_MAX_PAYLOAD),
             questions: Arc::new(Semaphore::new(MAX_QUESTIONS)),
             counters: Counters::default(),
+            last_refusal: Mutex::default(),
             problems: Mutex::new(problems.map(|part| (part, Problem::NoAnswer)).into()),
             changed: Condvar::new(),
         }
@@ -103,7 +116,23 @@ impl Shared {
             unsent: read(&self.counters.unsent),
             dropped: read(&self.counters.dropped),
             panics: read(&self.counters.panics),
+            refused: read(&self.counters.refused),
+            misdelivered: read(&self.counters.misdelivered),
         }
+    }
+
+    /// Notes what the server refuses. It is a problem if the node cannot do without it.
+    pub(super) fn refused(&self, lane: Lane, refusal: &Refusal) {
+        self.counters.refused.fetch_add(1, Ordering::Relaxed);
+        let text = refusal.to_string();
+        *self.last_refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+        if refusal.is_of_need(&self.settings) {
+            self.set_problem(Part::Rights(lane), Some(Problem::forbidden(&self.settings, &refusal.subject)));
+        }
+    }
+
+    pub(super) fn last_refusal(&self) -> Option<String> {
+        self.last_refusal.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Lets go of the connections. The client ends with the last that holds it.

@@ -11,8 +11,14 @@
 //! * **Leases** are deleted by their age. The server puts a marker in the place of the last revision, for [`KEPT`], by
 //!   which watches see it.
 //!
+//! * **A record has its writer in its subject**, `$KV.<cluster>_nodes.<name>.<id>.<writer>`, by which the server can tell
+//!   who may write it: see [`rights`](crate::rights). A message of another writer than the node itself is a tombstone,
+//!   whatever it contains.
+//! * **No foreign subjects**: a table that is mirrored from another, or published on other subjects, is not used. By
+//!   these, a node could have the server say what it may not say itself.
+//!
 //! # Compare and set
-//! The server compares the number of the key's last *message*, which may be a tombstone. So a deleted entry would pass
+//! The server compares the number of the key's last *message*, under any writer, which may be a tombstone. So a deleted entry would pass
 //! as one, by the revision of its deletion; and a new one would not be created over a tombstone.
 //! * **create** expects that there is no message. If that fails, it reads the key, and expects the tombstone that it
 //!   has found there.
@@ -22,12 +28,14 @@
 use super::lane::Connected;
 use super::problem::Problem;
 use super::requests::{self, Failure, OPERATION_HEADER, Stored};
+use super::settings::Nats;
 use super::shared::{Part, Shared};
 use super::tombstones::{KEPT, Tombstone};
 use crate::access::Access;
 use crate::engine::{Bucket, Entry, Lane, Revision, StoreError};
+use crate::rights;
 use crate::subject::{is_key, shortened};
-use async_nats::{Client, HeaderMap};
+use async_nats::HeaderMap;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
@@ -36,6 +44,9 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 /// How many revisions of a key are kept: the most that NATS' own tools allow. So much can a watch lag behind.
 const HISTORY: u64 = 64;
+
+/// How many messages a table keeps for each entry that it may have: its last revisions, and tombstones.
+const PER_ENTRY: u64 = 4;
 
 /// How long an access may take. It is less than a change of the store's leader, after which it would be answered: those
 /// who wait for a lease ask again every second.
@@ -53,20 +64,41 @@ pub(super) struct Table {
     pub(super) stream: String,
     /// What the subjects of keys begin with.
     pub(super) prefix: String,
+    cluster: String,
+    bucket: Bucket,
 }
 
 impl Table {
     pub(super) fn new(cluster: &str, bucket: Bucket) -> Self {
-        let name = match bucket {
-            Bucket::Nodes => "nodes",
-            Bucket::Leases => "leases",
-            Bucket::Names => "names",
-            Bucket::Groups => "groups",
-        };
-        Self { stream: format!("KV_{cluster}_{name}"), prefix: format!("$KV.{cluster}_{name}.") }
+        let name = rights::table(cluster, bucket);
+        let (stream, prefix) = (format!("KV_{name}"), format!("$KV.{name}."));
+        Self { stream, prefix, cluster: cluster.into(), bucket }
     }
 
-    fn configuration(&self, bucket: Bucket, replicas: usize) -> Value {
+    /// The subject that a node of this name writes a key on.
+    fn subject(&self, key: &str, writer: &str) -> String {
+        rights::write_subject(&self.cluster, self.bucket, key, writer)
+    }
+
+    /// The pattern of the subjects that have a key.
+    pub(super) fn pattern(&self, key: &str) -> String {
+        self.subject(key, "*")
+    }
+
+    /// Returns the key of a subject, and whether a message there can be a value; it is a removal otherwise.
+    pub(super) fn key<'s>(&self, subject: &'s str) -> Option<(&'s str, bool)> {
+        let key = subject.strip_prefix(&self.prefix)?;
+        match self.bucket {
+            Bucket::Nodes => {
+                let (key, writer) = key.rsplit_once('.')?;
+                Some((key, rights::owner(key) == writer))
+            }
+            Bucket::Leases | Bucket::Names | Bucket::Groups => Some((key, true)),
+        }
+    }
+
+    fn configuration(&self, settings: &Nats) -> Value {
+        let bucket = self.bucket;
         let nanos = |time: Duration| time.as_nanos() as u64;
         let mut configuration = json!({
             "name": self.stream,
@@ -75,17 +107,20 @@ impl Table {
             "retention": "limits",
             "storage": "file",
             "discard": "new",
+            "max_msgs": settings.limit(bucket) * PER_ENTRY,
             "max_msgs_per_subject": HISTORY,
             "max_age": 0,
-            "num_replicas": replicas,
+            "num_replicas": settings.replica_count(),
             "allow_direct": false,
             "deny_delete": true,
-            "allow_rollup_hdrs": true,
+            "allow_rollup_hdrs": false,
         });
         if bucket == Bucket::Leases {
             configuration["max_age"] = nanos(Bucket::LEASE_TTL).into();
             configuration["allow_msg_ttl"] = true.into();
             configuration["subject_delete_marker_ttl"] = nanos(KEPT).into();
+            // The server writes its markers in this way.
+            configuration["allow_rollup_hdrs"] = true.into();
         }
         configuration
     }
@@ -94,7 +129,7 @@ impl Table {
 /// Prepares the tables, for as long as it takes, and lets all others use them.
 pub(super) async fn prepare(shared: &Shared, connected: &Connected) {
     for bucket in Bucket::ALL {
-        while let Err(problem) = prepare_bucket(shared, &connected.client, bucket).await {
+        while let Err(problem) = prepare_bucket(shared, connected, bucket).await {
             shared.set_problem(Part::Store, Some(problem));
             sleep(PREPARE_PAUSE).await;
         }
@@ -104,12 +139,12 @@ pub(super) async fn prepare(shared: &Shared, connected: &Connected) {
 }
 
 /// Creates the table unless it is there: a node may lack the right to create it.
-async fn prepare_bucket(shared: &Shared, client: &Client, bucket: Bucket) -> Result<(), Problem> {
+async fn prepare_bucket(shared: &Shared, connected: &Connected, bucket: Bucket) -> Result<(), Problem> {
     let table = Table::new(shared.settings.name(), bucket);
-    let wanted = table.configuration(bucket, shared.settings.replica_count());
+    let wanted = table.configuration(&shared.settings);
     let ask = async |question: &str, payload: String| {
         let subject = format!("$JS.API.STREAM.{question}.{}", table.stream);
-        requests::request(client, subject, None, payload.into(), ACCESS_TIMEOUT).await
+        requests::request(connected, subject, None, payload.into(), ACCESS_TIMEOUT).await
     };
     let answer = match ask("INFO", String::new()).await {
         Err(Failure::NoStream) => ask("CREATE", wanted.to_string()).await,
@@ -118,6 +153,7 @@ async fn prepare_bucket(shared: &Shared, client: &Client, bucket: Bucket) -> Res
     let answer = answer.map_err(|failure| match failure {
         Failure::NoResponders | Failure::NotEnabled => Problem::NoStore,
         Failure::NoReplicas(reason) => Problem::BucketRefused { bucket, reason },
+        Failure::Forbidden => Problem::forbidden(&shared.settings, &format!("$JS.API.STREAM.INFO.{}", table.stream)),
         failure => Problem::StoreDown { reason: failure.text() },
     })?;
     compare(bucket, &table, &wanted, &answer["config"])
@@ -125,11 +161,22 @@ async fn prepare_bucket(shared: &Shared, client: &Client, bucket: Bucket) -> Res
 
 /// Checks what the promises of the store rest on.
 fn compare(bucket: Bucket, table: &Table, wanted: &Value, found: &Value) -> Result<(), Problem> {
-    let fields =
-        ["num_replicas", "allow_direct", "max_age", "max_msgs_per_subject", "subject_delete_marker_ttl", "subjects"];
-    for field in fields {
+    let fields = [
+        "num_replicas",
+        "allow_direct",
+        "allow_rollup_hdrs",
+        "max_age",
+        "max_msgs",
+        "max_msgs_per_subject",
+        "subject_delete_marker_ttl",
+        "subjects",
+    ];
+    // By these, what is written to the table could appear on other subjects, or what was written elsewhere in the table.
+    let foreign = ["republish", "mirror", "sources", "subject_transform"];
+    for field in fields.into_iter().chain(foreign) {
         let differs = match &wanted[field] {
-            // The server may leave out what is zero or false.
+            Value::Null if foreign.contains(&field) => found.get(field).is_some_and(|found| !found.is_null()),
+            // The server may leave out what is zero or false, and gives a number to what has no limit.
             Value::Null => false,
             Value::Bool(false) => found[field].as_bool().unwrap_or(false),
             Value::Number(number) if number.as_u64() == Some(0) => found[field].as_u64().unwrap_or(0) != 0,
@@ -171,15 +218,17 @@ pub(super) async fn read(shared: &Shared, bucket: Bucket, key: &str) -> Result<O
 
 /// An access to one key, which has a connection.
 struct Asked<'a> {
-    client: Client,
+    connected: Connected,
     table: Table,
+    /// The name of this node.
+    own: &'a str,
     key: &'a str,
     limit: usize,
     deadline: Instant,
 }
 
 impl<'a> Asked<'a> {
-    async fn new(shared: &Shared, bucket: Bucket, key: &'a str, access: &Access) -> Result<Self, StoreError> {
+    async fn new(shared: &'a Shared, bucket: Bucket, key: &'a str, access: &Access) -> Result<Self, StoreError> {
         if !is_key(key) {
             return Err(StoreError::BadKey { key: shortened(key) });
         }
@@ -198,16 +247,13 @@ impl<'a> Asked<'a> {
         let deadline = Instant::now() + ACCESS_TIMEOUT;
         let mut store = shared.store.subscribe();
         let ready = timeout_at(deadline, store.wait_for(Option::is_some)).await;
-        let client = match ready {
-            Ok(Ok(connected)) => connected.as_ref().map(|connected| connected.client.clone()),
+        let connected = match ready {
+            Ok(Ok(connected)) => connected.clone(),
             Ok(Err(_)) | Err(_) => None,
         };
-        let client = client.ok_or(StoreError::Unavailable)?;
-        Ok(Self { client, table: Table::new(shared.settings.name(), bucket), key, limit, deadline })
-    }
-
-    fn subject(&self) -> String {
-        format!("{}{}", self.table.prefix, self.key)
+        let connected = connected.ok_or(StoreError::Unavailable)?;
+        let (table, own) = (Table::new(shared.settings.name(), bucket), shared.settings.node_name());
+        Ok(Self { connected, table, own, key, limit, deadline })
     }
 
     fn time_left(&self) -> Duration {
@@ -220,7 +266,8 @@ impl<'a> Asked<'a> {
 
     /// A read that fails has done nothing, whatever the reason.
     async fn last(&self) -> Result<Stored, StoreError> {
-        match requests::last(&self.client, &self.table.stream, &self.subject(), self.time_left()).await {
+        let pattern = self.table.pattern(self.key);
+        match requests::last(&self.connected, &self.table, &pattern, self.time_left()).await {
             Ok(stored) => Ok(stored),
             Err(Failure::NoMessage) => Ok(Stored { revision: 0, value: None }),
             Err(_) => Err(StoreError::Unavailable),
@@ -231,17 +278,27 @@ impl<'a> Asked<'a> {
     async fn put(&self, value: Option<Bytes>, expected: u64) -> Result<Revision, StoreError> {
         let mut headers = HeaderMap::new();
         headers.insert("Nats-Expected-Last-Subject-Sequence", expected.to_string());
+        let pattern = self.table.pattern(self.key);
+        // A value is its owner's; the server refuses it from others. A tombstone has the name of who writes it.
+        let owner = rights::owner(self.key);
+        let writer = if value.is_some() || self.own.is_empty() { owner } else { self.own };
+        let subject = self.table.subject(self.key, writer);
+        if pattern != subject {
+            headers.insert("Nats-Expected-Last-Subject-Sequence-Subject", pattern);
+        }
         if value.is_none() {
             headers.insert(OPERATION_HEADER, "DEL");
         }
         let value = value.unwrap_or_default();
         let bytes = self.key.len() + value.len();
-        let answer = requests::request(&self.client, self.subject(), Some(headers), value, self.time_left()).await;
+        let answer = requests::request(&self.connected, subject, Some(headers), value, self.time_left()).await;
         match answer {
             Ok(answer) => answer["seq"].as_u64().map(Revision).ok_or(StoreError::Unknown),
             Err(Failure::WrongRevision) => Err(self.conflict()),
             Err(Failure::NoAnswer) => Err(StoreError::Unknown),
             Err(Failure::TooLarge) => Err(StoreError::TooLarge { bytes, limit: self.limit }),
+            Err(Failure::Forbidden) => Err(StoreError::Forbidden { key: self.key.into() }),
+            Err(Failure::Full) => Err(StoreError::Full { key: self.key.into() }),
             Err(_) => Err(StoreError::Unavailable),
         }
     }
@@ -285,7 +342,7 @@ mod tests {
     #[test]
     fn a_table_that_is_not_as_it_must_be_is_refused() {
         let table = Table::new("bank", Bucket::Leases);
-        let wanted = table.configuration(Bucket::Leases, 1);
+        let wanted = table.configuration(&Nats::at("localhost"));
         assert_eq!(compare(Bucket::Leases, &table, &wanted, &wanted), Ok(()));
         for (field, value) in [
             ("num_replicas", json!(3)),
@@ -294,6 +351,8 @@ mod tests {
             ("max_msgs_per_subject", json!(1)),
             ("subject_delete_marker_ttl", Value::Null),
             ("subjects", json!(["x"])),
+            ("republish", json!({ "src": ">", "dest": "pr1.bank.n.eu-1.7f3a.d.eu-2.21" })),
+            ("sources", json!([{ "name": "other" }])),
         ] {
             let mut found = wanted.clone();
             found[field] = value;
@@ -302,11 +361,12 @@ mod tests {
             assert!(problem.is_lasting() && problem.to_string().contains("KV_bank_leases"), "{problem}");
         }
         // Only leases have an age.
-        let wanted = table.configuration(Bucket::Names, 1);
+        let wanted = Table::new("bank", Bucket::Names).configuration(&Nats::at("localhost"));
         let mut found = wanted.clone();
         found["max_age"] = json!(5);
         assert!(compare(Bucket::Names, &table, &wanted, &found).is_err());
-        found.as_object_mut().unwrap().retain(|field, _| field != "max_age" && field != "allow_direct");
+        let absent = ["max_age", "allow_direct", "allow_rollup_hdrs"];
+        found.as_object_mut().unwrap().retain(|field, _| !absent.contains(&field.as_str()));
         assert_eq!(compare(Bucket::Names, &table, &wanted, &found), Ok(()));
     }
 }

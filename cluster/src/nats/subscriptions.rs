@@ -1,5 +1,8 @@
 //! Subscriptions, and the probes that they answer.
 //!
+//! A message counts only if its subject is one of the subscription's. The server can deliver others there: a node may
+//! create a consumer of a table, and name any subject as the one to deliver to.
+//!
 //! A probe is a request with a header. The server answers one without a subscriber; otherwise the engine of
 //! the subscriber does, on the connection of the subscription. That a probe is answered says that the messages before
 //! it have been taken from that connection.
@@ -8,7 +11,7 @@ use super::completion::run;
 use super::lane::newer;
 use super::shared::Shared;
 use crate::engine::{Lane, Message, OnMessage, ProbeOutcome};
-use crate::subject::is_subject;
+use crate::subject::{is_subject, matches};
 use async_nats::{HeaderMap, Request, RequestErrorKind};
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -44,9 +47,20 @@ impl Subscriber {
                 if !self.is_wanted.load(Ordering::Acquire) {
                     return;
                 }
+                if !matches(&self.pattern, &message.subject) {
+                    self.shared.counters.misdelivered.fetch_add(1, Ordering::Relaxed);
+                    continue;
+                }
                 let is_probe = message.headers.as_ref().is_some_and(|headers| headers.get(PROBE_HEADER).is_some());
                 match message.reply {
-                    Some(reply) if is_probe => drop(connected.client.publish(reply, Bytes::new()).await),
+                    Some(reply) if is_probe => {
+                        let (settings, subjects) = (&self.shared.settings, self.shared.settings.subjects());
+                        if subjects.is_probe_answer(&message.subject, &reply, settings.answers_as()) {
+                            let _ = connected.client.publish(reply, Bytes::new()).await;
+                        } else {
+                            self.shared.counters.misdelivered.fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
                     _ => self.receive(Message { subject: message.subject.to_string(), payload: message.payload }),
                 }
             }
@@ -66,8 +80,12 @@ pub(super) async fn probe(shared: &Shared, subject: String) -> ProbeOutcome {
     let Some(connected) = connected.filter(|_| is_subject(&subject)) else { return ProbeOutcome::Unknown };
     let mut headers = HeaderMap::new();
     headers.insert(PROBE_HEADER, "1");
-    // With an inbox of its own: the client would keep what it knows of a request that is never answered.
-    let inbox = connected.client.new_inbox();
+    // With a subject of its own: the client would keep what it knows of a request that is never answered.
+    let (settings, subjects) = (&shared.settings, shared.settings.subjects());
+    let token = connected.client.new_inbox();
+    let token = token.rsplit('.').next().unwrap_or(&token);
+    let asked = subjects.parse_frame(&subject).map_or_else(|| settings.answers_as().into(), |(to, _)| to.name);
+    let inbox = subjects.probe_answer(settings.answers_as(), token, &asked);
     let request = Request::new().headers(headers).timeout(Some(PROBE_TIMEOUT)).inbox(inbox);
     match connected.client.send_request(subject, request).await {
         Ok(_) => ProbeOutcome::Responders,

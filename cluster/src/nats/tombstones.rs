@@ -64,6 +64,6 @@ async fn purge(shared: &Shared, tombstone: &Tombstone) {
     let Tombstone { table, key, revision: Revision(revision), .. } = tombstone;
     let subject = format!("$JS.API.STREAM.PURGE.{}", table.stream);
     // Up to this revision, and without it.
-    let question = json!({ "filter": format!("{}{key}", table.prefix), "seq": revision + 1 }).to_string();
-    let _ = requests::request(&connected.client, subject, None, question.into(), PURGE_TIMEOUT).await;
+    let question = json!({ "filter": table.pattern(key), "seq": revision + 1 }).to_string();
+    let _ = requests::request(&connected, subject, None, question.into(), PURGE_TIMEOUT).await;
 }

@@ -73,7 +73,7 @@ impl Watch {
         let Ok(mut messages) = client.subscribe(inbox.clone()).await else { return Ok(End::Disconnected) };
         let pending = create_consumer(connected, &table, &inbox, replay.start()).await?;
         let subject = format!("$JS.API.STREAM.INFO.{}", table.stream);
-        let info = requests::request(client, subject, None, Bytes::new(), REQUEST_TIMEOUT).await?;
+        let info = requests::request(connected, subject, None, Bytes::new(), REQUEST_TIMEOUT).await?;
         let last = info["state"]["last_seq"].as_u64().ok_or(Failure::NoAnswer)?;
         let mut next = replay.started(pending, last, info["created"].as_str().unwrap_or(""));
         loop {
@@ -95,7 +95,7 @@ impl Watch {
                     if !self.report(changes).await {
                         return Ok(End::Dropped);
                     }
-                    let is_there = requests::has(client, &table.stream, revision, REQUEST_TIMEOUT).await?;
+                    let is_there = requests::has(connected, &table.stream, revision, REQUEST_TIMEOUT).await?;
                     next = replay.answered(is_there);
                 }
             }
@@ -145,7 +145,7 @@ async fn create_consumer(connected: &Connected, table: &Table, inbox: &str, star
     }
     let question = json!({ "stream_name": table.stream, "config": configuration }).to_string();
     let subject = format!("$JS.API.CONSUMER.CREATE.{}", table.stream);
-    let answer = requests::request(&connected.client, subject, None, question.into(), REQUEST_TIMEOUT).await?;
+    let answer = requests::request(connected, subject, None, question.into(), REQUEST_TIMEOUT).await?;
     answer["num_pending"].as_u64().ok_or(Failure::NoAnswer)
 }
 
@@ -193,14 +193,15 @@ fn header<'a>(message: &'a Message, name: &str) -> Option<&'a str> {
 /// `$JS.ACK.<stream>.<consumer>.<deliveries>.<revision>.<number>.<time>.<pending>`, which may have two parts more after
 /// `$JS.ACK`, and one at the end.
 fn delivery(table: &Table, message: Message) -> Option<Delivery> {
-    let key = message.subject.strip_prefix(&table.prefix)?.to_owned();
+    let (key, is_value) = table.key(&message.subject)?;
+    let key = key.to_owned();
     let parts: Vec<_> = message.reply.as_ref()?.split('.').collect();
     let first = if parts.len() > 9 { 7 } else { 5 };
     let number = |at: usize| parts.get(first + at)?.parse::<u64>().ok();
     let (revision, in_consumer, pending) = (number(0)?, number(1)?, number(3)?);
     let operation = if header(&message, MARKER_HEADER).is_some() {
         Operation::Expire
-    } else if header(&message, OPERATION_HEADER).is_some_and(|operation| operation != "PUT") {
+    } else if !is_value || header(&message, OPERATION_HEADER).is_some_and(|operation| operation != "PUT") {
         Operation::Delete
     } else {
         Operation::Put(message.payload)

@@ -141,6 +141,12 @@ pub(crate) struct Counters {
     pub(crate) broken_frames: AtomicU64,
     /// What this node's policy has refused, and those of peers.
     pub(crate) policy: Arc<PolicyCounts>,
+    /// Frames on a subject that is none, or whose sender is not who its record says.
+    pub(crate) forged_frames: AtomicU64,
+    /// Records that claimed the ID of another node.
+    pub(crate) claimed_ids: AtomicU64,
+    /// Records of nodes that cannot be read.
+    pub(crate) unreadable_records: AtomicU64,
 }
 
 /// What waits for a process whose mailbox was full, in the order in which it came.

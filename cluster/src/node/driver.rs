@@ -10,10 +10,11 @@ use crate::codec::Codecs;
 use crate::engine::{Bucket, Change, Engine, Lane, Revision, SubscribeError, Subscription};
 use crate::frame::{Epoch, Table};
 use crate::lease::{self, Lease, Timing};
-use crate::membership::{self, Finding, Inquiry, JoinError, Loss, Membership, Record, node_of};
+use crate::membership::{self, Bindings, Finding, Identity, Inquiry, JoinError, Loss, Membership, Record, RecordError};
 use crate::names::{Names, RegisterError, Registered, Token};
 use crate::reply::{Completer, pair};
 use crate::session::{Config, End, Event, Session, Transmit, refusal};
+use crate::subject::Subjects;
 use postroom::{Address, NodeId, Pid};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -154,6 +155,8 @@ struct Condemned {
 /// Drives one node.
 pub(crate) struct Driver {
     setup: Setup,
+    own: Identity,
+    subjects: Subjects,
     table: Table,
     _subscriptions: Vec<Subscription>,
     attempt: Option<Attempt>,
@@ -169,9 +172,11 @@ pub(crate) struct Driver {
     /// How many sessions were begun with each member's membership.
     begun: BTreeMap<(NodeId, Revision), u32>,
     /// The epochs of leases, as they were last seen.
-    leases: BTreeMap<NodeId, Revision>,
+    leases: BTreeMap<Identity, Revision>,
     /// The keys of the snapshot that the watch of the leases is reporting.
-    lease_snapshot: Option<BTreeSet<NodeId>>,
+    lease_snapshot: Option<BTreeSet<Identity>>,
+    /// Which name each ID belongs to, while there is no attempt to join, which knows it otherwise.
+    bindings: Bindings,
     /// Memberships of which a name is left, though they are over as far as this node knows, and since when.
     orphaned: BTreeMap<(NodeId, Revision), Moment>,
     sweep_at: Moment,
@@ -222,24 +227,37 @@ impl Driver {
             watch(Bucket::Leases, Input::Leases)?,
             watch(Bucket::Names, Input::Names)?,
         ];
+        let own = Identity { name: setup.name.clone(), id: setup.node };
+        let subjects = Subjects::of(&setup.cluster);
         for lane in Lane::ALL {
+            let senders = subjects.clone();
             let (inbox, view, counters) = (Arc::clone(inbox), Arc::clone(&setup.view), Arc::clone(&setup.counters));
             let on_message = Box::new(move |message: crate::engine::Message| {
+                let forged = || _ = counters.forged_frames.fetch_add(1, Ordering::Relaxed);
                 // The subject is what the broker vouches for; the payload may claim anything.
-                let Some(from) = message.subject.rsplit('.').next().and_then(|text| node_of(text).ok()) else { return };
-                let peer = view.lock().peers.get(&from).cloned();
-                match peer.map(|peer| peer.handle(message.payload.clone())) {
-                    Some(Ok(())) => {}
-                    Some(Err(_)) => _ = counters.broken_frames.fetch_add(1, Ordering::Relaxed),
-                    None => inbox.push(Input::Stray { from, payload: message.payload }),
+                let Some((_, from)) = senders.parse_frame(&message.subject) else { return forged() };
+                let (is_named_so, peer) = {
+                    let state = view.lock();
+                    let member = state.members.get(&from.id);
+                    (member.map(|member| member.name == from.name), state.peers.get(&from.id).cloned())
+                };
+                match (is_named_so, peer) {
+                    (Some(false), _) => forged(),
+                    (Some(true), Some(peer)) => {
+                        if peer.handle(message.payload).is_err() {
+                            counters.broken_frames.fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                    (Some(true), None) | (None, _) => inbox.push(Input::Stray { from, payload: message.payload }),
                 }
             });
-            let pattern = subject(&setup.cluster, setup.node, lane, "*");
-            subscriptions.push(engine.subscribe(lane, &pattern, on_message)?);
+            subscriptions.push(engine.subscribe(lane, &subjects.frames_to(&own, lane), on_message)?);
         }
         Ok(Self {
             table: setup.codecs.table().clone(),
             setup,
+            own,
+            subjects,
             _subscriptions: subscriptions,
             attempt: None,
             last_attempt: 0,
@@ -251,6 +269,7 @@ impl Driver {
             begun: BTreeMap::new(),
             leases: BTreeMap::new(),
             lease_snapshot: None,
+            bindings: Bindings::default(),
             orphaned: BTreeMap::new(),
             sweep_at: Moment::START,
             probe_at: Moment::START,
@@ -378,13 +397,13 @@ impl Driver {
     }
 
     /// A frame came without a session, or before this node has begun it: the sender repeats what it is asked to.
-    fn stray(&self, now: Moment, from: NodeId, payload: bytes::Bytes) {
-        if self.peers.contains_key(&from) {
+    fn stray(&self, now: Moment, from: Identity, payload: bytes::Bytes) {
+        if self.peers.contains_key(&from.id) {
             return;
         }
         let answer = refusal(payload).filter(|_| self.may_send(now));
         if let Some(Transmit { lane, payload }) = answer {
-            let subject = subject(&self.setup.cluster, from, lane, &self.setup.node.to_string());
+            let subject = self.subjects.frame(&from, lane, &self.own);
             // Lost, it is asked for again.
             let _ = self.setup.engine.publish(lane, &subject, payload);
         }
@@ -413,7 +432,7 @@ impl Driver {
         if self.leaving.is_some() || self.join_at.is_none_or(|at| now < at) {
             return;
         }
-        if self.leases.contains_key(&self.setup.node) {
+        if self.leases.contains_key(&self.own) {
             // That of the earlier membership: this node could get no other yet.
             self.join_at = Some(now + AGAIN);
             return;
@@ -426,10 +445,11 @@ impl Driver {
             // The builder has checked the name.
             Err(error) => unreachable!("{error}"),
         };
-        let membership = match self.epoch_before {
+        let mut membership = match self.epoch_before {
             Some(before) => Membership::rejoin(self.setup.node, record, before),
             None => Membership::new(self.setup.node, record),
         };
+        membership.remember(std::mem::take(&mut self.bindings));
         self.attempt = Some(Attempt { number: self.last_attempt, membership, epoch: None, lease: None });
         // What the watch has reported, the earlier attempt has heard.
         if self.last_attempt > 1 {
@@ -465,8 +485,7 @@ impl Driver {
                     access.perform(engine, Bucket::Nodes, &key, move |answer| answered(Finding::Record(answer)));
                 }
                 Inquiry::Probe => {
-                    let name = self.setup.node.to_string();
-                    let subject = subject(&self.setup.cluster, request.node, Lane::Control, &name);
+                    let subject = self.subjects.frame(&request.node, Lane::Control, &self.own);
                     engine.probe(&subject, Box::new(move |outcome| answered(Finding::Probe(outcome))));
                 }
             }
@@ -511,40 +530,51 @@ impl Driver {
                 self.setup.view.change(|view| view.is_over = Some(Some(error)));
             }
             membership::Event::Evicted => self.fenced(now),
-            membership::Event::Unreadable { .. } => {}
+            membership::Event::Unreadable { error, .. } => {
+                let counters = &self.setup.counters;
+                match error {
+                    RecordError::Claimed { .. } => counters.claimed_ids.fetch_add(1, Ordering::Relaxed),
+                    _ => counters.unreadable_records.fetch_add(1, Ordering::Relaxed),
+                };
+            }
         }
+    }
+
+    /// Returns whether an ID belongs to this name. Any node may write a lease that begins with its own name.
+    fn is_bound(&self, identity: &Identity) -> bool {
+        self.attempt.as_ref().map_or(&self.bindings, |attempt| attempt.membership.bindings()).has(identity)
     }
 
     fn lease_changed(&mut self, change: Change) {
         match change {
             Change::Put(entry) => {
                 let epoch = entry.value[..].try_into().map(u64::from_be_bytes).map(Revision);
-                if let (Some(node), Ok(epoch)) = (node_of(&entry.key).ok(), epoch) {
-                    self.leases.insert(node, epoch);
+                if let (Some(identity), Ok(epoch)) = (Identity::parse(&entry.key), epoch) {
                     if let Some(snapshot) = &mut self.lease_snapshot {
-                        snapshot.insert(node);
+                        snapshot.insert(identity.clone());
                     }
+                    self.leases.insert(identity, epoch);
                 }
             }
             Change::Deleted { key, .. } => {
-                let Ok(node) = node_of(&key) else { return };
-                let Some(epoch) = self.leases.remove(&node) else { return };
+                let Some(identity) = Identity::parse(&key) else { return };
+                let Some(epoch) = self.leases.remove(&identity).filter(|_| self.is_bound(&identity)) else { return };
                 if let Some(attempt) = &mut self.attempt {
-                    attempt.membership.lease_expired(node, epoch);
+                    attempt.membership.lease_expired(identity.id, epoch);
                 }
-                if node != self.setup.node {
-                    self.setup.view.names().membership_over(node, epoch);
+                if identity != self.own {
+                    self.setup.view.names().membership_over(identity.id, epoch);
                 }
             }
             Change::Resync => self.lease_snapshot = Some(BTreeSet::new()),
             Change::Synced { .. } => {
                 let Some(snapshot) = self.lease_snapshot.take() else { return };
-                let missing: Vec<_> = self.leases.keys().filter(|node| !snapshot.contains(node)).copied().collect();
-                for node in missing {
-                    self.leases.remove(&node);
+                let missing: Vec<_> = self.leases.keys().filter(|key| !snapshot.contains(key)).cloned().collect();
+                for identity in missing {
+                    self.leases.remove(&identity);
                     // The snapshot may be older than the lease: no proof, but a hint.
                     if let Some(attempt) = &mut self.attempt {
-                        attempt.membership.suspect(node);
+                        attempt.membership.suspect(identity.id);
                     }
                 }
             }
@@ -559,10 +589,10 @@ impl Driver {
         self.sweep_at = now + AGAIN;
         let mut names = self.setup.view.names();
         let own = self.attempt.as_ref().and_then(|attempt| attempt.epoch).map(|epoch| (self.setup.node, epoch));
+        // Under whatever name, of an ID that this node may never have seen.
+        let leases: BTreeSet<_> = self.leases.iter().map(|(identity, epoch)| (identity.id, *epoch)).collect();
         let is_over = |&(node, epoch): &(NodeId, Revision)| {
-            own != Some((node, epoch))
-                && self.members.get(&node) != Some(&epoch)
-                && self.leases.get(&node) != Some(&epoch)
+            own != Some((node, epoch)) && self.members.get(&node) != Some(&epoch) && !leases.contains(&(node, epoch))
         };
         let over: BTreeSet<_> = names.memberships().filter(is_over).collect();
         self.orphaned.retain(|membership, _| over.contains(membership));
@@ -585,7 +615,7 @@ impl Driver {
             let inbox = Arc::clone(&self.setup.inbox);
             let then =
                 move |answer: Answer| inbox.push(Input::Leased { attempt: number, number: request.attempt, answer });
-            request.access.perform(&*self.setup.engine, Bucket::Leases, &self.setup.node.to_string(), then);
+            request.access.perform(&*self.setup.engine, Bucket::Leases, &self.own.to_string(), then);
         }
         let mut events = Vec::new();
         while let Some(event) = lease.poll_event() {
@@ -609,6 +639,7 @@ impl Driver {
         let Some(mut attempt) = self.attempt.take() else { return };
         self.setup.gate.set(None);
         attempt.membership.abandon();
+        self.bindings = attempt.membership.bindings().clone();
         self.setup.view.change(|view| {
             view.is_member = false;
             view.members.clear();
@@ -653,6 +684,8 @@ impl Driver {
         for node in due {
             self.begin_at.remove(&node);
             let Some(&revision) = self.members.get(&node) else { continue };
+            let name = self.setup.view.lock().members.get(&node).map(|member| member.name.clone());
+            let Some(name) = name else { continue };
             if self.peers.contains_key(&node) {
                 continue;
             }
@@ -660,7 +693,8 @@ impl Driver {
             let Some(local) = Epoch::new(epoch, *count) else { continue };
             *count += 1;
             let session = Session::new(self.setup.session, local, revision, self.table.clone(), now);
-            let peer = Arc::new(Peer::new(node, self.setup.codecs.clone(), self.port(node), session));
+            let peer =
+                Arc::new(Peer::new(node, self.setup.codecs.clone(), self.port(&Identity { name, id: node }), session));
             self.setup.arrivals.push(Arrival::Begun(Arc::clone(&peer)));
             self.setup.view.change(|view| _ = view.peers.insert(node, Arc::clone(&peer)));
             self.peers.insert(node, Connected { peer, revision, is_closing: Cell::new(false) });
@@ -668,15 +702,14 @@ impl Driver {
         }
     }
 
-    fn port(&self, node: NodeId) -> Port {
-        let own = self.setup.node.to_string();
+    fn port(&self, node: &Identity) -> Port {
         Port {
             engine: Arc::clone(&self.setup.engine),
             clock: Arc::clone(&self.setup.clock),
             gate: Arc::clone(&self.setup.gate),
             inbox: Arc::clone(&self.setup.inbox),
             arrivals: Arc::clone(&self.setup.arrivals),
-            subjects: Lane::ALL.map(|lane| subject(&self.setup.cluster, node, lane, &own)),
+            subjects: Lane::ALL.map(|lane| self.subjects.frame(node, lane, &self.own)),
         }
     }
 
@@ -848,13 +881,4 @@ impl Drop for Driver {
         }
         self.setup.inbox.close();
     }
-}
-
-/// Returns the subject on which `from` sends to `to`.
-fn subject(cluster: &str, to: NodeId, lane: Lane, from: &str) -> String {
-    let lane = match lane {
-        Lane::Data => 'd',
-        Lane::Control => 'c',
-    };
-    format!("pr1.{cluster}.n.{to}.{lane}.{from}")
 }

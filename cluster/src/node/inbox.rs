@@ -3,7 +3,7 @@
 use crate::access::Answer;
 use crate::clock::Moment;
 use crate::engine::Change;
-use crate::membership::Finding;
+use crate::membership::{Finding, Identity};
 use crate::names::{RegisterError, Token};
 use crate::reply::Completer;
 use bytes::Bytes;
@@ -27,7 +27,7 @@ pub(crate) enum Input {
     /// An answer to the names.
     Named { number: u64, answer: Answer },
     /// A frame of a node with which there is no session.
-    Stray { from: NodeId, payload: Bytes },
+    Stray { from: Identity, payload: Bytes },
     /// There is something to transmit to this node, or something has come of a frame.
     Ready(NodeId),
     /// Register a name.
@@ -54,6 +54,8 @@ pub(crate) struct Inbox {
 struct Queue {
     inputs: VecDeque<Input>,
     strays: usize,
+    /// How many were dropped because too many waited.
+    dropped: u64,
     /// When the driver wakes by itself; it is awake if there is no time.
     wakes_at: Option<Moment>,
     /// The earliest moment that it was reminded of since it last slept.
@@ -76,6 +78,7 @@ impl Inbox {
         }
         if matches!(input, Input::Stray { .. }) {
             if queue.strays == MAX_STRAYS {
+                queue.dropped += 1;
                 return;
             }
             queue.strays += 1;
@@ -87,6 +90,11 @@ impl Inbox {
         if is_asleep {
             self.arrived.notify_one();
         }
+    }
+
+    /// Returns how many frames of nodes without a session were dropped: they are sent again.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.lock().dropped
     }
 
     pub(crate) fn pop(&self) -> Option<Input> {

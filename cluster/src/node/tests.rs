@@ -174,7 +174,7 @@ impl Nodes {
 
     fn join_as(&self, name: &str, with: impl FnOnce(crate::Builder) -> crate::Builder) -> Node {
         let runtime = Runtime::builder().workers(1).logical_node(NodeId::random()).build().unwrap();
-        let client = Arc::new(self.broker.connect());
+        let client = Arc::new(self.broker.connect_as("bank", name));
         let builder = with(Cluster::builder("bank").node(name).export::<Account>().export::<Slow>());
         let clock = Arc::clone(&self.lock().clock);
         let clock = Arc::new(move || Moment::after_start(Duration::from_millis(clock.load(Ordering::Relaxed))));

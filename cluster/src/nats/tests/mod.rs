@@ -127,7 +127,7 @@ fn block(engine: &dyn Engine) -> mpsc::Sender<()> {
 fn kept(engine: &NatsEngine, bucket: Bucket) -> u64 {
     let table = Table::new("postroom", bucket);
     let subject = format!("$JS.API.STREAM.INFO.{}", table.stream);
-    let client = engine.shared.store.borrow().clone().unwrap().client;
-    let info = requests::request(&client, subject, None, Bytes::new(), GUARD);
+    let connected = engine.shared.store.borrow().clone().unwrap();
+    let info = requests::request(&connected, subject, None, Bytes::new(), GUARD);
     engine.runtime.block_on(info).unwrap()["state"]["messages"].as_u64().unwrap()
 }
