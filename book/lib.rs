@@ -99,6 +99,10 @@ pub mod cluster {}
 pub mod cluster_promises {}
 #[doc = include_str!("src/cluster-supervision.md")]
 pub mod cluster_supervision {}
+#[doc = include_str!("src/cluster-security.md")]
+pub mod cluster_security {}
+#[doc = include_str!("src/cluster-nats.md")]
+pub mod cluster_nats {}
 #[doc = include_str!("src/transports.md")]
 pub mod transports {}
 #[doc = include_str!("src/by-name.md")]
