@@ -103,6 +103,8 @@ pub mod cluster_supervision {}
 pub mod cluster_security {}
 #[doc = include_str!("src/cluster-nats.md")]
 pub mod cluster_nats {}
+#[doc = include_str!("src/cluster-tests.md")]
+pub mod cluster_tests {}
 #[doc = include_str!("src/transports.md")]
 pub mod transports {}
 #[doc = include_str!("src/by-name.md")]

@@ -12,7 +12,7 @@ use crate::lease::{Timing, TimingError};
 use crate::membership::{self, Record, RecordError};
 use crate::names::{RegisterError, Token};
 use crate::node::delivery::{Arrivals, Counters, Delivery};
-use crate::node::driver::{Driver, Setup, View, ViewState};
+use crate::node::driver::{Driver, Setup, View};
 use crate::node::inbox::{Inbox, Input};
 use crate::node::keys::{Keys, MAX_KEY};
 use crate::node::peer::{Peer, SharedClock};
@@ -39,8 +39,8 @@ pub use named::NamedError;
 /// How long [`Builder::join`] waits unless it is told otherwise: a change of the store's leader, and a lease.
 const JOIN_TIME: Duration = Duration::from_secs(30);
 
-/// How often a node that joins looks whether its engine has an obstacle.
-const LOOK: Duration = Duration::from_millis(50);
+/// The most nodes of a cluster, unless [`Builder::max_nodes`] says otherwise: each has a session with each other.
+const MAX_NODES: usize = 1_024;
 
 /// A node of a cluster. Clones are the same node; it leaves with [`leave`](Self::leave), or when the last clone is
 /// dropped.
@@ -105,6 +105,7 @@ pub struct Builder {
     exports: BTreeMap<&'static str, Box<dyn FnOnce(Host) + Send>>,
     timing: Timing,
     session: Config,
+    max_nodes: usize,
     join_time: Duration,
     allow: Option<Arc<Allow>>,
 }
@@ -256,6 +257,13 @@ impl Builder {
         self
     }
 
+    /// Sets the most nodes that the cluster may have, this one included; 1,024 unless it is said here. A node that finds
+    /// so many is refused. All nodes of a cluster are to have the same.
+    pub fn max_nodes(mut self, nodes: usize) -> Self {
+        self.max_nodes = nodes;
+        self
+    }
+
     /// How long [`join`](Self::join) waits; 30 seconds unless it is said here.
     pub fn join_within(mut self, time: Duration) -> Self {
         self.join_time = time;
@@ -268,30 +276,65 @@ impl Builder {
     /// # Errors
     /// [`JoinError`], which says what to do.
     pub fn join(self, host: &Host, engine: impl Connect) -> Result<Cluster, JoinError> {
-        let join_time = self.join_time;
+        self.join_async(host, engine).wait()
+    }
+
+    /// Like [`join`](Self::join), to be awaited: no thread waits. The node joins whether this is awaited or dropped;
+    /// then it leaves when it has joined.
+    ///
+    /// In a [simulated test](postroom::test) the node takes no threads: its parts are processes of `host`, and its time
+    /// and its chance are the simulation's.
+    pub fn join_async(self, host: &Host, engine: impl Connect) -> Pending<Result<Cluster, JoinError>> {
+        let (pending, then) = pair(Err(JoinError::Runtime));
+        let waited = self.join_time;
+        let cluster = match self.begin(host, engine) {
+            Ok(cluster) => cluster,
+            Err(error) => {
+                then.complete(Err(error));
+                return pending;
+            }
+        };
+        let (inbox, view) = (Arc::clone(&cluster.shared.inbox), Arc::clone(&cluster.shared.view));
+        let mut waiting = Some((then, cluster));
+        let check = move |is_late: bool| {
+            let view = view.lock();
+            let refused = match (&view.is_over, view.is_member) {
+                (Some(Some(error)), _) => Some(error.clone().into()),
+                (Some(None), _) => Some(JoinError::Runtime),
+                (None, true) => None,
+                (None, false) => match waiting.as_ref().and_then(|(_, cluster)| cluster.obstacle()) {
+                    Some(problem) => Some(JoinError::Broker { problem }),
+                    None if is_late => Some(JoinError::Timeout { waited }),
+                    None => return None,
+                },
+            };
+            drop(view);
+            let (then, cluster) = waiting.take()?;
+            let joined = refused.map_or(Ok(cluster), Err);
+            Some(Box::new(move || then.complete(joined)) as Box<dyn FnOnce() + Send>)
+        };
+        inbox.push(Input::Wait { time: waited, check: Box::new(check) });
+        pending
+    }
+
+    /// Begins to join.
+    pub(crate) fn begin(self, host: &Host, engine: impl Connect) -> Result<Cluster, JoinError> {
         let node = self.node.clone().unwrap_or_else(|| host.node().to_string());
         Record::new(node.clone(), 0)?;
         let engine = engine.connect(&self.cluster, &node).map_err(|error| JoinError::Engine(error.to_string()))?;
-        let (cluster, driver, delivery) = self.prepare(*host, Arc::new(engine), Arc::new(|| SystemClock.now()))?;
+        let engine = Arc::new(engine);
+        #[cfg(any(test, feature = "test"))]
+        if let Some(sim) = postroom::test::Sim::current() {
+            return crate::testing::turns::begin(self, &sim, *host, engine).map(|begun| begun.cluster);
+        }
+        let (cluster, driver, delivery) = self.prepare(*host, engine, Arc::new(|| SystemClock.now()))?;
         let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
             let thread = thread::Builder::new().name(name.into()).spawn(run);
             thread.map(drop).map_err(|error| JoinError::Thread(error.to_string()))
         };
         spawn("postroom-deliver", Box::new(move || delivery.run_to_end()))?;
         spawn("postroom-cluster", Box::new(move || driver.run_to_end()))?;
-        let joined = cluster.wait_to_join(join_time, |view| match (&view.is_over, view.is_member) {
-            (Some(Some(error)), _) => Some(Err(error.clone())),
-            (_, true) => Some(Ok(())),
-            _ => None,
-        });
-        match joined {
-            Some(Ok(())) => Ok(cluster),
-            Some(Err(error)) => Err(error.into()),
-            None => match cluster.obstacle() {
-                Some(problem) => Err(JoinError::Broker { problem }),
-                None => Err(JoinError::Timeout { waited: join_time }),
-            },
-        }
+        Ok(cluster)
     }
 
     /// Makes the parts of a node, without threads.
@@ -337,6 +380,7 @@ impl Builder {
             gate: Arc::default(),
             timing: self.timing,
             session: self.session,
+            max_nodes: self.max_nodes,
             codecs,
             inbox: Arc::clone(&inbox),
             arrivals: Arc::clone(&arrivals),
@@ -357,6 +401,10 @@ impl Builder {
 
 /// Draws a number: std's hasher is seeded by the system.
 fn draw() -> u64 {
+    #[cfg(any(test, feature = "test"))]
+    if let Some(sim) = postroom::test::Sim::current() {
+        return sim.random();
+    }
     static COUNT: AtomicU64 = AtomicU64::new(0);
     RandomState::new().hash_one(COUNT.fetch_add(1, Ordering::Relaxed))
 }
@@ -371,6 +419,7 @@ impl Cluster {
             exports: BTreeMap::new(),
             timing: Timing::default(),
             session: Config::default(),
+            max_nodes: MAX_NODES,
             join_time: JOIN_TIME,
             allow: None,
         }
@@ -378,18 +427,6 @@ impl Cluster {
 
     fn obstacle(&self) -> Option<String> {
         self.shared.engine.upgrade()?.obstacle()
-    }
-
-    /// Waits as [`View::wait`] does, but no longer than until the engine has an obstacle.
-    fn wait_to_join<R>(&self, time: Duration, mut is_so: impl FnMut(&ViewState) -> Option<R>) -> Option<R> {
-        let began = std::time::Instant::now();
-        loop {
-            let left = time.saturating_sub(began.elapsed());
-            let found = self.shared.view.wait(left.min(LOOK), &mut is_so);
-            if found.is_some() || left.is_zero() || self.obstacle().is_some() {
-                return found;
-            }
-        }
     }
 
     /// Returns this node's ID.
@@ -414,11 +451,24 @@ impl Cluster {
 
     /// Waits until there are sessions with `count` other nodes, for at most `time`. Returns whether there are.
     pub fn wait_for_members(&self, count: usize, time: Duration) -> bool {
-        let reached = self.shared.view.wait(time, |view| {
-            let connected = view.members.values().filter(|member| member.is_connected).count();
-            (connected >= count).then_some(())
-        });
-        reached.is_some()
+        self.wait_for_members_async(count, time).wait()
+    }
+
+    /// Like [`wait_for_members`](Self::wait_for_members), to be awaited.
+    pub fn wait_for_members_async(&self, count: usize, time: Duration) -> Pending<bool> {
+        let (pending, then) = pair(false);
+        let view = Arc::clone(&self.shared.view);
+        let mut then = Some(then);
+        let check = move |is_late: bool| {
+            let connected = view.lock().members.values().filter(|member| member.is_connected).count();
+            if connected < count && !is_late {
+                return None;
+            }
+            let then = then.take()?;
+            Some(Box::new(move || then.complete(connected >= count)) as Box<dyn FnOnce() + Send>)
+        };
+        self.shared.inbox.push(Input::Wait { time, check: Box::new(check) });
+        pending
     }
 
     /// Returns the member of this name, to start processes there. If several have it, the one with the smallest ID.

@@ -20,6 +20,7 @@
 //! | [`names`] | which process holds a name of the cluster |
 //! | `nats` | an engine on NATS (feature `nats`) |
 //! | [`rights`] | what a node may do at the broker |
+//! | `testing` | nothing: it runs whole nodes in simulated tests (feature `test`) |
 //! | [`session`] | what is sent, sent again and accepted between two nodes, and when that is over |
 #![forbid(unsafe_code)]
 
@@ -48,6 +49,8 @@ mod reply;
 pub mod rights;
 pub mod session;
 mod subject;
+#[cfg(any(test, feature = "test"))]
+pub mod testing;
 
 pub use cluster::{
     Builder, Cluster, JoinError, Member, NamedError, NodeError, RemoteNode, StartError, Starting, Statistics,

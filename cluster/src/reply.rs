@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 /// What will be answered: a future, or something to [wait](Self::wait) for.
@@ -23,7 +23,6 @@ pub(crate) struct Completer<T> {
 
 struct Shared<T> {
     state: Mutex<State<T>>,
-    answered: Condvar,
 }
 
 enum State<T> {
@@ -41,7 +40,7 @@ impl<T> Shared<T> {
 
 /// Returns an answer that will come, and what gives it. If the second is dropped, the answer is `if_dropped`.
 pub(crate) fn pair<T>(if_dropped: T) -> (Pending<T>, Completer<T>) {
-    let shared = Arc::new(Shared { state: Mutex::new(State::Waiting(None)), answered: Condvar::new() });
+    let shared = Arc::new(Shared { state: Mutex::new(State::Waiting(None)) });
     (Pending { shared: Arc::clone(&shared) }, Completer { shared, if_dropped: Some(if_dropped) })
 }
 
@@ -53,7 +52,6 @@ impl<T> Completer<T> {
 
     fn put(&self, answer: T) {
         let before = std::mem::replace(&mut *self.shared.lock(), State::Answered(answer));
-        self.shared.answered.notify_all();
         // Outside the lock: a waker is a user's. One that panics must not cost the cluster a thread.
         let _ = catch_unwind(AssertUnwindSafe(|| match before {
             State::Waiting(Some(waker)) => waker.wake(),
@@ -76,17 +74,8 @@ impl<T> Pending<T> {
     /// # Panics
     /// If the answer was taken before, by polling.
     pub fn wait(self) -> T {
-        postroom::block_in_place(|| {
-            let mut state = self.shared.lock();
-            loop {
-                match std::mem::replace(&mut *state, State::Taken) {
-                    State::Answered(answer) => return answer,
-                    State::Taken => panic!("the answer was taken before: do not wait for what was polled to its end"),
-                    waiting @ State::Waiting(_) => *state = waiting,
-                }
-                state = self.shared.answered.wait(state).unwrap_or_else(PoisonError::into_inner);
-            }
-        })
+        // In a simulation, too, in which a thread that waited otherwise would keep all others from running.
+        postroom::block_on(self)
     }
 }
 
@@ -98,7 +87,7 @@ impl<T> Future for Pending<T> {
         let mut state = self.shared.lock();
         match std::mem::replace(&mut *state, State::Taken) {
             State::Answered(answer) => Poll::Ready(answer),
-            State::Taken => panic!("polled after its end"),
+            State::Taken => panic!("the answer was taken before: do not wait for what was polled to its end"),
             State::Waiting(before) => {
                 *state = State::Waiting(Some(waker));
                 drop(state);

@@ -157,6 +157,7 @@ pub use actor::send::replies::Replies;
 pub use actor::send::send_after::Timer;
 pub use actor::spawn::builder::{Running, Spawn};
 pub use actor::tasks::interval::{Interval, MissedTicks};
+pub use api::block_on::block_on;
 pub use api::builder::Builder;
 pub use api::child_spawn::ChildSpawn;
 #[cfg(feature = "ctrl-c")]

@@ -77,6 +77,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("routing/router.rs connect", &[CALLER]),
     ("routing/router.rs enter", &[CALLER]),
     ("routing/router.rs trait Receiver", &[CALLER]),
+    ("api/block_on.rs block_on", &[CALLER]),
     ("api/runtime.rs block_on", &[CALLER]),
     ("engine/blocking/block_in_place.rs block_in_place", &[CALLER]),
     ("simulation/campaign.rs builder", &[CALLER]),

@@ -168,4 +168,12 @@ pub enum JoinError {
     /// The store will not have the record.
     #[error("the store refuses the record of this node: {0}")]
     Store(crate::engine::StoreError),
+    /// The cluster has as many nodes as it may have.
+    #[error(
+        "the cluster has {limit} nodes, the most that this node was built for; set `max_nodes` higher on all nodes"
+    )]
+    Full {
+        /// The most nodes.
+        limit: usize,
+    },
 }

@@ -20,6 +20,8 @@
 //! have at most [`MAX_PAYLOAD`] bytes, as with NATS by default. A watch can go on after the last [`MAX_HISTORY`]
 //! changes.
 
+#[cfg(any(test, feature = "test"))]
+pub mod simulated;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -38,6 +40,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -134,6 +137,7 @@ impl Broker {
         }
         let Some(job) = state.jobs.pop_front() else { return false };
         state.in_step = true;
+        // A panic costs what the callback was called with.
         self.perform(state, job);
         self.lock().in_step = false;
         true
@@ -187,8 +191,17 @@ impl Broker {
     }
 
     fn ask(&self, job: Job) {
-        self.lock().jobs.push_back(job);
+        let mut state = self.lock();
+        state.jobs.push_back(job);
+        self.notify(state);
+    }
+
+    /// Has what was asked for done, by the thread or the process that runs the broker.
+    fn notify(&self, mut state: MutexGuard<'_, State>) {
+        let waker = state.waker.take();
+        drop(state);
         self.asked.notify_one();
+        waker.into_iter().for_each(Waker::wake);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -196,47 +209,61 @@ impl Broker {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Callbacks run without the lock.
-    fn perform(&self, mut state: MutexGuard<'_, State>, job: Job) {
+    /// Callbacks run without the lock. Returns false if one has panicked.
+    fn perform(&self, mut state: MutexGuard<'_, State>, job: Job) -> bool {
         match job {
             Job::Publish { client, lane, message } => state.publish(client, lane, &message),
             Job::Deliver { subscription, breaks, message } => {
-                let Some(mut on_message) = state.take_subscriber(subscription, breaks) else { return };
+                let Some(mut on_message) = state.take_subscriber(subscription, breaks) else { return true };
                 drop(state);
-                run(|| on_message(message));
+                let is_fine = run(|| on_message(message));
                 if let Some(subscriber) = self.lock().subscriptions.get_mut(&subscription) {
                     subscriber.on_message = Some(on_message);
                 }
+                return is_fine;
             }
             Job::Probe { client, subject, then } => {
                 let outcome = state.probe(client, &subject);
                 drop(state);
-                run(|| then(outcome));
+                return run(|| then(outcome));
             }
             Job::Access { client, bucket, key, access, then } => {
                 let answer = state.access(client, bucket, key, access);
                 drop(state);
-                run(|| then(answer));
+                return run(|| then(answer));
             }
             Job::Watch { watch, breaks, after } => state.begin_watch(watch, breaks, after),
             Job::Report { watch, breaks, change } => {
-                let Some(mut on_change) = state.take_watcher(watch, breaks) else { return };
+                let Some(mut on_change) = state.take_watcher(watch, breaks) else { return true };
                 drop(state);
-                run(|| on_change(change));
+                let is_fine = run(|| on_change(change));
                 if let Some(watcher) = self.lock().watches.get_mut(&watch) {
                     watcher.on_change = Some(on_change);
                 }
+                return is_fine;
             }
         }
+        true
     }
 }
 
-/// A callback that panics costs what it was called with.
-fn run(callback: impl FnOnce()) {
-    let _ = catch_unwind(AssertUnwindSafe(callback));
+/// A callback that panics costs what it was called with. Returns whether it has not.
+fn run(callback: impl FnOnce()) -> bool {
+    catch_unwind(AssertUnwindSafe(callback)).is_ok()
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("number", &self.number).finish_non_exhaustive()
+    }
 }
 
 impl Client {
+    #[cfg(any(test, feature = "test"))]
+    pub(crate) fn number(&self) -> usize {
+        self.number
+    }
+
     /// Breaks the connection.
     pub fn disconnect(&self) {
         let mut state = self.broker.lock();
@@ -299,7 +326,7 @@ impl Engine for Client {
         *queued += 1;
         let message = Message { subject: subject.into(), payload };
         state.jobs.push_back(Job::Publish { client: self.number, lane, message });
-        self.broker.asked.notify_one();
+        self.broker.notify(state);
         Ok(())
     }
 
@@ -365,7 +392,7 @@ impl Engine for Client {
         let breaks = state.clients[self.number].breaks;
         state.watches.insert(watch, Watcher { client: self.number, bucket, on_change: Some(on_change) });
         state.jobs.push_back(Job::Watch { watch, breaks, after });
-        self.broker.asked.notify_one();
+        self.broker.notify(state);
         let broker = self.broker.clone();
         Ok(Subscription::new(move || {
             let removed = broker.lock().watches.remove(&watch);

@@ -10,6 +10,7 @@ use crate::rights::Rights;
 use crate::subject::{is_key, matches, shortened};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
+use std::task::Waker;
 
 #[derive(Default)]
 pub(super) struct State {
@@ -20,6 +21,8 @@ pub(super) struct State {
     pub(super) watches: BTreeMap<u64, Watcher>,
     pub(super) last_number: u64,
     pub(super) buckets: BTreeMap<Bucket, Records>,
+    /// Wakes the process that runs the broker, in a simulation.
+    pub(super) waker: Option<Waker>,
     /// A step is running its callback: another would break the order.
     pub(super) in_step: bool,
 }
@@ -91,6 +94,18 @@ impl State {
         is_refused
     }
 
+    #[cfg(any(test, feature = "test"))]
+    pub(super) fn has(&self, bucket: Bucket, key: &str) -> bool {
+        self.buckets.get(&bucket).is_some_and(|records| records.entries.contains_key(key))
+    }
+
+    /// Returns when the first lease is over.
+    #[cfg(any(test, feature = "test"))]
+    pub(super) fn next_expiry(&self) -> Option<Moment> {
+        let leases = self.buckets.get(&Bucket::Leases)?;
+        leases.entries.values().map(|(.., written)| *written + Bucket::LEASE_TTL).min()
+    }
+
     /// Returns whether what was sent to a client may arrive.
     fn arrives(&self, client: usize, breaks: u64) -> bool {
         self.is_up(client) && self.clients[client].breaks == breaks
@@ -112,7 +127,7 @@ impl State {
         self.watches.get_mut(&watch)?.on_change.take()
     }
 
-    fn subscribers(&self, subject: &str) -> impl Iterator<Item = (u64, &Subscriber)> {
+    pub(super) fn subscribers(&self, subject: &str) -> impl Iterator<Item = (u64, &Subscriber)> {
         let wanted = |subscriber: &&Subscriber| matches(&subscriber.pattern, subject) && self.is_up(subscriber.client);
         self.subscriptions.iter().map(|(number, subscriber)| (*number, subscriber)).filter(move |(_, s)| wanted(s))
     }

@@ -38,6 +38,8 @@ mod record;
 mod tests;
 
 pub use machine::Names;
+#[cfg(any(test, feature = "test"))]
+pub(crate) use record::decode as decode_record;
 pub use record::{Holder, MAX_NAME, NameRecordError};
 
 use crate::access::Access;

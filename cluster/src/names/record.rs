@@ -36,7 +36,7 @@ pub(super) fn encode(name: &str, holder: &Holder) -> Bytes {
 ///
 /// # Errors
 /// If it is none.
-pub(super) fn decode(mut bytes: Bytes) -> Result<(String, Holder), NameRecordError> {
+pub(crate) fn decode(mut bytes: Bytes) -> Result<(String, Holder), NameRecordError> {
     let form = bytes.try_get_u8().map_err(|_| NameRecordError::Truncated)?;
     if form != FORM {
         return Err(NameRecordError::Form { form });

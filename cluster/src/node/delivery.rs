@@ -22,6 +22,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+#[cfg(any(test, feature = "test"))]
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// How often a mailbox that was full is tried again. A guess: often enough that the process does not run dry, seldom
@@ -56,6 +58,9 @@ pub(crate) enum Arrival {
 pub(crate) struct Arrivals {
     queue: Mutex<ArrivalQueue>,
     arrived: Condvar,
+    /// Wakes a delivery that is a process.
+    #[cfg(any(test, feature = "test"))]
+    waker: Mutex<Option<Waker>>,
 }
 
 #[derive(Default)]
@@ -79,6 +84,10 @@ impl WakeLater<'_> {
         let mut queue = self.arrivals.lock();
         queue.arrivals.push_back(arrival);
         self.is_due |= std::mem::take(&mut queue.is_waiting);
+        #[cfg(any(test, feature = "test"))]
+        {
+            self.is_due |= self.arrivals.waker().is_some();
+        }
     }
 }
 
@@ -86,6 +95,8 @@ impl Drop for WakeLater<'_> {
     fn drop(&mut self) {
         if self.is_due {
             self.arrivals.arrived.notify_one();
+            #[cfg(any(test, feature = "test"))]
+            self.arrivals.waker().take().into_iter().for_each(Waker::wake);
         }
     }
 }
@@ -102,6 +113,18 @@ impl Arrivals {
 
     pub(crate) fn push(&self, arrival: Arrival) {
         self.wake_later().push(arrival);
+    }
+
+    #[cfg(any(test, feature = "test"))]
+    fn waker(&self) -> MutexGuard<'_, Option<Waker>> {
+        self.waker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Like `wait`, for a delivery that is a process.
+    #[cfg(any(test, feature = "test"))]
+    pub(crate) fn poll_wait(&self, context: &Context<'_>) -> Poll<()> {
+        *self.waker() = Some(context.waker().clone());
+        if self.lock().arrivals.is_empty() { Poll::Pending } else { Poll::Ready(()) }
     }
 
     fn pop(&self) -> Option<Arrival> {
@@ -229,6 +252,17 @@ impl Delivery {
             let wait = (!self.slow.is_empty()).then_some(RETRY);
             self.arrivals.wait(wait);
         }
+    }
+
+    #[cfg(any(test, feature = "test"))]
+    pub(crate) fn arrivals(&self) -> Arc<Arrivals> {
+        Arc::clone(&self.arrivals)
+    }
+
+    /// Returns when to come back without an arrival, if ever.
+    #[cfg(any(test, feature = "test"))]
+    pub(crate) fn retries_in(&self) -> Option<Duration> {
+        (!self.slow.is_empty()).then_some(RETRY)
     }
 
     /// Delivers what has arrived, and what was kept if it has room now. Returns false when the node has left.

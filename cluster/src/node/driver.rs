@@ -1,7 +1,7 @@
 //! The driver: the members, the lease, the names and the sessions of one node, over its engine.
 
 use super::delivery::{Arrival, Arrivals, Counters};
-use super::inbox::{Inbox, Input};
+use super::inbox::{Check, Inbox, Input};
 use super::peer::{Gate, Peer, Port, SharedClock};
 use super::porter::Porter;
 use crate::access::Answer;
@@ -19,7 +19,7 @@ use postroom::{Address, NodeId, Pid};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The wait before this node joins again, or begins a session again.
@@ -54,7 +54,8 @@ pub struct Member {
 #[derive(Default)]
 pub(crate) struct View {
     state: Mutex<ViewState>,
-    changed: Condvar,
+    /// Who waits for a change of that.
+    waits: Mutex<Vec<Wait>>,
     names: Mutex<Names>,
 }
 
@@ -66,6 +67,12 @@ pub(crate) struct ViewState {
     pub(crate) is_over: Option<Option<JoinError>>,
     pub(crate) members: BTreeMap<NodeId, Member>,
     pub(crate) peers: BTreeMap<NodeId, Arc<Peer>>,
+}
+
+/// A wait for a change of the view, for a limited time.
+struct Wait {
+    check: Check,
+    until: Moment,
 }
 
 impl View {
@@ -92,19 +99,40 @@ impl View {
         let mut state = self.lock();
         change(&mut state);
         drop(state);
-        self.changed.notify_all();
+        self.answer_waits(None);
     }
 
-    /// Waits until `is_so` returns something, for at most `time`.
-    pub(crate) fn wait<R>(&self, time: Duration, mut is_so: impl FnMut(&ViewState) -> Option<R>) -> Option<R> {
-        let mut found = None;
-        let state = self.lock();
-        let waited = self.changed.wait_timeout_while(state, time, |state| {
-            found = is_so(state);
-            found.is_none()
+    fn waits(&self) -> MutexGuard<'_, Vec<Wait>> {
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait(&self, until: Moment, check: Check) {
+        self.waits().push(Wait { check, until });
+        self.answer_waits(None);
+    }
+
+    /// Answers the waits that have come to their end, and those whose time is over, if that is known.
+    fn answer_waits(&self, now: Option<Moment>) {
+        let mut over = Vec::new();
+        self.waits().retain_mut(|wait| {
+            let answer = (wait.check)(now.is_some_and(|now| wait.until <= now));
+            let is_over = answer.is_some();
+            over.extend(answer);
+            !is_over
         });
-        drop(waited);
-        found
+        // Outside the lock: whom they wake is a user's.
+        over.into_iter().for_each(|answer| answer());
+    }
+
+    /// Returns when the time of the first wait is over.
+    fn next_wait(&self) -> Option<Moment> {
+        self.waits().iter().map(|wait| wait.until).min()
+    }
+
+    /// No wait will come to its end: they are answered by being dropped.
+    fn end_waits(&self) {
+        let waits = std::mem::take(&mut *self.waits());
+        drop(waits);
     }
 }
 
@@ -118,6 +146,8 @@ pub(crate) struct Setup {
     pub(crate) gate: Arc<Gate>,
     pub(crate) timing: Timing,
     pub(crate) session: Config,
+    /// The most nodes that the cluster may have.
+    pub(crate) max_nodes: usize,
     pub(crate) codecs: Codecs,
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) arrivals: Arc<Arrivals>,
@@ -164,6 +194,8 @@ pub(crate) struct Driver {
     /// The epoch of the last membership.
     epoch_before: Option<Revision>,
     join_at: Option<Moment>,
+    /// It has been a member.
+    was_member: bool,
     peers: BTreeMap<NodeId, Connected>,
     /// Members without a session, and when to begin one.
     begin_at: BTreeMap<NodeId, Moment>,
@@ -263,6 +295,7 @@ impl Driver {
             last_attempt: 0,
             epoch_before: None,
             join_at: Some(Moment::START),
+            was_member: false,
             peers: BTreeMap::new(),
             begin_at: BTreeMap::new(),
             members: BTreeMap::new(),
@@ -291,6 +324,16 @@ impl Driver {
                 self.setup.inbox.wait(next, wait);
             }
         }
+    }
+
+    #[cfg(any(test, feature = "test"))]
+    pub(crate) fn inbox(&self) -> Arc<Inbox> {
+        Arc::clone(&self.setup.inbox)
+    }
+
+    #[cfg(any(test, feature = "test"))]
+    pub(crate) fn view(&self) -> Arc<View> {
+        Arc::clone(&self.setup.view)
     }
 
     fn now(&self) -> Moment {
@@ -324,6 +367,7 @@ impl Driver {
             }
             condemned.pid.is_alive()
         });
+        self.setup.view.answer_waits(Some(now));
         if self.has_left(now) {
             return None;
         }
@@ -345,6 +389,7 @@ impl Driver {
             .chain(self.begin_at.values().map(|at| Some(*at).filter(|_| has_epoch)))
             .chain(self.condemned.iter().map(|condemned| Some(condemned.at)))
             .chain([is_busy.then_some(now + BUSY), self.may_send(now).then_some(self.probe_at)])
+            .chain([self.setup.view.next_wait()])
             .flatten()
             .min();
         // At least so much later: what is due and could not be done is not tried without a pause.
@@ -392,6 +437,7 @@ impl Driver {
                 then.complete(is_released);
             }
             Input::Ended(pid) => self.setup.view.names().ended(pid),
+            Input::Wait { time, check } => self.setup.view.wait(now + time, check),
             Input::Leave(then) => self.leave(now, then),
         }
     }
@@ -507,12 +553,14 @@ impl Driver {
                 }
                 let members: Vec<_> = self.members.keys().copied().collect();
                 members.into_iter().for_each(|node| _ = self.begin_at.insert(node, now));
+                self.refuse_if_full(now);
             }
             membership::Event::Joined { node, revision, record } => {
                 self.members.insert(node, revision);
                 self.begin_at.insert(node, now);
                 let member = Member { id: node, name: record.name().to_owned(), is_connected: false };
                 self.setup.view.change(|view| _ = view.members.insert(node, member));
+                self.refuse_if_full(now);
             }
             membership::Event::Lost { node, revision, cause } => {
                 self.members.remove(&node);
@@ -543,6 +591,18 @@ impl Driver {
     /// Returns whether an ID belongs to this name. Any node may write a lease that begins with its own name.
     fn is_bound(&self, identity: &Identity) -> bool {
         self.attempt.as_ref().map_or(&self.bindings, |attempt| attempt.membership.bindings()).has(identity)
+    }
+
+    /// Leaves if the cluster has no room for this node. Of several that join at once the earlier ones stay, by the order
+    /// of their records in the store; one that was a member before comes back in any case.
+    fn refuse_if_full(&mut self, now: Moment) {
+        let attempt = self.attempt.as_ref().filter(|_| !self.was_member && self.leaving.is_none());
+        let Some(epoch) = attempt.and_then(|attempt| attempt.epoch) else { return };
+        let limit = self.setup.max_nodes;
+        if self.members.values().filter(|earlier| **earlier < epoch).count() >= limit {
+            self.setup.view.change(|view| view.is_over = Some(Some(JoinError::Full { limit })));
+            self.leave(now, pair(()).1);
+        }
     }
 
     fn lease_changed(&mut self, change: Change) {
@@ -626,6 +686,7 @@ impl Driver {
             match (event, epoch) {
                 (lease::Event::Acquired, Some(epoch)) => {
                     self.setup.view.names().joined(epoch);
+                    self.was_member = true;
                     self.setup.view.change(|view| view.is_member = true);
                 }
                 (lease::Event::Fenced(lease::Fence::Released), _) => {}
@@ -640,6 +701,9 @@ impl Driver {
         self.setup.gate.set(None);
         attempt.membership.abandon();
         self.bindings = attempt.membership.bindings().clone();
+        // Counted from when it had to be fenced: one that was suspended may have no grace left, and others the names.
+        let fence = attempt.lease.as_ref().and_then(Lease::valid_until).map_or(now, |until| until.min(now));
+        let ends_at = fence + self.setup.timing.grace;
         self.setup.view.change(|view| {
             view.is_member = false;
             view.members.clear();
@@ -652,7 +716,7 @@ impl Driver {
         let held = self.setup.view.names().fenced();
         for pid in held {
             pid.cancel("fenced: this node was cut off from its cluster, and its names pass to others");
-            self.condemned.push(Condemned { pid, at: now + self.setup.timing.grace });
+            self.condemned.push(Condemned { pid, at: ends_at });
         }
         self.join_at = Some(now + AGAIN);
     }
@@ -868,6 +932,7 @@ impl Driver {
             view.is_over.get_or_insert(None);
         });
         let then = self.leaving.take().map(|leaving| leaving.then).unwrap_or_default();
+        self.setup.view.end_waits();
         self.setup.arrivals.push(Arrival::Closed(then));
         true
     }

@@ -10,6 +10,8 @@ use bytes::Bytes;
 use postroom::{NodeId, Pid};
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+#[cfg(any(test, feature = "test"))]
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// Something to be handled by the driver.
@@ -36,9 +38,15 @@ pub(crate) enum Input {
     Release { name: String, pid: Pid, then: Completer<bool> },
     /// A process that holds, or is to hold, a name has ended.
     Ended(Pid),
+    /// Wait for a change of the view, for at most that long.
+    Wait { time: Duration, check: Check },
     /// Leave the cluster.
     Leave(Completer<()>),
 }
+
+/// Looks at the view, and is told whether the time is over. Returns what answers the wait when that has come to its end;
+/// dropped instead, it is answered too.
+pub(crate) type Check = Box<dyn FnMut(bool) -> Option<Box<dyn FnOnce() + Send>> + Send>;
 
 /// The most frames of nodes without a session that may wait: a program that may publish here could send any number.
 const MAX_STRAYS: usize = 1_024;
@@ -60,6 +68,9 @@ struct Queue {
     wakes_at: Option<Moment>,
     /// The earliest moment that it was reminded of since it last slept.
     reminder: Option<Moment>,
+    /// Wakes it, if it is a process.
+    #[cfg(any(test, feature = "test"))]
+    waker: Option<Waker>,
     is_closed: bool,
 }
 
@@ -84,17 +95,48 @@ impl Inbox {
             queue.strays += 1;
         }
         queue.inputs.push_back(input);
-        // Only one that sleeps: waking is a system call, whether anyone sleeps or not.
+        self.wake(queue);
+    }
+
+    /// Wakes the driver if it sleeps: waking is a system call, whether anyone sleeps or not.
+    fn wake(&self, mut queue: MutexGuard<'_, Queue>) {
         let is_asleep = queue.wakes_at.take().is_some();
+        #[cfg(any(test, feature = "test"))]
+        let waker = queue.waker.take();
         drop(queue);
         if is_asleep {
             self.arrived.notify_one();
         }
+        #[cfg(any(test, feature = "test"))]
+        waker.into_iter().for_each(Waker::wake);
     }
 
     /// Returns how many frames of nodes without a session were dropped: they are sent again.
     pub(crate) fn dropped(&self) -> u64 {
         self.lock().dropped
+    }
+
+    /// Like [`wait`](Self::wait), for a driver that is a process, which also waits for `until`. `waits` is whether it
+    /// was called before, for this wait.
+    #[cfg(any(test, feature = "test"))]
+    pub(crate) fn poll_wait(&self, until: Moment, waits: &mut bool, context: &Context<'_>) -> Poll<()> {
+        let mut queue = self.lock();
+        let is_woken = match std::mem::replace(waits, true) {
+            false => queue.reminder.take().is_some_and(|at| at < until),
+            true => queue.wakes_at.is_none(),
+        };
+        if !queue.inputs.is_empty() || is_woken {
+            return Poll::Ready(());
+        }
+        queue.wakes_at = Some(until);
+        queue.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    /// The driver that is a process waits no more.
+    #[cfg(any(test, feature = "test"))]
+    pub(crate) fn awake(&self) {
+        self.lock().wakes_at = None;
     }
 
     pub(crate) fn pop(&self) -> Option<Input> {
@@ -122,11 +164,7 @@ impl Inbox {
     pub(crate) fn remind(&self, at: Moment) {
         let mut queue = self.lock();
         match queue.wakes_at {
-            Some(until) if at < until => {
-                queue.wakes_at = None;
-                drop(queue);
-                self.arrived.notify_one();
-            }
+            Some(until) if at < until => self.wake(queue),
             Some(_) => {}
             // It is awake, and may have looked already.
             None => queue.reminder = queue.reminder.map_or(Some(at), |before| Some(before.min(at))),

@@ -99,6 +99,12 @@ impl Overflow {
         self.lanes.iter().all(VecDeque::is_empty)
     }
 
+    /// Returns the length of all that waits.
+    #[cfg(any(test, feature = "test"))]
+    pub(super) fn bytes(&self) -> usize {
+        self.lanes.iter().flatten().map(|excess| excess.bytes.len()).sum()
+    }
+
     /// Returns whether nothing waits for this lane.
     pub(super) fn is_clear(&self, lane: Lane) -> bool {
         self.lanes[lane as usize].is_empty()

@@ -577,6 +577,28 @@ impl Peer {
         self.lock().overflow.owed() > MAX_OWED
     }
 
+    /// Returns what there is of each thing that ends, for tests.
+    #[cfg(any(test, feature = "test"))]
+    pub(crate) fn books(&self) -> crate::testing::Books {
+        let state = self.lock();
+        let waiting = if let Phase::Opening(waiting) = &state.phase { waiting.len() } else { 0 };
+        let queued = |lane| state.session.buffered(lane).0 as usize;
+        let overflow = state.overflow.bytes();
+        crate::testing::Books {
+            calls: state.calls.len(),
+            starts: state.starts.len(),
+            waiting,
+            bytes: queued(Lane::Data) + queued(Lane::Control) + overflow,
+            ties: 0,
+        }
+    }
+
+    /// Returns the session's epoch on this side, for tests.
+    #[cfg(any(test, feature = "test"))]
+    pub(crate) fn epoch(&self) -> crate::frame::Epoch {
+        self.lock().session.local()
+    }
+
     /// The session is over: fails what will not be answered, and has those go on that wait for room. Returns how much
     /// was accepted without the peer's confirmation.
     pub(crate) fn fail_all(&self) -> u64 {

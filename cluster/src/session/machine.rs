@@ -536,6 +536,11 @@ impl Session {
         self.config.limits(lane).message
     }
 
+    /// Returns this side's epoch: no other session of this node has the same.
+    pub fn local(&self) -> Epoch {
+        self.handshake.local()
+    }
+
     /// Returns the cost of what waits in a lane: to be sent or acknowledged, and to be released.
     pub fn buffered(&self, lane: Lane) -> (u64, u64) {
         (self.outgoing[index(lane)].queued(), self.incoming[index(lane)].held())

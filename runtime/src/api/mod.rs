@@ -1,10 +1,12 @@
 //! The entry points of users.
 //!
 //! * [`runtime`], [`builder`], [`shutdown`], `interrupt`: a runtime from its configuration to its end;
+//! * [`block_on`](mod@block_on): waiting for a future without a runtime;
 //! * [`naming`], [`by_name`]: processes by name; [`context_ext`], [`child_spawn`]: spawning inside processes;
 //! * [`mailbox`]: a mailbox for code outside processes; [`probe`]: one for tests;
 //! * [`statistics`]: snapshots of workers, threads and processes.
 
+pub(crate) mod block_on;
 pub(crate) mod builder;
 pub(crate) mod by_name;
 pub(crate) mod child_spawn;

@@ -163,8 +163,11 @@ impl Host {
 
     /// Returns the host of the process that the calling thread runs or starts.
     pub fn current() -> Option<Self> {
-        let handle = current_host()?.handle.get()?;
-        handle.downcast_ref::<HostRecord>().map(Self::now)
+        Self::of_scheduler(current_host()?)
+    }
+
+    pub(crate) fn of_scheduler(scheduler: &Scheduler) -> Option<Self> {
+        scheduler.handle.get()?.downcast_ref::<HostRecord>().map(Self::now)
     }
 
     /// Returns the host that the PID belongs to, if it is in this program and has not been shut down.

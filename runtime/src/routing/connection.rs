@@ -38,6 +38,11 @@ impl Connection {
         &*self.transport
     }
 
+    /// Returns how many ties would end with it.
+    pub(super) fn ties(&self) -> usize {
+        lock(&self.ties).as_ref().map_or(0, Ties::count)
+    }
+
     /// Sends a message of a local process. Returns whether it was sent. A panic of the transport is contained: others
     /// may still have to be told, by a process that exits.
     fn send(&self, from: Pid, to: Pid, message: LinkMessage<ExitReason>) -> bool {

@@ -440,6 +440,11 @@ impl Router {
         self.nodes.read().unwrap_or_else(PoisonError::into_inner).get(&node).cloned()
     }
 
+    /// Returns how many links, monitors and joins there are between processes of this node and of `node`.
+    pub fn ties(&self, node: NodeId) -> usize {
+        self.connection(node).map_or(0, |connection| connection.ties())
+    }
+
     /// Returns the connected nodes.
     pub fn nodes(&self) -> Vec<NodeId> {
         self.nodes.read().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()

@@ -72,6 +72,11 @@ impl Ties {
         }
     }
 
+    /// Returns how many links and watches there are.
+    pub(super) fn count(&self) -> usize {
+        self.links.len() + self.watched.len() + self.watchers.len()
+    }
+
     fn forget_aliases(&mut self, local: Pid, other: Pid) -> BTreeSet<Pid> {
         let aliases = self.aliases.remove(&(local, other)).unwrap_or_default();
         for alias in &aliases {

@@ -35,6 +35,10 @@ impl Faults {
         Self { are_wanted, active: Vec::new(), late: Duration::ZERO }
     }
 
+    pub(crate) fn are_wanted(&self) -> bool {
+        self.are_wanted
+    }
+
     /// Adds a fault, if it is active in this run.
     pub(crate) fn add(&mut self, choices: &mut Choices, rule: Rule) {
         if self.are_wanted && choices.fault(ACTIVE) {

@@ -28,7 +28,7 @@ use crate::env::clock::{Moment, use_clock};
 use crate::env::world::World;
 use crate::exit::Panic;
 use crate::pid::{NodeId, Pid};
-use crate::slots::{SlotOwner, TABLE, Token};
+use crate::slots::{Slot, SlotOwner, TABLE, Token};
 use crate::sync::simulated::{self, Mishap, Simulator};
 use crate::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, Steal, ThreadHandle, Weak, current_thread, lock};
 use crate::time::virtual_clock::Clock;
@@ -149,6 +149,8 @@ pub(crate) struct State {
     idle: Vec<Arc<Seat>>,
     /// The hosts, that of the test first.
     hosts: Vec<SimulatedHost>,
+    /// Hosts of which nothing runs until then, by place.
+    paused: BTreeMap<usize, Moment>,
     pub(crate) choices: Choices,
     pub(crate) trace: Trace,
     pub(crate) faults: Faults,
@@ -228,6 +230,7 @@ impl SimRun {
             members: vec![SimThread::of_this_thread(main.clone())],
             idle: Vec::new(),
             hosts: vec![SimulatedHost { scheduler, drivers: 0 }],
+            paused: BTreeMap::new(),
             choices,
             trace,
             faults: Faults::new(has_faults),
@@ -251,7 +254,7 @@ impl SimRun {
         })
     }
 
-    fn this(&self) -> Arc<Self> {
+    pub(crate) fn this(&self) -> Arc<Self> {
         self.this.upgrade().unwrap_or_else(|| unreachable!("runs are behind an `Arc`"))
     }
 
@@ -301,6 +304,7 @@ impl SimRun {
         state.touched_by_body = std::mem::take(&mut state.touched);
         state.trace.close();
         state.fired.end();
+        state.paused.clear();
         let slowed = std::mem::take(&mut state.slowed);
         state.ready.extend(slowed.into_iter().map(|(_, token)| Ready::Process(token)));
     }
@@ -369,6 +373,18 @@ impl SimRun {
     pub(crate) fn set_late(&self, late: Duration) {
         let state = &mut *self.state();
         state.faults.set_late(&mut state.choices, late);
+    }
+
+    /// Returns whether a fault happens that the test has asked something else for.
+    pub(crate) fn chance(&self, probability: f64) -> bool {
+        let state = &mut *self.state();
+        !state.is_ending && state.faults.are_wanted() && probability > 0.0 && state.choices.fault(probability)
+    }
+
+    /// Returns how late such a thing is.
+    pub(crate) fn delay(&self, most: Duration) -> Duration {
+        let state = &mut *self.state();
+        if state.is_ending || !state.faults.are_wanted() { Duration::ZERO } else { state.choices.part_of(most) }
     }
 
     /// Returns the types of the messages in the mailbox of a process, in order.
@@ -442,6 +458,22 @@ impl SimRun {
     /// Returns the schedulers of all hosts.
     pub(crate) fn schedulers(&self) -> Vec<&'static Scheduler> {
         self.state().hosts.iter().map(|host| host.scheduler).collect()
+    }
+
+    /// Returns the host of the test.
+    pub(crate) fn main_host(&self) -> Option<Host> {
+        Host::of_scheduler(self.state().hosts.first()?.scheduler)
+    }
+
+    /// Runs nothing of a host for that long. A host that is paused already stays so until the later moment.
+    pub(crate) fn pause(&self, host: Host, time: Duration) {
+        let until = self.clock.moment().after(time);
+        let state = &mut *self.state();
+        let its = |hosted: &SimulatedHost| ptr::eq(hosted.scheduler, host.scheduler());
+        if let Some(place) = state.hosts.iter().position(its).filter(|_| !state.is_ending) {
+            let paused = state.paused.entry(place).or_insert(until);
+            *paused = until.max(*paused);
+        }
     }
 
     /// Adds a host that is a node of its own.
@@ -626,6 +658,7 @@ impl SimRun {
             return Some(state.resume_waiting(|_| true, now, self.began));
         }
         state.trace.name_spawned(|index| TABLE.slot(index));
+        let ready = state.stop_if_paused(ready, now)?;
         let actor = state.actor_of(&ready);
         let at_time = now.since(self.began);
         state.begin_turn();
@@ -724,10 +757,40 @@ impl SimRun {
 impl State {
     /// Returns the place of a process's host.
     fn place_of(&self, token: &Token) -> usize {
+        let place = self.place_of_slot(token.slot());
+        place.unwrap_or_else(|| unreachable!("a token is that of a process of a host of the simulation"))
+    }
+
+    fn place_of_slot(&self, slot: &Slot) -> Option<usize> {
         let is_its =
             |owner: &SlotOwner| self.hosts.iter().position(|host| owner.is_beside(host.scheduler.slot_owner()));
-        let place = token.slot().owner().and_then(is_its);
-        place.unwrap_or_else(|| unreachable!("a token is that of a process of a host of the simulation"))
+        slot.owner().and_then(is_its)
+    }
+
+    /// Puts aside what is ready if its host is paused; returns it otherwise.
+    fn stop_if_paused(&mut self, ready: Ready, now: Moment) -> Option<Ready> {
+        if self.paused.is_empty() {
+            return Some(ready);
+        }
+        self.paused.retain(|_, until| *until > now);
+        let place = match &ready {
+            Ready::Process(token) | Ready::Slowed(token) => Some(self.place_of(token)),
+            Ready::Thread(id) => {
+                let member = self.members.iter().find(|member| member.id == *id);
+                let slot = member.and_then(|member| TABLE.slot(self.trace.slot_of(member.actor)?));
+                slot.and_then(|slot| self.place_of_slot(slot))
+            }
+        };
+        let Some(until) = place.and_then(|place| self.paused.get(&place).copied()) else { return Some(ready) };
+        match ready {
+            Ready::Process(token) | Ready::Slowed(token) => self.slowed.push((until, token)),
+            Ready::Thread(id) => {
+                if let Some(waiting) = self.waiting.iter_mut().find(|waiting| waiting.id == id) {
+                    waiting.until = Until::Unparked(until);
+                }
+            }
+        }
+        None
     }
 
     /// Returns whether any process has not ended.

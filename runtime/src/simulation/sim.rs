@@ -18,6 +18,9 @@ use std::time::Duration;
 ///
 /// Nothing runs while the body runs. When it waits (`.wait()`, `.await`, `until_idle`, `advance`, a probe), processes
 /// take their turns, in an order that is chosen by the seed, and if none can go on, time leaps to the next timer.
+///
+/// Clones are handles of the same simulation.
+#[derive(Clone)]
 pub struct Sim {
     run: Arc<SimRun>,
     host: Host,
@@ -28,6 +31,15 @@ impl Sim {
         Self { run, host }
     }
 
+    /// Returns the simulation that the calling thread is part of, if it is part of one: for libraries that replace
+    /// their threads and clocks in a simulated test.
+    pub fn current() -> Option<Self> {
+        with_current(|run| {
+            let run = run?;
+            Some(Self { host: run.main_host()?, run: run.this() })
+        })
+    }
+
     /// Returns the host, which is `Copy`.
     pub fn host(&self) -> Host {
         self.host
@@ -35,6 +47,9 @@ impl Sim {
 
     /// Adds a node to the simulation: a host of its own, built like that of the test, whose processes reach the others
     /// only through what is connected to its router. See `Builder::logical_node`; the test itself observes all nodes.
+    ///
+    /// Whole nodes of a cluster, with a broker between them, are made by `postroom_cluster::testing`: see the guide's page
+    /// "Test a cluster".
     ///
     /// All hosts of a simulation take turns on its threads, in an order that the seed chooses, and share its clock.
     ///
@@ -65,6 +80,28 @@ impl Sim {
             Ok(host) => host,
             Err(error) => panic!("no node could be added to the simulation: {error}"),
         }
+    }
+
+    /// Pauses a node of the simulation for `time`, as a virtual machine is paused: none of its processes takes a turn,
+    /// and then all that was due meanwhile is late.
+    pub fn pause(&self, node: Host, time: Duration) {
+        self.run.pause(node, time);
+    }
+
+    /// Ends all processes of a node of the simulation, and no more can be spawned there: its program was killed.
+    pub fn kill(&self, node: Host) {
+        node.scheduler().kill_all();
+    }
+
+    /// Returns whether a fault happens that has this probability: for faults of a library's own, such as a network
+    /// that loses messages. Never, in a test without faults. A failing schedule is made smaller by leaving them out.
+    pub fn chance(&self, probability: f64) -> bool {
+        self.run.chance(probability)
+    }
+
+    /// Returns a part of `most`, by which something is late; like [`chance`](Self::chance), zero without faults.
+    pub fn delay(&self, most: Duration) -> Duration {
+        self.run.delay(most)
     }
 
     /// Returns how much of the simulation's time has passed.

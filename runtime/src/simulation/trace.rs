@@ -129,6 +129,11 @@ impl Trace {
         self.actors.get(&slot.index()).copied().unwrap_or(TEST)
     }
 
+    /// Returns the slot of the process with that number.
+    pub(crate) fn slot_of(&self, actor: u32) -> Option<u32> {
+        self.slots.get((actor as usize).checked_sub(1)?).copied()
+    }
+
     /// Names the processes that have been spawned since the last call.
     pub(crate) fn name_spawned(&mut self, slot: impl Fn(u32) -> Option<&'static Slot>) {
         while let Some(index) = self.slots.get(self.labels.len() - 1) {

@@ -1,0 +1,465 @@
+//! The broker in memory as a part of a simulated test: it takes turns with the processes of the test, in its virtual
+//! time, and what is on its way is late, lost, repeated or cut off as the test asks, by chance that follows from the
+//! seed. What holds of every cluster it checks by itself: see [`SimulatedBroker`].
+
+mod network;
+
+use super::state::Job;
+use super::{Broker, Client};
+use crate::access::{Access, Answer};
+use crate::clock::Moment;
+use crate::engine::{Bucket, ProbeOutcome, StoreError};
+use network::{Cargo, End, Flight, Network, PATIENCE};
+use postroom::prelude::*;
+use postroom::test::Sim;
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+/// What goes wrong on the way, by chance. Nothing, by default.
+///
+/// ```
+/// use postroom_cluster::testing::Faults;
+/// use std::time::Duration;
+///
+/// let faults = Faults { drop: 0.01, delay: Duration::from_millis(50), ..Faults::default() };
+/// assert_eq!(faults.duplicate, 0.0);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Faults {
+    /// The probability with which a message between nodes is lost, and with which a request to the store, or its
+    /// answer, is: who asks then hears that nothing is known.
+    pub drop: f64,
+    /// The probability with which a message arrives twice.
+    pub duplicate: f64,
+    /// The probability with which a message may overtake earlier ones.
+    pub reorder: f64,
+    /// Everything takes up to that long.
+    pub delay: Duration,
+}
+
+/// A broker of a simulation: made by [`Broker::simulated`]. Clones are the same one.
+///
+/// # What it checks
+/// * A node publishes nothing while it has no lease, whether it was paused, cut off, or has left.
+/// * What watches over it, with [`observe`](Self::observe), has nothing to object.
+/// * No callback panics.
+///
+/// The test panics with what was found when it asks the broker for something, and in the end.
+#[derive(Clone)]
+pub struct SimulatedBroker {
+    pub(crate) shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    broker: Broker,
+    sim: Sim,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    network: Network,
+    /// The keys of the leases that nodes have acquired.
+    leases: BTreeMap<usize, String>,
+    /// Clients that were paused, and until when.
+    paused: BTreeMap<usize, Moment>,
+    traffic: BTreeMap<usize, Traffic>,
+    objections: Vec<String>,
+    observers: Vec<Observer>,
+}
+
+/// What one node has published, and asked the store for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Traffic {
+    /// Messages to other nodes.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Requests to the store, and probes.
+    pub requests: u64,
+    /// Changes of the store that it was told of.
+    pub reports: u64,
+}
+
+/// A write that the store has done.
+pub(crate) struct Written<'a> {
+    pub(crate) bucket: Bucket,
+    pub(crate) key: &'a str,
+    pub(crate) access: &'a Access,
+    pub(crate) revision: u64,
+    /// The keys of the leases of nodes that are paused.
+    pub(crate) paused: &'a [String],
+}
+
+/// Is told of each write that the store has done. Returns what it objects to.
+pub(crate) type Observer = Box<dyn FnMut(&Written<'_>) -> Option<String> + Send>;
+
+impl Broker {
+    /// Returns a new broker that runs in a simulated test. The guide's page "Test a cluster" shows how.
+    pub fn simulated(sim: &Sim) -> SimulatedBroker {
+        let shared = Arc::new(Shared { broker: Self::new(), sim: sim.clone(), state: Mutex::default() });
+        let turns = BrokerTurns { shared: Arc::clone(&shared), passed: Duration::ZERO };
+        // A simulation's host refuses no process while the test runs.
+        let _running = sim.spawn(turns).run().unwrap_or_else(|error| panic!("the simulated broker: {error}"));
+        SimulatedBroker { shared }
+    }
+}
+
+impl SimulatedBroker {
+    /// Returns the engine of another node.
+    pub fn connect(&self) -> Client {
+        self.shared.broker.connect()
+    }
+
+    /// Sets what goes wrong from now on. A schedule that fails is made smaller by leaving out such faults.
+    pub fn faults(&self, faults: Faults) {
+        self.shared.lock().network.faults = faults;
+        self.check();
+    }
+
+    /// Returns what each client has published, in the order in which they were made.
+    pub fn traffic(&self, client: &Client) -> Traffic {
+        self.shared.lock().traffic.get(&client.number).copied().unwrap_or_default()
+    }
+
+    /// Has all writes of the store observed by what `make` returns, unless something observes them already.
+    pub(crate) fn observe(&self, make: impl FnOnce() -> Observer) {
+        let mut state = self.shared.lock();
+        if state.observers.is_empty() {
+            state.observers.push(make());
+        }
+    }
+
+    /// Returns the simulation.
+    pub(crate) fn sim(&self) -> &Sim {
+        &self.shared.sim
+    }
+
+    /// Cuts the way from some clients to others, and to or from the store, which stays with `with_store`.
+    pub(crate) fn cut(&self, from: &[usize], to: &[usize], store_is_with: Side) {
+        self.check();
+        let mut state = self.shared.lock();
+        for from in from {
+            for to in to {
+                state.network.cut(End::Node(*from), End::Node(*to));
+            }
+        }
+        match store_is_with {
+            Side::From => to.iter().for_each(|to| state.network.cut(End::Store, End::Node(*to))),
+            Side::To => from.iter().for_each(|from| state.network.cut(End::Node(*from), End::Store)),
+        }
+    }
+
+    pub(crate) fn heal_all(&self) {
+        self.check();
+        let nodes = self.shared.lock().network.heal();
+        let mut broker = self.shared.broker.lock();
+        nodes.into_iter().for_each(|node| broker.resync(node));
+        self.shared.broker.notify(broker);
+    }
+
+    /// Gives a client nothing for that long.
+    pub(crate) fn pause_client(&self, client: usize, time: Duration) {
+        self.check();
+        let until = self.shared.now() + time;
+        let mut state = self.shared.lock();
+        state.network.pause(End::Node(client), until);
+        state.paused.insert(client, until);
+    }
+
+    /// # Panics
+    /// If there is an objection.
+    pub(crate) fn check(&self) {
+        let objections = std::mem::take(&mut self.shared.lock().objections);
+        assert!(objections.is_empty(), "the simulated cluster has broken its promises: {}", objections.join("; "));
+    }
+}
+
+impl Drop for SimulatedBroker {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.check();
+        }
+    }
+}
+
+/// On which side of a cut the store is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    From,
+    To,
+}
+
+impl std::fmt::Debug for SimulatedBroker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SimulatedBroker").finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Moment {
+        Moment::after_start(self.sim.elapsed())
+    }
+
+    /// Takes what was asked of the broker, and sends it on its way.
+    fn take_all(&self, now: Moment) {
+        loop {
+            let mut broker = self.broker.lock();
+            let Some(job) = broker.jobs.pop_front() else { return };
+            let mut state = self.lock();
+            let State { network, leases, traffic, objections, .. } = &mut *state;
+            let chance = |probability: f64| self.sim.chance(probability);
+            match job {
+                Job::Publish { client, lane, message } => {
+                    let traffic = traffic.entry(client).or_default();
+                    traffic.messages += 1;
+                    traffic.bytes += message.payload.len() as u64;
+                    let lease = leases.get(&client).filter(|key| broker.has(Bucket::Leases, key));
+                    if lease.is_none() && broker.is_up(client) {
+                        objections.push(format!("{} was published by a node without a lease", message.subject));
+                    }
+                    let others = broker.jobs.len();
+                    broker.publish(client, lane, &message);
+                    for job in broker.jobs.split_off(others) {
+                        let Job::Deliver { subscription, breaks, message } = job else { continue };
+                        let Some(to) = broker.subscriptions.get(&subscription).map(|to| to.client) else { continue };
+                        let (from, to) = (End::Node(client), End::Node(to));
+                        if network.is_cut(from, to) || chance(network.faults.drop) {
+                            continue;
+                        }
+                        let copies = 1 + usize::from(chance(network.faults.duplicate));
+                        for _ in 0..copies {
+                            let cargo = Cargo::Job(Job::Deliver { subscription, breaks, message: message.clone() });
+                            network.send(&self.sim, now, Flight { from, to, cargo }, true);
+                        }
+                    }
+                }
+                job @ (Job::Probe { client, .. } | Job::Access { client, .. }) => {
+                    traffic.entry(client).or_default().requests += 1;
+                    let (from, to) = (End::Node(client), End::Store);
+                    if network.is_cut(from, to) || chance(network.faults.drop) {
+                        let lost = Flight { from: to, to: from, cargo: unanswered(job) };
+                        network.put(now + PATIENCE, lost);
+                    } else {
+                        network.send(&self.sim, now, Flight { from, to, cargo: Cargo::Job(job) }, false);
+                    }
+                }
+                Job::Watch { watch, breaks, after } => {
+                    let Some(client) = broker.watches.get(&watch).map(|watch| watch.client) else { continue };
+                    let end = End::Node(client);
+                    if network.is_cut(end, End::Store) || network.is_cut(End::Store, end) {
+                        // It begins when that has healed.
+                        continue;
+                    }
+                    // They are older than what it begins with.
+                    network.remove(|flight| flight.reports_to(watch));
+                    broker.begin_watch(watch, breaks, after);
+                }
+                job @ Job::Report { watch, .. } => {
+                    let Some(client) = broker.watches.get(&watch).map(|watch| watch.client) else { continue };
+                    traffic.entry(client).or_default().reports += 1;
+                    let (from, to) = (End::Store, End::Node(client));
+                    if !network.is_cut(from, to) {
+                        network.send(&self.sim, now, Flight { from, to, cargo: Cargo::Job(job) }, false);
+                    }
+                }
+                Job::Deliver { .. } => unreachable!("it is sent on its way when it is published"),
+            }
+        }
+    }
+
+    /// Does what has come to its end. Returns false if there is nothing.
+    fn arrive(&self, now: Moment) -> bool {
+        let (flight, is_cut) = {
+            let mut state = self.lock();
+            let Some(flight) = state.network.arrived(now) else { return false };
+            let is_cut = state.network.is_cut(flight.from, flight.to);
+            (flight, is_cut)
+        };
+        let Flight { from, to, cargo } = flight;
+        match cargo {
+            Cargo::Answer { give, lose } => {
+                let answer = match lose {
+                    Some(lose) if is_cut => {
+                        let late = Cargo::Answer { give: lose, lose: None };
+                        self.lock().network.put(now + PATIENCE, Flight { from, to, cargo: late });
+                        return true;
+                    }
+                    _ => give,
+                };
+                self.call(answer);
+            }
+            Cargo::Job(job @ (Job::Probe { .. } | Job::Access { .. })) if is_cut => {
+                let lost = Flight { from: to, to: from, cargo: unanswered(job) };
+                self.lock().network.put(now + PATIENCE, lost);
+            }
+            Cargo::Job(Job::Probe { client, subject, then }) => {
+                let outcome = self.probe(client, &subject);
+                self.answer(now, client, outcome, ProbeOutcome::Unknown, then);
+            }
+            Cargo::Job(Job::Access { client, bucket, key, access, then }) => {
+                let answer = self.broker.lock().access(client, bucket, key.clone(), access.clone());
+                if let Answer::Written(Ok(revision)) = &answer {
+                    self.written(now, client, (bucket, &key, &access, revision.0));
+                }
+                let lost = unknown(access == Access::Get);
+                self.answer(now, client, answer, lost, then);
+            }
+            Cargo::Job(_) if is_cut => {}
+            Cargo::Job(job) => {
+                let is_fine = self.broker.perform(self.broker.lock(), job);
+                if !is_fine {
+                    self.lock().objections.push("a callback of the engine has panicked".into());
+                }
+            }
+        }
+        true
+    }
+
+    fn answer<T: Send + 'static>(
+        &self,
+        now: Moment,
+        client: usize,
+        answer: T,
+        lost: T,
+        then: Box<dyn FnOnce(T) + Send>,
+    ) {
+        let then = Arc::new(Mutex::new(Some(then)));
+        let give = |answer: T| {
+            let then = Arc::clone(&then);
+            Box::new(move || {
+                let then = then.lock().unwrap_or_else(PoisonError::into_inner).take();
+                if let Some(then) = then {
+                    then(answer);
+                }
+            }) as Box<dyn FnOnce() + Send>
+        };
+        let (from, to) = (End::Store, End::Node(client));
+        let mut state = self.lock();
+        let is_lost = self.sim.chance(state.network.faults.drop);
+        let (give, lose) = (give(answer), give(lost));
+        if is_lost {
+            let cargo = Cargo::Answer { give: lose, lose: None };
+            state.network.put(now + PATIENCE, Flight { from, to, cargo });
+        } else {
+            let cargo = Cargo::Answer { give, lose: Some(lose) };
+            state.network.send(&self.sim, now, Flight { from, to, cargo }, false);
+        }
+    }
+
+    /// Whom the broker knows no subscriber of, on the side of a cut where it is asked, is not there.
+    fn probe(&self, client: usize, subject: &str) -> ProbeOutcome {
+        let broker = self.broker.lock();
+        if !broker.is_up(client) {
+            return ProbeOutcome::Unknown;
+        }
+        let state = self.lock();
+        let mut outcome = ProbeOutcome::NoResponders;
+        for (_, subscriber) in broker.subscribers(subject) {
+            let (here, there) = (End::Node(client), End::Node(subscriber.client));
+            match (state.network.is_cut(here, there), state.network.is_cut(there, here)) {
+                (false, false) => return ProbeOutcome::Responders,
+                (true, true) => {}
+                _ => outcome = ProbeOutcome::Unknown,
+            }
+        }
+        outcome
+    }
+
+    fn written(&self, now: Moment, client: usize, (bucket, key, access, revision): (Bucket, &str, &Access, u64)) {
+        let mut state = self.lock();
+        if bucket == Bucket::Leases && matches!(access, Access::Create(_)) {
+            state.leases.insert(client, key.to_owned());
+        }
+        // One that goes on at this moment may not have had a turn.
+        let is_paused = |client: &usize| state.paused.get(client).is_some_and(|until| now <= *until);
+        let paused: Vec<_> =
+            state.leases.iter().filter(|(client, _)| is_paused(client)).map(|(_, key)| key.clone()).collect();
+        let mut observers = std::mem::take(&mut state.observers);
+        drop(state);
+        let written = Written { bucket, key, access, revision, paused: &paused };
+        let objections: Vec<_> = observers.iter_mut().filter_map(|observer| observer(&written)).collect();
+        let mut state = self.lock();
+        state.observers.append(&mut observers);
+        state.objections.extend(objections);
+    }
+
+    fn call(&self, callback: Box<dyn FnOnce() + Send>) {
+        if !super::run(callback) {
+            self.lock().objections.push("a callback of the engine has panicked".into());
+        }
+    }
+
+    /// Returns when there is something to do.
+    fn next(&self) -> Option<Moment> {
+        let expiry = self.broker.lock().next_expiry();
+        self.lock().network.next().into_iter().chain(expiry).min()
+    }
+}
+
+/// The answer to a request of which nothing is known.
+fn unanswered(job: Job) -> Cargo {
+    let give: Box<dyn FnOnce() + Send> = match job {
+        Job::Probe { then, .. } => Box::new(move || then(ProbeOutcome::Unknown)),
+        Job::Access { access, then, .. } => Box::new(move || then(unknown(access == Access::Get))),
+        other => Box::new(move || drop(other)),
+    };
+    Cargo::Answer { give, lose: None }
+}
+
+fn unknown(is_read: bool) -> Answer {
+    if is_read { Answer::Read(Err(StoreError::Unavailable)) } else { Answer::Written(Err(StoreError::Unknown)) }
+}
+
+/// The broker as a process.
+#[process]
+struct BrokerTurns {
+    shared: Arc<Shared>,
+    /// The time that has passed for the broker.
+    passed: Duration,
+}
+
+#[process]
+impl BrokerTurns {
+    #[entry]
+    async fn run(&mut self, ctx: &mut Context<Self>) {
+        loop {
+            let now = self.shared.sim.elapsed();
+            self.shared.broker.advance(now - self.passed);
+            self.passed = now;
+            let now = Moment::after_start(now);
+            self.shared.take_all(now);
+            if self.shared.arrive(now) {
+                // Others may have their turns between two arrivals.
+                let mut has_waited = false;
+                poll_fn(|context| {
+                    context.waker().wake_by_ref();
+                    if std::mem::replace(&mut has_waited, true) { Poll::Ready(()) } else { Poll::Pending }
+                })
+                .await;
+                continue;
+            }
+            let wait = self.shared.next().map_or(Duration::MAX, |next| next.since(now));
+            let mut sleep = pin!(ctx.sleep(wait));
+            poll_fn(|context| {
+                let mut broker = self.shared.broker.lock();
+                if !broker.jobs.is_empty() {
+                    return Poll::Ready(());
+                }
+                broker.waker = Some(context.waker().clone());
+                drop(broker);
+                sleep.as_mut().poll(context)
+            })
+            .await;
+        }
+    }
+}

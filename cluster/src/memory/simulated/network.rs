@@ -1,0 +1,135 @@
+//! What is on its way between the nodes and the store of a simulated broker, and what is lost.
+//!
+//! # Order
+//! What goes one way between two ends arrives in its order, as on one connection, unless it is a message that is
+//! reordered. A watch and the answers of the store are never reordered, lost or repeated one by one: they share one
+//! connection, which is lost as a whole.
+
+use super::Faults;
+use crate::clock::Moment;
+use crate::memory::state::Job;
+use postroom::test::Sim;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Where something goes, or comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum End {
+    /// The broker's store, and what it knows of subscriptions.
+    Store,
+    /// A node, by its client's number.
+    Node(usize),
+}
+
+/// What is on its way.
+pub(super) enum Cargo {
+    /// A message or a report, to be performed when it arrives.
+    Job(Job),
+    /// An answer.
+    Answer {
+        /// Gives it.
+        give: Box<dyn FnOnce() + Send>,
+        /// Says instead that nothing is known; `None` for an answer that says so.
+        lose: Option<Box<dyn FnOnce() + Send>>,
+    },
+}
+
+pub(super) struct Flight {
+    pub(super) from: End,
+    pub(super) to: End,
+    pub(super) cargo: Cargo,
+}
+
+impl Flight {
+    /// Returns whether it is a change that this watch is told of.
+    pub(super) fn reports_to(&self, watch: u64) -> bool {
+        matches!(&self.cargo, Cargo::Job(Job::Report { watch: of, .. }) if *of == watch)
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Network {
+    pub(super) faults: Faults,
+    /// From where nothing gets to where.
+    cuts: BTreeSet<(End, End)>,
+    /// Nodes that take nothing until then.
+    paused: BTreeMap<End, Moment>,
+    /// By arrival, and in the order of departure.
+    flights: BTreeMap<(Moment, u64), Flight>,
+    /// When the last thing arrives that goes that way.
+    last: BTreeMap<(End, End), Moment>,
+    count: u64,
+}
+
+impl Network {
+    /// Sends something on its way. It arrives behind what was sent before, unless it `may_overtake`.
+    pub(super) fn send(&mut self, sim: &Sim, now: Moment, flight: Flight, may_overtake: bool) {
+        let due = now + sim.delay(self.faults.delay);
+        let way = (flight.from, flight.to);
+        let due = match may_overtake && sim.chance(self.faults.reorder) {
+            true => due,
+            false => {
+                let last = self.last.entry(way).or_default();
+                *last = due.max(*last);
+                *last
+            }
+        };
+        self.put(due, flight);
+    }
+
+    /// Has something happen at that time, whatever else is on its way.
+    pub(super) fn put(&mut self, due: Moment, flight: Flight) {
+        self.count += 1;
+        self.flights.insert((due, self.count), flight);
+    }
+
+    /// Takes the next thing that has arrived by `now`. What arrives at a paused node waits until that goes on.
+    pub(super) fn arrived(&mut self, now: Moment) -> Option<Flight> {
+        self.paused.retain(|_, until| *until > now);
+        loop {
+            let entry = self.flights.first_entry().filter(|entry| entry.key().0 <= now)?;
+            let number = entry.key().1;
+            let flight = entry.remove();
+            match self.paused.get(&flight.to) {
+                Some(until) => _ = self.flights.insert((*until, number), flight),
+                None => return Some(flight),
+            }
+        }
+    }
+
+    /// Returns when the next thing arrives.
+    pub(super) fn next(&self) -> Option<Moment> {
+        self.flights.first_key_value().map(|((due, _), _)| *due)
+    }
+
+    /// Removes what is on its way and `is_so`.
+    pub(super) fn remove(&mut self, is_so: impl Fn(&Flight) -> bool) {
+        self.flights.retain(|_, flight| !is_so(flight));
+    }
+
+    pub(super) fn pause(&mut self, node: End, until: Moment) {
+        let paused = self.paused.entry(node).or_insert(until);
+        *paused = until.max(*paused);
+    }
+
+    pub(super) fn cut(&mut self, from: End, to: End) {
+        self.cuts.insert((from, to));
+    }
+
+    pub(super) fn is_cut(&self, from: End, to: End) -> bool {
+        self.cuts.contains(&(from, to))
+    }
+
+    /// Ends all cuts. Returns the nodes that were cut off from the store.
+    pub(super) fn heal(&mut self) -> BTreeSet<usize> {
+        let cuts = std::mem::take(&mut self.cuts);
+        let nodes = cuts.into_iter().filter_map(|way| match way {
+            (End::Node(node), End::Store) | (End::Store, End::Node(node)) => Some(node),
+            _ => None,
+        });
+        nodes.collect()
+    }
+}
+
+/// How long a client waits for an answer of the store, before it says that nothing is known.
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);

@@ -1,0 +1,278 @@
+//! What tests of a cluster note, and compare in the end. All are handles: clones note into the same.
+//!
+//! ```
+//! use postroom_cluster::testing::checks::Ledger;
+//!
+//! let ledger = Ledger::default();
+//! ledger.accepted("clerk to till", Some(1), 0); // in the first session
+//! ledger.accepted("clerk to till", Some(1), 1);
+//! ledger.handled("clerk to till", 0);
+//! ledger.check_order(); // the second may be on its way
+//! assert!(ledger.fault(Some(Some(&1))).is_some()); // but it is lost if all is at rest
+//! assert_eq!(ledger.fault(Some(Some(&2))), None); // unless that session has ended
+//! ```
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A value that several clones of a check share.
+#[derive(Debug, Default)]
+struct Shared<T>(Arc<Mutex<T>>);
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Shared<T> {
+    fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What was sent from one process to another, and handled there: within a session all of it, once and in its order.
+///
+/// `P` names a pair of processes, and `S` a session.
+#[derive(Debug)]
+pub struct Ledger<P, S>(Shared<BTreeMap<P, Pair<S>>>);
+
+impl<P, S> Default for Ledger<P, S> {
+    fn default() -> Self {
+        Self(Shared(Arc::default()))
+    }
+}
+
+impl<P, S> Clone for Ledger<P, S> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+#[derive(Debug)]
+struct Pair<S> {
+    /// In the order in which they were sent, with their sessions.
+    accepted: Vec<(Option<S>, u64)>,
+    handled: Vec<u64>,
+}
+
+impl<P: Ord + Clone + Debug, S: PartialEq + Debug> Ledger<P, S> {
+    fn pair<R>(&self, pair: P, note: impl FnOnce(&mut Pair<S>) -> R) -> R {
+        note(self.0.lock().entry(pair).or_insert_with(|| Pair { accepted: Vec::new(), handled: Vec::new() }))
+    }
+
+    /// Notes that a message was accepted, in that session. Numbers of a pair are not used twice.
+    pub fn accepted(&self, pair: P, session: Option<S>, number: u64) {
+        self.pair(pair, |pair| pair.accepted.push((session, number)));
+    }
+
+    /// Notes that a message was handled.
+    pub fn handled(&self, pair: P, number: u64) {
+        self.pair(pair, |pair| pair.handled.push(number));
+    }
+
+    /// Returns how many messages were accepted, and how many handled.
+    pub fn counts(&self) -> (usize, usize) {
+        let pairs = self.0.lock();
+        pairs
+            .values()
+            .fold((0, 0), |(accepted, handled), pair| (accepted + pair.accepted.len(), handled + pair.handled.len()))
+    }
+
+    /// Returns what is wrong: a message that was handled twice, out of order or without being accepted, or one that is
+    /// missing before a later one of its session. If all is `at_rest`, also one that is missing at the end of the
+    /// session that goes on.
+    pub fn fault(&self, at_rest: Option<Option<&S>>) -> Option<String> {
+        self.0.lock().iter().find_map(|(name, pair)| Some(format!("{name:?}: {}", pair.fault(at_rest)?)))
+    }
+
+    /// # Panics
+    /// If anything is wrong by now.
+    #[track_caller]
+    pub fn check_order(&self) {
+        if let Some(fault) = self.fault(None) {
+            panic!("{fault}");
+        }
+    }
+
+    /// Checks one pair when all is at rest, and `session` goes on.
+    ///
+    /// # Panics
+    /// If anything is wrong.
+    #[track_caller]
+    pub fn check_at_rest(&self, name: P, session: Option<&S>) {
+        if let Some(fault) = self.pair(name.clone(), |pair| pair.fault(Some(session))) {
+            panic!("{name:?}: {fault}");
+        }
+    }
+}
+
+impl<S: PartialEq + Debug> Pair<S> {
+    fn fault(&self, at_rest: Option<Option<&S>>) -> Option<String> {
+        let mut handled = self.handled.iter().peekable();
+        let mut missing: Option<&(Option<S>, u64)> = None;
+        for accepted in &self.accepted {
+            let (session, number) = accepted;
+            if handled.peek() != Some(&number) {
+                missing = Some(missing.filter(|(before, _)| before == session).unwrap_or(accepted));
+                continue;
+            }
+            handled.next();
+            if let Some((_, lost)) = missing.filter(|(before, _)| before == session) {
+                return Some(format!("{lost} was lost before {number} in the session {session:?}"));
+            }
+        }
+        if let Some(number) = handled.next() {
+            return Some(format!("{number} was handled twice, out of its order, or was never accepted"));
+        }
+        let (session, lost) = missing?;
+        (at_rest? == session.as_ref()).then(|| format!("{lost} was lost at the end of the session {session:?}"))
+    }
+}
+
+/// What must happen once for each of many things: an end that is heard, a call that ends.
+#[derive(Debug)]
+pub struct Once<K>(Shared<BTreeMap<K, (u32, u32)>>);
+
+impl<K> Default for Once<K> {
+    fn default() -> Self {
+        Self(Shared(Arc::default()))
+    }
+}
+
+impl<K> Clone for Once<K> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<K: Ord + Debug> Once<K> {
+    /// Notes that it is to happen once more.
+    pub fn expect(&self, what: K) {
+        self.0.lock().entry(what).or_default().0 += 1;
+    }
+
+    /// Notes that it has happened.
+    pub fn happened(&self, what: K) {
+        self.0.lock().entry(what).or_default().1 += 1;
+    }
+
+    /// Returns how much is to happen, and how much has.
+    pub fn counts(&self) -> (u32, u32) {
+        self.0.lock().values().fold((0, 0), |(expected, happened), one| (expected + one.0, happened + one.1))
+    }
+
+    /// Returns how often each was expected, and has happened.
+    pub fn all(&self) -> Vec<(K, (u32, u32))>
+    where
+        K: Clone,
+    {
+        self.0.lock().iter().map(|(what, counts)| (what.clone(), *counts)).collect()
+    }
+
+    /// # Panics
+    /// If something has happened more often than expected; with `all`, also if something has not happened.
+    #[track_caller]
+    pub fn check(&self, all: bool) {
+        for (what, (expected, happened)) in &*self.0.lock() {
+            let is_right = if all { happened == expected } else { happened <= expected };
+            assert!(is_right, "{what:?} happened {happened} times, and was expected {expected} times");
+        }
+    }
+}
+
+/// Something that holders of a name write to, and that goes by their tokens, as a store outside of the cluster should.
+#[derive(Debug)]
+pub struct FencedStore<H>(Shared<FencedState<H>>);
+
+#[derive(Debug)]
+struct FencedState<H> {
+    token: u64,
+    holder: Option<H>,
+    /// How many holders there were, and writes that were refused.
+    counts: (u64, u64),
+}
+
+impl<H> Default for FencedStore<H> {
+    fn default() -> Self {
+        Self(Shared(Arc::new(Mutex::new(FencedState { token: 0, holder: None, counts: (0, 0) }))))
+    }
+}
+
+impl<H> Clone for FencedStore<H> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<H: PartialEq + Debug> FencedStore<H> {
+    /// Writes as the holder of a token. Returns false if a later one has written.
+    ///
+    /// # Panics
+    /// If another has written with the same token: then two have held the name at once.
+    #[track_caller]
+    pub fn write(&self, token: u64, holder: H) -> bool {
+        let mut state = self.0.lock();
+        if token < state.token {
+            state.counts.1 += 1;
+            return false;
+        }
+        let is_new = token > state.token;
+        let before = state.holder.as_ref().filter(|_| !is_new);
+        assert!(before.is_none_or(|before| *before == holder), "{before:?} and {holder:?} have the token {token}");
+        state.counts.0 += u64::from(is_new);
+        (state.token, state.holder) = (token, Some(holder));
+        true
+    }
+
+    /// Returns how many tokens there were, and how many writes were refused.
+    pub fn counts(&self) -> (u64, u64) {
+        self.0.lock().counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A session is a number, and each message is its number; `None` is the last that was handled.
+    fn ledger(accepted: &[(u8, u64)], handled: &[u64]) -> Ledger<u8, u8> {
+        let ledger = Ledger::default();
+        accepted.iter().for_each(|(session, number)| ledger.accepted(0, Some(*session), *number));
+        handled.iter().for_each(|number| ledger.handled(0, *number));
+        ledger
+    }
+
+    #[test]
+    fn a_ledger_tells_what_was_lost_repeated_or_out_of_order() {
+        let sent = [(1, 0), (1, 1), (1, 2), (2, 3), (2, 4)];
+        let fault = |handled: &[u64], at_rest| ledger(&sent, handled).fault(at_rest);
+        for fine in [&[0, 1, 2, 3, 4][..], &[0, 3, 4], &[3, 4], &[0, 1]] {
+            assert_eq!(fault(fine, None), None);
+        }
+        for wrong in [&[0, 2][..], &[0, 0], &[1, 0], &[0, 1, 2, 4], &[0, 1, 2, 3, 4, 9], &[1]] {
+            assert!(fault(wrong, None).is_some(), "{wrong:?}");
+        }
+        assert_eq!(fault(&[0, 3], None), None, "the rest is on its way");
+        assert!(fault(&[0, 3], Some(Some(&2))).is_some(), "nothing is on its way");
+        assert_eq!(fault(&[0, 3], Some(Some(&3))), None, "its session is over");
+    }
+
+    #[test]
+    #[should_panic(expected = "happened 2 times")]
+    fn what_happens_twice_is_told() {
+        let once = Once::default();
+        once.expect("down");
+        (0..2).for_each(|_| once.happened("down"));
+        once.check(false);
+    }
+
+    #[test]
+    #[should_panic(expected = "have the token 7")]
+    fn a_token_of_two_holders_is_told() {
+        let store = FencedStore::default();
+        assert!(store.write(7, "a") && !store.write(6, "b"));
+        store.write(7, "b");
+    }
+}

@@ -1,0 +1,54 @@
+//! Whole clusters in simulated tests: nodes that share one program, one thread and one virtual time, over a broker
+//! whose messages are late, lost, repeated or cut off by chance that follows from the seed of the test.
+//!
+//! The nodes are whole: sessions, leases, names and processes are those of production, and a program joins as it does
+//! there. What a node does on threads of its own is done by processes of the simulation, whose turns the seed orders
+//! among those of the program.
+//!
+//! ```
+//! use postroom::prelude::*;
+//! use postroom::test::{Sim, Simulation};
+//! use postroom_cluster::Cluster;
+//! use postroom_cluster::memory::Broker;
+//! use postroom_cluster::testing::Faults;
+//! use std::time::Duration;
+//!
+//! # #[process]
+//! # #[derive(Default)]
+//! # struct Account { balance: i64 }
+//! # #[process(remote)]
+//! # impl Account {
+//! #     #[entry] fn serve(&mut self, opening: i64) { self.balance = opening; }
+//! #     #[message] fn deposit(&mut self, amount: i64) -> i64 { self.balance += amount; self.balance }
+//! # }
+//! Simulation::new("a deposit").seeds(5).run(|sim: Sim| {
+//!     let broker = Broker::simulated(&sim);
+//!     let [a, b] = ["a", "b"].map(|name| broker.join(Cluster::builder("bank").node(name).export::<Account>()));
+//!     broker.settle(&[&a, &b]); // until they know each other
+//!     broker.faults(Faults { drop: 0.01, delay: Duration::from_millis(50), ..Faults::default() });
+//!
+//!     let account = a.node("b").unwrap().start::<Account>("serve", payloads![100]).wait().unwrap();
+//!     assert_eq!(a.enter(|| account.deposit(5).wait()), Ok(105));
+//!
+//!     broker.partition(&[&a], &[&b]); // the store stays with the larger side; here, with the first
+//!     sim.advance(Duration::from_secs(20));
+//!     assert!(!b.is_member()); // cut off from the store, it has fenced itself
+//!     broker.heal();
+//!     broker.settle(&[&a, &b]);
+//! });
+//! ```
+//!
+//! * [`node`](SimulatedNode): a node, and what can be done to it;
+//! * `turns`: a node's threads as processes;
+//! * `oracle`: who may hold a name, whatever happens;
+//! * [`checks`]: what tests note and compare, to be used in tests of your own.
+
+pub mod checks;
+mod node;
+mod oracle;
+#[cfg(test)]
+mod tests;
+pub(crate) mod turns;
+
+pub use crate::memory::simulated::{Faults, SimulatedBroker, Traffic};
+pub use node::{Books, SimulatedNode, Trouble};

@@ -1,0 +1,276 @@
+//! Nodes of a simulation, and what a test does to them.
+
+use super::oracle;
+use super::turns::{self, Begun};
+use crate::cluster::{Builder, Cluster};
+use crate::frame::Epoch;
+use crate::memory::Client;
+use crate::memory::simulated::{Side, SimulatedBroker, Traffic};
+use crate::node::driver::View;
+use crate::node::peer::Peer;
+use postroom::Host;
+use postroom::routing::{Node, Router};
+use std::ops::{Add, Deref};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How long [`SimulatedBroker::settle`] waits, in the simulation's time: some leases.
+const SETTLING: Duration = Duration::from_secs(180);
+
+/// How often it looks.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// A node of a simulated cluster, which it dereferences to: made by [`SimulatedBroker::join`]. It leaves when this, and
+/// all clones of the [`Cluster`], are dropped.
+#[derive(Debug)]
+pub struct SimulatedNode {
+    cluster: Cluster,
+    host: Host,
+    client: Arc<Client>,
+    broker: SimulatedBroker,
+    view: ViewOf,
+    has_panicked: Arc<AtomicBool>,
+}
+
+#[derive(Clone)]
+struct ViewOf(Arc<View>);
+
+/// What a node has to do with others that must come to an end: nothing of it is left when all is at rest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Books {
+    /// Calls to processes of other nodes that have not ended.
+    pub calls: usize,
+    /// Starts on other nodes that have not ended.
+    pub starts: usize,
+    /// Messages that wait for a session to open.
+    pub waiting: usize,
+    /// The cost of what waits to be sent or acknowledged, in bytes.
+    pub bytes: usize,
+    /// Links, monitors and joins with processes of other nodes.
+    pub ties: usize,
+}
+
+impl Add for Books {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            calls: self.calls + other.calls,
+            starts: self.starts + other.starts,
+            waiting: self.waiting + other.waiting,
+            bytes: self.bytes + other.bytes,
+            ties: self.ties + other.ties,
+        }
+    }
+}
+
+/// What [`SimulatedBroker::trouble`] may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Trouble {
+    /// A partition, both ways.
+    Partition,
+    /// A partition, one way.
+    PartitionOneWay,
+    /// A pause of one node, for up to 25 seconds: that is longer than a lease.
+    Pause,
+}
+
+impl Trouble {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Partition, Self::PartitionOneWay, Self::Pause];
+}
+
+impl std::fmt::Debug for ViewOf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.lock().members.values()).finish()
+    }
+}
+
+impl Deref for SimulatedNode {
+    type Target = Cluster;
+
+    fn deref(&self) -> &Cluster {
+        &self.cluster
+    }
+}
+
+impl Drop for SimulatedNode {
+    fn drop(&mut self) {
+        let has_panicked = self.has_panicked.load(Ordering::Relaxed) && !std::thread::panicking();
+        assert!(!has_panicked, "a part of the node `{}` has panicked", self.name());
+    }
+}
+
+impl SimulatedNode {
+    /// Returns the node's host, to spawn processes on.
+    pub fn host(&self) -> Host {
+        self.host
+    }
+
+    /// Runs `body` as code of this node: what it sends to processes of other nodes goes through the cluster. Outside of
+    /// this, a test reaches the processes of all nodes directly, as an observer.
+    ///
+    /// # Panics
+    /// If the node was killed and forgotten.
+    #[track_caller]
+    pub fn enter<R>(&self, body: impl FnOnce() -> R) -> R {
+        let Some(node) = Node::of(self.host.node()) else { panic!("node `{}` is no more", self.name()) };
+        node.enter(body)
+    }
+
+    /// Returns what the node has published, and asked the store for.
+    pub fn traffic(&self) -> Traffic {
+        self.broker.traffic(&self.client)
+    }
+
+    /// Returns what this node has to do with others now.
+    pub fn books(&self) -> Books {
+        let peers: Vec<_> = self.view.0.lock().peers.values().cloned().collect();
+        let router = Router::of_node(self.id());
+        let of = |peer: &Arc<Peer>| Books { ties: router.ties(peer.node()), ..peer.books() };
+        peers.iter().map(of).fold(Books::default(), Books::add)
+    }
+
+    /// Returns what tells which session this node has with another: `None` if there is none, and another value for each
+    /// session.
+    pub fn session_with(&self, other: &Self) -> impl Fn() -> Option<Epoch> + Send + Sync + Clone + use<> {
+        let (view, other) = (self.view.clone(), other.id());
+        move || Some(view.0.lock().peers.get(&other)?.epoch())
+    }
+
+    /// Returns whether this node has sessions with all these.
+    fn sees(&self, others: &[&Self]) -> bool {
+        let view = self.view.0.lock();
+        let is_seen = |other: &&Self| view.members.get(&other.id()).is_some_and(|member| member.is_connected);
+        view.is_member && others.iter().filter(|other| other.id() != self.id()).all(is_seen)
+    }
+}
+
+impl SimulatedBroker {
+    /// Joins with a node of its own, and does not wait until it is a member: [`settle`](Self::settle) does.
+    ///
+    /// # Panics
+    /// If the builder refuses.
+    #[track_caller]
+    pub fn join(&self, builder: Builder) -> SimulatedNode {
+        let host = self.sim().node();
+        let client = Arc::new(self.connect());
+        let engine = Arc::clone(&client);
+        oracle::install(self);
+        match turns::begin(builder, self.sim(), host, engine) {
+            Ok(Begun { cluster, view, has_panicked }) => {
+                let (broker, view) = (self.clone(), ViewOf(view));
+                SimulatedNode { cluster, host, client, broker, view, has_panicked }
+            }
+            Err(error) => panic!("the node cannot join the simulated cluster: {error}"),
+        }
+    }
+
+    /// Lets time pass until these nodes are members, and have sessions with each other.
+    ///
+    /// # Panics
+    /// If they have not after three minutes of the simulation's time.
+    #[track_caller]
+    pub fn settle(&self, nodes: &[&SimulatedNode]) {
+        let begun = self.sim().elapsed();
+        loop {
+            self.check_all(nodes);
+            let apart: Vec<_> = nodes.iter().filter(|node| !node.sees(nodes)).collect();
+            if apart.is_empty() {
+                return;
+            }
+            assert!(self.sim().elapsed() - begun < SETTLING, "these nodes do not see all others: {apart:?}");
+            self.sim().advance(LOOK_EVERY);
+        }
+    }
+
+    /// Checks that no part of these nodes has panicked.
+    #[track_caller]
+    fn check_all(&self, nodes: &[&SimulatedNode]) {
+        let has_panicked = |node: &&&SimulatedNode| node.has_panicked.load(Ordering::Relaxed);
+        let panicked: Vec<_> = nodes.iter().filter(has_panicked).map(|node| node.name()).collect();
+        assert!(panicked.is_empty(), "parts of these nodes have panicked: {panicked:?}");
+        self.check();
+    }
+
+    /// Cuts nodes off from others, both ways. The store stays with the larger side, or with the first: nodes of the
+    /// other cannot reach it, and fence themselves. Nodes of one side still reach each other, and nodes on neither side
+    /// reach both.
+    pub fn partition(&self, one: &[&SimulatedNode], other: &[&SimulatedNode]) {
+        let (first, second) = if one.len() >= other.len() { (one, other) } else { (other, one) };
+        self.cut(&clients(first), &clients(second), Side::From);
+        self.cut(&clients(second), &clients(first), Side::To);
+    }
+
+    /// Cuts the way from nodes to others, and not the way back. The store is with the larger side, or with the first:
+    /// so nodes of the other cannot ask it, or do not hear its answers.
+    pub fn partition_one_way(&self, from: &[&SimulatedNode], to: &[&SimulatedNode]) {
+        let side = if from.len() >= to.len() { Side::From } else { Side::To };
+        self.cut(&clients(from), &clients(to), side);
+    }
+
+    /// Makes one trouble by chance, of these kinds, among these nodes; or none, in a third of the cases, and when a
+    /// failing schedule is made smaller. Returns which.
+    pub fn trouble(&self, nodes: &[&SimulatedNode], kinds: &[Trouble]) -> Option<Trouble> {
+        let sim = self.sim();
+        if nodes.len() < 2 || kinds.is_empty() || !sim.chance(2.0 / 3.0) {
+            return None;
+        }
+        let below = |limit: usize| (sim.random() % limit as u64) as usize;
+        let kind = kinds[below(kinds.len())];
+        let mut nodes = nodes.to_vec();
+        // Fisher and Yates's shuffle, so that each division is as likely.
+        (1..nodes.len()).rev().for_each(|last| nodes.swap(last, below(last + 1)));
+        let (one, other) = nodes.split_at(1 + below(nodes.len() - 1));
+        match kind {
+            Trouble::Partition => self.partition(one, other),
+            Trouble::PartitionOneWay => self.partition_one_way(one, other),
+            Trouble::Pause => self.pause(nodes[0], Duration::from_millis(sim.random() % 25_000)),
+        }
+        Some(kind)
+    }
+
+    /// Lets time pass until nothing is left in the [books](Books) of these nodes.
+    ///
+    /// # Panics
+    /// If something is left after three minutes of the simulation's time.
+    #[track_caller]
+    pub fn rest(&self, nodes: &[&SimulatedNode]) {
+        let begun = self.sim().elapsed();
+        loop {
+            self.check_all(nodes);
+            let books: Vec<_> = nodes.iter().map(|node| (node.name(), node.books())).collect();
+            if books.iter().all(|(_, books)| *books == Books::default()) {
+                return;
+            }
+            assert!(self.sim().elapsed() - begun < SETTLING, "these nodes do not come to rest: {books:?}");
+            self.sim().advance(LOOK_EVERY);
+        }
+    }
+
+    /// Ends all partitions. What was sent meanwhile is lost.
+    pub fn heal(&self) {
+        self.heal_all();
+    }
+
+    /// Pauses a node for `time`, as a virtual machine is paused: its processes and the node's own parts stand still, and
+    /// what is sent to it waits.
+    pub fn pause(&self, node: &SimulatedNode, time: Duration) {
+        self.sim().pause(node.host, time);
+        self.pause_client(node.client.number(), time);
+    }
+
+    /// Kills a node: all its processes end, and it says no goodbye. It comes back as another node, which joins.
+    pub fn kill(&self, node: &SimulatedNode) {
+        self.check();
+        node.client.close();
+        self.sim().kill(node.host);
+    }
+}
+
+fn clients(nodes: &[&SimulatedNode]) -> Vec<usize> {
+    nodes.iter().map(|node| node.client.number()).collect()
+}

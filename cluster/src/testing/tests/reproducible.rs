@@ -1,0 +1,55 @@
+//! The same seed is the same run, and a failure says how to see it again.
+
+use super::*;
+use postroom::test::{Simulation, SimulationError};
+use std::sync::{Arc, Mutex};
+
+/// What a run with troubles comes to: how much each node has published, and when it ended.
+fn run(sim: &Sim) -> String {
+    let (broker, nodes) = three(sim);
+    let sink = nodes[0].host().spawn(Sink::default()).serve().unwrap();
+    let caller = Caller { own: 0, to: sink, ends: Once::default() };
+    let _running = nodes[1].host().spawn(caller).call(0..50, Duration::from_millis(100)).unwrap();
+    troubles(sim, &broker, &nodes.each_ref(), &Trouble::ALL, 2);
+    format!("{:?} {:?}", sim.elapsed(), nodes.each_ref().map(|node| node.traffic()))
+}
+
+#[test]
+fn a_seed_is_the_same_run_each_time() {
+    let digests = || {
+        let digests = Arc::new(Mutex::new(Vec::new()));
+        let notes = Arc::clone(&digests);
+        let note = move |sim: Sim| notes.lock().unwrap().push(run(&sim));
+        for seed in 0..3 {
+            // Each is run twice, and the traces are compared.
+            Simulation::new("a digest").seed(seed).check(note.clone()).unwrap();
+        }
+        let digests = digests.lock().unwrap().clone();
+        digests
+    };
+    let (first, second) = (digests(), digests());
+    assert_eq!(first, second);
+    assert!(first[0] != first[2], "another seed is another run: {}", first[0]);
+}
+
+#[test]
+fn a_failure_names_its_seed() {
+    let failed = Simulation::new("a bank").seeds(20).check(|sim: Sim| {
+        let (broker, nodes) = three(&sim);
+        broker.faults(Faults { drop: 0.05, ..Faults::default() });
+        let sink = nodes[0].host().spawn(Sink::default()).serve().unwrap();
+        let began = sim.elapsed();
+        for number in 0..10 {
+            assert_eq!(nodes[1].enter(|| sink.double(number).wait()), Ok(2 * number));
+        }
+        assert_eq!(sim.elapsed(), began, "a message was lost, and sent again");
+    });
+    let Err(SimulationError::Failed(failed)) = failed else { panic!("{failed:?}") };
+    let text = failed.to_string();
+    assert!(text.contains(&format!("failed with seed {}", failed.seed)), "{text}");
+    assert!(text.contains(&format!("POSTROOM_SEED={} cargo test a bank", failed.seed)), "{text}");
+    assert!(failed.message.contains("a message was lost"), "{text}");
+    // Almost all that the network could do is left out.
+    let choices = text.split("smallest schedule found: ").nth(1).and_then(|text| text.split(' ').next());
+    assert!(choices.and_then(|count| count.parse::<u32>().ok()).is_some_and(|count| count <= 3), "{text}");
+}

@@ -1,0 +1,87 @@
+//! Many nodes: what a node costs is counted, in messages and bytes, and not in time.
+
+use super::*;
+use crate::JoinError;
+use crate::lease::Timing;
+use crate::membership;
+use crate::session::KEEPALIVE;
+use postroom::test::Simulation;
+use std::sync::{Arc, Mutex};
+
+/// How long the idle cluster is watched: some keepalives, and some renewals of leases.
+const WATCHED: Duration = Duration::from_secs(30);
+
+/// What an idle node of a cluster of `count` costs in [`WATCHED`], on the average: messages and bytes to others, and
+/// requests to the store and reports from there.
+fn idle_costs(sim: &Sim, count: usize) -> [u64; 4] {
+    let broker = Broker::simulated(sim);
+    let nodes: Vec<_> = (0..count).map(|number| broker.join(builder(&format!("n{number}")))).collect();
+    let all: Vec<_> = nodes.iter().collect();
+    broker.settle(&all);
+    for node in &nodes {
+        assert_eq!(node.members().len(), count - 1);
+    }
+    // What joining has left to say is said.
+    sim.advance(Duration::from_secs(10));
+    let costs = || {
+        let sum = |of: fn(&crate::testing::Traffic) -> u64| nodes.iter().map(|node| of(&node.traffic())).sum::<u64>();
+        [sum(|t| t.messages), sum(|t| t.bytes), sum(|t| t.requests), sum(|t| t.reports)]
+    };
+    let before = costs();
+    sim.advance(WATCHED);
+    let after = costs();
+    std::array::from_fn(|at| (after[at] - before[at]) / count as u64)
+}
+
+/// Returns the sizes of the clusters, or those that the environment asks for.
+fn sizes() -> Vec<usize> {
+    let asked = std::env::var("POSTROOM_NODES").ok();
+    asked.map_or(vec![4, 12], |text| text.split(',').map(|size| size.trim().parse().unwrap()).collect())
+}
+
+/// What a node says to each other node, and asks the store for, does not depend on how many nodes there are: a question
+/// and an answer for each time that a session keeps alive. What it hears of the store grows with them, since each renewal
+/// of a lease is told to all.
+#[test]
+fn the_cost_of_a_node_is_flat_for_each_other() {
+    let rounds = WATCHED.as_secs() / KEEPALIVE.as_secs();
+    let renewals = WATCHED.as_secs() / Timing::default().renew.as_secs();
+    // Two neighbours, each two and a half times a second.
+    let probes = 5 * WATCHED.as_secs();
+    for size in sizes() {
+        let costs = Arc::new(Mutex::new([0; 4]));
+        let noted = Arc::clone(&costs);
+        let simulation = Simulation::new("many nodes").seed(1).max_turns(100_000_000);
+        simulation.run(move |sim: Sim| *noted.lock().unwrap() = idle_costs(&sim, size));
+        let [messages, bytes, requests, reports] = *costs.lock().unwrap();
+        println!("{size} nodes, each: {messages} messages, {bytes} bytes, {requests} requests, {reports} reports");
+        let (size, others) = (size as u64, size as u64 - 1);
+        assert!(messages > 0 && messages <= 2 * (rounds + 1) * others, "{messages} messages");
+        assert!(bytes <= 64 * messages, "{bytes} bytes");
+        assert!(requests <= renewals + 1 + probes, "{requests} requests");
+        assert!(reports <= (renewals + 1) * size, "{reports} reports");
+    }
+}
+
+/// A node that finds the cluster full is refused, and leaves nothing behind. One that was a member comes back.
+#[postroom::test(seeds = 10)]
+fn a_node_too_many_is_refused(sim: Sim) {
+    let broker = Broker::simulated(&sim);
+    broker.faults(Faults { delay: Duration::from_millis(50), ..Faults::default() });
+    let limited = |name: &str| builder(name).max_nodes(2);
+    let joins: Vec<_> =
+        ["a", "b", "c", "d"].into_iter().map(|name| limited(name).join_async(&sim.node(), broker.connect())).collect();
+    let joined: Vec<_> = joins.into_iter().map(crate::Pending::wait).collect();
+    let refused = |joined: &&Result<Cluster, JoinError>| {
+        matches!(joined, Err(JoinError::Membership(membership::JoinError::Full { limit: 2 })))
+    };
+    assert_eq!(joined.iter().filter(refused).count(), 2, "{joined:?}");
+    sim.advance(Duration::from_secs(20));
+    let members: Vec<_> = joined.iter().flatten().map(|cluster| cluster.members().len()).collect();
+    assert_eq!(members, [1, 1]);
+    // Once one has left, there is room.
+    let stays: Vec<_> = joined.into_iter().flatten().skip(1).collect();
+    sim.advance(Duration::from_secs(10));
+    let e = limited("e").join_async(&sim.node(), broker.connect()).wait().unwrap();
+    assert!(e.wait_for_members(1, Duration::from_secs(30)), "{:?}", stays[0].members());
+}

@@ -1,0 +1,109 @@
+//! A node's threads as processes of a simulation.
+
+use crate::clock::Moment;
+use crate::cluster::{Builder, Cluster, JoinError};
+use crate::engine::Engine;
+use crate::node::delivery::{Arrivals, Delivery};
+use crate::node::driver::{Driver, View};
+use crate::node::inbox::Inbox;
+use postroom::prelude::*;
+use postroom::routing::Node;
+use postroom::test::Sim;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+/// A node of a simulation that has begun to join.
+pub(crate) struct Begun {
+    pub(crate) cluster: Cluster,
+    pub(crate) view: Arc<View>,
+    /// Whether a part of the node has panicked.
+    pub(crate) has_panicked: Arc<AtomicBool>,
+}
+
+/// Begins to join with a node whose parts are processes of `host`.
+pub(crate) fn begin(builder: Builder, sim: &Sim, host: Host, engine: Arc<dyn Engine>) -> Result<Begun, JoinError> {
+    let time = sim.clone();
+    let clock = Arc::new(move || Moment::after_start(time.elapsed()));
+    let (cluster, driver, delivery) = builder.prepare(host, engine, clock)?;
+    let has_panicked = Arc::new(AtomicBool::new(false));
+    let guard =
+        Guard { node: Node::of(host.node()).ok_or(JoinError::Runtime)?, has_panicked: Arc::clone(&has_panicked) };
+    let view = driver.view();
+    let (inbox, arrivals, sim) = (driver.inbox(), delivery.arrivals(), sim.clone());
+    let driver = DriverTurns { driver, inbox, sim, guard: guard.clone() };
+    let delivery = DeliveryTurns { delivery, arrivals, guard };
+    let _running = host.spawn(delivery).run().map_err(|_| JoinError::Runtime)?;
+    let _running = host.spawn(driver).run().map_err(|_| JoinError::Runtime)?;
+    Ok(Begun { cluster, view, has_panicked })
+}
+
+#[derive(Clone)]
+struct Guard {
+    node: Node,
+    has_panicked: Arc<AtomicBool>,
+}
+
+impl Guard {
+    /// Runs a turn as the thread does that it stands for: outside of any process, so that it is never held at a full
+    /// mailbox.
+    fn turn<R>(&self, turn: impl FnOnce() -> R) -> R {
+        let turn = || postroom::block_in_place(|| self.node.enter(turn));
+        catch_unwind(AssertUnwindSafe(turn)).unwrap_or_else(|panic| {
+            self.has_panicked.store(true, Ordering::Relaxed);
+            resume_unwind(panic)
+        })
+    }
+}
+
+#[process]
+struct DriverTurns {
+    driver: Driver,
+    inbox: Arc<Inbox>,
+    sim: Sim,
+    guard: Guard,
+}
+
+#[process]
+impl DriverTurns {
+    #[entry]
+    async fn run(&mut self, ctx: &mut Context<Self>) {
+        while let Some(next) = self.guard.turn(|| self.driver.run()) {
+            let wait = next.since(Moment::after_start(self.sim.elapsed()));
+            let mut waits = false;
+            let mut sleep = pin!(ctx.sleep(wait));
+            poll_fn(|context| match self.inbox.poll_wait(next, &mut waits, context) {
+                Poll::Ready(()) => Poll::Ready(()),
+                Poll::Pending => sleep.as_mut().poll(context),
+            })
+            .await;
+            self.inbox.awake();
+        }
+    }
+}
+
+#[process]
+struct DeliveryTurns {
+    delivery: Delivery,
+    arrivals: Arc<Arrivals>,
+    guard: Guard,
+}
+
+#[process]
+impl DeliveryTurns {
+    #[entry]
+    async fn run(&mut self, ctx: &mut Context<Self>) {
+        while self.guard.turn(|| self.delivery.run()) {
+            let mut sleep = pin!(ctx.sleep(self.delivery.retries_in().unwrap_or(Duration::MAX)));
+            poll_fn(|context| match self.arrivals.poll_wait(context) {
+                Poll::Ready(()) => Poll::Ready(()),
+                Poll::Pending => sleep.as_mut().poll(context),
+            })
+            .await;
+        }
+    }
+}
