@@ -95,6 +95,8 @@ pub mod fairness {}
 pub mod performance {}
 #[doc = include_str!("src/cluster.md")]
 pub mod cluster {}
+#[doc = include_str!("src/cluster-groups.md")]
+pub mod cluster_groups {}
 #[doc = include_str!("src/cluster-promises.md")]
 pub mod cluster_promises {}
 #[doc = include_str!("src/cluster-supervision.md")]

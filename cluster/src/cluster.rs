@@ -11,11 +11,12 @@ use crate::engine::{Connect, Engine, SubscribeError};
 use crate::lease::{Timing, TimingError};
 use crate::membership::{self, Record, RecordError};
 use crate::names::{RegisterError, Token};
-use crate::node::delivery::{Arrivals, Counters, Delivery};
+use crate::node::delivery::{self, Arrivals, Counters, Delivery};
+use crate::node::directory::{Directory, Parts};
 use crate::node::driver::{Driver, Setup, View};
 use crate::node::inbox::{Inbox, Input};
 use crate::node::keys::{Keys, MAX_KEY};
-use crate::node::peer::{Peer, SharedClock};
+use crate::node::peer::{Gate, Peer, SharedClock};
 use crate::node::porter::{OnEnd, Porter};
 use crate::policy::{Allow, Policy};
 use crate::reply::{Pending, pair};
@@ -35,6 +36,15 @@ use std::time::Duration;
 
 pub use crate::node::driver::Member;
 pub use named::NamedError;
+
+mod eventual;
+mod group;
+mod keyed;
+mod topic;
+
+pub use group::{Broadcast, BroadcastError, ClusterGroup};
+pub use keyed::Keyed;
+pub use topic::ClusterTopic;
 
 /// How long [`Builder::join`] waits unless it is told otherwise: a change of the store's leader, and a lease.
 const JOIN_TIME: Duration = Duration::from_secs(30);
@@ -94,6 +104,7 @@ struct Shared {
     keys: Arc<Keys>,
     /// The addresses that follow names.
     pointers: named::Pointers,
+    directory: Arc<Directory>,
 }
 
 /// Joins a cluster: made by [`Cluster::builder`].
@@ -357,7 +368,7 @@ impl Builder {
         let node = Node::of(id).ok_or(JoinError::Runtime)?;
         let name = self.node.unwrap_or_else(|| id.to_string());
         Record::new(name.clone(), 0)?;
-        let exports = self.exports.keys().copied().collect();
+        let exports: BTreeSet<_> = self.exports.keys().copied().collect();
         self.exports.into_values().for_each(|register| register(host));
         let (inbox, arrivals, view) = (Arc::<Inbox>::default(), Arc::<Arrivals>::default(), Arc::<View>::default());
         let counters = Arc::<Counters>::default();
@@ -371,13 +382,26 @@ impl Builder {
         let allow = self.allow.map(|allow| porter(Box::new(|_| {})).map(|judge| (allow, judge))).transpose()?;
         let policy = Policy::new(allow, Arc::clone(&view), Arc::clone(&counters.policy));
         let weak = Arc::downgrade(&engine);
+        let gate = Arc::<Gate>::default();
+        let parts = Parts {
+            node: id,
+            host,
+            cluster: self.cluster.clone(),
+            engine: Arc::clone(&engine),
+            clock: Arc::clone(&clock),
+            gate: Arc::clone(&gate),
+            codecs: codecs.clone(),
+            exports: exports.clone(),
+            inbox: Arc::clone(&inbox),
+        };
+        let directory = Directory::begin(parts).ok_or(JoinError::Runtime)?;
         let setup = Setup {
             cluster: self.cluster,
             name: name.clone(),
             node: id,
             engine,
             clock,
-            gate: Arc::default(),
+            gate,
             timing: self.timing,
             session: self.session,
             max_nodes: self.max_nodes,
@@ -387,14 +411,27 @@ impl Builder {
             counters: Arc::clone(&counters),
             view: Arc::clone(&view),
             porter: porters[1],
+            directory: Arc::clone(&directory),
             draw: Box::new(draw),
         };
-        let driver = Driver::new(setup).inspect_err(|_| porters.iter().for_each(|porter| _ = porter.pid().stop()))?;
-        let keys_of = Arc::clone(&keys);
-        let delivery =
-            Delivery::new(node, host, porters, arrivals, Arc::clone(&counters), policy, Arc::clone(&view), keys_of);
+        let driver = Driver::new(setup).inspect_err(|_| {
+            porters.iter().for_each(|porter| _ = porter.pid().stop());
+            directory.close();
+        })?;
+        let delivery = Delivery::new(delivery::Setup {
+            node,
+            host,
+            porters,
+            arrivals,
+            counters: Arc::clone(&counters),
+            policy,
+            view: Arc::clone(&view),
+            keys: Arc::clone(&keys),
+            directory: Arc::clone(&directory),
+        });
         let (turn, pointers) = Default::default();
-        let shared = Shared { id, name, host, inbox, view, engine: weak, counters, turn, exports, keys, pointers };
+        let engine = weak;
+        let shared = Shared { id, name, host, inbox, view, engine, counters, turn, exports, keys, pointers, directory };
         Ok((Cluster { shared: Arc::new(shared) }, driver, delivery))
     }
 }
@@ -561,8 +598,11 @@ impl Cluster {
     pub fn statistics(&self) -> Statistics {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let counters = &self.shared.counters;
+        let directory = &self.shared.directory.counters;
         Statistics {
-            undecodable: read(&counters.undecodable),
+            missed: read(&directory.missed),
+            mismatched: read(&directory.mismatched),
+            undecodable: read(&counters.undecodable) + read(&directory.undecodable),
             undelivered: read(&counters.undelivered),
             returned: read(&counters.returned),
             unconfirmed: read(&counters.unconfirmed),
@@ -627,6 +667,10 @@ pub struct Statistics {
     pub unreadable_records: u64,
     /// What the broker has refused because this node has no right to it: its key is that of another name, for example.
     pub refused_by_broker: u64,
+    /// Copies of broadcasts and of events of topics that found no room.
+    pub missed: u64,
+    /// Events of topics of a type with another shape.
+    pub mismatched: u64,
 }
 
 /// A node of the cluster, to start processes on: made by [`Cluster::node`] and [`Cluster::any`].

@@ -20,12 +20,14 @@ pub(crate) struct Rig<'a> {
 /// Runs all checks.
 pub(crate) fn check(rig: &Rig) {
     rig.messages_keep_their_order_and_find_their_subscribers();
+    rig.an_engine_hears_what_it_publishes_itself();
     rig.dropped_subscriptions_are_silent();
     rig.probes_tell_whether_there_is_a_subscriber();
     rig.the_store_compares_and_sets();
     rig.one_of_many_creations_succeeds();
     rig.watches_report_all_changes_in_order();
     rig.watches_go_on_after_a_revision();
+    rig.each_bucket_has_its_own_keys_revisions_and_watches();
     rig.what_is_malformed_is_refused();
     assert!(rig.engines.iter().all(|engine| engine.is_connected()));
 }
@@ -132,6 +134,17 @@ impl Rig<'_> {
         assert_eq!(numbers(all), (0..100).chain([200]).collect::<Vec<_>>());
     }
 
+    /// As topics need it: the publisher's own subscription is one like the others.
+    fn an_engine_hears_what_it_publishes_itself(&self) {
+        let (received, _subscription) = self.subscribe(1, "own.*");
+        for number in 0..10 {
+            self.engines[1].publish(Lane::Data, "own.x", vec![number].into()).unwrap();
+        }
+        self.wait(|| received.len() == 10);
+        let numbers: Vec<_> = received.take().into_iter().map(|(_, payload)| payload[0]).collect();
+        assert_eq!(numbers, (0..10).collect::<Vec<_>>());
+    }
+
     fn dropped_subscriptions_are_silent(&self) {
         let (dropped, subscription) = self.subscribe(1, "dropped.*");
         let (other, _other) = self.subscribe(1, "dropped.>");
@@ -230,6 +243,38 @@ impl Rig<'_> {
         self.wait(|| changes.len() == 1);
         let entry = Entry { key: "after-b".into(), value: "two".into(), revision: second };
         assert_eq!(changes.take(), [Change::Put(entry)]);
+    }
+
+    fn each_bucket_has_its_own_keys_revisions_and_watches(&self) {
+        // As the counts of groups have them: a node, a dot, and the key of a name.
+        let key = "7f3a.tellers=2eeu";
+        let buckets = [Bucket::Nodes, Bucket::Names, Bucket::Groups];
+        let watches = buckets.map(|bucket| {
+            let changes = Received::new();
+            let watch = self.engines[0].watch(bucket, None, Box::new(changes.push())).unwrap();
+            self.wait(|| changes.0.lock().unwrap().iter().any(|change| matches!(change, Change::Synced { .. })));
+            changes.take();
+            (changes, watch)
+        });
+        for (bucket, (changes, _watch)) in buckets.into_iter().zip(&watches) {
+            let value = Bytes::from(format!("{bucket:?}"));
+            let create = |then| self.engines[1].create(bucket, key, value.clone(), then);
+            let revision = self.completed::<Result<Revision, StoreError>>(create).unwrap();
+            let entry = Entry { key: key.into(), value: value.clone(), revision };
+            let read = self.completed(|then| self.engines[0].get(bucket, key, then));
+            assert_eq!(read, Ok(Some(entry.clone())));
+            self.wait(|| changes.len() == 1);
+            assert_eq!(changes.take(), [Change::Put(entry)]);
+        }
+        for (bucket, (changes, _watch)) in buckets.into_iter().zip(&watches) {
+            assert_eq!(changes.len(), 0, "the entries of the other buckets are not of {bucket:?}");
+            let entry: Result<Option<Entry>, _> = self.completed(|then| self.engines[1].get(bucket, key, then));
+            let revision = entry.unwrap().unwrap().revision;
+            let deleted: Result<Revision, _> =
+                self.completed(|then| self.engines[1].delete(bucket, key, revision, then));
+            self.wait(|| changes.len() == 1);
+            assert_eq!(changes.take(), [Change::Deleted { key: key.into(), revision: deleted.unwrap() }]);
+        }
     }
 
     fn what_is_malformed_is_refused(&self) {

@@ -22,6 +22,7 @@
 //! ask       number u64 | to pid | what u8 | reason                             62
 //! told      number u64 | what u8 | bytes                                       63
 //! denied    to pid | kind u8                                                   64
+//! directory a message of groups, eventual names or keys                        50
 //! content   message u16 | bytes
 //! pid       16 bytes, as `Pid::to_bytes`
 //! ```
@@ -179,6 +180,8 @@ pub enum Envelope {
         /// What was asked of it.
         control: ControlKind,
     },
+    /// A message of groups, eventual names or keys, encoded.
+    Directory(Bytes),
 }
 
 /// An encoded value.
@@ -308,6 +311,8 @@ coded! {
         Told = 63,
         /// [`Envelope::Denied`]
         Denied = 64,
+        /// [`Envelope::Directory`]
+        Directory = 50,
     }
 }
 
@@ -441,6 +446,10 @@ impl Envelope {
                 out.put_slice(&to.to_bytes());
                 out.put_u8(*control as u8);
             }
+            Self::Directory(message) => {
+                out.put_u8(Kind::Directory as u8);
+                out.put_slice(message);
+            }
         }
         out.freeze()
     }
@@ -461,6 +470,7 @@ impl Envelope {
             Self::Refused { reason, .. } => reason.len(),
             Self::ChildEnded { reason, .. } | Self::Ask { reason, .. } => reason.len(),
             Self::Told { bytes, .. } => bytes.len(),
+            Self::Directory(message) => message.len(),
         }
     }
 
@@ -531,6 +541,7 @@ impl Envelope {
                 }
                 Self::Denied { to, control }
             }
+            Kind::Directory => Self::Directory(bytes),
         })
     }
 }
@@ -596,6 +607,7 @@ mod tests {
             Envelope::StartKeyed { number: 5, key: "order-17".into(), content: content() },
             Envelope::KeyTaken { number: 5, process: "Order".into() },
             Envelope::Refused { number: 4, reason: "no type `Acount`; did you mean `Account`?".into() },
+            Envelope::Directory(Bytes::from_static(b"\x01")),
         ];
         let reason = || Bytes::from_static(b"\x03");
         all.extend(LinkKind::ALL.iter().map(|&link| {
@@ -634,6 +646,7 @@ mod tests {
             Envelope::Ask { .. } => 1 + 8 + 16 + 1,
             Envelope::Told { .. } => 1 + 8 + 1,
             Envelope::Denied { .. } => 1 + 16 + 1,
+            Envelope::Directory(_) => 1,
         };
         for envelope in one_of_each() {
             let bytes = envelope.encode();

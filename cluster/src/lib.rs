@@ -13,7 +13,10 @@
 //! | [`engine`] | what a broker must be able to do |
 //! | [`access`] | nothing: it is how they ask for the store |
 //! | [`envelope`] | what one message of a session contains |
+//! | [`eventual`] | which process holds a name that needs no majority, once all nodes have met |
 //! | [`frame`] | what the bytes between two nodes mean |
+//! | [`groups`] | which nodes have members of a group, and who is told of them |
+//! | [`keyed`] | which node and process a key has |
 //! | [`lease`] | how long a node may act as a member |
 //! | [`membership`] | which nodes are there, and when one counts as lost |
 //! | [`memory`] | an engine within one program, for tests and examples |
@@ -22,6 +25,7 @@
 //! | [`rights`] | what a node may do at the broker |
 //! | `testing` | nothing: it runs whole nodes in simulated tests (feature `test`) |
 //! | [`session`] | what is sent, sent again and accepted between two nodes, and when that is over |
+//! | [`topics`] | which events of a topic a node has room for |
 #![forbid(unsafe_code)]
 
 pub mod access;
@@ -30,10 +34,14 @@ mod cluster;
 pub mod codec;
 #[cfg(test)]
 mod conformance;
+mod directory;
 pub mod engine;
 pub mod envelope;
+pub mod eventual;
 pub mod frame;
+pub mod groups;
 mod info;
+pub mod keyed;
 pub mod lease;
 pub mod membership;
 pub mod memory;
@@ -51,10 +59,13 @@ pub mod session;
 mod subject;
 #[cfg(any(test, feature = "test"))]
 pub mod testing;
+pub mod topics;
 
 pub use cluster::{
-    Builder, Cluster, JoinError, Member, NamedError, NodeError, RemoteNode, StartError, Starting, Statistics,
+    Broadcast, BroadcastError, Builder, Cluster, ClusterGroup, ClusterTopic, JoinError, Keyed, Member, NamedError,
+    NodeError, RemoteNode, StartError, Starting, Statistics,
 };
+pub use eventual::NameLost;
 pub use info::{AskError, RemoteInfo};
 pub use policy::{Ask, Subject};
 pub use reply::Pending;

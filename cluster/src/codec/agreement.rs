@@ -97,6 +97,12 @@ impl Agreement {
     /// # Errors
     /// If it is no message of an exported process, if the peer cannot read it, or if it cannot be written.
     pub fn encode(&self, payload: &mut Payload) -> Result<Encoded, CodecError> {
+        let id = self.id_of(payload)?;
+        self.encode_as(id, payload)
+    }
+
+    /// Returns the number that a message for the peer has. For peers with the same number, the bytes are the same.
+    pub(crate) fn id_of(&self, payload: &Payload) -> Result<MessageId, CodecError> {
         let candidates = self.codecs.of_type(payload.value_type());
         let Some(first) = candidates.first() else {
             return Err(CodecError::NotRemote { type_name: payload.type_name() });
@@ -104,12 +110,17 @@ impl Agreement {
         // A type may be the message of several processes, under a name for each: all are decoded alike.
         let usable = candidates.iter().find(|id| self.check(**id).is_ok()).unwrap_or(first);
         self.check(*usable)?;
-        let form = self.codecs.form(*usable);
+        Ok(*usable)
+    }
+
+    /// Writes a message with a number from [`id_of`](Self::id_of).
+    pub(crate) fn encode_as(&self, id: MessageId, payload: &mut Payload) -> Result<Encoded, CodecError> {
+        let form = self.codecs.form(id);
         let FormKind::Message { message, .. } = &form.kind else { return Err(wrong_kind(form, true)) };
         let Some(bytes) = (message.encode)(payload, form.codec) else {
             return Err(CodecError::NotRemote { type_name: payload.type_name() });
         };
-        Ok(Encoded { id: *usable, bytes: bytes.map_err(|fault| CodecError::of_writing(form.name, fault))? })
+        Ok(Encoded { id, bytes: bytes.map_err(|fault| CodecError::of_writing(form.name, fault))? })
     }
 
     /// Reads a message of the peer. Returns it with its number in this node's table, which

@@ -118,7 +118,7 @@ impl Write for Limited {
 }
 
 /// Runs the user's code for a type: a panic in it costs that message, and not those that others wait for.
-fn contain<R>(run: impl FnOnce() -> R) -> Result<R, Fault> {
+pub(super) fn contain<R>(run: impl FnOnce() -> R) -> Result<R, Fault> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
         let text = match panic.downcast::<String>() {
             Ok(text) => *text,

@@ -68,6 +68,7 @@ mod format;
 mod guard;
 mod reason;
 mod report;
+pub(crate) mod shape;
 #[cfg(test)]
 mod tests;
 
@@ -83,8 +84,8 @@ use crate::frame::Table;
 use bytes::Bytes;
 use form::{Form, FormKind, ValueForm};
 use postroom::Payloads;
-use postroom::remote::{Remote, RemoteEntry, RemoteMessage, RemoteValue, RemoteVisitor};
-use std::any::TypeId;
+use postroom::remote::{Remote, RemoteEntry, RemoteMessage, RemoteValue, RemoteVisitor, WireCodec};
+use std::any::{TypeId, type_name};
 use std::collections::HashMap;
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::fmt;
@@ -162,6 +163,19 @@ impl Codecs {
         self.0.by_type.get(&type_id).map_or(&[], Vec::as_slice)
     }
 
+    /// Returns whether it is a message of an exported process.
+    pub(crate) fn has_message(&self, type_id: TypeId) -> bool {
+        !self.of_type(type_id).is_empty()
+    }
+
+    /// Returns the entries of an exported process.
+    pub(crate) fn entries_of(&self, process: &str) -> Vec<&'static str> {
+        let entries = self.0.entries.keys().filter(|(name, _)| *name == process);
+        let mut entries: Vec<_> = entries.map(|(_, entry)| *entry).collect();
+        entries.sort_unstable();
+        entries
+    }
+
     fn entry(&self, process: &str, entry: &str) -> Option<MessageId> {
         self.0.entries.get(&(process, entry)).copied()
     }
@@ -181,6 +195,16 @@ impl fmt::Debug for Codecs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.0.forms.iter().map(|form| form.name)).finish()
     }
+}
+
+/// Writes a value that is no message of a process.
+pub(crate) fn encode_value<T: RemoteValue>(value: &T) -> Result<Bytes, CodecError> {
+    format::encode(value, WireCodec::Compact).map_err(|fault| CodecError::of_writing(type_name::<T>(), fault))
+}
+
+/// Reads a value that is no message of a process.
+pub(crate) fn decode_value<T: RemoteValue>(bytes: &[u8]) -> Result<T, CodecError> {
+    format::decode(bytes, WireCodec::Compact).map_err(|fault| CodecError::of_reading(type_name::<T>(), fault))
 }
 
 /// Collects the processes that a node exports.

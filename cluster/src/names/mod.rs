@@ -40,6 +40,7 @@ mod tests;
 pub use machine::Names;
 #[cfg(any(test, feature = "test"))]
 pub(crate) use record::decode as decode_record;
+pub(crate) use record::key;
 pub use record::{Holder, MAX_NAME, NameRecordError};
 
 use crate::access::Access;

@@ -53,7 +53,7 @@ pub(crate) fn decode(mut bytes: Bytes) -> Result<(String, Holder), NameRecordErr
 
 /// Returns the key of a name: letters, digits, `-` and `_` as they are, any other byte as `=` and two digits. No two
 /// names have the same key, except long ones: see [`MAX_KEY`].
-pub(super) fn key(name: &str) -> String {
+pub(crate) fn key(name: &str) -> String {
     use std::fmt::Write;
     let mut key = String::with_capacity(name.len());
     for byte in name.bytes() {

@@ -2,6 +2,7 @@
 
 mod requests;
 
+use super::directory::Directory;
 use super::driver::View;
 use super::keys::Keys;
 use super::overflow::{Room, SLOW_BYTES, SLOW_MESSAGES};
@@ -25,6 +26,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 #[cfg(any(test, feature = "test"))]
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+
+mod directory;
 
 /// How often a mailbox that was full is tried again. A guess: often enough that the process does not run dry, seldom
 /// enough that a thousand slow ones cost little.
@@ -224,26 +227,32 @@ pub(crate) struct Delivery {
     policy: Arc<Policy>,
     view: Arc<View>,
     keys: Arc<Keys>,
+    directory: Arc<Directory>,
     /// By process and peer: each peer's messages to it wait in their order.
     slow: BTreeMap<(Pid, NodeId), Slow>,
     /// What is kept of each peer, in bytes; credit for what exceeds [`MAX_KEPT`] is given back later.
     kept: BTreeMap<NodeId, u64>,
 }
 
+/// What a delivery needs.
+pub(crate) struct Setup {
+    pub(crate) node: Node,
+    pub(crate) host: Host,
+    pub(crate) porters: [Address<Porter>; 2],
+    pub(crate) arrivals: Arc<Arrivals>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) policy: Arc<Policy>,
+    pub(crate) view: Arc<View>,
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) directory: Arc<Directory>,
+}
+
 impl Delivery {
-    pub(crate) fn new(
-        node: Node,
-        host: Host,
-        porters: [Address<Porter>; 2],
-        arrivals: Arc<Arrivals>,
-        counters: Arc<Counters>,
-        policy: Arc<Policy>,
-        view: Arc<View>,
-        keys: Arc<Keys>,
-    ) -> Self {
+    pub(crate) fn new(setup: Setup) -> Self {
+        let Setup { node, host, porters, arrivals, counters, policy, view, keys, directory } = setup;
         let router = Router::of_node(node.id());
         let (slow, kept) = (BTreeMap::new(), BTreeMap::new());
-        Self { node, router, host, porters, arrivals, counters, policy, view, keys, slow, kept }
+        Self { node, router, host, porters, arrivals, counters, policy, view, keys, directory, slow, kept }
     }
 
     /// Delivers until the node has left.
@@ -278,6 +287,7 @@ impl Delivery {
             if let Arrival::Closed(then) = arrival {
                 self.porters.iter().for_each(|porter| _ = porter.pid().stop());
                 self.policy.close();
+                self.directory.close();
                 then.into_iter().for_each(|then| then.complete(()));
                 return false;
             }
@@ -302,6 +312,7 @@ impl Delivery {
             Arrival::Opened(peer, table) => {
                 let returned = peer.opened(&table);
                 self.counters.returned.fetch_add(returned, Ordering::Relaxed);
+                self.directory.connected(&peer);
                 self.view.connected(&peer);
             }
             Arrival::Item(peer, item) => self.item(&peer, item),
@@ -320,6 +331,7 @@ impl Delivery {
         self.counters.undelivered.fetch_add(lost.sum(), Ordering::Relaxed);
         self.kept.remove(&node);
         self.router.disconnect(node);
+        self.directory.disconnected(node);
     }
 
     fn item(&mut self, peer: &Arc<Peer>, item: Item) {
@@ -452,6 +464,10 @@ impl Delivery {
             }
             Envelope::Denied { .. } => {
                 self.counters.policy.denied.fetch_add(1, Ordering::Relaxed);
+                false
+            }
+            Envelope::Directory(bytes) => {
+                self.directory(peer, bytes);
                 false
             }
         }

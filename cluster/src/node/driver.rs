@@ -1,6 +1,7 @@
 //! The driver: the members, the lease, the names and the sessions of one node, over its engine.
 
 use super::delivery::{Arrival, Arrivals, Counters};
+use super::directory::Directory;
 use super::inbox::{Check, Inbox, Input};
 use super::peer::{Gate, Peer, Port, SharedClock};
 use super::porter::Porter;
@@ -21,6 +22,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+mod directory;
 
 /// The wait before this node joins again, or begins a session again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -155,6 +158,7 @@ pub(crate) struct Setup {
     pub(crate) view: Arc<View>,
     /// Watches the holders of names.
     pub(crate) porter: Address<Porter>,
+    pub(crate) directory: Arc<Directory>,
     /// A number that no other run has.
     pub(crate) draw: Box<dyn FnMut() -> u64 + Send>,
 }
@@ -258,6 +262,7 @@ impl Driver {
             watch(Bucket::Nodes, Input::Members)?,
             watch(Bucket::Leases, Input::Leases)?,
             watch(Bucket::Names, Input::Names)?,
+            engine.watch(Bucket::Groups, None, setup.directory.on_counts())?,
         ];
         let own = Identity { name: setup.name.clone(), id: setup.node };
         let subjects = Subjects::of(&setup.cluster);
@@ -359,6 +364,7 @@ impl Driver {
         self.advance_membership(now);
         self.advance_lease(now);
         self.advance_names(now);
+        self.advance_directory(now);
         self.begin_sessions(now);
         self.transmit();
         self.condemned.retain(|condemned| {
@@ -388,6 +394,7 @@ impl Driver {
             .chain(peers.map(|connected| connected.peer.next_timeout()))
             .chain(self.begin_at.values().map(|at| Some(*at).filter(|_| has_epoch)))
             .chain(self.condemned.iter().map(|condemned| Some(condemned.at)))
+            .chain([self.setup.directory.next_timeout()])
             .chain([is_busy.then_some(now + BUSY), self.may_send(now).then_some(self.probe_at)])
             .chain([self.setup.view.next_wait()])
             .flatten()
@@ -438,6 +445,8 @@ impl Driver {
             }
             Input::Ended(pid) => self.setup.view.names().ended(pid),
             Input::Wait { time, check } => self.setup.view.wait(now + time, check),
+            // Acted on after all inputs.
+            Input::Directory => {}
             Input::Leave(then) => self.leave(now, then),
         }
     }

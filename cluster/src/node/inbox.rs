@@ -40,6 +40,8 @@ pub(crate) enum Input {
     Ended(Pid),
     /// Wait for a change of the view, for at most that long.
     Wait { time: Duration, check: Check },
+    /// There is something to do for the directory.
+    Directory,
     /// Leave the cluster.
     Leave(Completer<()>),
 }

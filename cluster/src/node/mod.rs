@@ -13,7 +13,8 @@
 //! * [`overflow`]: what has found a peer's session full, and who waits for room in it;
 //! * [`driver`]: a thread that renews the lease, follows the members and names, and moves frames. It runs no code of a
 //!   user, so that a slow one never costs the node its lease;
-//! * [`delivery`]: a thread that decodes what has arrived and delivers it. Here serde's code for the users' types runs.
+//! * [`delivery`]: a thread that decodes what has arrived and delivers it. Here serde's code for the users' types runs;
+//! * [`directory`]: groups, eventual names, keys and topics; [`herald`] is a process that runs users' code for it.
 //!
 //! # Invariants
 //! 1. **One lock per peer**, held for a queue operation: not while a user's code runs, and never two at a time.
@@ -23,7 +24,9 @@
 //! 4. A frame is published only while the lease says so, by a reading of the clock after the frame was made.
 
 pub(crate) mod delivery;
+pub(crate) mod directory;
 pub(crate) mod driver;
+pub(crate) mod herald;
 pub(crate) mod inbox;
 pub(crate) mod keys;
 mod overflow;

@@ -24,6 +24,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{mem, ops};
 
+mod directory;
+
 /// The most packages that wait for a session to open; twice as many with those of processes that are suspended for it.
 const MAX_WAITING: usize = 1_024;
 

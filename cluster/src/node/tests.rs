@@ -4,6 +4,7 @@
 mod abandonment;
 mod asks;
 mod children;
+mod directory;
 mod pressure;
 mod repeated_starts;
 

@@ -1,0 +1,266 @@
+//! Topics of the cluster, as a program uses them.
+
+use super::Cluster;
+use crate::codec::shape::shape_of;
+use crate::codec::{decode_value, encode_value};
+use crate::directory::is_name;
+use crate::engine::{Lane, Message, Subscription};
+use crate::node::directory::{Channel, Directory};
+use crate::topics::{Backlog, Event, TopicPublishError, TopicSubscribeError, subject};
+use postroom::Pid;
+use postroom::error::SendFailure;
+use postroom::generic::SendTo;
+use postroom::remote::RemoteValue;
+use std::any::{TypeId, type_name};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How many events are handed out before something else has its turn.
+const BATCH: usize = 64;
+
+impl Cluster {
+    /// Returns the topic of this name for events of type `E`. A handle, cheap to clone. **Events may be lost**, and
+    /// nobody hears of it; each subscriber gets an event at most once. For messages that must arrive, use a
+    /// [group](Self::group).
+    ///
+    /// ```
+    /// # use postroom_cluster::Cluster;
+    /// # use postroom_cluster::memory::Broker;
+    /// use postroom::prelude::*;
+    /// use postroom::Mailbox;
+    /// use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Price { of: String, cents: u64 }
+    ///
+    /// # let runtime = Runtime::new()?;
+    /// # let broker = Broker::new();
+    /// # let _running = broker.run();
+    /// let cluster = Cluster::builder("bank").join(&runtime, broker.connect())?;
+    /// let prices = cluster.topic::<Price>("prices");
+    /// let mut mailbox = Mailbox::new()?; // a process is another subscriber
+    /// prices.subscribe(mailbox.pid())?;
+    /// prices.publish(Price { of: "gold".into(), cents: 9_950 })?;
+    /// let price = mailbox.receive().take::<Price>().ok().map(|price| price.cents);
+    /// assert_eq!(price, Some(9_950));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn topic<E: RemoteValue>(&self, name: impl Into<Arc<str>>) -> ClusterTopic<E> {
+        ClusterTopic {
+            directory: Arc::clone(&self.shared.directory),
+            name: name.into(),
+            shape: shape_of::<E>(),
+            event: PhantomData,
+        }
+    }
+}
+
+/// A topic for events of type `E` on all nodes of a cluster, from [`Cluster::topic`].
+///
+/// An event is one plain message of the broker. It is lost if the broker loses it, for a node that is cut off, and where
+/// there is no room: up to 1,024 events wait on a node for each topic, and a subscriber with a full mailbox gets none.
+/// Events without room are counted in [`Statistics::missed`](crate::Statistics::missed). An event of a type with other
+/// fields is not decoded: it is counted in [`Statistics::mismatched`](crate::Statistics::mismatched), and logged once.
+pub struct ClusterTopic<E> {
+    directory: Arc<Directory>,
+    name: Arc<str>,
+    shape: u64,
+    event: PhantomData<fn(E)>,
+}
+
+impl<E: RemoteValue> ClusterTopic<E> {
+    /// Returns its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Publishes an event to the subscribers on all nodes, this one included. Never waits. `Ok` means that the engine
+    /// has taken it.
+    ///
+    /// # Errors
+    /// [`TopicPublishError`] if it was certainly not published.
+    pub fn publish(&self, event: E) -> Result<(), TopicPublishError> {
+        if !is_name(&self.name) {
+            return Err(TopicPublishError::Length { bytes: self.name.len() });
+        }
+        let value = encode_value(&event)?;
+        let event = Event { shape: self.shape, type_name: type_name::<E>().to_owned(), value };
+        if !self.directory.gate.may_send(self.directory.now()) {
+            return Err(TopicPublishError::NotAMember);
+        }
+        let subject = subject(&self.directory.cluster, &self.name);
+        Ok(self.directory.engine.publish(Lane::Data, &subject, event.encode())?)
+    }
+
+    fn channel(&self) -> (String, TypeId) {
+        (self.name.to_string(), TypeId::of::<E>())
+    }
+
+    /// Subscribes a process of this node, or a [`Mailbox`](postroom::Mailbox): each event comes as a message of type
+    /// `E`. The subscription reaches the broker some time later. Returns whether this is its first.
+    ///
+    /// # Errors
+    /// [`TopicSubscribeError`], if the process has ended or runs elsewhere, or the name cannot be one.
+    pub fn subscribe(&self, subscriber: impl SendTo<E>) -> Result<bool, TopicSubscribeError> {
+        let (pid, directory) = (subscriber.target(), &self.directory);
+        match () {
+            () if !is_name(&self.name) => return Err(TopicSubscribeError::Length { bytes: self.name.len() }),
+            () if pid.node() != directory.node => return Err(TopicSubscribeError::Elsewhere { pid }),
+            () if !pid.is_alive() => return Err(TopicSubscribeError::Ended { pid }),
+            () => {}
+        }
+        let mut topics = directory.topics();
+        // Looked at under that lock: what is entered after the end would stay.
+        if directory.lock().is_over {
+            return Err(TopicSubscribeError::Left);
+        }
+        let is_new = match topics.get(&self.channel()) {
+            Some(channel) => lock(channel.subscribers()).insert(pid),
+            None => {
+                let channel = self.open(pid)?;
+                topics.insert(self.channel(), channel);
+                true
+            }
+        };
+        drop(topics);
+        // If it has ended meanwhile, that is heard all the same.
+        if directory.watch(pid) { Ok(is_new) } else { Err(TopicSubscribeError::Left) }
+    }
+
+    fn open(&self, pid: Pid) -> Result<Arc<dyn Channel>, TopicSubscribeError> {
+        let channel = Arc::new(Subscribed::<E> {
+            name: Arc::clone(&self.name),
+            shape: self.shape,
+            backlog: Mutex::default(),
+            subscribers: Mutex::new(BTreeSet::from([pid])),
+            subscription: Mutex::new(None),
+            is_logged: AtomicBool::new(false),
+            event: PhantomData,
+        });
+        let (directory, weak) = (Arc::clone(&self.directory), Arc::downgrade(&channel));
+        let on_message = Box::new(move |message: Message| {
+            let Some(channel) = weak.upgrade() else { return };
+            let mut backlog = lock(&channel.backlog);
+            let before = backlog.dropped();
+            let (begins, is_dropped) = (backlog.push(message.payload), backlog.dropped() > before);
+            drop(backlog);
+            if is_dropped {
+                directory.counters.missed.fetch_add(1, Ordering::Relaxed);
+            }
+            if begins {
+                hand_out(&directory, channel);
+            }
+        });
+        let subject = subject(&self.directory.cluster, &self.name);
+        let subscription = self.directory.engine.subscribe(Lane::Data, &subject, on_message)?;
+        *lock(&channel.subscription) = Some(subscription);
+        Ok(channel)
+    }
+
+    /// Ends a subscription; events in the mailbox stay. Returns whether there was one.
+    pub fn unsubscribe(&self, subscriber: impl SendTo<E>) -> bool {
+        self.directory.unsubscribe(&self.channel(), subscriber.target())
+    }
+}
+
+/// Has the herald hand out what waits, some events at a time.
+fn hand_out(directory: &Arc<Directory>, channel: Arc<dyn Channel>) {
+    let again = Arc::clone(directory);
+    directory.run(Box::new(move || {
+        if channel.hand_out(&again) {
+            hand_out(&again, channel);
+        }
+    }));
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The subscribers of this node to events of one type.
+struct Subscribed<E> {
+    name: Arc<str>,
+    shape: u64,
+    backlog: Mutex<Backlog>,
+    subscribers: Mutex<BTreeSet<Pid>>,
+    subscription: Mutex<Option<Subscription>>,
+    is_logged: AtomicBool,
+    event: PhantomData<fn(E)>,
+}
+
+impl<E: RemoteValue> Channel for Subscribed<E> {
+    fn subscribers(&self) -> &Mutex<BTreeSet<Pid>> {
+        &self.subscribers
+    }
+
+    fn hand_out(&self, directory: &Directory) -> bool {
+        for _ in 0..BATCH {
+            let event = lock(&self.backlog).pop();
+            let Some(event) = event else { return false };
+            let Some(event) = Event::decode(event) else {
+                directory.counters.undecodable.fetch_add(1, Ordering::Relaxed);
+                continue;
+            };
+            // A panic of the type's code costs this event.
+            let handed_out = catch_unwind(AssertUnwindSafe(|| self.hand_out_one(directory, &event)));
+            if let Err(panic) = handed_out {
+                // Its drop may panic again.
+                std::mem::forget(panic);
+                directory.counters.undecodable.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        true
+    }
+}
+
+impl<E: RemoteValue> Subscribed<E> {
+    fn hand_out_one(&self, directory: &Directory, event: &Event) {
+        if event.shape != self.shape {
+            directory.counters.mismatched.fetch_add(1, Ordering::Relaxed);
+            if !self.is_logged.swap(true, Ordering::Relaxed) {
+                tracing::warn!(
+                    target: "postroom",
+                    topic = &*self.name,
+                    expected = type_name::<E>(),
+                    found = event.type_name,
+                    "events of a topic have another shape than this node expects; they are counted and dropped"
+                );
+            }
+            return;
+        }
+        let subscribers: Vec<_> = lock(&self.subscribers).iter().copied().collect();
+        for pid in subscribers {
+            // Decoded for each: so an event needs not be `Clone`, as the messages that the macro makes are not.
+            let Ok(value) = decode_value::<E>(&event.value) else {
+                directory.counters.undecodable.fetch_add(1, Ordering::Relaxed);
+                return;
+            };
+            let sent = directory.host.try_send(pid, value);
+            // One that has ended is taken out when that is heard.
+            if sent.is_err_and(|refused| matches!(refused.reason, SendFailure::Full(_))) {
+                directory.counters.missed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl<E> Clone for ClusterTopic<E> {
+    fn clone(&self) -> Self {
+        Self {
+            directory: Arc::clone(&self.directory),
+            name: Arc::clone(&self.name),
+            shape: self.shape,
+            event: PhantomData,
+        }
+    }
+}
+
+impl<E> fmt::Debug for ClusterTopic<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClusterTopic").field("name", &self.name).field("event", &type_name::<E>()).finish()
+    }
+}

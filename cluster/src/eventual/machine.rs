@@ -1,0 +1,241 @@
+//! One node's view of the eventual names, and what it tells others of them.
+
+use super::{ClaimError, NameLost};
+use crate::clock::Moment;
+use crate::directory::is_name;
+use crate::directory::message::DirectoryMessage;
+use crate::directory::notices::Notices;
+use postroom::{NodeId, Pid};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How many names the processes of one node may claim.
+pub const MAX_CLAIMS: usize = 100_000;
+
+/// One node's view of the eventual names of its cluster. The head of the [module](super) has the protocol.
+///
+/// ```
+/// use postroom_cluster::eventual::EventualNames;
+/// use postroom::{NodeId, Pid};
+///
+/// let node = NodeId::new(7).unwrap();
+/// let mut names = EventualNames::new(node);
+/// let process: Pid = "<7.0.5.1>".parse().unwrap();
+/// names.claim("leader", process).unwrap(); // at once
+/// assert_eq!(names.holder("leader"), Some(process));
+/// ```
+pub struct EventualNames {
+    node: NodeId,
+    /// The greatest stamp that was seen.
+    clock: u64,
+    /// The claims of processes of this node.
+    own: BTreeMap<String, Claim>,
+    names_of: BTreeMap<Pid, BTreeSet<String>>,
+    /// Those of others.
+    claims: BTreeMap<String, BTreeMap<NodeId, Claim>>,
+    peers: BTreeMap<NodeId, Listener>,
+    notices: Notices<NameLost>,
+}
+
+/// In the order in which claims win.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Claim {
+    stamp: u64,
+    pid: Pid,
+}
+
+/// A node that there is a session with.
+#[derive(Default)]
+struct Listener {
+    /// The names of which it has not been told the last state.
+    due: BTreeSet<String>,
+    /// The names that it knows as claimed here.
+    told: BTreeSet<String>,
+    /// The names that it claims.
+    claims: BTreeSet<String>,
+}
+
+impl EventualNames {
+    /// Returns the view of a node that knows of no other.
+    pub fn new(node: NodeId) -> Self {
+        Self {
+            node,
+            clock: 0,
+            own: BTreeMap::new(),
+            names_of: BTreeMap::new(),
+            claims: BTreeMap::new(),
+            peers: BTreeMap::new(),
+            notices: Notices::default(),
+        }
+    }
+
+    /// Claims a name for a process of this node, which holds it at once. Returns whether it did not hold it before.
+    ///
+    /// # Errors
+    /// If this node knows of another holder, the name cannot be one, or the process belongs to another node.
+    pub fn claim(&mut self, name: &str, pid: Pid) -> Result<bool, ClaimError> {
+        if !is_name(name) {
+            return Err(ClaimError::Length { bytes: name.len() });
+        }
+        if pid.node() != self.node {
+            return Err(ClaimError::Elsewhere { pid });
+        }
+        match self.holder(name) {
+            Some(holder) if holder == pid => return Ok(false),
+            Some(holder) => return Err(ClaimError::Taken { name: name.to_owned(), holder }),
+            None if self.own.len() == MAX_CLAIMS => return Err(ClaimError::Full { limit: MAX_CLAIMS }),
+            None => {}
+        }
+        self.clock = self.clock.saturating_add(1);
+        self.own.insert(name.to_owned(), Claim { stamp: self.clock, pid });
+        self.names_of.entry(pid).or_default().insert(name.to_owned());
+        self.changed(name);
+        Ok(true)
+    }
+
+    /// Gives a name up. Returns whether the process held it.
+    pub fn release(&mut self, name: &str, pid: Pid) -> bool {
+        let is_held = self.own.get(name).is_some_and(|claim| claim.pid == pid);
+        if is_held {
+            self.withdraw(name);
+        }
+        is_held
+    }
+
+    /// A process of this node has ended: its names are free.
+    pub fn ended(&mut self, pid: Pid) {
+        self.notices.ended(pid);
+        self.names_of.remove(&pid).unwrap_or_default().iter().for_each(|name| _ = self.withdraw(name));
+    }
+
+    fn withdraw(&mut self, name: &str) -> Option<Pid> {
+        let Claim { pid, .. } = self.own.remove(name)?;
+        if let Some(names) = self.names_of.get_mut(&pid) {
+            names.remove(name);
+            if names.is_empty() {
+                self.names_of.remove(&pid);
+            }
+        }
+        self.changed(name);
+        Some(pid)
+    }
+
+    /// The claim of this node for a name is another, or none.
+    fn changed(&mut self, name: &str) {
+        let is_claimed = self.own.contains_key(name);
+        for peer in self.peers.values_mut() {
+            // One that was never told of a claim needs not hear that it is gone.
+            if is_claimed || peer.told.contains(name) {
+                peer.due.insert(name.to_owned());
+            } else {
+                peer.due.remove(name);
+            }
+        }
+    }
+
+    /// Returns the holder of a name, as far as this node knows.
+    pub fn holder(&self, name: &str) -> Option<Pid> {
+        let others = self.claims.get(name).into_iter().flat_map(BTreeMap::values);
+        self.own.get(name).into_iter().chain(others).min().map(|claim| claim.pid)
+    }
+
+    /// There is a session with a node.
+    pub fn connected(&mut self, node: NodeId) {
+        self.disconnected(node);
+        self.peers.insert(node, Listener { due: self.own.keys().cloned().collect(), ..Listener::default() });
+    }
+
+    /// The session with a node is over: what it claims is unknown.
+    pub fn disconnected(&mut self, node: NodeId) {
+        let Some(peer) = self.peers.remove(&node) else { return };
+        peer.claims.iter().for_each(|name| self.forget(name, node));
+    }
+
+    fn forget(&mut self, name: &str, node: NodeId) {
+        if let Some(claims) = self.claims.get_mut(name) {
+            claims.remove(&node);
+            if claims.is_empty() {
+                self.claims.remove(name);
+            }
+        }
+    }
+
+    /// Handles a message of another node. Returns false if it does not speak for its own processes only, or claims too
+    /// much.
+    pub(crate) fn on_message(&mut self, from: NodeId, message: DirectoryMessage) -> bool {
+        let Some(peer) = self.peers.get_mut(&from) else { return true };
+        match message {
+            DirectoryMessage::Claim { name, pid, stamp } => {
+                if pid.node() != from || (peer.claims.len() == MAX_CLAIMS && !peer.claims.contains(&name)) {
+                    return false;
+                }
+                peer.claims.insert(name.clone());
+                self.clock = self.clock.max(stamp);
+                let theirs = Claim { stamp, pid };
+                self.claims.entry(name.clone()).or_default().insert(from, theirs);
+                if self.own.get(&name).is_some_and(|own| theirs < *own)
+                    && let Some(loser) = self.withdraw(&name)
+                {
+                    self.notices.push(loser, NameLost { name, holder: pid });
+                }
+            }
+            DirectoryMessage::Unclaim { name } => {
+                peer.claims.remove(&name);
+                self.forget(&name, from);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Returns whether there is something to say to a node.
+    pub(crate) fn has_message(&self, node: NodeId) -> bool {
+        self.peers.get(&node).is_some_and(|peer| !peer.due.is_empty())
+    }
+
+    /// Returns the next message for a node that there is a session with.
+    pub(crate) fn poll_message(&mut self, node: NodeId) -> Option<DirectoryMessage> {
+        let peer = self.peers.get_mut(&node)?;
+        let name = peer.due.pop_first()?;
+        Some(match self.own.get(&name) {
+            Some(Claim { stamp, pid }) => {
+                peer.told.insert(name.clone());
+                DirectoryMessage::Claim { name, pid: *pid, stamp: *stamp }
+            }
+            None => {
+                peer.told.remove(&name);
+                DirectoryMessage::Unclaim { name }
+            }
+        })
+    }
+
+    /// The message that was polled last for this node had no room in the session.
+    pub(crate) fn refused(&mut self, node: NodeId, message: DirectoryMessage) {
+        let Some(peer) = self.peers.get_mut(&node) else { return };
+        // If it is to hear that there is no claim, it knows of one.
+        if let DirectoryMessage::Claim { name, .. } | DirectoryMessage::Unclaim { name } = message {
+            peer.told.insert(name.clone());
+            peer.due.insert(name);
+        }
+    }
+
+    /// Returns messages for a process that has lost names, to be delivered: until [`told`](Self::told) it gets no
+    /// others.
+    pub fn poll_lost(&mut self) -> Option<(Pid, Vec<NameLost>)> {
+        self.notices.poll()
+    }
+
+    /// A process was told, but for these messages, for which it has no room.
+    pub fn told(&mut self, now: Moment, pid: Pid, refused: Vec<NameLost>) {
+        self.notices.back(now, pid, refused);
+    }
+
+    /// Returns when [`handle_timeout`](Self::handle_timeout) has something to do.
+    pub fn next_timeout(&self) -> Option<Moment> {
+        self.notices.next_timeout()
+    }
+
+    /// Has processes told again that had no room.
+    pub fn handle_timeout(&mut self, now: Moment) {
+        self.notices.handle_timeout(now);
+    }
+}

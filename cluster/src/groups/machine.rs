@@ -1,0 +1,780 @@
+//! One node's view of the groups, and what it asks of the store and of other nodes.
+
+use super::record::{Count, key, node_of};
+use super::{CountRequest, Listed, MembershipError};
+use crate::access::{Access, Answer};
+use crate::clock::Moment;
+use crate::directory::is_name;
+use crate::directory::message::DirectoryMessage;
+use crate::directory::notices::Notices;
+use crate::engine::{Bucket, Change, Entry, Revision, StoreError};
+use postroom::{ExitReason, GroupEvent, NodeId, Pid};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How many changes may wait for a peer, and for a subscriber.
+pub const MAX_QUEUED: usize = 1_024;
+
+/// How many members a node may have in one group: their list is one message.
+pub const MAX_MEMBERS: usize = 100_000;
+
+/// How many groups a peer may follow here.
+const MAX_FOLLOWED: usize = 100_000;
+
+/// The wait before the store is asked again that could not be reached, and between looks for orphaned entries.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// How long an entry must have been without a member of the cluster before it is deleted: the member may have joined
+/// and not have been seen yet.
+const ORPHANED: Duration = Bucket::LEASE_TTL;
+
+/// One node's view of the groups of its cluster. The head of the [module](super) has the protocol.
+pub struct Groups {
+    node: NodeId,
+    /// This node's membership; `None` while it has none.
+    epoch: Option<Revision>,
+    /// Which memberships the others have.
+    members: BTreeMap<NodeId, Revision>,
+    /// The members that this node has, and how often each has joined.
+    own: BTreeMap<String, BTreeMap<Pid, u32>>,
+    /// The groups of each of this node's members and subscribers.
+    groups_of: BTreeMap<Pid, BTreeSet<String>>,
+    /// This node's entries, by key.
+    counts: BTreeMap<String, OwnCount>,
+    /// The entries of other nodes, by key.
+    known: BTreeMap<String, Known>,
+    /// The nodes of `known`, by group.
+    nodes_with: BTreeMap<String, BTreeSet<NodeId>>,
+    /// The keys of the snapshot that the watch is reporting.
+    snapshot: Option<BTreeSet<String>>,
+    /// Nodes that there is a session with.
+    peers: BTreeMap<NodeId, Follower>,
+    followed: BTreeMap<String, Followed>,
+    notices: Notices<(u64, GroupEvent)>,
+    requests: VecDeque<CountRequest>,
+    asked: BTreeMap<u64, Asked>,
+    listed: VecDeque<Listed>,
+    again_at: Option<Moment>,
+    /// There may be entries of nodes that are no members.
+    has_orphans: bool,
+    last_number: u64,
+}
+
+/// What this node says about one group in the store.
+struct OwnCount {
+    group: String,
+    stored: Stored,
+    is_asked: bool,
+    /// The store could not be reached: not before the next look.
+    rests: bool,
+}
+
+enum Stored {
+    Nothing,
+    /// This count, of this membership.
+    Count(Revision, Option<(u32, Revision)>),
+    /// It has to be read.
+    Unknown,
+}
+
+enum Asked {
+    Count {
+        key: String,
+        wrote: Option<(u32, Revision)>,
+    },
+    /// The deletion of another node's entry.
+    Orphan,
+}
+
+struct Known {
+    node: NodeId,
+    group: String,
+    epoch: Revision,
+    revision: Revision,
+    /// When it was first seen without its node being a member.
+    orphaned: Option<Moment>,
+}
+
+/// A peer, as one that may follow groups of this node.
+#[derive(Default)]
+struct Follower {
+    follows: BTreeSet<String>,
+    queue: VecDeque<DirectoryMessage>,
+    /// Groups of which the list of members is to be sent, behind the queue.
+    due: BTreeSet<String>,
+}
+
+/// A group that this node follows.
+#[derive(Default)]
+struct Followed {
+    /// The members of each node that was asked; `None` until it has answered.
+    nodes: BTreeMap<NodeId, Option<BTreeSet<Pid>>>,
+    subscribers: BTreeMap<Pid, Subscriber>,
+    /// Questions for the members that wait for answers.
+    questions: Vec<u64>,
+}
+
+struct Subscriber {
+    /// The number of the subscription: what an earlier one was to be told does not count.
+    number: u64,
+    /// The members as far as it was told of them, once its queue had become too long.
+    told: Option<BTreeSet<Pid>>,
+}
+
+impl Groups {
+    /// Returns the view of a node that is no member yet.
+    pub fn new(node: NodeId) -> Self {
+        Self {
+            node,
+            epoch: None,
+            members: BTreeMap::new(),
+            own: BTreeMap::new(),
+            groups_of: BTreeMap::new(),
+            counts: BTreeMap::new(),
+            known: BTreeMap::new(),
+            nodes_with: BTreeMap::new(),
+            snapshot: None,
+            peers: BTreeMap::new(),
+            followed: BTreeMap::new(),
+            notices: Notices::default(),
+            requests: VecDeque::new(),
+            asked: BTreeMap::new(),
+            listed: VecDeque::new(),
+            again_at: None,
+            has_orphans: false,
+            last_number: 0,
+        }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
+    /// Adds a process of this node, or one more membership. Returns whether it was no member before.
+    ///
+    /// # Errors
+    /// If the name cannot be one, or the process belongs to another node.
+    pub fn join(&mut self, group: &str, pid: Pid) -> Result<bool, MembershipError> {
+        self.check(group, pid)?;
+        let members = self.own.entry(group.to_owned()).or_default();
+        if members.len() == MAX_MEMBERS && !members.contains_key(&pid) {
+            return Err(MembershipError::Full { limit: MAX_MEMBERS });
+        }
+        let joins = members.entry(pid).or_default();
+        *joins = joins.saturating_add(1);
+        if *joins > 1 {
+            return Ok(false);
+        }
+        self.groups_of.entry(pid).or_default().insert(group.to_owned());
+        self.changed(group, pid, Ok(()));
+        Ok(true)
+    }
+
+    fn check(&self, group: &str, pid: Pid) -> Result<(), MembershipError> {
+        match () {
+            () if !is_name(group) => Err(MembershipError::Length { bytes: group.len() }),
+            () if pid.node() != self.node => Err(MembershipError::Elsewhere { pid }),
+            () => Ok(()),
+        }
+    }
+
+    /// Removes one membership. Returns whether the process was a member.
+    pub fn leave(&mut self, group: &str, pid: Pid) -> bool {
+        let Some(joins) = self.own.get_mut(group).and_then(|members| members.get_mut(&pid)) else { return false };
+        *joins -= 1;
+        if *joins == 0 {
+            self.remove(group, pid, None);
+            self.forget_if_unused(group, pid);
+        }
+        true
+    }
+
+    /// A process of this node has ended: it is no member and no subscriber any more.
+    pub fn ended(&mut self, pid: Pid, reason: &ExitReason) {
+        self.notices.ended(pid);
+        for group in self.groups_of.remove(&pid).unwrap_or_default() {
+            self.unsubscribe(&group, pid);
+            if self.own.get(&group).is_some_and(|members| members.contains_key(&pid)) {
+                self.remove(&group, pid, Some(reason.clone()));
+            }
+        }
+    }
+
+    /// Removes a member of this node.
+    fn remove(&mut self, group: &str, pid: Pid, reason: Option<ExitReason>) {
+        if let Some(members) = self.own.get_mut(group) {
+            members.remove(&pid);
+            if members.is_empty() {
+                self.own.remove(group);
+            }
+        }
+        self.changed(group, pid, Err(reason));
+    }
+
+    fn forget_if_unused(&mut self, group: &str, pid: Pid) {
+        let is_member = self.own.get(group).is_some_and(|members| members.contains_key(&pid));
+        let subscribes = self.followed.get(group).is_some_and(|followed| followed.subscribers.contains_key(&pid));
+        if is_member || subscribes {
+            return;
+        }
+        if let Some(groups) = self.groups_of.get_mut(&pid) {
+            groups.remove(group);
+            if groups.is_empty() {
+                self.groups_of.remove(&pid);
+            }
+        }
+    }
+
+    /// A process of this node has joined, or has left.
+    fn changed(&mut self, group: &str, pid: Pid, change: Result<(), Option<ExitReason>>) {
+        let key = key(self.node, group);
+        self.counts.entry(key.clone()).or_insert_with(|| OwnCount {
+            group: group.to_owned(),
+            stored: Stored::Nothing,
+            is_asked: false,
+            rests: false,
+        });
+        self.write_count(&key);
+        let message = || match &change {
+            Ok(()) => DirectoryMessage::Joined { group: group.to_owned(), pid },
+            Err(reason) => DirectoryMessage::Left { group: group.to_owned(), pid, reason: reason.clone() },
+        };
+        for follower in self.peers.values_mut() {
+            // The list that is due has this change.
+            if !follower.follows.contains(group) || follower.due.contains(group) {
+                continue;
+            }
+            if follower.queue.len() < MAX_QUEUED {
+                follower.queue.push_back(message());
+            } else {
+                follower.queue.retain(|queued| !is_about(queued, group));
+                follower.due.insert(group.to_owned());
+            }
+        }
+        self.tell(group, pid, change);
+    }
+
+    /// Tells the subscribers of this node of a change, which has happened.
+    fn tell(&mut self, group: &str, pid: Pid, change: Result<(), Option<ExitReason>>) {
+        if self.followed.get(group).is_none_or(|followed| followed.subscribers.is_empty()) {
+            return;
+        }
+        let mut before = None;
+        let subscribers: Vec<_> = self.followed[group].subscribers.iter().map(|(pid, s)| (*pid, s.number)).collect();
+        for (subscriber, number) in subscribers {
+            if self.is_behind(group, subscriber) {
+                continue;
+            }
+            if self.notices.waiting(subscriber) < MAX_QUEUED {
+                self.notices.push(subscriber, (number, event(group, pid, &change)));
+                continue;
+            }
+            // It will have heard of these when its queue is empty.
+            let before = before.get_or_insert_with(|| {
+                let mut members = self.members_known(group);
+                match change {
+                    Ok(()) => members.remove(&pid),
+                    Err(_) => members.insert(pid),
+                };
+                members
+            });
+            if let Some(subscriber) = self.followed.get_mut(group).and_then(|f| f.subscribers.get_mut(&subscriber)) {
+                subscriber.told = Some(before.clone());
+            }
+        }
+    }
+
+    fn is_behind(&self, group: &str, subscriber: Pid) -> bool {
+        let subscriber = self.followed.get(group).and_then(|followed| followed.subscribers.get(&subscriber));
+        subscriber.is_some_and(|subscriber| subscriber.told.is_some())
+    }
+
+    /// Returns the members that this node knows: its own, and those of nodes that it follows.
+    fn members_known(&self, group: &str) -> BTreeSet<Pid> {
+        let own = self.own.get(group).into_iter().flat_map(|members| members.keys());
+        let followed = self.followed.get(group).into_iter().flat_map(|followed| followed.nodes.values());
+        own.chain(followed.flatten().flatten()).copied().collect()
+    }
+
+    /// Returns this node's members.
+    pub fn own_members(&self, group: &str) -> Vec<Pid> {
+        self.own.get(group).map(|members| members.keys().copied().collect()).unwrap_or_default()
+    }
+
+    /// Returns the other nodes that have members and that there is a session with.
+    pub fn nodes_with_members(&self, group: &str) -> Vec<NodeId> {
+        let nodes = self.nodes_with.get(group).into_iter().flatten();
+        nodes.filter(|node| self.peers.contains_key(node)).copied().collect()
+    }
+
+    /// Has a process of this node told of the changes of a group. Returns the members that are known here; those of
+    /// nodes that are not followed yet come as changes.
+    ///
+    /// # Errors
+    /// As [`join`](Self::join).
+    pub fn subscribe(&mut self, group: &str, pid: Pid) -> Result<Vec<Pid>, MembershipError> {
+        self.check(group, pid)?;
+        self.groups_of.entry(pid).or_default().insert(group.to_owned());
+        let members: Vec<_> = self.members_known(group).into_iter().collect();
+        let number = self.number();
+        let followed = self.followed.entry(group.to_owned()).or_default();
+        followed.subscribers.entry(pid).or_insert(Subscriber { number, told: None });
+        self.follow(group);
+        Ok(members)
+    }
+
+    /// Ends a subscription. Returns whether there was one.
+    pub fn unsubscribe(&mut self, group: &str, pid: Pid) -> bool {
+        let Some(followed) = self.followed.get_mut(group) else { return false };
+        let removed = followed.subscribers.remove(&pid);
+        let was_there = removed.is_some();
+        if let Some(Subscriber { number, .. }) = removed {
+            self.notices.retain(pid, |(of, _)| *of != number);
+        }
+        self.unfollow_if_unused(group);
+        self.forget_if_unused(group, pid);
+        was_there
+    }
+
+    /// Asks for the members, on all nodes. Returns the number that [`Listed`] will have.
+    pub fn ask_members(&mut self, group: &str) -> u64 {
+        let number = self.number();
+        self.followed.entry(group.to_owned()).or_default().questions.push(number);
+        self.follow(group);
+        self.answer_questions(group);
+        number
+    }
+
+    /// Asks each node with members for the list, unless it was asked.
+    fn follow(&mut self, group: &str) {
+        let with_members = self.nodes_with_members(group);
+        let Some(followed) = self.followed.get_mut(group) else { return };
+        for node in with_members {
+            if let (false, Some(peer)) = (followed.nodes.contains_key(&node), self.peers.get_mut(&node)) {
+                followed.nodes.insert(node, None);
+                peer.say_to_follow(group, true);
+            }
+        }
+    }
+
+    fn unfollow_if_unused(&mut self, group: &str) {
+        let is_unused = |followed: &Followed| followed.subscribers.is_empty() && followed.questions.is_empty();
+        if !self.followed.get(group).is_some_and(is_unused) {
+            return;
+        }
+        for node in self.followed.remove(group).into_iter().flat_map(|followed| followed.nodes.into_keys()) {
+            if let Some(peer) = self.peers.get_mut(&node) {
+                peer.say_to_follow(group, false);
+            }
+        }
+    }
+
+    /// Answers the questions for the members if all nodes have answered.
+    fn answer_questions(&mut self, group: &str) {
+        let Some(followed) = self.followed.get_mut(group) else { return };
+        if followed.questions.is_empty() || followed.nodes.values().any(Option::is_none) {
+            return;
+        }
+        let questions = std::mem::take(&mut followed.questions);
+        let members: Vec<_> = self.members_known(group).into_iter().collect();
+        self.listed.extend(questions.into_iter().map(|number| Listed { number, members: members.clone() }));
+        self.unfollow_if_unused(group);
+    }
+
+    /// There is a session with a node.
+    pub fn connected(&mut self, node: NodeId) {
+        self.peers.insert(node, Follower::default());
+        let groups: Vec<_> = self.followed.keys().cloned().collect();
+        groups.into_iter().for_each(|group| self.follow(&group));
+    }
+
+    /// The session with a node is over.
+    pub fn disconnected(&mut self, node: NodeId) {
+        self.peers.remove(&node);
+        let groups: Vec<_> = self.followed.keys().cloned().collect();
+        for group in groups {
+            while let Some(pid) = self.followed_members(&group, node).and_then(BTreeSet::pop_first) {
+                self.tell(&group, pid, Err(Some(ExitReason::NodeLost)));
+            }
+            if let Some(followed) = self.followed.get_mut(&group) {
+                followed.nodes.remove(&node);
+            }
+            self.answer_questions(&group);
+        }
+    }
+
+    /// Handles a message of another node. Returns false if it does not speak for its own processes only.
+    pub(crate) fn on_message(&mut self, from: NodeId, message: DirectoryMessage) -> bool {
+        match message {
+            DirectoryMessage::Follow { group } => {
+                let Some(peer) = self.peers.get_mut(&from) else { return true };
+                if peer.follows.len() == MAX_FOLLOWED && !peer.follows.contains(&group) {
+                    return false;
+                }
+                peer.queue.retain(|queued| !is_about(queued, &group));
+                peer.due.insert(group.clone());
+                peer.follows.insert(group);
+            }
+            DirectoryMessage::Unfollow { group } => {
+                if let Some(peer) = self.peers.get_mut(&from) {
+                    peer.follows.remove(&group);
+                    peer.due.remove(&group);
+                    peer.queue.retain(|queued| !is_about(queued, &group));
+                }
+            }
+            DirectoryMessage::Members { group, members } => {
+                if members.iter().any(|pid| pid.node() != from) {
+                    return false;
+                }
+                self.listed_by(from, &group, members.into_iter().collect());
+            }
+            DirectoryMessage::Joined { pid, .. } | DirectoryMessage::Left { pid, .. } if pid.node() != from => {
+                return false;
+            }
+            DirectoryMessage::Joined { group, pid } => {
+                if self.followed_members(&group, from).is_some_and(|members| members.insert(pid)) {
+                    self.tell(&group, pid, Ok(()));
+                }
+            }
+            DirectoryMessage::Left { group, pid, reason } => {
+                if self.followed_members(&group, from).is_some_and(|members| members.remove(&pid)) {
+                    self.tell(&group, pid, Err(reason));
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Returns the members of a node that has answered.
+    fn followed_members(&mut self, group: &str, node: NodeId) -> Option<&mut BTreeSet<Pid>> {
+        self.followed.get_mut(group)?.nodes.get_mut(&node)?.as_mut()
+    }
+
+    /// A node has said which members it has: what differs from what is known has changed.
+    fn listed_by(&mut self, node: NodeId, group: &str, now: BTreeSet<Pid>) {
+        let Some(known) = self.followed.get_mut(group).and_then(|followed| followed.nodes.get_mut(&node)) else {
+            return;
+        };
+        let before = known.get_or_insert_default().clone();
+        for pid in before.difference(&now) {
+            self.followed_members(group, node).map(|members| members.remove(pid));
+            self.tell(group, *pid, Err(None));
+        }
+        for pid in now.difference(&before) {
+            self.followed_members(group, node).map(|members| members.insert(*pid));
+            self.tell(group, *pid, Ok(()));
+        }
+        self.answer_questions(group);
+    }
+
+    /// Returns whether there is something to say to a node.
+    pub(crate) fn has_message(&self, node: NodeId) -> bool {
+        self.peers.get(&node).is_some_and(|peer| !peer.queue.is_empty() || !peer.due.is_empty())
+    }
+
+    /// Returns the next message for a node that there is a session with.
+    pub(crate) fn poll_message(&mut self, node: NodeId) -> Option<DirectoryMessage> {
+        let peer = self.peers.get_mut(&node)?;
+        if let Some(message) = peer.queue.pop_front() {
+            return Some(message);
+        }
+        let group = peer.due.pop_first()?;
+        let members = self.own_members(&group);
+        Some(DirectoryMessage::Members { group, members })
+    }
+
+    /// The message that was polled last for this node had no room in the session: it is the next again.
+    pub(crate) fn refused(&mut self, node: NodeId, message: DirectoryMessage) {
+        let Some(peer) = self.peers.get_mut(&node) else { return };
+        match message {
+            // It may be out of date when there is room.
+            DirectoryMessage::Members { group, .. } => {
+                peer.queue.retain(|queued| !is_about(queued, &group));
+                peer.due.insert(group);
+            }
+            message => peer.queue.push_front(message),
+        }
+    }
+
+    /// Returns events for a subscriber, to be delivered: until [`told`](Self::told), it gets no others.
+    /// Each has the number of its subscription.
+    pub fn poll_events(&mut self) -> Option<(Pid, Vec<(u64, GroupEvent)>)> {
+        self.notices.poll()
+    }
+
+    /// A subscriber was told, but for these events, for which it has no room.
+    pub fn told(&mut self, now: Moment, subscriber: Pid, mut refused: Vec<(u64, GroupEvent)>) {
+        let numbers = self.groups_of.get(&subscriber).into_iter().flatten();
+        let numbers = numbers.filter_map(|group| Some(self.followed.get(group)?.subscribers.get(&subscriber)?.number));
+        let numbers: BTreeSet<_> = numbers.collect();
+        refused.retain(|(number, _)| numbers.contains(number));
+        if !self.notices.back(now, subscriber, refused) {
+            return;
+        }
+        // It has heard all that was queued: now the difference to what it was not told.
+        for group in self.groups_of.get(&subscriber).cloned().unwrap_or_default() {
+            let known = self.members_known(&group);
+            let followed = self.followed.get_mut(&group);
+            let state = followed.and_then(|followed| followed.subscribers.get_mut(&subscriber));
+            let Some(state) = state else { continue };
+            let (Some(told), number) = (state.told.take(), state.number) else { continue };
+            let left = told.difference(&known).map(|pid| event(&group, *pid, &Err(None)));
+            let joined = known.difference(&told).map(|pid| event(&group, *pid, &Ok(())));
+            left.chain(joined).for_each(|event| self.notices.push(subscriber, (number, event)));
+        }
+    }
+
+    /// Returns what came of a question for members.
+    pub fn poll_listed(&mut self) -> Option<Listed> {
+        self.listed.pop_front()
+    }
+}
+
+/// The counts in the store.
+impl Groups {
+    /// Says whether this node is a member, with which epoch, and who the others are.
+    /// Returns whether that has changed.
+    pub fn set_membership(&mut self, epoch: Option<Revision>, members: &BTreeMap<NodeId, Revision>) -> bool {
+        if self.epoch == epoch && self.members == *members {
+            return false;
+        }
+        if epoch.is_some() && self.epoch == epoch && self.members != *members {
+            let over: Vec<_> = self.members.iter().filter(|(node, epoch)| members.get(node) != Some(epoch)).collect();
+            let is_over =
+                |known: &Known| over.iter().any(|(node, epoch)| **node == known.node && **epoch == known.epoch);
+            let keys: Vec<_> =
+                self.known.iter().filter(|(_, known)| is_over(known)).map(|(key, _)| key.clone()).collect();
+            keys.into_iter().for_each(|key| self.delete_orphan(&key));
+        }
+        if self.members != *members {
+            self.has_orphans = true;
+            self.members.clone_from(members);
+        }
+        if self.epoch == epoch {
+            return true;
+        }
+        self.epoch = epoch;
+        self.has_orphans = true;
+        // The others delete the entries of the membership that is over, some time.
+        self.counts.values_mut().for_each(|count| (count.stored, count.rests) = (Stored::Unknown, false));
+        let keys: Vec<_> = self.counts.keys().cloned().collect();
+        keys.into_iter().for_each(|key| self.write_count(&key));
+        true
+    }
+
+    /// Asks the store for what brings the entry to this node's count.
+    fn write_count(&mut self, key: &str) {
+        let (Some(epoch), Some(count)) = (self.epoch, self.counts.get_mut(key)) else { return };
+        if count.is_asked || count.rests {
+            return;
+        }
+        // Beyond that it is a matter of degree.
+        let members = u32::try_from(self.own.get(&count.group).map_or(0, BTreeMap::len)).unwrap_or(u32::MAX);
+        let record = || Count { group: count.group.clone(), epoch, members }.encode();
+        let wrote = (members > 0).then_some((members, epoch));
+        let access = match count.stored {
+            Stored::Unknown => Access::Get,
+            Stored::Nothing if members == 0 => {
+                self.counts.remove(key);
+                return;
+            }
+            Stored::Nothing => Access::Create(record()),
+            Stored::Count(revision, _) if members == 0 => Access::Delete(revision),
+            Stored::Count(_, stored) if stored == wrote => return,
+            Stored::Count(revision, _) => Access::Update(record(), revision),
+        };
+        count.is_asked = true;
+        let number = self.number();
+        self.asked.insert(number, Asked::Count { key: key.to_owned(), wrote });
+        self.requests.push_back(CountRequest { number, key: key.to_owned(), access });
+    }
+
+    /// Handles the answer to a request, which came at `now`.
+    pub fn handle(&mut self, now: Moment, number: u64, answer: Answer) {
+        let Some(Asked::Count { key, wrote }) = self.asked.remove(&number) else { return };
+        let epoch = self.epoch;
+        let Some(count) = self.counts.get_mut(&key) else { return };
+        count.is_asked = false;
+        count.stored = match answer {
+            Answer::Written(Ok(revision)) => match wrote {
+                // If the membership has changed meanwhile, it is of the earlier one, and may be deleted.
+                Some(_) if wrote.map(|(_, epoch)| epoch) != epoch => Stored::Unknown,
+                Some(wrote) => Stored::Count(revision, Some(wrote)),
+                None => Stored::Nothing,
+            },
+            Answer::Read(Ok(None)) => Stored::Nothing,
+            Answer::Read(Ok(Some(entry))) => {
+                let stored = Count::decode(entry.value).filter(|stored| stored.group == count.group);
+                Stored::Count(entry.revision, stored.map(|stored| (stored.members, stored.epoch)))
+            }
+            Answer::Written(Err(StoreError::Conflict { .. })) => Stored::Unknown,
+            Answer::Written(Err(_)) | Answer::Read(Err(_)) => {
+                count.rests = true;
+                self.again_at.get_or_insert(now + AGAIN);
+                Stored::Unknown
+            }
+        };
+        self.write_count(&key);
+    }
+
+    /// Handles a change that the watch of the groups reports.
+    pub fn on_change(&mut self, change: Change) {
+        match change {
+            Change::Resync => self.snapshot = Some(BTreeSet::new()),
+            Change::Put(entry) => self.put(entry),
+            Change::Deleted { key, revision } => {
+                if node_of(&key) == Some(self.node) {
+                    self.own_entry_changed(&key, revision);
+                } else if self.known.get(&key).is_some_and(|known| known.revision < revision) {
+                    self.forget(&key);
+                }
+            }
+            Change::Synced { revision } => {
+                let Some(snapshot) = self.snapshot.take() else { return };
+                let is_gone = |(key, known): &(&String, &Known)| known.revision <= revision && !snapshot.contains(*key);
+                let gone: Vec<_> = self.known.iter().filter(is_gone).map(|(key, _)| key.clone()).collect();
+                gone.into_iter().for_each(|key| self.forget(&key));
+                let own = |count: &OwnCount| matches!(count.stored, Stored::Count(stored, _) if stored <= revision);
+                let own = self.counts.iter().filter(|(key, count)| own(count) && !snapshot.contains(*key));
+                let own: Vec<_> = own.map(|(key, _)| key.clone()).collect();
+                own.into_iter().for_each(|key| self.read_again(&key));
+            }
+        }
+    }
+
+    fn put(&mut self, entry: Entry) {
+        let Entry { key, value, revision } = entry;
+        if let Some(snapshot) = &mut self.snapshot {
+            snapshot.insert(key.clone());
+        }
+        let Some(node) = node_of(&key) else { return };
+        if node == self.node {
+            return self.own_entry_changed(&key, revision);
+        }
+        if self.known.get(&key).is_some_and(|known| known.revision >= revision) {
+            return;
+        }
+        self.forget(&key);
+        // What is no record counts for nothing.
+        let Some(Count { group, epoch, .. }) = Count::decode(value) else { return };
+        self.nodes_with.entry(group.clone()).or_default().insert(node);
+        self.has_orphans |= self.members.get(&node) != Some(&epoch);
+        self.known.insert(key, Known { node, group: group.clone(), epoch, revision, orphaned: None });
+        self.follow(&group);
+    }
+
+    fn forget(&mut self, key: &str) {
+        let Some(Known { node, group, .. }) = self.known.remove(key) else { return };
+        if let Some(nodes) = self.nodes_with.get_mut(&group) {
+            nodes.remove(&node);
+            if nodes.is_empty() {
+                self.nodes_with.remove(&group);
+            }
+        }
+    }
+
+    /// Another node may have changed an entry of this one, which it took for lost.
+    fn own_entry_changed(&mut self, key: &str, revision: Revision) {
+        if self.counts.get(key).is_some_and(|c| matches!(c.stored, Stored::Count(stored, _) if stored < revision)) {
+            self.read_again(key);
+        }
+    }
+
+    fn read_again(&mut self, key: &str) {
+        // What is being asked finds out.
+        if let Some(count) = self.counts.get_mut(key).filter(|count| !count.is_asked) {
+            count.stored = Stored::Unknown;
+            self.write_count(key);
+        }
+    }
+
+    fn delete_orphan(&mut self, key: &str) {
+        let Some(revision) = self.known.get(key).map(|known| known.revision) else { return };
+        let number = self.number();
+        // Not repeated if it fails, but found again. A conflict means that another node was faster.
+        self.asked.insert(number, Asked::Orphan);
+        self.requests.push_back(CountRequest { number, key: key.to_owned(), access: Access::Delete(revision) });
+    }
+
+    /// Returns the next request to the store.
+    pub fn poll_request(&mut self) -> Option<CountRequest> {
+        self.requests.pop_front()
+    }
+
+    /// Returns when [`handle_timeout`](Self::handle_timeout) has something to do.
+    pub fn next_timeout(&self) -> Option<Moment> {
+        [self.again_at, self.notices.next_timeout()].into_iter().flatten().min()
+    }
+
+    /// Repeats what the store has not done, and deletes entries whose nodes are gone.
+    pub fn handle_timeout(&mut self, now: Moment) {
+        self.notices.handle_timeout(now);
+        if self.has_orphans && self.epoch.is_some() {
+            self.again_at.get_or_insert(now + AGAIN);
+        }
+        if self.again_at.is_none_or(|at| now < at) {
+            return;
+        }
+        self.again_at = None;
+        let resting = self.counts.iter_mut().filter(|(_, count)| count.rests);
+        let keys: Vec<_> = resting.map(|(key, count)| (count.rests = false, key.clone()).1).collect();
+        keys.into_iter().for_each(|key| self.write_count(&key));
+        self.look_for_orphans(now);
+    }
+
+    fn look_for_orphans(&mut self, now: Moment) {
+        if self.epoch.is_none() {
+            return;
+        }
+        self.has_orphans = false;
+        let mut orphans = Vec::new();
+        for (key, known) in &mut self.known {
+            if self.members.get(&known.node) == Some(&known.epoch) {
+                known.orphaned = None;
+                continue;
+            }
+            self.has_orphans = true;
+            let since = known.orphaned.get_or_insert(now);
+            if now.since(*since) > ORPHANED {
+                // Again in a while, if it is still there.
+                *since = now;
+                orphans.push(key.clone());
+            }
+        }
+        orphans.into_iter().for_each(|key| self.delete_orphan(&key));
+    }
+}
+
+impl Follower {
+    /// Asks to follow a group, or to no longer: takes back what was not said yet.
+    fn say_to_follow(&mut self, group: &str, follows: bool) {
+        let is_unsaid =
+            |message: &DirectoryMessage| matches!(message, DirectoryMessage::Follow { group: of } if of == group);
+        match self.queue.iter().position(is_unsaid).filter(|_| !follows) {
+            Some(at) => _ = self.queue.remove(at),
+            None if follows => self.queue.push_back(DirectoryMessage::Follow { group: group.to_owned() }),
+            None => self.queue.push_back(DirectoryMessage::Unfollow { group: group.to_owned() }),
+        }
+    }
+}
+
+/// Returns whether a message tells of the members of a group.
+fn is_about(message: &DirectoryMessage, group: &str) -> bool {
+    match message {
+        DirectoryMessage::Members { group: of, .. }
+        | DirectoryMessage::Joined { group: of, .. }
+        | DirectoryMessage::Left { group: of, .. } => of == group,
+        _ => false,
+    }
+}
+
+fn event(group: &str, pid: Pid, change: &Result<(), Option<ExitReason>>) -> GroupEvent {
+    let group: Arc<str> = group.into();
+    match change {
+        Ok(()) => GroupEvent::Joined { group, pid },
+        Err(reason) => GroupEvent::Left { group, pid, reason: reason.clone() },
+    }
+}

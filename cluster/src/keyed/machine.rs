@@ -1,0 +1,344 @@
+//! One node's part of the processes by key.
+
+use super::rendezvous::home;
+use super::{Found, KeyRefusal, KeyedError, Start};
+use crate::clock::Moment;
+use crate::directory::is_name;
+use crate::directory::message::DirectoryMessage;
+use postroom::{NodeId, Pid};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// How many keys a node may have.
+pub const MAX_KEYS: usize = 100_000;
+
+/// How many questions may wait at this node for a process that is being started, or ends.
+const MAX_WAITING: usize = 100_000;
+
+/// The wait before a node is asked again that sees another home. A guess: as long as the news of a member takes.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// How long a question waits for its answer: as a call does.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// One node's part of the processes by key. The head of the [module](super) has the protocol.
+pub struct Keys {
+    node: NodeId,
+    is_member: bool,
+    /// The types that this node exports.
+    exports: BTreeSet<&'static str>,
+    /// Of the nodes that there is a session with, what they export.
+    peers: BTreeMap<NodeId, Peer>,
+    questions: BTreeMap<u64, Question>,
+    /// The processes of this node, by type and key.
+    places: BTreeMap<(String, String), Place>,
+    keys_of: BTreeMap<Pid, (String, String)>,
+    waiting: usize,
+    starts: VecDeque<Start>,
+    stops: VecDeque<Pid>,
+    found: VecDeque<Found>,
+    last_number: u64,
+}
+
+#[derive(Default)]
+struct Peer {
+    exports: BTreeSet<&'static str>,
+    queue: VecDeque<DirectoryMessage>,
+}
+
+/// What this node asks.
+struct Question {
+    process: String,
+    entry: String,
+    key: String,
+    /// The node that was asked, and has not answered.
+    asked: Option<NodeId>,
+    again_at: Moment,
+    until: Moment,
+}
+
+enum Place {
+    Starting(Vec<Waiter>),
+    Running(Pid),
+    /// It was told to stop. If there are waiters, it has a successor.
+    Stopping(Vec<Waiter>, String),
+}
+
+/// Who waits for the process of a key: this node, or another, under the number of its question.
+#[derive(Clone, Copy)]
+struct Waiter {
+    node: NodeId,
+    number: u64,
+}
+
+impl Keys {
+    /// Returns the part of a node that exports these types.
+    pub fn new(node: NodeId, exports: BTreeSet<&'static str>) -> Self {
+        Self {
+            node,
+            is_member: false,
+            exports,
+            peers: BTreeMap::new(),
+            questions: BTreeMap::new(),
+            places: BTreeMap::new(),
+            keys_of: BTreeMap::new(),
+            waiting: 0,
+            starts: VecDeque::new(),
+            stops: VecDeque::new(),
+            found: VecDeque::new(),
+            last_number: 0,
+        }
+    }
+
+    /// Returns the types that this node exports.
+    pub(crate) fn exports(&self) -> impl Iterator<Item = &'static str> {
+        self.exports.iter().copied()
+    }
+
+    /// Returns the node that a key is at home on, as far as this node sees.
+    pub fn home(&self, process: &str, key: &str) -> Option<NodeId> {
+        let others = self.peers.iter().filter(|(_, peer)| peer.exports.contains(process)).map(|(node, _)| *node);
+        home(process, key, others.chain(self.exports.contains(process).then_some(self.node)))
+    }
+
+    /// Asks for the process of a key. Returns the number that [`Found`] will have.
+    pub fn ask(&mut self, now: Moment, process: &str, entry: &str, key: &str) -> u64 {
+        self.last_number += 1;
+        let number = self.last_number;
+        if !is_name(key) {
+            self.answer(number, Err(KeyedError::Length { bytes: key.len() }));
+            return number;
+        }
+        let (process, entry, key) = (process.to_owned(), entry.to_owned(), key.to_owned());
+        let question = Question { process, entry, key, asked: None, again_at: now, until: now + PATIENCE };
+        self.questions.insert(number, question);
+        self.ask_its_home(now, number);
+        number
+    }
+
+    fn ask_its_home(&mut self, now: Moment, number: u64) {
+        let Some(question) = self.questions.get(&number) else { return };
+        if !self.is_member {
+            return self.answer(number, Err(KeyedError::NotAMember));
+        }
+        let Some(home) = self.home(&question.process, &question.key) else {
+            let process = question.process.clone();
+            return self.answer(number, Err(KeyedError::NotExported { process }));
+        };
+        let (process, entry, key) = (question.process.clone(), question.entry.clone(), question.key.clone());
+        if let Some(question) = self.questions.get_mut(&number) {
+            (question.asked, question.again_at) = (Some(home), now + AGAIN);
+        }
+        if home == self.node {
+            self.serve(Waiter { node: home, number }, process, entry, key);
+        } else if let Some(peer) = self.peers.get_mut(&home) {
+            peer.queue.push_back(DirectoryMessage::AskKey { number, process, entry, key });
+        }
+    }
+
+    fn answer(&mut self, number: u64, result: Result<Pid, KeyedError>) {
+        self.questions.remove(&number);
+        self.found.push_back(Found { number, result });
+    }
+
+    /// A question of another node, or of this one, that is at home here.
+    fn serve(&mut self, waiter: Waiter, process: String, entry: String, key: String) {
+        let (is_full, has_no_room) = (self.waiting >= MAX_WAITING, self.places.len() >= MAX_KEYS);
+        let place = (process.clone(), key.clone());
+        match self.places.get_mut(&place) {
+            Some(Place::Running(pid)) => {
+                let pid = *pid;
+                self.tell(waiter, Ok(pid));
+            }
+            Some(Place::Starting(_) | Place::Stopping(..)) if is_full => self.tell(waiter, Err(KeyRefusal::Full)),
+            Some(Place::Starting(waiters) | Place::Stopping(waiters, _)) => {
+                waiters.push(waiter);
+                self.waiting += 1;
+            }
+            None if has_no_room => self.tell(waiter, Err(KeyRefusal::Full)),
+            None => {
+                self.places.insert(place, Place::Starting(vec![waiter]));
+                self.waiting += 1;
+                self.starts.push_back(Start { process, key, entry });
+            }
+        }
+    }
+
+    fn tell(&mut self, waiter: Waiter, result: Result<Pid, KeyRefusal>) {
+        let Waiter { node, number } = waiter;
+        if node == self.node {
+            return self.heard(node, number, result);
+        }
+        // One whose session is over asks again.
+        if let Some(peer) = self.peers.get_mut(&node) {
+            peer.queue.push_back(match result {
+                Ok(pid) => DirectoryMessage::KeyAt { number, pid },
+                Err(refusal) => DirectoryMessage::NoKey { number, refusal },
+            });
+        }
+    }
+
+    /// The node that was asked has answered.
+    fn heard(&mut self, from: NodeId, number: u64, result: Result<Pid, KeyRefusal>) {
+        let Some(question) = self.questions.get_mut(&number).filter(|question| question.asked == Some(from)) else {
+            return;
+        };
+        let error = match result {
+            Ok(pid) => return self.answer(number, Ok(pid)),
+            // It sees other members than this node does.
+            Err(KeyRefusal::Moved | KeyRefusal::NotExported | KeyRefusal::NotAMember) => {
+                question.asked = None;
+                return;
+            }
+            Err(KeyRefusal::Full) => KeyedError::Full,
+            Err(KeyRefusal::Failed(reason)) => KeyedError::Failed { reason },
+        };
+        self.answer(number, Err(error));
+    }
+
+    /// A process was started, or not.
+    pub fn started(&mut self, start: &Start, result: Result<Pid, String>) {
+        let place = (start.process.clone(), start.key.clone());
+        let Some(Place::Starting(waiters)) = self.places.remove(&place) else { return };
+        self.waiting -= waiters.len();
+        if let Ok(pid) = result {
+            self.keys_of.insert(pid, place.clone());
+            self.places.insert(place.clone(), Place::Running(pid));
+        }
+        for waiter in waiters {
+            self.tell(waiter, result.clone().map_err(KeyRefusal::Failed));
+        }
+        // The members may have changed meanwhile.
+        self.move_on(&place);
+    }
+
+    /// A process of this node has ended.
+    pub fn ended(&mut self, pid: Pid) {
+        let Some(place) = self.keys_of.remove(&pid) else { return };
+        self.stops.retain(|stopped| *stopped != pid);
+        let Some(Place::Stopping(waiters, entry)) = self.places.remove(&place) else { return };
+        self.waiting -= waiters.len();
+        let (process, key) = place;
+        for waiter in waiters {
+            self.question_of(waiter, process.clone(), entry.clone(), key.clone());
+        }
+    }
+
+    /// A question for a key: served if that is at home here.
+    fn question_of(&mut self, waiter: Waiter, process: String, entry: String, key: String) {
+        let refusal = match () {
+            () if !self.is_member => KeyRefusal::NotAMember,
+            () if !self.exports.contains(&*process) => KeyRefusal::NotExported,
+            () if self.home(&process, &key) != Some(self.node) => KeyRefusal::Moved,
+            () => return self.serve(waiter, process, entry, key),
+        };
+        self.tell(waiter, Err(refusal));
+    }
+
+    /// Stops the process of a key that is at home elsewhere.
+    fn move_on(&mut self, place: &(String, String)) {
+        let is_here = self.is_member && self.home(&place.0, &place.1) == Some(self.node);
+        if let (false, Some(Place::Running(pid))) = (is_here, self.places.get(place)) {
+            self.stops.push_back(*pid);
+            self.places.insert(place.clone(), Place::Stopping(Vec::new(), String::new()));
+        }
+    }
+
+    fn move_all(&mut self) {
+        let places: Vec<_> = self.places.keys().cloned().collect();
+        places.iter().for_each(|place| self.move_on(place));
+    }
+
+    /// Says whether this node is a member.
+    pub fn set_member(&mut self, is_member: bool) {
+        if std::mem::replace(&mut self.is_member, is_member) && !is_member {
+            self.move_all();
+            let numbers: Vec<_> = self.questions.keys().copied().collect();
+            numbers.into_iter().for_each(|number| self.answer(number, Err(KeyedError::NotAMember)));
+        }
+    }
+
+    /// There is a session with a node, which exports these types.
+    pub fn connected(&mut self, node: NodeId, exports: BTreeSet<&'static str>) {
+        self.peers.insert(node, Peer { exports, queue: VecDeque::new() });
+        self.move_all();
+    }
+
+    /// The session with a node is over.
+    pub fn disconnected(&mut self, node: NodeId) {
+        self.peers.remove(&node);
+        // It may have started the process: the next to be asked is another node, or this one in a new session.
+        self.questions.values_mut().filter(|question| question.asked == Some(node)).for_each(|q| q.asked = None);
+    }
+
+    /// Handles a message of another node. Returns false if it does not speak for its own processes only.
+    pub(crate) fn on_message(&mut self, from: NodeId, message: DirectoryMessage) -> bool {
+        match message {
+            DirectoryMessage::AskKey { number, process, entry, key } => {
+                self.question_of(Waiter { node: from, number }, process, entry, key);
+            }
+            DirectoryMessage::KeyAt { pid, .. } if pid.node() != from => return false,
+            DirectoryMessage::KeyAt { number, pid } => self.heard(from, number, Ok(pid)),
+            DirectoryMessage::NoKey { number, refusal } => self.heard(from, number, Err(refusal)),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Returns whether there is something to say to a node.
+    pub(crate) fn has_message(&self, node: NodeId) -> bool {
+        self.peers.get(&node).is_some_and(|peer| !peer.queue.is_empty())
+    }
+
+    /// Returns the next message for a node that there is a session with.
+    pub(crate) fn poll_message(&mut self, node: NodeId) -> Option<DirectoryMessage> {
+        self.peers.get_mut(&node)?.queue.pop_front()
+    }
+
+    /// The message that was polled last for this node had no room in the session.
+    pub(crate) fn refused(&mut self, node: NodeId, message: DirectoryMessage) {
+        if let Some(peer) = self.peers.get_mut(&node) {
+            peer.queue.push_front(message);
+        }
+    }
+
+    /// Returns the next process to start.
+    pub fn poll_start(&mut self) -> Option<Start> {
+        self.starts.pop_front()
+    }
+
+    /// Returns the next process to be stopped.
+    pub fn poll_stop(&mut self) -> Option<Pid> {
+        self.stops.pop_front()
+    }
+
+    /// Returns whether nothing is asked, and nobody waits.
+    #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.waiting == 0 && self.questions.is_empty()
+    }
+
+    /// Returns what came of a question.
+    pub fn poll_found(&mut self) -> Option<Found> {
+        self.found.pop_front()
+    }
+
+    /// Returns when [`handle_timeout`](Self::handle_timeout) has something to do.
+    pub fn next_timeout(&self) -> Option<Moment> {
+        let due = |question: &Question| match question.asked {
+            Some(_) => question.until,
+            None => question.until.min(question.again_at),
+        };
+        self.questions.values().map(due).min()
+    }
+
+    /// Asks again, and gives up what has waited too long.
+    pub fn handle_timeout(&mut self, now: Moment) {
+        let over = |question: &Question| question.until <= now;
+        let late: Vec<_> = self.questions.iter().filter(|(_, q)| over(q)).map(|(number, _)| *number).collect();
+        late.into_iter().for_each(|number| self.answer(number, Err(KeyedError::Timeout)));
+        let due = |question: &Question| question.asked.is_none() && question.again_at <= now;
+        let due: Vec<_> = self.questions.iter().filter(|(_, q)| due(q)).map(|(number, _)| *number).collect();
+        due.into_iter().for_each(|number| self.ask_its_home(now, number));
+    }
+}

@@ -1,0 +1,72 @@
+//! Which node a key is at home on.
+
+use postroom::NodeId;
+
+/// Returns the node that a key of a type of process is at home on, among those that export the type. All nodes, in any
+/// build, find the same.
+///
+/// ```
+/// use postroom::NodeId;
+/// use postroom_cluster::keyed::home;
+///
+/// let nodes = [1, 2, 3].map(|number| NodeId::new(number).unwrap());
+/// let before = home("Account", "acct-7", nodes).unwrap();
+/// // Without another node it stays where it is.
+/// let others = nodes.into_iter().filter(|node| *node == before || *node != nodes[0]);
+/// assert_eq!(home("Account", "acct-7", others), Some(before));
+/// ```
+pub fn home(process: &str, key: &str, exporters: impl IntoIterator<Item = NodeId>) -> Option<NodeId> {
+    // Apart by a byte that no text has.
+    let start = 0xcbf2_9ce4_8422_2325;
+    let bytes = process.bytes().chain([0xff]).chain(key.bytes());
+    let hash = bytes.fold(start, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    exporters.into_iter().max_by_key(|node| (mix(hash ^ mix(node.get())), *node))
+}
+
+/// Spreads each bit over all (the finalizer of SplitMix64, Steele et al. 2014): FNV alone leaves the high ones alike.
+fn mix(bits: u64) -> u64 {
+    let bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nodes(count: u64) -> Vec<NodeId> {
+        (1..=count).map(|number| NodeId::new(number).unwrap()).collect()
+    }
+
+    /// Other builds compute the same: a change here moves every key of a cluster.
+    #[test]
+    fn homes_are_those_of_every_build() {
+        let homes: Vec<_> =
+            (0..8).map(|key| home("Account", &format!("acct-{key}"), nodes(5)).unwrap().get()).collect();
+        assert_eq!(homes, [5, 1, 3, 3, 5, 5, 2, 2]);
+        assert_eq!(home("Account", "acct-7", []), None);
+    }
+
+    #[test]
+    fn keys_are_spread_and_only_those_of_a_node_that_goes_move() {
+        let (all, keys) = (nodes(10), 10_000);
+        let mut count = [0; 11];
+        let mut moved = 0;
+        for key in 0..keys {
+            let key = key.to_string();
+            let before = home("Account", &key, all.iter().copied()).unwrap();
+            count[before.get() as usize] += 1;
+            let after = home("Account", &key, all.iter().copied().filter(|node| node.get() != 4)).unwrap();
+            assert!(after == before || before.get() == 4);
+            moved += u32::from(after != before);
+        }
+        assert!(count[1..].iter().all(|count| (850..1_150).contains(count)), "{count:?}");
+        assert_eq!(moved, count[4]);
+        let one = (0..1_000).filter(|key| {
+            let key = key.to_string();
+            home("Account", &key, all.iter().copied()) == home("Teller", &key, all.iter().copied())
+        });
+        assert!((50..150).contains(&one.count()), "keys of different types are apart");
+    }
+}

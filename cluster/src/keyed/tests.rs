@@ -1,0 +1,277 @@
+//! Processes by key on several nodes, whose sessions begin and end by chance.
+
+use super::*;
+use crate::clock::Moment;
+use crate::directory::message::DirectoryMessage;
+use crate::random::Random;
+use postroom::NodeId;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+const NODES: usize = 4;
+
+struct World {
+    nodes: Vec<Keys>,
+    sessions: BTreeMap<(usize, usize), VecDeque<DirectoryMessage>>,
+    /// Starts that have not been answered.
+    starting: Vec<(usize, Start)>,
+    /// The processes that live, with their keys; those in the second set have been told to stop.
+    living: BTreeMap<Pid, String>,
+    stopping: BTreeSet<Pid>,
+    /// What was asked and is not answered: by node and number.
+    asked: BTreeMap<(usize, u64), String>,
+    found: Vec<(String, Result<Pid, KeyedError>)>,
+    now: Moment,
+    last: u64,
+}
+
+fn id(at: usize) -> NodeId {
+    NodeId::new(at as u64 + 1).unwrap()
+}
+
+impl World {
+    /// All but the first node export the type.
+    fn new() -> Self {
+        let exports = |at| if at == 0 { BTreeSet::new() } else { BTreeSet::from(["Account"]) };
+        let mut nodes: Vec<_> = (0..NODES).map(|at| Keys::new(id(at), exports(at))).collect();
+        nodes.iter_mut().for_each(|node| node.set_member(true));
+        Self {
+            nodes,
+            sessions: BTreeMap::new(),
+            starting: Vec::new(),
+            living: BTreeMap::new(),
+            stopping: BTreeSet::new(),
+            asked: BTreeMap::new(),
+            found: Vec::new(),
+            now: Moment::START,
+            last: 0,
+        }
+    }
+
+    fn connect(&mut self, one: usize, other: usize) {
+        if self.sessions.contains_key(&(one, other)) {
+            return;
+        }
+        for (from, to) in [(one, other), (other, one)] {
+            self.sessions.insert((from, to), VecDeque::new());
+            let exports = if to == 0 { BTreeSet::new() } else { BTreeSet::from(["Account"]) };
+            self.nodes[from].connected(id(to), exports);
+        }
+    }
+
+    fn disconnect(&mut self, one: usize, other: usize) {
+        for (from, to) in [(one, other), (other, one)] {
+            if self.sessions.remove(&(from, to)).is_some() {
+                self.nodes[from].disconnected(id(to));
+            }
+        }
+    }
+
+    fn ask(&mut self, at: usize, key: &str) {
+        let number = self.nodes[at].ask(self.now, "Account", "open", key);
+        assert!(self.asked.insert((at, number), key.to_owned()).is_none());
+    }
+
+    /// Does what one node wants done.
+    fn run(&mut self, at: usize, random: &mut Random) {
+        self.nodes[at].handle_timeout(self.now);
+        while let Some(start) = self.nodes[at].poll_start() {
+            assert!(!self.starting.contains(&(at, start.clone())), "single flight");
+            self.starting.push((at, start));
+        }
+        while let Some(pid) = self.nodes[at].poll_stop() {
+            assert!(self.living.contains_key(&pid) && self.stopping.insert(pid), "stopped once");
+        }
+        while let Some(Found { number, result }) = self.nodes[at].poll_found() {
+            let key = self.asked.remove(&(at, number)).expect("answered once");
+            self.found.push((key, result));
+        }
+        for to in 0..NODES {
+            let Some(queue) = self.sessions.get_mut(&(at, to)) else { continue };
+            while let Some(message) = self.nodes[at].poll_message(id(to)) {
+                if random.chance(20) {
+                    self.nodes[at].refused(id(to), message);
+                    break;
+                }
+                queue.push_back(message);
+            }
+        }
+    }
+
+    fn receive(&mut self, from: usize, to: usize) {
+        if let Some(message) = self.sessions.get_mut(&(from, to)).and_then(VecDeque::pop_front) {
+            assert!(self.nodes[to].on_message(id(from), message));
+        }
+    }
+
+    fn finish_start(&mut self, fails: bool) {
+        let Some((at, start)) = (!self.starting.is_empty()).then(|| self.starting.remove(0)) else { return };
+        if fails {
+            return self.nodes[at].started(&start, Err("no".into()));
+        }
+        self.last += 1;
+        let pid = format!("<{}.0.{}.1>", id(at), self.last).parse().unwrap();
+        let is_second = self.living.iter().any(|(other, key)| other.node() == id(at) && *key == start.key);
+        assert!(!is_second, "two processes of a key on one node");
+        self.living.insert(pid, start.key.clone());
+        self.nodes[at].started(&start, Ok(pid));
+    }
+
+    fn end(&mut self, pid: Pid) {
+        self.living.remove(&pid);
+        self.stopping.remove(&pid);
+        self.nodes[pid.node().get() as usize - 1].ended(pid);
+    }
+
+    fn settle(&mut self, random: &mut Random) {
+        for _ in 0..150 {
+            // In all, longer than a question waits.
+            self.now = self.now + Duration::from_millis(40);
+            self.finish_start(false);
+            if let Some(pid) = self.stopping.first().copied() {
+                self.end(pid);
+            }
+            for at in 0..NODES {
+                self.run(at, random);
+                (0..NODES).for_each(|from| (0..4).for_each(|_| self.receive(from, at)));
+            }
+        }
+    }
+}
+
+/// Keys are asked for while nodes meet, part, start and end processes. No node ever has two processes of a key, and
+/// each question is answered once. When all nodes have met, all find the same process for a key: one, where it is at
+/// home.
+#[test]
+fn when_all_have_met_each_key_has_one_process() {
+    let (mut moved, mut errors, mut second) = (0, 0, 0);
+    for seed in 0..1_000 {
+        let (mut random, mut world) = (Random::new(seed), World::new());
+        for _ in 0..300 {
+            let (at, other) = (random.below(NODES as u64) as usize, random.below(NODES as u64) as usize);
+            let key = ["a", "b", "c"][random.below(3) as usize];
+            match random.below(30) {
+                0 if at != other => world.disconnect(at, other),
+                1..3 if at != other => world.connect(at, other),
+                3 => world.nodes[at].set_member(random.chance(50)),
+                4..8 => world.ask(at, key),
+                8..11 => world.finish_start(random.chance(20)),
+                11 => {
+                    let living: Vec<_> = world.living.keys().copied().collect();
+                    if !living.is_empty() {
+                        world.end(living[random.below(living.len() as u64) as usize]);
+                    }
+                }
+                12 => world.now = world.now + Duration::from_millis(random.below(100)),
+                13..20 => world.run(at, &mut random),
+                _ => world.receive(other, at),
+            }
+            moved += u32::from(!world.stopping.is_empty());
+            let keys: BTreeSet<_> = world.living.values().collect();
+            second += u32::from(keys.len() < world.living.len());
+        }
+        world.nodes.iter_mut().for_each(|node| node.set_member(true));
+        (0..NODES).for_each(|one| (0..one).for_each(|other| world.connect(one, other)));
+        world.settle(&mut random);
+        assert!(world.asked.is_empty(), "seed {seed}: a question has no answer");
+        errors += world.found.drain(..).filter(|(_, result)| result.is_err()).count();
+        for at in 0..NODES {
+            ["a", "b", "c"].iter().for_each(|key| world.ask(at, key));
+        }
+        world.settle(&mut random);
+        let mut pids = BTreeMap::new();
+        assert_eq!(world.found.len(), 3 * NODES, "seed {seed}");
+        for (key, result) in &world.found {
+            let pid = result.clone().unwrap_or_else(|error| panic!("seed {seed}: {key}: {error}"));
+            assert_eq!(*pids.entry(key.clone()).or_insert(pid), pid, "seed {seed}: {key} has two");
+            assert_eq!(Some(pid.node()), home("Account", key, (1..NODES).map(id)), "seed {seed}");
+        }
+        assert_eq!(world.living.len(), 3, "seed {seed}: others were stopped");
+        assert!(world.nodes.iter().all(|node| node.is_idle()));
+    }
+    assert!(moved > 1_000 && errors > 500 && second > 100, "{moved} moved, {errors} errors, {second} of two at once");
+}
+
+/// A node that exports the type, and another that does.
+fn two() -> (Keys, NodeId) {
+    let mut keys = Keys::new(id(0), BTreeSet::from(["Account"]));
+    keys.set_member(true);
+    keys.connected(id(1), BTreeSet::from(["Account"]));
+    (keys, id(1))
+}
+
+/// Returns a key that is at home there.
+fn key_of(keys: &Keys, node: NodeId) -> String {
+    (0..).map(|key| format!("key-{key}")).find(|key| keys.home("Account", key) == Some(node)).unwrap()
+}
+
+#[test]
+fn a_node_that_sees_another_home_for_a_key_starts_nothing() {
+    let (mut keys, other) = two();
+    let ask = |key| DirectoryMessage::AskKey { number: 7, process: "Account".into(), entry: "open".into(), key };
+    let (here, there) = (key_of(&keys, id(0)), key_of(&keys, other));
+    assert!(keys.on_message(other, ask(there)));
+    assert_eq!(keys.poll_start(), None);
+    let moved = DirectoryMessage::NoKey { number: 7, refusal: KeyRefusal::Moved };
+    assert_eq!(keys.poll_message(other), Some(moved));
+    assert!(keys.on_message(other, ask(here.clone())));
+    assert_eq!(keys.poll_start().map(|start| start.key), Some(here));
+}
+
+/// The node that was asked is lost: the next home is asked, and not only when the question is given up.
+#[test]
+fn a_question_to_a_node_that_is_lost_is_asked_elsewhere() {
+    let (mut keys, other) = two();
+    let key = key_of(&keys, other);
+    let number = keys.ask(Moment::START, "Account", "open", &key);
+    assert!(matches!(keys.poll_message(other), Some(DirectoryMessage::AskKey { .. })));
+    keys.disconnected(other);
+    let next = keys.next_timeout().unwrap();
+    assert!(next < Moment::START + Duration::from_secs(1), "it is asked again soon");
+    keys.handle_timeout(next);
+    let start = keys.poll_start().expect("it is at home here now");
+    let pid = "<1.0.5.1>".parse().unwrap();
+    keys.started(&start, Ok(pid));
+    assert_eq!(keys.poll_found(), Some(Found { number, result: Ok(pid) }));
+}
+
+/// What another node says of a question that it was not asked is nothing.
+#[test]
+fn only_the_node_that_was_asked_answers() {
+    let (mut keys, other) = two();
+    keys.connected(id(2), BTreeSet::new());
+    let key = key_of(&keys, other);
+    let number = keys.ask(Moment::START, "Account", "open", &key);
+    let pid = |at| format!("<{}.0.5.1>", id(at)).parse::<Pid>().unwrap();
+    assert!(keys.on_message(id(2), DirectoryMessage::KeyAt { number, pid: pid(2) }));
+    assert!(!keys.on_message(other, DirectoryMessage::KeyAt { number, pid: pid(2) }), "not its own process");
+    assert_eq!(keys.poll_found(), None);
+    assert!(keys.on_message(other, DirectoryMessage::KeyAt { number, pid: pid(1) }));
+    assert_eq!(keys.poll_found(), Some(Found { number, result: Ok(pid(1)) }));
+}
+
+#[test]
+fn what_cannot_be_asked_for_is_refused() {
+    let mut keys = Keys::new(id(0), BTreeSet::from(["Account"]));
+    let now = Moment::START;
+    let ask = |keys: &mut Keys, process: &str, key: &str| {
+        let number = keys.ask(now, process, "open", key);
+        let found = keys.poll_found().filter(|found| found.number == number);
+        found.map(|found| found.result.unwrap_err())
+    };
+    assert_eq!(ask(&mut keys, "Account", "a"), Some(KeyedError::NotAMember));
+    keys.set_member(true);
+    for key in [String::new(), "x".repeat(MAX_NAME + 1)] {
+        assert_eq!(ask(&mut keys, "Account", &key), Some(KeyedError::Length { bytes: key.len() }));
+    }
+    assert_eq!(ask(&mut keys, "Teller", "a"), Some(KeyedError::NotExported { process: "Teller".into() }));
+    assert_eq!(ask(&mut keys, "Account", "a"), None);
+    let start = keys.poll_start().unwrap();
+    keys.started(&start, Err("no entry `open`".into()));
+    let failed = KeyedError::Failed { reason: "no entry `open`".into() };
+    assert_eq!(keys.poll_found().unwrap().result, Err(failed));
+    // A process whose start is never answered.
+    assert_eq!(ask(&mut keys, "Account", "a"), None);
+    keys.handle_timeout(keys.next_timeout().unwrap());
+    assert_eq!(keys.poll_found().unwrap().result, Err(KeyedError::Timeout));
+}

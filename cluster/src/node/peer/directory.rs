@@ -1,0 +1,32 @@
+//! What the directory tells a peer.
+
+use super::{Peer, Phase};
+use crate::directory::message::DirectoryMessage;
+use crate::engine::Lane;
+use crate::envelope::Envelope;
+use postroom::Pid;
+use postroom::error::SendFailure;
+
+impl Peer {
+    /// Returns a PID for what is for the node and not for a process.
+    pub(crate) fn anyone(&self) -> Pid {
+        self.lock().anyone
+    }
+
+    /// Queues a message of the directory, behind what was sent to processes there.
+    ///
+    /// # Errors
+    /// [`SendFailure::Full`] if there is no room, and [`SendFailure::UnknownNode`] if the session is not open.
+    pub(crate) fn offer(&self, message: &DirectoryMessage) -> Result<(), SendFailure> {
+        let envelope = Envelope::Directory(message.encode());
+        let mut state = self.lock();
+        let to = state.anyone;
+        if !matches!(state.phase, Phase::Open(_)) {
+            return Err(SendFailure::UnknownNode(to));
+        }
+        let was_idle = state.is_idle();
+        state.queue(Lane::Data, to, &envelope).map_err(|refusal| refusal.into_failure(to))?;
+        self.transmit_queued(state, was_idle);
+        Ok(())
+    }
+}

@@ -1,0 +1,110 @@
+//! What has arrived of a topic, and waits to be handed out.
+
+use bytes::Bytes;
+use std::collections::VecDeque;
+
+/// How many events of a topic may wait on a node.
+pub const MAX_EVENTS: usize = 1_024;
+
+/// How many bytes of them.
+pub const MAX_BYTES: usize = 4 << 20;
+
+/// Events of one topic that wait on one node, in the order in which they came. When it is full, what comes is dropped
+/// and counted: the thread that brings events never waits.
+///
+/// ```
+/// use postroom_cluster::topics::{Backlog, MAX_EVENTS};
+///
+/// let mut backlog = Backlog::default();
+/// assert!(backlog.push("first".into()), "it was empty: somebody has to be told");
+/// assert!(!backlog.push("second".into()));
+/// (0..MAX_EVENTS).for_each(|_| _ = backlog.push("more".into()));
+/// assert_eq!(backlog.dropped(), 2);
+/// assert_eq!(backlog.pop().as_deref(), Some(&b"first"[..]));
+/// ```
+#[derive(Debug, Default)]
+pub struct Backlog {
+    events: VecDeque<Bytes>,
+    bytes: usize,
+    dropped: u64,
+    /// Somebody hands out.
+    is_busy: bool,
+}
+
+impl Backlog {
+    /// Adds an event. Returns whether somebody has to begin to hand out.
+    pub fn push(&mut self, event: Bytes) -> bool {
+        if self.events.len() == MAX_EVENTS || self.bytes + event.len() > MAX_BYTES {
+            self.dropped += 1;
+            return false;
+        }
+        self.bytes += event.len();
+        self.events.push_back(event);
+        !std::mem::replace(&mut self.is_busy, true)
+    }
+
+    /// Returns the next event. With `None`, who hands out is done: the next event has somebody told again.
+    pub fn pop(&mut self) -> Option<Bytes> {
+        let event = self.events.pop_front();
+        self.is_busy = event.is_some();
+        self.bytes -= event.as_ref().map_or(0, Bytes::len);
+        event
+    }
+
+    /// Returns how many events had no room.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    /// Each event is handed out in its order, or counted; and somebody is told when there is something to hand out and
+    /// nobody does.
+    #[test]
+    fn each_event_is_handed_out_in_order_or_counted() {
+        let (mut full, mut long) = (0, 0);
+        // Each event begins with its number, and goes on into the next ones: no test needs gigabytes written.
+        let events: Bytes = (0..40 * 200 + 5_000_u64).flat_map(u64::to_be_bytes).collect();
+        for seed in 0..1_000 {
+            let (mut random, mut backlog) = (Random::new(seed), Backlog::default());
+            let (mut pushed, mut taken, mut kept, mut is_handing_out) = (0_u64, 0, Vec::new(), false);
+            let longest = if random.chance(50) { 100 } else { 40_000 };
+            for _ in 0..40 {
+                for _ in 0..random.below(200) {
+                    let at = 8 * pushed as usize;
+                    let event = events.slice(at..at + 8 + random.below(longest) as usize);
+                    let before = backlog.dropped();
+                    let is_told = backlog.push(event);
+                    if backlog.dropped() == before {
+                        kept.push(pushed);
+                        assert_eq!(is_told, !is_handing_out, "seed {seed}");
+                        is_handing_out = true;
+                    } else {
+                        assert!(!is_told);
+                    }
+                    pushed += 1;
+                    assert!(backlog.events.len() <= MAX_EVENTS && backlog.bytes <= MAX_BYTES);
+                }
+                for _ in 0..random.below(200) {
+                    let Some(event) = backlog.pop() else {
+                        is_handing_out = false;
+                        break;
+                    };
+                    assert_eq!(event[..8], u64::to_be_bytes(kept[taken]), "seed {seed}");
+                    taken += 1;
+                }
+            }
+            full += u32::from(backlog.dropped() > 0 && longest == 100);
+            long += u32::from(backlog.dropped() > 0 && longest > 100);
+            while backlog.pop().is_some() {
+                taken += 1;
+            }
+            assert_eq!((taken as u64 + backlog.dropped(), backlog.bytes), (pushed, 0), "seed {seed}");
+        }
+        assert!(full > 50 && long > 50, "{full} full, {long} too long");
+    }
+}
