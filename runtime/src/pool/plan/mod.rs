@@ -367,7 +367,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
 
     /// Returns all members whose end has not been reported, in the order of their starts.
     pub(crate) fn all(&self) -> Vec<Pid> {
-        self.in_order(|_| true)
+        self.members.values().map(|record| record.pid).collect()
     }
 
     /// Returns whether a requested member is still needed: not if the pool has drained meanwhile.
@@ -387,11 +387,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
 
     /// Returns the members that get messages.
     pub(crate) fn members(&self) -> Vec<Pid> {
-        self.in_order(MemberRecord::is_present)
-    }
-
-    fn in_order(&self, which: impl Fn(&MemberRecord<K>) -> bool) -> Vec<Pid> {
-        self.members.values().filter(|record| which(record)).map(|record| record.pid).collect()
+        self.members.values().filter(|record| record.is_present()).map(|record| record.pid).collect()
     }
 
     /// Returns `counted` with the pool's present state.
