@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 /// Returns a number that identifies the calling thread among all that ever existed.
-fn this_thread() -> u64 {
+pub(crate) fn this_thread() -> u64 {
     // Not `std::thread::current`, which may be gone in the destructors of thread-locals.
     thread_local! {
         static NUMBER: Cell<u64> = const { Cell::new(0) };

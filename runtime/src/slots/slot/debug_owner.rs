@@ -5,60 +5,53 @@
 //! taking end of the lanes, the process's edge in the wait graph) is accessed in between, by that thread only: a second
 //! token, or code that still uses one that is gone, fails the assertion at its first access.
 
+#[cfg(all(debug_assertions, not(loom)))]
+use crate::util::thread_bound::this_thread;
+#[cfg(all(debug_assertions, not(loom)))]
+use std::sync::atomic::{AtomicU64, Ordering};
+
 pub(crate) struct DebugOwner {
     /// Identifies the thread; zero while the token is not in use.
     #[cfg(all(debug_assertions, not(loom)))]
-    thread: std::sync::atomic::AtomicUsize,
+    thread: AtomicU64,
 }
 
 #[cfg(all(debug_assertions, not(loom)))]
 impl DebugOwner {
     pub(crate) const fn none() -> Self {
-        Self { thread: std::sync::atomic::AtomicUsize::new(0) }
+        Self { thread: AtomicU64::new(0) }
     }
 
     #[track_caller]
     pub(crate) fn begin(&self) {
-        let before = self.thread.swap(this_thread(), std::sync::atomic::Ordering::Relaxed);
-        assert!(before == 0, "the token is used already, by thread {before:#x}; this is {:#x}", this_thread());
+        let before = self.thread.swap(this_thread(), Ordering::Relaxed);
+        assert!(before == 0, "the token is used already, by thread {before}; this is {}", this_thread());
     }
 
     /// The calling thread is about to give the token away.
     #[track_caller]
     pub(crate) fn end(&self) {
         self.check();
-        self.thread.store(0, std::sync::atomic::Ordering::Relaxed);
+        self.thread.store(0, Ordering::Relaxed);
     }
 
     /// The calling thread uses the token in place of the one that began to, and that waits for this one. Returns the
     /// waiting thread, for [`give_back`](Self::give_back).
-    pub(crate) fn take_over(&self) -> usize {
-        self.thread.swap(this_thread(), std::sync::atomic::Ordering::Relaxed)
+    pub(crate) fn take_over(&self) -> u64 {
+        self.thread.swap(this_thread(), Ordering::Relaxed)
     }
 
     #[track_caller]
-    pub(crate) fn give_back(&self, to: usize) {
+    pub(crate) fn give_back(&self, to: u64) {
         self.check();
-        self.thread.store(to, std::sync::atomic::Ordering::Relaxed);
+        self.thread.store(to, Ordering::Relaxed);
     }
 
     #[track_caller]
     pub(crate) fn check(&self) {
-        let owner = self.thread.load(std::sync::atomic::Ordering::Relaxed);
-        assert!(
-            owner == this_thread(),
-            "the token is used by thread {owner:#x}, and not by this one, {:#x}",
-            this_thread()
-        );
+        let owner = self.thread.load(Ordering::Relaxed);
+        assert!(owner == this_thread(), "the token is used by thread {owner}, and not by this one, {}", this_thread());
     }
-}
-
-#[cfg(all(debug_assertions, not(loom)))]
-fn this_thread() -> usize {
-    thread_local! {
-        static HERE: u8 = const { 0 };
-    }
-    HERE.with(|here| std::ptr::from_ref(here).addr())
 }
 
 #[cfg(not(all(debug_assertions, not(loom))))]
@@ -74,12 +67,12 @@ impl DebugOwner {
     pub(crate) fn end(&self) {}
 
     #[inline(always)]
-    pub(crate) fn take_over(&self) -> usize {
+    pub(crate) fn take_over(&self) -> u64 {
         0
     }
 
     #[inline(always)]
-    pub(crate) fn give_back(&self, _to: usize) {}
+    pub(crate) fn give_back(&self, _to: u64) {}
 
     #[inline(always)]
     pub(crate) fn check(&self) {}
