@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 mod calls;
 mod controls;
 mod logical;
+mod pressure;
 mod simulated;
 mod ties;
 mod wire;

@@ -26,8 +26,8 @@ impl<P: Remote + Addressed> Starting<P> {
     }
 
     /// Makes the start repeatable: with the same key, a node starts one process, and returns its PID each time, whether
-    /// it still runs or not. So a start whose answer was lost with the session is repeated with the key. A node remembers
-    /// 1,024 keys, each for five minutes after its last use.
+    /// it still runs or not. So a start whose answer was lost with the session is repeated with the key. A node
+    /// remembers 1,024 keys, each for five minutes after its last use.
     ///
     /// After [`Cluster::any`](crate::Cluster::any) the key chooses the node, by rendezvous hashing among the nodes that
     /// export the type: a repetition goes to the same node, also from other nodes, while the members stay the same.

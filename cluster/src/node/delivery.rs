@@ -36,8 +36,8 @@ const RETRY: Duration = Duration::from_millis(2);
 /// After how many arrivals it is tried again, too.
 const RETRY_EVERY: u32 = 256;
 
-/// How much may wait for slow processes of this node, for each peer, before the peer gets no more credit: what is on its
-/// way when a first process falls behind, and as much again for others.
+/// How much may wait for slow processes of this node, for each peer, before the peer gets no more credit: what is on
+/// its way when a first process falls behind, and as much again for others.
 const MAX_KEPT: u64 = 64 << 20;
 
 /// What the driver hands over, in order.

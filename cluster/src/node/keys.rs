@@ -7,7 +7,7 @@
 //! # Limits
 //! | limit | value | beyond it |
 //! |---|---|---|
-//! | keys | [`MAX_KEYS`] = 1,024 | the key that was used longest ago is forgotten, which is counted; refused if all begin |
+//! | keys | [`MAX_KEYS`] = 1,024 | the one used longest ago is forgotten, which is counted; refused if all begin |
 //! | time since the last use | [`KEPT_FOR`] = 5 min | the key is forgotten |
 //! | a key | [`MAX_KEY`] = 1,024 B | refused |
 
@@ -72,8 +72,8 @@ impl Keys {
     ) {
         let Some(then) = self.begin(&key, process, Box::new(then)) else { return };
         // Frees the key and tells those that wait, also if the start panics.
-        let mut starting = Starting { keys: self, key, then: Some(then), started: None };
-        starting.started = Some(start());
+        let mut running = RunningStart { keys: self, key, then: Some(then), started: None };
+        running.started = Some(start());
     }
 
     /// Takes the key. Returns `then` if the start has to be made; otherwise that is told, or waits.
@@ -135,14 +135,14 @@ impl Keys {
 }
 
 /// A start that runs.
-struct Starting<'a> {
+struct RunningStart<'a> {
     keys: &'a Keys,
     key: String,
     then: Option<Then>,
     started: Option<Started>,
 }
 
-impl Drop for Starting<'_> {
+impl Drop for RunningStart<'_> {
     fn drop(&mut self) {
         let panicked = || Err("the start has panicked".into());
         let started = self.started.take().unwrap_or_else(panicked);
@@ -231,8 +231,9 @@ mod tests {
             let (first, told) = begin(&node, "a");
             let (second, second_told) = begin(&node, "a");
             assert!(first.is_some() && second.is_none() && second_told.try_recv().is_err());
-            let starting = Starting { keys: &node.keys, key: "a".into(), then: first, started: Some(outcome.clone()) };
-            drop(starting);
+            let running =
+                RunningStart { keys: &node.keys, key: "a".into(), then: first, started: Some(outcome.clone()) };
+            drop(running);
             assert_eq!([told, second_told].map(|told| told.try_recv()), [Ok(outcome.clone()), Ok(outcome.clone())]);
             assert_eq!(node.start("a", "Account"), Ok(if outcome.is_ok() { pid(5) } else { pid(1) }));
         }

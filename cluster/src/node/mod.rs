@@ -17,7 +17,8 @@
 //! * [`directory`]: groups, eventual names, keys and topics; [`herald`] is a process that runs users' code for it.
 //!
 //! # Invariants
-//! 1. **One lock per peer**, held for a queue operation: not while a user's code runs, and never two at a time.
+//! 1. **One lock per peer**, held for a queue operation: not while a user's code runs, and never two at a time. The
+//!    only locks taken inside it are those of queues, which nothing else is taken inside of.
 //! 2. What arrives from a peer, and the end of its session, pass through one queue to the delivery: so nothing of a
 //!    session is delivered after its end was told.
 //! 3. A call, and a start, is answered once, by the thread that takes it out of the peer's table.

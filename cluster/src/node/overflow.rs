@@ -45,6 +45,8 @@ pub(super) struct Overflow {
     is_congested: bool,
     /// The usual length of a message that found no room.
     usual: usize,
+    /// How much is still expected of those that were resumed while others wait.
+    expected: u64,
     slow: BTreeMap<Pid, SlowThere>,
     /// How much was dropped of the data lane, since the session was over already.
     lost: u64,
@@ -124,9 +126,9 @@ impl Overflow {
         self.slow.get(&to).map_or(&self.queue, |slow| &slow.queue).clone()
     }
 
-    /// Notes that a message to `to` was refused as too much.
-    pub(super) fn refuse(&mut self, to: Pid) {
-        if !self.is_slow(to) {
+    /// Notes that something for `to` was refused as too much. Nobody waits for the control lane.
+    pub(super) fn refuse(&mut self, lane: Lane, to: Pid) {
+        if lane == Lane::Data && !self.is_slow(to) {
             self.is_congested = true;
             self.queue.set_full();
         }
@@ -135,7 +137,7 @@ impl Overflow {
     /// Counts a message of a process that is beyond the bound. Returns whether it may be accepted.
     pub(super) fn admit_beyond(&mut self, to: Pid, length: usize, limit: u64) -> bool {
         if !self.is_clear(Lane::Data) && self.beyond > 0 && (self.beyond + length) as u64 > limit {
-            self.refuse(to);
+            self.refuse(Lane::Data, to);
             return false;
         }
         if let Some(slow) = self.slow.get_mut(&to) {
@@ -195,19 +197,27 @@ impl Overflow {
         self.slow.remove(&pid).map(|slow| Room::for_all(slow.queue))
     }
 
-    /// Returns the room in the session for those that wait, of which `buffered` are in use: when less than half is,
-    /// so many as are likely to fill the other half, and at least one; all, when nothing is left or nobody waits.
+    /// A message of this length was accepted.
+    pub(super) fn note_sent(&mut self, length: usize) {
+        self.expected = self.expected.saturating_sub(length as u64);
+    }
+
+    /// Returns the room for those that wait, when `buffered` of the session's `limit` is in use: if that is at most
+    /// half, for so many as are likely to fill the other half, and at least one; for all, when nothing is left or
+    /// nobody waits.
     pub(super) fn room(&mut self, buffered: u64, limit: u64) -> Option<Room> {
         if !self.is_congested || !self.is_clear(Lane::Data) || buffered > limit / 2 {
             return None;
         }
         // Nobody waits yet: one that was refused and is about to finds that there is room.
         if buffered == 0 || self.queue.waiting() == 0 {
-            self.is_congested = false;
+            (self.is_congested, self.expected) = (false, 0);
             return Some(Room::for_all(self.queue.clone()));
         }
-        let most = (limit / 2 - buffered) as usize / self.usual.max(1);
-        Some(Room { queue: self.queue.clone(), most: Some(most.max(1)) })
+        let (usual, free) = (self.usual.max(1) as u64, (limit / 2).saturating_sub(buffered + self.expected));
+        let most = (free / usual).max(1);
+        self.expected += most * usual;
+        Some(Room { queue: self.queue.clone(), most: Some(most as usize) })
     }
 
     /// The session is over: returns the room for all that wait, who will hear of it, and how much is dropped that was
@@ -216,5 +226,92 @@ impl Overflow {
         let Self { lanes, queue, slow, lost, .. } = std::mem::take(self);
         let rooms = slow.into_values().map(|slow| slow.queue).chain([queue]).map(Room::for_all).collect();
         (rooms, lost + lanes[Lane::Data as usize].len() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: u64 = 1_000;
+
+    fn pid(number: u64) -> Pid {
+        format!("<7f.1.{number}.3>").parse().unwrap()
+    }
+
+    fn most(room: Option<Room>) -> Option<Option<usize>> {
+        room.map(|room| room.most)
+    }
+
+    /// Messages of 100 bytes that were accepted beyond the bound and are in the session by now.
+    fn congested() -> Overflow {
+        let mut overflow = Overflow::default();
+        overflow.refuse(Lane::Data, pid(1));
+        overflow.push(Lane::Data, Bytes::from(vec![0; 100]), Why::Beyond);
+        overflow.lanes[0].clear();
+        overflow.beyond = 0;
+        overflow
+    }
+
+    #[test]
+    fn nobody_is_resumed_above_half_and_all_are_when_nothing_is_left() {
+        let mut overflow = congested();
+        assert_eq!(most(overflow.room(LIMIT / 2 + 1, LIMIT)), None);
+        assert_eq!(most(overflow.room(0, LIMIT)), Some(None));
+        assert_eq!(most(overflow.room(0, LIMIT)), None, "once");
+        let mut overflow = congested();
+        assert_eq!(most(overflow.room(LIMIT / 2, LIMIT)), Some(None), "nobody waits");
+        let mut overflow = congested();
+        overflow.push(Lane::Data, Bytes::from(vec![0; 100]), Why::Owed);
+        assert_eq!(most(overflow.room(0, LIMIT)), None, "what waits here goes first");
+        assert_eq!(most(Overflow::default().room(0, LIMIT)), None);
+    }
+
+    #[test]
+    fn beyond_the_bound_as_much_again_is_accepted_or_one_message() {
+        let mut overflow = Overflow::default();
+        let mut push = |length: usize| {
+            let is_admitted = overflow.admit_beyond(pid(1), length, LIMIT);
+            if is_admitted {
+                overflow.push(Lane::Data, Bytes::from(vec![0; length]), Why::Beyond);
+            }
+            is_admitted
+        };
+        assert!(push(5_000), "or none could ever be sent");
+        assert!(!push(1));
+        assert!(overflow.is_congested);
+        let mut overflow = Overflow::default();
+        let admitted = (0..100).filter(|_| {
+            let is_admitted = overflow.admit_beyond(pid(1), 100, LIMIT);
+            overflow.push(Lane::Data, Bytes::from(vec![0; if is_admitted { 100 } else { 0 }]), Why::Beyond);
+            is_admitted
+        });
+        assert_eq!(admitted.count(), 10);
+    }
+
+    #[test]
+    fn a_process_that_has_fallen_behind_gets_so_many_more() {
+        let mut overflow = Overflow::default();
+        overflow.slow(pid(1));
+        let admitted = (0..10_000).filter(|_| overflow.admit_beyond(pid(1), 10, LIMIT)).count();
+        assert_eq!(admitted, SLOW_MESSAGES);
+        assert!(overflow.admit_beyond(pid(2), 10, LIMIT), "others are not concerned");
+        assert!(!overflow.is_congested, "nor is the session");
+        overflow.slow(pid(3));
+        let length = SLOW_BYTES as usize / 4;
+        assert_eq!((0..10).filter(|_| overflow.admit_beyond(pid(3), length, u64::MAX)).count(), 4);
+        assert!(overflow.fast(pid(1)).is_some() && overflow.fast(pid(1)).is_none());
+        assert!(overflow.admit_beyond(pid(1), 10, LIMIT), "it has caught up");
+    }
+
+    #[test]
+    fn what_is_dropped_at_the_end_is_counted() {
+        let mut overflow = Overflow::default();
+        overflow.slow(pid(1));
+        (0..3).for_each(|_| overflow.push(Lane::Data, Bytes::from_static(b"message"), Why::Beyond));
+        overflow.push(Lane::Control, Bytes::from_static(b"kill"), Why::Owed);
+        let (rooms, dropped) = overflow.end();
+        assert_eq!((rooms.len(), dropped), (2, 3));
+        assert!(overflow.is_empty());
     }
 }

@@ -137,14 +137,14 @@ enum Phase {
     Over,
 }
 
-/// How far a message may exceed what there is room for.
+/// Whether a message is accepted for which there is no room.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Bound {
-    /// Not at all.
-    Kept,
-    /// The sending process is suspended for it.
-    Suspends,
-    /// It was accepted before.
+enum Admission {
+    /// It is not.
+    IfRoom,
+    /// Up to a second bound: the sending process is suspended for it.
+    Beyond,
+    /// It was accepted before, and is not refused now.
     Accepted,
 }
 
@@ -253,10 +253,10 @@ impl Peer {
     }
 
     /// Encodes a package and queues it.
-    fn send(&self, agreement: &Agreement, package: Package, bound: Bound) -> Result<(), Undeliverable> {
+    fn send(&self, agreement: &Agreement, package: Package, admission: Admission) -> Result<(), Undeliverable> {
         let (to, mut payload, answerer) = package.take_apart();
         let refused = match agreement.encode(&mut payload) {
-            Ok(encoded) => self.send_encoded(to, encoded, answerer, bound),
+            Ok(encoded) => self.send_encoded(to, encoded, answerer, admission),
             Err(error) => {
                 self.codecs.report(&error);
                 Err((answerer, SendFailure::NotRemote(to)))
@@ -273,7 +273,7 @@ impl Peer {
         to: Pid,
         encoded: Encoded,
         mut answerer: Answerer,
-        bound: Bound,
+        admission: Admission,
     ) -> Result<(), (Answerer, SendFailure)> {
         let (time_left, content) = (answerer.time_left(), content(encoded));
         let mut state = self.lock();
@@ -283,11 +283,11 @@ impl Peer {
             Some(number) => Envelope::Call { to, number, time_left, content },
             None => Envelope::Message { to, content },
         };
-        let queued = match bound {
-            Bound::Accepted if state.put(Lane::Data, &envelope) => Ok(()),
-            Bound::Accepted => Err(Refusal::TooLong),
-            Bound::Suspends => state.queue_beyond(to, &envelope),
-            Bound::Kept => state.queue(Lane::Data, to, &envelope),
+        let queued = match admission {
+            Admission::Accepted if state.put(Lane::Data, &envelope) => Ok(()),
+            Admission::Accepted => Err(Refusal::TooLong),
+            Admission::Beyond => state.queue_beyond(to, &envelope),
+            Admission::IfRoom => state.queue(Lane::Data, to, &envelope),
         };
         if let Err(refusal) = queued {
             drop(state);
@@ -520,7 +520,7 @@ impl Peer {
                 }
                 Waiting::Package(package) => {
                     drop(state);
-                    if let Err(refused) = self.send(&agreement, package, Bound::Accepted) {
+                    if let Err(refused) = self.send(&agreement, package, Admission::Accepted) {
                         returned += 1;
                         let (_, _, answerer) = refused.package.take_apart();
                         answerer.answer(Err(refused.reason.into()));
@@ -733,18 +733,24 @@ impl State {
         if matches!(self.phase, Phase::Over) {
             return Err(Refusal::Over);
         }
-        let queued = match self.overflow.is_clear(lane) {
-            true => self.session.send(lane, to, envelope.encode()).map_err(|error| match error {
-                SendError::Full(_) | SendError::Slow(_) => Refusal::Full,
-                SendError::Closed(_) => Refusal::Over,
-                SendError::TooLong { .. } => Refusal::TooLong,
-            }),
-            false => Err(Refusal::Full),
-        };
-        if lane == Lane::Data && matches!(queued, Err(Refusal::Full)) {
-            self.overflow.refuse(to);
+        if !self.overflow.is_clear(lane) {
+            self.overflow.refuse(lane, to);
+            return Err(Refusal::Full);
         }
-        queued
+        let bytes = envelope.encode();
+        let length = bytes.len();
+        match self.session.send(lane, to, bytes) {
+            Ok(()) => {
+                self.overflow.note_sent(length);
+                Ok(())
+            }
+            Err(SendError::Full(_) | SendError::Slow(_)) => {
+                self.overflow.refuse(lane, to);
+                Err(Refusal::Full)
+            }
+            Err(SendError::Closed(_)) => Err(Refusal::Over),
+            Err(SendError::TooLong { .. }) => Err(Refusal::TooLong),
+        }
     }
 
     /// Queues a message of a process that waits for room after it.
@@ -759,6 +765,7 @@ impl State {
         if !self.overflow.admit_beyond(to, bytes.len(), limits.queue) {
             return Err(Refusal::Full);
         }
+        self.overflow.note_sent(bytes.len());
         self.overflow.push(Lane::Data, bytes, Why::Beyond);
         self.flush();
         Ok(())
@@ -795,31 +802,31 @@ impl State {
 
 impl Peer {
     /// Sends a package, or has it wait for the session to open.
-    fn accept(&self, package: Package, bound: Bound) -> Result<(), Undeliverable> {
+    fn accept(&self, package: Package, admission: Admission) -> Result<(), Undeliverable> {
         let to = package.to();
         let mut state = self.lock();
         let waits = match &mut state.phase {
             Phase::Open(agreement) => {
                 let agreement = Arc::clone(agreement);
                 drop(state);
-                return self.send(&agreement, package, bound);
+                return self.send(&agreement, package, admission);
             }
             Phase::Opening(waiting) => waiting,
             Phase::Over => return Err(Undeliverable { package, reason: SendFailure::UnknownNode(to) }),
         };
-        let most = if bound == Bound::Kept { MAX_WAITING } else { 2 * MAX_WAITING };
+        let most = if admission == Admission::IfRoom { MAX_WAITING } else { 2 * MAX_WAITING };
         if waits.len() < most {
             waits.push_back(Waiting::Package(package));
             return Ok(());
         }
-        state.overflow.refuse(to);
+        state.overflow.refuse(Lane::Data, to);
         Err(Undeliverable { package, reason: SendFailure::Full(to) })
     }
 }
 
 impl Receiver for Peer {
     fn deliver(&self, package: Package) -> Result<(), Undeliverable> {
-        self.accept(package, Bound::Kept)
+        self.accept(package, Admission::IfRoom)
     }
 }
 
@@ -829,7 +836,7 @@ impl Transport for Peer {
     }
 
     fn deliver_beyond(&self, package: Package) -> Result<(), Undeliverable> {
-        self.accept(package, Bound::Suspends)
+        self.accept(package, Admission::Beyond)
     }
 
     fn send_link(&self, from: Pid, to: Pid, message: LinkMessage<ExitReason>) -> Result<(), LinkMessage<ExitReason>> {

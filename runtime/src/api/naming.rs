@@ -84,8 +84,8 @@ impl Host {
     }
 
     /// Returns a PID that stands for the process that `now` returns, at each send and other operation anew: of this
-    /// program or of another node. For code that knows names of its own, such as those of a cluster. While `now` returns
-    /// `None`, messages are returned with [`SendFailure::UnknownName`], and calls fail.
+    /// program or of another node. For code that knows names of its own, such as those of a cluster. While `now`
+    /// returns `None`, messages are returned with [`SendFailure::UnknownName`], and calls fail.
     ///
     /// `now` runs on the thread that sends, without a lock; a panic in it is the sender's. It should not block.
     ///

@@ -88,8 +88,8 @@ pub trait Transport: Receiver {
         None
     }
 
-    /// Accepts a package of a process that is suspended for it after its step, or that exits: beyond the bound at which
-    /// `deliver` refuses, up to a second one, so that the memory stays bounded. The default is `deliver`.
+    /// Accepts a package of a process that is suspended for it after its step, or that exits: beyond the bound at
+    /// which `deliver` refuses, up to a second one, so that the memory stays bounded. The default is `deliver`.
     ///
     /// # Errors
     /// The package, with [`Full`](crate::error::SendFailure::Full) if that is too much too: then the sending step waits.

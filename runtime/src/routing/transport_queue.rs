@@ -35,10 +35,10 @@ pub(crate) trait RoomListener: Send {
 /// [`resume`](Self::resume) without it, since these wake threads and tasks. After each `set_full` there has to be a
 /// `set_room` some time, also when the connection is lost.
 #[derive(Clone, Default)]
-pub struct TransportQueue(Arc<Mutex<Waiting>>);
+pub struct TransportQueue(Arc<Mutex<WaitingRoom>>);
 
 #[derive(Default)]
-struct Waiting {
+struct WaitingRoom {
     is_full: bool,
     listeners: VecDeque<Box<dyn RoomListener>>,
 }

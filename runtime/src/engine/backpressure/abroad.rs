@@ -31,12 +31,13 @@ pub(super) fn take() -> Option<FullPlace> {
 
 /// From here on, sends of processes to other nodes wait for room.
 pub(crate) fn begin() {
-    set_remote_sender(&Abroad);
+    set_remote_sender(&SuspendableSender);
 }
 
-struct Abroad;
+/// Sends for the process, or the other code, that runs on the thread.
+struct SuspendableSender;
 
-impl RemoteSender for Abroad {
+impl RemoteSender for SuspendableSender {
     fn deliver(&self, transport: &dyn Transport, package: Package) -> Result<(), Undeliverable> {
         match transport.deliver(package) {
             Err(refused) if is_full(&refused) => deliver_to_full(transport, refused),
