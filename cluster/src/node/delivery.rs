@@ -16,7 +16,7 @@ use crate::policy::{Policy, PolicyCounts};
 use crate::reply::Completer;
 use crate::session::Item;
 use postroom::error::SendFailure;
-use postroom::routing::{ControlMessage, LinkMessage, Node, Router};
+use postroom::routing::{Answerer, ControlMessage, LinkMessage, Node, Router};
 use postroom::{Address, CallError, ExitReason, Host, NodeId, Package, Pid};
 use requests::StartKind;
 use std::collections::{BTreeMap, VecDeque};
@@ -50,6 +50,8 @@ pub(crate) enum Arrival {
     Item(Arc<Peer>, Item),
     /// There is room for some that wait to send.
     Room(Room),
+    /// Calls to a peer whose callers have given up, to be dropped here: a pool goes on by that.
+    Abandoned(Vec<Answerer>),
     /// The session is over.
     Ended(Arc<Peer>),
     /// The node leaves, behind all that has arrived.
@@ -317,6 +319,7 @@ impl Delivery {
             }
             Arrival::Item(peer, item) => self.item(&peer, item),
             Arrival::Room(room) => room.give(),
+            Arrival::Abandoned(calls) => drop(calls),
             Arrival::Ended(peer) => self.ended(&peer),
             Arrival::Closed(_) => {}
         }

@@ -297,8 +297,9 @@ impl Peer {
         let sent = match number {
             Some(number) => {
                 state.calls.insert(number, answerer);
-                let now = (self.port.clock)();
-                state.look_at.get_or_insert(now + LOOK_FOR_ABANDONED);
+                if state.look_at.is_none() {
+                    state.look_at = Some((self.port.clock)() + LOOK_FOR_ABANDONED);
+                }
                 None
             }
             None => Some(answerer),
@@ -478,8 +479,10 @@ impl Peer {
         let mut state = self.lock();
         state.session.handle_timeout(now);
         let abandoned = state.take_abandoned(now);
+        if !abandoned.is_empty() {
+            self.port.arrivals.push(Arrival::Abandoned(abandoned));
+        }
         drop(state);
-        drop(abandoned);
         self.expire_asks(now);
     }
 

@@ -57,7 +57,8 @@ pub enum ControlMessage {
 ///
 /// A transport that implements [`queue`](Self::queue) and [`deliver_beyond`](Self::deliver_beyond) has its senders
 /// treated as those of a full local mailbox with a soft bound. What a process sends is accepted beyond the bound, and
-/// the process is suspended after its step until there is room; if even that is too much, `send` waits inside the step.
+/// the process is suspended after its step until there is room; if even that is too much, `send` waits inside the step,
+/// or fails with `Full` if the process cannot wait: it was told to end, or its own mailbox is over its bound.
 /// `try_send`, and a thread outside of processes, get `Full`; `send_wait` and `send_async` wait.
 ///
 /// A transport that hands each package to a process of its own, as a message, inside `deliver`, has the bound of that
