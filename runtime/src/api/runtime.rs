@@ -180,6 +180,11 @@ impl Host {
         (host.number == pid.host_number() && record.scheduler.node() == pid.node()).then_some(host)
     }
 
+    /// Returns whether the host has begun to shut down: nothing can be spawned on it any more.
+    pub fn is_shutting_down(self) -> bool {
+        self.scheduler().gate.is_closed()
+    }
+
     /// Hands over the record of a host whose runtime is gone, to be reused when nothing is left of it.
     pub(crate) fn retire(self) {
         let mut unused = lock(&UNUSED_RECORDS);

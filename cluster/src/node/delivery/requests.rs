@@ -9,8 +9,8 @@ use crate::node::peer::{NotStarted, Peer, Started};
 use crate::node::porter::Job;
 use crate::policy::{Ask, Verdict};
 use bytes::Bytes;
-use postroom::Pid;
 use postroom::routing::{ControlMessage, Node};
+use postroom::{ExitReason, Pid};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -46,10 +46,12 @@ impl Delivery {
             let begin = move || {
                 let ward = policy.begin_start();
                 let (ends, ended) = (Arc::clone(&policy), Arc::clone(&requester));
-                let on_end = move |reason: &postroom::ExitReason| {
+                let on_end = move |reason: &ExitReason| {
                     ends.ended(ward);
                     if is_child {
-                        ended.charge_ended(number, reason);
+                        // Its supervisor has not asked for it: as far as that knows, the node is lost.
+                        let is_lost = *reason == ExitReason::Shutdown && host.is_shutting_down();
+                        ended.charge_ended(number, if is_lost { &ExitReason::NodeLost } else { reason });
                     }
                 };
                 let started = host.start_watched(process, entry, inputs, on_end);

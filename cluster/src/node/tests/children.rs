@@ -197,6 +197,9 @@ fn child(tree: &Tree, name: &str) -> ChildInfo {
     tree.children().into_iter().find(|child| &*child.name == name).unwrap()
 }
 
+/// The text of a node's loss.
+const LOST: &str = "its node was lost";
+
 fn runs(tree: &Tree, name: &str) -> bool {
     child(tree, name).state == ChildState::Running
 }
@@ -258,7 +261,7 @@ fn a_child_on_any_node_is_restarted_on_another_when_its_node_is_lost() {
     until("it was restarted", || runs(&tree, "a") && child(&tree, "a").pid != Some(before));
     let after = child(&tree, "a").pid.unwrap();
     assert!([one.cluster.id(), three.cluster.id()].contains(&after.node()), "{after}");
-    assert_eq!(last(&tree, "a"), "its node was lost");
+    assert_eq!(last(&tree, "a"), LOST);
     until("the one on the lost node is ended, though it traps exits", || !before.is_alive());
     two.client.reconnect();
     all_meet(&[&one, &two, &three]);
@@ -303,6 +306,26 @@ fn a_child_on_one_node_is_started_on_the_successor_of_that_node() {
     let info = child(&tree, "a");
     assert_eq!((info.pid.unwrap().node(), info.node.as_deref()), (successor.cluster.id(), Some("eu-2")));
     until("the first has ended", || lives(number) == 1);
+    settle(&nodes);
+    assert_eq!(lives(number), 1);
+}
+
+/// Its end is not normal then: a transient child is needed on another node.
+#[test]
+fn a_child_is_restarted_on_another_node_when_the_runtime_of_its_node_is_shut_down() {
+    let (nodes, [one, two, three]) = three_workers();
+    let number = new_log();
+    let (first, other) = (one.cluster.node("eu-2").unwrap(), one.cluster.node("eu-3").unwrap());
+    let mut places = [first].into_iter();
+    let child_of_two = Child::new("a", move |spawn| {
+        let place = places.next().unwrap_or_else(|| other.clone());
+        spawn.on(&place).start::<Worker>("serve", payloads![number, "a".to_owned()])
+    });
+    let tree = patient(Supervisor::one_for_one()).add(child_of_two.transient()).spawn(&one.runtime).unwrap();
+    until("it runs", || runs(&tree, "a"));
+    two.runtime.shutdown().unwrap();
+    until("it runs again", || child(&tree, "a").restarts == 1 && runs(&tree, "a"));
+    assert_eq!((child(&tree, "a").pid.unwrap().node(), last(&tree, "a")), (three.cluster.id(), LOST.to_owned()));
     settle(&nodes);
     assert_eq!(lives(number), 1);
 }
