@@ -83,6 +83,8 @@ impl Bindings {
 /// This node itself.
 struct Own {
     identity: Identity,
+    /// It joins for the first time: nobody has seen its ID.
+    is_new: bool,
     step: OwnStep,
     /// The request that is to be answered; the answer to any other is late.
     pending: u64,
@@ -196,7 +198,14 @@ impl Membership {
             node,
             record,
             bindings,
-            own: Own { identity, step, pending: 0, seen: Revision(0), missing: Revision(0) },
+            own: Own {
+                identity,
+                is_new: step == OwnStep::Create,
+                step,
+                pending: 0,
+                seen: Revision(0),
+                missing: Revision(0),
+            },
             members: BTreeMap::new(),
             departed: BTreeMap::new(),
             snapshot: None,
@@ -233,8 +242,8 @@ impl Membership {
     fn put(&mut self, identity: Identity, entry: Entry) {
         let node = identity.id;
         if let Err(error) = self.bindings.bind(&identity) {
-            // Two nodes have drawn one ID. Once this one is a member, it is a claim on a known ID.
-            if node == self.node && matches!(self.own.step, OwnStep::Create | OwnStep::Check) {
+            // Two nodes have drawn one ID. When others know this one's already, it is a claim.
+            if node == self.node && self.own.is_new && matches!(self.own.step, OwnStep::Create | OwnStep::Check) {
                 return self.refuse(JoinError::Collision { node, holder: identity.name });
             }
             return self.unreadable(&entry.key, error);

@@ -591,6 +591,17 @@ fn an_id_belongs_to_the_name_that_it_was_first_seen_with() {
     members.on_change(Change::Synced { revision: Revision(11) });
     assert_eq!((members.poll_event(), members.members().count()), (None, 0));
 
+    // Nor is it kept out by a claim on its own ID, made while it was away.
+    let request = members.poll_request().unwrap();
+    answer(&mut members, request.number, Answer::Written(Ok(Revision(12))));
+    let record = Record::new("thief", 1).unwrap();
+    let entry = Entry { key: "thief.1".into(), value: record.encode(), revision: Revision(11) };
+    members.on_change(Change::Put(entry));
+    assert!(matches!(next(&mut members), Event::Unreadable { error: RecordError::Claimed { .. }, .. }));
+    let request = members.poll_request().unwrap();
+    answer(&mut members, request.number, Answer::Written(Ok(Revision(13))));
+    assert_eq!(next(&mut members), Event::Entered(Revision(13)));
+
     // Nobody takes this node's own ID from it.
     let mut members = entered();
     let record = Record::new("thief", 1).unwrap();

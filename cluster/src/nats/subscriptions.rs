@@ -47,7 +47,8 @@ impl Subscriber {
                 if !self.is_wanted.load(Ordering::Acquire) {
                     return;
                 }
-                if !matches(&self.pattern, &message.subject) {
+                // One with a status is the server's own, to whoever has created a consumer.
+                if !matches(&self.pattern, &message.subject) || message.status.is_some() {
                     self.shared.counters.misdelivered.fetch_add(1, Ordering::Relaxed);
                     continue;
                 }

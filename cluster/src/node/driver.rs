@@ -956,3 +956,14 @@ impl Drop for Driver {
         self.setup.inbox.close();
     }
 }
+
+#[cfg(test)]
+impl Driver {
+    pub(crate) fn epoch(&self) -> Option<Revision> {
+        self.attempt.as_ref()?.epoch
+    }
+
+    pub(crate) fn peer(&self, node: NodeId) -> Option<Arc<Peer>> {
+        Some(Arc::clone(&self.peers.get(&node)?.peer))
+    }
+}

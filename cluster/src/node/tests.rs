@@ -5,6 +5,7 @@ mod abandonment;
 mod asks;
 mod children;
 mod directory;
+mod hostile;
 mod pressure;
 mod repeated_starts;
 
@@ -176,7 +177,8 @@ impl Nodes {
     fn join_as(&self, name: &str, with: impl FnOnce(crate::Builder) -> crate::Builder) -> Node {
         let runtime = Runtime::builder().workers(1).logical_node(NodeId::random()).build().unwrap();
         let client = Arc::new(self.broker.connect_as("bank", name));
-        let builder = with(Cluster::builder("bank").node(name).export::<Account>().export::<Slow>());
+        let builder = Cluster::builder("bank").node(name).export::<Account>().export::<Slow>();
+        let builder = with(builder.export::<hostile::Keeper>());
         let clock = Arc::clone(&self.lock().clock);
         let clock = Arc::new(move || Moment::after_start(Duration::from_millis(clock.load(Ordering::Relaxed))));
         let (cluster, driver, delivery) = builder.prepare(*runtime, client.clone(), clock).unwrap();

@@ -4,15 +4,17 @@
 //! Each test starts a server of its own ([`server`]). No test rests on how fast anything is: each waits until something
 //! has happened, for a minute at most. `nightly` has the tests of several servers and of servers that are stopped,
 //! which `.ci/run` leaves out.
-//!
-//! Not covered: TLS and JWTs, for which the tests would need certificates and the keys of an operator.
 
+mod attacks;
+mod certificates;
 mod connections;
 mod contract;
 mod nightly;
 mod proxy;
 mod refusals;
+mod secured;
 mod server;
+mod tls;
 mod watches;
 
 use super::store::Table;

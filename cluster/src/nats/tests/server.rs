@@ -1,7 +1,7 @@
 //! A `nats-server` for one test.
 
-use super::super::Nats;
 use super::wait_until;
+use crate::nats::Nats;
 use std::fs::ReadDir;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -23,6 +23,8 @@ pub(crate) struct Server {
     /// The port that tells of the server's state, if the arguments ask for one.
     monitoring: Option<u16>,
     arguments: Vec<String>,
+    /// Its configuration says where its store is.
+    has_store: bool,
 }
 
 impl Server {
@@ -46,6 +48,7 @@ impl Server {
             port: 0,
             monitoring: None,
             arguments: arguments.iter().map(ToString::to_string).collect(),
+            has_store: configuration.contains("store_dir"),
         };
         if !configuration.is_empty() {
             let file = server.directory.join("server.conf");
@@ -70,11 +73,13 @@ impl Server {
         let _ = std::fs::remove_dir_all(&ports);
         std::fs::create_dir_all(&ports).unwrap();
         let port = if self.port == 0 { "-1".into() } else { self.port.to_string() };
-        let process = Command::new(executable())
+        let mut command = Command::new(executable());
+        if !self.has_store {
+            command.arg("-sd").arg(self.directory.join("store"));
+        }
+        let process = command
             .args(["-a", "127.0.0.1", "-p", &port, "--ports_file_dir"])
             .arg(&ports)
-            .arg("-sd")
-            .arg(self.directory.join("store"))
             .arg("-l")
             .arg(self.directory.join("log"))
             .args(&self.arguments)
@@ -202,7 +207,7 @@ fn is_stopped(thread: &Path) -> bool {
     state.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
 }
 
-fn directory() -> PathBuf {
+pub(super) fn directory() -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let directory = std::env::temp_dir().join(format!("postroom-nats-{}-{number}", std::process::id()));

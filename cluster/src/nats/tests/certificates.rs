@@ -1,0 +1,126 @@
+//! Certificates for one test: an authority of its own, and a server's certificate that it has signed. They are X.509
+//! with Ed25519 (RFC 5280, RFC 8410), written out here so that no crate and no file is needed for them.
+
+use nkeys::{KeyPair, decode_seed, from_public_key};
+use std::path::{Path, PathBuf};
+
+/// What a certificate is signed with, and what its key is for: `id-Ed25519`.
+const ED25519: &[u8] = &[0x06, 0x03, 0x2b, 0x65, 0x70];
+/// `id-at-commonName`, `id-ce-subjectAltName`, `id-ce-basicConstraints`.
+const COMMON_NAME: &[u8] = &[0x06, 0x03, 0x55, 0x04, 0x03];
+const ALTERNATIVE_NAME: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x11];
+const BASIC_CONSTRAINTS: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x13];
+
+const INTEGER: u8 = 0x02;
+const BIT_STRING: u8 = 0x03;
+const OCTET_STRING: u8 = 0x04;
+const UTF8_STRING: u8 = 0x0c;
+const TIME: u8 = 0x18;
+const SEQUENCE: u8 = 0x30;
+const SET: u8 = 0x31;
+
+/// One authority, and the files of one server.
+pub(in crate::nats) struct Certificates {
+    folder: PathBuf,
+}
+
+impl Certificates {
+    /// Makes an authority, and a certificate of it for 127.0.0.1.
+    pub(in crate::nats) fn make() -> Self {
+        let folder = super::server::directory();
+        let [authority, server] = [KeyPair::new_user(), KeyPair::new_user()];
+        let is_authority = extension(BASIC_CONSTRAINTS, &der(SEQUENCE, &[&[0x01, 0x01, 0xff]]));
+        // An address, with the tag of its kind.
+        let address = der(SEQUENCE, &[&der(0x87, &[&[127, 0, 0, 1]])]);
+        let root = certificate("authority", &authority, &authority, &is_authority);
+        let leaf = certificate("server", &server, &authority, &extension(ALTERNATIVE_NAME, &address));
+        let (_, seed) = decode_seed(&server.seed().unwrap()).unwrap();
+        // A string in a string: the outer one is of PKCS 8.
+        let key = der(OCTET_STRING, &[&der(OCTET_STRING, &[&seed])]);
+        let key = der(SEQUENCE, &[&[INTEGER, 1, 0], &der(SEQUENCE, &[ED25519]), &key]);
+        let this = Self { folder };
+        write(&this.authority(), "CERTIFICATE", &root);
+        write(&this.certificate(), "CERTIFICATE", &leaf);
+        write(&this.key(), "PRIVATE KEY", &key);
+        this
+    }
+
+    pub(in crate::nats) fn authority(&self) -> PathBuf {
+        self.folder.join("authority.pem")
+    }
+
+    pub(in crate::nats) fn certificate(&self) -> PathBuf {
+        self.folder.join("server.pem")
+    }
+
+    /// A folder beside them.
+    pub(in crate::nats) fn store(&self) -> PathBuf {
+        self.folder.join("store")
+    }
+
+    pub(in crate::nats) fn key(&self) -> PathBuf {
+        self.folder.join("server-key.pem")
+    }
+}
+
+impl Drop for Certificates {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn write(path: &Path, label: &str, der: &[u8]) {
+    use base64::Engine as _;
+    let text = base64::prelude::BASE64_STANDARD.encode(der);
+    let lines: String = text.as_bytes().chunks(64).map(|line| format!("{}\n", str::from_utf8(line).unwrap())).collect();
+    std::fs::write(path, format!("-----BEGIN {label}-----\n{lines}-----END {label}-----\n")).unwrap();
+}
+
+fn certificate(subject: &str, key: &KeyPair, issuer: &KeyPair, extension: &[u8]) -> Vec<u8> {
+    let (_, public) = from_public_key(&key.public_key()).unwrap();
+    let algorithm = der(SEQUENCE, &[ED25519]);
+    let validity = der(SEQUENCE, &[&der(TIME, &[b"20200101000000Z"]), &der(TIME, &[b"20990101000000Z"])]);
+    let content = der(
+        SEQUENCE,
+        &[
+            // Version 3, and a serial number.
+            &[0xa0, 0x03, INTEGER, 1, 2],
+            &[INTEGER, 1, if subject == "authority" { 1 } else { 2 }],
+            &algorithm,
+            &name("authority"),
+            &validity,
+            &name(subject),
+            &der(SEQUENCE, &[&algorithm, &bits(&public)]),
+            &der(0xa3, &[&der(SEQUENCE, &[extension])]),
+        ],
+    );
+    let signature = issuer.sign(&content).unwrap();
+    der(SEQUENCE, &[&content, &algorithm, &bits(&signature)])
+}
+
+fn name(text: &str) -> Vec<u8> {
+    let attribute = der(SEQUENCE, &[COMMON_NAME, &der(UTF8_STRING, &[text.as_bytes()])]);
+    der(SEQUENCE, &[&der(SET, &[&attribute])])
+}
+
+fn extension(id: &[u8], value: &[u8]) -> Vec<u8> {
+    der(SEQUENCE, &[id, &der(OCTET_STRING, &[value])])
+}
+
+fn bits(bytes: &[u8]) -> Vec<u8> {
+    der(BIT_STRING, &[&[0], bytes])
+}
+
+/// A value of DER: its tag, its length and its parts.
+fn der(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
+    let content = parts.concat();
+    let length = content.len();
+    let mut out = vec![tag];
+    match length {
+        0..128 => out.push(length as u8),
+        128..256 => out.extend([0x81, length as u8]),
+        _ => out.extend([0x82, (length >> 8) as u8, length as u8]),
+    }
+    out.extend(content);
+    out
+}

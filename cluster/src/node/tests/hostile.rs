@@ -1,0 +1,233 @@
+//! What others may send to a node: frames of a sender that is not theirs, again, of an old session, too long, or none.
+//!
+//! The broker lets nodes do what the permissions of a real one let them do. The attacker has a connection without a
+//! name, which may do anything, where a test is of what the nodes check themselves; and one with a name elsewhere.
+
+use super::*;
+use crate::engine::{Bucket, Engine, Lane, Message, StoreError, Subscription};
+use crate::frame::MAX_FRAME;
+use crate::memory::MAX_PAYLOAD;
+use crate::subject::{Identity, Subjects};
+use bytes::Bytes;
+use postroom::routing::{LinkMessage, Transport};
+use std::sync::mpsc::{Receiver, channel};
+
+fn identity(node: &Node) -> Identity {
+    Identity { name: node.cluster.name().to_owned(), id: node.cluster.id() }
+}
+
+fn subject(to: &Node, lane: Lane, from: &Identity) -> String {
+    Subjects::of("bank").frame(&identity(to), lane, from)
+}
+
+/// Hears all frames from the first node to the second.
+fn overhear(nodes: &Nodes, to: &Node, from: &Node) -> (Receiver<Message>, Subscription) {
+    let (sender, frames) = channel();
+    let subject = subject(to, Lane::Data, &identity(from));
+    let on_message = Box::new(move |message| drop(sender.send(message)));
+    (frames, nodes.broker.connect().subscribe(Lane::Data, &subject, on_message).unwrap())
+}
+
+/// Has a message of the attacker delivered, and what came before it.
+fn publish(attacker: &Client, subject: &str, payload: Bytes) {
+    until("the broker takes it", || attacker.publish(Lane::Data, subject, payload.clone()).is_ok());
+}
+
+/// Ten deposits, and the frames that they came in.
+fn deposits(nodes: &Nodes, from: &Node, to: &Node) -> (Address<Account>, Vec<Message>) {
+    let account = start(from, to.cluster.name(), 0);
+    let (frames, _overhears) = overhear(nodes, to, from);
+    on(from, move || {
+        (1..=10).for_each(|balance| assert_eq!(account.deposit(1).wait(), Ok(balance)));
+    });
+    let frames: Vec<_> = frames.try_iter().collect();
+    assert!(frames.len() >= 10);
+    (account, frames)
+}
+
+#[test]
+fn a_frame_counts_once_and_in_its_session_only() {
+    let (nodes, [one, two, _three]) = three();
+    let (account, frames) = deposits(&nodes, &one, &two);
+    let attacker = nodes.broker.connect();
+    for Message { subject, payload } in frames.iter().chain(&frames) {
+        publish(&attacker, subject, payload.clone());
+    }
+    assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(11));
+
+    // Those of a session that is over, in the next.
+    two.client.disconnect();
+    until("it is lost", || one.cluster.members().len() == 1);
+    until("it knows", || !two.cluster.is_member());
+    two.client.reconnect();
+    for node in [&one, &two] {
+        assert!(node.cluster.wait_for_members(2, Duration::from_secs(60)));
+    }
+    for Message { subject, payload } in &frames {
+        publish(&attacker, subject, payload.clone());
+    }
+    assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(12));
+    let statistics = two.cluster.statistics();
+    assert_eq!((statistics.undecodable, statistics.broken_frames, statistics.forged_frames), (0, 0, 0));
+}
+
+#[test]
+fn a_frame_is_of_the_node_that_its_subject_names() {
+    let (nodes, [one, two, three]) = three();
+    let (account, frames) = deposits(&nodes, &one, &two);
+    let attacker = nodes.broker.connect();
+    let payload = frames.last().unwrap().payload.clone();
+    let (first, third) = (identity(&one), identity(&three));
+    // The ID of one under the name of the other; and a subject that only ends as one of the first does.
+    let mixed = subject(&two, Lane::Data, &Identity { name: third.name.clone(), id: first.id });
+    publish(&attacker, &mixed, payload.clone());
+    until("it is counted", || two.cluster.statistics().forged_frames == 1);
+    let other_end =
+        Subjects::of("bank").frame(&identity(&two), Lane::Data, &Identity { name: "x".into(), id: first.id });
+    publish(&attacker, &other_end, payload.clone());
+    until("it is counted", || two.cluster.statistics().forged_frames == 2);
+    // Under its own name: it is none of its session.
+    publish(&attacker, &subject(&two, Lane::Data, &third), payload);
+    assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(11));
+    assert_eq!(on(&three, move || account.deposit(1).wait()), Ok(12), "its session goes on");
+    assert_eq!(two.cluster.statistics().forged_frames, 2);
+}
+
+#[test]
+fn frames_that_are_none_are_counted_and_cost_nothing_else() {
+    let (nodes, [one, two, _three]) = three();
+    let account = start(&one, "eu-2", 0);
+    let attacker = nodes.broker.connect();
+    let subject = subject(&two, Lane::Data, &identity(&one));
+    let longest = Bytes::from(vec![1; MAX_PAYLOAD]);
+    let names = {
+        // A greeting that claims a million names.
+        let mut bytes = vec![1, 0];
+        bytes.extend([0; 24]);
+        bytes.extend([0xff; 64]);
+        Bytes::from(bytes)
+    };
+    let bad = [Bytes::new(), Bytes::from_static(b"hello"), longest.slice(..MAX_FRAME + 1), longest, names];
+    let count = bad.len() as u64;
+    for payload in bad {
+        publish(&attacker, &subject, payload);
+    }
+    until("all are counted", || two.cluster.statistics().broken_frames == count);
+    assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(1));
+}
+
+/// One that is not a member can send as much as it likes: what waits for the driver has a limit, and is counted.
+#[test]
+fn frames_of_strangers_have_a_limit() {
+    let (nodes, [one, two, _three]) = three();
+    let account = start(&one, "eu-2", 0);
+    let attacker = nodes.broker.connect();
+    let stranger = Identity { name: "stranger".into(), id: NodeId::new(77).unwrap() };
+    let subject = subject(&two, Lane::Data, &stranger);
+    until("some are dropped", || {
+        while attacker.publish(Lane::Data, &subject, Bytes::from_static(b"x")).is_ok() {}
+        two.cluster.statistics().dropped_strays > 0
+    });
+    assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(1));
+}
+
+#[test]
+fn a_peer_speaks_for_its_own_processes_only() {
+    let (nodes, [one, two, _three]) = three();
+    let [account, other] = [start(&one, "eu-2", 0), start(&one, "eu-3", 0)];
+    let observer = one.runtime.spawn(Observer::default()).serve().unwrap();
+    observer.watch(account.pid()).wait().unwrap();
+    // The third says that a process of the second has ended.
+    let peer = nodes.lock().machines[2].driver.as_ref().unwrap().peer(one.cluster.id()).unwrap();
+    let ended = LinkMessage::Exit(ExitReason::Killed);
+    assert!(peer.send_link(account.pid(), observer.pid(), ended).is_ok());
+    until("it is counted", || one.cluster.statistics().undecodable == 1);
+    assert_eq!(on(&one, move || (account.deposit(1).wait(), other.deposit(1).wait())), (Ok(1), Ok(1)));
+    assert!(observer.heard().wait().unwrap().is_empty());
+    assert!(two.cluster.is_member());
+}
+
+/// A list in a list in a list.
+#[derive(serde::Serialize, serde::Deserialize)]
+pub(super) struct Nested(Vec<Nested>);
+
+impl Nested {
+    fn so_deep(levels: usize) -> Self {
+        (0..levels).fold(Self(Vec::new()), |inner, _| Self(vec![inner]))
+    }
+}
+
+/// Takes what nests.
+#[process]
+#[derive(Default)]
+pub(super) struct Keeper;
+
+#[process(remote)]
+impl Keeper {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn keep(&mut self, nested: Nested) -> bool {
+        nested.0.is_empty()
+    }
+}
+
+/// What nests deeper than the limit would overflow the stack of whoever decodes it.
+#[test]
+fn values_that_nest_too_deeply_are_refused() {
+    let (_nodes, [one, two, _three]) = three();
+    let keeper = one.cluster.node("eu-2").unwrap().start::<Keeper>("serve", payloads![]).wait().unwrap();
+    on(&one, move || {
+        // A list and its struct count one each.
+        assert_eq!(keeper.keep(Nested::so_deep(crate::codec::MAX_DEPTH / 2 - 8)).wait(), Ok(false));
+        let refused = keeper.keep(Nested::so_deep(crate::codec::MAX_DEPTH * 10)).wait();
+        assert_eq!(refused, Err(CallError::Unhandled));
+        assert_eq!(keeper.keep(Nested::so_deep(0)).wait(), Ok(true));
+    });
+    assert_eq!(two.cluster.statistics().undecodable, 1);
+}
+
+/// What a node with a key of its own tries at the store.
+#[test]
+fn a_node_does_not_become_another_by_the_store() {
+    let (nodes, [one, two, three]) = three();
+    let account = start(&one, "eu-2", 0);
+    let thief = nodes.broker.connect_as("bank", "eu-3");
+    let victim = identity(&two);
+    let write = |bucket, key: String, value: Bytes| {
+        let (sender, answers) = channel();
+        thief.create(bucket, &key, value, Box::new(move |answer| drop(sender.send(answer))));
+        answers.recv_timeout(Duration::from_secs(60)).expect("an answer")
+    };
+    // The record and the lease of the other, which the broker refuses.
+    let record = crate::membership::Record::new("eu-2", 1).unwrap().encode();
+    for bucket in [Bucket::Nodes, Bucket::Leases] {
+        let key = format!("eu-2.{}", NodeId::new(99).unwrap());
+        assert_eq!(write(bucket, key.clone(), record.clone()), Err(StoreError::Forbidden { key }));
+    }
+    assert_eq!(thief.refused(), 2);
+    // The ID of the other under its own name, which the nodes refuse.
+    let record = crate::membership::Record::new("eu-3", 1).unwrap().encode();
+    let claim = format!("eu-3.{}", victim.id);
+    let claimed = write(Bucket::Nodes, claim.clone(), record).unwrap();
+    for node in [&one, &two, &three] {
+        until("the claim is counted", || node.cluster.statistics().claimed_ids == 1);
+    }
+    assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(1));
+    // A lease of that form which ends, as if the membership of the other were over.
+    two.cluster.register("acct-7", account).wait().unwrap();
+    until("the name is known", || one.cluster.holder("acct-7").is_some());
+    let epoch = nodes.lock().machines[1].driver.as_ref().unwrap().epoch().unwrap();
+    let lease = write(Bucket::Leases, claim.clone(), Bytes::copy_from_slice(&epoch.0.to_be_bytes())).unwrap();
+    for (bucket, revision) in [(Bucket::Leases, lease), (Bucket::Nodes, claimed)] {
+        let (sender, answers) = channel();
+        thief.delete(bucket, &claim, revision, Box::new(move |answer| drop(sender.send(answer))));
+        answers.recv_timeout(Duration::from_secs(60)).expect("an answer").unwrap();
+    }
+    nodes.pass(Duration::from_secs(2));
+    assert_eq!(one.cluster.holder("acct-7").map(|(pid, _)| pid), Some(account.pid()));
+    assert_eq!(one.cluster.members().len(), 2);
+    assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(2));
+    assert_eq!([&one, &two, &three].map(|node| node.cluster.statistics().refused), [0; 3]);
+}
