@@ -213,7 +213,19 @@ impl Names {
         if self.over.contains(&(holder.pid.node(), holder.epoch)) {
             self.operate(entry.key.clone(), Operation::Delete(entry.revision));
         }
-        self.known.insert(entry.key, Known { name, holder, revision: entry.revision });
+        self.known.insert(entry.key.clone(), Known { name, holder, revision: entry.revision });
+        self.delete_stray(entry.key);
+    }
+
+    /// Deletes an entry of this membership that no process of it holds: its registration was answered as unknown. Else
+    /// the name would be taken for as long as this node is a member.
+    fn delete_stray(&mut self, key: String) {
+        let is_own = |known: &&Known| self.epoch == Some(known.holder.epoch);
+        let Some(known) = self.known.get(&key).filter(is_own) else { return };
+        if !self.held.contains_key(&key) && !self.pending.contains_key(&key) {
+            let revision = known.revision;
+            self.operate(key, Operation::Delete(revision));
+        }
     }
 
     /// Returns the holder of a name and its token, as far as the watch has reported.
@@ -262,7 +274,7 @@ impl Names {
             Some(Operation::Delete(revision)) => Access::Delete(*revision),
             None => {
                 self.pending.remove(&key);
-                return;
+                return self.delete_stray(key);
             }
         };
         self.request(key, access);
@@ -318,6 +330,9 @@ impl Names {
                 if let Answer::Written(Err(StoreError::Unavailable | StoreError::Unknown)) = answer {
                     self.undone.push((key.clone(), revision));
                     self.repeat_at.get_or_insert(now + REPEAT);
+                } else if self.known.get(&key).is_some_and(|known| known.revision == revision) {
+                    // The watch tells of it later.
+                    self.known.remove(&key);
                 }
             }
         }

@@ -598,10 +598,10 @@ impl Peer {
         }
     }
 
-    /// Returns the session's epoch on this side, for tests.
+    /// Returns what no other session with this node has, for tests.
     #[cfg(any(test, feature = "test"))]
-    pub(crate) fn epoch(&self) -> crate::frame::Epoch {
-        self.lock().session.local()
+    pub(crate) fn identity(&self) -> (crate::frame::Epoch, crate::engine::Revision) {
+        self.lock().session.identity()
     }
 
     /// The session is over: fails what will not be answered, and has those go on that wait for room. Returns how much

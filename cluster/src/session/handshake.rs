@@ -122,6 +122,10 @@ impl Handshake {
         self.local
     }
 
+    pub(super) fn peer(&self) -> Revision {
+        self.peer_revision
+    }
+
     pub(super) fn remote(&self) -> Option<Epoch> {
         self.remote.as_ref().map(|(epoch, _)| *epoch)
     }

@@ -536,9 +536,9 @@ impl Session {
         self.config.limits(lane).message
     }
 
-    /// Returns this side's epoch: no other session of this node has the same.
-    pub fn local(&self) -> Epoch {
-        self.handshake.local()
+    /// Returns this side's epoch and the peer's revision: no other session with this peer has the same two.
+    pub fn identity(&self) -> (Epoch, Revision) {
+        (self.handshake.local(), self.handshake.peer())
     }
 
     /// Returns the cost of what waits in a lane: to be sent or acknowledged, and to be released.

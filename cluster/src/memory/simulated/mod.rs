@@ -122,7 +122,7 @@ impl SimulatedBroker {
         self.check();
     }
 
-    /// Returns what each client has published, in the order in which they were made.
+    /// Returns what a client has published, and asked the store for.
     pub fn traffic(&self, client: &Client) -> Traffic {
         self.shared.lock().traffic.get(&client.number).copied().unwrap_or_default()
     }

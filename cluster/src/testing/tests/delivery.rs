@@ -29,7 +29,7 @@ fn messages_of_a_session_arrive_in_order_and_once(sim: Sim) {
     let (ledger, pairs) = traffic(&nodes, 80, 400 * MILLISECOND);
     troubles(&sim, &broker, &nodes.each_ref(), &Trouble::ALL, 3);
     ledger.check_order();
-    sim.advance(Duration::from_secs(45));
+    broker.pass(Duration::from_secs(45));
     broker.rest(&nodes.each_ref());
     sim.advance(MILLISECOND);
     for (pair, session) in pairs {
@@ -42,14 +42,14 @@ fn messages_of_a_session_arrive_in_order_and_once(sim: Sim) {
 }
 
 /// Without a partition or a pause no session ends, however bad the network is: so nothing is lost.
-#[postroom::test(seeds = 20)]
+#[postroom::test(seeds = 12)]
 fn a_bad_network_alone_loses_nothing(sim: Sim) {
     let (broker, nodes) = three(&sim);
     let epochs = |nodes: &[SimulatedNode; 3]| (nodes[0].session_with(&nodes[1])(), nodes[2].session_with(&nodes[1])());
     let before = epochs(&nodes);
     broker.faults(BAD);
     let (ledger, _) = traffic(&nodes, 40, 10 * MILLISECOND);
-    sim.advance(Duration::from_secs(10));
+    broker.pass(Duration::from_secs(10));
     broker.rest(&nodes.each_ref());
     sim.advance(MILLISECOND);
     assert_eq!(epochs(&nodes), before);
@@ -58,7 +58,7 @@ fn a_bad_network_alone_loses_nothing(sim: Sim) {
 }
 
 /// A call to another node ends once: with its answer, or since the session has ended.
-#[postroom::test(seeds = 20)]
+#[postroom::test(seeds = 15)]
 fn calls_end_once(sim: Sim) {
     let (broker, nodes) = three(&sim);
     let ends = Once::default();
@@ -99,7 +99,7 @@ fn the_memory_of_a_sender_is_bounded(sim: Sim) {
             refused += u32::from(a.enter(|| sink.take(0, number).send().is_err()));
         }
         assert!(a.books().bytes <= 128 << 10, "{:?} in round {round}", a.books());
-        sim.advance(100 * MILLISECOND);
+        broker.pass(100 * MILLISECOND);
     }
     assert!(refused > 0);
     broker.heal();

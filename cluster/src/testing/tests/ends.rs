@@ -62,7 +62,7 @@ fn each_end_is_heard_once(sim: Sim) {
             }
         }
     }
-    sim.advance(Duration::from_millis(sim.random() % 200));
+    broker.pass(Duration::from_millis(sim.random() % 200));
     broker.faults(BAD);
     let mut left = targets;
     for _ in 0..3 {
@@ -74,18 +74,18 @@ fn each_end_is_heard_once(sim: Sim) {
             } else {
                 _ = target.pid().stop()
             }
-            sim.advance(Duration::from_millis(sim.random() % 2_000));
+            broker.pass(Duration::from_millis(sim.random() % 2_000));
         }
         heard.check(false);
         broker.heal();
-        sim.advance(Duration::from_millis(sim.random() % 6_000));
+        broker.pass(Duration::from_millis(sim.random() % 6_000));
     }
     let (_, before) = heard.counts();
     sometimes!(before > 12, "nodes are lost");
     broker.settle(&nodes.each_ref());
     left.into_iter().for_each(|(_, target)| _ = target.pid().stop());
     broker.rest(&nodes.each_ref());
-    sim.advance(Duration::from_secs(1));
+    broker.pass(Duration::from_secs(1));
     // A normal end of a linked process is not told: that link is over, and its witness may have heard nothing.
     heard.check(false);
     for (key, (expected, happened)) in heard.all() {
@@ -105,9 +105,9 @@ fn the_end_of_a_killed_node_is_heard_once(sim: Sim) {
         let witness = Witness { key: (number as u32, by), heard: heard.clone() };
         let _running = here.host().spawn(witness).watch(target.pid()).unwrap();
     }
-    sim.advance(Duration::from_millis(sim.random() % 400));
+    broker.pass(Duration::from_millis(sim.random() % 400));
     broker.kill(&b);
-    sim.advance(Duration::from_secs(30));
+    broker.pass(Duration::from_secs(30));
     heard.check(true);
     assert_eq!(heard.counts(), (12, 12));
     // It comes back as another node.

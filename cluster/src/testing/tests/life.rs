@@ -15,12 +15,12 @@ fn a_paused_node_is_fenced_before_it_sends(sim: Sim) {
     let session = Box::new(b.session_with(a));
     let source = Source { pair: (1, 0), to: sink, ledger: ledger.clone(), session };
     let _running = b.host().spawn(source).send(0..2_000, Duration::from_millis(20)).unwrap();
-    sim.advance(Duration::from_secs(1));
+    broker.pass(Duration::from_secs(1));
     let member_before = b.is_member();
     let time = Duration::from_millis(1 + sim.random() % 40_000);
     broker.pause(b, time);
-    sim.advance(time);
-    sim.advance(Duration::from_millis(300));
+    broker.pass(time);
+    broker.pass(Duration::from_millis(300));
     assert!(member_before);
     if time > Duration::from_secs(15) {
         assert!(!b.is_member(), "it has slept for {time:?}");
@@ -41,7 +41,7 @@ fn a_node_without_the_store_fences_itself(sim: Sim) {
         1 => broker.partition_one_way(&[a], &[b, c]),
         _ => broker.partition_one_way(&[b, c], &[a]),
     }
-    sim.advance(Duration::from_secs(16));
+    broker.pass(Duration::from_secs(16));
     assert!(!a.is_member());
     assert!(b.is_member() && c.is_member());
     broker.heal();
@@ -77,17 +77,17 @@ fn a_node_that_leaves_loses_nothing(sim: Sim) {
 }
 
 /// What happened before it is killed does not keep a node from coming back, nor the others from working.
-#[postroom::test(seeds = 20)]
+#[postroom::test(seeds = 12)]
 fn nodes_are_killed_and_come_back(sim: Sim) {
     let (broker, nodes) = three(&sim);
     let mut nodes = Vec::from(nodes);
     broker.faults(BAD);
     for _ in 0..3 {
         broker.trouble(&nodes.iter().collect::<Vec<_>>(), &[Trouble::Partition, Trouble::Pause]);
-        sim.advance(Duration::from_millis(sim.random() % 5_000));
+        broker.pass(Duration::from_millis(sim.random() % 5_000));
         let killed = nodes.swap_remove(sim.random() as usize % nodes.len());
         broker.kill(&killed);
-        sim.advance(Duration::from_millis(sim.random() % 5_000));
+        broker.pass(Duration::from_millis(sim.random() % 5_000));
         nodes.push(broker.join(builder(killed.name())));
         broker.heal();
     }
@@ -95,7 +95,7 @@ fn nodes_are_killed_and_come_back(sim: Sim) {
     broker.settle(&all);
     let sink = all[0].host().spawn(Sink::default()).serve().unwrap();
     assert!(all[1..].iter().all(|node| node.enter(|| sink.double(4).wait()) == Ok(8)));
-    sim.advance(Duration::from_secs(20));
+    broker.pass(Duration::from_secs(20));
     assert!(all.iter().all(|node| node.members().len() == 2), "{:?}", all[0].members());
     broker.rest(&all);
 }

@@ -1,7 +1,7 @@
 //! Holders of names. The broker of each test watches, too: see `testing::oracle`.
 
 use super::*;
-use crate::names::RegisterError;
+use crate::names::{RegisterError, Token};
 use crate::testing::checks::FencedStore;
 use postroom::test::sometimes;
 
@@ -104,38 +104,60 @@ fn a_holder_has_no_grace_after_its_lease(sim: Sim) {
     b.register("leader", stubborn).wait().unwrap();
     let time = Duration::from_millis(14_000 + sim.random() % 8_000);
     broker.pause(&b, time);
-    sim.advance(time);
+    broker.pass(time);
     sim.advance(Duration::from_millis(1));
     assert!(!stubborn.pid().is_alive());
     let next = a.host().spawn(Stubborn).serve().unwrap();
-    let until = sim.elapsed() + Duration::from_secs(60);
-    while let Err(error) = a.register("leader", next).wait() {
-        assert!(sim.elapsed() < until, "{error}");
-        sim.advance(Duration::from_millis(500));
-    }
+    registered(&sim, &a, next.pid());
     broker.settle(&[&a, &b, &c]);
 }
 
 /// When its holder's node is killed, a name passes on, with a larger token.
-#[postroom::test(seeds = 20)]
+#[postroom::test(seeds = 12)]
 fn the_name_of_a_killed_node_passes_on(sim: Sim) {
     let (broker, [a, b, c]) = three(&sim);
     broker.faults(BAD);
     let first = b.host().spawn(Sink::default()).serve().unwrap();
-    let token = b.register("leader", first).wait().unwrap();
+    let token = registered(&sim, &b, first.pid());
     broker.kill(&b);
     let next = a.host().spawn(Sink::default()).serve().unwrap();
-    let begun = sim.elapsed();
-    let larger = loop {
-        match a.register("leader", next).wait() {
-            Ok(token) => break token,
-            Err(error) => assert!(matches!(error, RegisterError::Taken { .. }), "{error}"),
-        }
-        assert!(sim.elapsed() - begun < Duration::from_secs(60), "the name is never free");
-        sim.advance(Duration::from_millis(500));
-    };
+    let larger = registered(&sim, &a, next.pid());
     assert!(larger > token);
-    sim.advance(Duration::from_secs(1));
+    broker.pass(Duration::from_secs(1));
     assert_eq!(c.holder("leader"), Some((next.pid(), larger)));
     broker.settle(&[&a, &c]);
+}
+
+/// Registers until the name is free, and the store has answered.
+fn registered(sim: &Sim, node: &SimulatedNode, pid: Pid) -> Token {
+    let until = sim.elapsed() + Duration::from_secs(60);
+    loop {
+        match node.register("leader", pid).wait() {
+            Ok(token) => return token,
+            Err(error @ (RegisterError::Taken { .. } | RegisterError::Unknown { .. } | RegisterError::NotAMember)) => {
+                assert!(sim.elapsed() < until, "{error}");
+            }
+            Err(error) => panic!("{error}"),
+        }
+        sim.advance(Duration::from_millis(500));
+    }
+}
+
+/// A registration of which the store tells nothing does not take the name for good, if its process does not ask again.
+/// (This has failed, with seed 128 of `a_name_has_one_holder`: the entry stayed as long as its node was a member.)
+#[postroom::test(seeds = 20)]
+fn a_registration_without_an_answer_takes_no_name_for_good(sim: Sim) {
+    let (broker, [a, b, c]) = three(&sim);
+    broker.faults(Faults { drop: 0.5, ..Faults::default() });
+    let mut unknown = 0;
+    for _ in 0..8 {
+        let pid = b.host().spawn(Sink::default()).serve().unwrap().pid();
+        unknown += u32::from(matches!(b.register("leader", pid).wait(), Err(RegisterError::Unknown { .. })));
+        let _was_alive = pid.stop();
+    }
+    broker.faults(Faults::default());
+    sometimes!(unknown > 0, "the store has not answered");
+    broker.settle(&[&a, &b, &c]);
+    let next = a.host().spawn(Sink::default()).serve().unwrap();
+    registered(&sim, &a, next.pid());
 }

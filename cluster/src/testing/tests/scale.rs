@@ -22,13 +22,13 @@ fn idle_costs(sim: &Sim, count: usize) -> [u64; 4] {
         assert_eq!(node.members().len(), count - 1);
     }
     // What joining has left to say is said.
-    sim.advance(Duration::from_secs(10));
+    broker.pass(Duration::from_secs(10));
     let costs = || {
         let sum = |of: fn(&crate::testing::Traffic) -> u64| nodes.iter().map(|node| of(&node.traffic())).sum::<u64>();
         [sum(|t| t.messages), sum(|t| t.bytes), sum(|t| t.requests), sum(|t| t.reports)]
     };
     let before = costs();
-    sim.advance(WATCHED);
+    broker.pass(WATCHED);
     let after = costs();
     std::array::from_fn(|at| (after[at] - before[at]) / count as u64)
 }
@@ -76,12 +76,12 @@ fn a_node_too_many_is_refused(sim: Sim) {
         matches!(joined, Err(JoinError::Membership(membership::JoinError::Full { limit: 2 })))
     };
     assert_eq!(joined.iter().filter(refused).count(), 2, "{joined:?}");
-    sim.advance(Duration::from_secs(20));
+    broker.pass(Duration::from_secs(20));
     let members: Vec<_> = joined.iter().flatten().map(|cluster| cluster.members().len()).collect();
     assert_eq!(members, [1, 1]);
     // Once one has left, there is room.
     let stays: Vec<_> = joined.into_iter().flatten().skip(1).collect();
-    sim.advance(Duration::from_secs(10));
+    broker.pass(Duration::from_secs(10));
     let e = limited("e").join_async(&sim.node(), broker.connect()).wait().unwrap();
     assert!(e.wait_for_members(1, Duration::from_secs(30)), "{:?}", stays[0].members());
 }
