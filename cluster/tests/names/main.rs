@@ -12,9 +12,9 @@
 //! minute in which nodes are cut off for longer than their leases; with the feature `nats`, each is run over a real
 //! server too. `.ci/nightly` does both. Nothing rests on time: histories say in which order things happened.
 //!
-//! **Blind spots.** From the moment that a node meets a fault, the specification lets its names be free at any time: that
-//! a name was given away *too early* is found by the writes, if at all, and by the tests of `programs`, which know lower
-//! bounds. All nodes are in one program and share its clock.
+//! **Blind spots.** From the moment that a node meets a fault, the specification lets its names be free at any time:
+//! that a name was given away *too early* is found by the writes, if at all, and by the tests of `programs`, which know
+//! lower bounds. All nodes are in one program and share its clock.
 
 mod history;
 #[cfg(feature = "nats")]

@@ -5,9 +5,9 @@
 //! of times are lower bounds by the machine's one clock, begun before the fault: what leases and graces forbid earlier.
 //! The times that were measured are printed (`--nocapture`).
 //!
-//! Messages carry numbers, each used once. What a source was told to be accepted, and what the account took, is compared
-//! as runs of numbers: nothing is taken that was not accepted, nothing twice or out of order, and within a session
-//! nothing is missing.
+//! Messages carry numbers, each used once. What a source was told to be accepted, and what the account took, is
+//! compared as runs of numbers: nothing is taken that was not accepted, nothing twice or out of order, and within a
+//! session nothing is missing.
 //!
 //! Not covered: several machines, whose clocks differ, and networks that lose packets, which TCP hides.
 
@@ -153,8 +153,8 @@ fn a_program_that_is_killed_is_lost_once_and_its_name_passes_on() {
     check_heard_once(&three, &accounts[1]);
 }
 
-/// Pauses one of two nodes until its name has passed on to the other, and resumes it. `before` and `meanwhile` have that
-/// node, and an account on the other that has taken the numbers up to 99 from it.
+/// Pauses one of two nodes until its name has passed on to the other, and resumes it. `before` has that node, and an
+/// account on the other that has taken the numbers up to 99 from it.
 fn pause_beyond_the_lease(
     what: &str,
     before: impl FnOnce(&Program, &str),
@@ -197,8 +197,8 @@ fn pause_beyond_the_lease(
 
 /// What it sends once it goes on is on no wire, unless it is of the next session.
 ///
-/// Fails if a frame is published without a look at the lease after it was made: then the program's threads race, and the
-/// one that sends wins as a rule.
+/// Fails if a frame is published without a look at the lease after it was made: then the program's threads race, and
+/// the one that sends wins as a rule.
 #[test]
 fn a_program_that_is_paused_beyond_its_lease_is_fenced_before_it_sends() {
     let marks = [1, 2].map(|number| format!("mark-{number}-of-what-was-paused"));
