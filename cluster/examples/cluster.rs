@@ -124,9 +124,7 @@ fn alone(name: &str) -> Result<(), Box<dyn Error>> {
             Ok(token) => println!("  holds the name, with token {token}"),
             Err(error) => println!("  {error}"),
         }
-        if let Some(holder) = cluster.named::<Account>("acct-7") {
-            println!("  a deposit by name: {:?}", holder.deposit(1).wait());
-        }
+        println!("  a deposit by name: {:?}", cluster.named::<Account>("acct-7")?.deposit(1).wait());
         if let Ok(node) = cluster.any::<Account>() {
             match node.start::<Account>("serve", payloads![100]).wait() {
                 Ok(account) => {
@@ -165,7 +163,7 @@ fn together() -> Result<(), Box<dyn Error>> {
     auditor.watch(holder).wait()?;
     let token = two.cluster.register("acct-7", holder).wait()?;
     wait_until("eu-3 knows the name", || three.cluster.holder("acct-7").is_some())?;
-    let named = three.cluster.named::<Account>("acct-7").ok_or("the name has no holder")?;
+    let named = three.cluster.named::<Account>("acct-7")?;
     println!("  eu-3 calls it by name: {}, with token {token}", named.deposit(1).wait()?);
 
     println!("eu-2 is cut off from the broker.");

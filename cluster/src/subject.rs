@@ -91,6 +91,7 @@ impl Subjects {
 
     /// Returns whether a probe on `subject` may be answered on `reply`: that leads to the node that has sent the probe,
     /// and from the one that is asked. Others could have this node publish wherever it may.
+    #[cfg(any(test, feature = "nats"))]
     pub(crate) fn is_probe_answer(&self, subject: &str, reply: &str, own: &str) -> bool {
         let asks = self.parse_frame(subject).map_or_else(|| "*".into(), |(_, from)| from.name);
         is_subject(reply) && matches(&self.probe_answer(&asks, "*", own), reply)

@@ -1,5 +1,6 @@
 //! The program `postroom-cluster keys`, and a server with what it writes.
 
+use postroom_cluster::nats::Nats;
 use std::time::{Duration, Instant};
 
 // Not all of it is needed here.
@@ -25,8 +26,7 @@ mod nats {
     use std::path::{Path, PathBuf};
     use std::process::{Command, Output};
 
-    // For the server.
-    pub(crate) use postroom_cluster::nats::Nats;
+    use postroom_cluster::nats::Nats;
 
     /// A folder that is deleted when this is dropped.
     struct Folder(PathBuf);

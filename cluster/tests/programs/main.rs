@@ -17,7 +17,6 @@ mod proxy;
 mod support;
 
 use postroom_cluster::lease::Timing;
-use postroom_cluster::nats::Nats;
 use program::{Program, Scene};
 use proxy::Direction;
 use std::thread;

@@ -1,5 +1,7 @@
 //! The server of the unit tests of the engine.
 
+use postroom_cluster::nats::Nats;
+
 #[allow(dead_code, reason = "those tests use the rest")]
 #[path = "../../src/nats/tests/server.rs"]
 pub(crate) mod server;

@@ -10,7 +10,7 @@ use crate::engine::io::tokio::TokioChoice;
 use crate::engine::{permits::sleep::MAX_WORKERS, watchdog::detector, watchdog::report::Stall};
 use crate::sync::{Arc, cores};
 use crate::{
-    Bound, Command, Completion, DEFAULT_TIMEOUT, env::chance::entropy, env::program::program_node, errors::BuildError,
+    Bound, Command, Completion, DEFAULT_TIMEOUT, env::program::program_node, errors::BuildError,
     routing::hosts::new_host, time::virtual_clock::Clock,
 };
 #[cfg(feature = "test")]
@@ -397,7 +397,7 @@ impl Builder {
         #[cfg(not(feature = "tokio"))]
         let reactor = None;
         let user = UserCode { handlers: self.handlers, hooks: self.hooks, reactor };
-        let seed = self.seed.unwrap_or_else(entropy);
+        let seed = crate::env::chance::seed(self.seed);
         #[cfg(feature = "test")]
         let node = self.node.unwrap_or_else(program_node);
         #[cfg(not(feature = "test"))]

@@ -38,8 +38,13 @@ impl Random {
 /// The hashers of maps with users' keys: keyed by the system, so that no user can cause collisions.
 pub(crate) use std::collections::hash_map::RandomState as HashKeys;
 
+/// Returns the seed of a host: the given one, or one that differs from run to run.
+pub(crate) fn seed(given: Option<u64>) -> u64 {
+    given.unwrap_or_else(entropy)
+}
+
 /// Returns a number that differs from run to run, from the keys that the standard library draws for hash maps.
-pub(crate) fn entropy() -> u64 {
+pub(super) fn entropy() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     HashKeys::new().build_hasher().finish()
 }

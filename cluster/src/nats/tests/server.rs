@@ -1,7 +1,6 @@
 //! A `nats-server` for one test.
 
-use super::wait_until;
-use crate::nats::Nats;
+use super::{Nats, wait_until};
 use std::fs::ReadDir;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
