@@ -16,6 +16,7 @@ use crate::memory::{Broker, Client};
 use crate::names::RegisterError;
 use crate::{Cluster, NodeError, StartError};
 use postroom::error::SendFailure;
+use postroom::inspect::ThreadState;
 use postroom::prelude::*;
 use postroom::{NodeId, Runtime};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -115,14 +116,20 @@ struct World {
     clock: Arc<AtomicU64>,
     now: Moment,
     machines: Vec<Machine>,
+    hosts: Vec<Host>,
 }
 
 impl World {
     /// Has all do what they can. Returns whether anything was left to do.
     fn step(&mut self) {
-        self.now = self.now + STEP;
-        self.clock.fetch_add(STEP.as_millis() as u64, Ordering::Relaxed);
-        self.broker.advance(STEP);
+        // The nodes' time does not go on while a process has something to do: however slow the machine is, it has done
+        // that before a limit of the nodes is over. What blocks its thread is not waited for.
+        self.hosts.retain(|host| postroom::routing::Node::of(host.node()).is_some());
+        if self.hosts.iter().all(|host| is_resting(*host)) {
+            self.now = self.now + STEP;
+            self.clock.fetch_add(STEP.as_millis() as u64, Ordering::Relaxed);
+            self.broker.advance(STEP);
+        }
         for _ in 0..4 {
             for machine in &mut self.machines {
                 if machine.driver.as_mut().is_some_and(|driver| driver.run().is_none()) {
@@ -135,6 +142,13 @@ impl World {
             while self.broker.step() {}
         }
     }
+}
+
+fn is_resting(host: Host) -> bool {
+    let statistics = host.statistics();
+    let runs = statistics.threads.iter().any(|thread| thread.state == ThreadState::Running);
+    let waits = statistics.workers.iter().map(|worker| worker.inject_queue + worker.queue).sum::<usize>();
+    !runs && waits + statistics.global_queue == 0
 }
 
 /// A node, as its program has it.
@@ -154,7 +168,13 @@ struct Nodes {
 impl Nodes {
     fn new() -> Self {
         let broker = Broker::new();
-        let world = World { broker: broker.clone(), clock: Arc::default(), now: Moment::START, machines: Vec::new() };
+        let world = World {
+            broker: broker.clone(),
+            clock: Arc::default(),
+            now: Moment::START,
+            machines: Vec::new(),
+            hosts: Vec::new(),
+        };
         let (world, stop) = (Arc::new(Mutex::new(world)), Arc::new(AtomicBool::new(false)));
         let (moves, stops) = (Arc::clone(&world), Arc::clone(&stop));
         let mover = std::thread::spawn(move || {
@@ -182,6 +202,7 @@ impl Nodes {
         let clock = Arc::clone(&self.lock().clock);
         let clock = Arc::new(move || Moment::after_start(Duration::from_millis(clock.load(Ordering::Relaxed))));
         let (cluster, driver, delivery) = builder.prepare(*runtime, client.clone(), clock).unwrap();
+        self.lock().hosts.push(*runtime);
         self.lock().machines.push(Machine { driver: Some(driver), delivery: Some(delivery) });
         Node { cluster, client, runtime }
     }

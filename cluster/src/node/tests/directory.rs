@@ -92,6 +92,19 @@ impl Teller {
 }
 
 /// A process by key.
+/// No node exports it.
+#[process]
+#[derive(Default)]
+struct Unknown;
+
+#[process(remote)]
+impl Unknown {
+    #[entry]
+    fn open(&mut self, key: String) {
+        drop(key);
+    }
+}
+
 #[process]
 #[derive(Default)]
 struct Till {
@@ -444,6 +457,6 @@ fn what_has_no_process_by_key_is_refused_with_its_reason() {
     assert!(matches!(ask("a").entry("close").wait(), Err(KeyedError::Failed { .. })), "it has no such entry");
     // Its entry takes a number.
     assert!(matches!(nodes[0].cluster.keyed::<Account>("a").wait(), Err(KeyedError::Failed { .. })));
-    assert!(matches!(nodes[0].cluster.keyed::<Slow>("a").wait(), Err(KeyedError::NotExported { .. })));
+    assert!(matches!(nodes[0].cluster.keyed::<Unknown>("a").wait(), Err(KeyedError::NotExported { .. })));
     assert!(ask("a").wait().is_ok(), "the key is free after a start that failed");
 }
