@@ -67,7 +67,7 @@ fn report(starts: &Receiver<ChildStart>) -> StartReport {
 /// A guard against a hang: it decides nothing.
 const LIMIT: Duration = Duration::from_secs(60);
 
-fn end(tree: &Tree) -> ExitReason {
+fn end_of(tree: &Tree) -> ExitReason {
     tree.join().wait_timeout(LIMIT).expect("the supervisor ends")
 }
 
@@ -121,7 +121,7 @@ fn a_child_is_waiting_until_its_start_is_reported_and_runs_until_its_end_is() {
     assert!(tree.stop());
     eventually(|| !tree.children()[0].pid.is_some_and(Pid::is_alive));
     end.ended(ExitReason::Shutdown);
-    assert_eq!(end(&tree), ExitReason::Normal);
+    assert_eq!(end_of(&tree), ExitReason::Normal);
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn what_is_started_too_late_is_killed() {
     eventually(|| !late.is_alive());
     drop(second);
     tree.stop();
-    end(&tree);
+    end_of(&tree);
     let late = plain(&runtime);
     let end = report(&starts).started(late);
     eventually(|| !late.is_alive());
@@ -172,7 +172,7 @@ fn a_supervisor_that_is_stopped_does_not_wait_for_a_start() {
     let (tree, starts) = tree(supervisor(), &runtime, LONG);
     let report = report(&starts);
     tree.stop();
-    assert_eq!(end(&tree), ExitReason::Normal);
+    assert_eq!(end_of(&tree), ExitReason::Normal);
     assert_eq!((tree.children()[0].state, last(&tree)), (ChildState::Down, "shutdown".to_owned()));
     let late = plain(&runtime);
     let _end = report.started(late);
@@ -201,7 +201,7 @@ fn a_closure_that_starts_elsewhere_returns_that_child() {
         Ok::<_, Box<dyn Error + Send + Sync>>(other)
     };
     let tree = supervisor().intensity(0, Duration::MAX).child("a", child).spawn(&runtime).unwrap();
-    let ExitReason::Error(error) = end(&tree) else { panic!("an error") };
+    let ExitReason::Error(error) = end_of(&tree) else { panic!("an error") };
     let reason = error.downcast_ref::<GaveUp>().unwrap().reason.to_string();
     let expected =
         format!("error: the closure spawned a process on node `far` through `spawn` but returned {}", other.pid());
@@ -239,7 +239,7 @@ fn a_place_may_be_the_supervisors_own_host() {
     assert_eq!(tree.children()[0].restarts, 1);
     let wrong = Child::new("a", |spawn: ChildSpawn| spawn.on(&Near).start::<Plain>("sreve", payloads![]));
     let tree = supervisor().intensity(0, Duration::MAX).add(wrong).spawn(&runtime).unwrap();
-    let reason = end(&tree).to_string();
+    let reason = end_of(&tree).to_string();
     assert!(reason.contains("`Plain` has no entry `sreve`; it has `serve`"), "{reason}");
 }
 

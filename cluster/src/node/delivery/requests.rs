@@ -50,7 +50,7 @@ impl Delivery {
                     ends.ended(ward);
                     if is_child {
                         // Its supervisor has not asked for it: as far as that knows, the node is lost.
-                        let is_lost = *reason == ExitReason::Shutdown && host.is_shutting_down();
+                        let is_lost = reason.is_normal() && host.is_shutting_down();
                         ended.charge_ended(number, if is_lost { &ExitReason::NodeLost } else { reason });
                     }
                 };
