@@ -493,6 +493,26 @@ fn a_transient_child_whose_work_is_done_is_not_restarted() {
     assert_eq!(lives(number), 0);
 }
 
+/// The same with the end certainly before the answer: it is told here in place of the process.
+#[test]
+fn an_end_before_the_answer_to_its_start_is_told_behind_it() {
+    let (_nodes, [one, two, _three]) = three_workers();
+    let number = new_log();
+    let node = one.cluster.node("eu-2").unwrap();
+    let job = Child::new("a", move |spawn| spawn.on(&node).start::<Worker>("wait", payloads![number, "a".to_owned()]));
+    let tree = patient(Supervisor::one_for_one())
+        .add(job.transient())
+        .add(on_node(&one, "eu-3", number, "b"))
+        .spawn(&one.runtime)
+        .unwrap();
+    until("its entry runs", || lives(number) == 1);
+    let peer = two.cluster.peer(one.cluster.id()).unwrap();
+    (1..=64).for_each(|start| peer.charge_ended(start, &ExitReason::Normal));
+    log(number, |log| log.is_open = true);
+    until("it is done", || child(&tree, "a").state == ChildState::Down && runs(&tree, "b"));
+    assert_eq!((last(&tree, "a"), child(&tree, "a").restarts), ("normal".to_owned(), 0));
+}
+
 #[test]
 fn a_start_that_cannot_be_done_is_a_failed_start_with_its_reason() {
     let (nodes, [one, two, _three]) = three_workers();
