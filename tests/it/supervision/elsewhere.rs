@@ -124,6 +124,24 @@ fn a_child_is_waiting_until_its_start_is_reported_and_runs_until_its_end_is() {
     assert_eq!(end_of(&tree), ExitReason::Normal);
 }
 
+/// The node is lost, and the supervisor has not heard of it.
+#[test]
+fn a_message_to_a_child_that_is_lost_unheard_of_is_kept() {
+    let runtime = Runtime::new().unwrap();
+    let (far, starts) = far();
+    let child = Child::new("a", move |spawn: ChildSpawn| spawn.on(&far).start::<Plain>("serve", payloads![7_u64]));
+    let tree = supervisor().add(child.keep_messages()).spawn(&runtime).unwrap();
+    let nowhere: Pid = "<7f.1.42.9>".parse().unwrap();
+    let lost = report(&starts).started(nowhere);
+    eventually(|| tree.children()[0].state == ChildState::Running);
+    let address: Address<Plain> = tree.child("a").unwrap();
+    address.add(1).send().unwrap();
+    drop(lost);
+    let end = report(&starts).started(plain(&runtime));
+    assert_eq!(address.add(1).wait(), Ok(9));
+    drop(end);
+}
+
 #[test]
 fn what_is_started_too_late_is_killed() {
     let runtime = Runtime::new().unwrap();
