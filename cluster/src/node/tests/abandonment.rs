@@ -51,7 +51,8 @@ impl Asks {
     }
 }
 
-/// Without the notice the called process would handle them: there is no deadline that has passed.
+/// Without the notice the called process would handle them: there is no deadline that has passed. Fails if
+/// `take_abandoned` finds nothing.
 #[test]
 fn a_call_whose_caller_has_given_up_is_not_handled_on_another_node() {
     let nodes = Nodes::new();
@@ -80,6 +81,7 @@ fn a_call_whose_caller_has_given_up_is_not_handled_on_another_node() {
     nodes.pass(Duration::from_secs(1));
     assert_eq!(queued(), 3, "they lie there, and are not taken out");
     gate.store(true, Ordering::Relaxed);
+    until("it is answered", || answered.is_finished());
     assert_eq!(answered.join().unwrap(), Ok(2));
     assert_eq!(on(&one, || marked.mark(4).wait()), Ok(4));
     assert_eq!(on(&two, || two.runtime.statistics().dead_letters.expired), 2);

@@ -1,5 +1,9 @@
 //! Senders to a node or to a process there that has no room. The limits of the sessions are small, and the nodes stand
 //! still while their world is locked, so that it is no matter of speed who waits.
+//!
+//! Each was seen to fail: `room` of the overflow that returns nothing, rooms that are not given, or not at the end of a
+//! session; an unbounded `admit_beyond`; sends that pass what waits; a slow process of which the peer is not told, or
+//! whose catching up is not noted; losses that are not counted.
 
 use super::*;
 use crate::session::{Config, LaneLimits};
@@ -191,6 +195,7 @@ fn those_that_try_are_refused_and_those_that_wait_are_woken() {
     until("it is waited for", || waits.source.pid().info().is_some_and(|info| info.messages == 1));
     assert!(!thread.is_finished() && !patient.is_finished());
     drop(world);
+    until("both were woken", || thread.is_finished() && patient.is_finished());
     assert_eq!(thread.join().unwrap().map_err(|refused| refused.reason), Ok(()));
     assert_eq!(patient.join().unwrap(), Ok(()));
     until("all have arrived", || sink.count().wait() == Ok(202));
@@ -231,6 +236,7 @@ fn the_loss_of_a_node_releases_all_that_wait_for_it() {
     two.client.disconnect();
     drop(world);
     let lost = SendFailure::UnknownNode(sink.pid());
+    until("a thread that waits is released", || waits.is_finished());
     assert_eq!(waits.join().unwrap().unwrap_err().reason, lost);
     for sent in &sources {
         until("it hears of the loss", || sent.source.refused().wait() == Ok(Some(lost)));

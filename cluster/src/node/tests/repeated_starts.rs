@@ -1,4 +1,5 @@
-//! Starts with a key, and addresses that follow a name.
+//! Starts with a key, and addresses that follow a name. Each was seen to fail: starts that ask no table of keys, a key
+//! that does not choose the node, an address that stays with the first holder.
 
 use super::*;
 use std::collections::BTreeSet;
@@ -67,6 +68,7 @@ fn a_start_whose_answer_was_lost_is_repeated_with_its_key() {
         is_started
     });
     // The answer may have come in time.
+    until("it was answered, or has failed", || asked.is_finished());
     let first = asked.join().unwrap();
     until("it knows that it is cut off", || !two.cluster.is_member());
     two.client.reconnect();
