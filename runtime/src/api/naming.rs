@@ -100,7 +100,7 @@ impl Host {
     /// let nearest = Arc::new(Mutex::new(None));
     /// let now = Arc::clone(&nearest);
     /// let pointer = runtime.pointer(move || *now.lock().unwrap());
-    /// let printer: Address<Printer> = runtime.address(pointer.pid())?;
+    /// let printer: Address<Printer> = Address::assume(pointer.pid());
     /// assert_eq!(printer.floor().wait(), Err(CallError::UnknownName));
     /// for floor in [1, 2] {
     ///     *nearest.lock().unwrap() = Some(runtime.spawn(Printer { floor }).serve()?.pid());
