@@ -268,8 +268,8 @@ impl Builder {
         self
     }
 
-    /// Sets the most nodes that the cluster may have, this one included; 1,024 unless it is said here. A node that finds
-    /// so many is refused. All nodes of a cluster are to have the same.
+    /// Sets the most nodes that the cluster may have, this one included; 1,024 unless it is said here. A node that
+    /// finds so many is refused. All nodes of a cluster are to have the same.
     pub fn max_nodes(mut self, nodes: usize) -> Self {
         self.max_nodes = nodes;
         self
@@ -293,8 +293,8 @@ impl Builder {
     /// Like [`join`](Self::join), to be awaited: no thread waits. The node joins whether this is awaited or dropped;
     /// then it leaves when it has joined.
     ///
-    /// In a [simulated test](postroom::test) the node takes no threads: its parts are processes of `host`, and its time
-    /// and its chance are the simulation's.
+    /// In a [simulated test](mod@postroom::test) the node takes no threads: its parts are processes of `host`, and its
+    /// time and its chance are the simulation's.
     pub fn join_async(self, host: &Host, engine: impl Connect) -> Pending<Result<Cluster, JoinError>> {
         let (pending, then) = pair(Err(JoinError::Runtime));
         let waited = self.join_time;

@@ -602,8 +602,8 @@ impl Driver {
         self.attempt.as_ref().map_or(&self.bindings, |attempt| attempt.membership.bindings()).has(identity)
     }
 
-    /// Leaves if the cluster has no room for this node. Of several that join at once the earlier ones stay, by the order
-    /// of their records in the store; one that was a member before comes back in any case.
+    /// Leaves if the cluster has no room for this node. Of several that join at once the earlier ones stay, by the
+    /// order of their records in the store; one that was a member before comes back in any case.
     fn refuse_if_full(&mut self, now: Moment) {
         let attempt = self.attempt.as_ref().filter(|_| !self.was_member && self.leaving.is_none());
         let Some(epoch) = attempt.and_then(|attempt| attempt.epoch) else { return };

@@ -46,8 +46,8 @@ pub(crate) enum Input {
     Leave(Completer<()>),
 }
 
-/// Looks at the view, and is told whether the time is over. Returns what answers the wait when that has come to its end;
-/// dropped instead, it is answered too.
+/// Looks at the view, and is told whether the time is over. Returns what answers the wait when that has come to its
+/// end; dropped instead, it is answered too.
 pub(crate) type Check = Box<dyn FnMut(bool) -> Option<Box<dyn FnOnce() + Send>> + Send>;
 
 /// The most frames of nodes without a session that may wait: a program that may publish here could send any number.

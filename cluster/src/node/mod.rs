@@ -16,6 +16,9 @@
 //! * [`delivery`]: a thread that decodes what has arrived and delivers it. Here serde's code for the users' types runs;
 //! * [`directory`]: groups, eventual names, keys and topics; [`herald`] is a process that runs users' code for it.
 //!
+//! In a simulated test the two threads are processes of the node's host, whose turns the seed orders: see
+//! `testing::turns`.
+//!
 //! # Invariants
 //! 1. **One lock per peer**, held for a queue operation: not while a user's code runs, and never two at a time. The
 //!    only locks taken inside it are those of queues, which nothing else is taken inside of.

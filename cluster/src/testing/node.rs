@@ -252,8 +252,8 @@ impl SimulatedBroker {
         }
     }
 
-    /// Lets time pass: as [`Sim::advance`](postroom::test::Sim::advance) does, and cheaper, since the test itself has no
-    /// turn before the time is over. Some processes may be in the middle of something then.
+    /// Lets time pass: as [`Sim::advance`](postroom::test::Sim::advance) does, and cheaper, since the test itself has
+    /// no turn before the time is over. Some processes may be in the middle of something then.
     ///
     /// # Panics
     /// If what the broker checks does not hold.
@@ -271,8 +271,8 @@ impl SimulatedBroker {
         self.heal_all();
     }
 
-    /// Pauses a node for `time`, as a virtual machine is paused: its processes and the node's own parts stand still, and
-    /// what is sent to it waits.
+    /// Pauses a node for `time`, as a virtual machine is paused: its processes and the node's own parts stand still,
+    /// and what is sent to it waits.
     pub fn pause(&self, node: &SimulatedNode, time: Duration) {
         self.sim().pause(node.host, time);
         self.pause_client(node.client.number(), time);

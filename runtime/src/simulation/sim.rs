@@ -48,8 +48,8 @@ impl Sim {
     /// Adds a node to the simulation: a host of its own, built like that of the test, whose processes reach the others
     /// only through what is connected to its router. See `Builder::logical_node`; the test itself observes all nodes.
     ///
-    /// Whole nodes of a cluster, with a broker between them, are made by `postroom_cluster::testing`: see the guide's page
-    /// "Test a cluster".
+    /// Whole nodes of a cluster, with a broker between them, are made by `postroom_cluster::testing`: see the guide's
+    /// page "Test a cluster".
     ///
     /// All hosts of a simulation take turns on its threads, in an order that the seed chooses, and share its clock.
     ///

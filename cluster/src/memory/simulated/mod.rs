@@ -45,7 +45,7 @@ pub struct Faults {
 ///
 /// # What it checks
 /// * A node publishes nothing while it has no lease, whether it was paused, cut off, or has left.
-/// * What watches over it, with [`observe`](Self::observe), has nothing to object.
+/// * A name passes on when its last holder has ended or its node is paused, and with a larger token.
 /// * No callback panics.
 ///
 /// The test panics with what was found when it asks the broker for something, and in the end.

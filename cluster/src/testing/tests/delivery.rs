@@ -88,7 +88,7 @@ fn the_memory_of_a_sender_is_bounded(sim: Sim) {
     let [a, b] = ["a", "b"].map(|name| broker.join(builder(name).sessions(config)));
     broker.settle(&[&a, &b]);
     let sink = b.host().spawn(Sink::default()).serve().unwrap();
-    if sim.random() % 2 == 0 {
+    if sim.random().is_multiple_of(2) {
         broker.pause(&b, Duration::from_secs(9))
     } else {
         broker.partition(&[&a], &[&b])

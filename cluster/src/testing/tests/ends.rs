@@ -69,7 +69,7 @@ fn each_end_is_heard_once(sim: Sim) {
         broker.trouble(&nodes.each_ref(), &Trouble::ALL);
         for _ in 0..4 {
             let (_, target) = left.swap_remove(sim.random() as usize % left.len());
-            if sim.random() % 2 == 0 {
+            if sim.random().is_multiple_of(2) {
                 _ = target.fail().send()
             } else {
                 _ = target.pid().stop()

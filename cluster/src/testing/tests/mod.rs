@@ -9,7 +9,7 @@
 //! | `calls_end_once` | `Delivery::ended` does not call `fail_all`; `Peer::take_call` leaves the call in the table |
 //! | `the_memory_of_a_sender…` | `Outgoing::send` does not look at the limit of its queue |
 //! | `each_end…`, `the_end_of_a_killed_node…` | `Delivery::ended` does not disconnect the router |
-//! | `a_name_has_one_holder` | names of a node that was lost are free at once, as of one that has left (by the oracle) |
+//! | `a_name_has_one_holder` | names of a lost node are free at once, as of one that has left (by the oracle) |
 //! | `a_holder_has_no_grace…` | the grace of `Driver::fenced` begins now |
 //! | `a_registration_without_an_answer…` | `Names::delete_stray` does nothing |
 //! | `a_paused_node_is_fenced…` | `Gate::may_send` returns true when the lease is over (by the broker) |

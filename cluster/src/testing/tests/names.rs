@@ -36,7 +36,7 @@ impl Holder {
             }
             ctx.sleep(Duration::from_millis(200)).await;
         }
-        if self.own.1 % 2 == 0 {
+        if self.own.1.is_multiple_of(2) {
             let _was_held = self.cluster.release("leader", own).await;
         }
         true

@@ -24,8 +24,7 @@ fn a_seed_is_the_same_run_each_time() {
             // Each is run twice, and the traces are compared.
             Simulation::new("a digest").seed(seed).check(note.clone()).unwrap();
         }
-        let digests = digests.lock().unwrap().clone();
-        digests
+        std::mem::take(&mut *digests.lock().unwrap())
     };
     let (first, second) = (digests(), digests());
     assert_eq!(first, second);

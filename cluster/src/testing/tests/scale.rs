@@ -40,8 +40,8 @@ fn sizes() -> Vec<usize> {
 }
 
 /// What a node says to each other node, and asks the store for, does not depend on how many nodes there are: a question
-/// and an answer for each time that a session keeps alive. What it hears of the store grows with them, since each renewal
-/// of a lease is told to all.
+/// and an answer for each time that a session keeps alive. What it hears of the store grows with them, since each
+/// renewal of a lease is told to all.
 #[test]
 fn the_cost_of_a_node_is_flat_for_each_other() {
     let rounds = WATCHED.as_secs() / KEEPALIVE.as_secs();
