@@ -696,6 +696,8 @@ impl Driver {
                 (lease::Event::Acquired, Some(epoch)) => {
                     self.setup.view.names().joined(epoch);
                     self.was_member = true;
+                    // First: who waits to be a member may ask for a key at once.
+                    self.advance_directory(now);
                     self.setup.view.change(|view| view.is_member = true);
                 }
                 (lease::Event::Fenced(lease::Fence::Released), _) => {}
