@@ -220,7 +220,7 @@ impl ClusterGroup {
         Ok(())
     }
 
-    /// Sends `subscriber`, a process of this node, a [`GroupEvent`] for each change from now on, and returns the members
+    /// Sends `subscriber`, a process of this node, a [`GroupEvent`] for each later change, and returns the members
     /// that this node knows: its own, and those of nodes that another subscriber has asked already. The others follow
     /// as [`GroupEvent::Joined`]. Each member is in the list or in an event, not in both, and the changes of one node
     /// come in their order. Subscribing again returns a new list and keeps the events.

@@ -61,7 +61,7 @@ impl Cluster {
 
 /// A topic for events of type `E` on all nodes of a cluster, from [`Cluster::topic`].
 ///
-/// An event is one plain message of the broker. It is lost if the broker loses it, for a node that is cut off, and where
+/// An event is one plain message of the broker. It is lost if the broker loses it, at a node that is cut off, or where
 /// there is no room: up to 1,024 events wait on a node for each topic, and a subscriber with a full mailbox gets none.
 /// Events without room are counted in [`Statistics::missed`](crate::Statistics::missed). An event of a type with other
 /// fields is not decoded: it is counted in [`Statistics::mismatched`](crate::Statistics::mismatched), and logged once.

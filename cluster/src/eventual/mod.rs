@@ -10,7 +10,7 @@
 //! # Protocol
 //! * **claim.** A claim has a **stamp**: one more than the greatest that this node has seen (Lamport 1978). A name of
 //!   which this node knows a holder is refused. Otherwise the claim holds at once, here, and the peers are told.
-//! * **win.** Of several claims the one with the smallest stamp wins, and with equal stamps the smaller PID. So a holder
+//! * **win.** Of several claims the one with the smallest stamp wins, and of equal ones the smaller PID. So a holder
 //!   wins against those that could have known of it.
 //! * **lose.** A node that hears of a better claim than its own withdraws its own, tells its process
 //!   [`NameLost`], and tells the peers.
@@ -19,7 +19,7 @@
 //!
 //! # Invariants
 //! 1. Once all nodes have sessions with each other and nothing is on its way, all see the same holder of each name.
-//! 2. The best claim is never withdrawn for another one. A process that loses to a claim that is given up at that moment
+//! 2. The best claim is never withdrawn for another one. A process that loses to a claim that is just given up
 //!    leaves the name free.
 //! 3. A process that loses a name is told once.
 //!

@@ -84,7 +84,7 @@ impl World {
     }
 }
 
-/// Processes claim, release and end while sessions come and go. After all nodes have met, all see the same holder, one of
+/// Processes claim, release and end while sessions come and go. After all have met, all see the same holder, one of
 /// those that held the name before; and each process that has lost a name that it did not give up was told once.
 #[test]
 fn after_a_split_all_see_one_holder_and_each_loser_was_told_once() {

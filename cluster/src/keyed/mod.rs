@@ -106,7 +106,7 @@ pub enum KeyedError {
         bytes: usize,
     },
     /// The type has several entries, or none, and the call does not say which.
-    #[error("`{process}` has {} entries that can be started from other nodes; name one with `.entry(\"…\")`", entries.len())]
+    #[error("`{process}` has {} entries that other nodes can start; name one with `.entry(\"…\")`", entries.len())]
     Entry {
         /// The type.
         process: &'static str,
