@@ -15,7 +15,7 @@ use crate::call::{dead_letter::DeadLetterReason, package::Undeliverable};
 use crate::engine::backpressure::congestion::{SendMode, with_mode};
 use crate::engine::{blocking::block_in_place::while_blocked, host::Scheduler, host::backlog::Backlog};
 use crate::routing::alias::{self, AliasTarget};
-use crate::routing::router::{deliver, deliver_anyway};
+use crate::routing::router::{deliver_anyway, route};
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock, park, yield_now};
 use crate::{
     CallError, ExitReason, Package, Pid, env::clock::instant_now, errors::SendFailure, slots::ProcessKind,
@@ -339,8 +339,8 @@ impl AliasTarget for ChildSlot {
             // It may have come up since the sender looked.
             if let Some(pid) = self.enter() {
                 ended = pid.incarnation();
-                let (_, payload, caller) = package.into_parts();
-                let sent = deliver(pid, payload, caller);
+                // It may be on another node.
+                let sent = route(package.readdressed(pid));
                 self.left();
                 let Err(Undeliverable { package: back, reason }) = sent else { return Ok(()) };
                 package = back.readdressed(to);
