@@ -40,7 +40,7 @@ pub struct Membership {
     members: BTreeMap<NodeId, Member>,
     /// Members that were reported lost, though their records may still be seen, with the last revision that was.
     departed: BTreeMap<NodeId, Revision>,
-    bindings: Bindings,
+    bindings: KnownNames,
     /// The keys of the snapshot that the watch is reporting.
     snapshot: Option<BTreeSet<NodeId>>,
     /// When to go on with a node.
@@ -52,11 +52,11 @@ pub struct Membership {
 
 /// Which name each ID belongs to: that of the first record that was seen with it.
 #[derive(Clone, Debug, Default)]
-pub struct Bindings {
+pub struct KnownNames {
     names: BTreeMap<NodeId, String>,
 }
 
-impl Bindings {
+impl KnownNames {
     /// Returns the name that an ID belongs to.
     pub fn name_of(&self, node: NodeId) -> Option<&str> {
         self.names.get(&node).map(String::as_str)
@@ -179,20 +179,20 @@ impl Membership {
     }
 
     /// Remembers which names the IDs had that this node has seen in its earlier memberships.
-    pub fn remember(&mut self, bindings: Bindings) {
+    pub fn remember(&mut self, bindings: KnownNames) {
         let own = self.own.identity.clone();
         self.bindings = bindings;
         self.bindings.names.insert(own.id, own.name);
     }
 
     /// Returns which name each ID belongs to.
-    pub fn bindings(&self) -> &Bindings {
+    pub fn bindings(&self) -> &KnownNames {
         &self.bindings
     }
 
     fn begin(node: NodeId, record: Record, step: OwnStep) -> Self {
         let identity = Identity { name: record.name().to_owned(), id: node };
-        let mut bindings = Bindings::default();
+        let mut bindings = KnownNames::default();
         bindings.names.insert(node, identity.name.clone());
         let mut this = Self {
             node,

@@ -1,9 +1,9 @@
 //! Membership: which nodes are there, and when one counts as lost.
 //!
 //! Each node has a record in [`Bucket::Nodes`](crate::engine::Bucket::Nodes), under its [`Identity`]: its name and its
-//! [`NodeId`]. **The records decide**, not who hears from whom: all nodes see the same ones, in one order. A [`Membership`] is one node's view.
-//! It is a state machine without clock, thread or store: the caller passes in what the watch of the bucket reports,
-//! makes the [requests](Membership::poll_request), and hears of [events](Event).
+//! [`NodeId`]. **The records decide**, not who hears from whom: all nodes see the same ones, in one order. A
+//! [`Membership`] is one node's view. It is a state machine without clock, thread or store: the caller passes in what
+//! the watch of the bucket reports, makes the [requests](Membership::poll_request), and hears of [events](Event).
 //!
 //! # Protocol
 //! * **join.** Create the record. A conflict is read: it may be the node's own, from an attempt whose answer was lost;
@@ -57,7 +57,7 @@ mod store;
 mod tests;
 
 pub use crate::subject::Identity;
-pub use machine::{Bindings, Membership};
+pub use machine::{KnownNames, Membership};
 pub use record::{Record, RecordError};
 
 use crate::access::{Access, Answer};

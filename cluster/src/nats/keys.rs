@@ -18,8 +18,8 @@ const MAX_PAYLOAD: &str = "1MB";
 /// How many connections a node makes.
 const CONNECTIONS: usize = 2;
 
-/// How many subscriptions each of them may have: a node has two to its frames, two to answers, four watches, and one for
-/// each topic.
+/// How many subscriptions each of them may have: a node has two to its frames, two to answers, four watches, and one
+/// for each topic.
 const MAX_SUBSCRIPTIONS: usize = 10_000;
 
 /// What the configuration says where nothing is given.
@@ -301,8 +301,8 @@ fn user(cluster: &str, node: &NodeKey) -> String {
         })
     };
     format!(
-        "    {{ # {name}\n      nkey: {public}\n      permissions: {{\n        publish: {{ allow: [\n{publish}        ] \
-         }}\n        subscribe: {{ allow: [\n{subscribe}        ] }}\n      }}\n    }}\n",
+        "    {{ # {name}\n      nkey: {public}\n      permissions: {{\n        publish: {{ allow: [\n{publish}        \
+         ] }}\n        subscribe: {{ allow: [\n{subscribe}        ] }}\n      }}\n    }}\n",
         name = node.name,
         public = node.public,
         publish = list(&rights.publish),

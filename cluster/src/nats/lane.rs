@@ -6,7 +6,7 @@
 //! saw. So each connection has a client of its own. When it breaks, the client ends, with all that it has kept: its
 //! second attempt to connect goes to an address where nothing can be ([`NOWHERE`]), and it is allowed one only.
 
-use super::problem::{OLDEST_SERVER, Problem, Refusal};
+use super::problem::{OLDEST_SERVER, Problem, Violation};
 use super::shared::{Part, Shared};
 use super::store;
 use crate::engine::Lane;
@@ -159,7 +159,7 @@ async fn connect(
             match event {
                 Event::SlowConsumer(_) => _ = counts.counters.dropped.fetch_add(1, Ordering::Relaxed),
                 Event::ServerError(ServerError::Other(text)) => {
-                    if let Some(refusal) = Refusal::read(&text) {
+                    if let Some(refusal) = Violation::read(&text) {
                         counts.refused(lane, &refusal);
                         if !refusal.is_subscription {
                             // Nobody may wait for it.

@@ -131,12 +131,12 @@ impl Problem {
 
 /// What the server has refused because the node has no right to it. It comes beside the answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(super) struct Violation {
     pub(super) is_subscription: bool,
     pub(super) subject: String,
 }
 
-impl Refusal {
+impl Violation {
     /// Reads what the server says: `Permissions Violation for Publish to "subject"`, or `for Subscription to`, which
     /// may have the name of a queue after it.
     pub(super) fn read(text: &str) -> Option<Self> {
@@ -159,7 +159,7 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = if self.is_subscription { "subscribe to" } else { "publish on" };
         write!(f, "this node may not {what} `{}`", self.subject)
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn refusals_are_read_from_the_words_of_the_server() {
-        let read = |text: &str| Refusal::read(text).map(|refusal| (refusal.is_subscription, refusal.subject));
+        let read = |text: &str| Violation::read(text).map(|refusal| (refusal.is_subscription, refusal.subject));
         assert_eq!(read("Permissions Violation for Publish to \"a.b\""), Some((false, "a.b".into())));
         assert_eq!(
             read("Permissions Violation for Subscription to \"a.*\" using queue \"q\""),
@@ -197,7 +197,7 @@ mod tests {
             (false, "$JS.API.STREAM.INFO.KV_bank_nodes", true),
             (false, "pr1.bank.n.eu-2.21.d.eu-3.5", false),
         ] {
-            let refusal = Refusal { is_subscription, subject: subject.into() };
+            let refusal = Violation { is_subscription, subject: subject.into() };
             assert_eq!(refusal.is_of_need(&settings), expected, "{refusal}");
         }
     }

@@ -12,7 +12,8 @@ use std::path::PathBuf;
 /// The port of an address that names none.
 const DEFAULT_PORT: u16 = 4222;
 
-/// How many names of a cluster the store has room for, unless it is set otherwise: at some 200 B each, nodes hold 20 MB.
+/// How many names of a cluster the store has room for, unless it is set otherwise: at some 200 B each, nodes hold
+/// 20 MB.
 const DEFAULT_MAX_NAMES: u64 = 100_000;
 
 /// How many records of nodes and leases: those of the nodes, and of their last runs.
@@ -160,8 +161,9 @@ impl Nats {
         self
     }
 
-    /// Sets the name of the node, which the server's permissions are about. [`Builder::join`](crate::Builder::join) sets
-    /// both; this is for engines that are started without it. Without a name the engine works where all may do all.
+    /// Sets the name of the node, which the server's permissions are about. [`Builder::join`](crate::Builder::join)
+    /// sets it and the cluster's; this is for engines that are started without it. Without a name the engine works
+    /// where all may do all.
     pub fn node(mut self, name: impl Into<String>) -> Self {
         self.node = name.into();
         self

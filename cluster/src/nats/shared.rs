@@ -1,7 +1,7 @@
 //! What the threads of callers, and the tasks on the engine's own thread, know of each other.
 
 use super::lane::{Connected, LaneState, Outgoing};
-use super::problem::{Problem, Refusal};
+use super::problem::{Problem, Violation};
 use super::settings::Nats;
 use super::tombstones::Tombstone;
 use crate::engine::Lane;
@@ -122,7 +122,7 @@ impl Shared {
     }
 
     /// Notes what the server refuses. It is a problem if the node cannot do without it.
-    pub(super) fn refused(&self, lane: Lane, refusal: &Refusal) {
+    pub(super) fn refused(&self, lane: Lane, refusal: &Violation) {
         self.counters.refused.fetch_add(1, Ordering::Relaxed);
         let text = refusal.to_string();
         *self.last_refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);

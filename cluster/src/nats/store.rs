@@ -10,16 +10,15 @@
 //!   time after it was written, and what has been replaced meanwhile is gone. Then the watch has to begin anew.
 //! * **Leases** are deleted by their age. The server puts a marker in the place of the last revision, for [`KEPT`], by
 //!   which watches see it.
-//!
-//! * **A record has its writer in its subject**, `$KV.<cluster>_nodes.<name>.<id>.<writer>`, by which the server can tell
-//!   who may write it: see [`rights`](crate::rights). A message of another writer than the node itself is a tombstone,
-//!   whatever it contains.
+//! * **A record has its writer in its subject**, `$KV.<cluster>_nodes.<name>.<id>.<writer>`, by which the server can
+//!   tell who may write it: see [`rights`](crate::rights). A message of another writer than the node itself is a
+//!   tombstone, whatever it contains.
 //! * **No foreign subjects**: a table that is mirrored from another, or published on other subjects, is not used. By
 //!   these, a node could have the server say what it may not say itself.
 //!
 //! # Compare and set
-//! The server compares the number of the key's last *message*, under any writer, which may be a tombstone. So a deleted entry would pass
-//! as one, by the revision of its deletion; and a new one would not be created over a tombstone.
+//! The server compares the number of the key's last *message*, under any writer, which may be a tombstone. So a deleted
+//! entry would pass as one, by the revision of its deletion; and a new one would not be created over a tombstone.
 //! * **create** expects that there is no message. If that fails, it reads the key, and expects the tombstone that it
 //!   has found there.
 //! * **update, delete** read the key first, and go on if it has an entry with the revision that is expected. The server
@@ -171,7 +170,7 @@ fn compare(bucket: Bucket, table: &Table, wanted: &Value, found: &Value) -> Resu
         "subject_delete_marker_ttl",
         "subjects",
     ];
-    // By these, what is written to the table could appear on other subjects, or what was written elsewhere in the table.
+    // By these, what is written to the table could appear elsewhere, or what is written elsewhere in the table.
     let foreign = ["republish", "mirror", "sources", "subject_transform"];
     for field in fields.into_iter().chain(foreign) {
         let differs = match &wanted[field] {

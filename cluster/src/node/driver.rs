@@ -11,7 +11,9 @@ use crate::codec::Codecs;
 use crate::engine::{Bucket, Change, Engine, Lane, Revision, SubscribeError, Subscription};
 use crate::frame::{Epoch, Table};
 use crate::lease::{self, Lease, Timing};
-use crate::membership::{self, Bindings, Finding, Identity, Inquiry, JoinError, Loss, Membership, Record, RecordError};
+use crate::membership::{
+    self, Finding, Identity, Inquiry, JoinError, KnownNames, Loss, Membership, Record, RecordError,
+};
 use crate::names::{Names, RegisterError, Registered, Token};
 use crate::reply::{Completer, pair};
 use crate::session::{Config, End, Event, Session, Transmit, refusal};
@@ -212,7 +214,7 @@ pub(crate) struct Driver {
     /// The keys of the snapshot that the watch of the leases is reporting.
     lease_snapshot: Option<BTreeSet<Identity>>,
     /// Which name each ID belongs to, while there is no attempt to join, which knows it otherwise.
-    bindings: Bindings,
+    bindings: KnownNames,
     /// Memberships of which a name is left, though they are over as far as this node knows, and since when.
     orphaned: BTreeMap<(NodeId, Revision), Moment>,
     sweep_at: Moment,
@@ -307,7 +309,7 @@ impl Driver {
             begun: BTreeMap::new(),
             leases: BTreeMap::new(),
             lease_snapshot: None,
-            bindings: Bindings::default(),
+            bindings: KnownNames::default(),
             orphaned: BTreeMap::new(),
             sweep_at: Moment::START,
             probe_at: Moment::START,
