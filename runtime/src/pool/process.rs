@@ -8,9 +8,7 @@ use crate::sync::{Arc, Mutex, lock};
 use crate::util::panics::{Shown, Site, contain};
 use crate::{
     CallError, ChildSpawn, ExitReason, Host, InitError, Package, Pid, ProcessError, Signal, SpawnError,
-    actor::send::links::monitor_child,
-    process::output::StepStatus,
-    routing::alias::{Alias, kind},
+    actor::send::links::monitor_child, process::output::StepStatus, routing::alias::Alias,
 };
 use std::collections::BTreeMap;
 
@@ -55,7 +53,7 @@ impl<K: LaneKey> PoolProcess<K> {
                 }
                 self.router.count(|counted| counted.started += 1);
                 if self.router.kind.get().is_none()
-                    && let Some(kind) = kind(pid)
+                    && let Some(kind) = crate::routing::alias::kind(pid)
                 {
                     let _first = self.router.kind.set(kind);
                 }

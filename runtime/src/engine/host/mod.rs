@@ -1,7 +1,6 @@
 //! A host's scheduler: its permits, its threads, its queues, and its configuration.
 //!
-//! A host record is never freed: an address may outlive the runtime, and a sender that has just queued a process may
-//! still read who is parked while that process, and the whole host, ends. Instead it is [reused](reuse).
+//! A host record is never freed, since a late thread may still read it; instead it is [reused](reuse).
 
 pub(crate) mod backlog;
 pub(crate) mod commands;

@@ -98,7 +98,10 @@ impl ExitingProcess {
             self.stage(done, 3, Self::leave_registrants);
             self.stage(done, 4, Self::empty_mailbox);
             self.stage(done, 5, Self::complete);
-            self.stage(done, 6, Self::count_out);
+            self.stage(done, 6, |this| {
+                this.host.leave();
+                this.host.give_place_back();
+            });
             self.stage(done, 7, Self::tell_bound);
             self.stage(done, 8, Self::tell_waiting);
             // The rest may hold the last references to users' values: dropped one by one.
@@ -198,12 +201,6 @@ impl ExitingProcess {
             let ended = self.host.describe(self.slot, self.pid);
             self.host.with_user(|user| user.hooks.complete(&ended, &self.reason));
         }
-    }
-
-    #[inline]
-    fn count_out(&mut self) {
-        self.host.leave();
-        self.host.give_place_back();
     }
 
     #[inline]

@@ -48,13 +48,29 @@ impl ThreadContext {
 
     fn run_with(&self, scratch: &mut StepScratch) {
         loop {
-            let mut next = self.next();
-            while let Next::Park(rest) = next {
-                self.park(&rest);
-                next = self.resume(rest);
-            }
-            let Next::Run(token) = next else { return };
+            let token = match self.next() {
+                Next::Run(token) => token,
+                next => match self.carry_out(next) {
+                    Some(token) => token,
+                    None => return,
+                },
+            };
             self.run_slice(scratch, token);
+        }
+    }
+
+    /// Parks this thread until there is a process to run, and returns it; `None` when the thread must exit.
+    #[cold]
+    fn carry_out(&self, mut next: Next) -> Option<Token> {
+        loop {
+            next = match next {
+                Next::Run(token) => return Some(token),
+                Next::Park(rest) => {
+                    self.park(&rest);
+                    self.resume(rest)
+                }
+                Next::Exit => return None,
+            }
         }
     }
 

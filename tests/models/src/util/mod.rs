@@ -2,6 +2,8 @@
 
 #[path = "../../../../runtime/src/util/block.rs"]
 pub(crate) mod block;
+#[path = "../../../../runtime/src/util/debug.rs"]
+pub(crate) mod debug;
 #[path = "../../../../runtime/src/util/defer.rs"]
 pub(crate) mod defer;
 pub(crate) mod oneshot;
