@@ -13,11 +13,12 @@ use crate::membership::{self, Record, RecordError};
 use crate::names::{RegisterError, Token};
 use crate::node::delivery::{self, Arrivals, Counters, Delivery};
 use crate::node::directory::{Directory, Parts};
-use crate::node::driver::{Driver, Setup, View};
+use crate::node::driver::{Driver, Setup};
 use crate::node::inbox::{Inbox, Input};
 use crate::node::keys::{Keys, MAX_KEY};
 use crate::node::peer::{Gate, Peer, SharedClock};
 use crate::node::porter::{OnEnd, Porter};
+use crate::node::view::View;
 use crate::policy::{Allow, Policy};
 use crate::reply::{Pending, pair};
 use crate::session::Config;
@@ -34,7 +35,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
-pub use crate::node::driver::Member;
+pub use crate::node::view::Member;
 pub use named::NamedError;
 
 mod eventual;

@@ -13,8 +13,8 @@
 //! the other, and neither the lease nor the messages of others wait for it. At most [`MAX_WAITING`] requests do;
 //! further ones are refused.
 
-use crate::node::driver::{Member, View};
 use crate::node::porter::{Job, Porter};
+use crate::node::view::{Member, View};
 use postroom::{Address, NodeId, Pid};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -3,11 +3,11 @@
 mod requests;
 
 use super::directory::Directory;
-use super::driver::View;
 use super::keys::Keys;
 use super::overflow::{Room, SLOW_BYTES, SLOW_MESSAGES};
 use super::peer::{NotStarted, Peer, Started};
 use super::porter::Porter;
+use super::view::View;
 use crate::codec::{Agreement, CodecError, MessageId, decode_call_error, decode_exit_reason};
 use crate::engine::Lane;
 use crate::envelope::{Content, Envelope, LinkKind};

@@ -11,6 +11,7 @@
 //!   transport to that node, so processes send on their own threads, encode there, and queue in the session;
 //! * [`keys`]: starts that may be repeated;
 //! * [`overflow`]: what has found a peer's session full, and who waits for room in it;
+//! * [`view`]: what the driver knows and users look at;
 //! * [`driver`]: a thread that renews the lease, follows the members and names, and moves frames. It runs no code of a
 //!   user, so that a slow one never costs the node its lease;
 //! * [`delivery`]: a thread that decodes what has arrived and delivers it. Here serde's code for the users' types runs;
@@ -38,3 +39,4 @@ pub(crate) mod peer;
 pub(crate) mod porter;
 #[cfg(test)]
 mod tests;
+pub(crate) mod view;

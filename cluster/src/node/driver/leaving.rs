@@ -1,0 +1,122 @@
+//! How a node leaves: step by step, so that nothing that was accepted is lost, and no name has two holders.
+
+use super::{Condemned, Driver};
+use crate::clock::Moment;
+use crate::node::delivery::Arrival;
+use crate::reply::Completer;
+use std::time::Duration;
+
+/// How long it waits for the store.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+pub(super) struct Leaving {
+    then: Vec<Completer<()>>,
+    step: LeavingStep,
+    /// When it goes on anyway.
+    pub(super) until: Moment,
+    /// Not before the children of this node's supervisors at the peers have ended.
+    pub(super) awaits_children: bool,
+}
+
+/// In this order, so that a name has no second holder before its first has ended, and that what the holders say in
+/// their end still arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LeavingStep {
+    /// The holders of names end, and their names are given up.
+    Holders,
+    /// What was accepted for the peers is sent, and they are told.
+    Peers,
+    /// Record and lease are deleted.
+    Store,
+}
+
+impl Driver {
+    pub(super) fn leave(&mut self, now: Moment, then: Completer<()>) {
+        if let Some(leaving) = &mut self.leaving {
+            return leaving.then.push(then);
+        }
+        self.join_at = None;
+        self.leaving = Some(Leaving {
+            then: vec![then],
+            step: LeavingStep::Holders,
+            until: now + self.setup.timing.grace + crate::session::LINGER,
+            awaits_children: false,
+        });
+        let held = self.setup.view.names().leave();
+        for pid in held {
+            pid.cancel("its node leaves the cluster, and its names pass to others");
+            self.condemned.push(Condemned { pid, at: now + self.setup.timing.grace });
+        }
+    }
+
+    /// Goes on with leaving. Returns whether that is done.
+    pub(super) fn has_left(&mut self, now: Moment) -> bool {
+        let is_refused = self.setup.view.lock().is_over.is_some();
+        let Some(Leaving { step, until, awaits_children, .. }) = self.leaving else {
+            return is_refused && self.end();
+        };
+        let is_late = now >= until;
+        let awaits_children = || awaits_children && self.peers.values().any(|connected| connected.peer.has_children());
+        match step {
+            // One whose step does not end is left to the fencing token.
+            LeavingStep::Holders if is_late || self.condemned.is_empty() && !awaits_children() => {
+                // Those that have ended may not have been reported yet, and are not when the runtime is shut down.
+                let mut names = self.setup.view.names();
+                let holders = names.leave();
+                holders.into_iter().filter(|pid| !pid.is_alive()).for_each(|pid| names.ended(pid));
+                drop(names);
+                self.go_on_leaving(LeavingStep::Peers, now + crate::session::LINGER);
+            }
+            LeavingStep::Peers => {
+                let mut is_told = true;
+                for (node, connected) in &self.peers {
+                    if !connected.is_closing.get() && (connected.peer.is_flushed() || is_late) {
+                        connected.is_closing.set(true);
+                        connected.peer.close(now);
+                        self.ready.insert(*node);
+                    }
+                    is_told &= connected.peer.has_ended();
+                }
+                if is_told || is_late {
+                    if let Some(attempt) = &mut self.attempt {
+                        attempt.membership.leave();
+                        if let Some(lease) = &mut attempt.lease {
+                            lease.release();
+                        }
+                    }
+                    self.go_on_leaving(LeavingStep::Store, now + FAREWELL);
+                }
+            }
+            LeavingStep::Store if is_late || (self.unanswered == 0 && self.setup.view.names().is_idle()) => {
+                return self.end();
+            }
+            LeavingStep::Holders | LeavingStep::Store => {}
+        }
+        false
+    }
+
+    pub(super) fn go_on_leaving(&mut self, next: LeavingStep, until: Moment) {
+        if let Some(leaving) = &mut self.leaving {
+            (leaving.step, leaving.until) = (next, until);
+        }
+    }
+
+    pub(super) fn end(&mut self) -> bool {
+        self.has_ended = true;
+        self.setup.gate.set(None);
+        // If this is early, for whatever reason, none may act as the holder of a name any longer.
+        let held = self.setup.view.names().fenced();
+        held.into_iter().chain(self.condemned.drain(..).map(|condemned| condemned.pid)).for_each(|pid| _ = pid.kill());
+        let peers: Vec<_> = self.peers.keys().copied().collect();
+        peers.into_iter().for_each(|node| self.end_session(node));
+        self.setup.view.change(|view| {
+            view.is_member = false;
+            view.members.clear();
+            view.is_over.get_or_insert(None);
+        });
+        let then = self.leaving.take().map(|leaving| leaving.then).unwrap_or_default();
+        self.setup.view.end_waits();
+        self.setup.arrivals.push(Arrival::Closed(then));
+        true
+    }
+}

@@ -1,0 +1,289 @@
+//! The members of the cluster, as a node follows them: its own membership and lease, and the loss of others.
+
+use super::{AGAIN, Attempt, Condemned, Driver};
+use crate::access::Answer;
+use crate::clock::Moment;
+use crate::engine::{Bucket, Change, Lane, Revision};
+use crate::lease::{self, Lease};
+use crate::membership::{self, Finding, Identity, Inquiry, JoinError, Loss, Membership, Record, RecordError};
+use crate::node::inbox::Input;
+use crate::node::view::Member;
+use crate::reply::pair;
+use postroom::NodeId;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How often a node probes its neighbours. With the grace of a second, a node whose connection is closed counts as lost
+/// within 1.5 s.
+const PROBE_EVERY: Duration = Duration::from_millis(400);
+/// How many neighbours it probes: the next ones in the order of the IDs, in a ring. So each node is probed by two,
+/// however many there are, and what they find in the store is seen by all.
+const NEIGHBOURS: usize = 2;
+
+impl Driver {
+    /// Has the neighbours probed if that is due.
+    pub(super) fn probe_neighbours(&mut self, now: Moment) {
+        if now < self.probe_at || !self.may_send(now) {
+            return;
+        }
+        self.probe_at = now + PROBE_EVERY;
+        let own = self.setup.node;
+        let after = self.members.keys().filter(|node| **node > own);
+        let neighbours: Vec<_> = after.chain(self.members.keys()).take(NEIGHBOURS).copied().collect();
+        if let Some(attempt) = &mut self.attempt {
+            neighbours.into_iter().for_each(|node| attempt.membership.suspect(node));
+        }
+    }
+
+    /// Joins if that is due.
+    pub(super) fn join(&mut self, now: Moment) {
+        if self.leaving.is_some() || self.join_at.is_none_or(|at| now < at) {
+            return;
+        }
+        if self.leases.contains_key(&self.own) {
+            // That of the earlier membership: this node could get no other yet.
+            self.join_at = Some(now + AGAIN);
+            return;
+        }
+        self.join_at = None;
+        self.last_attempt += 1;
+        let run = (self.setup.draw)();
+        let record = match Record::new(self.setup.name.clone(), run) {
+            Ok(record) => record,
+            // The builder has checked the name.
+            Err(error) => unreachable!("{error}"),
+        };
+        let mut membership = match self.epoch_before {
+            Some(before) => Membership::rejoin(self.setup.node, record, before),
+            None => Membership::new(self.setup.node, record),
+        };
+        membership.remember(std::mem::take(&mut self.bindings));
+        self.attempt = Some(Attempt { number: self.last_attempt, membership, epoch: None, lease: None });
+        // What the watch has reported, the earlier attempt has heard.
+        if self.last_attempt > 1 {
+            self.watch_members_anew();
+        }
+    }
+
+    pub(super) fn watch_members_anew(&mut self) {
+        let inbox = Arc::clone(&self.setup.inbox);
+        let on_change = Box::new(move |change| inbox.push(Input::Members(change)));
+        // A closed engine is the end of this node: its requests fail, too.
+        if let Ok(watch) = self.setup.engine.watch(Bucket::Nodes, None, on_change) {
+            self._subscriptions[0] = watch;
+        }
+    }
+
+    pub(super) fn advance_membership(&mut self, now: Moment) {
+        let Some(attempt) = &mut self.attempt else { return };
+        let number = attempt.number;
+        attempt.membership.handle_timeout(now);
+        let mut events = Vec::new();
+        while let Some(event) = attempt.membership.poll_event() {
+            events.push(event);
+        }
+        while let Some(request) = attempt.membership.poll_request() {
+            self.unanswered += 1;
+            let inbox = Arc::clone(&self.setup.inbox);
+            let answered = move |finding| inbox.push(Input::Found { attempt: number, number: request.number, finding });
+            let engine = &*self.setup.engine;
+            match request.inquiry {
+                Inquiry::Record(access) => {
+                    let key = request.node.to_string();
+                    access.perform(engine, Bucket::Nodes, &key, move |answer| answered(Finding::Record(answer)));
+                }
+                Inquiry::Probe => {
+                    let subject = self.subjects.frame(&request.node, Lane::Control, &self.own);
+                    engine.probe(&subject, Box::new(move |outcome| answered(Finding::Probe(outcome))));
+                }
+            }
+        }
+        events.into_iter().for_each(|event| self.member_event(now, event));
+    }
+
+    pub(super) fn member_event(&mut self, now: Moment, event: membership::Event) {
+        match event {
+            membership::Event::Entered(epoch) => {
+                if let Some(before) = self.epoch_before.replace(epoch) {
+                    // Its holders have ended with it, and its lease is over.
+                    self.setup.view.names().membership_over(self.setup.node, before);
+                }
+                if let Some(attempt) = &mut self.attempt {
+                    attempt.epoch = Some(epoch);
+                    let holder = bytes::Bytes::copy_from_slice(&epoch.0.to_be_bytes());
+                    attempt.lease = Some(Lease::new(self.setup.timing, holder));
+                }
+                let members: Vec<_> = self.members.keys().copied().collect();
+                members.into_iter().for_each(|node| _ = self.begin_at.insert(node, now));
+                self.refuse_if_full(now);
+            }
+            membership::Event::Joined { node, revision, record } => {
+                self.members.insert(node, revision);
+                self.begin_at.insert(node, now);
+                let member = Member { id: node, name: record.name().to_owned(), is_connected: false };
+                self.setup.view.change(|view| _ = view.members.insert(node, member));
+                self.refuse_if_full(now);
+            }
+            membership::Event::Lost { node, revision, cause } => {
+                self.members.remove(&node);
+                self.begin_at.remove(&node);
+                self.begun.remove(&(node, revision));
+                self.end_session(node);
+                self.setup.view.change(|view| _ = view.members.remove(&node));
+                // One that was lost otherwise may not know it until its lease is over.
+                if cause == Loss::Left {
+                    self.setup.view.names().membership_over(node, revision);
+                }
+            }
+            membership::Event::Refused(error) => {
+                self.attempt = None;
+                self.setup.view.change(|view| view.is_over = Some(Some(error)));
+            }
+            membership::Event::Evicted => self.fenced(now),
+            membership::Event::Unreadable { error, .. } => {
+                let counters = &self.setup.counters;
+                match error {
+                    RecordError::Claimed { .. } => counters.claimed_ids.fetch_add(1, Ordering::Relaxed),
+                    _ => counters.unreadable_records.fetch_add(1, Ordering::Relaxed),
+                };
+            }
+        }
+    }
+
+    /// Returns whether an ID belongs to this name. Any node may write a lease that begins with its own name.
+    pub(super) fn is_bound(&self, identity: &Identity) -> bool {
+        self.attempt.as_ref().map_or(&self.bindings, |attempt| attempt.membership.bindings()).has(identity)
+    }
+
+    /// Leaves if the cluster has no room for this node. Of several that join at once the earlier ones stay, by the
+    /// order of their records in the store; one that was a member before comes back in any case.
+    pub(super) fn refuse_if_full(&mut self, now: Moment) {
+        let attempt = self.attempt.as_ref().filter(|_| !self.was_member && self.leaving.is_none());
+        let Some(epoch) = attempt.and_then(|attempt| attempt.epoch) else { return };
+        let limit = self.setup.max_nodes;
+        if self.members.values().filter(|earlier| **earlier < epoch).count() >= limit {
+            self.setup.view.change(|view| view.is_over = Some(Some(JoinError::Full { limit })));
+            self.leave(now, pair(()).1);
+        }
+    }
+
+    pub(super) fn lease_changed(&mut self, change: Change) {
+        match change {
+            Change::Put(entry) => {
+                let epoch = entry.value[..].try_into().map(u64::from_be_bytes).map(Revision);
+                if let (Some(identity), Ok(epoch)) = (Identity::parse(&entry.key), epoch) {
+                    if let Some(snapshot) = &mut self.lease_snapshot {
+                        snapshot.insert(identity.clone());
+                    }
+                    self.leases.insert(identity, epoch);
+                }
+            }
+            Change::Deleted { key, .. } => {
+                let Some(identity) = Identity::parse(&key) else { return };
+                let Some(epoch) = self.leases.remove(&identity).filter(|_| self.is_bound(&identity)) else { return };
+                if let Some(attempt) = &mut self.attempt {
+                    attempt.membership.lease_expired(identity.id, epoch);
+                }
+                if identity != self.own {
+                    self.setup.view.names().membership_over(identity.id, epoch);
+                }
+            }
+            Change::Resync => self.lease_snapshot = Some(BTreeSet::new()),
+            Change::Synced { .. } => {
+                let Some(snapshot) = self.lease_snapshot.take() else { return };
+                let missing: Vec<_> = self.leases.keys().filter(|key| !snapshot.contains(key)).cloned().collect();
+                for identity in missing {
+                    self.leases.remove(&identity);
+                    // The snapshot may be older than the lease: no proof, but a hint.
+                    if let Some(attempt) = &mut self.attempt {
+                        attempt.membership.suspect(identity.id);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Frees names whose nodes were lost while no node watched: all had stopped, or were cut off.
+    pub(super) fn sweep(&mut self, now: Moment) {
+        if now < self.sweep_at || !self.may_send(now) {
+            return;
+        }
+        self.sweep_at = now + AGAIN;
+        let mut names = self.setup.view.names();
+        let own = self.attempt.as_ref().and_then(|attempt| attempt.epoch).map(|epoch| (self.setup.node, epoch));
+        // Under whatever name, of an ID that this node may never have seen.
+        let leases: BTreeSet<_> = self.leases.iter().map(|(identity, epoch)| (identity.id, *epoch)).collect();
+        let is_over = |&(node, epoch): &(NodeId, Revision)| {
+            own != Some((node, epoch)) && self.members.get(&node) != Some(&epoch) && !leases.contains(&(node, epoch))
+        };
+        let over: BTreeSet<_> = names.memberships().filter(is_over).collect();
+        self.orphaned.retain(|membership, _| over.contains(membership));
+        for (node, epoch) in over {
+            let since = *self.orphaned.entry((node, epoch)).or_insert(now);
+            // Its lease may exist and not have been seen; it is over by then.
+            if now.since(since) > self.setup.timing.ttl {
+                names.membership_over(node, epoch);
+            }
+        }
+    }
+
+    pub(super) fn advance_lease(&mut self, now: Moment) {
+        let Some(attempt) = &mut self.attempt else { return };
+        let (number, epoch) = (attempt.number, attempt.epoch);
+        let Some(lease) = &mut attempt.lease else { return };
+        lease.handle_timeout(now);
+        while let Some(request) = lease.poll_request(now) {
+            self.unanswered += 1;
+            let inbox = Arc::clone(&self.setup.inbox);
+            let then =
+                move |answer: Answer| inbox.push(Input::Leased { attempt: number, number: request.attempt, answer });
+            request.access.perform(&*self.setup.engine, Bucket::Leases, &self.own.to_string(), then);
+        }
+        let mut events = Vec::new();
+        while let Some(event) = lease.poll_event() {
+            events.push(event);
+        }
+        self.setup.gate.set(lease.may_send(now).then(|| lease.valid_until()).flatten());
+        for event in events {
+            match (event, epoch) {
+                (lease::Event::Acquired, Some(epoch)) => {
+                    self.setup.view.names().joined(epoch);
+                    self.was_member = true;
+                    // First: who waits to be a member may ask for a key at once.
+                    self.advance_directory(now);
+                    self.setup.view.change(|view| view.is_member = true);
+                }
+                (lease::Event::Fenced(lease::Fence::Released), _) => {}
+                _ => self.fenced(now),
+            }
+        }
+    }
+
+    /// This node is no member any more, and joins again.
+    pub(super) fn fenced(&mut self, now: Moment) {
+        let Some(mut attempt) = self.attempt.take() else { return };
+        self.setup.gate.set(None);
+        attempt.membership.abandon();
+        self.bindings = attempt.membership.bindings().clone();
+        // Counted from when it had to be fenced: one that was suspended may have no grace left, and others the names.
+        let fence = attempt.lease.as_ref().and_then(Lease::valid_until).map_or(now, |until| until.min(now));
+        let ends_at = fence + self.setup.timing.grace;
+        self.setup.view.change(|view| {
+            view.is_member = false;
+            view.members.clear();
+        });
+        self.members.clear();
+        self.begin_at.clear();
+        self.begun.clear();
+        let peers: Vec<_> = self.peers.keys().copied().collect();
+        peers.into_iter().for_each(|node| self.end_session(node));
+        let held = self.setup.view.names().fenced();
+        for pid in held {
+            pid.cancel("fenced: this node was cut off from its cluster, and its names pass to others");
+            self.condemned.push(Condemned { pid, at: ends_at });
+        }
+        self.join_at = Some(now + AGAIN);
+    }
+}

@@ -1,0 +1,135 @@
+//! The sessions with the other members: when they begin, what is transmitted, and what follows when they end.
+
+use super::{AGAIN, Connected, Driver};
+use crate::clock::Moment;
+use crate::engine::Lane;
+use crate::frame::Epoch;
+use crate::membership::Identity;
+use crate::node::delivery::Arrival;
+use crate::node::peer::{Peer, Port};
+use crate::session::{End, Event, Session, Transmit, refusal};
+use postroom::NodeId;
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+impl Driver {
+    /// A frame came without a session, or before this node has begun it: the sender repeats what it is asked to.
+    pub(super) fn stray(&self, now: Moment, from: Identity, payload: bytes::Bytes) {
+        if self.peers.contains_key(&from.id) {
+            return;
+        }
+        let answer = refusal(payload).filter(|_| self.may_send(now));
+        if let Some(Transmit { lane, payload }) = answer {
+            let subject = self.subjects.frame(&from, lane, &self.own);
+            // Lost, it is asked for again.
+            let _ = self.setup.engine.publish(lane, &subject, payload);
+        }
+    }
+
+    pub(super) fn begin_sessions(&mut self, now: Moment) {
+        let Some(epoch) = self.attempt.as_ref().and_then(|attempt| attempt.epoch) else { return };
+        let due: Vec<_> = self.begin_at.iter().filter(|(_, at)| **at <= now).map(|(node, _)| *node).collect();
+        for node in due {
+            self.begin_at.remove(&node);
+            let Some(&revision) = self.members.get(&node) else { continue };
+            let name = self.setup.view.lock().members.get(&node).map(|member| member.name.clone());
+            let Some(name) = name else { continue };
+            if self.peers.contains_key(&node) {
+                continue;
+            }
+            let count = self.begun.entry((node, revision)).or_default();
+            let Some(local) = Epoch::new(epoch, *count) else { continue };
+            *count += 1;
+            let session = Session::new(self.setup.session, local, revision, self.table.clone(), now);
+            let peer =
+                Arc::new(Peer::new(node, self.setup.codecs.clone(), self.port(&Identity { name, id: node }), session));
+            self.setup.arrivals.push(Arrival::Begun(Arc::clone(&peer)));
+            self.setup.view.change(|view| _ = view.peers.insert(node, Arc::clone(&peer)));
+            self.peers.insert(node, Connected { peer, revision, is_closing: Cell::new(false) });
+            self.ready.insert(node);
+        }
+    }
+
+    pub(super) fn port(&self, node: &Identity) -> Port {
+        Port {
+            engine: Arc::clone(&self.setup.engine),
+            clock: Arc::clone(&self.setup.clock),
+            gate: Arc::clone(&self.setup.gate),
+            inbox: Arc::clone(&self.setup.inbox),
+            arrivals: Arc::clone(&self.setup.arrivals),
+            subjects: Lane::ALL.map(|lane| self.subjects.frame(node, lane, &self.own)),
+        }
+    }
+
+    /// Ends a session from this side.
+    pub(super) fn end_session(&mut self, node: NodeId) {
+        if let Some(connected) = self.peers.remove(&node) {
+            connected.peer.abort();
+            self.over(node, connected.peer);
+        }
+    }
+
+    pub(super) fn over(&mut self, node: NodeId, peer: Arc<Peer>) {
+        self.setup.arrivals.push(Arrival::Ended(peer));
+        self.setup.view.change(|view| {
+            view.peers.remove(&node);
+            if let Some(member) = view.members.get_mut(&node) {
+                member.is_connected = false;
+            }
+        });
+    }
+
+    pub(super) fn advance_sessions(&mut self, now: Moment) {
+        let nodes: Vec<_> = self.peers.keys().copied().collect();
+        for node in nodes {
+            let Some(connected) = self.peers.get_mut(&node) else { continue };
+            let peer = Arc::clone(&connected.peer);
+            if peer.next_timeout().is_some_and(|next| next <= now) {
+                peer.handle_timeout(now);
+                self.ready.insert(node);
+            }
+            // A message that comes now stands behind the opening, and before the end.
+            while let Some(event) = peer.poll_event() {
+                self.session_event(now, node, &peer, event);
+            }
+        }
+    }
+
+    pub(super) fn session_event(&mut self, now: Moment, node: NodeId, peer: &Arc<Peer>, event: Event) {
+        match event {
+            Event::Opened { table, .. } => {
+                self.setup.arrivals.push(Arrival::Opened(Arc::clone(peer), table));
+                self.ready.insert(node);
+            }
+            Event::Slow(_) | Event::Fast(_) => {}
+            Event::Suspect => {
+                if let Some(attempt) = &mut self.attempt {
+                    attempt.membership.suspect(node);
+                }
+            }
+            Event::Ended(end) => {
+                // What is left to say is said by the last frames.
+                peer.transmit();
+                let Some(connected) = self.peers.remove(&node) else { return };
+                if let (End::Left, Some(attempt)) = (&end, &mut self.attempt) {
+                    attempt.membership.goodbye(node, connected.revision);
+                }
+                self.over(node, connected.peer);
+                if self.leaving.is_none() && self.members.contains_key(&node) {
+                    self.begin_at.insert(node, now + AGAIN);
+                }
+            }
+        }
+    }
+
+    pub(super) fn transmit(&mut self) {
+        let ready: BTreeSet<_> =
+            std::mem::take(&mut self.ready).into_iter().chain(std::mem::take(&mut self.busy)).collect();
+        for node in ready {
+            if self.peers.get(&node).is_some_and(|connected| connected.peer.transmit()) {
+                self.busy.insert(node);
+            }
+        }
+    }
+}
