@@ -14,7 +14,10 @@ use crate::{ExitReason, Payload, Payloads, Pid, Spawn};
 use std::panic::Location;
 
 /// What is done when a process that was started by name ends.
-struct OnEnd(Mutex<Option<Box<dyn FnOnce(&ExitReason) + Send>>>);
+struct OnEnd(Mutex<Option<TakesReason>>);
+
+/// Called with the reason of the end, once.
+type TakesReason = Box<dyn FnOnce(&ExitReason) + Send>;
 
 impl EndWaiter for OnEnd {
     fn ended(&self, reason: &ExitReason, result: Option<Payload>) {
