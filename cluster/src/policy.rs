@@ -5,8 +5,8 @@
 //! the answer is [`Ask::is_usual`]: starts of exported types and snapshots are allowed to all members, and the ending
 //! of a process to the node that started it. A message is no such request: only exported types have messages, and what
 //! a message means is for its process to decide. Neither is a link or a monitor: a link ends a process only if that
-//! does not trap exits, which is its decision. A name is not asked of a node, but registered in the store by the node of
-//! its process.
+//! does not trap exits, which is its decision. A name is not asked of a node, but registered in the store by the node
+//! of its process.
 //!
 //! # Where it runs
 //! A user's closure may block, and panic. So it runs in a process of its own on the node's runtime, one request after

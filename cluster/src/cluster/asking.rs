@@ -19,8 +19,8 @@ impl Builder {
     ///
     /// `allow` runs in a process of its own on the node's runtime, for one request after the other. While it blocks,
     /// requests wait, up to 1,024 of them; messages do not. Its panic refuses the request. A refusal is a typed error
-    /// at the node that has asked ([`StartError::Denied`](crate::StartError::Denied), [`AskError::Denied`]), and counted
-    /// here and there in [`Statistics`](crate::Statistics).
+    /// at the node that has asked ([`StartError::Denied`](crate::StartError::Denied), [`AskError::Denied`]), and is
+    /// counted here and there in [`Statistics`](crate::Statistics).
     ///
     /// It is not asked about the ending of a child by its supervisor: that is part of its start, which has
     /// `is_child` set.

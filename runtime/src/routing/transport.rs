@@ -93,7 +93,7 @@ pub trait Transport: Receiver {
     /// which `deliver` refuses, up to a second one, so that the memory stays bounded. The default is `deliver`.
     ///
     /// # Errors
-    /// The package, with [`Full`](crate::error::SendFailure::Full) if that is too much too: then the sending step waits.
+    /// The package, with [`Full`](crate::error::SendFailure::Full) if that is too much too: the sending step waits.
     fn deliver_beyond(&self, package: Package) -> Result<(), Undeliverable> {
         self.deliver(package)
     }

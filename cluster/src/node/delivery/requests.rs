@@ -82,7 +82,7 @@ impl Delivery {
         }
     }
 
-    /// Decides on a request about a process. A supervisor may end its children: that was decided when they were started.
+    /// Decides on a request about a process. A supervisor may end its children: that was decided at their start.
     fn verdict(&self, peer: &Peer, pid: Pid, ask: Ask) -> Verdict {
         let is_end = matches!(ask, Ask::Stop(_) | Ask::Cancel(_) | Ask::Kill(_));
         if is_end && peer.is_charge(pid) { Verdict::Now(true) } else { self.policy.verdict(peer.node(), ask) }

@@ -1,5 +1,5 @@
-//! Supervisors with children on other nodes, under all that can happen to either side. Each test counts the lives of its
-//! children in a log: at the end there is the one that the supervisor knows, or none.
+//! Supervisors with children on other nodes, under all that can happen to either side. Each test counts the lives of
+//! its children in a log: at the end there is the one that the supervisor knows, or none.
 
 use super::*;
 use crate::Builder;
