@@ -36,9 +36,11 @@ impl SupervisorProcess {
                 if let Some(registry) = subtree.and_then(|subtree| subtree.downcast::<ChildRegistry>().ok()) {
                     *lock(&slot.subtree) = Some(registry);
                 }
+                // Before the lock: it takes others.
+                let info = pid.info();
                 let mut status = lock(&slot.status);
                 status.node = None;
-                if let Some(info) = pid.info() {
+                if let Some(info) = info {
                     status.process = Some(info.process);
                 }
                 drop(status);
