@@ -421,7 +421,8 @@ fn a_supervisor_that_gives_up_stops_its_other_children() {
     let worker: Address<Worker> = tree.child("a").unwrap();
     for restarts in 0..=2 {
         until("it runs", || runs(&tree, "a") && runs(&tree, "b") && child(&tree, "a").restarts == restarts);
-        let _ = on(&one, move || worker.fail().wait());
+        let failed = on(&one, move || worker.fail().wait());
+        assert!(matches!(failed, Err(CallError::Died(ExitReason::Panic(_)))), "{failed:?}; {:?}", tree.children());
     }
     let ExitReason::Error(error) = tree.join().wait() else { panic!("an error") };
     let gave_up = error.downcast_ref::<GaveUp>().unwrap();
