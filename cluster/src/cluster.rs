@@ -565,7 +565,7 @@ impl Cluster {
     /// The pending result is [`RegisterError::Taken`] if another process has the name, and without a majority of the
     /// broker's servers an error, not a wait.
     pub fn register(&self, name: impl Into<String>, process: impl Into<Pid>) -> Pending<Result<Token, RegisterError>> {
-        let (pid, name) = (process.into(), name.into());
+        let (pid, name) = (held_by(process.into()), name.into());
         let (pending, then) = pair(Err(RegisterError::NotAMember));
         if pid.node() == self.shared.id {
             self.shared.inbox.push(Input::Register { name, pid, then });
@@ -578,7 +578,7 @@ impl Cluster {
     /// Gives a name up. The result is whether the process had it.
     pub fn release(&self, name: impl Into<String>, process: impl Into<Pid>) -> Pending<bool> {
         let (pending, then) = pair(false);
-        self.shared.inbox.push(Input::Release { name: name.into(), pid: process.into(), then });
+        self.shared.inbox.push(Input::Release { name: name.into(), pid: held_by(process.into()), then });
         pending
     }
 
@@ -619,6 +619,12 @@ impl Cluster {
             refused_by_broker: self.shared.engine.upgrade().map_or(0, |engine| engine.refused()),
         }
     }
+}
+
+/// Returns the process that holds what is given to `pid`: that of an address that outlives it, such as a supervised
+/// child's. What it holds ends with it.
+fn held_by(pid: Pid) -> Pid {
+    pid.resolve().unwrap_or(pid)
 }
 
 impl Drop for Shared {

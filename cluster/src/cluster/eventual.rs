@@ -44,7 +44,7 @@ impl Cluster {
     /// [`ClaimError::Taken`] if another process has the name as far as this node knows; or if the process has ended or
     /// runs elsewhere, or the name cannot be one.
     pub fn register_eventual(&self, name: &str, process: impl Into<Pid>) -> Result<bool, ClaimError> {
-        let (pid, directory) = (process.into(), &self.shared.directory);
+        let (pid, directory) = (super::held_by(process.into()), &self.shared.directory);
         if directory.lock().is_over {
             return Err(ClaimError::Left);
         }
@@ -58,7 +58,7 @@ impl Cluster {
 
     /// Gives an eventual name up. Returns whether the process held it.
     pub fn release_eventual(&self, name: &str, process: impl Into<Pid>) -> bool {
-        let pid = process.into();
+        let pid = super::held_by(process.into());
         self.shared.directory.change(|state| state.eventual.release(name, pid))
     }
 

@@ -121,7 +121,7 @@ impl ClusterGroup {
     /// # Errors
     /// [`MembershipError`], if the process has ended or runs elsewhere, or the name cannot be one.
     pub fn join(&self, member: impl Into<Pid>) -> Result<bool, MembershipError> {
-        let pid = member.into();
+        let pid = super::held_by(member.into());
         self.enter(pid, |directory| directory.change(|state| state.groups.join(&self.name, pid)))
     }
 
@@ -144,7 +144,7 @@ impl ClusterGroup {
 
     /// Removes one membership. Returns whether the process was a member.
     pub fn leave(&self, member: impl Into<Pid>) -> bool {
-        let pid = member.into();
+        let pid = super::held_by(member.into());
         self.directory.change(|state| state.groups.leave(&self.name, pid))
     }
 
@@ -232,13 +232,13 @@ impl ClusterGroup {
     /// # Errors
     /// As [`join`](Self::join).
     pub fn subscribe(&self, subscriber: impl SendTo<GroupEvent>) -> Result<Vec<Pid>, MembershipError> {
-        let pid = subscriber.target();
+        let pid = super::held_by(subscriber.target());
         self.enter(pid, |directory| directory.change(|state| state.groups.subscribe(&self.name, pid)))
     }
 
     /// Ends a subscription; events in the mailbox stay. Returns whether there was one.
     pub fn unsubscribe(&self, subscriber: impl SendTo<GroupEvent>) -> bool {
-        let pid = subscriber.target();
+        let pid = super::held_by(subscriber.target());
         self.directory.change(|state| state.groups.unsubscribe(&self.name, pid))
     }
 }

@@ -93,7 +93,8 @@ impl<E: RemoteValue> ClusterTopic<E> {
             return Err(TopicPublishError::NotAMember);
         }
         let subject = subject(&self.directory.cluster, &self.name);
-        Ok(self.directory.engine.publish(Lane::Data, &subject, event.encode())?)
+        let engine = self.directory.engine.upgrade().ok_or(TopicPublishError::NotAMember)?;
+        Ok(engine.publish(Lane::Data, &subject, event.encode())?)
     }
 
     fn channel(&self) -> (String, TypeId) {
@@ -106,7 +107,7 @@ impl<E: RemoteValue> ClusterTopic<E> {
     /// # Errors
     /// [`TopicSubscribeError`], if the process has ended or runs elsewhere, or the name cannot be one.
     pub fn subscribe(&self, subscriber: impl SendTo<E>) -> Result<bool, TopicSubscribeError> {
-        let (pid, directory) = (subscriber.target(), &self.directory);
+        let (pid, directory) = (super::held_by(subscriber.target()), &self.directory);
         match () {
             () if !is_name(&self.name) => return Err(TopicSubscribeError::Length { bytes: self.name.len() }),
             () if pid.node() != directory.node => return Err(TopicSubscribeError::Elsewhere { pid }),
@@ -156,14 +157,15 @@ impl<E: RemoteValue> ClusterTopic<E> {
             }
         });
         let subject = subject(&self.directory.cluster, &self.name);
-        let subscription = self.directory.engine.subscribe(Lane::Data, &subject, on_message)?;
+        let engine = self.directory.engine.upgrade().ok_or(TopicSubscribeError::Left)?;
+        let subscription = engine.subscribe(Lane::Data, &subject, on_message)?;
         *lock(&channel.subscription) = Some(subscription);
         Ok(channel)
     }
 
     /// Ends a subscription; events in the mailbox stay. Returns whether there was one.
     pub fn unsubscribe(&self, subscriber: impl SendTo<E>) -> bool {
-        self.directory.unsubscribe(&self.channel(), subscriber.target())
+        self.directory.unsubscribe(&self.channel(), super::held_by(subscriber.target()))
     }
 }
 

@@ -138,6 +138,11 @@ struct Exported {
 }
 
 impl Codecs {
+    /// Returns the names of an entry that this node exports, which live as long as the program.
+    pub(crate) fn entry_names(&self, process: &str, entry: &str) -> Option<(&'static str, &'static str)> {
+        self.0.entries.keys().find(|names| **names == (process, entry)).copied()
+    }
+
     /// Begins with no processes.
     pub fn builder() -> CodecsBuilder {
         CodecsBuilder { forms: BTreeMap::new(), error: None }

@@ -224,6 +224,7 @@ mod tests {
             KeyRefusal::Full,
             KeyRefusal::NotAMember,
             KeyRefusal::Failed("no such entry".into()),
+            KeyRefusal::Denied,
         ];
         all.extend(refusals.map(|refusal| DirectoryMessage::NoKey { number: 4, refusal }));
         all

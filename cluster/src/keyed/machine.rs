@@ -151,7 +151,13 @@ impl Keys {
                 self.tell(waiter, Ok(pid));
             }
             Some(Place::Starting(_) | Place::Stopping(..)) if is_full => self.tell(waiter, Err(KeyRefusal::Full)),
-            Some(Place::Starting(waiters) | Place::Stopping(waiters, _)) => {
+            Some(Place::Starting(waiters)) => {
+                waiters.push(waiter);
+                self.waiting += 1;
+            }
+            // It is started anew when it has ended.
+            Some(Place::Stopping(waiters, next)) => {
+                *next = entry;
                 waiters.push(waiter);
                 self.waiting += 1;
             }
@@ -162,6 +168,11 @@ impl Keys {
                 self.starts.push_back(Start { process, key, entry });
             }
         }
+    }
+
+    /// Refuses the question of another node.
+    pub(crate) fn refuse(&mut self, node: NodeId, number: u64, refusal: KeyRefusal) {
+        self.tell(Waiter { node, number }, Err(refusal));
     }
 
     fn tell(&mut self, waiter: Waiter, result: Result<Pid, KeyRefusal>) {
@@ -192,6 +203,7 @@ impl Keys {
             }
             Err(KeyRefusal::Full) => KeyedError::Full,
             Err(KeyRefusal::Failed(reason)) => KeyedError::Failed { reason },
+            Err(KeyRefusal::Denied) => KeyedError::Denied,
         };
         self.answer(number, Err(error));
     }

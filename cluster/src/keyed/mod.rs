@@ -70,6 +70,8 @@ pub enum KeyRefusal {
     NotAMember,
     /// The process was not started, since.
     Failed(String),
+    /// Its policy does not allow it.
+    Denied,
 }
 
 impl KeyRefusal {
@@ -80,6 +82,7 @@ impl KeyRefusal {
             Self::Full => (2, ""),
             Self::NotAMember => (3, ""),
             Self::Failed(reason) => (4, reason),
+            Self::Denied => (5, ""),
         }
     }
 
@@ -90,6 +93,7 @@ impl KeyRefusal {
             2 if text.is_empty() => Some(Self::Full),
             3 if text.is_empty() => Some(Self::NotAMember),
             4 => Some(Self::Failed(text)),
+            5 if text.is_empty() => Some(Self::Denied),
             _ => None,
         }
     }
@@ -128,6 +132,9 @@ pub enum KeyedError {
         /// Why, as its node says.
         reason: String,
     },
+    /// The policy of the key's node says no.
+    #[error("the node of the key does not allow the start; change what it allows with `Builder::allow` there")]
+    Denied,
     /// The nodes do not agree about where the key is, or its node does not answer.
     #[error("the node of the key did not answer in time, or the members change; ask again")]
     Timeout,

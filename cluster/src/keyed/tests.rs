@@ -106,6 +106,7 @@ impl World {
 
     fn finish_start(&mut self, fails: bool) {
         let Some((at, start)) = (!self.starting.is_empty()).then(|| self.starting.remove(0)) else { return };
+        assert_eq!(start.entry, "open", "as it was asked for");
         if fails {
             return self.nodes[at].started(&start, Err("no".into()));
         }

@@ -452,6 +452,10 @@ impl Delivery {
                 }
                 false
             }
+            Envelope::StartChild { number, .. } if !peer.is_next_child(number) => {
+                self.counters.undecodable.fetch_add(1, Ordering::Relaxed);
+                false
+            }
             Envelope::StartChild { number, content } => {
                 self.start(peer, number, StartKind::Child, content);
                 false

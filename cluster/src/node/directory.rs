@@ -13,7 +13,7 @@ use crate::directory::message::DirectoryMessage;
 use crate::engine::{Bucket, Change, Engine, Revision};
 use crate::eventual::EventualNames;
 use crate::groups::{Groups, MembershipError};
-use crate::keyed::{Found, KeyedError, Keys, Start};
+use crate::keyed::{Found, KeyRefusal, KeyedError, Keys, Start};
 use crate::reply::{Completer, Pending, pair};
 use postroom::error::SendFailure;
 use postroom::routing::Node;
@@ -22,7 +22,7 @@ use std::any::TypeId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 /// The wait before a peer without room is told again.
@@ -34,7 +34,8 @@ pub(crate) struct Directory {
     pub(crate) host: Host,
     /// The name of the cluster.
     pub(crate) cluster: String,
-    pub(crate) engine: Arc<dyn Engine>,
+    /// The driver's: when the node has left, its connections end.
+    pub(crate) engine: Weak<dyn Engine>,
     pub(crate) clock: SharedClock,
     pub(crate) gate: Arc<Gate>,
     pub(crate) codecs: Codecs,
@@ -125,7 +126,7 @@ impl Directory {
             node,
             host,
             cluster,
-            engine,
+            engine: Arc::downgrade(&engine),
             clock,
             gate,
             own_agreement: codecs.agree(codecs.table()),
@@ -288,6 +289,11 @@ impl Directory {
         })
     }
 
+    /// Refuses the question of another node for a key.
+    pub(crate) fn refuse_key(&self, node: NodeId, number: u64, refusal: KeyRefusal) {
+        self.change(|state| state.keys.refuse(node, number, refusal));
+    }
+
     /// Returns what the engine calls with the changes of the counts of groups.
     pub(crate) fn on_counts(self: &Arc<Self>) -> Box<dyn FnMut(Change) + Send> {
         let directory = Arc::clone(self);
@@ -342,7 +348,10 @@ impl Directory {
                 let now = directory.now();
                 directory.change(|state| state.groups.handle(now, request.number, answer));
             };
-            request.access.perform(&*self.engine, Bucket::Groups, &request.key, then);
+            // The driver has it while it calls this.
+            if let Some(engine) = self.engine.upgrade() {
+                request.access.perform(&*engine, Bucket::Groups, &request.key, then);
+            }
         }
         events.into_iter().for_each(|(pid, events)| self.tell(pid, events, |event| &event.1, Told::Events));
         lost.into_iter().for_each(|(pid, lost)| self.tell(pid, lost, |lost| lost, Told::Lost));

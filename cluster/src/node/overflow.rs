@@ -40,6 +40,8 @@ pub(super) struct Overflow {
     owed: usize,
     /// The length of what processes have sent beyond the bound.
     beyond: usize,
+    /// The length of what waits in the control lane.
+    control: usize,
     queue: TransportQueue,
     /// Somebody was refused since there was last room for all.
     is_congested: bool,
@@ -102,9 +104,8 @@ impl Overflow {
     }
 
     /// Returns the length of all that waits.
-    #[cfg(any(test, feature = "test"))]
     pub(super) fn bytes(&self) -> usize {
-        self.lanes.iter().flatten().map(|excess| excess.bytes.len()).sum()
+        self.owed + self.beyond + self.control
     }
 
     /// Returns whether nothing waits for this lane.
@@ -156,6 +157,8 @@ impl Overflow {
         if lane == Lane::Data {
             *self.count(why) += bytes.len();
             self.usual = if self.usual == 0 { bytes.len() } else { (self.usual * 7 + bytes.len()) / 8 };
+        } else {
+            self.control += bytes.len();
         }
         self.lanes[lane as usize].push_back(Excess { bytes, why });
     }
@@ -171,7 +174,7 @@ impl Overflow {
     pub(super) fn flush(&mut self, session: &mut Session, anyone: Pid) {
         for lane in Lane::ALL {
             while let Some(Excess { bytes, why }) = self.lanes[lane as usize].pop_front() {
-                let length = if lane == Lane::Data { bytes.len() } else { 0 };
+                let length = bytes.len();
                 // Addressed to no process: what was accepted for one that has fallen behind is not refused.
                 match session.send(lane, anyone, bytes) {
                     Ok(()) => {}
@@ -182,7 +185,10 @@ impl Overflow {
                     // The session is over, or closed from this side.
                     Err(_) => self.lost += u64::from(lane == Lane::Data),
                 }
-                *self.count(why) -= length;
+                match lane {
+                    Lane::Data => *self.count(why) -= length,
+                    Lane::Control => self.control -= length,
+                }
             }
         }
     }

@@ -35,6 +35,9 @@ const MAX_REASON: usize = 16 << 10;
 /// How many bytes of answers may wait for room in the session before further calls are refused.
 const MAX_OWED: usize = 16 << 20;
 
+/// How many bytes may wait for room in the session in any case: answers, links, and what suspended processes have sent.
+const MOST_OWED: usize = 64 << 20;
+
 /// How often the open calls are searched for those whose callers have given up: none of them tells.
 const LOOK_FOR_ABANDONED: Duration = Duration::from_millis(100);
 
@@ -774,8 +777,12 @@ impl State {
         Ok(())
     }
 
-    /// Queues what may not be refused.
+    /// Queues what may not be refused. A peer that takes none of its answers loses the session, before they fill the
+    /// memory.
     fn must_queue(&mut self, lane: Lane, envelope: Envelope) -> bool {
+        if self.overflow.bytes() > MOST_OWED {
+            self.session.abort();
+        }
         match &mut self.phase {
             Phase::Over => return false,
             Phase::Opening(waiting) => waiting.push_back(Waiting::Envelope(lane, envelope)),

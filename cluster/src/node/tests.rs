@@ -499,6 +499,25 @@ fn a_node_that_leaves_is_heard_of_behind_what_it_has_sent() {
     assert_eq!(here.deposit(0).wait(), Ok(1_000));
 }
 
+/// An address that follows a name leads to a process, which is what holds the second name. Its node leaves all the same.
+#[test]
+fn a_name_is_held_by_a_process_and_not_by_an_address() {
+    let nodes = Nodes::new();
+    let [one, two] = ["eu-1", "eu-2"].map(|name| nodes.join(name));
+    for node in [&one, &two] {
+        assert!(node.cluster.wait_for_members(1, Duration::from_secs(60)));
+        until("it is a member", || node.cluster.is_member());
+    }
+    let account = one.runtime.spawn(Account::default()).serve(0).unwrap();
+    one.cluster.register("a", account).wait().unwrap();
+    let named = one.cluster.named::<Account>("a").unwrap();
+    one.cluster.register("b", named).wait().unwrap();
+    until("it is known", || two.cluster.holder("b").is_some());
+    assert_eq!(two.cluster.holder("b").unwrap().0, account.pid());
+    one.cluster.leave().wait();
+    until("both names are free", || ["a", "b"].iter().all(|name| two.cluster.holder(name).is_none()));
+}
+
 #[process]
 #[derive(Default)]
 struct Slow {

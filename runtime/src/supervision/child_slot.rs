@@ -309,9 +309,14 @@ impl Backlog for ChildSlot {
 
 impl AliasTarget for ChildSlot {
     fn now(&self) -> Option<Pid> {
-        let incarnation = self.incarnation.load(Ordering::SeqCst);
-        let place = NonZeroU64::new(self.place.load(Ordering::Relaxed)).filter(|_| incarnation != 0)?;
-        Some(Pid::of_words(place, incarnation))
+        loop {
+            let incarnation = self.incarnation.load(Ordering::SeqCst);
+            let place = NonZeroU64::new(self.place.load(Ordering::Acquire)).filter(|_| incarnation != 0)?;
+            // On another node it has another place: both are to be of one process.
+            if self.incarnation.load(Ordering::SeqCst) == incarnation {
+                return Some(Pid::of_words(place, incarnation));
+            }
+        }
     }
 
     fn enter(&self) -> Option<Pid> {

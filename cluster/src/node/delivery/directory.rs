@@ -4,7 +4,9 @@ use super::Delivery;
 use crate::codec::Agreement;
 use crate::directory::message::DirectoryMessage;
 use crate::envelope::Content;
+use crate::keyed::KeyRefusal;
 use crate::node::peer::Peer;
+use crate::policy::{Ask, Verdict};
 use bytes::Bytes;
 use postroom::Package;
 use std::sync::Arc;
@@ -17,12 +19,34 @@ impl Delivery {
                 self.broadcast(peer, &group, &content);
                 true
             }
+            Ok(DirectoryMessage::AskKey { number, process, entry, key }) => {
+                self.asked_for_key(peer, number, (process, entry, key))
+            }
             Ok(message) => self.directory.on_message(peer.node(), message),
             Err(_) => false,
         };
         if !is_taken {
             self.counters.undecodable.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// A peer asks for the process of a key, which may start it: a start as any other for the policy.
+    fn asked_for_key(&self, peer: &Arc<Peer>, number: u64, (process, entry, key): (String, String, String)) -> bool {
+        let (node, directory) = (peer.node(), Arc::clone(&self.directory));
+        let Some((exported, its_entry)) = directory.codecs.entry_names(&process, &entry) else {
+            let reason = format!("`{process}` has no exported entry `{entry}` there");
+            directory.refuse_key(node, number, KeyRefusal::Failed(reason));
+            return true;
+        };
+        let go_on = move |is_allowed: bool| match is_allowed {
+            true => _ = directory.on_message(node, DirectoryMessage::AskKey { number, process, entry, key }),
+            false => directory.refuse_key(node, number, KeyRefusal::Denied),
+        };
+        match self.policy.verdict(node, Ask::Start { process: exported, entry: its_entry, is_child: false }) {
+            Verdict::Now(is_allowed) => go_on(is_allowed),
+            Verdict::Later(hearing) => hearing.then(go_on),
+        }
+        true
     }
 
     /// Delivers a broadcast to each member of this node. One without room gets none, as with a broadcast within a node.

@@ -5,6 +5,7 @@ use crate::codec::{Agreement, Start};
 use crate::engine::Lane;
 use crate::envelope::{AskKind, Content, ControlKind, Envelope, ToldKind};
 use crate::info::RemoteInfo;
+use crate::node::keys::MAX_KEY;
 use crate::node::peer::{NotStarted, Peer, Started};
 use crate::node::porter::Job;
 use crate::policy::{Ask, Verdict};
@@ -36,6 +37,12 @@ impl Delivery {
                 return;
             }
         };
+        if let StartKind::Keyed(key) = &kind
+            && (key.is_empty() || key.len() > MAX_KEY)
+        {
+            answer.give(Err(NotStarted::Said(format!("its key has {} bytes; use 1 to {MAX_KEY}", key.len()))));
+            return;
+        }
         let (host, policy, starter) = (self.host, Arc::clone(&self.policy), self.porters[0]);
         let (requester, keys) = (Arc::clone(peer), Arc::clone(&self.keys));
         let start = move |is_allowed: bool| {

@@ -61,9 +61,11 @@ impl Driver {
             // One whose step does not end is left to the fencing token.
             LeavingStep::Holders if is_late || self.condemned.is_empty() && !awaits_children() => {
                 // Those that have ended may not have been reported yet, and are not when the runtime is shut down.
+                let holders = self.setup.view.names().leave();
+                // Asked without the lock.
+                let ended: Vec<_> = holders.into_iter().filter(|pid| !pid.is_alive()).collect();
                 let mut names = self.setup.view.names();
-                let holders = names.leave();
-                holders.into_iter().filter(|pid| !pid.is_alive()).for_each(|pid| names.ended(pid));
+                ended.into_iter().for_each(|pid| names.ended(pid));
                 drop(names);
                 self.go_on_leaving(LeavingStep::Peers, now + crate::session::LINGER);
             }

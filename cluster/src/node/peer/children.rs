@@ -17,6 +17,7 @@ use crate::codec::encode_exit_reason;
 use crate::envelope::Envelope;
 use crate::node::peer::NotStarted;
 use crate::{StartError, envelope::ToldKind};
+use bytes::Bytes;
 use postroom::supervision::{ChildStart, EndReport, StartReport};
 use postroom::{ExitReason, Pid};
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,7 +36,9 @@ pub(super) struct Children {
     /// The same, by PID.
     charged: BTreeSet<Pid>,
     /// Those that have ended here before their start was answered.
-    early: BTreeMap<u64, ExitReason>,
+    early: BTreeMap<u64, Bytes>,
+    /// The number of the last start that the peer has asked for.
+    last_asked: u64,
 }
 
 impl Peer {
@@ -103,6 +106,15 @@ impl Peer {
         running.into_values().for_each(|report| report.ended(ExitReason::NodeLost));
     }
 
+    /// Notes that the peer asks for a child. Returns false if the number is not larger than those before: it would be
+    /// the number of two.
+    pub(crate) fn is_next_child(&self, number: u64) -> bool {
+        let mut state = self.lock();
+        let is_next = number > state.children.last_asked;
+        state.children.last_asked = number.max(state.children.last_asked);
+        is_next
+    }
+
     /// Answers the start of a child for the peer. Returns false if the session is over: the process is to be killed.
     pub(crate) fn adopt(&self, number: u64, started: Started) -> bool {
         let mut state = self.lock();
@@ -123,7 +135,7 @@ impl Peer {
         };
         state.must_queue(Lane::Data, answer);
         if let Some(reason) = ended {
-            state.must_queue(Lane::Data, child_ended(number, &reason));
+            state.must_queue(Lane::Data, Envelope::ChildEnded { number, reason });
         }
         self.transmit_queued(state, was_idle);
         true
@@ -131,17 +143,19 @@ impl Peer {
 
     /// A process that was started for a supervisor of the peer has ended.
     pub(crate) fn charge_ended(&self, number: u64, reason: &ExitReason) {
+        // Without the lock: the text of an error is a user's code.
+        let reason = encode_exit_reason(reason);
         let mut state = self.lock();
         if matches!(state.phase, Phase::Over) {
             return;
         }
         let Some(pid) = state.children.charges.remove(&number) else {
-            state.children.early.insert(number, reason.clone());
+            state.children.early.insert(number, reason);
             return;
         };
         state.children.charged.remove(&pid);
         let was_idle = state.is_idle();
-        state.must_queue(Lane::Data, child_ended(number, reason));
+        state.must_queue(Lane::Data, Envelope::ChildEnded { number, reason });
         self.transmit_queued(state, was_idle);
     }
 
@@ -153,17 +167,11 @@ impl Peer {
     /// The session is over: returns the processes that were started for supervisors of the peer.
     pub(crate) fn take_charges(&self) -> Vec<Pid> {
         let mut state = self.lock();
-        let early = mem::take(&mut state.children.early);
+        state.children.early.clear();
         let charges = mem::take(&mut state.children.charges);
         drop(state);
-        // Reasons may hold a user's error.
-        drop(early);
         charges.into_values().collect()
     }
-}
-
-fn child_ended(number: u64, reason: &ExitReason) -> Envelope {
-    Envelope::ChildEnded { number, reason: encode_exit_reason(reason) }
 }
 
 impl NotStarted {
@@ -174,7 +182,7 @@ impl NotStarted {
                 reason.truncate(reason.floor_char_boundary(MAX_REASON));
                 Envelope::Refused { number, reason }
             }
-            Self::Denied => Envelope::Told { number, told: ToldKind::Denied, bytes: bytes::Bytes::new() },
+            Self::Denied => Envelope::Told { number, told: ToldKind::Denied, bytes: Bytes::new() },
             Self::KeyTaken { process } => Envelope::KeyTaken { number, process },
         }
     }

@@ -91,7 +91,6 @@ impl Teller {
     }
 }
 
-/// A process by key.
 /// No node exports it.
 #[process]
 #[derive(Default)]
@@ -105,6 +104,7 @@ impl Unknown {
     }
 }
 
+/// A process by key.
 #[process]
 #[derive(Default)]
 struct Till {
@@ -459,4 +459,25 @@ fn what_has_no_process_by_key_is_refused_with_its_reason() {
     assert!(matches!(nodes[0].cluster.keyed::<Account>("a").wait(), Err(KeyedError::Failed { .. })));
     assert!(matches!(nodes[0].cluster.keyed::<Unknown>("a").wait(), Err(KeyedError::NotExported { .. })));
     assert!(ask("a").wait().is_ok(), "the key is free after a start that failed");
+}
+
+#[test]
+fn a_policy_decides_on_processes_by_key_too() {
+    let nodes = Nodes::new();
+    let one = join(&nodes, "eu-1");
+    let two = nodes.join_as("eu-2", |builder| {
+        let allow = |_: &crate::Member, ask: &crate::Ask| !matches!(ask, crate::Ask::Start { .. });
+        builder.export::<Teller>().export::<Till>().allow(allow)
+    });
+    for node in [&one, &two] {
+        assert!(node.cluster.wait_for_members(1, Duration::from_secs(60)));
+        until("it is a member", || node.cluster.is_member());
+    }
+    let ids = [one.cluster.id(), two.cluster.id()];
+    let keys = (0..).map(|number: u32| number.to_string());
+    let key = keys.into_iter().find(|key| home("Till", key, ids.into_iter()) == Some(ids[1])).unwrap();
+    assert_eq!(one.cluster.keyed::<Till>(&key).wait(), Err(KeyedError::Denied));
+    assert_eq!(two.cluster.statistics().refused, 1);
+    // Its own program may.
+    assert!(two.cluster.keyed::<Till>(&key).wait().is_ok());
 }
