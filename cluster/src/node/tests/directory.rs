@@ -475,7 +475,7 @@ fn a_policy_decides_on_processes_by_key_too() {
     }
     let ids = [one.cluster.id(), two.cluster.id()];
     let keys = (0..).map(|number: u32| number.to_string());
-    let key = keys.into_iter().find(|key| home("Till", key, ids.into_iter()) == Some(ids[1])).unwrap();
+    let key = keys.into_iter().find(|key| home("Till", key, ids) == Some(ids[1])).unwrap();
     assert_eq!(one.cluster.keyed::<Till>(&key).wait(), Err(KeyedError::Denied));
     assert_eq!(two.cluster.statistics().refused, 1);
     // Its own program may.
