@@ -499,7 +499,8 @@ fn a_node_that_leaves_is_heard_of_behind_what_it_has_sent() {
     assert_eq!(here.deposit(0).wait(), Ok(1_000));
 }
 
-/// An address that follows a name leads to a process, which is what holds the second name. Its node leaves all the same.
+/// An address that follows a name leads to a process, which is what holds the second name. Its node leaves all the
+/// same.
 #[test]
 fn a_name_is_held_by_a_process_and_not_by_an_address() {
     let nodes = Nodes::new();

@@ -153,8 +153,8 @@ fn a_registration_without_an_answer_takes_no_name_for_good(sim: Sim) {
     for _ in 0..8 {
         let pid = b.host().spawn(Sink::default()).serve().unwrap().pid();
         unknown += u32::from(matches!(b.register("leader", pid).wait(), Err(RegisterError::Unknown { .. })));
-        // Each ends before the next: the broker takes for a holder whom the store names, and one that was told `Unknown`
-        // is none, though it may be alive when its entry is deleted. (So it was with seed 41.)
+        // Each ends before the next: the broker takes for a holder whom the store names, and one that was told
+        // `Unknown` is none, though it may be alive when its entry is deleted. (So it was with seed 41.)
         let end = pid.join();
         let _was_alive = pid.stop();
         end.wait();
