@@ -211,7 +211,7 @@ pub enum StartError {
     #[error(transparent)]
     Inputs(#[from] CodecError),
     /// The node has refused.
-    #[error("node `{node}` has not started it: {reason}")]
+    #[error("node `{node}` has not said that it was started: {reason}")]
     Refused {
         /// Its name.
         node: String,

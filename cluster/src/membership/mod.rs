@@ -158,7 +158,10 @@ pub enum Loss {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JoinError {
     /// The record with its ID is another's.
-    #[error("the node ID {node} belongs to `{holder}`; join again, with a node ID that is drawn anew")]
+    #[error(
+        "the node ID {node} belongs to `{holder}`; restart the program, which draws another, or, for several nodes in \
+         one program, build each runtime with `Builder::logical_node`"
+    )]
     Collision {
         /// The ID.
         node: NodeId,

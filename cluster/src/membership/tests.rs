@@ -227,7 +227,7 @@ fn a_second_node_with_the_same_id_is_refused_with_the_name_of_the_first() {
     let second = world.start(id(2));
     world.run(1_000);
     let error = JoinError::Collision { node: id(2), holder: "node-2".into() };
-    assert!(error.to_string().contains("drawn anew"));
+    assert!(error.to_string().contains("logical_node"));
     assert_eq!(world.machines[second].ends, [Event::Refused(error)]);
     assert!(world.machines[1].ends.is_empty());
 }

@@ -539,7 +539,10 @@ fn a_start_that_cannot_be_done_is_a_failed_start_with_its_reason() {
     let node = one.cluster.node("eu-2").unwrap();
     let (refusing, wrong, unknown, leaving) = (node.clone(), node.clone(), node.clone(), node);
     let reason = failure(Box::new(move |spawn| spawn.on(&refusing).start("refuse", payloads![])));
-    assert!(reason.starts_with("error: node `eu-2` has not started it:") && reason.contains("not today"), "{reason}");
+    assert!(
+        reason.starts_with("error: node `eu-2` has not said that it was started:") && reason.contains("not today"),
+        "{reason}"
+    );
     let reason = failure(Box::new(move |spawn| spawn.on(&wrong).start("serve", payloads![7])));
     assert!(reason.contains("serve"), "{reason}");
     let reason = failure(Box::new(move |spawn| spawn.on(&unknown).start("open", payloads![])));
