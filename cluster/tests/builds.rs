@@ -9,7 +9,7 @@ use postroom_cluster::codec::CodecError;
 use postroom_cluster::memory::{Broker, Client};
 use postroom_cluster::{Cluster, StartError};
 use std::fmt::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -133,6 +133,12 @@ fn start<P: postroom::remote::Remote + postroom::generic::Addressed>(from: &Memb
     from.cluster.node(to).unwrap().start::<P>("serve", payloads![]).wait().unwrap()
 }
 
+/// One test at a time: where a log line is first reached on a thread without a subscriber, those of others may miss it.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Keeps the lines of the log that name this test's type.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
@@ -175,6 +181,7 @@ fn two() -> (postroom_cluster::memory::RunningBroker, Member, Member) {
 
 #[test]
 fn messages_of_one_form_and_named_ones_travel_in_both_directions() {
+    let _turn = turn();
     let (_running, older, newer) = two();
     let there = start::<old::Ledger>(&older, "new");
     on(&older, || {
@@ -192,6 +199,7 @@ fn messages_of_one_form_and_named_ones_travel_in_both_directions() {
 /// Each is refused where it is sent, with the message, and the log says why: once, however often it is sent.
 #[test]
 fn messages_that_the_other_build_has_not_or_has_otherwise_are_refused_and_logged_once() {
+    let _turn = turn();
     let log = Log::default();
     let _guard = tracing::subscriber::set_default(log.clone());
     let (_running, older, newer) = two();
@@ -225,6 +233,7 @@ fn messages_that_the_other_build_has_not_or_has_otherwise_are_refused_and_logged
 
 #[test]
 fn an_entry_with_other_inputs_is_refused_with_both_hashes() {
+    let _turn = turn();
     let (_running, older, newer) = two();
     let error = older.cluster.node("new").unwrap().start::<old::Ledger>("open", payloads![1]).wait().unwrap_err();
     let StartError::Inputs(CodecError::Incompatible { name, here, there }) = error else { panic!("{error}") };
@@ -238,6 +247,7 @@ fn an_entry_with_other_inputs_is_refused_with_both_hashes() {
 /// Node after node leaves and comes back with the new build, while a process on one that stays deposits by a name.
 #[test]
 fn a_cluster_is_upgraded_node_by_node_while_it_works() {
+    let _turn = turn();
     let broker = Broker::new();
     let _running = broker.run();
     let client = join_new(&broker, "client");
