@@ -49,6 +49,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("api/by_name.rs register_pinned_type", &["TypeStart", "TypeDrop"]),
     ("api/runtime.rs register_upgrade", &["UpgradeMake", "TypeDrop"]),
     ("api/by_name.rs register_type_with", &["TypeStart", "TypeDrop"]),
+    ("api/by_name.rs start_watched", &["RemoteAnswer"]),
     ("engine/host/hooks.rs trait Hook", &["StartHook", "UndoHook", "CompleteHook", "HookDrop"]),
     // Trees and pools.
     ("pool/builder.rs by_hash", &["PoolKey"]),
@@ -61,10 +62,15 @@ const DOORS: &[(&str, &[&str])] = &[
     ("supervision/tree.rs redefine", &["ChildStart", "ChildDrop"]),
     // Transports.
     ("routing/answerer.rs with_answer", &["RemoteAnswer"]),
+    ("routing/answerer.rs with_caller", &["RemoteAnswer"]),
+    ("api/naming.rs pointer", &["Transport"]),
+    ("supervision/elsewhere.rs trait Placement", &["ChildStart"]),
+    ("supervision/elsewhere.rs elsewhere", &["ChildStart"]),
     ("routing/transport.rs trait Transport", &["Transport"]),
     // Users' errors: displayed, and dropped as exit reasons.
     ("call/command.rs fail", &["ReasonDrop", "Display"]),
     ("errors/starting.rs failed", &["ReasonDrop", "Display"]),
+    ("supervision/elsewhere.rs failed", &["ReasonDrop", "Display"]),
     ("errors/stepping.rs new", &["ReasonDrop", "Display"]),
     ("exit.rs error", &["ReasonDrop", "Display"]),
     // Code that runs in the caller.

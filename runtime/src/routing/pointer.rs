@@ -6,6 +6,7 @@ use crate::errors::SendFailure;
 use crate::pid::Pid;
 use crate::slots::ProcessKind;
 use crate::sync::Arc;
+use crate::util::panics::{Site, contain};
 
 /// A PID that stands for another process at each moment, of this node or another: made by
 /// [`Host::pointer`](crate::Host::pointer). It ends when this is dropped, and is then like that of an ended process.
@@ -31,7 +32,10 @@ struct PointerTarget<F> {
 
 impl<F: Fn() -> Option<Pid> + Send + Sync> AliasTarget for PointerTarget<F> {
     fn now(&self) -> Option<Pid> {
-        (self.now)()
+        contain(Site::Transport, || (self.now)()).unwrap_or_else(|panic| {
+            crate::util::log::error!(%panic, "the code that leads a pointer panicked: it leads nowhere");
+            None
+        })
     }
 
     fn take(&self, package: Package) -> Result<(), Undeliverable> {
@@ -39,7 +43,7 @@ impl<F: Fn() -> Option<Pid> + Send + Sync> AliasTarget for PointerTarget<F> {
     }
 
     fn life(&self) -> Option<Pid> {
-        (self.now)()
+        self.now()
     }
 
     fn kind(&self) -> Option<&'static ProcessKind> {
