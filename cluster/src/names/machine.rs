@@ -228,9 +228,14 @@ impl Names {
         }
     }
 
-    /// Returns the holder of a name and its token, as far as the watch has reported.
+    /// Returns the holder of a name and its token: one of this node, or another as far as the watch has reported.
     pub fn holder(&self, name: &str) -> Option<(Pid, Token)> {
-        let known = self.known.get(&key(name)).filter(|known| known.name == name)?;
+        let key = key(name);
+        // The watch reports a little later than the registration is answered.
+        if let Some(held) = self.held.get(&key).filter(|held| held.name == name) {
+            return Some((held.pid, held.token.into()));
+        }
+        let known = self.known.get(&key).filter(|known| known.name == name)?;
         Some((known.holder.pid, known.revision.into()))
     }
 
