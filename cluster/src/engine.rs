@@ -310,7 +310,7 @@ pub trait Engine: Send + Sync {
     /// Returns whether there is a connection to the broker now. It may be gone when the caller acts on that.
     fn is_connected(&self) -> bool;
 
-    /// Returns what keeps this node from the broker, and what somebody has to do about it. `None` if there is nothing
+    /// Returns what keeps this node from the broker, and what has to be done about it. `None` if there is nothing
     /// of that kind, though there may be no connection at the moment.
     fn obstacle(&self) -> Option<String> {
         None

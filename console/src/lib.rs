@@ -16,7 +16,7 @@
 //! [`Builder::controls`] says otherwise.
 //!
 //! # Who may look
-//! Whoever has the token, which is drawn at the start: the URL has it once, and the browser then gets a cookie;
+//! Those who have the token, which is drawn at the start: the URL has it once, and the browser then gets a cookie;
 //! scripts send `Authorization: Bearer TOKEN`. The console listens on loopback, unless [`Builder::allow_remote`] says
 //! otherwise. It speaks HTTP without TLS: on other addresses put a proxy in front.
 //!

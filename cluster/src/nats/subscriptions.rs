@@ -47,7 +47,7 @@ impl Subscriber {
                 if !self.is_wanted.load(Ordering::Acquire) {
                     return;
                 }
-                // One with a status is the server's own, to whoever has created a consumer.
+                // One with a status is the server's own, to the client that has created a consumer.
                 if !matches(&self.pattern, &message.subject) || message.status.is_some() {
                     self.shared.counters.misdelivered.fetch_add(1, Ordering::Relaxed);
                     continue;

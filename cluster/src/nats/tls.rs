@@ -1,4 +1,4 @@
-//! What a server has to show: TLS 1.3, and a certificate of somebody who is trusted.
+//! What a server has to show: TLS 1.3, and a certificate that is trusted.
 
 use async_nats::rustls::crypto::ring;
 use async_nats::rustls::pki_types::{CertificateDer, pem::PemObject};

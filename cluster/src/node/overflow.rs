@@ -9,10 +9,10 @@
 //! 1. *Order.* While something waits here for the data lane, a send is refused or stands behind it.
 //! 2. *Bounded.* Beyond the bound, at most one more queue of the session waits here, or one message; to each process
 //!    that has fallen behind, at most [`SLOW_MESSAGES`] or [`SLOW_BYTES`] more are accepted.
-//! 3. *Nobody waits for ever.* Whoever is refused waits in a [`TransportQueue`] that was marked as full in the same
-//!    critical section. While `is_congested` is set, the session holds something that is not acknowledged: each
-//!    acknowledgement, and the end of the session, comes by [`Overflow::room`] or [`Overflow::end`]. A process that
-//!    has fallen behind catches up, which is a parcel of the control lane, or the session ends.
+//! 3. *No sender waits for ever.* A sender that is refused waits in a [`TransportQueue`] that was marked as full in
+//!    the same critical section. While `is_congested` is set, the session holds something that is not acknowledged:
+//!    each acknowledgement, and the end of the session, comes by [`Overflow::room`] or [`Overflow::end`]. A process
+//!    that has fallen behind catches up, which is a parcel of the control lane, or the session ends.
 //!
 //! Room may appear between a refusal and the wait: see [`TransportQueue`]. The session may end there too: that gives
 //! room, the sender tries again and hears of the loss. After [`Overflow::end`] nothing is marked as full. If a process
@@ -43,7 +43,7 @@ pub(super) struct Overflow {
     /// The length of what waits in the control lane.
     control: usize,
     queue: TransportQueue,
-    /// Somebody was refused since there was last room for all.
+    /// A sender was refused since there was last room for all.
     is_congested: bool,
     /// The usual length of a message that found no room.
     usual: usize,

@@ -734,7 +734,7 @@ impl State {
         self.last_number
     }
 
-    /// Queues what may be refused; whoever sent it then waits for room in the data lane, if that is what is missing.
+    /// Queues what may be refused; its sender then waits for room in the data lane, if that is what is missing.
     fn queue(&mut self, lane: Lane, to: Pid, envelope: &Envelope) -> Result<(), Refusal> {
         if matches!(self.phase, Phase::Over) {
             return Err(Refusal::Over);

@@ -27,12 +27,12 @@ pub struct Backlog {
     events: VecDeque<Bytes>,
     bytes: usize,
     dropped: u64,
-    /// Somebody hands out.
+    /// A thread hands out.
     is_busy: bool,
 }
 
 impl Backlog {
-    /// Adds an event. Returns whether somebody has to begin to hand out.
+    /// Adds an event. Returns whether the caller has to begin to hand out.
     pub fn push(&mut self, event: Bytes) -> bool {
         if self.events.len() == MAX_EVENTS || self.bytes + event.len() > MAX_BYTES {
             self.dropped += 1;

@@ -609,7 +609,7 @@ fn a_supervisor_that_ends_during_a_start_leaves_no_process() {
     assert_eq!(events(number), ["start a", "end a"]);
 }
 
-/// What the start of an earlier session has started is known to nobody.
+/// No part knows what the start of an earlier session has started.
 #[test]
 fn a_process_whose_start_was_cut_off_is_ended_when_it_is_there() {
     let (nodes, [one, two, three]) = three_workers();

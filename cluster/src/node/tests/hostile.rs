@@ -173,7 +173,7 @@ impl Keeper {
     }
 }
 
-/// What nests deeper than the limit would overflow the stack of whoever decodes it.
+/// What nests deeper than the limit would overflow the stack of the decoding thread.
 #[test]
 fn values_that_nest_too_deeply_are_refused() {
     let (_nodes, [one, two, _three]) = three();
