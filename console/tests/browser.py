@@ -23,8 +23,9 @@ def main(url, folder, *steps):
             page = context.new_page()
             page.on("console", lambda message: message.type in ("error", "warning") and faults.append(message.text))
             page.on("pageerror", lambda error: faults.append(str(error)))
-            page.on("requestfailed", lambda request: faults.append(f"failed: {request.url}")
-                    if "/api/watch" not in request.url else None)
+            # A page that is left, or reloaded, ends what it was still asking for; that is not a failure.
+            page.on("requestfailed", lambda request: faults.append(f"failed: {request.url}: {request.failure}")
+                    if request.failure != "net::ERR_ABORTED" else None)
             page.add_init_script(
                 "addEventListener('securitypolicyviolation', (event) => console.error('policy', event.blockedURI))")
             page.goto(url)
