@@ -1,33 +1,33 @@
 //! What arrives: decoded, delivered, and kept for processes that are slow.
 
+mod arrivals;
+mod counters;
+mod directory;
 mod requests;
+mod slow;
 
 use super::directory::Directory;
 use super::keys::Keys;
-use super::overflow::{Room, SLOW_BYTES, SLOW_MESSAGES};
-use super::peer::{NotStarted, Peer, Started};
+use super::peer::{NotStarted, Peer};
 use super::porter::Porter;
 use super::view::View;
 use crate::codec::{Agreement, CodecError, MessageId, decode_call_error, decode_exit_reason};
 use crate::engine::Lane;
 use crate::envelope::{Content, Envelope, LinkKind};
-use crate::frame::Table;
-use crate::policy::{Policy, PolicyCounts};
-use crate::reply::Completer;
+use crate::policy::Policy;
 use crate::session::Item;
-use postroom::error::SendFailure;
-use postroom::routing::{Answerer, ControlMessage, LinkMessage, Node, Router};
+use postroom::routing::{ControlMessage, LinkMessage, Node, Router};
 use postroom::{Address, CallError, ExitReason, Host, NodeId, Package, Pid};
 use requests::StartKind;
-use std::collections::{BTreeMap, VecDeque};
+use slow::{Kept, Slow};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-#[cfg(any(test, feature = "test"))]
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-mod directory;
+pub(crate) use arrivals::{Arrival, Arrivals, WakeLater};
+pub(crate) use counters::Counters;
 
 /// How often a mailbox that was full is tried again. A guess: often enough that the process does not run dry, seldom
 /// enough that a thousand slow ones cost little.
@@ -35,187 +35,6 @@ const RETRY: Duration = Duration::from_millis(2);
 
 /// After how many arrivals it is tried again, too.
 const RETRY_EVERY: u32 = 256;
-
-/// How much may wait for slow processes of this node, for each peer, before the peer gets no more credit: what is on
-/// its way when a first process falls behind, and as much again for others.
-const MAX_KEPT: u64 = 64 << 20;
-
-/// What the driver hands over, in order.
-pub(crate) enum Arrival {
-    /// A session begins: processes may send there.
-    Begun(Arc<Peer>),
-    /// The session is open: the peer has this table.
-    Opened(Arc<Peer>, Table),
-    /// A message of a session.
-    Item(Arc<Peer>, Item),
-    /// There is room for some that wait to send.
-    Room(Room),
-    /// Calls to a peer whose callers have given up, to be dropped here: a pool goes on by that.
-    Abandoned(Vec<Answerer>),
-    /// The session is over.
-    Ended(Arc<Peer>),
-    /// The node leaves, behind all that has arrived.
-    Closed(Vec<Completer<()>>),
-}
-
-/// The queue of the delivery. Bounded by the windows of the sessions.
-#[derive(Default)]
-pub(crate) struct Arrivals {
-    queue: Mutex<ArrivalQueue>,
-    arrived: Condvar,
-    /// Wakes a delivery that is a process.
-    #[cfg(any(test, feature = "test"))]
-    waker: Mutex<Option<Waker>>,
-}
-
-#[derive(Default)]
-struct ArrivalQueue {
-    arrivals: VecDeque<Arrival>,
-    /// The delivery sleeps, and has not been woken. Waking costs a system call, also when nobody sleeps.
-    is_waiting: bool,
-}
-
-/// Wakes the delivery when it is dropped, if something was put into its queue that it sleeps for.
-///
-/// For those that hold the lock of a peer, which the delivery takes first of all: woken earlier, it would have to sleep
-/// again.
-pub(crate) struct WakeLater<'a> {
-    arrivals: &'a Arrivals,
-    is_due: bool,
-}
-
-impl WakeLater<'_> {
-    pub(crate) fn push(&mut self, arrival: Arrival) {
-        let mut queue = self.arrivals.lock();
-        queue.arrivals.push_back(arrival);
-        self.is_due |= std::mem::take(&mut queue.is_waiting);
-        #[cfg(any(test, feature = "test"))]
-        {
-            self.is_due |= self.arrivals.waker().is_some();
-        }
-    }
-}
-
-impl Drop for WakeLater<'_> {
-    fn drop(&mut self) {
-        if self.is_due {
-            self.arrivals.arrived.notify_one();
-            #[cfg(any(test, feature = "test"))]
-            self.arrivals.waker().take().into_iter().for_each(Waker::wake);
-        }
-    }
-}
-
-impl Arrivals {
-    fn lock(&self) -> MutexGuard<'_, ArrivalQueue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// To be called before the lock is taken that the wake-up is to come behind.
-    pub(crate) fn wake_later(&self) -> WakeLater<'_> {
-        WakeLater { arrivals: self, is_due: false }
-    }
-
-    pub(crate) fn push(&self, arrival: Arrival) {
-        self.wake_later().push(arrival);
-    }
-
-    #[cfg(any(test, feature = "test"))]
-    fn waker(&self) -> MutexGuard<'_, Option<Waker>> {
-        self.waker.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Like `wait`, for a delivery that is a process.
-    #[cfg(any(test, feature = "test"))]
-    pub(crate) fn poll_wait(&self, context: &Context<'_>) -> Poll<()> {
-        *self.waker() = Some(context.waker().clone());
-        if self.lock().arrivals.is_empty() { Poll::Pending } else { Poll::Ready(()) }
-    }
-
-    fn pop(&self) -> Option<Arrival> {
-        self.lock().arrivals.pop_front()
-    }
-
-    /// Waits until there is something, for at most `time`; `None` is without a limit.
-    fn wait(&self, time: Option<Duration>) {
-        let mut queue = self.lock();
-        if !queue.arrivals.is_empty() {
-            return;
-        }
-        queue.is_waiting = true;
-        queue = match time {
-            Some(time) => self.arrived.wait_timeout(queue, time).unwrap_or_else(PoisonError::into_inner).0,
-            None => self.arrived.wait(queue).unwrap_or_else(PoisonError::into_inner),
-        };
-        queue.is_waiting = false;
-        drop(queue);
-    }
-}
-
-/// What was lost, and why: see [`Cluster::statistics`](crate::Cluster::statistics).
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    /// Messages that this node could not decode, or does not know.
-    pub(crate) undecodable: AtomicU64,
-    /// Messages whose process had ended.
-    pub(crate) undelivered: AtomicU64,
-    /// Messages that had waited for a session, and that the peer does not export.
-    pub(crate) returned: AtomicU64,
-    /// Messages that were accepted for peers that were lost before they confirmed them.
-    pub(crate) unconfirmed: AtomicU64,
-    /// Keys of starts that were forgotten before their time.
-    pub(crate) forgotten_keys: AtomicU64,
-    /// Frames that were none.
-    pub(crate) broken_frames: AtomicU64,
-    /// What this node's policy has refused, and those of peers.
-    pub(crate) policy: Arc<PolicyCounts>,
-    /// Frames on a subject that is none, or whose sender is not who its record says.
-    pub(crate) forged_frames: AtomicU64,
-    /// Records that claimed the ID of another node.
-    pub(crate) claimed_ids: AtomicU64,
-    /// Records of nodes that cannot be read.
-    pub(crate) unreadable_records: AtomicU64,
-}
-
-/// What waits for a process whose mailbox was full, in the order in which it came.
-enum Kept {
-    Package(Package),
-    Link { from: Pid, message: LinkMessage<ExitReason> },
-    Stop,
-}
-
-struct Slow {
-    peer: Arc<Peer>,
-    kept: VecDeque<Waiting>,
-    /// What is kept, in bytes.
-    bytes: u64,
-    /// The peer knows that it has fallen behind.
-    is_told: bool,
-}
-
-impl Slow {
-    fn new(peer: &Arc<Peer>) -> Self {
-        Self { peer: Arc::clone(peer), kept: VecDeque::new(), bytes: 0, is_told: false }
-    }
-
-    /// Tells the peer when too much is kept, and again when half of that is left.
-    fn tell(&mut self, pid: Pid) {
-        let is_above = |share| self.kept.len() >= SLOW_MESSAGES / share || self.bytes >= SLOW_BYTES / share as u64;
-        let is_slow = is_above(if self.is_told { 2 } else { 1 });
-        if is_slow != self.is_told {
-            self.is_told = is_slow;
-            self.peer.set_slow(pid, is_slow);
-        }
-    }
-}
-
-struct Waiting {
-    what: Kept,
-    lane: Lane,
-    cost: u64,
-    /// Its credit has not been given back.
-    holds_credit: bool,
-}
 
 /// Delivers what arrives at one node.
 pub(crate) struct Delivery {
@@ -496,107 +315,6 @@ impl Delivery {
             Some(error)
         })
     }
-
-    /// Delivers to a process, behind what is kept for it. Returns whether it is kept with its credit.
-    fn deliver(&mut self, peer: &Arc<Peer>, to: Pid, what: Kept, lane: Lane, cost: u64) -> bool {
-        let key = (to, peer.node());
-        let back = match self.slow.contains_key(&key) {
-            true => Some(what),
-            false => self.try_deliver(to, what),
-        };
-        let Some(what) = back else { return false };
-        let slow = self.slow.entry(key).or_insert_with(|| Slow::new(peer));
-        let kept = self.kept.entry(peer.node()).or_default();
-        *kept += cost;
-        let holds_credit = *kept > MAX_KEPT;
-        slow.kept.push_back(Waiting { what, lane, cost, holds_credit });
-        slow.bytes += cost;
-        slow.tell(to);
-        holds_credit
-    }
-
-    /// Delivers to a process. Returns it if the mailbox is full.
-    fn try_deliver(&self, to: Pid, what: Kept) -> Option<Kept> {
-        match what {
-            Kept::Package(package) => match self.node.try_deliver(package) {
-                Ok(()) => None,
-                Err(refused) if matches!(refused.reason, SendFailure::Full(_)) => Some(Kept::Package(refused.package)),
-                Err(refused) => {
-                    self.counters.undelivered.fetch_add(1, Ordering::Relaxed);
-                    let (_, _, answerer) = refused.package.take_apart();
-                    answerer.answer(Err(refused.reason.into()));
-                    None
-                }
-            },
-            Kept::Link { from, message } => {
-                self.node.post_link(from, to, message);
-                None
-            }
-            Kept::Stop => {
-                self.node.control(to, ControlMessage::Stop);
-                None
-            }
-        }
-    }
-
-    /// Tries again what found a full mailbox.
-    fn retry(&mut self) {
-        let keys: Vec<_> = self.slow.keys().copied().collect();
-        for key in keys {
-            let Some(mut slow) = self.slow.remove(&key) else { continue };
-            while let Some(mut waiting) = slow.kept.pop_front() {
-                if let Some(what) = self.try_deliver(key.0, waiting.what) {
-                    waiting.what = what;
-                    slow.kept.push_front(waiting);
-                    break;
-                }
-                slow.bytes -= waiting.cost;
-                if let Some(kept) = self.kept.get_mut(&key.1) {
-                    *kept = kept.saturating_sub(waiting.cost);
-                }
-                if waiting.holds_credit {
-                    slow.peer.release(waiting.lane, waiting.cost);
-                }
-            }
-            slow.tell(key.0);
-            if !slow.kept.is_empty() {
-                self.slow.insert(key, slow);
-            }
-        }
-    }
-}
-
-/// The duty to answer a peer that has asked for a process.
-struct StartAnswer {
-    peer: Arc<Peer>,
-    number: u64,
-    /// It was asked for by a supervisor.
-    is_child: bool,
-    is_given: bool,
-}
-
-impl StartAnswer {
-    /// Returns false if the process must not live: it is a child, and the session is over.
-    fn give(mut self, started: Started) -> bool {
-        self.put(started)
-    }
-
-    fn put(&mut self, started: Started) -> bool {
-        self.is_given = true;
-        if self.is_child {
-            return self.peer.adopt(self.number, started);
-        }
-        self.peer.answer_start(self.number, started);
-        true
-    }
-}
-
-impl Drop for StartAnswer {
-    fn drop(&mut self) {
-        if !self.is_given {
-            self.put(Err("it is being shut down, or the start has panicked".into()));
-        }
-    }
 }
 
 /// Decodes an exit reason. One that cannot be read is still one.
@@ -610,35 +328,5 @@ fn not_taken(error: Option<CodecError>) -> CallError {
         Some(CodecError::Unknown { .. } | CodecError::Incompatible { .. }) => CallError::NotRemote,
         Some(_) => CallError::Unhandled,
         None => CallError::Gone(ExitReason::NodeLost),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Fails if what is put into the queue does not wake the one that sleeps, or if the flag outlives a sleep.
-    #[test]
-    fn what_arrives_wakes_the_delivery_when_the_lock_is_free() {
-        let (arrivals, lock) = (Arrivals::default(), Mutex::new(()));
-        std::thread::scope(|scope| {
-            for _ in 0..100 {
-                let waiting = scope.spawn(|| {
-                    while arrivals.pop().is_none() {
-                        arrivals.wait(None);
-                    }
-                    let _free = lock.lock().unwrap();
-                });
-                let mut wake = arrivals.wake_later();
-                let held = lock.lock().unwrap();
-                // In some rounds it sleeps by then, in some not yet.
-                std::thread::yield_now();
-                wake.push(Arrival::Closed(Vec::new()));
-                drop((held, wake));
-                waiting.join().unwrap();
-            }
-        });
-        arrivals.wait(Some(Duration::ZERO));
-        assert!(!arrivals.lock().is_waiting);
     }
 }

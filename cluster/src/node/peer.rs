@@ -1,74 +1,33 @@
 //! What this node has to do with one other: the session, and what waits for answers from there.
 
 pub(crate) mod asks;
+mod calls;
 mod children;
+mod directory;
+mod port;
+mod sending;
+mod starts;
 
-use super::delivery::{Arrival, Arrivals, WakeLater};
-use super::inbox::{Inbox, Input};
-use super::overflow::{Overflow, Room, Why};
+use super::delivery::{Arrival, WakeLater};
+use super::inbox::Input;
+use super::overflow::{Overflow, Room};
 use crate::clock::Moment;
-use crate::codec::{Agreement, CodecError, Codecs, Encoded, MessageId, encode_call_error, encode_exit_reason};
-use crate::engine::{Engine, Lane, PublishError};
-use crate::envelope::{Content, ControlKind, Envelope, LinkKind};
+use crate::codec::{Agreement, CodecError, Codecs};
+use crate::engine::{Lane, PublishError};
+use crate::envelope::Envelope;
 use crate::frame::{DecodeError, Table};
 use crate::reply::Completer;
-use crate::session::{Event, SendError, Session, Transmit};
+use crate::session::{Event, Session, Transmit};
 use bytes::Bytes;
-use postroom::error::SendFailure;
-use postroom::routing::{
-    Abandonment, Answerer, ControlMessage, LinkMessage, Receiver, Transport, TransportQueue, Undeliverable,
-};
-use postroom::{CallError, ExitReason, NodeId, Package, Payload, Payloads, Pid};
+use postroom::routing::{Abandonment, Answerer};
+use postroom::{CallError, ExitReason, NodeId, Package, Pid};
+use sending::Admission;
 use std::collections::{BTreeMap, VecDeque};
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-use std::{mem, ops};
 
-mod directory;
-
-/// The most packages that wait for a session to open; twice as many with those of processes that are suspended for it.
-const MAX_WAITING: usize = 1_024;
-
-/// The most of the reason why a process was not started, in bytes.
-const MAX_REASON: usize = 16 << 10;
-
-/// How many bytes of answers may wait for room in the session before further calls are refused.
-const MAX_OWED: usize = 16 << 20;
-
-/// How many bytes may wait for room in the session in any case: answers, links, and what suspended processes have sent.
-const MOST_OWED: usize = 64 << 20;
-
-/// How often the open calls are searched for those whose callers have given up: none of them tells.
-const LOOK_FOR_ABANDONED: Duration = Duration::from_millis(100);
-
-/// How many calls are looked at each time, which bounds how long the lock is held.
-const LOOK_AT_MOST: usize = 4_096;
-
-/// What came of a start elsewhere: the process, or why there is none.
-pub(crate) type Started = Result<Pid, NotStarted>;
-
-/// Why there is none.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum NotStarted {
-    /// In words, for people.
-    Said(String),
-    /// The node does not allow it.
-    Denied,
-    /// A process of another type was started with the key.
-    KeyTaken { process: String },
-}
-
-impl From<&str> for NotStarted {
-    fn from(reason: &str) -> Self {
-        Self::Said(reason.to_owned())
-    }
-}
-
-impl From<String> for NotStarted {
-    fn from(reason: String) -> Self {
-        Self::Said(reason)
-    }
-}
+pub(crate) use port::{Gate, Port, SharedClock};
+pub(crate) use starts::{NotStarted, Started};
 
 /// One session with another node, as the runtime's transport to it. A next session is another value.
 pub(crate) struct Peer {
@@ -77,36 +36,6 @@ pub(crate) struct Peer {
     port: Port,
     state: Mutex<State>,
 }
-
-/// Whether this node may send, by its lease: what the driver knows, for those that send.
-#[derive(Debug, Default)]
-pub(crate) struct Gate(Mutex<Option<Moment>>);
-
-impl Gate {
-    /// The node may send before this moment; not at all, if there is none.
-    pub(crate) fn set(&self, until: Option<Moment>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = until;
-    }
-
-    pub(crate) fn may_send(&self, now: Moment) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|until| now < until)
-    }
-}
-
-/// Where frames to a peer go, and who is told.
-#[derive(Clone)]
-pub(crate) struct Port {
-    pub(crate) engine: Arc<dyn Engine>,
-    pub(crate) clock: SharedClock,
-    pub(crate) gate: Arc<Gate>,
-    pub(crate) inbox: Arc<Inbox>,
-    pub(crate) arrivals: Arc<Arrivals>,
-    /// The subjects of the lanes.
-    pub(crate) subjects: [String; 2],
-}
-
-/// The node's clock.
-pub(crate) type SharedClock = Arc<dyn Fn() -> Moment + Send + Sync>;
 
 struct State {
     session: Session,
@@ -138,17 +67,6 @@ enum Phase {
     Opening(VecDeque<Waiting>),
     Open(Arc<Agreement>),
     Over,
-}
-
-/// Whether a message is accepted for which there is no room.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Admission {
-    /// It is not.
-    IfRoom,
-    /// Up to a second bound: the sending process is suspended for it.
-    Beyond,
-    /// It was accepted before, and is not refused now.
-    Accepted,
 }
 
 /// What waits for the session to open, in order.
@@ -253,167 +171,6 @@ impl Peer {
             Phase::Open(agreement) => Some(Arc::clone(agreement)),
             Phase::Opening(_) | Phase::Over => None,
         }
-    }
-
-    /// Encodes a package and queues it.
-    fn send(&self, agreement: &Agreement, package: Package, admission: Admission) -> Result<(), Undeliverable> {
-        let (to, mut payload, answerer) = package.take_apart();
-        let refused = match agreement.encode(&mut payload) {
-            Ok(encoded) => self.send_encoded(to, encoded, answerer, admission),
-            Err(error) => {
-                self.codecs.report(&error);
-                Err((answerer, SendFailure::NotRemote(to)))
-            }
-        };
-        refused.map_err(|(answerer, reason)| {
-            let package = Package::put_together(to, payload, answerer);
-            Undeliverable { package, reason }
-        })
-    }
-
-    fn send_encoded(
-        &self,
-        to: Pid,
-        encoded: Encoded,
-        mut answerer: Answerer,
-        admission: Admission,
-    ) -> Result<(), (Answerer, SendFailure)> {
-        let (time_left, content) = (answerer.time_left(), content(encoded));
-        let mut state = self.lock();
-        let was_idle = state.is_idle();
-        let number = answerer.expects_answer().then(|| state.number());
-        let envelope = match number {
-            Some(number) => Envelope::Call { to, number, time_left, content },
-            None => Envelope::Message { to, content },
-        };
-        let queued = match admission {
-            Admission::Accepted if state.put(Lane::Data, &envelope) => Ok(()),
-            Admission::Accepted => Err(Refusal::TooLong),
-            Admission::Beyond => state.queue_beyond(to, &envelope),
-            Admission::IfRoom => state.queue(Lane::Data, to, &envelope),
-        };
-        if let Err(refusal) = queued {
-            drop(state);
-            return Err((answerer, refusal.into_failure(to)));
-        }
-        answerer.note_sent();
-        let sent = match number {
-            Some(number) => {
-                state.calls.insert(number, answerer);
-                if state.look_at.is_none() {
-                    state.look_at = Some((self.port.clock)() + LOOK_FOR_ABANDONED);
-                }
-                None
-            }
-            None => Some(answerer),
-        };
-        self.transmit_queued(state, was_idle);
-        // Outside the lock. The message is on its way, and nothing more is known of it.
-        drop(sent);
-        Ok(())
-    }
-
-    /// Sends an answer to a request, in the data lane, where what is owed is bounded: a peer that does not take its
-    /// answers gets no more.
-    pub(crate) fn say(&self, envelope: Envelope) {
-        if !self.owes_too_much() {
-            self.must_send(Lane::Data, envelope);
-        }
-    }
-
-    /// Queues what may not be refused. Returns false if the session is over.
-    fn must_send(&self, lane: Lane, envelope: Envelope) -> bool {
-        let mut state = self.lock();
-        let was_idle = state.is_idle();
-        let is_queued = state.must_queue(lane, envelope);
-        if is_queued {
-            self.transmit_queued(state, was_idle);
-        }
-        is_queued
-    }
-
-    /// Notes a call of the peer, before it is delivered.
-    pub(crate) fn begin_answering(&self, number: u64, abandonment: Abandonment) {
-        self.lock().answering.insert(number, abandonment);
-    }
-
-    /// Answers a call that was noted, unless its caller has given up.
-    pub(crate) fn answer_noted(&self, number: u64, message: MessageId, result: Result<Payload, CallError>) {
-        let is_wanted = self.lock().answering.remove(&number).is_some();
-        // What is dropped otherwise is a user's: outside the lock.
-        if is_wanted {
-            self.answer(number, message, result);
-        }
-    }
-
-    /// The caller of a call of the peer has given up.
-    pub(crate) fn abandoned(&self, number: u64) {
-        let abandonment = self.lock().answering.remove(&number);
-        if let Some(abandonment) = abandonment {
-            abandonment.abandon();
-        }
-    }
-
-    /// Answers a call of the peer, which asked for `message`.
-    pub(crate) fn answer(&self, number: u64, message: MessageId, result: Result<Payload, CallError>) {
-        let agreement = self.agreement();
-        let result = result.and_then(|mut value| {
-            let encoded = agreement.map(|agreement| agreement.encode_answer(message, &mut value));
-            // The message was handled, and the caller cannot be told what came of it.
-            encoded.and_then(Result::ok).ok_or(CallError::Dropped)
-        });
-        self.must_send(
-            Lane::Data,
-            match result {
-                Ok(encoded) => Envelope::Answer { number, content: content(encoded) },
-                Err(error) => Envelope::Failed { number, error: encode_call_error(&error) },
-            },
-        );
-    }
-
-    pub(crate) fn answer_start(&self, number: u64, started: Started) {
-        let envelope = match started {
-            Ok(pid) => Envelope::Started { number, pid },
-            Err(why) => why.into_envelope(number),
-        };
-        self.must_send(Lane::Control, envelope);
-    }
-
-    /// Asks the peer to start a process.
-    ///
-    /// # Errors
-    /// If the inputs do not fit.
-    pub(crate) fn start(
-        &self,
-        process: &str,
-        entry: &str,
-        inputs: Payloads,
-        key: Option<String>,
-        then: Completer<Started>,
-    ) -> Result<(), CodecError> {
-        let Some(agreement) = self.agreement() else {
-            then.complete(Err("there is no session with it yet".into()));
-            return Ok(());
-        };
-        let encoded = agreement.encode_inputs(process, entry, inputs)?;
-        let mut state = self.lock();
-        let (number, anyone) = (state.number(), state.anyone);
-        let content = content(encoded);
-        let envelope = match key {
-            None => Envelope::Start { number, content },
-            Some(key) => Envelope::StartKeyed { number, key, content },
-        };
-        match state.queue(Lane::Control, anyone, &envelope) {
-            Ok(()) => {
-                state.starts.insert(number, then);
-                self.announce(state);
-            }
-            Err(refusal) => {
-                drop(state);
-                then.complete(Err(refusal.into_text().into()));
-            }
-        }
-        Ok(())
     }
 
     /// Passes a frame to the session, and what has arrived with it to the delivery. Called by the engine, so that a
@@ -580,11 +337,6 @@ impl Peer {
         matches!(self.lock().phase, Phase::Over)
     }
 
-    /// Returns whether so many answers wait for room that no more calls should be taken.
-    pub(crate) fn owes_too_much(&self) -> bool {
-        self.lock().overflow.owed() > MAX_OWED
-    }
-
     /// Returns what there is of each thing that ends, for tests.
     #[cfg(any(test, feature = "test"))]
     pub(crate) fn books(&self) -> crate::testing::Books {
@@ -646,44 +398,6 @@ impl Peer {
     pub(crate) fn report(&self, error: &CodecError) {
         self.codecs.report(error);
     }
-
-    /// Takes a call that has been answered.
-    pub(crate) fn take_call(&self, number: u64) -> Option<Answerer> {
-        self.lock().calls.remove(&number)
-    }
-
-    pub(crate) fn take_start(&self, number: u64) -> Option<Completer<Started>> {
-        self.lock().starts.remove(&number)
-    }
-}
-
-fn content(encoded: Encoded) -> Content {
-    Content { message: encoded.id.0, bytes: encoded.bytes }
-}
-
-/// Why an envelope was not queued.
-enum Refusal {
-    Full,
-    Over,
-    TooLong,
-}
-
-impl Refusal {
-    fn into_failure(self, to: Pid) -> SendFailure {
-        match self {
-            Self::Full => SendFailure::Full(to),
-            Self::Over => SendFailure::UnknownNode(to),
-            Self::TooLong => SendFailure::NotRemote(to),
-        }
-    }
-
-    fn into_text(self) -> &'static str {
-        match self {
-            Self::Full => "too much waits to be sent there; try again when some of it has been",
-            Self::Over => "it was lost",
-            Self::TooLong => "the inputs are too long to be sent there",
-        }
-    }
 }
 
 impl State {
@@ -700,183 +414,8 @@ impl State {
         self.session.next_timeout().into_iter().chain(self.look_at).chain(self.asks.next_timeout()).min()
     }
 
-    /// Takes calls whose callers have given up, and tells the peer.
-    fn take_abandoned(&mut self, now: Moment) -> Vec<Answerer> {
-        if self.look_at.is_none_or(|at| at > now) {
-            return Vec::new();
-        }
-        let mut looked_at = 0;
-        let after = (ops::Bound::Excluded(self.looked_to), ops::Bound::Unbounded);
-        let numbers: Vec<_> = self
-            .calls
-            .range(after)
-            .take(LOOK_AT_MOST)
-            .inspect(|(number, _)| (looked_at, self.looked_to) = (looked_at + 1, **number))
-            // Asks the caller's slot, or takes the lock that its answer goes through: neither comes back here.
-            .filter(|(_, answerer)| answerer.is_abandoned())
-            .map(|(number, _)| *number)
-            .collect();
-        if looked_at < LOOK_AT_MOST {
-            self.looked_to = 0;
-        }
-        let mut abandoned = Vec::new();
-        for number in numbers {
-            abandoned.extend(self.calls.remove(&number));
-            // Behind the call.
-            self.put(Lane::Data, &Envelope::Abandon { number });
-        }
-        self.look_at = (!self.calls.is_empty()).then(|| now + LOOK_FOR_ABANDONED);
-        abandoned
-    }
-
     fn number(&mut self) -> u64 {
         self.last_number += 1;
         self.last_number
-    }
-
-    /// Queues what may be refused; its sender then waits for room in the data lane, if that is what is missing.
-    fn queue(&mut self, lane: Lane, to: Pid, envelope: &Envelope) -> Result<(), Refusal> {
-        if matches!(self.phase, Phase::Over) {
-            return Err(Refusal::Over);
-        }
-        if !self.overflow.is_clear(lane) {
-            self.overflow.refuse(lane, to);
-            return Err(Refusal::Full);
-        }
-        let bytes = envelope.encode();
-        let length = bytes.len();
-        match self.session.send(lane, to, bytes) {
-            Ok(()) => {
-                self.overflow.note_sent(length);
-                Ok(())
-            }
-            Err(SendError::Full(_) | SendError::Slow(_)) => {
-                self.overflow.refuse(lane, to);
-                Err(Refusal::Full)
-            }
-            Err(SendError::Closed(_)) => Err(Refusal::Over),
-            Err(SendError::TooLong { .. }) => Err(Refusal::TooLong),
-        }
-    }
-
-    /// Queues a message of a process that waits for room after it.
-    fn queue_beyond(&mut self, to: Pid, envelope: &Envelope) -> Result<(), Refusal> {
-        if matches!(self.phase, Phase::Over) || self.session.is_closed() {
-            return Err(Refusal::Over);
-        }
-        let (bytes, limits) = (envelope.encode(), self.session.limits(Lane::Data));
-        if bytes.len() > limits.message {
-            return Err(Refusal::TooLong);
-        }
-        if !self.overflow.admit_beyond(to, bytes.len(), limits.queue) {
-            return Err(Refusal::Full);
-        }
-        self.overflow.note_sent(bytes.len());
-        self.overflow.push(Lane::Data, bytes, Why::Beyond);
-        self.flush();
-        Ok(())
-    }
-
-    /// Queues what may not be refused. A peer that takes none of its answers loses the session, before they fill the
-    /// memory.
-    fn must_queue(&mut self, lane: Lane, envelope: Envelope) -> bool {
-        if self.overflow.bytes() > MOST_OWED {
-            self.session.abort();
-        }
-        match &mut self.phase {
-            Phase::Over => return false,
-            Phase::Opening(waiting) => waiting.push_back(Waiting::Envelope(lane, envelope)),
-            Phase::Open(_) => return self.put(lane, &envelope),
-        }
-        true
-    }
-
-    /// Queues what may not be refused, behind what waits already.
-    fn put(&mut self, lane: Lane, envelope: &Envelope) -> bool {
-        let mut bytes = envelope.encode();
-        if bytes.len() > self.session.longest(lane) {
-            // Its caller is told that there is an answer, and not what.
-            let Envelope::Answer { number, .. } = *envelope else { return false };
-            bytes = Envelope::Failed { number, error: encode_call_error(&CallError::Dropped) }.encode();
-        }
-        self.overflow.push(lane, bytes, Why::Owed);
-        self.flush();
-        true
-    }
-
-    /// Moves what waits into the session as far as that has room.
-    fn flush(&mut self) {
-        self.overflow.flush(&mut self.session, self.anyone);
-    }
-}
-
-impl Peer {
-    /// Sends a package, or has it wait for the session to open.
-    fn accept(&self, package: Package, admission: Admission) -> Result<(), Undeliverable> {
-        let to = package.to();
-        let mut state = self.lock();
-        let waits = match &mut state.phase {
-            Phase::Open(agreement) => {
-                let agreement = Arc::clone(agreement);
-                drop(state);
-                return self.send(&agreement, package, admission);
-            }
-            Phase::Opening(waiting) => waiting,
-            Phase::Over => return Err(Undeliverable { package, reason: SendFailure::UnknownNode(to) }),
-        };
-        let most = if admission == Admission::IfRoom { MAX_WAITING } else { 2 * MAX_WAITING };
-        if waits.len() < most {
-            waits.push_back(Waiting::Package(package));
-            return Ok(());
-        }
-        state.overflow.refuse(Lane::Data, to);
-        Err(Undeliverable { package, reason: SendFailure::Full(to) })
-    }
-}
-
-impl Receiver for Peer {
-    fn deliver(&self, package: Package) -> Result<(), Undeliverable> {
-        self.accept(package, Admission::IfRoom)
-    }
-}
-
-impl Transport for Peer {
-    fn queue(&self, to: Pid) -> Option<TransportQueue> {
-        Some(self.lock().overflow.queue(to))
-    }
-
-    fn deliver_beyond(&self, package: Package) -> Result<(), Undeliverable> {
-        self.accept(package, Admission::Beyond)
-    }
-
-    fn send_link(&self, from: Pid, to: Pid, message: LinkMessage<ExitReason>) -> Result<(), LinkMessage<ExitReason>> {
-        let (link, number, why) = match &message {
-            LinkMessage::Link => (LinkKind::Link, 0, None),
-            LinkMessage::Unlink(number) => (LinkKind::Unlink, *number, None),
-            LinkMessage::Unlinked(number) => (LinkKind::Unlinked, *number, None),
-            LinkMessage::Watch(number) => (LinkKind::Watch, *number, None),
-            LinkMessage::Unwatch(number) => (LinkKind::Unwatch, *number, None),
-            LinkMessage::Down(number, why) => (LinkKind::Down, *number, Some(why)),
-            LinkMessage::Exit(why) => (LinkKind::Exit, 0, Some(why)),
-            LinkMessage::Failed(why) => (LinkKind::Failed, 0, Some(why)),
-            // A process owns what it has spawned on its own node only.
-            LinkMessage::Disowned => return Ok(()),
-        };
-        let reason = why.map_or_else(Bytes::new, encode_exit_reason);
-        // In the data lane, behind the messages that came before it.
-        let is_sent = self.must_send(Lane::Data, Envelope::Link { from, to, link, number, reason });
-        if is_sent { Ok(()) } else { Err(message) }
-    }
-
-    fn control(&self, to: Pid, control: ControlMessage) -> bool {
-        let (control, reason) = match &control {
-            ControlMessage::Stop => (ControlKind::Stop, Bytes::new()),
-            ControlMessage::Cancel(why) => (ControlKind::Cancel, encode_exit_reason(why)),
-            ControlMessage::Kill => (ControlKind::Kill, Bytes::new()),
-            _ => return false,
-        };
-        // A stop comes after the messages that were sent before it; the others overtake them.
-        let lane = if control == ControlKind::Stop { Lane::Data } else { Lane::Control };
-        self.must_send(lane, Envelope::Control { to, control, reason })
     }
 }

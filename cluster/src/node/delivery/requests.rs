@@ -1,6 +1,7 @@
 //! What peers ask of this node: decided by its [`Policy`](crate::policy::Policy), and done.
 
-use super::{Delivery, Kept, StartAnswer, exit_reason};
+use super::slow::Kept;
+use super::{Delivery, exit_reason};
 use crate::codec::{Agreement, Start};
 use crate::engine::Lane;
 use crate::envelope::{AskKind, Content, ControlKind, Envelope, ToldKind};
@@ -234,6 +235,39 @@ impl Drop for AskAnswer {
     fn drop(&mut self) {
         if !self.is_given {
             self.peer.say(Envelope::Told { number: self.number, told: ToldKind::Denied, bytes: Bytes::new() });
+        }
+    }
+}
+
+/// The duty to answer a peer that has asked for a process.
+struct StartAnswer {
+    peer: Arc<Peer>,
+    number: u64,
+    /// It was asked for by a supervisor.
+    is_child: bool,
+    is_given: bool,
+}
+
+impl StartAnswer {
+    /// Returns false if the process must not live: it is a child, and the session is over.
+    fn give(mut self, started: Started) -> bool {
+        self.put(started)
+    }
+
+    fn put(&mut self, started: Started) -> bool {
+        self.is_given = true;
+        if self.is_child {
+            return self.peer.adopt(self.number, started);
+        }
+        self.peer.answer_start(self.number, started);
+        true
+    }
+}
+
+impl Drop for StartAnswer {
+    fn drop(&mut self) {
+        if !self.is_given {
+            self.put(Err("it is being shut down, or the start has panicked".into()));
         }
     }
 }

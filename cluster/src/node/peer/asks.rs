@@ -1,7 +1,9 @@
 //! What users ask of the peer about one of its processes, with an answer and a limit of time.
 
-use super::{Lane, Peer, Refusal};
+use super::Peer;
+use super::sending::Refusal;
 use crate::clock::Moment;
+use crate::engine::Lane;
 use crate::envelope::{AskKind, Envelope, ToldKind};
 use crate::info::{AskError, RemoteInfo};
 use crate::reply::Completer;

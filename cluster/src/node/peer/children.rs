@@ -12,11 +12,12 @@
 //! A process may end before its start is answered. Its end is kept then, and sent behind the answer. Both travel in the
 //! data lane, behind what the process has sent.
 
-use super::{Lane, MAX_REASON, Peer, Phase, Started, content};
+use super::sending::content;
+use super::{Peer, Phase, Started};
+use crate::StartError;
 use crate::codec::encode_exit_reason;
+use crate::engine::Lane;
 use crate::envelope::Envelope;
-use crate::node::peer::NotStarted;
-use crate::{StartError, envelope::ToldKind};
 use bytes::Bytes;
 use postroom::supervision::{ChildStart, EndReport, StartReport};
 use postroom::{ExitReason, Pid};
@@ -171,28 +172,5 @@ impl Peer {
         let charges = mem::take(&mut state.children.charges);
         drop(state);
         charges.into_values().collect()
-    }
-}
-
-impl NotStarted {
-    /// Returns the answer to the start.
-    pub(super) fn into_envelope(self, number: u64) -> Envelope {
-        match self {
-            Self::Said(mut reason) => {
-                reason.truncate(reason.floor_char_boundary(MAX_REASON));
-                Envelope::Refused { number, reason }
-            }
-            Self::Denied => Envelope::Told { number, told: ToldKind::Denied, bytes: Bytes::new() },
-            Self::KeyTaken { process } => Envelope::KeyTaken { number, process },
-        }
-    }
-
-    /// Returns it as the error of a start on that node.
-    pub(crate) fn into_error(self, node: String) -> StartError {
-        match self {
-            Self::Said(reason) => StartError::Refused { node, reason },
-            Self::Denied => StartError::Denied { node },
-            Self::KeyTaken { process } => StartError::KeyTaken { node, process },
-        }
     }
 }

@@ -1,0 +1,329 @@
+//! Joining: what a node is told before it is one, and the making of its parts.
+
+use super::{Cluster, Shared};
+use crate::clock::SystemClock;
+use crate::codec::{Codecs, CodecsBuilder, ExportError};
+use crate::engine::{Connect, Engine, SubscribeError};
+use crate::lease::{Timing, TimingError};
+use crate::membership::{self, Record, RecordError};
+use crate::node::delivery::{self, Arrivals, Counters, Delivery};
+use crate::node::directory::{Directory, Parts};
+use crate::node::driver::{Driver, Setup};
+use crate::node::inbox::{Inbox, Input};
+use crate::node::keys::Keys;
+use crate::node::peer::{Gate, SharedClock};
+use crate::node::porter::{OnEnd, Porter};
+use crate::node::view::View;
+use crate::policy::{Allow, Policy};
+use crate::reply::{Pending, pair};
+use crate::session::Config;
+use crate::subject::is_subject;
+use postroom::remote::Remote;
+use postroom::routing::Node;
+use postroom::{Bound, Host};
+use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// How long [`Builder::join`] waits unless it is told otherwise: a change of the store's leader, and a lease.
+const JOIN_TIME: Duration = Duration::from_secs(30);
+
+/// The most nodes of a cluster, unless [`Builder::max_nodes`] says otherwise: each has a session with each other.
+const MAX_NODES: usize = 1_024;
+
+/// Joins a cluster: made by [`Cluster::builder`].
+#[must_use = "call `join`"]
+pub struct Builder {
+    cluster: String,
+    node: Option<String>,
+    codecs: CodecsBuilder,
+    exports: BTreeMap<&'static str, Box<dyn FnOnce(Host) + Send>>,
+    timing: Timing,
+    session: Config,
+    max_nodes: usize,
+    join_time: Duration,
+    pub(super) allow: Option<Arc<Allow>>,
+}
+
+/// Why a node did not join.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum JoinError {
+    /// The cluster's name cannot be part of a subject.
+    #[error("`{name}` cannot name a cluster; use letters, digits, `-` and `_`, at most 64 bytes")]
+    ClusterName {
+        /// The name.
+        name: String,
+    },
+    /// The node's name cannot be one.
+    #[error(transparent)]
+    NodeName(#[from] RecordError),
+    /// An exported type cannot be.
+    #[error(transparent)]
+    Export(#[from] ExportError),
+    /// The times of the lease are not safe.
+    #[error(transparent)]
+    Timing(#[from] TimingError),
+    /// The engine cannot be made.
+    #[error("{0}")]
+    Engine(String),
+    /// A window of the sessions is too small.
+    #[error("a window of the sessions has no room for a parcel; make it 64 KiB and 64 bytes at least")]
+    Window,
+    /// The engine takes no subscription.
+    #[error(transparent)]
+    Subscribe(#[from] SubscribeError),
+    /// The runtime is being shut down.
+    #[error("the runtime is being shut down; join while it runs")]
+    Runtime,
+    /// The store refuses this node.
+    #[error(transparent)]
+    Membership(#[from] membership::JoinError),
+    /// The broker does not take this node, and that does not end by itself.
+    #[error("{problem}")]
+    Broker {
+        /// What the engine says, and what to do about it.
+        problem: String,
+    },
+    /// The node is not a member yet.
+    #[error("no member after {waited:?}: check that the broker runs, has its store, and can be reached from here")]
+    Timeout {
+        /// How long it has waited.
+        waited: Duration,
+    },
+    /// The system gives no thread.
+    #[error("the system gives no thread: {0}")]
+    Thread(String),
+}
+
+impl Cluster {
+    /// Begins to join the cluster of this name.
+    pub fn builder(cluster: impl Into<String>) -> Builder {
+        Builder {
+            cluster: cluster.into(),
+            node: None,
+            codecs: Codecs::builder(),
+            exports: BTreeMap::new(),
+            timing: Timing::default(),
+            session: Config::default(),
+            max_nodes: MAX_NODES,
+            join_time: JOIN_TIME,
+            allow: None,
+        }
+    }
+
+    fn obstacle(&self) -> Option<String> {
+        self.shared.engine.upgrade()?.obstacle()
+    }
+}
+
+impl Builder {
+    /// Names this node, for people and for placement: `eu-1`. Without a name it is called after its ID. A broker with
+    /// permissions binds the name to the node's key: it is who the node is.
+    pub fn node(mut self, name: impl Into<String>) -> Self {
+        self.node = Some(name.into());
+        self
+    }
+
+    /// Lets other nodes start processes of this type and send messages to them. **Only what is exported can be
+    /// reached.** Nodes that only send to such processes export the type too, to know its messages. A start from
+    /// elsewhere begins with `P::default()`.
+    pub fn export<P: Remote + postroom::generic::Migratable + Default>(mut self) -> Self {
+        self.codecs = self.codecs.export::<P>();
+        self.exports.insert(P::NAME, Box::new(|host| host.register_type::<P>()));
+        self
+    }
+
+    /// Sets the times of the lease. All nodes of a cluster are to have the same.
+    pub fn lease(mut self, timing: Timing) -> Self {
+        self.timing = timing;
+        self
+    }
+
+    /// Sets the limits of sessions. All nodes of a cluster are to have the same.
+    pub fn sessions(mut self, config: Config) -> Self {
+        self.session = config;
+        self
+    }
+
+    /// Sets the most nodes that the cluster may have, this one included; 1,024 unless it is said here. A node that
+    /// finds so many is refused. All nodes of a cluster are to have the same.
+    pub fn max_nodes(mut self, nodes: usize) -> Self {
+        self.max_nodes = nodes;
+        self
+    }
+
+    /// How long [`join`](Self::join) waits; 30 seconds unless it is said here.
+    pub fn join_within(mut self, time: Duration) -> Self {
+        self.join_time = time;
+        self
+    }
+
+    /// Joins the cluster that `engine` connects with, and waits until this node is a member. That is an engine, or
+    /// `Nats::at(…)`. The processes of `host`, a runtime, become reachable. A node takes two threads.
+    ///
+    /// # Errors
+    /// [`JoinError`], which says what to do.
+    pub fn join(self, host: &Host, engine: impl Connect) -> Result<Cluster, JoinError> {
+        self.join_async(host, engine).wait()
+    }
+
+    /// Like [`join`](Self::join), to be awaited: no thread waits. The node joins whether this is awaited or dropped;
+    /// then it leaves when it has joined.
+    ///
+    /// In a [simulated test](mod@postroom::test) the node takes no threads: its parts are processes of `host`, and its
+    /// time and its chance are the simulation's.
+    pub fn join_async(self, host: &Host, engine: impl Connect) -> Pending<Result<Cluster, JoinError>> {
+        let (pending, then) = pair(Err(JoinError::Runtime));
+        let waited = self.join_time;
+        let cluster = match self.begin(host, engine) {
+            Ok(cluster) => cluster,
+            Err(error) => {
+                then.complete(Err(error));
+                return pending;
+            }
+        };
+        let (inbox, view) = (Arc::clone(&cluster.shared.inbox), Arc::clone(&cluster.shared.view));
+        let mut waiting = Some((then, cluster));
+        let check = move |is_late: bool| {
+            let view = view.lock();
+            let refused = match (&view.is_over, view.is_member) {
+                (Some(Some(error)), _) => Some(error.clone().into()),
+                (Some(None), _) => Some(JoinError::Runtime),
+                (None, true) => None,
+                (None, false) => match waiting.as_ref().and_then(|(_, cluster)| cluster.obstacle()) {
+                    Some(problem) => Some(JoinError::Broker { problem }),
+                    None if is_late => Some(JoinError::Timeout { waited }),
+                    None => return None,
+                },
+            };
+            drop(view);
+            let (then, cluster) = waiting.take()?;
+            let joined = refused.map_or(Ok(cluster), Err);
+            Some(Box::new(move || then.complete(joined)) as Box<dyn FnOnce() + Send>)
+        };
+        inbox.push(Input::Wait { time: waited, check: Box::new(check) });
+        pending
+    }
+
+    /// Begins to join.
+    pub(crate) fn begin(self, host: &Host, engine: impl Connect) -> Result<Cluster, JoinError> {
+        let node = self.node.clone().unwrap_or_else(|| host.node().to_string());
+        Record::new(node.clone(), 0)?;
+        let engine = engine.connect(&self.cluster, &node).map_err(|error| JoinError::Engine(error.to_string()))?;
+        let engine = Arc::new(engine);
+        #[cfg(any(test, feature = "test"))]
+        if let Some(sim) = postroom::test::Sim::current() {
+            return crate::testing::turns::begin(self, &sim, *host, engine).map(|begun| begun.cluster);
+        }
+        let (cluster, driver, delivery) = self.prepare(*host, engine, Arc::new(|| SystemClock.now()))?;
+        let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
+            let thread = thread::Builder::new().name(name.into()).spawn(run);
+            thread.map(drop).map_err(|error| JoinError::Thread(error.to_string()))
+        };
+        spawn("postroom-deliver", Box::new(move || delivery.run_to_end()))?;
+        spawn("postroom-cluster", Box::new(move || driver.run_to_end()))?;
+        Ok(cluster)
+    }
+
+    /// Makes the parts of a node, without threads.
+    pub(crate) fn prepare(
+        self,
+        host: Host,
+        engine: Arc<dyn Engine>,
+        clock: SharedClock,
+    ) -> Result<(Cluster, Driver, Delivery), JoinError> {
+        let is_name = self.cluster.len() <= 64 && is_subject(&self.cluster) && !self.cluster.contains('.');
+        if !is_name {
+            return Err(JoinError::ClusterName { name: self.cluster });
+        }
+        self.timing.check()?;
+        if !self.session.data.have_room() || !self.session.control.have_room() {
+            return Err(JoinError::Window);
+        }
+        let codecs = self.codecs.build()?;
+        let id = host.node();
+        let node = Node::of(id).ok_or(JoinError::Runtime)?;
+        let name = self.node.unwrap_or_else(|| id.to_string());
+        Record::new(name.clone(), 0)?;
+        let exports: BTreeSet<_> = self.exports.keys().copied().collect();
+        self.exports.into_values().for_each(|register| register(host));
+        let (inbox, arrivals, view) = (Arc::<Inbox>::default(), Arc::<Arrivals>::default(), Arc::<View>::default());
+        let counters = Arc::<Counters>::default();
+        let keys = Arc::new(Keys::new(Arc::clone(&clock), Arc::clone(&counters)));
+        let ended = Arc::clone(&inbox);
+        let porter = |on_end: OnEnd| {
+            let porter = Porter { on_end, watched: BTreeSet::new() };
+            host.spawn(porter).mailbox(Bound::Unbounded).serve().map_err(|_| JoinError::Runtime)
+        };
+        let porters = [porter(Box::new(|_| {}))?, porter(Box::new(move |pid| ended.push(Input::Ended(pid))))?];
+        let allow = self.allow.map(|allow| porter(Box::new(|_| {})).map(|judge| (allow, judge))).transpose()?;
+        let policy = Policy::new(allow, Arc::clone(&view), Arc::clone(&counters.policy));
+        let weak = Arc::downgrade(&engine);
+        let gate = Arc::<Gate>::default();
+        let parts = Parts {
+            node: id,
+            host,
+            cluster: self.cluster.clone(),
+            engine: Arc::clone(&engine),
+            clock: Arc::clone(&clock),
+            gate: Arc::clone(&gate),
+            codecs: codecs.clone(),
+            exports: exports.clone(),
+            inbox: Arc::clone(&inbox),
+        };
+        let directory = Directory::begin(parts).ok_or(JoinError::Runtime)?;
+        let setup = Setup {
+            cluster: self.cluster,
+            name: name.clone(),
+            node: id,
+            engine,
+            clock,
+            gate,
+            timing: self.timing,
+            session: self.session,
+            max_nodes: self.max_nodes,
+            codecs,
+            inbox: Arc::clone(&inbox),
+            arrivals: Arc::clone(&arrivals),
+            counters: Arc::clone(&counters),
+            view: Arc::clone(&view),
+            porter: porters[1],
+            directory: Arc::clone(&directory),
+            draw: Box::new(draw),
+        };
+        let driver = Driver::new(setup).inspect_err(|_| {
+            porters.iter().for_each(|porter| _ = porter.pid().stop());
+            directory.close();
+        })?;
+        let delivery = Delivery::new(delivery::Setup {
+            node,
+            host,
+            porters,
+            arrivals,
+            counters: Arc::clone(&counters),
+            policy,
+            view: Arc::clone(&view),
+            keys: Arc::clone(&keys),
+            directory: Arc::clone(&directory),
+        });
+        let (turn, pointers) = Default::default();
+        let engine = weak;
+        let shared = Shared { id, name, host, inbox, view, engine, counters, turn, exports, keys, pointers, directory };
+        Ok((Cluster { shared: Arc::new(shared) }, driver, delivery))
+    }
+}
+
+/// Draws a number: std's hasher is seeded by the system.
+fn draw() -> u64 {
+    #[cfg(any(test, feature = "test"))]
+    if let Some(sim) = postroom::test::Sim::current() {
+        return sim.random();
+    }
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    RandomState::new().hash_one(COUNT.fetch_add(1, Ordering::Relaxed))
+}

@@ -1,0 +1,126 @@
+//! What is kept for processes whose mailboxes are full.
+
+use super::Delivery;
+use crate::engine::Lane;
+use crate::node::overflow::{SLOW_BYTES, SLOW_MESSAGES};
+use crate::node::peer::Peer;
+use postroom::error::SendFailure;
+use postroom::routing::{ControlMessage, LinkMessage};
+use postroom::{ExitReason, Package, Pid};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// How much may wait for slow processes of this node, for each peer, before the peer gets no more credit: what is on
+/// its way when a first process falls behind, and as much again for others.
+const MAX_KEPT: u64 = 64 << 20;
+
+/// What waits for a process whose mailbox was full, in the order in which it came.
+pub(super) enum Kept {
+    Package(Package),
+    Link { from: Pid, message: LinkMessage<ExitReason> },
+    Stop,
+}
+
+pub(super) struct Slow {
+    peer: Arc<Peer>,
+    pub(super) kept: VecDeque<Waiting>,
+    /// What is kept, in bytes.
+    bytes: u64,
+    /// The peer knows that it has fallen behind.
+    is_told: bool,
+}
+
+impl Slow {
+    fn new(peer: &Arc<Peer>) -> Self {
+        Self { peer: Arc::clone(peer), kept: VecDeque::new(), bytes: 0, is_told: false }
+    }
+
+    /// Tells the peer when too much is kept, and again when half of that is left.
+    fn tell(&mut self, pid: Pid) {
+        let is_above = |share| self.kept.len() >= SLOW_MESSAGES / share || self.bytes >= SLOW_BYTES / share as u64;
+        let is_slow = is_above(if self.is_told { 2 } else { 1 });
+        if is_slow != self.is_told {
+            self.is_told = is_slow;
+            self.peer.set_slow(pid, is_slow);
+        }
+    }
+}
+
+pub(super) struct Waiting {
+    what: Kept,
+    lane: Lane,
+    cost: u64,
+    /// Its credit has not been given back.
+    holds_credit: bool,
+}
+
+impl Delivery {
+    /// Delivers to a process, behind what is kept for it. Returns whether it is kept with its credit.
+    pub(super) fn deliver(&mut self, peer: &Arc<Peer>, to: Pid, what: Kept, lane: Lane, cost: u64) -> bool {
+        let key = (to, peer.node());
+        let back = match self.slow.contains_key(&key) {
+            true => Some(what),
+            false => self.try_deliver(to, what),
+        };
+        let Some(what) = back else { return false };
+        let slow = self.slow.entry(key).or_insert_with(|| Slow::new(peer));
+        let kept = self.kept.entry(peer.node()).or_default();
+        *kept += cost;
+        let holds_credit = *kept > MAX_KEPT;
+        slow.kept.push_back(Waiting { what, lane, cost, holds_credit });
+        slow.bytes += cost;
+        slow.tell(to);
+        holds_credit
+    }
+
+    /// Delivers to a process. Returns it if the mailbox is full.
+    fn try_deliver(&self, to: Pid, what: Kept) -> Option<Kept> {
+        match what {
+            Kept::Package(package) => match self.node.try_deliver(package) {
+                Ok(()) => None,
+                Err(refused) if matches!(refused.reason, SendFailure::Full(_)) => Some(Kept::Package(refused.package)),
+                Err(refused) => {
+                    self.counters.undelivered.fetch_add(1, Ordering::Relaxed);
+                    let (_, _, answerer) = refused.package.take_apart();
+                    answerer.answer(Err(refused.reason.into()));
+                    None
+                }
+            },
+            Kept::Link { from, message } => {
+                self.node.post_link(from, to, message);
+                None
+            }
+            Kept::Stop => {
+                self.node.control(to, ControlMessage::Stop);
+                None
+            }
+        }
+    }
+
+    /// Tries again what found a full mailbox.
+    pub(super) fn retry(&mut self) {
+        let keys: Vec<_> = self.slow.keys().copied().collect();
+        for key in keys {
+            let Some(mut slow) = self.slow.remove(&key) else { continue };
+            while let Some(mut waiting) = slow.kept.pop_front() {
+                if let Some(what) = self.try_deliver(key.0, waiting.what) {
+                    waiting.what = what;
+                    slow.kept.push_front(waiting);
+                    break;
+                }
+                slow.bytes -= waiting.cost;
+                if let Some(kept) = self.kept.get_mut(&key.1) {
+                    *kept = kept.saturating_sub(waiting.cost);
+                }
+                if waiting.holds_credit {
+                    slow.peer.release(waiting.lane, waiting.cost);
+                }
+            }
+            slow.tell(key.0);
+            if !slow.kept.is_empty() {
+                self.slow.insert(key, slow);
+            }
+        }
+    }
+}

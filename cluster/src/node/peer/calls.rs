@@ -1,0 +1,95 @@
+//! Calls in both directions: their answers, and their callers that give up.
+
+use super::sending::content;
+use super::{Peer, State};
+use crate::clock::Moment;
+use crate::codec::{MessageId, encode_call_error};
+use crate::engine::Lane;
+use crate::envelope::Envelope;
+use postroom::routing::{Abandonment, Answerer};
+use postroom::{CallError, Payload};
+use std::ops;
+use std::time::Duration;
+
+/// How often the open calls are searched for those whose callers have given up: none of them tells.
+pub(super) const LOOK_FOR_ABANDONED: Duration = Duration::from_millis(100);
+
+/// How many calls are looked at each time, which bounds how long the lock is held.
+const LOOK_AT_MOST: usize = 4_096;
+
+impl Peer {
+    /// Notes a call of the peer, before it is delivered.
+    pub(crate) fn begin_answering(&self, number: u64, abandonment: Abandonment) {
+        self.lock().answering.insert(number, abandonment);
+    }
+
+    /// Answers a call that was noted, unless its caller has given up.
+    pub(crate) fn answer_noted(&self, number: u64, message: MessageId, result: Result<Payload, CallError>) {
+        let is_wanted = self.lock().answering.remove(&number).is_some();
+        // What is dropped otherwise is a user's: outside the lock.
+        if is_wanted {
+            self.answer(number, message, result);
+        }
+    }
+
+    /// The caller of a call of the peer has given up.
+    pub(crate) fn abandoned(&self, number: u64) {
+        let abandonment = self.lock().answering.remove(&number);
+        if let Some(abandonment) = abandonment {
+            abandonment.abandon();
+        }
+    }
+
+    /// Answers a call of the peer, which asked for `message`.
+    pub(crate) fn answer(&self, number: u64, message: MessageId, result: Result<Payload, CallError>) {
+        let agreement = self.agreement();
+        let result = result.and_then(|mut value| {
+            let encoded = agreement.map(|agreement| agreement.encode_answer(message, &mut value));
+            // The message was handled, and the caller cannot be told what came of it.
+            encoded.and_then(Result::ok).ok_or(CallError::Dropped)
+        });
+        self.must_send(
+            Lane::Data,
+            match result {
+                Ok(encoded) => Envelope::Answer { number, content: content(encoded) },
+                Err(error) => Envelope::Failed { number, error: encode_call_error(&error) },
+            },
+        );
+    }
+
+    /// Takes a call that has been answered.
+    pub(crate) fn take_call(&self, number: u64) -> Option<Answerer> {
+        self.lock().calls.remove(&number)
+    }
+}
+
+impl State {
+    /// Takes calls whose callers have given up, and tells the peer.
+    pub(super) fn take_abandoned(&mut self, now: Moment) -> Vec<Answerer> {
+        if self.look_at.is_none_or(|at| at > now) {
+            return Vec::new();
+        }
+        let mut looked_at = 0;
+        let after = (ops::Bound::Excluded(self.looked_to), ops::Bound::Unbounded);
+        let numbers: Vec<_> = self
+            .calls
+            .range(after)
+            .take(LOOK_AT_MOST)
+            .inspect(|(number, _)| (looked_at, self.looked_to) = (looked_at + 1, **number))
+            // Asks the caller's slot, or takes the lock that its answer goes through: neither comes back here.
+            .filter(|(_, answerer)| answerer.is_abandoned())
+            .map(|(number, _)| *number)
+            .collect();
+        if looked_at < LOOK_AT_MOST {
+            self.looked_to = 0;
+        }
+        let mut abandoned = Vec::new();
+        for number in numbers {
+            abandoned.extend(self.calls.remove(&number));
+            // Behind the call.
+            self.put(Lane::Data, &Envelope::Abandon { number });
+        }
+        self.look_at = (!self.calls.is_empty()).then(|| now + LOOK_FOR_ABANDONED);
+        abandoned
+    }
+}

@@ -1,0 +1,298 @@
+//! What leaves for the peer, as the runtime's transport to it: accepted, refused, or made to wait for room.
+
+use super::calls::LOOK_FOR_ABANDONED;
+use super::{Peer, Phase, State, Waiting};
+use crate::codec::{Agreement, Encoded, encode_call_error, encode_exit_reason};
+use crate::engine::Lane;
+use crate::envelope::{Content, ControlKind, Envelope, LinkKind};
+use crate::node::overflow::Why;
+use crate::session::SendError;
+use bytes::Bytes;
+use postroom::error::SendFailure;
+use postroom::routing::{Answerer, ControlMessage, LinkMessage, Receiver, Transport, TransportQueue, Undeliverable};
+use postroom::{CallError, ExitReason, Package, Pid};
+use std::sync::Arc;
+
+/// The most packages that wait for a session to open; twice as many with those of processes that are suspended for it.
+const MAX_WAITING: usize = 1_024;
+
+/// How many bytes of answers may wait for room in the session before further calls are refused.
+const MAX_OWED: usize = 16 << 20;
+
+/// How many bytes may wait for room in the session in any case: answers, links, and what suspended processes have sent.
+const MOST_OWED: usize = 64 << 20;
+
+/// Whether a message is accepted for which there is no room.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// It is not.
+    IfRoom,
+    /// Up to a second bound: the sending process is suspended for it.
+    Beyond,
+    /// It was accepted before, and is not refused now.
+    Accepted,
+}
+
+pub(super) fn content(encoded: Encoded) -> Content {
+    Content { message: encoded.id.0, bytes: encoded.bytes }
+}
+
+/// Why an envelope was not queued.
+pub(super) enum Refusal {
+    Full,
+    Over,
+    TooLong,
+}
+
+impl Refusal {
+    pub(super) fn into_failure(self, to: Pid) -> SendFailure {
+        match self {
+            Self::Full => SendFailure::Full(to),
+            Self::Over => SendFailure::UnknownNode(to),
+            Self::TooLong => SendFailure::NotRemote(to),
+        }
+    }
+
+    pub(super) fn into_text(self) -> &'static str {
+        match self {
+            Self::Full => "too much waits to be sent there; try again when some of it has been",
+            Self::Over => "it was lost",
+            Self::TooLong => "the inputs are too long to be sent there",
+        }
+    }
+}
+
+impl Peer {
+    /// Sends a package, or has it wait for the session to open.
+    fn accept(&self, package: Package, admission: Admission) -> Result<(), Undeliverable> {
+        let to = package.to();
+        let mut state = self.lock();
+        let waits = match &mut state.phase {
+            Phase::Open(agreement) => {
+                let agreement = Arc::clone(agreement);
+                drop(state);
+                return self.send(&agreement, package, admission);
+            }
+            Phase::Opening(waiting) => waiting,
+            Phase::Over => return Err(Undeliverable { package, reason: SendFailure::UnknownNode(to) }),
+        };
+        let most = if admission == Admission::IfRoom { MAX_WAITING } else { 2 * MAX_WAITING };
+        if waits.len() < most {
+            waits.push_back(Waiting::Package(package));
+            return Ok(());
+        }
+        state.overflow.refuse(Lane::Data, to);
+        Err(Undeliverable { package, reason: SendFailure::Full(to) })
+    }
+
+    /// Encodes a package and queues it.
+    pub(super) fn send(
+        &self,
+        agreement: &Agreement,
+        package: Package,
+        admission: Admission,
+    ) -> Result<(), Undeliverable> {
+        let (to, mut payload, answerer) = package.take_apart();
+        let refused = match agreement.encode(&mut payload) {
+            Ok(encoded) => self.send_encoded(to, encoded, answerer, admission),
+            Err(error) => {
+                self.codecs.report(&error);
+                Err((answerer, SendFailure::NotRemote(to)))
+            }
+        };
+        refused.map_err(|(answerer, reason)| {
+            let package = Package::put_together(to, payload, answerer);
+            Undeliverable { package, reason }
+        })
+    }
+
+    fn send_encoded(
+        &self,
+        to: Pid,
+        encoded: Encoded,
+        mut answerer: Answerer,
+        admission: Admission,
+    ) -> Result<(), (Answerer, SendFailure)> {
+        let (time_left, content) = (answerer.time_left(), content(encoded));
+        let mut state = self.lock();
+        let was_idle = state.is_idle();
+        let number = answerer.expects_answer().then(|| state.number());
+        let envelope = match number {
+            Some(number) => Envelope::Call { to, number, time_left, content },
+            None => Envelope::Message { to, content },
+        };
+        let queued = match admission {
+            Admission::Accepted if state.put(Lane::Data, &envelope) => Ok(()),
+            Admission::Accepted => Err(Refusal::TooLong),
+            Admission::Beyond => state.queue_beyond(to, &envelope),
+            Admission::IfRoom => state.queue(Lane::Data, to, &envelope),
+        };
+        if let Err(refusal) = queued {
+            drop(state);
+            return Err((answerer, refusal.into_failure(to)));
+        }
+        answerer.note_sent();
+        let sent = match number {
+            Some(number) => {
+                state.calls.insert(number, answerer);
+                if state.look_at.is_none() {
+                    state.look_at = Some((self.port.clock)() + LOOK_FOR_ABANDONED);
+                }
+                None
+            }
+            None => Some(answerer),
+        };
+        self.transmit_queued(state, was_idle);
+        // Outside the lock. The message is on its way, and nothing more is known of it.
+        drop(sent);
+        Ok(())
+    }
+
+    /// Sends an answer to a request, in the data lane, where what is owed is bounded: a peer that does not take its
+    /// answers gets no more.
+    pub(crate) fn say(&self, envelope: Envelope) {
+        if !self.owes_too_much() {
+            self.must_send(Lane::Data, envelope);
+        }
+    }
+
+    /// Queues what may not be refused. Returns false if the session is over.
+    pub(super) fn must_send(&self, lane: Lane, envelope: Envelope) -> bool {
+        let mut state = self.lock();
+        let was_idle = state.is_idle();
+        let is_queued = state.must_queue(lane, envelope);
+        if is_queued {
+            self.transmit_queued(state, was_idle);
+        }
+        is_queued
+    }
+
+    /// Returns whether so many answers wait for room that no more calls should be taken.
+    pub(crate) fn owes_too_much(&self) -> bool {
+        self.lock().overflow.owed() > MAX_OWED
+    }
+}
+
+impl State {
+    /// Queues what may be refused; its sender then waits for room in the data lane, if that is what is missing.
+    pub(super) fn queue(&mut self, lane: Lane, to: Pid, envelope: &Envelope) -> Result<(), Refusal> {
+        if matches!(self.phase, Phase::Over) {
+            return Err(Refusal::Over);
+        }
+        if !self.overflow.is_clear(lane) {
+            self.overflow.refuse(lane, to);
+            return Err(Refusal::Full);
+        }
+        let bytes = envelope.encode();
+        let length = bytes.len();
+        match self.session.send(lane, to, bytes) {
+            Ok(()) => {
+                self.overflow.note_sent(length);
+                Ok(())
+            }
+            Err(SendError::Full(_) | SendError::Slow(_)) => {
+                self.overflow.refuse(lane, to);
+                Err(Refusal::Full)
+            }
+            Err(SendError::Closed(_)) => Err(Refusal::Over),
+            Err(SendError::TooLong { .. }) => Err(Refusal::TooLong),
+        }
+    }
+
+    /// Queues a message of a process that waits for room after it.
+    fn queue_beyond(&mut self, to: Pid, envelope: &Envelope) -> Result<(), Refusal> {
+        if matches!(self.phase, Phase::Over) || self.session.is_closed() {
+            return Err(Refusal::Over);
+        }
+        let (bytes, limits) = (envelope.encode(), self.session.limits(Lane::Data));
+        if bytes.len() > limits.message {
+            return Err(Refusal::TooLong);
+        }
+        if !self.overflow.admit_beyond(to, bytes.len(), limits.queue) {
+            return Err(Refusal::Full);
+        }
+        self.overflow.note_sent(bytes.len());
+        self.overflow.push(Lane::Data, bytes, Why::Beyond);
+        self.flush();
+        Ok(())
+    }
+
+    /// Queues what may not be refused. A peer that takes none of its answers loses the session, before they fill the
+    /// memory.
+    pub(super) fn must_queue(&mut self, lane: Lane, envelope: Envelope) -> bool {
+        if self.overflow.bytes() > MOST_OWED {
+            self.session.abort();
+        }
+        match &mut self.phase {
+            Phase::Over => return false,
+            Phase::Opening(waiting) => waiting.push_back(Waiting::Envelope(lane, envelope)),
+            Phase::Open(_) => return self.put(lane, &envelope),
+        }
+        true
+    }
+
+    /// Queues what may not be refused, behind what waits already.
+    pub(super) fn put(&mut self, lane: Lane, envelope: &Envelope) -> bool {
+        let mut bytes = envelope.encode();
+        if bytes.len() > self.session.longest(lane) {
+            // Its caller is told that there is an answer, and not what.
+            let Envelope::Answer { number, .. } = *envelope else { return false };
+            bytes = Envelope::Failed { number, error: encode_call_error(&CallError::Dropped) }.encode();
+        }
+        self.overflow.push(lane, bytes, Why::Owed);
+        self.flush();
+        true
+    }
+
+    /// Moves what waits into the session as far as that has room.
+    pub(super) fn flush(&mut self) {
+        self.overflow.flush(&mut self.session, self.anyone);
+    }
+}
+
+impl Receiver for Peer {
+    fn deliver(&self, package: Package) -> Result<(), Undeliverable> {
+        self.accept(package, Admission::IfRoom)
+    }
+}
+
+impl Transport for Peer {
+    fn queue(&self, to: Pid) -> Option<TransportQueue> {
+        Some(self.lock().overflow.queue(to))
+    }
+
+    fn deliver_beyond(&self, package: Package) -> Result<(), Undeliverable> {
+        self.accept(package, Admission::Beyond)
+    }
+
+    fn send_link(&self, from: Pid, to: Pid, message: LinkMessage<ExitReason>) -> Result<(), LinkMessage<ExitReason>> {
+        let (link, number, why) = match &message {
+            LinkMessage::Link => (LinkKind::Link, 0, None),
+            LinkMessage::Unlink(number) => (LinkKind::Unlink, *number, None),
+            LinkMessage::Unlinked(number) => (LinkKind::Unlinked, *number, None),
+            LinkMessage::Watch(number) => (LinkKind::Watch, *number, None),
+            LinkMessage::Unwatch(number) => (LinkKind::Unwatch, *number, None),
+            LinkMessage::Down(number, why) => (LinkKind::Down, *number, Some(why)),
+            LinkMessage::Exit(why) => (LinkKind::Exit, 0, Some(why)),
+            LinkMessage::Failed(why) => (LinkKind::Failed, 0, Some(why)),
+            // A process owns what it has spawned on its own node only.
+            LinkMessage::Disowned => return Ok(()),
+        };
+        let reason = why.map_or_else(Bytes::new, encode_exit_reason);
+        // In the data lane, behind the messages that came before it.
+        let is_sent = self.must_send(Lane::Data, Envelope::Link { from, to, link, number, reason });
+        if is_sent { Ok(()) } else { Err(message) }
+    }
+
+    fn control(&self, to: Pid, control: ControlMessage) -> bool {
+        let (control, reason) = match &control {
+            ControlMessage::Stop => (ControlKind::Stop, Bytes::new()),
+            ControlMessage::Cancel(why) => (ControlKind::Cancel, encode_exit_reason(why)),
+            ControlMessage::Kill => (ControlKind::Kill, Bytes::new()),
+            _ => return false,
+        };
+        // A stop comes after the messages that were sent before it; the others overtake them.
+        let lane = if control == ControlKind::Stop { Lane::Data } else { Lane::Control };
+        self.must_send(lane, Envelope::Control { to, control, reason })
+    }
+}

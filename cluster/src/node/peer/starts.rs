@@ -1,0 +1,114 @@
+//! Starts of processes at the peer, and the answers to its own.
+
+use super::Peer;
+use super::sending::content;
+use crate::StartError;
+use crate::codec::CodecError;
+use crate::engine::Lane;
+use crate::envelope::{Envelope, ToldKind};
+use crate::reply::Completer;
+use bytes::Bytes;
+use postroom::{Payloads, Pid};
+
+/// The most of the reason why a process was not started, in bytes.
+const MAX_REASON: usize = 16 << 10;
+
+/// What came of a start elsewhere: the process, or why there is none.
+pub(crate) type Started = Result<Pid, NotStarted>;
+
+/// Why there is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NotStarted {
+    /// In words, for people.
+    Said(String),
+    /// The node does not allow it.
+    Denied,
+    /// A process of another type was started with the key.
+    KeyTaken { process: String },
+}
+
+impl From<&str> for NotStarted {
+    fn from(reason: &str) -> Self {
+        Self::Said(reason.to_owned())
+    }
+}
+
+impl From<String> for NotStarted {
+    fn from(reason: String) -> Self {
+        Self::Said(reason)
+    }
+}
+
+impl NotStarted {
+    /// Returns the answer to the start.
+    pub(super) fn into_envelope(self, number: u64) -> Envelope {
+        match self {
+            Self::Said(mut reason) => {
+                reason.truncate(reason.floor_char_boundary(MAX_REASON));
+                Envelope::Refused { number, reason }
+            }
+            Self::Denied => Envelope::Told { number, told: ToldKind::Denied, bytes: Bytes::new() },
+            Self::KeyTaken { process } => Envelope::KeyTaken { number, process },
+        }
+    }
+
+    /// Returns it as the error of a start on that node.
+    pub(crate) fn into_error(self, node: String) -> StartError {
+        match self {
+            Self::Said(reason) => StartError::Refused { node, reason },
+            Self::Denied => StartError::Denied { node },
+            Self::KeyTaken { process } => StartError::KeyTaken { node, process },
+        }
+    }
+}
+
+impl Peer {
+    /// Asks the peer to start a process.
+    ///
+    /// # Errors
+    /// If the inputs do not fit.
+    pub(crate) fn start(
+        &self,
+        process: &str,
+        entry: &str,
+        inputs: Payloads,
+        key: Option<String>,
+        then: Completer<Started>,
+    ) -> Result<(), CodecError> {
+        let Some(agreement) = self.agreement() else {
+            then.complete(Err("there is no session with it yet".into()));
+            return Ok(());
+        };
+        let encoded = agreement.encode_inputs(process, entry, inputs)?;
+        let mut state = self.lock();
+        let (number, anyone) = (state.number(), state.anyone);
+        let content = content(encoded);
+        let envelope = match key {
+            None => Envelope::Start { number, content },
+            Some(key) => Envelope::StartKeyed { number, key, content },
+        };
+        match state.queue(Lane::Control, anyone, &envelope) {
+            Ok(()) => {
+                state.starts.insert(number, then);
+                self.announce(state);
+            }
+            Err(refusal) => {
+                drop(state);
+                then.complete(Err(refusal.into_text().into()));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn answer_start(&self, number: u64, started: Started) {
+        let envelope = match started {
+            Ok(pid) => Envelope::Started { number, pid },
+            Err(why) => why.into_envelope(number),
+        };
+        self.must_send(Lane::Control, envelope);
+    }
+
+    pub(crate) fn take_start(&self, number: u64) -> Option<Completer<Started>> {
+        self.lock().starts.remove(&number)
+    }
+}
