@@ -226,8 +226,13 @@ fn run(url: &str, name: &str) {
                 let mark = mark.to_owned();
                 thread::spawn(move || {
                     let mut last = Instant::now();
-                    while last.elapsed() < PAUSE {
-                        last = Instant::now();
+                    loop {
+                        // Read once for both: a pause between two readings would not be seen.
+                        let now = Instant::now();
+                        if now - last >= PAUSE {
+                            break;
+                        }
+                        last = now;
                         // Not asleep: it is to be the first that runs.
                         thread::yield_now();
                     }
