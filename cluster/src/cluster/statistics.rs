@@ -20,12 +20,12 @@ pub struct Statistics {
     pub forgotten_keys: u64,
     /// Frames that were none.
     pub broken_frames: u64,
-    /// Requests of other nodes that its [policy](Builder::allow) has refused.
+    /// Requests of other nodes that its [policy](crate::Builder::allow) has refused.
     pub refused: u64,
     /// Those of them for which the policy has panicked.
     pub policy_panics: u64,
-    /// Requests to end a process, sent with [`Pid::stop`], [`Pid::cancel`] or [`Pid::kill`], that the policies of other
-    /// nodes have refused.
+    /// Requests to end a process, sent with [`Pid::stop`](postroom::Pid::stop), [`Pid::cancel`](postroom::Pid::cancel) or
+    /// [`Pid::kill`](postroom::Pid::kill), that the policies of other nodes have refused.
     pub denied: u64,
     /// Frames that did not come on the subject of the node that they are of: some program forges them.
     pub forged_frames: u64,
