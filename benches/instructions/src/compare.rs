@@ -2,9 +2,11 @@
 
 use std::fmt;
 
-/// How far a number may be from the recorded one. Runs differ by less than a hundredth; another version of the compiler
-/// may move it further, and then the value is to be recorded anew.
+/// How far a number may be from the recorded one, as a share of it. Runs differ by less than a hundredth; another
+/// version of the compiler may move it further, and then the value is to be recorded anew.
 const MARGIN: f64 = 0.05;
+/// How far it may be in any case: for the few atomic instructions of an operation, a twentieth is less than runs differ.
+const SLACK: f64 = 0.05;
 
 /// What a comparison says.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,7 +20,7 @@ pub enum Verdict {
 pub fn compare(now: f64, recorded: Option<f64>) -> Verdict {
     let Some(recorded) = recorded else { return Verdict::Unknown };
     let by = now / recorded - 1.0;
-    if by.abs() <= MARGIN {
+    if (now - recorded).abs() <= (recorded * MARGIN).max(SLACK) {
         Verdict::Same { recorded }
     } else if by > 0.0 {
         Verdict::Slower { recorded, by }
@@ -64,6 +66,13 @@ mod tests {
     fn beyond_the_margin_is_slower_or_faster() {
         assert!(matches!(compare(105.1, Some(100.0)), Verdict::Slower { by, .. } if (by - 0.051).abs() < 1e-9));
         assert!(matches!(compare(94.9, Some(100.0)), Verdict::Faster { by, .. } if (by + 0.051).abs() < 1e-9));
+    }
+
+    #[test]
+    fn a_small_number_may_differ_by_the_slack() {
+        assert_eq!(compare(0.04, Some(0.0)), Verdict::Same { recorded: 0.0 });
+        assert!(matches!(compare(1.0, Some(0.0)), Verdict::Slower { .. }));
+        assert!(matches!(compare(1.0, Some(1.1)), Verdict::Faster { .. }));
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! Counts the instructions that an operation of the runtime costs: a number that a busy machine does not change, so
-//! that a check can compare it with a recorded one.
+//! Counts the instructions that an operation of the runtime costs, and among them the atomic ones: numbers that a busy
+//! machine does not change, so that a check can compare them with recorded ones.
 //!
 //! * `check` measures every operation and compares it with `recorded.txt`.
 //! * `record` writes what it measures to `recorded.txt`, and keeps the reasons there.
-//! * `OPERATION COUNT` is the program that is measured: it does that operation so many times. The other two run it
+//! * `atomics OPERATION` lists the lines of source text with its atomic instructions.
+//! * `OPERATION COUNT` is the program that is measured: it does that operation so many times. The others run it
 //!   under Callgrind, with a few and with many, and divide the difference, so that the start and the end of it cancel
 //!   out.
 
@@ -11,6 +12,7 @@ mod compare;
 mod measure;
 mod operation;
 mod passing;
+mod profile;
 mod recorded;
 mod services;
 
@@ -18,17 +20,20 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use compare::{Verdict, compare};
-use measure::{MeasureError, instructions};
+use measure::{Cost, MeasureError, cost, places};
 use operation::{OPERATIONS, Operation};
 use recorded::{Recorded, RecordedError};
 
-/// Set to 1, lets `check` pass where Valgrind is not installed.
+/// Set to 1, lets `check` pass where Valgrind or `objdump` is not installed.
 const SKIP: &str = "POSTROOM_SKIP_INSTRUCTIONS";
 
 /// Why nothing was compared or recorded.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    #[error("expected `check`, `record` or `OPERATION COUNT`, where an operation is one of: {}", names())]
+    #[error(
+        "expected `check`, `record`, `atomics OPERATION` or `OPERATION COUNT`, where an operation is one of: {}",
+        names()
+    )]
     Usage,
     #[error(transparent)]
     Measure(#[from] MeasureError),
@@ -46,14 +51,17 @@ fn main() -> ExitCode {
     let passed = match arguments[..] {
         ["check"] => check(),
         ["record"] => record().map(|()| true),
+        ["atomics", name] => atomics(name).map(|()| true),
         [name, count] => work(name, count).map(|()| true),
         _ => Err(Failure::Usage),
     };
     match passed {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        Err(Failure::Measure(MeasureError::Absent)) if std::env::var(SKIP).is_ok_and(|value| value == "1") => {
-            println!("skipped: Valgrind is not installed, and {SKIP} is 1");
+        Err(Failure::Measure(MeasureError::Absent { program, .. }))
+            if std::env::var(SKIP).is_ok_and(|value| value == "1") =>
+        {
+            println!("skipped: there is no {program}, and {SKIP} is 1");
             ExitCode::SUCCESS
         }
         Err(failure) => {
@@ -71,15 +79,22 @@ fn work(name: &str, count: &str) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Prints where the atomic instructions of an operation are.
+fn atomics(name: &str) -> Result<(), Failure> {
+    let operation = Operation::named(name).ok_or(Failure::Usage)?;
+    for (source, each) in places(operation)? {
+        println!("{each:>7.2}  {source}");
+    }
+    Ok(())
+}
+
 /// Returns whether all values are as recorded.
 fn check() -> Result<bool, Failure> {
     let recorded = Recorded::read(&path())?;
     let mut passed = true;
     for operation in OPERATIONS {
-        let now = instructions(operation)?;
-        let verdict = compare(now, recorded.value(operation.name()));
-        println!("{:10}{now:>10.1}  {verdict}", operation.name());
-        passed &= matches!(verdict, Verdict::Same { .. });
+        let verdicts = show(operation, &recorded)?.1;
+        passed &= verdicts.iter().all(|verdict| matches!(verdict, Verdict::Same { .. }));
     }
     for name in recorded.names().filter(|name| Operation::named(name).is_none()) {
         println!("{name:10} is recorded and not measured; take its line out of {}", path().display());
@@ -91,13 +106,24 @@ fn check() -> Result<bool, Failure> {
 fn record() -> Result<(), Failure> {
     let mut recorded = Recorded::read(&path())?;
     for operation in OPERATIONS {
-        let now = instructions(operation)?;
-        println!("{:10}{now:>10.1}  {}", operation.name(), compare(now, recorded.value(operation.name())));
+        let now = show(operation, &recorded)?.0;
         recorded.set(operation.name(), now);
     }
     recorded.write(&path())?;
     println!("written to {}: see whether the reasons there still hold", path().display());
     Ok(())
+}
+
+/// Measures an operation, and prints how that compares with what is recorded.
+fn show(operation: Operation, recorded: &Recorded) -> Result<(Cost, [Verdict; 2]), Failure> {
+    let (now, before) = (cost(operation)?, recorded.value(operation.name()));
+    let verdicts = [
+        compare(now.instructions, before.map(|cost| cost.instructions)),
+        compare(now.atomics, before.map(|cost| cost.atomics)),
+    ];
+    println!("{:10}{:>10.1} instructions  {}", operation.name(), now.instructions, verdicts[0]);
+    println!("{:10}{:>10.2} atomic        {}", "", now.atomics, verdicts[1]);
+    Ok((now, verdicts))
 }
 
 fn path() -> PathBuf {

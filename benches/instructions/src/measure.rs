@@ -1,10 +1,14 @@
-//! Runs this program under Callgrind and reads how many instructions it took.
+//! Runs this program under Callgrind and reads what it took: instructions, and among them the atomic ones that take a
+//! cache line for themselves.
 
+use std::collections::HashMap;
 use std::env;
+use std::fs;
 use std::io;
 use std::process::{Command, Stdio};
 
 use crate::operation::Operation;
+use crate::profile::{Profile, is_exclusive};
 
 /// How many operations the two runs do. The first is enough for memory to be taken from what was given back, the second
 /// for a thousand instructions more or less at the start to be a hundredth of one for each operation.
@@ -14,14 +18,16 @@ const MANY: u64 = 110_000;
 /// Why there is no number.
 #[derive(Debug, thiserror::Error)]
 pub enum MeasureError {
-    #[error("Valgrind is needed to count instructions, and there is no `valgrind` in the path: install it")]
-    Absent,
-    #[error("`valgrind` could not be run: {0}")]
-    Run(#[source] io::Error),
+    #[error("{program} is needed to count instructions, and there is none in the path: install {package}")]
+    Absent { program: &'static str, package: &'static str },
+    #[error("`{program}` could not be run: {error}")]
+    Run { program: &'static str, error: io::Error },
     #[error("{operation} failed under Valgrind ({status}), which said:\n{output}")]
     Failed { operation: &'static str, status: std::process::ExitStatus, output: String },
-    #[error("expected a line `Collected : NUMBER` from Callgrind for {operation}, which said:\n{output}")]
-    Unreadable { operation: &'static str, output: String },
+    #[error("Callgrind's profile of {operation} could not be read: {error}")]
+    Profile { operation: &'static str, error: io::Error },
+    #[error("expected a profile with addresses from Callgrind for {operation}; line {line} of it is {text:?}")]
+    Unreadable { operation: &'static str, line: usize, text: String },
     #[error(
         "{MANY} times {operation} took no more instructions than {FEW} times: what is counted of it, \
          see src/operation.rs, is not there"
@@ -29,61 +35,118 @@ pub enum MeasureError {
     Nothing { operation: &'static str },
 }
 
-/// How many instructions one operation takes.
-pub fn instructions(operation: Operation) -> Result<f64, MeasureError> {
-    let few = collected(operation, FEW)?;
-    let many = collected(operation, MANY)?;
-    if many <= few {
-        return Err(MeasureError::Nothing { operation: operation.name() });
-    }
-    Ok((many - few) as f64 / (MANY - FEW) as f64)
+/// What one operation takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    pub instructions: f64,
+    /// Atomic read-modify-writes and full fences: each takes as long as 100 instructions and more, even where no other
+    /// thread has the line.
+    pub atomics: f64,
 }
 
-fn collected(operation: Operation, count: u64) -> Result<u64, MeasureError> {
-    let program = env::current_exe().map_err(MeasureError::Run)?;
+/// Returns what one operation takes.
+pub fn cost(operation: Operation) -> Result<Cost, MeasureError> {
+    let (few, many) = (run(operation, FEW)?, run(operation, MANY)?);
+    let total = |profile: &Profile| profile.objects.values().flat_map(HashMap::values).sum();
+    let instructions = each(total(&few), total(&many));
+    if instructions <= 0.0 {
+        return Err(MeasureError::Nothing { operation: operation.name() });
+    }
+    let total = |profile| Ok::<u64, MeasureError>(atomics(profile)?.values().sum());
+    // Runs differ by a few of them, which may come out below zero.
+    Ok(Cost { instructions, atomics: each(total(&few)?, total(&many)?).max(0.0) })
+}
+
+/// Returns the lines of source text with atomic instructions, and how many of these one operation takes there.
+pub fn places(operation: Operation) -> Result<Vec<(String, f64)>, MeasureError> {
+    let (few, many) = (atomics(&run(operation, FEW)?)?, atomics(&run(operation, MANY)?)?);
+    let mut places = HashMap::<String, f64>::new();
+    for (at, many) in many {
+        let each = each(few.get(&at).copied().unwrap_or(0), many);
+        if each >= 0.005 {
+            *places.entry(source(&at.0, at.1)?).or_default() += each;
+        }
+    }
+    let mut places: Vec<_> = places.into_iter().collect();
+    places.sort_by(|one, other| other.1.total_cmp(&one.1));
+    Ok(places)
+}
+
+fn each(few: u64, many: u64) -> f64 {
+    (many as f64 - few as f64) / (MANY - FEW) as f64
+}
+
+fn run(operation: Operation, count: u64) -> Result<Profile, MeasureError> {
+    let program = env::current_exe().map_err(|error| MeasureError::Run { program: "postroom-instructions", error })?;
+    let file = env::temp_dir().join(format!("postroom-instructions-{}-{count}.profile", std::process::id()));
     let run = Command::new("valgrind")
-        // Only the total is wanted, which Callgrind says at its end.
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .args(["--tool=callgrind", "--dump-instr=yes", "--compress-strings=no", "--compress-pos=no"])
+        .arg(format!("--callgrind-out-file={}", file.display()))
         .args(operation.collecting())
         .arg(program)
         .args([operation.name(), &count.to_string()])
         .stdin(Stdio::null())
         .output();
-    let run = run.map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => MeasureError::Absent,
-        _ => MeasureError::Run(error),
-    })?;
-    let output = String::from_utf8_lossy(&run.stderr).into_owned();
+    let run = run.map_err(|error| absent_or("valgrind", "Valgrind", error))?;
     let operation = operation.name();
     if !run.status.success() {
+        let output = String::from_utf8_lossy(&run.stderr).into_owned();
         return Err(MeasureError::Failed { operation, status: run.status, output });
     }
-    match parse(&output) {
-        Some(instructions) => Ok(instructions),
-        None => Err(MeasureError::Unreadable { operation, output }),
-    }
+    let text = fs::read_to_string(&file).map_err(|error| MeasureError::Profile { operation, error });
+    // A profile left in the temporary folder does no harm.
+    let _ = fs::remove_file(&file);
+    Profile::parse(&text?).map_err(|(line, text)| MeasureError::Unreadable { operation, line, text })
 }
 
-/// Finds the total: `==1234== Collected : 5678`.
-fn parse(output: &str) -> Option<u64> {
-    let total = output.lines().find_map(|line| line.split_once("Collected :"))?.1;
-    total.split_whitespace().next()?.parse().ok()
+/// Returns how often each atomic instruction ran, by its file and its address there.
+fn atomics(profile: &Profile) -> Result<HashMap<(String, u64), u64>, MeasureError> {
+    let mut atomics = HashMap::new();
+    for (object, counts) in &profile.objects {
+        // Code that Valgrind makes up is in no file, and has none.
+        if !fs::exists(object).unwrap_or(false) {
+            continue;
+        }
+        for line in tool("objdump", &["--disassemble", "--no-show-raw-insn", object])?.lines() {
+            if let Some(address) = atomic(line)
+                && let Some(count) = counts.get(&address)
+            {
+                atomics.insert((object.clone(), address), *count);
+            }
+        }
+    }
+    Ok(atomics)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::parse;
+/// Reads the address from a line of `objdump`, if it is an atomic instruction.
+fn atomic(line: &str) -> Option<u64> {
+    let (address, instruction) = line.trim_start().split_once(":\t")?;
+    if is_exclusive(instruction) { u64::from_str_radix(address, 16).ok() } else { None }
+}
 
-    #[test]
-    fn the_total_is_found_among_other_lines() {
-        let output = "==7== Callgrind\n==7== Events    : Ir\n==7== Collected : 1234567\n==7== \n";
-        assert_eq!(parse(output), Some(1_234_567));
-    }
+/// Finds the line that an instruction comes from: the innermost of the functions that were inlined there, but for those
+/// of the standard library.
+fn source(object: &str, address: u64) -> Result<String, MeasureError> {
+    let chain = tool("addr2line", &["--inlines", "--exe", object, &format!("{address:#x}")])?;
+    let line = chain.lines().find(|line| !line.starts_with("/rustc/")).or(chain.lines().last());
+    let line = line.unwrap_or("(unknown)").split(" (discriminator").next().unwrap_or_default();
+    // Of the runtime's files the path in it, of a crate's the one that begins with its name.
+    let registry =
+        |line: &str| line.split_once("/registry/src/").and_then(|(_, path)| Some(path.split_once('/')?.1.into()));
+    let own = |line: &str| line.split_once("/runtime/src/").map(|(_, path)| path.into());
+    Ok(own(line).or_else(|| registry(line)).unwrap_or_else(|| line.to_owned()))
+}
 
-    #[test]
-    fn without_a_total_there_is_no_number() {
-        assert_eq!(parse(""), None);
-        assert_eq!(parse("==7== Collected :"), None);
-        assert_eq!(parse("==7== Collected : many"), None);
+/// Runs a program of the binutils.
+fn tool(program: &'static str, arguments: &[&str]) -> Result<String, MeasureError> {
+    let run = Command::new(program).args(arguments).stdin(Stdio::null()).output();
+    let run = run.map_err(|error| absent_or(program, "binutils", error))?;
+    Ok(String::from_utf8_lossy(&run.stdout).into_owned())
+}
+
+fn absent_or(program: &'static str, package: &'static str, error: io::Error) -> MeasureError {
+    match error.kind() {
+        io::ErrorKind::NotFound => MeasureError::Absent { program, package },
+        _ => MeasureError::Run { program, error },
     }
 }

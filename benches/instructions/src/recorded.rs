@@ -1,9 +1,12 @@
-//! The file of recorded values: a line for each operation, with its name, its instructions, and why they are so many.
+//! The file of recorded values: a line for each operation, with its name, its instructions, how many of them are atomic,
+//! and why they are so many.
 
 use std::collections::HashSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
+
+use crate::measure::Cost;
 
 /// What a line without a reason yet gets.
 const NO_REASON: &str = "(say why it is what it is)";
@@ -13,7 +16,7 @@ const NO_REASON: &str = "(say why it is what it is)";
 pub enum RecordedError {
     #[error("{path}: {error}")]
     File { path: PathBuf, error: io::Error },
-    #[error("{path}, line {line}: expected `NAME INSTRUCTIONS REASON`, came {text:?}")]
+    #[error("{path}, line {line}: expected `NAME INSTRUCTIONS ATOMICS REASON`, came {text:?}")]
     Line { path: PathBuf, line: usize, text: String },
     #[error("{path}, line {line}: {name} is recorded twice; keep one of the lines")]
     Twice { path: PathBuf, line: usize, name: String },
@@ -29,7 +32,7 @@ pub struct Recorded {
 #[derive(Debug, PartialEq)]
 struct Line {
     name: String,
-    instructions: f64,
+    cost: Cost,
     reason: String,
 }
 
@@ -47,8 +50,8 @@ impl Recorded {
         fs::write(path, self.text()).map_err(|error| RecordedError::File { path: path.to_owned(), error })
     }
 
-    pub fn value(&self, name: &str) -> Option<f64> {
-        self.lines.iter().find(|line| line.name == name).map(|line| line.instructions)
+    pub fn value(&self, name: &str) -> Option<Cost> {
+        self.lines.iter().find(|line| line.name == name).map(|line| line.cost)
     }
 
     pub fn names(&self) -> impl Iterator<Item = &str> {
@@ -56,10 +59,10 @@ impl Recorded {
     }
 
     /// Changes a value and keeps its reason.
-    pub fn set(&mut self, name: &str, instructions: f64) {
+    pub fn set(&mut self, name: &str, cost: Cost) {
         match self.lines.iter_mut().find(|line| line.name == name) {
-            Some(line) => line.instructions = instructions,
-            None => self.lines.push(Line { name: name.to_owned(), instructions, reason: NO_REASON.to_owned() }),
+            Some(line) => line.cost = cost,
+            None => self.lines.push(Line { name: name.to_owned(), cost, reason: NO_REASON.to_owned() }),
         }
     }
 
@@ -84,9 +87,9 @@ impl Recorded {
 
     fn text(&self) -> String {
         let mut text = self.comment.clone();
-        for Line { name, instructions, reason } in &self.lines {
+        for Line { name, cost: Cost { instructions, atomics }, reason } in &self.lines {
             // A string takes whatever is written to it.
-            let _ = writeln!(text, "{name:10}{instructions:>10.1}  {reason}");
+            let _ = writeln!(text, "{name:10}{instructions:>10.1}{atomics:>7.2}  {reason}");
         }
         text
     }
@@ -95,10 +98,12 @@ impl Recorded {
 impl Line {
     fn parse(text: &str) -> Option<Self> {
         let (name, rest) = text.trim().split_once(char::is_whitespace)?;
-        let (instructions, reason) = rest.trim_start().split_once(char::is_whitespace)?;
-        let instructions: f64 = instructions.parse().ok()?;
-        let is_number = instructions.is_finite() && instructions > 0.0;
-        is_number.then(|| Self { name: name.to_owned(), instructions, reason: reason.trim().to_owned() })
+        let (instructions, rest) = rest.trim_start().split_once(char::is_whitespace)?;
+        let (atomics, reason) = rest.trim_start().split_once(char::is_whitespace)?;
+        let cost = Cost { instructions: instructions.parse().ok()?, atomics: atomics.parse().ok()? };
+        let are_numbers =
+            cost.instructions.is_finite() && cost.instructions > 0.0 && cost.atomics.is_finite() && cost.atomics >= 0.0;
+        are_numbers.then(|| Self { name: name.to_owned(), cost, reason: reason.trim().to_owned() })
     }
 }
 
@@ -106,7 +111,8 @@ impl Line {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "# A comment.\nsend           101.5  one node, one swap\ncall           900.0  two of these\n";
+    const TEXT: &str =
+        "# A comment.\nsend           101.5   1.00  one node, one swap\ncall           900.0   8.25  two of these\n";
 
     fn parse(text: &str) -> Result<Recorded, RecordedError> {
         Recorded::parse(text, Path::new("recorded.txt"))
@@ -115,7 +121,7 @@ mod tests {
     #[test]
     fn what_is_read_is_written_again() {
         let recorded = parse(TEXT).expect("it is right");
-        assert_eq!(recorded.value("send"), Some(101.5));
+        assert_eq!(recorded.value("send"), Some(Cost { instructions: 101.5, atomics: 1.0 }));
         assert_eq!(recorded.value("spawn"), None);
         assert!(recorded.names().eq(["send", "call"]));
         assert_eq!(recorded.text(), TEXT);
@@ -124,21 +130,32 @@ mod tests {
     #[test]
     fn a_new_value_keeps_the_reason() {
         let mut recorded = parse(TEXT).expect("it is right");
-        recorded.set("send", 99.04);
-        recorded.set("spawn", 2_000.0);
+        recorded.set("send", Cost { instructions: 99.04, atomics: 0.0 });
+        recorded.set("spawn", Cost { instructions: 2_000.0, atomics: 6.0 });
         let text = recorded.text();
-        assert!(text.contains("send            99.0  one node, one swap\n"), "{text}");
-        assert!(text.contains("spawn         2000.0  (say why it is what it is)\n"), "{text}");
+        assert!(text.contains("send            99.0   0.00  one node, one swap\n"), "{text}");
+        assert!(text.contains("spawn         2000.0   6.00  (say why it is what it is)\n"), "{text}");
         assert_eq!(parse(&text).expect("it is right").text(), text);
     }
 
     #[test]
     fn a_wrong_line_is_named() {
-        for text in ["send\n", "send 12\n", "send much why\n", "send -1 why\n", "send NaN why\n", "send 0 why\n"] {
+        let wrong = [
+            "send",
+            "send 12",
+            "send 12 1",
+            "send much 1 why",
+            "send 12 few why",
+            "send -1 1 why",
+            "send NaN 1 why",
+            "send 12 -1 why",
+            "send 0 1 why",
+        ];
+        for text in wrong {
             let error = parse(text).expect_err("it is wrong").to_string();
-            assert!(error.starts_with("recorded.txt, line 1: expected `NAME INSTRUCTIONS REASON`"), "{error}");
+            assert!(error.starts_with("recorded.txt, line 1: expected `NAME INSTRUCTIONS ATOMICS REASON`"), "{error}");
         }
-        let error = parse("send 1 why\nsend 2 why\n").expect_err("it is wrong").to_string();
+        let error = parse("send 1 1 why\nsend 2 1 why\n").expect_err("it is wrong").to_string();
         assert!(error.starts_with("recorded.txt, line 2: send is recorded twice"), "{error}");
     }
 }
