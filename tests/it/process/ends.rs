@@ -217,6 +217,46 @@ fn kill_before_the_first_step_means_no_step() {
     });
 }
 
+#[process]
+struct Brief {
+    handled: Arc<AtomicU64>,
+}
+
+#[process]
+impl Brief {
+    #[entry]
+    fn live(&mut self, ctx: &mut Context<Self>) {
+        ctx.stop();
+    }
+
+    #[message]
+    fn add(&mut self, amount: u64) -> u64 {
+        self.handled.fetch_add(amount, SeqCst)
+    }
+}
+
+/// What its entry has asked for comes before all that arrives until its first step, except a kill.
+#[test]
+fn a_process_whose_entry_has_stopped_it_ends_so_whatever_comes_before_its_first_step() {
+    soon(|| {
+        let runtime = Runtime::builder().workers(1).paused().build().unwrap();
+        let handled = Arc::new(AtomicU64::new(0));
+        let spawn = || runtime.spawn(Brief { handled: handled.clone() }).live().unwrap();
+        let [cancelled, upgraded, called, killed] = std::array::from_fn(|_| spawn());
+        let ends = [cancelled, upgraded, called, killed].map(|brief| brief.pid().join());
+        assert!(cancelled.pid().cancel("late"));
+        let upgrade = upgraded.pid().upgrade(|old: Brief| Brief { handled: old.handled });
+        let answer = called.add(1);
+        assert!(called.pid().stop() && killed.pid().kill());
+        runtime.resume().unwrap();
+        let normal = ExitReason::Normal;
+        assert_eq!(ends.map(|end| end.wait()), [normal.clone(), normal.clone(), normal, ExitReason::Killed]);
+        assert!(upgrade.wait().is_err());
+        assert_eq!(answer.wait(), Err(CallError::Gone(ExitReason::Normal)));
+        assert_eq!(handled.load(SeqCst), 0);
+    });
+}
+
 /// `init` reports its PID, and waits until it has been killed.
 #[test]
 fn kill_during_init_ends_it_after_init() {

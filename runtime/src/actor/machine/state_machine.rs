@@ -21,6 +21,9 @@ use std::task::{Context as TaskContext, Poll};
 enum MachineState<P> {
     New(P),
     Serving(P, Context<P>),
+    /// Its entry has asked it to end, and it waits for nothing: it ends with its next step. What waits notes that in
+    /// its table of waits instead, which would be made for this alone.
+    Stopping(P, Context<P>),
     /// In an async entry, with the deadline of its caller.
     Entry(Pending<P>, Option<Moment>),
     /// In an async method, with the deadline of its caller.
@@ -43,7 +46,7 @@ impl<P> MachineState<P> {
     fn finish(&mut self) {
         *self = match self.take() {
             Self::New(_) => Self::Over,
-            Self::Serving(process, context) => Self::OverStruct(process, context),
+            Self::Serving(process, context) | Self::Stopping(process, context) => Self::OverStruct(process, context),
             Self::Entry(future, _) | Self::Method(future, _) => Self::OverFuture(future),
             over => over,
         };
@@ -91,7 +94,9 @@ impl<P: Actor> Machine<P> {
     /// Returns the struct; `None` while an async method owns it, and after the end.
     pub fn get(&self) -> Option<&P> {
         match &self.state {
-            MachineState::New(process) | MachineState::Serving(process, _) => Some(process),
+            MachineState::New(process) | MachineState::Serving(process, _) | MachineState::Stopping(process, _) => {
+                Some(process)
+            }
             _ => None,
         }
     }
@@ -99,7 +104,9 @@ impl<P: Actor> Machine<P> {
     /// Returns the struct for a test to change.
     pub fn get_mut(&mut self) -> Option<&mut P> {
         match &mut self.state {
-            MachineState::New(process) | MachineState::Serving(process, _) => Some(process),
+            MachineState::New(process) | MachineState::Serving(process, _) | MachineState::Stopping(process, _) => {
+                Some(process)
+            }
             _ => None,
         }
     }
@@ -120,11 +127,16 @@ impl<P: Actor> Machine<P> {
                 end = Some(reason);
             }
         });
-        if let Some(reason) = end {
-            self.table.allocated().end = Some(reason);
-        }
-        let rest = self.table.waits.as_ref().is_none_or(|waits| waits.is_at_rest());
-        self.state = MachineState::Serving(process, context);
+        self.state = match end {
+            None => MachineState::Serving(process, context),
+            Some(ExitReason::Normal) if self.table.waits.is_none() => MachineState::Stopping(process, context),
+            Some(reason) => {
+                self.table.allocated().end = Some(reason);
+                MachineState::Serving(process, context)
+            }
+        };
+        let rest = matches!(self.state, MachineState::Serving(..))
+            && self.table.waits.as_ref().is_none_or(|waits| waits.is_at_rest());
         match failed {
             None => Ok(if rest { First::Rest } else { First::Step }),
             Some(error) => Err(error),
@@ -165,6 +177,11 @@ impl<P: Actor> Machine<P> {
                 MachineState::New(_) => return Err(StepError::BeforeInit.into()),
                 MachineState::Over | MachineState::OverStruct(..) | MachineState::OverFuture(_) => {
                     return Err(StepError::AfterDone.into());
+                }
+                MachineState::Stopping(..) => {
+                    out.set(StepStatus::Ended(ExitReason::Normal, None));
+                    state.finish();
+                    return Ok(());
                 }
                 MachineState::Serving(process, context) => {
                     if current::is_upgrading() {
@@ -397,6 +414,7 @@ impl<P: Actor> fmt::Debug for Machine<P> {
         let state = match &self.state {
             MachineState::New(_) => "new",
             MachineState::Serving(..) => "serving",
+            MachineState::Stopping(..) => "stopping",
             MachineState::Entry(..) => "in an async entry",
             MachineState::Method(..) => "in an async method",
             MachineState::Over | MachineState::OverStruct(..) | MachineState::OverFuture(_) => "over",
