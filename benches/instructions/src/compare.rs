@@ -5,8 +5,10 @@ use std::fmt;
 /// How far a number may be from the recorded one, as a share of it. Runs differ by less than a hundredth; another
 /// version of the compiler may move it further, and then the value is to be recorded anew.
 const MARGIN: f64 = 0.05;
-/// How far it may be in any case: for the few atomic instructions of an operation, a twentieth is less than runs differ.
-const SLACK: f64 = 0.05;
+/// The same for atomic instructions, of which there are few: runs of ten of them differ by a half, as threads meet.
+const ATOMICS_MARGIN: f64 = 0.1;
+/// How far their number may be in any case.
+const ATOMICS_SLACK: f64 = 0.05;
 
 /// What a comparison says.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,10 +19,18 @@ pub enum Verdict {
     Unknown,
 }
 
-pub fn compare(now: f64, recorded: Option<f64>) -> Verdict {
+pub fn compare_instructions(now: f64, recorded: Option<f64>) -> Verdict {
+    compare(now, recorded, |recorded| recorded * MARGIN)
+}
+
+pub fn compare_atomics(now: f64, recorded: Option<f64>) -> Verdict {
+    compare(now, recorded, |recorded| (recorded * ATOMICS_MARGIN).max(ATOMICS_SLACK))
+}
+
+fn compare(now: f64, recorded: Option<f64>, allowed: impl Fn(f64) -> f64) -> Verdict {
     let Some(recorded) = recorded else { return Verdict::Unknown };
     let by = now / recorded - 1.0;
-    if (now - recorded).abs() <= (recorded * MARGIN).max(SLACK) {
+    if (now - recorded).abs() <= allowed(recorded) {
         Verdict::Same { recorded }
     } else if by > 0.0 {
         Verdict::Slower { recorded, by }
@@ -58,34 +68,40 @@ mod tests {
     #[test]
     fn within_the_margin_is_the_same() {
         for now in [95.1, 100.0, 104.9] {
-            assert_eq!(compare(now, Some(100.0)), Verdict::Same { recorded: 100.0 });
+            assert_eq!(compare_instructions(now, Some(100.0)), Verdict::Same { recorded: 100.0 });
         }
     }
 
     #[test]
     fn beyond_the_margin_is_slower_or_faster() {
-        assert!(matches!(compare(105.1, Some(100.0)), Verdict::Slower { by, .. } if (by - 0.051).abs() < 1e-9));
-        assert!(matches!(compare(94.9, Some(100.0)), Verdict::Faster { by, .. } if (by + 0.051).abs() < 1e-9));
+        assert!(
+            matches!(compare_instructions(105.1, Some(100.0)), Verdict::Slower { by, .. } if (by - 0.051).abs() < 1e-9)
+        );
+        assert!(
+            matches!(compare_instructions(94.9, Some(100.0)), Verdict::Faster { by, .. } if (by + 0.051).abs() < 1e-9)
+        );
     }
 
     #[test]
-    fn a_small_number_may_differ_by_the_slack() {
-        assert_eq!(compare(0.04, Some(0.0)), Verdict::Same { recorded: 0.0 });
-        assert!(matches!(compare(1.0, Some(0.0)), Verdict::Slower { .. }));
-        assert!(matches!(compare(1.0, Some(1.1)), Verdict::Faster { .. }));
+    fn few_atomics_may_differ_by_the_slack_and_many_by_a_tenth() {
+        assert_eq!(compare_atomics(0.04, Some(0.0)), Verdict::Same { recorded: 0.0 });
+        assert!(matches!(compare_atomics(1.0, Some(0.0)), Verdict::Slower { .. }));
+        assert!(matches!(compare_atomics(1.0, Some(1.2)), Verdict::Faster { .. }));
+        assert_eq!(compare_atomics(11.7, Some(11.0)), Verdict::Same { recorded: 11.0 });
+        assert!(matches!(compare_atomics(9.0, Some(8.0)), Verdict::Slower { .. }));
     }
 
     #[test]
     fn what_is_not_recorded_is_no_match() {
-        assert_eq!(compare(100.0, None), Verdict::Unknown);
+        assert_eq!(compare_instructions(100.0, None), Verdict::Unknown);
     }
 
     #[test]
     fn a_verdict_says_what_to_do() {
-        let slower = compare(110.0, Some(100.0)).to_string();
+        let slower = compare_instructions(110.0, Some(100.0)).to_string();
         assert_eq!(slower, "slower: 100.0 is recorded (+10.0 %); record the new value with its reason if it is meant");
         assert_eq!(
-            compare(90.0, Some(100.0)).to_string(),
+            compare_instructions(90.0, Some(100.0)).to_string(),
             "faster: 100.0 is recorded (-10.0 %); record the new value with its reason"
         );
     }

@@ -19,7 +19,7 @@ mod services;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use compare::{Verdict, compare};
+use compare::{Verdict, compare_atomics, compare_instructions};
 use measure::{Cost, MeasureError, cost, places};
 use operation::{OPERATIONS, Operation};
 use recorded::{Recorded, RecordedError};
@@ -118,8 +118,8 @@ fn record() -> Result<(), Failure> {
 fn show(operation: Operation, recorded: &Recorded) -> Result<(Cost, [Verdict; 2]), Failure> {
     let (now, before) = (cost(operation)?, recorded.value(operation.name()));
     let verdicts = [
-        compare(now.instructions, before.map(|cost| cost.instructions)),
-        compare(now.atomics, before.map(|cost| cost.atomics)),
+        compare_instructions(now.instructions, before.map(|cost| cost.instructions)),
+        compare_atomics(now.atomics, before.map(|cost| cost.atomics)),
     ];
     println!("{:10}{:>10.1} instructions  {}", operation.name(), now.instructions, verdicts[0]);
     println!("{:10}{:>10.2} atomic        {}", "", now.atomics, verdicts[1]);

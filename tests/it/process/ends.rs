@@ -246,13 +246,12 @@ fn a_process_whose_entry_has_stopped_it_ends_so_whatever_comes_before_its_first_
         let ends = [cancelled, upgraded, called, killed].map(|brief| brief.pid().join());
         assert!(cancelled.pid().cancel("late"));
         let upgrade = upgraded.pid().upgrade(|old: Brief| Brief { handled: old.handled });
-        let answer = called.add(1);
+        called.add(1).send().unwrap();
         assert!(called.pid().stop() && killed.pid().kill());
         runtime.resume().unwrap();
         let normal = ExitReason::Normal;
         assert_eq!(ends.map(|end| end.wait()), [normal.clone(), normal.clone(), normal, ExitReason::Killed]);
         assert!(upgrade.wait().is_err());
-        assert_eq!(answer.wait(), Err(CallError::Gone(ExitReason::Normal)));
         assert_eq!(handled.load(SeqCst), 0);
     });
 }

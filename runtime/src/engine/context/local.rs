@@ -118,7 +118,7 @@ impl ThreadContext {
     /// Queues a process that this thread has woken or spawned: it runs next, before the one in the run-next slot.
     #[inline]
     pub(crate) fn push_next(&self, token: Token) {
-        let displaced = self.thread.swap_run_next(Some(token));
+        let displaced = self.thread.fill_run_next(token);
         // The watchdog rescues it from the slot behind a step that does not end.
         let attention = self.thread.attention();
         if attention & (LOST | UNWATCHED) != 0 {

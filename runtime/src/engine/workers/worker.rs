@@ -48,7 +48,8 @@ pub(crate) const UNWATCHED: u8 = 8;
 const NOT_NOTED: u64 = u64::MAX;
 
 pub(crate) struct Worker {
-    /// The process to run next, woken by the one that ran last. Any thread may take it by an exchange.
+    /// The process to run next, woken by the one that ran last. Its thread alone fills it, any may take it, by an
+    /// exchange.
     run_next: AtomicPtr<Slot>,
     /// The process that it runs, also while that blocks.
     pub(crate) running: RunningProcess,
@@ -116,12 +117,25 @@ impl Worker {
         self.counters.reset();
     }
 
-    /// Puts `token` into the run-next slot; returns the one that it displaces.
+    /// Puts `token` into the run-next slot; returns the one that it displaces. For the thread itself.
+    ///
+    /// An empty slot stays empty until the thread fills it, so a store is enough, a twentieth of an exchange. It is not
+    /// ordered before the thread's look for [`LOST`]: a thread that is being taken over may miss that while the other
+    /// misses what it has stored. The watchdog finds it there at the tick after next (detector:J1).
     #[inline]
-    pub(crate) fn swap_run_next(&self, token: Option<Token>) -> Option<Token> {
-        let before = self.run_next.swap(token.map_or(ptr::null_mut(), Token::into_raw), Ordering::AcqRel);
-        // SAFETY: what is in the slot came from `into_raw`, and the exchange takes it out once.
-        NonNull::new(before).map(|slot| unsafe { Token::from_raw(slot) })
+    pub(crate) fn fill_run_next(&self, token: Token) -> Option<Token> {
+        let token = token.into_raw();
+        if !self.has_run_next() {
+            self.run_next.store(token, Ordering::Release);
+            return None;
+        }
+        Self::taken(self.run_next.swap(token, Ordering::AcqRel))
+    }
+
+    #[inline]
+    fn taken(token: *mut Slot) -> Option<Token> {
+        // SAFETY: what is in the slot came from `into_raw`, and an exchange takes it out once.
+        NonNull::new(token).map(|slot| unsafe { Token::from_raw(slot) })
     }
 
     #[inline]
@@ -131,7 +145,7 @@ impl Worker {
 
     #[inline]
     pub(crate) fn take_run_next(&self) -> Option<Token> {
-        if self.has_run_next() { self.swap_run_next(None) } else { None }
+        if self.has_run_next() { Self::taken(self.run_next.swap(ptr::null_mut(), Ordering::AcqRel)) } else { None }
     }
 
     pub(crate) fn running(&self) -> Option<&'static Slot> {

@@ -181,8 +181,8 @@ impl World {
     /// `ThreadContext::push_next`.
     fn push_next(&self, me: &Me, job: usize) {
         let own = &self.threads[me.number];
-        let displaced = own.next.swap(job + 1, Ordering::AcqRel);
-        assert_eq!(displaced, 0, "no model wakes two");
+        assert_eq!(own.next.load(Ordering::Relaxed), 0, "no model wakes two");
+        own.next.store(job + 1, Ordering::Release);
         if self.attention(me) & LOST != 0
             && let Some(job) = self.take_next(me.number)
         {
@@ -191,8 +191,11 @@ impl World {
         }
     }
 
+    /// `Worker::take_run_next`. (With an exchange of an empty slot loom would lose what is stored at the same time: it
+    /// does not know that nothing comes between what an exchange reads and what it writes.)
     fn take_next(&self, thread: usize) -> Option<usize> {
-        self.threads[thread].next.swap(0, Ordering::AcqRel).checked_sub(1)
+        let next = &self.threads[thread].next;
+        if next.load(Ordering::Relaxed) == 0 { None } else { next.swap(0, Ordering::AcqRel).checked_sub(1) }
     }
 
     /// `ThreadContext::share_run_next`.

@@ -298,7 +298,14 @@ impl World {
 
     /// `ThreadContext::push_next`.
     fn push_next(&self, me: usize, job: usize) {
-        let displaced = self.next[me].swap(job + 1, Ordering::AcqRel).checked_sub(1);
+        let next = &self.next[me];
+        // `Worker::fill_run_next`.
+        let displaced = if next.load(Ordering::Relaxed) == 0 {
+            next.store(job + 1, Ordering::Release);
+            None
+        } else {
+            next.swap(job + 1, Ordering::AcqRel).checked_sub(1)
+        };
         self.be_watched(me);
         if let Some(displaced) = displaced {
             self.push_own(me, displaced);
