@@ -4,7 +4,8 @@
 const VIEWS = {
   overview: "Overview",
   processes: "Processes",
-  types: "Types",
+  types: "Types and methods",
+  ends: "Ends",
   tree: "Tree",
   waits: "Waits",
 };
@@ -32,8 +33,9 @@ function make(name, attributes = {}, ...children) {
 const count = (value) => Number(value).toLocaleString("en");
 const state = (name, says = name) => make("span", { class: `state ${name}` }, says);
 /** A link to a process. The node is the same in nearly all PIDs: it is shortened. */
-const toProcess = (pid) => make("a", { href: `#process?${new URLSearchParams({ pid })}`, title: pid },
-  pid.replace(/^<[0-9a-f]+\./, "<…"));
+const short = (text) => text.replace(/<[0-9a-f]+\./g, "<…");
+const toProcess = (pid) =>
+  make("a", { href: `#process?${new URLSearchParams({ pid })}`, title: pid }, short(pid));
 
 /** A table. A column is a heading, a function from a row to its content, and whether that is a number. */
 function table(caption, columns, rows, nothing) {
@@ -73,7 +75,55 @@ function act(name, row) {
 /** A type without the paths of its parts: that of a process written by hand has them. */
 const type = (name) => name && make("span", { title: name }, name.replace(/[A-Za-z_][A-Za-z0-9_]*::/g, ""));
 const name = (row) => row.label ?? row.names?.[0] ?? "";
-const runs = (row) => row.runs && make("span", {}, type(row.runs.type) ?? "", " ", toProcess(row.runs.pid));
+const runs = (row) => row.runs && make("span", {}, type(row.runs.type), row.runs.method ? " in " : "",
+  row.runs.method ? make("code", {}, row.runs.method) : "", " ", toProcess(row.runs.pid));
+
+/** A time in seconds, in the unit that reads best. */
+function time(seconds) {
+  if (seconds === null || seconds === undefined) return "";
+  const units = [[1e9, "ns"], [1e6, "µs"], [1e3, "ms"]];
+  const [factor, unit] = units.find(([factor]) => seconds * factor < 1000) ?? [1, "s"];
+  return `${Number((seconds * factor).toPrecision(3))} ${unit}`;
+}
+const share = (cpu) => cpu > 0 ? `${(100 * cpu).toFixed(1)} %` : "";
+function ago(seconds) {
+  if (seconds < 60) return `${Math.floor(seconds)} s ago`;
+  return seconds < 3600 ? `${Math.floor(seconds / 60)} min ago` : `${(seconds / 3600).toFixed(1)} h ago`;
+}
+
+/** The colours of types in lanes, by their order of appearance: as many as the style sheet has. */
+const COLOURS = 6;
+const colours = new Map();
+function colour(name) {
+  if (!colours.has(name)) colours.set(name, colours.size % COLOURS);
+  return colours.get(name);
+}
+
+/** What a worker has run at the last hundred looks, as a strip. */
+function lane(row, number) {
+  const drawing = "http://www.w3.org/2000/svg";
+  const part = (name, attributes) => {
+    const made = document.createElementNS(drawing, name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    return made;
+  };
+  const busy = row.lane.reduce((sum, [looks, name]) => sum + (name === null ? 0 : looks), 0);
+  const strip = part("svg", { class: "lane", viewBox: "0 0 100 10", preserveAspectRatio: "none", role: "img",
+    "aria-label": `worker ${number}: busy at ${busy} of the last 100 looks` });
+  let at = 100 - row.lane.reduce((sum, [looks]) => sum + looks, 0);
+  for (const [looks, name] of row.lane) {
+    const place = { x: at, y: 0, width: looks, height: 10 };
+    if (name !== null) strip.append(part("rect", { class: `colour${colour(name)}`, ...place }));
+    at += looks;
+  }
+  return strip;
+}
+
+function legend(workers) {
+  const names = new Set(workers.flatMap((row) => row.lane.map(([, name]) => name).filter((name) => name !== null)));
+  return names.size === 0 ? null : make("p", { class: "legend" }, ...[...names].sort().map((name) =>
+    make("span", { class: `key colour${colour(name)}` }, type(name))));
+}
 
 const RENDER = {
   overview(now, then, seconds) {
@@ -90,9 +140,12 @@ const RENDER = {
       make("h2", {}, "Workers"),
       table("Workers", [
         ["worker", (row) => now.workers.indexOf(row), "number"],
+        ["the last second", (row) => lane(row, now.workers.indexOf(row)), "wide"],
         ["runs", (row) => runs(row) ?? state("idle", row.thread === null ? "no thread" : "nothing")],
+        ["for", (row) => row.runs?.for_seconds > 0 ? time(row.runs.for_seconds) : "", "number"],
         ["ready behind it", (row) => row.queue, "number"],
       ], now.workers, "The runtime has no workers."),
+      legend(now.workers),
       make("h2", {}, "Threads"),
       table("Threads", [
         ["state", (row) => state(row.state)], ["worker", (row) => row.worker ?? "", "number"], ["runs", runs],
@@ -110,8 +163,9 @@ const RENDER = {
       make("p", {}, `${count(now.rows.length)} of ${count(now.matching)} that match, of ${count(now.total)} alive`),
       table("Processes", [
         ["PID", (row) => toProcess(row.pid), "pid"], ["type", (row) => type(row.type)], ["name", name],
-        ["state", (row) => state(row.state, row.says)], ["mailbox", (row) => row.mailbox, "number"],
-        ["messages/s", (row) => rate(row.messages, past.get(row.pid)?.messages, seconds), "number"],
+        ["state", (row) => state(row.state, short(row.says))], ["mailbox", (row) => row.mailbox, "number"],
+        ["waiting", (row) => time(row.wait), "number"], ["CPU", (row) => share(row.cpu), "number"],
+        ["messages/s", (row) => rate(row.messages, past.get(row.pid)?.messages, seconds) || row.rate, "number"],
         ["messages", (row) => row.messages, "number"], ["steps", (row) => row.steps, "number"],
         ["worker", (row) => row.worker ?? "", "number"],
       ], now.rows, "No process matches."),
@@ -131,7 +185,8 @@ const RENDER = {
     return [
       make("h2", {}, type(row.type), " ", make("code", {}, row.pid)),
       make("p", {}, state(row.state), " ", row.says),
-      figures([["mailbox", row.mailbox], ["messages", row.messages], ["steps", row.steps],
+      figures([["mailbox", row.mailbox], ["a message waits", time(row.wait) || "not measured"],
+        ["CPU", share(row.cpu) || "0 %"], ["messages", row.messages], ["steps", row.steps],
         ["worker", row.worker ?? "none"], ["entry", row.entry]]),
       make("p", {}, `Label: ${row.label ?? "none"}. Names: ${row.names.join(", ") || "none"}. Spawned at `,
         make("code", {}, row.place ?? "an unknown place"), row.parent ? " by " : "",
@@ -149,13 +204,53 @@ const RENDER = {
   types(now, then, seconds) {
     const past = new Map((then?.rows ?? []).map((row) => [row.type, row]));
     const those = (row) => make("a", { href: `#processes?${new URLSearchParams({ type: row.type })}` }, type(row.type));
+    const methods = now.rows.flatMap((row) => row.methods.map((method) => ({ type: row.type, ...method })));
+    methods.sort((one, other) => other.cpu - one.cpu || other.timed - one.timed);
     return [table("Types", [
       ["type", those], ["processes", (row) => row.processes, "number"], ["active", (row) => row.active, "number"],
       ["suspended", (row) => row.suspended, "number"], ["queued", (row) => row.queued, "number"],
-      ["longest mailbox", (row) => row.longest_mailbox, "number"],
+      ["longest mailbox", (row) => row.longest_mailbox, "number"], ["CPU", (row) => share(row.cpu), "number"],
+      ["waiting p50", (row) => time(row.wait?.p50), "number"], ["p99", (row) => time(row.wait?.p99), "number"],
       ["messages/s", (row) => rate(row.messages, past.get(row.type)?.messages, seconds), "number"],
       ["messages", (row) => row.messages, "number"], ["steps", (row) => row.steps, "number"],
-    ], now.rows, "No process is alive.")];
+    ], now.rows, "No process is alive."),
+    make("h2", {}, "Methods"),
+    table("Methods", [
+      ["type", (row) => type(row.type)],
+      ["method", (row) => row.method ? make("code", {}, row.method) : "answers, timers, signals"],
+      ["CPU", (row) => share(row.cpu), "number"], ["timed", (row) => row.timed, "number"],
+      ["handling p50", (row) => time(row.handling?.p50), "number"],
+      ["p99", (row) => time(row.handling?.p99), "number"],
+    ], methods, "No method has been seen to run yet."),
+    make("p", { class: "empty" }, "Sampled while someone looks, of the last 30 to 60 seconds: CPU is the share of one ",
+      "processor; waiting is that of mailboxes with messages; handling is until the end or the first await.")];
+  },
+
+  ends(now) {
+    const part = (title, list, columns, nothing) => [
+      make("h2", {}, `${title}: ${count(list.total)}`), table(title, columns, list.rows, nothing)];
+    const when = ["when", (row) => ago(row.ago)];
+    const process = ["process", (row) => make("span", {}, type(row.type) ?? "elsewhere", " ",
+      toProcess(row.pid ?? row.to), row.label ? ` ${row.label}` : "")];
+    const told = (row) => make("span", {}, row.supervised ? "its supervisor " : "",
+      ...row.told.slice(0, 5).flatMap((pid) => [toProcess(pid), " "]),
+      row.told.length > 5 ? "and others" : "");
+    return [
+      now.missed > 0 ? make("p", { class: "bad" }, `${count(now.missed)} came too fast to be kept.`) : null,
+      ...part("Abnormal ends", now.ends, [when, process,
+        ["in", (row) => row.method ? make("code", {}, row.method) : ""],
+        ["reason", (row) => make("span", { class: "reason" }, row.reason)],
+        ["told", told], ["spawned at", (row) => make("code", {}, row.place ?? "")],
+      ], "None since the console began."),
+      ...part("Stalled steps", now.stalls, [when, process,
+        ["in", (row) => row.method ? make("code", {}, row.method) : ""],
+        ["lasted", (row) => `${row.is_over ? "" : "more than "}${time(row.lasted)}`, "number"],
+        ["its worker", (row) => row.taken_over ? "went to another thread" : "waited"],
+      ], "None since the console began."),
+      ...part("Dead letters", now.dead_letters, [when, ["message", (row) => make("code", {}, type(row.message))],
+        ["to", process[1]], ["why", (row) => row.reason],
+      ], "None since the console began."),
+    ];
   },
 
   tree(now) {
@@ -191,7 +286,7 @@ function offer(query) {
   const choose = (name, options) => make("select", { name }, ...options.map((option) =>
     make("option", { value: option, selected: query.get(name) === option ? "" : null }, option || "any")));
   controls.replaceChildren(
-    make("label", {}, "sorted by", choose("sort", ["mailbox", "messages", "steps"])),
+    make("label", {}, "sorted by", choose("sort", ["mailbox", "wait", "cpu", "rate", "messages", "steps"])),
     make("label", {}, "state", choose("state",
       ["", "ready", "running", "blocking", "idle", "suspended", "waiting"])),
     make("label", {}, "PID, type, label, name or place contains",

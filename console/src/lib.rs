@@ -12,8 +12,9 @@
 //! ```
 //!
 //! The console has a thread of its own and takes none of the runtime's workers: it answers when all of them are stuck.
-//! It looks at the runtime when it is asked, and does nothing while nobody asks. It only reads, unless
-//! [`Builder::controls`] says otherwise.
+//! It looks at the runtime when it is asked. A second thread makes a statistical profile, until a minute after the last
+//! look. While nobody asks, the console keeps the last ends, stalls and dead letters, and does nothing else. It only
+//! reads, unless [`Builder::controls`] says otherwise.
 //!
 //! # Who may look
 //! Those who have the token, which is drawn at the start: the URL has it once, and the browser then gets a cookie;
@@ -28,7 +29,8 @@
 //! | `/api/overview` | workers, threads and counters of the runtime |
 //! | `/api/processes` | processes; `sort`, `count`, `filter`, `type` and `state` choose which |
 //! | `/api/process?pid=` | one process, its children, and why it waits |
-//! | `/api/types` | processes by type |
+//! | `/api/types` | processes by type, with the times of their methods |
+//! | `/api/ends` | the last abnormal ends, stalls and dead letters; `count` says how many |
 //! | `/api/tree` | who has spawned whom |
 //! | `/api/waits` | who waits for whom |
 //! | `/api/stop?pid=`, `/api/kill?pid=` | by POST, with [`Builder::controls`]: stops or kills a process |
@@ -43,6 +45,7 @@
 //! | `routes` | from a request to an answer |
 //! | `acts` | stopping and killing |
 //! | `api` | the views, as values that become JSON |
+//! | `samples` | a statistical profile, while someone looks |
 //! | `metrics` | the figures as text |
 //! | `watch` | a view again and again |
 //!
@@ -56,6 +59,7 @@ mod api;
 mod metrics;
 mod options;
 mod routes;
+mod samples;
 mod server;
 mod token;
 mod watch;

@@ -3,7 +3,8 @@
 //! Names are stable. The labels are the runtime's name, type names, and words of this file: what the program's text
 //! bounds, and never a PID, a name or a label of a process.
 
-use crate::api::{DEPTHS, TypeTotals, by_type, thread_state};
+use crate::api::{DEPTHS, Sight, TypeTotals, by_type, method_of, thread_state};
+use crate::samples::{BOUNDS, Buckets, Totals};
 use postroom::Host;
 use postroom::inspect::{Statistics, WorkerStatistics};
 use std::borrow::Cow;
@@ -36,7 +37,22 @@ struct Sample {
     /// What is behind the family's name.
     suffix: &'static str,
     labels: Vec<(&'static str, Cow<'static, str>)>,
-    value: u64,
+    value: Value,
+}
+
+#[derive(Clone, Copy)]
+enum Value {
+    Count(u64),
+    Seconds(f64),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count(count) => count.fmt(f),
+            Self::Seconds(seconds) => seconds.fmt(f),
+        }
+    }
 }
 
 impl Family {
@@ -45,13 +61,34 @@ impl Family {
     }
 
     fn of(mut self, value: u64) -> Self {
-        self.samples.push(Sample { suffix: "", labels: Vec::new(), value });
+        self.samples.push(Sample { suffix: "", labels: Vec::new(), value: Value::Count(value) });
         self
+    }
+
+    /// The samples of one histogram, whose last bucket holds all.
+    fn histogram(
+        &mut self,
+        labels: impl Fn() -> Vec<(&'static str, Cow<'static, str>)>,
+        buckets: impl Iterator<Item = (Cow<'static, str>, u64)>,
+        sum: Value,
+    ) {
+        let mut all = 0;
+        for (bound, count) in buckets {
+            let mut labels = labels();
+            labels.push(("le", bound));
+            self.samples.push(Sample { suffix: "_bucket", labels, value: Value::Count(count) });
+            all = count;
+        }
+        self.samples.push(Sample { suffix: "_sum", labels: labels(), value: sum });
+        self.samples.push(Sample { suffix: "_count", labels: labels(), value: Value::Count(all) });
     }
 
     /// A sample for each value of a label.
     fn by(mut self, label: &'static str, samples: impl IntoIterator<Item = (&'static str, u64)>) -> Self {
-        let sample = |(content, value)| Sample { suffix: "", labels: vec![(label, Cow::Borrowed(content))], value };
+        let sample = |(content, value)| {
+            let labels = vec![(label, Cow::Borrowed(content))];
+            Sample { suffix: "", labels, value: Value::Count(value) }
+        };
         self.samples.extend(samples.into_iter().map(sample));
         self
     }
@@ -131,22 +168,41 @@ fn depths(types: &[(&'static str, TypeTotals)]) -> Family {
     for (process, totals) in types {
         let labels = || vec![("type", Cow::Borrowed(*process))];
         let bounds = DEPTHS.iter().map(|bound| bound.to_string().into()).chain([Cow::Borrowed("+Inf")]);
-        for (bound, value) in bounds.zip(totals.depths.into_iter().chain([totals.processes])) {
-            let mut labels = labels();
-            labels.push(("le", bound));
-            family.samples.push(Sample { suffix: "_bucket", labels, value });
-        }
-        family.samples.push(Sample { suffix: "_sum", labels: labels(), value: totals.queued });
-        family.samples.push(Sample { suffix: "_count", labels: labels(), value: totals.processes });
+        let counts = totals.depths.into_iter().chain([totals.processes]);
+        family.histogram(labels, bounds.zip(counts), Value::Count(totals.queued));
     }
     family
 }
 
+/// Times as sampled since the first look: those of the looks at the console, and of scrapes.
+fn times(totals: &Totals) -> [Family; 2] {
+    let waiting = "Seconds that messages wait in mailboxes that are not empty, as measured while someone looks.";
+    let mut waiting = Family::new(Kind::Histogram, "postroom_mailbox_wait_seconds", waiting);
+    for (process, buckets) in &totals.waiting {
+        add_times(&mut waiting, || vec![("type", Cow::Borrowed(*process))], buckets);
+    }
+    let handling = "Seconds that the handling of a message takes until its first await, of a sample.";
+    let mut handling = Family::new(Kind::Histogram, "postroom_handling_seconds", handling);
+    for ((process, method), buckets) in &totals.handling {
+        let labels = || vec![("type", Cow::Borrowed(*process)), ("method", method_of(process, method))];
+        add_times(&mut handling, labels, buckets);
+    }
+    [waiting, handling]
+}
+
+fn add_times(family: &mut Family, labels: impl Fn() -> Vec<(&'static str, Cow<'static, str>)>, buckets: &Buckets) {
+    let bounds = BOUNDS.iter().map(|bound| bound.to_string().into()).chain([Cow::Borrowed("+Inf")]);
+    let counts = buckets.counts.into_iter().chain([buckets.count]);
+    family.histogram(labels, bounds.zip(counts), Value::Seconds(buckets.sum));
+}
+
 /// Returns all figures of a host in the text format.
-pub(crate) fn text(host: Host) -> String {
+pub(crate) fn text(sight: &Sight) -> String {
+    let host = sight.host;
     let mut text = String::with_capacity(16 << 10);
     let name = escaped(host.name());
-    for family in families(host) {
+    let times = times(sight.samples.look().totals());
+    for family in families(host).into_iter().chain(times) {
         // Writing to a string does not fail.
         let _ = write_family(&mut text, &name, &family);
     }
@@ -191,6 +247,7 @@ pub fn publish_metrics(host: &Host) {
             let label = |(label, content): (&'static str, Cow<'static, str>)| metrics::Label::new(label, content);
             let labels: Vec<_> =
                 [metrics::Label::new("host", name)].into_iter().chain(labels.into_iter().map(label)).collect();
+            let Value::Count(value) = value else { continue };
             match kind {
                 Kind::Counter => {
                     metrics::describe_counter!(family, help);

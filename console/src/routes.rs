@@ -1,7 +1,7 @@
 //! From a request to an answer.
 
 use crate::acts::Act;
-use crate::api::{self, View};
+use crate::api::{self, Sight, View};
 use crate::metrics;
 use crate::token::Guard;
 use crate::watch::{self, MAX_WATCHES};
@@ -14,7 +14,7 @@ use hyper::header::{
     SET_COOKIE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use hyper::{Method, Request, Response, StatusCode};
-use postroom::{Host, Pid};
+use postroom::Pid;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -42,15 +42,14 @@ const FILES: [(&str, &str, &str); 4] = [
 
 /// What a console serves.
 pub(crate) struct Site {
-    host: Host,
+    sight: Arc<Sight>,
     guard: Guard,
     watches: Arc<Semaphore>,
-    may_act: bool,
 }
 
 impl Site {
-    pub(crate) fn new(host: Host, guard: Guard, may_act: bool) -> Self {
-        Self { host, guard, watches: Arc::new(Semaphore::new(MAX_WATCHES)), may_act }
+    pub(crate) fn new(sight: Sight, guard: Guard) -> Self {
+        Self { sight: Arc::new(sight), guard, watches: Arc::new(Semaphore::new(MAX_WATCHES)) }
     }
 
     /// Answers a request; `is_watch` is called if the answer takes long.
@@ -103,10 +102,10 @@ impl Site {
             return respond(StatusCode::OK, kind, Bytes::from_static(content.as_bytes()));
         }
         match uri.path() {
-            "/metrics" => respond(StatusCode::OK, metrics::FORMAT, metrics::text(self.host).into()),
+            "/metrics" => respond(StatusCode::OK, metrics::FORMAT, metrics::text(&self.sight).into()),
             "/api/watch" => self.watch(value("view").unwrap_or_default(), &query, is_watch),
             path => match path.strip_prefix("/api/").map(|view| View::parse(view, &query)) {
-                Some(Ok(view)) => match view.json(self.host, self.may_act) {
+                Some(Ok(view)) => match view.json(&self.sight) {
                     Ok(json) => respond(StatusCode::OK, JSON, json.into()),
                     Err(missing) => text(StatusCode::NOT_FOUND, &missing.to_string()),
                 },
@@ -126,13 +125,13 @@ impl Site {
             return text(StatusCode::SERVICE_UNAVAILABLE, &why);
         };
         is_watch();
-        let mut response = Response::new(watch::events(self.host, view, self.may_act, permit));
+        let mut response = Response::new(watch::events(Arc::clone(&self.sight), view, permit));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         response
     }
 
     fn act(&self, act: Act, pid: &str, headers: &HeaderMap, peer: SocketAddr) -> Response<Body> {
-        if !self.may_act {
+        if !self.sight.may_act {
             return text(StatusCode::FORBIDDEN, "this console only reads; start it with `.controls(true)` to act");
         }
         if !self.guard.is_own(headers) {

@@ -1,7 +1,9 @@
 //! The thread that serves: connections, and their limits.
 
+use crate::api::Sight;
 use crate::options::{Builder, ConsoleError};
 use crate::routes::Site;
+use crate::samples::Samples;
 use crate::token::{Guard, Token};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -26,6 +28,8 @@ const REQUEST_WITHIN: Duration = Duration::from_secs(30);
 const WATCH_WITHIN: Duration = Duration::from_secs(660);
 /// The most bytes of headers.
 const HEADERS: usize = 64 << 10;
+/// How many abnormal ends, stalls and dead letters are kept, of each.
+const INCIDENTS: usize = 1_000;
 /// The wait after the system has no connection to give, for lack of descriptors perhaps.
 const AGAIN: Duration = Duration::from_millis(100);
 
@@ -71,7 +75,9 @@ impl Console {
         let address = listener.local_addr().map_err(lacks)?;
         listener.set_nonblocking(true).map_err(lacks)?;
         let url = format!("http://{address}/?token={}", token.text());
-        let site = Arc::new(Site::new(host, Guard::new(token, address, hosts), may_act));
+        let (incidents, samples) = (host.incidents(INCIDENTS), Samples::start(host).map_err(lacks)?);
+        let sight = Sight { host, may_act, incidents, samples };
+        let site = Arc::new(Site::new(sight, Guard::new(token, address, hosts)));
         let reactor = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().map_err(lacks)?;
         let (stop, stopped) = oneshot::channel();
         let run = move || reactor.block_on(accept(listener, site, stopped));

@@ -1,11 +1,11 @@
 //! A view again and again, as server-sent events.
 
-use crate::api::View;
+use crate::api::{Sight, View};
 use crate::routes::Body;
 use bytes::Bytes;
 use http_body_util::{BodyExt, channel::Channel};
 use hyper::body::Frame;
-use postroom::Host;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout};
@@ -20,13 +20,13 @@ const LASTS: Duration = Duration::from_secs(600);
 const READ_WITHIN: Duration = Duration::from_secs(10);
 
 /// Returns the events of a view. The watch ends when nobody reads.
-pub(crate) fn events(host: Host, view: View, may_act: bool, permit: OwnedSemaphorePermit) -> Body {
+pub(crate) fn events(sight: Arc<Sight>, view: View, permit: OwnedSemaphorePermit) -> Body {
     // One event at a time: none is made while the last has not been read.
     let (mut sender, body) = Channel::<Bytes>::new(1);
     tokio::spawn(async move {
         let end = Instant::now() + LASTS;
         while Instant::now() < end {
-            let event = match view.json(host, may_act) {
+            let event = match view.json(&sight) {
                 Ok(json) => format!("data: {json}\n\n"),
                 Err(missing) => format!("event: missing\ndata: {missing}\n\n"),
             };

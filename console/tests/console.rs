@@ -320,9 +320,10 @@ fn what_is_asked_wrongly_is_explained() {
     for (path, status, words) in [
         ("/api/nothing", 404, "there is no view `nothing`; there are overview, processes"),
         ("/api/watch?view=nothing", 404, "there is no view `nothing`"),
-        ("/api/processes?sort=age", 400, "write mailbox, messages or steps"),
+        ("/api/processes?sort=age", 400, "write mailbox, wait, cpu, rate, messages or steps"),
         ("/api/processes?count=0", 400, "a number from 1 to 1000"),
         ("/api/processes?count=99999999999999999999", 400, "a number from 1 to 1000"),
+        ("/api/ends?count=1001", 400, "a number from 1 to 1000"),
         ("/api/processes?state=dead", 400, "write ready, running"),
         ("/api/process", 400, "`pid` is missing; give a PID"),
         ("/api/process?pid=12", 400, "give a PID"),

@@ -12,7 +12,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 /// Where the programs are; none if they are skipped.
@@ -68,6 +68,11 @@ impl Clerk {
     fn stamp(&mut self, number: u64) -> u64 {
         number + 1
     }
+
+    #[message]
+    fn tear(&mut self) {
+        panic!("torn in two");
+    }
 }
 
 /// Handles nothing until it may, and its worker waits with it.
@@ -115,7 +120,19 @@ fn promtool_has_nothing_to_say_about_the_metrics() {
         let console = Console::of(&runtime).start().unwrap();
         let token = console.url().split_once("token=").unwrap().1;
         let bearer = format!("Authorization: Bearer {token}\r\n");
-        let text = fetch(&console.address().to_string(), "/metrics", &bearer).expect("the metrics");
+        let metrics = || fetch(&console.address().to_string(), "/metrics", &bearer).expect("the metrics");
+        // With what is sampled only while someone looks: a wait, and the time of a message.
+        let (go, until) = channel();
+        let printer = runtime.spawn(Printer { go: until }).serve().unwrap();
+        (0..3).for_each(|number| printer.print(number).send().unwrap());
+        let has = |what: &str| metrics().contains(&format!("postroom_{what}_seconds_count{{"));
+        eventually(|| {
+            let row = fetch(&console.address().to_string(), "/api/processes?sort=wait&filter=Printer", &bearer);
+            row.is_some_and(|row| !row.contains("\"wait\":null"))
+        });
+        drop(go);
+        eventually(|| clerk.stamp(1).wait() == Ok(2) && has("mailbox_wait") && has("handling"));
+        let text = metrics();
         let mut promtool = Command::new(tools.join("promtool"));
         let promtool = promtool.args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped());
         let mut promtool = promtool.stdout(Stdio::piped()).spawn().expect("promtool runs");
@@ -183,7 +200,21 @@ fn a_browser_shows_every_view() {
         let clerks: Vec<_> = (0..30).map(|_| runtime.spawn(Clerk).serve().unwrap()).collect();
         let victims = ["light", "dark"].map(|name| runtime.spawn(Clerk).label(name).serve().unwrap().pid());
         let console = Console::of(&runtime).controls(true).start().unwrap();
+        // For the view of ends: one who fails, and a message that nobody handles.
+        let unlucky = runtime.spawn(Clerk).label("unlucky").serve().unwrap();
+        runtime.send(unlucky.pid(), "nobody's".to_string()).unwrap();
+        let _failed = unlucky.tear().wait();
+        unlucky.pid().join().wait();
         eventually(|| author.info().is_some_and(|info| info.state.to_string().starts_with("suspended")));
+
+        // Messages for the profile, while the browser looks.
+        let (alive, over) = channel::<()>();
+        let stamped = clerks[0];
+        let worker = std::thread::spawn(move || {
+            while over.recv_timeout(Duration::from_millis(1)) == Err(RecvTimeoutError::Timeout) {
+                let _answered = stamped.stamp(1).wait();
+            }
+        });
 
         let pictures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("console-pictures");
         fs::create_dir_all(&pictures).unwrap();
@@ -191,7 +222,7 @@ fn a_browser_shows_every_view() {
         browser.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser.py"));
         browser.args([console.url(), pictures.to_str().expect("a path of UTF-8")]);
         browser.args(["overview: Printer", "processes: author <b>7</b>", "processes?state=suspended: {…}Why it waits"]);
-        browser.args(["types: Clerk", "tree: author <b>7</b>", "waits: room in the mailbox"]);
+        browser.args(["types: stamp", "ends: torn in two", "tree: author <b>7</b>", "waits: room in the mailbox"]);
         let output = browser.output().expect("Python runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let report: Value = serde_json::from_slice(&output.stdout).expect("the script prints JSON");
@@ -212,8 +243,13 @@ fn a_browser_shows_every_view() {
                 "{one}"
             );
             assert!(shown("types").contains("Clerk") && shown("waits").contains("Author"));
+            let ends = shown("ends");
+            assert!(ends.contains("Abnormal ends: ") && ends.contains("unlucky"), "{ends}");
+            assert!(ends.contains("Dead letters: 1") && ends.contains("no method"), "{ends}");
         }
         assert!(!victims.iter().any(|victim| victim.is_alive()));
+        drop(alive);
+        worker.join().unwrap();
         drop((go, clerks));
     });
 }

@@ -193,6 +193,7 @@ pub mod inspect {
     pub use crate::actor::definition::inputs::InputInfo;
     pub use crate::actor::send::addressed::ProtocolInfo;
     pub use crate::actor::send::links::Inspection;
+    pub use crate::api::observation::{Incidents, RunningStep};
     pub use crate::api::statistics::{
         BackpressureStatistics, BlockingStatistics, DeadLetterStatistics, DirectoryStatistics, ProcessInfo,
         ProcessState, ProcessStatistics, ProgramStatistics, Statistics, ThreadState, ThreadStatistics, WaitsFor,
@@ -200,10 +201,13 @@ pub mod inspect {
     };
     pub use crate::call::dead_letter::{DeadLetter, DeadLetterReason};
     pub use crate::engine::host::hooks::{Hook, Started};
+    pub use crate::engine::host::incidents::{AbnormalEnd, KeptStall, LostMessage, Recent};
     pub use crate::engine::shutdown::{ShutdownReport, Unfinished};
     pub use crate::engine::watchdog::report::Stall;
+    pub use crate::engine::workers::timed::TimedStep;
     pub use crate::links::message::Bindings;
     pub use crate::pool::plan::PoolStatistics;
+    pub use crate::process::wait_probe::{WaitMeasurement, Waited};
 }
 
 /// Tests: a virtual clock, probes in place of processes, and, with the feature `test`, simulations.

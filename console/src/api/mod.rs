@@ -2,16 +2,21 @@
 //!
 //! A row is a look at a running thing, and rows are no snapshot of one moment. PIDs are their text.
 
+mod incidents;
+mod methods;
 mod overview;
 mod processes;
 mod relations;
 mod types;
 
+use crate::samples::Samples;
+use postroom::inspect::Incidents;
 use postroom::{Host, Pid};
 use processes::Selection;
 use serde::Serialize;
 use std::fmt;
 
+pub(crate) use methods::method_of;
 pub(crate) use overview::thread_state;
 pub(crate) use types::{DEPTHS, TypeTotals, by_type};
 
@@ -26,8 +31,18 @@ pub(crate) enum View {
     Processes(Selection),
     Process(Pid),
     Types,
+    Ends { count: usize },
     Tree,
     Waits,
+}
+
+/// What the views are of.
+pub(crate) struct Sight {
+    pub(crate) host: Host,
+    /// For the page, which then has buttons.
+    pub(crate) may_act: bool,
+    pub(crate) incidents: Incidents,
+    pub(crate) samples: Samples,
 }
 
 /// Why a query cannot be answered.
@@ -41,7 +56,7 @@ pub(crate) enum QueryError {
     Missing { name: &'static str, expected: &'static str },
 }
 
-const VIEWS: &str = "overview, processes, process, types, tree and waits";
+const VIEWS: &str = "overview, processes, process, types, ends, tree and waits";
 
 /// The process is not alive.
 #[derive(Debug)]
@@ -70,23 +85,34 @@ impl View {
                 Self::Process(text.parse().map_err(error)?)
             }
             "types" => Self::Types,
+            "ends" => Self::Ends { count: parse_count(&value)? },
             "tree" => Self::Tree,
             "waits" => Self::Waits,
             other => return Err(QueryError::UnknownView { view: other.to_owned() }),
         })
     }
 
-    /// Looks at the host; `may_act` is for the page, which then has buttons.
-    pub(crate) fn json(&self, host: Host, may_act: bool) -> Result<String, Ended> {
+    /// Looks at the host.
+    pub(crate) fn json(&self, sight: &Sight) -> Result<String, Ended> {
+        let host = sight.host;
         Ok(match self {
-            Self::Overview => json(&overview::look(host)),
-            Self::Processes(selection) => json(&processes::look(host, selection)),
-            Self::Process(pid) => json(&relations::process(host, *pid, may_act).ok_or(Ended(*pid))?),
-            Self::Types => json(&types::look(host)),
+            Self::Overview => json(&overview::look(host, &sight.samples)),
+            Self::Processes(selection) => json(&processes::look(host, &sight.samples, selection)),
+            Self::Process(pid) => json(&relations::process(sight, *pid).ok_or(Ended(*pid))?),
+            Self::Types => json(&types::look(host, &sight.samples)),
+            Self::Ends { count } => json(&incidents::look(&sight.incidents, *count)),
             Self::Tree => json(&relations::tree(host)),
             Self::Waits => json(&relations::waits(host)),
         })
     }
+}
+
+/// Returns how many rows are asked for.
+fn parse_count<'a>(value: &impl Fn(&str) -> Option<&'a str>) -> Result<usize, QueryError> {
+    let Some(text) = value("count") else { return Ok(ROWS) };
+    let count = text.parse().ok().filter(|count| (1..=MAX_ROWS).contains(count));
+    let expected = "write a number from 1 to 1000";
+    count.ok_or_else(|| QueryError::Value { name: "count", value: text.to_owned(), expected })
 }
 
 fn json(value: &impl Serialize) -> String {

@@ -1,8 +1,12 @@
 //! Workers, threads and counters.
 
-use postroom::inspect::{Statistics, ThreadState, ThreadStatistics};
+use super::methods::method_of;
+use crate::samples::{Profile, Samples};
+use postroom::inspect::{RunningStep, Statistics, ThreadState};
 use postroom::{Host, Pid};
 use serde::Serialize;
+use std::collections::BTreeMap;
+use std::time::Instant;
 
 #[derive(Serialize)]
 pub(super) struct Overview {
@@ -48,6 +52,8 @@ struct Worker {
     runs: Option<Running>,
     /// Processes in its queues.
     queue: usize,
+    /// What it ran at the last hundred looks, one each 10 ms, the oldest first: how often, and which type.
+    lane: Vec<(usize, Option<&'static str>)>,
 }
 
 #[derive(Serialize)]
@@ -66,12 +72,18 @@ struct Thread {
 struct Running {
     pid: Pid,
     #[serde(rename = "type")]
-    process: Option<&'static str>,
+    process: &'static str,
+    /// The method that handles a message.
+    method: Option<String>,
+    /// For how many seconds this step has been seen, in looks each 10 ms.
+    for_seconds: f64,
 }
 
-fn running(thread: &ThreadStatistics) -> Option<Running> {
-    let pid = thread.process?;
-    Some(Running { pid, process: pid.info().map(|info| info.process) })
+fn running(step: &RunningStep, profile: &Profile, now: Instant) -> Running {
+    let since = profile.since(step.thread, step.pid).unwrap_or(now);
+    let RunningStep { pid, process, message, .. } = *step;
+    let method = message.map(|message| method_of(process, message).into_owned());
+    Running { pid, process, method, for_seconds: now.saturating_duration_since(since).as_secs_f64() }
 }
 
 pub(crate) fn thread_state(state: ThreadState) -> &'static str {
@@ -89,10 +101,15 @@ pub(crate) fn thread_state(state: ThreadState) -> &'static str {
     }
 }
 
-pub(super) fn look(host: Host) -> Overview {
+pub(super) fn look(host: Host, samples: &Samples) -> Overview {
     let statistics = host.statistics();
     let Statistics { threads, workers, processes, dead_letters, backpressure, blocking, watchdog, .. } = &statistics;
-    let running: Vec<_> = threads.iter().map(running).collect();
+    let (steps, now) = (host.running_steps(), Instant::now());
+    let profile = samples.look();
+    let by_pid: BTreeMap<Pid, Running> = steps.iter().map(|step| (step.pid, running(step, &profile, now))).collect();
+    let running: Vec<_> = threads.iter().map(|thread| by_pid.get(&thread.process?).cloned()).collect();
+    let mut lanes = profile.lanes().into_iter();
+    drop(profile);
     Overview {
         host: host.name(),
         node: host.node().to_string(),
@@ -102,6 +119,7 @@ pub(super) fn look(host: Host) -> Overview {
                 thread: worker.thread,
                 runs: worker.thread.and_then(|thread| running.get(thread)?.clone()),
                 queue: worker.inject_queue + worker.queue,
+                lane: lanes.next().map_or_else(Vec::new, |lane| lane.runs),
             })
             .collect(),
         threads: threads

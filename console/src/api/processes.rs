@@ -1,6 +1,7 @@
 //! Processes as rows, and which of them are asked for.
 
-use super::{MAX_ROWS, QueryError, ROWS};
+use super::{QueryError, parse_count};
+use crate::samples::{ProcessFigures, Samples};
 use postroom::inspect::{ProcessInfo, ProcessState, WaitsFor};
 use postroom::{Host, Pid};
 use serde::Serialize;
@@ -21,6 +22,12 @@ enum Sort {
     Mailbox,
     Messages,
     Steps,
+    /// How long a message waits in its mailbox.
+    Wait,
+    /// Its share of the processor.
+    Cpu,
+    /// Messages a second.
+    Rate,
 }
 
 impl Selection {
@@ -30,16 +37,12 @@ impl Selection {
             None | Some("mailbox") => Sort::Mailbox,
             Some("messages") => Sort::Messages,
             Some("steps") => Sort::Steps,
-            Some(other) => return Err(wrong("sort", other, "write mailbox, messages or steps")),
+            Some("wait") => Sort::Wait,
+            Some("cpu") => Sort::Cpu,
+            Some("rate") => Sort::Rate,
+            Some(other) => return Err(wrong("sort", other, "write mailbox, wait, cpu, rate, messages or steps")),
         };
-        let count = match value("count") {
-            None => ROWS,
-            Some(text) => text
-                .parse()
-                .ok()
-                .filter(|count| (1..=MAX_ROWS).contains(count))
-                .ok_or_else(|| wrong("count", text, "write a number from 1 to 1000"))?,
-        };
+        let count = parse_count(value)?;
         let state = value("state").filter(|state| !state.is_empty());
         if let Some(state) = state
             && !STATES.contains(&state)
@@ -104,6 +107,12 @@ pub(super) struct Row {
     messages: u64,
     steps: u64,
     waits_for: Option<Wait>,
+    /// How many seconds a message waits in its mailbox, as measured lately.
+    wait: Option<f64>,
+    /// Its share of one processor, as sampled in the last minute.
+    cpu: f64,
+    /// Messages a second.
+    rate: u64,
 }
 
 /// What a process waits for.
@@ -123,8 +132,9 @@ pub(super) fn waits_for(info: &ProcessInfo) -> Option<Wait> {
     }
 }
 
-impl From<&ProcessInfo> for Row {
-    fn from(info: &ProcessInfo) -> Self {
+impl Row {
+    pub(super) fn of(info: &ProcessInfo, figures: ProcessFigures) -> Self {
+        let ProcessFigures { wait, cpu, rate } = figures;
         let waits_for = waits_for(info);
         let says = match info.waits_for {
             Some(waits_for) => waits_for.to_string(),
@@ -145,6 +155,9 @@ impl From<&ProcessInfo> for Row {
             messages: info.messages,
             steps: info.steps,
             waits_for,
+            wait,
+            cpu,
+            rate,
         }
     }
 }
@@ -158,17 +171,24 @@ pub(super) struct Processes {
     rows: Vec<Row>,
 }
 
-pub(super) fn look(host: Host, selection: &Selection) -> Processes {
+pub(super) fn look(host: Host, samples: &Samples, selection: &Selection) -> Processes {
     let processes = host.processes();
     let total = processes.len();
     let mut matching: Vec<_> = processes.iter().filter(|info| selection.takes(info)).collect();
-    matching.sort_by_key(|info| {
+    let profile = samples.look();
+    matching.sort_by_cached_key(|info| {
+        // Figures that are not negative sort like their bits.
+        let figures = || profile.process(info.pid);
         Reverse(match selection.sort {
             Sort::Mailbox => info.mailbox,
             Sort::Messages => info.messages,
             Sort::Steps => info.steps,
+            Sort::Wait => figures().wait.map_or(0, f64::to_bits),
+            Sort::Cpu => figures().cpu.to_bits(),
+            Sort::Rate => figures().rate,
         })
     });
-    let rows = matching.iter().take(selection.count).map(|info| Row::from(*info)).collect();
+    let rows = matching.iter().take(selection.count);
+    let rows = rows.map(|info| Row::of(info, profile.process(info.pid))).collect();
     Processes { total, matching: matching.len(), rows }
 }

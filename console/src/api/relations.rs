@@ -1,7 +1,7 @@
 //! Who has spawned whom, and who waits for whom.
 
-use super::MAX_ROWS;
 use super::processes::{Row, Wait, waits_for};
+use super::{MAX_ROWS, Sight};
 use postroom::inspect::ProcessInfo;
 use postroom::{Host, Pid};
 use serde::Serialize;
@@ -58,8 +58,9 @@ impl From<&ProcessInfo> for Short {
     }
 }
 
-pub(super) fn process(host: Host, pid: Pid, may_act: bool) -> Option<Process> {
-    let info = pid.info()?;
+pub(super) fn process(sight: &Sight, pid: Pid) -> Option<Process> {
+    let (info, host, may_act) = (pid.info()?, sight.host, sight.may_act);
+    let row = Row::of(&info, sight.samples.look().process(info.pid));
     let processes = host.processes();
     let related = |is_so: &dyn Fn(&ProcessInfo) -> bool| {
         let mut rows: Vec<_> = processes.iter().filter(|info| is_so(info)).map(Short::from).collect();
@@ -70,7 +71,7 @@ pub(super) fn process(host: Host, pid: Pid, may_act: bool) -> Option<Process> {
     let (children, child_rows) = related(&|child| child.parent == Some(info.pid));
     let (awaited_by, waiter_rows) = related(&|waiter| waits_for(waiter).is_some_and(|wait| wait.pid == info.pid));
     let (chain, is_cycle) = chain(&info);
-    Some(Process { row: Row::from(&info), chain, is_cycle, children, child_rows, awaited_by, waiter_rows, may_act })
+    Some(Process { row, chain, is_cycle, children, child_rows, awaited_by, waiter_rows, may_act })
 }
 
 /// Follows the waits of a process, each of them looked at once: they may change meanwhile.

@@ -1,11 +1,15 @@
 //! Processes by type.
 
-use super::MAX_ROWS;
+use super::{MAX_ROWS, methods::method_of};
+use crate::samples::{MethodFigures, Samples};
 use postroom::Host;
 use postroom::inspect::{ProcessInfo, ProcessState};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+
+/// The most methods of a type that are listed.
+const METHODS: usize = 50;
 
 /// The upper bounds of the histogram of mailbox lengths.
 pub(crate) const DEPTHS: [u64; 6] = [0, 1, 10, 100, 1_000, 10_000];
@@ -75,12 +79,55 @@ struct Type {
     process: &'static str,
     #[serde(flatten)]
     totals: TypeTotals,
+    /// Its share of one processor, as sampled in the last minute.
+    cpu: f64,
+    /// How many seconds messages wait in mailboxes that are not empty, as measured in the last minute.
+    wait: Option<Quantiles>,
+    methods: Vec<Method>,
 }
 
-pub(super) fn look(host: Host) -> Types {
+#[derive(Serialize)]
+struct Quantiles {
+    p50: f64,
+    p99: f64,
+}
+
+#[derive(Serialize)]
+struct Method {
+    /// Empty for steps without a message: answers, timers, signals.
+    method: String,
+    cpu: f64,
+    /// How many of its messages were timed in the last minute.
+    timed: u64,
+    /// How many seconds the handling of these took, until the end or the first await.
+    handling: Option<Quantiles>,
+}
+
+impl From<(f64, f64)> for Quantiles {
+    fn from((p50, p99): (f64, f64)) -> Self {
+        Self { p50, p99 }
+    }
+}
+
+impl Method {
+    fn of(process: &str, figures: MethodFigures) -> Self {
+        let MethodFigures { method, cpu, timed, handling } = figures;
+        Self { method: method_of(process, method).into_owned(), cpu, timed, handling: handling.map(Quantiles::from) }
+    }
+}
+
+pub(super) fn look(host: Host, samples: &Samples) -> Types {
     let types = by_type(&host.processes());
     let total = types.len();
-    let mut rows: Vec<_> = types.into_iter().map(|(process, totals)| Type { process, totals }).collect();
+    let mut figures = samples.look().types();
+    let row = |(process, totals)| {
+        let of_type = figures.remove(process).unwrap_or_default();
+        let mut methods: Vec<_> = of_type.methods.into_iter().map(|figures| Method::of(process, figures)).collect();
+        methods.sort_by(|one, other| other.cpu.total_cmp(&one.cpu).then_with(|| other.timed.cmp(&one.timed)));
+        methods.truncate(METHODS);
+        Type { process, totals, cpu: of_type.cpu, wait: of_type.wait.map(Quantiles::from), methods }
+    };
+    let mut rows: Vec<_> = types.into_iter().map(row).collect();
     rows.sort_by_key(|row| Reverse(row.totals.processes));
     rows.truncate(MAX_ROWS);
     Types { total, rows }

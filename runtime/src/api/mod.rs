@@ -4,7 +4,7 @@
 //! * [`block_on`](mod@block_on): waiting for a future without a runtime;
 //! * [`naming`], [`by_name`]: processes by name; [`context_ext`], [`child_spawn`]: spawning inside processes;
 //! * [`mailbox`]: a mailbox for code outside processes; [`probe`]: one for tests;
-//! * [`statistics`]: snapshots of workers, threads and processes.
+//! * [`statistics`]: snapshots of workers, threads and processes; [`observation`]: what only those who look pay for.
 
 pub(crate) mod block_on;
 pub(crate) mod builder;
@@ -15,6 +15,7 @@ pub(crate) mod context_ext;
 pub(crate) mod interrupt;
 pub(crate) mod mailbox;
 pub(crate) mod naming;
+pub(crate) mod observation;
 pub(crate) mod probe;
 pub(crate) mod runtime;
 pub(crate) mod shutdown;

@@ -430,9 +430,9 @@ fn queue(thread: &Worker) -> usize {
     thread.stealer.len() + usize::from(thread.has_run_next())
 }
 
-fn thread_statistics(at: At, thread: &Worker) -> ThreadStatistics {
-    let counters = &thread.counters;
-    let (state, worker) = match at {
+/// Returns the state of a thread, and the worker that it holds.
+pub(super) fn state_of(at: At) -> (ThreadState, Option<usize>) {
+    match at {
         At::Free | At::Ending => (ThreadState::Ended, None),
         At::Up(worker) => (ThreadState::Running, Some(worker)),
         At::Asleep(worker) => (ThreadState::Asleep, Some(worker)),
@@ -440,7 +440,12 @@ fn thread_statistics(at: At, thread: &Worker) -> ThreadStatistics {
         At::Waiting => (ThreadState::Waiting, None),
         At::Detached => (ThreadState::Detached, None),
         At::Starting | At::Spare => (ThreadState::Spare, None),
-    };
+    }
+}
+
+fn thread_statistics(at: At, thread: &Worker) -> ThreadStatistics {
+    let counters = &thread.counters;
+    let (state, worker) = state_of(at);
     ThreadStatistics {
         state,
         worker,
@@ -464,7 +469,7 @@ fn pinned_statistics(pinned_thread: &PinnedThread) -> ThreadStatistics {
     ThreadStatistics { state, ..thread_statistics(At::Free, &pinned_thread.thread) }
 }
 
-fn pid_of(slot: &'static Slot) -> Option<Pid> {
+pub(super) fn pid_of(slot: &'static Slot) -> Option<Pid> {
     let owner = slot.owner()?;
     Some(owner.pid(slot.index(), slot.living()?))
 }

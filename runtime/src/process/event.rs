@@ -1,6 +1,7 @@
 //! The input of a step.
 
 use super::control::{Control, Join};
+use super::wait_probe::WaitProbe;
 use super::{handover::Upgrade, mail::Mail, slice::TimeSlice};
 use crate::errors::{CallError, CommandError};
 use crate::exit::ExitReason;
@@ -217,8 +218,7 @@ impl StepInput {
         self.slice.begin(self.began, budget);
     }
 
-    /// Begins a time slice of exactly that budget, for a simulation.
-    #[cfg(feature = "test")]
+    /// Begins a time slice of exactly that budget: for a simulation, or to time one event.
     pub(crate) fn begin_slice_of(&mut self, budget: u32) {
         self.began = node_pool::begin_slice();
         self.slice.begin_exactly(self.began, budget);
@@ -430,12 +430,19 @@ impl StepInput {
                 self.rare().stop = true;
             }
             (NodeKind::Stop, _) => self.end(ExitReason::Normal),
-            (NodeKind::Notice, Some(payload)) => {
-                if let Ok(Control::Link(sent)) = payload.take() {
+            (NodeKind::Notice, Some(payload)) => match payload.take() {
+                Ok(Control::Link(sent)) => {
                     self.controlled = true;
                     self.rare().notices.push_back(sent);
                 }
-            }
+                Ok(_) => {}
+                Err(payload) => {
+                    if let Ok(probe) = payload.take::<WaitProbe>() {
+                        probe.has_come();
+                    }
+                    return Met::Nothing;
+                }
+            },
             _ => {}
         }
         Met::Something

@@ -17,6 +17,7 @@ pub(crate) mod kind;
 pub(crate) mod mail;
 pub(crate) mod output;
 pub(crate) mod slice;
+pub(crate) mod wait_probe;
 
 pub use event::{Event, Events};
 pub use output::StepOutput;

@@ -43,8 +43,8 @@ impl TimeSlice {
         self.message.clear();
     }
 
-    /// Begins a time slice that a simulation has chosen: of exactly `budget`. There is no watchdog to mark it.
-    #[cfg(feature = "test")]
+    /// Begins a time slice of exactly `budget`. (If its end is even, it looks as if a tick had passed: the next one
+    /// ends it, which V3 allows.)
     pub(crate) fn begin_exactly(&self, spent: u64, budget: u32) {
         self.end.store(spent + u64::from(budget), Ordering::Relaxed);
         self.message.clear();

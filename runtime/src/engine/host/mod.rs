@@ -6,6 +6,7 @@ pub(crate) mod backlog;
 pub(crate) mod commands;
 pub(crate) mod gate;
 pub(crate) mod hooks;
+pub(crate) mod incidents;
 pub(crate) mod reuse;
 
 use super::io::reactor::Reactor;
@@ -14,6 +15,7 @@ use super::watchdog::report::WatchdogCounts;
 use super::workers::Permit;
 use super::workers::pinned::PinnedThreads;
 use super::workers::threads::{StartedThread, Workers};
+use super::workers::timed::TimedStep;
 use super::workers::worker::{CALLED, Worker};
 use crate::call::dead_letter::DeadLetterReason;
 use crate::env::chance::Random;
@@ -37,6 +39,7 @@ use backlog::Backlogs;
 use commands::Handlers;
 use gate::Gate;
 use hooks::Hooks;
+use incidents::IncidentWatchers;
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ptr;
@@ -104,6 +107,9 @@ pub(crate) struct Scheduler {
     pub(crate) timers: Timers,
     pub(crate) quiet: Quiet,
     pub(crate) watchdog: WatchdogCounts,
+    pub(crate) incidents: IncidentWatchers,
+    /// Steps that were timed by request, until they are looked at.
+    pub(crate) timed: SegQueue<TimedStep>,
     /// Counts the hosts that this record has been.
     generation: AtomicU32,
     node: AtomicU64,
@@ -202,6 +208,8 @@ impl Scheduler {
             timers: Timers::new(timers),
             quiet: Quiet::default(),
             watchdog: WatchdogCounts::default(),
+            incidents: IncidentWatchers::default(),
+            timed: SegQueue::new(),
             generation: AtomicU32::new(0),
             node: AtomicU64::new(node.get()),
             number: AtomicU16::new(number),

@@ -117,6 +117,8 @@ impl Scheduler {
         while self.left.pop().is_some() {}
         self.timers.clear();
         self.generators.store(0, Ordering::Relaxed);
+        self.incidents.clear();
+        while self.timed.pop().is_some() {}
         lock(&self.labels).clear();
         lock(&self.in_place_logged).clear();
         *lock(&self.launched) = 0;

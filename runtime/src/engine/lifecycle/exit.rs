@@ -31,6 +31,8 @@ use crate::engine::backpressure::suspend;
 use crate::engine::context::own::send_link_message;
 use crate::engine::host::Scheduler;
 use crate::engine::host::hooks::Started;
+use crate::engine::host::incidents::{AbnormalEnd, reason_text};
+use crate::env::clock::instant_now;
 use crate::exit::{ExitReason, Panic};
 use crate::links::message::SentLinkMessage;
 use crate::links::protocol::{LinkEffect, Links};
@@ -71,6 +73,9 @@ pub(crate) fn end(
         TABLE.free(slot.index());
     }
 }
+
+/// How many of the told processes are kept of an end.
+const TOLD: usize = 16;
 
 struct ExitingProcess {
     host: &'static Scheduler,
@@ -163,11 +168,15 @@ impl ExitingProcess {
     #[inline]
     fn leave_registrants(&mut self) {
         REGISTRATIONS.end(self.pid, &self.reason);
-        if !self.reason.is_normal() {
+        let has_failed = !self.reason.is_normal();
+        if has_failed {
             self.handling = handling::take(self.pid);
         }
         let Some(token) = &mut self.token else { return };
         self.cold_state = token.take_cold_state();
+        if has_failed && self.host.incidents.is_watched() {
+            self.keep();
+        }
         if let Some(cold_state) = &self.cold_state {
             if cold_state.labelled {
                 lock(&self.host.labels).remove(&self.pid);
@@ -201,6 +210,27 @@ impl ExitingProcess {
             let ended = self.host.describe(self.slot, self.pid);
             self.host.with_user(|user| user.hooks.complete(&ended, &self.reason));
         }
+    }
+
+    /// Keeps the end for those who look.
+    #[cold]
+    fn keep(&self) {
+        let Started { pid, process, entry, parent } = self.host.describe(self.slot, self.pid);
+        let links = self.cold_state.as_ref().and_then(|cold_state| cold_state.links.as_deref());
+        let told = links.map_or_else(Vec::new, |links| links.links().chain(links.watchers()).take(TOLD).collect());
+        self.host.incidents.ended(AbnormalEnd {
+            at: instant_now(),
+            pid,
+            process,
+            entry,
+            label: self.host.label(pid),
+            parent,
+            place: self.slot.metadata.place(),
+            reason: reason_text(&self.reason),
+            message: self.handling,
+            told,
+            supervised: self.cold_state.as_ref().is_some_and(|cold_state| cold_state.guardian.is_some()),
+        });
     }
 
     #[inline]

@@ -85,10 +85,19 @@ impl ThreadContext {
             self.see_to_watch();
         }
         if !self.thread.is_called() {
-            return None;
+            return if self.thread.is_asked_for_time() {
+                self.take_near().map(|token| self.run_or_time(token))
+            } else {
+                None
+            };
         }
         let rest = if self.is_new.take() { self.rest(false, false) } else { self.attend()? };
         Some(self.after_rest(rest))
+    }
+
+    /// Returns what to do with a process: run it, or time a message of it if the thread was asked to.
+    fn run_or_time(&self, token: Token) -> Next {
+        if self.thread.take_request_for_time() { Next::RunTimed(token) } else { Next::Run(token) }
     }
 
     /// Takes the next process from this thread's own queues, and the global one.
@@ -220,7 +229,7 @@ impl ThreadContext {
                 return self.exit();
             }
             if let Some(token) = found {
-                return Next::Run(token);
+                return self.run_or_time(token);
             }
             let is_due = self.is_timer_due();
             if is_due || !visited && self.has_tasks() {
@@ -241,7 +250,7 @@ impl ThreadContext {
                     if self.host.has_work() || self.host.has_unkept_timers() {
                         self.host.announce();
                     }
-                    return Next::Run(token);
+                    return self.run_or_time(token);
                 }
                 (searching, visited) = (self.host.idle.start_searching(), true);
                 continue;

@@ -2,7 +2,7 @@
 //!
 //! * [`run_loop`]: run, park or exit;
 //! * [`find`]: where the next process comes from, in order;
-//! * [`step`]: running a process for one time slice;
+//! * [`step`]: running a process for one time slice; [`timed`]: for one message, with the time it takes;
 //! * [`slot_owner`]: the host as the owner of slots: scheduling, bounds, timers, dead letters;
 //! * [`driving`]: sleeping threads as drivers of timers and the reactor; [`spare`]: threads without a permit;
 //! * [`launch`]: starting and ending threads; [`watchdog`]: the thread that looks for long steps.
@@ -16,4 +16,5 @@ pub(crate) mod simulated;
 pub(crate) mod slot_owner;
 pub(crate) mod spare;
 pub(crate) mod step;
+pub(crate) mod timed;
 pub(crate) mod watchdog;

@@ -16,6 +16,8 @@ use crate::util::panics::{Site, contain};
 
 pub(crate) enum Next {
     Run(Token),
+    /// Run one message of it, and take the time.
+    RunTimed(Token),
     /// Park in this way, then continue with [`ThreadContext::resume`].
     Park(Rest),
     /// Exit: the host has stopped, or the thread has been a spare for too long.
@@ -50,7 +52,7 @@ impl ThreadContext {
         loop {
             let token = match self.next() {
                 Next::Run(token) => token,
-                next => match self.carry_out(next) {
+                next => match self.carry_out(scratch, next) {
                     Some(token) => token,
                     None => return,
                 },
@@ -61,10 +63,14 @@ impl ThreadContext {
 
     /// Parks this thread until there is a process to run, and returns it; `None` when the thread must exit.
     #[cold]
-    fn carry_out(&self, mut next: Next) -> Option<Token> {
+    fn carry_out(&self, scratch: &mut StepScratch, mut next: Next) -> Option<Token> {
         loop {
             next = match next {
                 Next::Run(token) => return Some(token),
+                Next::RunTimed(token) => {
+                    self.run_timed(scratch, token);
+                    self.next()
+                }
                 Next::Park(rest) => {
                     self.park(&rest);
                     self.resume(rest)
@@ -141,7 +147,7 @@ mod tests {
         let (mut next, mut ran) = (begun, 0);
         loop {
             next = match next {
-                Next::Run(token) => {
+                Next::Run(token) | Next::RunTimed(token) => {
                     context.enter(|context| context.run_slice(scratch, token));
                     ran += 1;
                     context.next()

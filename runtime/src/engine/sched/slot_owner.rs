@@ -5,10 +5,11 @@ use crate::engine::backpressure::suspend::{ResumeReason, end_suspension};
 use crate::engine::backpressure::{congestion, placeholders};
 use crate::engine::context::local::with_current;
 use crate::engine::host::Scheduler;
-use crate::env::clock::{ClockOverride, Moment, TimeKeeper, TimerKey};
+use crate::engine::host::incidents::lost_message;
+use crate::env::clock::{ClockOverride, Moment, TimeKeeper, TimerKey, instant_now};
 use crate::mailbox::bound::Bound;
 use crate::mailbox::node::{Envelope, NodeBox};
-use crate::slots::{Admission, Schedule, Slot, SlotHost, Token};
+use crate::slots::{Admission, Schedule, Slot, SlotHost, TABLE, Token};
 use crate::sync::Ordering;
 use crate::time::timers::TimerAction;
 use crate::util::panics::{Site, contain, dispose};
@@ -94,6 +95,10 @@ impl Sink for Scheduler {
             return dispose(Site::ValueDrop, letter);
         }
         self.dead_letters[letter.reason as usize].add_shared(1);
+        if self.incidents.is_watched() {
+            let process = TABLE.last(letter.to).and_then(|slot| slot.metadata.names()).map(|(process, _)| process);
+            self.incidents.lost(lost_message(&letter, instant_now(), process, self.label(letter.to)));
+        }
         // Dropping the message is user code too, with or without a hook, and so is a log subscriber.
         let outcome = contain(Site::DeadLetterHook, || {
             crate::engine::host::hooks::log_dead_letter(&letter);

@@ -103,7 +103,18 @@ impl StepScratch {
 
 impl ThreadContext {
     #[inline(always)]
-    pub(crate) fn run_slice(&self, scratch: &mut StepScratch, mut token: Token) {
+    pub(crate) fn run_slice(&self, scratch: &mut StepScratch, token: Token) {
+        self.run_slice_begun(scratch, token, |input| input.begin_slice(BUDGET));
+    }
+
+    /// Runs a time slice of one event.
+    #[cold]
+    pub(super) fn run_short_slice(&self, scratch: &mut StepScratch, token: Token) {
+        self.run_slice_begun(scratch, token, |input| input.begin_slice_of(1));
+    }
+
+    #[inline(always)]
+    fn run_slice_begun(&self, scratch: &mut StepScratch, mut token: Token, begin: impl FnOnce(&mut StepInput)) {
         let slot = token.slot();
         token = token.taken_up();
         self.thread.running.begin(&token);
@@ -114,7 +125,7 @@ impl ThreadContext {
             }
         }
         slot.permit.store(self.permit_index.get() as u16, Ordering::Relaxed);
-        scratch.input.begin_slice(BUDGET);
+        begin(&mut scratch.input);
         self.go_on(scratch, token);
     }
 

@@ -44,12 +44,13 @@
 //!
 //! A model is in `tests/models`.
 
+use crate::engine::host::incidents::KeptStall;
 use crate::engine::host::{Scheduler, UserCode};
 use crate::engine::permits::holders::At;
 use crate::engine::watchdog::detector::{HostSample, Order, RestUntil, StallDetector, ThreadSample, tick_of};
 use crate::engine::watchdog::report::{Report, Stall};
 use crate::engine::workers::threads::StartedThread;
-use crate::env::clock::Moment;
+use crate::env::clock::{Moment, instant_now};
 use crate::pid::Resident;
 use crate::sync::{Arc, Ordering, lock, park, spawn_thread, sync_channel, unpark};
 use crate::util::panics::{Site, dispose};
@@ -227,6 +228,9 @@ impl Scheduler {
     fn tell_of(&self, stall: &Stall) {
         let (user, stall) = (self.user(), stall.clone());
         let label = self.label(stall.pid);
+        if self.incidents.is_watched() {
+            self.incidents.stalled(KeptStall { at: instant_now(), label: label.clone(), stall: stall.clone() });
+        }
         let report: Report = Box::new(move || report(user, label, &stall));
         let mut reporter = lock(&self.watchdog.reporter);
         if reporter.is_none() {

@@ -2,11 +2,12 @@
 //!
 //! * [`worker`]: the record of one thread, with its deque; [`threads`]: all records of a host;
 //! * [`running`]: the process that a thread runs, for other threads to see;
-//! * [`pinned`]: the record of a pinned process's thread.
+//! * [`pinned`]: the record of a pinned process's thread; [`timed`]: a step whose time was taken.
 
 pub(crate) mod pinned;
 pub(crate) mod running;
 pub(crate) mod threads;
+pub(crate) mod timed;
 pub(crate) mod worker;
 
 use crate::slots::Token;

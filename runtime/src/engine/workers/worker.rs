@@ -43,6 +43,8 @@ pub(crate) const LOST: u8 = 2;
 const TICK: u8 = 4;
 /// The watchdog rests (watchdog:R3).
 pub(crate) const UNWATCHED: u8 = 8;
+/// The next time slice is one message long, and timed.
+const TIMED: u8 = 16;
 
 /// In place of the nanoseconds of a moment.
 const NOT_NOTED: u64 = u64::MAX;
@@ -196,6 +198,20 @@ impl Worker {
     /// Returns whether a tick has passed since the last call.
     pub(crate) fn take_tick(&self) -> bool {
         self.attention() & TICK != 0 && self.attention.fetch_and(!TICK, Ordering::Relaxed) & TICK != 0
+    }
+
+    /// Asks the thread to time a message. Lost if it is called meanwhile.
+    pub(crate) fn ask_for_time(&self) {
+        self.attention.fetch_or(TIMED, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_asked_for_time(&self) -> bool {
+        self.attention() & TIMED != 0
+    }
+
+    /// Returns whether it was asked to time a message, since the last call.
+    pub(crate) fn take_request_for_time(&self) -> bool {
+        self.attention() & TIMED != 0 && self.attention.fetch_and(!TIMED, Ordering::Relaxed) & TIMED != 0
     }
 
     /// Clears the call: the thread checks now.

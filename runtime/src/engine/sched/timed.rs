@@ -1,0 +1,32 @@
+//! Time slices of one message, with the time that it takes: by request, for those who look at a running program.
+//!
+//! The request is a bit of the byte that each thread looks at between time slices anyway, so that a thread which is not
+//! asked pays nothing. The time slice is one message long whatever else is queued, so that its time is that message's;
+//! its process then goes to the end of the global queue, as after any time slice that was used up. The message is the
+//! first of the first process that a thread takes up after the request: long ones are no more likely than short ones.
+
+use super::step::StepScratch;
+use crate::engine::context::local::ThreadContext;
+use crate::engine::workers::timed::TimedStep;
+use crate::env::clock::Moment;
+use crate::slots::Token;
+
+/// How many timed steps are kept until they are looked at.
+const KEPT: usize = 1024;
+
+impl ThreadContext {
+    pub(super) fn run_timed(&self, scratch: &mut StepScratch, token: Token) {
+        let process = token.slot().metadata.names().map(|(process, _)| process);
+        let (counters, began) = (&self.thread.counters, Moment::now_by(None));
+        let before = counters.messages.get();
+        self.run_short_slice(scratch, token);
+        let took = Moment::now_by(None).since(began);
+        let is_one = counters.messages.get() == before + 1;
+        // A step that began with an answer, a timer or a signal notes no message.
+        if let (Some(process), Some(message), true) = (process, self.thread.slice.message(), is_one)
+            && self.host.timed.len() < KEPT
+        {
+            self.host.timed.push(TimedStep { process, message, took });
+        }
+    }
+}
