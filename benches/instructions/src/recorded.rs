@@ -1,5 +1,5 @@
-//! The file of recorded values: a line for each operation, with its name, its instructions, how many of them are atomic,
-//! and why they are so many.
+//! The file of recorded values: a line for each operation, with its name, its instructions, how many of them are
+//! atomic, and why they are so many.
 
 use std::collections::HashSet;
 use std::fmt::Write;

@@ -24,8 +24,9 @@ pub struct Statistics {
     pub refused: u64,
     /// Those of them for which the policy has panicked.
     pub policy_panics: u64,
-    /// Requests to end a process, sent with [`Pid::stop`](postroom::Pid::stop), [`Pid::cancel`](postroom::Pid::cancel) or
-    /// [`Pid::kill`](postroom::Pid::kill), that the policies of other nodes have refused.
+    /// Requests to end a process, sent with [`Pid::stop`](postroom::Pid::stop),
+    /// [`Pid::cancel`](postroom::Pid::cancel) or [`Pid::kill`](postroom::Pid::kill), that the policies of other nodes
+    /// have refused.
     pub denied: u64,
     /// Frames that did not come on the subject of the node that they are of: some program forges them.
     pub forged_frames: u64,

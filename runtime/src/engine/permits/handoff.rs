@@ -53,8 +53,8 @@
 //! H1 and H2; and so has A4, for a detached thread, which may have queued something before it knew. (A thread that
 //! gives its permit to one that waits has moved its work to where others look before it took the lock, under which they
 //! go to sleep after it.) A thread that knows that it is detached puts what it wakes into the global queue; one that
-//! does not know yet (M2 is not seen at once) may leave something in its deque or its run-next slot that the searcher of
-//! M4, or M3, has not seen: the watchdog finds it, since it keeps looking while there are detached threads.
+//! does not know yet (M2 is not seen at once) may leave something in its deque or its run-next slot that M3 and the
+//! searcher of M4 have not seen: the watchdog finds it, since it keeps looking while there are detached threads.
 //!
 //! *What a thread leaves behind is visited*: each thread without a permit whose deque is not empty is in a queue of the
 //! host, which is one of the far ends (`find`).
