@@ -1,11 +1,17 @@
-//! The log lines of the runtime, field by field; and that the program's own panic hook still runs.
+//! The log lines of the runtime, field by field, and those that the guide shows; and that the program's own panic hook
+//! still runs. (`postroom_tests::logged` also reads every line back as JSON.)
 
 use postroom::prelude::*;
 use postroom::supervision::Backoff;
 use postroom::{ChildSpawn, ProcessError};
+use postroom_tests::logged::printed;
 use postroom_tests::{act, eventually, logged, soon};
 use std::fmt;
+use std::fs;
 use std::panic::Location;
+use std::path::Path;
+use std::process::Command as Program;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Mutex, Once};
 use std::time::Duration;
 use tracing::span::{Attributes, Id, Record};
@@ -124,6 +130,253 @@ fn a_message_of_a_type_that_has_no_method_is_warned_of() {
         let line = only_line(clerk.pid());
         assert!(line.starts_with("WARN postroom ") && line.contains(" message_type=\"u16\""), "{line}");
         assert!(line.contains("no method for its type") && line.contains(&format!(" to={}", clerk.pid())), "{line}");
+    });
+}
+
+/// Returns the value of a field in a line, up to the next space.
+fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = line.split_once(&format!(" {name}="))?;
+    rest.split(' ').next()
+}
+
+/// A process that sends to another one, and calls it.
+#[process]
+struct Writer {
+    to: Pid,
+}
+
+#[process]
+impl Writer {
+    #[entry]
+    fn serve(&mut self) {}
+
+    /// No method of a clerk takes it.
+    #[message]
+    async fn ask(&mut self) -> bool {
+        Recipient::<u32>::of(self.to).call(7).await.is_err()
+    }
+}
+
+/// Catches a warning that does not name both ends, with their types and labels.
+#[test]
+fn a_call_without_a_method_is_warned_of_with_both_ends() {
+    soon(|| {
+        let runtime = runtime();
+        let clerk = runtime.spawn(Clerk).label("window-1").serve().unwrap();
+        let writer = runtime.spawn(Writer { to: clerk.pid() }).label("writer-1").serve().unwrap();
+        assert_eq!(writer.ask().wait(), Ok(true));
+        let line = only_line(clerk.pid());
+        for (name, value) in [
+            ("to", clerk.pid().to_string()),
+            ("process", "\"Clerk\"".to_string()),
+            ("label", "\"window-1\"".to_string()),
+            ("from", writer.pid().to_string()),
+            ("from_process", "\"Writer\"".to_string()),
+            ("from_label", "\"writer-1\"".to_string()),
+            ("message_type", "\"u32\"".to_string()),
+        ] {
+            assert_eq!(field(&line, name), Some(&*value), "{line}");
+        }
+    });
+}
+
+/// Catches a lost message that is logged below `warn`, without its receiver's type and label or why that has ended, and
+/// one of a call, whose caller has been told, that is logged as loudly.
+#[test]
+fn a_lost_message_is_warned_of_with_its_receiver_and_why_that_has_ended() {
+    soon(|| {
+        let runtime = {
+            let _set = runtime();
+            Runtime::builder().paused().build().unwrap()
+        };
+        let clerk = runtime.spawn(Clerk).label("window-2").serve().unwrap();
+        clerk.panic("never".into()).send().unwrap();
+        let call = std::thread::spawn(move || clerk.panic("never".into()).wait());
+        eventually(|| clerk.pid().info().is_some_and(|info| info.mailbox == 2));
+        clerk.pid().kill();
+        runtime.resume().unwrap();
+        assert!(call.join().unwrap().is_err());
+        let line = only_line(clerk.pid());
+        assert!(line.starts_with("WARN postroom message=a sent message was lost"), "{line}");
+        assert_eq!(field(&line, "process"), Some("\"Clerk\""), "{line}");
+        assert_eq!(field(&line, "label"), Some("\"window-2\""), "{line}");
+        assert!(line.contains("::ClerkPanic\" why=the process ended before it took the message"), "{line}");
+        assert_eq!(field(&line, "reason"), Some("killed"), "{line}");
+        let told: Vec<String> =
+            printed().into_iter().filter(|line| line.contains(&format!(" to={}", clerk.pid()))).collect();
+        assert_eq!(told.len(), 2, "{told:#?}");
+        assert!(told.iter().any(|line| line.starts_with("DEBUG postroom: a call failed")), "{told:#?}");
+    });
+}
+
+/// Catches a flood that is logged line by line, and one whose rest is not counted.
+#[test]
+fn a_flood_of_lost_messages_is_logged_in_part_and_counted_in_full() {
+    const FLOOD: u64 = 20_000;
+    soon(|| {
+        let runtime = runtime();
+        let clerk = runtime.spawn(Clerk).label("flooded").serve().unwrap();
+        let wrong = Recipient::<u16>::of(clerk.pid());
+        for _ in 0..FLOOD {
+            wrong.call(1).send_wait().unwrap();
+        }
+        runtime.until_idle().unwrap();
+        assert_eq!(runtime.statistics().dead_letters.unhandled, FLOOD);
+        // At most ten in each second, so this holds unless a message takes 100 ms.
+        let lines = logged(&format!(" to={}", clerk.pid()));
+        assert!(!lines.is_empty() && (lines.len() as u64) < FLOOD / 2, "{} lines", lines.len());
+    });
+}
+
+/// In a program of its own, since a hook is the program's.
+///
+/// Catches a panic that does not reach the hook, reaches it twice, or is printed without its backtrace.
+#[test]
+fn a_panic_reaches_the_hook_of_the_program_once_with_a_backtrace_and_with_or_without_a_subscriber() {
+    const CHILD: &str = "POSTROOM_TEST_PANIC_HOOK";
+    if let Some(how) = std::env::var_os(CHILD) {
+        if how == "subscriber" {
+            logged("");
+        }
+        static CALLS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        let print = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            print(info);
+            CALLS.lock().unwrap().push(info.payload_as_str().unwrap_or_default().to_string());
+        }));
+        let runtime = Runtime::new().unwrap();
+        for text in ["first-panic", "second-panic"] {
+            let clerk = runtime.spawn(Clerk).serve().unwrap();
+            assert!(clerk.panic(text.into()).wait().is_err());
+        }
+        println!("hook: {:?}", CALLS.lock().unwrap());
+        return;
+    }
+    for (how, backtrace) in [("subscriber", "1"), ("none", "1"), ("subscriber", "0")] {
+        let mut program = Program::new(std::env::current_exe().unwrap());
+        let test = "a_panic_reaches_the_hook_of_the_program_once_with_a_backtrace_and_with_or_without_a_subscriber";
+        program.args(["--exact", test, "--nocapture"]).env(CHILD, how).env("RUST_BACKTRACE", backtrace);
+        let output = program.output().unwrap();
+        let (said, printed) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(said.contains("hook: [\"first-panic\", \"second-panic\"]"), "{how}: {said}{printed}");
+        let backtraces = printed.matches("stack backtrace:").count();
+        assert_eq!(backtraces, if backtrace == "1" { 2 } else { 0 }, "{how}: {printed}");
+        assert_eq!(printed.matches("first-panic").count(), 1, "{how}: {printed}");
+    }
+}
+
+/// The processes whose log lines the guide shows.
+mod bank {
+    use super::*;
+
+    #[process]
+    pub(super) struct Account {
+        pub(super) balance: i64,
+    }
+
+    #[process]
+    impl Account {
+        #[entry]
+        pub(super) fn serve(&mut self) {}
+
+        #[message]
+        pub(super) fn deposit(&mut self, amount: i64) {
+            self.balance = self.balance.checked_add(amount).expect("the balance fits");
+        }
+    }
+}
+
+/// See [`bank`].
+mod report {
+    use super::*;
+
+    #[process]
+    pub(super) struct Report;
+
+    #[process]
+    impl Report {
+        #[entry]
+        pub(super) fn serve(&mut self) {}
+
+        /// Takes too long: until the watchdog has said so.
+        #[message]
+        pub(super) fn render(&mut self) {
+            eventually(|| STALLED.load(SeqCst));
+        }
+    }
+
+    pub(super) static STALLED: AtomicBool = AtomicBool::new(false);
+}
+
+/// Replaces what differs between two runs: PIDs, times, places, and the crate of a type.
+fn without_what_varies(line: &str) -> String {
+    let word = |word: &str| {
+        let Some((name, value)) = word.split_once('=') else { return word.to_string() };
+        let value = match name {
+            "lasted" => "…",
+            "place" => "…",
+            "message_type" => value.rsplit("::").next().unwrap_or_default().trim_matches('"'),
+            _ if value.starts_with('<') => "<…>",
+            _ => value,
+        };
+        format!("{name}={value}")
+    };
+    line.split_whitespace().map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the log lines that the guide shows, each with its page.
+fn shown_in_the_guide() -> Vec<(String, String)> {
+    let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../book/src");
+    let mut shown = Vec::new();
+    for page in fs::read_dir(pages).unwrap() {
+        let page = page.unwrap().path();
+        if page.extension().is_none_or(|extension| extension != "md") {
+            continue;
+        }
+        let name = page.file_name().unwrap().to_string_lossy().into_owned();
+        for line in fs::read_to_string(&page).unwrap().lines() {
+            if ["ERROR", "WARN", "INFO", "DEBUG"].iter().any(|level| line.starts_with(&format!("{level} postroom:"))) {
+                shown.push((name.clone(), line.to_string()));
+            }
+        }
+    }
+    shown
+}
+
+/// Catches a line of the guide that no program prints. (Those of spans are checked in `tests/spans`.)
+#[test]
+fn every_log_line_in_the_guide_is_printed_by_the_runtime() {
+    soon(|| {
+        let runtime = runtime();
+        // A panic.
+        let account = runtime.spawn(bank::Account { balance: i64::MAX }).label("customer 17").serve().unwrap();
+        assert!(account.deposit(1).wait().is_err());
+        // A message without a method.
+        let account = runtime.spawn(bank::Account { balance: 0 }).label("customer 17").serve().unwrap();
+        runtime.send(account.pid(), 5_u16).unwrap();
+        // A lost message.
+        let idle = Runtime::builder().paused().build().unwrap();
+        let account = idle.spawn(bank::Account { balance: 0 }).label("customer 17").serve().unwrap();
+        account.deposit(5).send().unwrap();
+        let end = account.pid().join();
+        account.pid().kill();
+        idle.resume().unwrap();
+        end.wait();
+        // A stall, while another process has something to do: whichever of the two is first.
+        let stalls = Runtime::builder().workers(1).paused().stall_limit(Duration::from_millis(1));
+        let stalls = stalls.on_stall(|_| report::STALLED.store(true, SeqCst)).build().unwrap();
+        for _ in 0..2 {
+            stalls.spawn(report::Report).serve().unwrap().render().send().unwrap();
+        }
+        stalls.resume().unwrap();
+        stalls.until_idle().unwrap();
+        let shown = shown_in_the_guide();
+        assert!(shown.len() >= 5, "{shown:#?}");
+        for (page, line) in shown {
+            println!("looks for a line of {page}: {line}");
+            let expected = without_what_varies(&line);
+            eventually(|| printed().iter().any(|line| without_what_varies(line) == expected));
+        }
     });
 }
 

@@ -92,7 +92,7 @@ impl Drop for Console {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!("the console's thread has panicked, and served nothing since");
+            tracing::error!(target: "postroom", "the console's thread has panicked, and served nothing since");
         }
     }
 }
@@ -100,7 +100,7 @@ impl Drop for Console {
 async fn accept(listener: TcpListener, site: Arc<Site>, mut stopped: oneshot::Receiver<()>) {
     let listener = match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => listener,
-        Err(error) => return tracing::error!(%error, "the console cannot listen"),
+        Err(error) => return tracing::error!(target: "postroom", %error, "the console cannot listen"),
     };
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
@@ -121,7 +121,7 @@ async fn accept(listener: TcpListener, site: Arc<Site>, mut stopped: oneshot::Re
                 });
             }
             Err(error) => {
-                tracing::warn!(%error, "the console has not accepted a connection");
+                tracing::warn!(target: "postroom", %error, "the console has not accepted a connection");
                 sleep(AGAIN).await;
             }
         }

@@ -1,24 +1,62 @@
 //! The log lines of the runtime, for tests that check them. The subscriber is global, so all tests of a binary share
 //! it.
+//!
+//! Every event of the runtime is also written as JSON and read back: no field may be there twice, or have a name that
+//! the format itself uses, such as `message` for the text of the event.
 
-use std::fmt::{Debug, Write};
-use std::sync::{Mutex, OnceLock};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use std::collections::BTreeSet;
+use std::fmt::{self, Debug, Write as _};
+use std::io::{self, Write};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+static PRINTED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+static FAULTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn install() {
+    static SET: OnceLock<()> = OnceLock::new();
+    SET.get_or_init(|| {
+        let json = tracing_subscriber::fmt::layer().json().flatten_event(true).with_writer(|| ReadBack);
+        let printed = tracing_subscriber::fmt::layer().without_time().with_ansi(false).with_writer(|| Printed);
+        // What is there when a test sees a line has been read back.
+        let subscriber = tracing_subscriber::registry().with(OfRuntime).with(Lines).with(printed).with(json);
+        tracing::subscriber::set_global_default(subscriber).expect("there is no other subscriber");
+    });
+}
 
 /// Returns the warnings and errors since the first call that contain `text`, each with its level, its target and its
 /// fields. A PID as `text` selects the lines of one test.
 ///
 /// # Panics
-/// If another subscriber has been set.
+/// If another subscriber has been set, or if an event of the runtime is no JSON in which each name is distinct.
 pub fn logged(text: &str) -> Vec<String> {
-    static SET: OnceLock<()> = OnceLock::new();
-    SET.get_or_init(|| tracing::subscriber::set_global_default(Lines).expect("there is no other subscriber"));
-    let lines = LINES.lock().expect("nothing panics with it");
-    lines.iter().filter(|line| line.contains(text)).cloned().collect()
+    install();
+    let faults = lock(&FAULTS).clone();
+    assert!(faults.is_empty(), "{faults:#?}");
+    lock(&LINES).iter().filter(|line| line.contains(text)).cloned().collect()
+}
+
+/// Returns the events since the first call as `tracing-subscriber` prints them, of all levels down to `DEBUG`.
+pub fn printed() -> Vec<String> {
+    install();
+    lock(&PRINTED).clone()
+}
+
+/// Lets pass what the runtime logs.
+struct OfRuntime;
+
+impl<S: Subscriber> Layer<S> for OfRuntime {
+    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        metadata.target().starts_with("postroom") && metadata.level() <= &Level::DEBUG
+    }
 }
 
 struct Lines;
@@ -31,27 +69,114 @@ impl Visit for Line {
     }
 }
 
-impl Subscriber for Lines {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.level() <= &Level::WARN
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
+impl<S: Subscriber> Layer<S> for Lines {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let (level, target) = (event.metadata().level(), event.metadata().target());
+        if level > &Level::WARN {
+            return;
+        }
         let mut line = Line(format!("{level} {target}"));
         event.record(&mut line);
-        LINES.lock().expect("nothing panics with it").push(line.0);
+        lock(&LINES).push(line.0);
+    }
+}
+
+struct Printed;
+
+impl Write for Printed {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        lock(&PRINTED).push(String::from_utf8_lossy(line).trim().to_string());
+        Ok(line.len())
     }
 
-    fn enter(&self, _: &Id) {}
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
-    fn exit(&self, _: &Id) {}
+/// Reads each event back that is written to it.
+struct ReadBack;
+
+impl Write for ReadBack {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        if let Err(error) = serde_json::from_slice::<Distinct>(line) {
+            lock(&FAULTS).push(format!("{error}: {}", String::from_utf8_lossy(line)));
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Any value of JSON, in whose objects no name is there twice.
+struct Distinct;
+
+impl<'de> Deserialize<'de> for Distinct {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Self)
+    }
+}
+
+impl<'de> Visitor<'de> for Distinct {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Self, A::Error> {
+        while sequence.next_element::<Self>()?.is_some() {}
+        Ok(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self, A::Error> {
+        let mut names = BTreeSet::new();
+        while let Some((name, _)) = map.next_entry::<String, Self>()? {
+            if !names.insert(name.clone()) {
+                return Err(A::Error::custom(format_args!("`{name}` is there twice")));
+            }
+        }
+        Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches a check that passes whatever it reads.
+    #[test]
+    fn a_name_that_is_there_twice_is_found_at_any_depth() {
+        let read = |text: &str| serde_json::from_str::<Distinct>(text).map(drop).map_err(|error| error.to_string());
+        assert_eq!(read(r#"{"a":[1,null,{"b":true}],"b":{"a":-1.5}}"#), Ok(()));
+        for twice in [r#"{"message":"one","message":"two"}"#, r#"{"c":[{"d":{"a":1,"a":2}}]}"#] {
+            assert!(read(twice).is_err_and(|error| error.contains("is there twice")), "{twice}");
+        }
+    }
 }

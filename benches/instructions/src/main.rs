@@ -27,6 +27,10 @@ use recorded::{Recorded, RecordedError};
 /// Set to 1, lets `check` pass where Valgrind or `objdump` is not installed.
 const SKIP: &str = "POSTROOM_SKIP_INSTRUCTIONS";
 
+/// Set to 1, lets a subscriber record the spans of messages and do nothing with them (feature `spans`).
+#[cfg(feature = "spans")]
+const SPANS: &str = "POSTROOM_SPANS";
+
 /// Why nothing was compared or recorded.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
@@ -73,6 +77,11 @@ fn main() -> ExitCode {
 
 /// Runs the measured operation.
 fn work(name: &str, count: &str) -> Result<(), Failure> {
+    #[cfg(feature = "spans")]
+    if std::env::var(SPANS).is_ok_and(|value| value == "1") {
+        use tracing_subscriber::util::SubscriberInitExt;
+        tracing_subscriber::registry().init();
+    }
     let operation = Operation::named(name).ok_or(Failure::Usage)?;
     let count = count.parse().map_err(|_| Failure::Usage)?;
     operation.perform(count);

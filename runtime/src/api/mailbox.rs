@@ -1,6 +1,7 @@
 //! Mailboxes for code outside of processes: threads, tests, tasks of other executors.
 
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
+use crate::engine::host::losses::{LossLimits, log_dead_letter};
 use crate::engine::{blocking::block_in_place::while_blocked, lifecycle::exit::tell_bound};
 use crate::env::clock::{TimeKeeper, instant_now};
 use crate::env::program::{HOSTLESS, program_node};
@@ -49,6 +50,7 @@ struct MailboxOwner {
     home: OnceLock<&'static SlotOwner>,
     /// Keeps the timers for the mailbox; threads keep none themselves.
     time_keeper: Mutex<Option<&'static dyn TimeKeeper>>,
+    loss_limits: LossLimits,
 }
 
 #[derive(Default)]
@@ -108,7 +110,7 @@ impl SlotHost for MailboxOwner {
 
 impl Sink for MailboxOwner {
     fn dead_letter(&self, dead_letter: DeadLetter) {
-        crate::engine::host::hooks::log_dead_letter(&dead_letter);
+        log_dead_letter(&dead_letter, &self.loss_limits);
     }
 }
 
@@ -234,8 +236,12 @@ fn receive(token: &mut Token, sent: SentLinkMessage) {
 
 impl MailboxOwner {
     fn new() -> &'static Self {
-        let owner: &'static Self =
-            Box::leak(Box::new(Self { cell: Mutex::default(), home: OnceLock::new(), time_keeper: Mutex::new(None) }));
+        let owner: &'static Self = Box::leak(Box::new(Self {
+            cell: Mutex::default(),
+            home: OnceLock::new(),
+            time_keeper: Mutex::new(None),
+            loss_limits: LossLimits::default(),
+        }));
         let home = SlotOwner::new(owner, program_node(), HOSTLESS);
         let _first = owner.home.set(Box::leak(Box::new(home)));
         owner

@@ -146,6 +146,8 @@ impl Host {
         let record = match (renewed, next) {
             (None, Some((identity, user))) => {
                 abroad::begin();
+                #[cfg(feature = "spans")]
+                crate::engine::context::spans::begin();
                 HostRecord::of(Scheduler::new(config, identity, user))
             }
             (Some(record), _) => record,

@@ -11,7 +11,7 @@ use crate::errors::{CallError, CommandError};
 use crate::mailbox::node::{Envelope, EnvelopeContent, MailNode, NodeBox, NodeKind};
 use crate::mailbox::{node_pool, payload::Payload};
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering, lock};
-use crate::{exit::ExitReason, util::defer::defer};
+use crate::{exit::ExitReason, pid::Pid, util::defer::defer};
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
@@ -20,6 +20,12 @@ use std::ptr::{self, NonNull};
 pub(crate) trait Port: Send + Sync {
     /// Takes the answer for the incarnation `generation`, in the node that was sent with the call.
     fn answer(&'static self, node: NodeBox, generation: u64, tag: *mut MailNode, result: Result<Payload, CommandError>);
+
+    /// Returns the PID of its incarnation `generation`, if it has one.
+    fn pid_of(&self, generation: u64) -> Option<Pid> {
+        let _ = generation;
+        None
+    }
 }
 
 /// A caller that is not a process: a thread, or a task of another executor.
@@ -31,6 +37,11 @@ pub(crate) trait OutsideCaller: Send + Sync {
     /// Returns whether the message was sent, not called: this caller is only notified when it has been handled.
     fn was_sent(&self) -> bool {
         false
+    }
+
+    /// Returns the process on whose behalf it waits, if it is known.
+    fn pid(&self) -> Option<Pid> {
+        None
     }
 }
 
@@ -216,6 +227,14 @@ impl Caller {
     /// Returns whether the message was sent, although its sender is notified when it has been handled.
     pub(crate) fn was_sent(&self) -> bool {
         self.look(|call| matches!(&call.asker, Who::Outside(outside) if outside.was_sent()))
+    }
+
+    /// Returns the calling process, if it is one that the runtime knows.
+    pub(crate) fn pid(&self) -> Option<Pid> {
+        self.look(|call| match &call.asker {
+            Who::Process { port, generation } => port.pid_of(*generation),
+            Who::Outside(outside) => outside.pid(),
+        })
     }
 
     fn look<R>(&self, look: impl FnOnce(&PendingCall) -> R) -> R {

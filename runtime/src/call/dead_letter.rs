@@ -1,6 +1,7 @@
 //! Messages that no process will handle, and where each thread reports them.
 
-use crate::{mailbox::payload::Payload, pid::Pid, util::defer::defer};
+use super::caller::Caller;
+use crate::{exit::ExitReason, mailbox::payload::Payload, pid::Pid, util::defer::defer};
 use std::{cell::Cell, fmt};
 
 /// A message that no process will handle, as passed to the dead-letter hook.
@@ -9,10 +10,27 @@ use std::{cell::Cell, fmt};
 pub struct DeadLetter {
     /// The PID that it was sent to.
     pub to: Pid,
+    /// The process that sent it, if the runtime knows it: a process that awaits the answer of its call. A message that
+    /// was sent, not called, carries its sender only with the feature `spans`, while a subscriber wants those.
+    pub from: Option<Pid>,
     /// The message.
     pub message: Payload,
     /// The reason.
     pub reason: DeadLetterReason,
+    /// Whether a caller learns of it, by an error.
+    pub(crate) is_told: bool,
+    /// Why the process that it was sent to has ended, if that is known.
+    pub(crate) exit: Option<ExitReason>,
+}
+
+impl DeadLetter {
+    pub(crate) fn new(to: Pid, message: Payload, reason: DeadLetterReason, caller: Option<&Caller>) -> Self {
+        let is_told = caller.is_some_and(|caller| !caller.was_sent());
+        let from = caller.and_then(Caller::pid);
+        #[cfg(feature = "spans")]
+        let from = from.or_else(|| message.origin()?.sender());
+        Self { to, from, message, reason, is_told, exit: None }
+    }
 }
 
 /// The reason why a message was not handled.

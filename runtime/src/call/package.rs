@@ -3,6 +3,8 @@
 use super::caller::{self, Caller};
 use super::dead_letter::{DeadLetter, DeadLetterReason, Sink, bring};
 use crate::errors::{CallError, Delivery, SendFailure};
+#[cfg(feature = "spans")]
+use crate::observe::spans::{self, EnteredSpan, HeldSpan};
 use crate::{mailbox::payload::Payload, pid::Pid, util::debug::impl_debug};
 use std::mem::ManuallyDrop;
 
@@ -19,7 +21,7 @@ pub struct Package {
 impl Package {
     /// Creates a package for `to` with a message of any type.
     pub fn new<M: Send + 'static>(to: Pid, message: M) -> Self {
-        Self::from_parts(to, Payload::new(message), None)
+        Self::from_parts(to, Payload::sent(message), None)
     }
 
     #[inline]
@@ -42,10 +44,25 @@ impl Package {
     /// Makes a dead letter of it in `sink`. After that, its caller is told: it finds the dead letter counted.
     pub(crate) fn fail(self, sink: &dyn Sink, reason: DeadLetterReason, error: CallError) {
         let (to, message, caller) = self.into_parts();
-        sink.dead_letter(DeadLetter { to, message, reason });
+        sink.dead_letter(DeadLetter::new(to, message, reason, caller.as_ref()));
         if let Some(caller) = caller {
             caller.fail(error);
         }
+    }
+
+    /// Opens and enters the span in which its message is handled.
+    #[cfg(feature = "spans")]
+    pub(crate) fn enter_span(&self) -> Option<EnteredSpan<HeldSpan>> {
+        self.open_span().map(HeldSpan::enter)
+    }
+
+    /// Opens the span in which its message is handled, if a subscriber may want it.
+    #[cfg(feature = "spans")]
+    pub(crate) fn open_span(&self) -> Option<HeldSpan> {
+        if !spans::may_be_wanted() {
+            return None;
+        }
+        spans::open(self.payload.origin(), Some(self.to), self.type_name())
     }
 
     /// Returns its destination.
@@ -99,6 +116,8 @@ impl Package {
         T: Send + 'static,
         E: Send + 'static,
     {
+        #[cfg(feature = "spans")]
+        let _span = self.is::<M>().then(|| self.enter_span());
         self.split::<M>().map(|(message, caller)| {
             let result = handle(message);
             if let Some(caller) = caller {
@@ -128,7 +147,7 @@ impl Package {
     #[cold]
     pub(crate) fn discard(self, reason: DeadLetterReason) {
         let (to, message, caller) = self.into_parts();
-        bring(DeadLetter { to, message, reason });
+        bring(DeadLetter::new(to, message, reason, caller.as_ref()));
         drop(caller);
     }
 
@@ -170,7 +189,7 @@ impl Drop for Package {
             _ if ends => DeadLetterReason::Ended,
             _ => DeadLetterReason::Unhandled,
         };
-        bring(DeadLetter { to: self.to, message, reason });
+        bring(DeadLetter::new(self.to, message, reason, self.caller.as_ref()));
         // After the dead letter: a caller that is told finds it counted.
         match self.caller.take() {
             Some(caller) if ends => caller.drop_unopened(),

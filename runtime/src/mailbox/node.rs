@@ -354,7 +354,7 @@ impl NodeBox {
         node.mark.store(generation | (NodeKind::Message as u64) << KIND_SHIFT, Ordering::Relaxed);
         node.content.with_mut(|place| {
             // SAFETY: this is the node's only owner; the empty content that it overwrites needs no drop.
-            unsafe { place.write(EnvelopeContent { word, payload: Some(Payload::new(message)) }) };
+            unsafe { place.write(EnvelopeContent { word, payload: Some(Payload::sent(message)) }) };
         });
     }
 

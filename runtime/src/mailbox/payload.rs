@@ -8,6 +8,10 @@
 //! [`Payload::new`]: *`data` holds a valid `T` (in place or by the pointer of its block) exactly when `table` is the
 //! one made for `T`*.
 
+#[cfg(feature = "spans")]
+use crate::observe::spans::Origin;
+#[cfg(feature = "spans")]
+use crate::sync::Arc;
 use crate::sync::{AtomicPtr, Ordering};
 use crate::util::block::Block;
 use crate::util::panics::{Site, ignore};
@@ -21,7 +25,10 @@ const INLINE_BYTES: usize = 4 * size_of::<usize>();
 type Data = MaybeUninit<[usize; 4]>;
 
 struct TypeTable {
+    /// The type of the value, or [`Traced`] of it.
     type_id: TypeId,
+    #[cfg(feature = "spans")]
+    traced: Option<TracedTable>,
     type_name: fn() -> &'static str,
     /// Drops the value, wherever it is stored.
     drop: unsafe fn(*mut Data),
@@ -31,8 +38,13 @@ struct TableOf<T>(T);
 
 impl<T: Send + 'static> TableOf<T> {
     const IN_PLACE: bool = size_of::<T>() <= INLINE_BYTES && align_of::<T>() <= align_of::<Data>();
-    const TABLE: &'static TypeTable =
-        &TypeTable { type_id: TypeId::of::<T>(), type_name: std::any::type_name::<T>, drop: Self::drop_value };
+    const TABLE: &'static TypeTable = &TypeTable {
+        type_id: TypeId::of::<T>(),
+        #[cfg(feature = "spans")]
+        traced: None,
+        type_name: std::any::type_name::<T>,
+        drop: Self::drop_value,
+    };
 
     /// Returns where the value is.
     ///
@@ -131,14 +143,38 @@ impl Payload {
         Self { table: TableOf::<T>::TABLE, data }
     }
 
+    /// Packs a message that the calling thread sends.
+    #[inline(always)]
+    pub(crate) fn sent<T: Send + 'static>(message: T) -> Self {
+        #[cfg(feature = "spans")]
+        if crate::observe::spans::may_be_wanted() {
+            return Self::traced(message);
+        }
+        Self::new(message)
+    }
+
     /// Returns whether the value is a `T`.
     #[inline]
     pub fn is<T: 'static>(&self) -> bool {
+        #[cfg(feature = "spans")]
+        if self.is_traced::<T>() {
+            return true;
+        }
+        self.holds::<T>()
+    }
+
+    /// Returns whether `data` holds a `T`, and nothing else.
+    #[inline(always)]
+    fn holds<T: 'static>(&self) -> bool {
         self.table.type_id == TypeId::of::<T>()
     }
 
     /// Returns the ID of the value's type.
     pub fn value_type(&self) -> TypeId {
+        #[cfg(feature = "spans")]
+        if let Some(traced) = &self.table.traced {
+            return traced.type_id;
+        }
         self.table.type_id
     }
 
@@ -153,7 +189,10 @@ impl Payload {
     /// The payload itself, untouched, if its value is of another type.
     #[inline]
     pub fn take<T: Send + 'static>(self) -> Result<T, Self> {
-        if !self.is::<T>() {
+        if !self.holds::<T>() {
+            #[cfg(feature = "spans")]
+            return self.take_traced();
+            #[cfg(not(feature = "spans"))]
             return Err(self);
         }
         let mut this = ManuallyDrop::new(self);
@@ -164,7 +203,12 @@ impl Payload {
     /// Takes the value out of `place` if it is a `T`, reading it in place.
     #[inline]
     pub(crate) fn take_from<T: Send + 'static>(place: &mut Option<Self>) -> Option<T> {
-        let payload = place.as_mut().filter(|payload| payload.is::<T>())?;
+        let Some(payload) = place.as_mut().filter(|payload| payload.holds::<T>()) else {
+            #[cfg(feature = "spans")]
+            return Self::take_traced_from(place);
+            #[cfg(not(feature = "spans"))]
+            return None;
+        };
         // SAFETY: the table is that of `T`, so `data` holds a valid `T`; the payload is forgotten below.
         let value = unsafe { TableOf::<T>::read(&mut payload.data) };
         // SAFETY: the payload's value has been moved out, so it is overwritten and not dropped.
@@ -178,7 +222,15 @@ impl Payload {
             *to = Self::take_from(place);
             return to.is_some();
         }
-        let Some(payload) = place.as_mut().filter(|payload| payload.is::<T>()) else { return false };
+        let Some(payload) = place.as_mut().filter(|payload| payload.holds::<T>()) else {
+            #[cfg(feature = "spans")]
+            {
+                *to = Self::take_traced_from(place);
+                return to.is_some();
+            }
+            #[cfg(not(feature = "spans"))]
+            return false;
+        };
         // SAFETY: the table is that of `T`, which is in a block; the payload is overwritten, and not dropped.
         unsafe {
             Block::from_raw(TableOf::<T>::place(&mut payload.data)).move_into(to);
@@ -193,13 +245,100 @@ impl Payload {
     /// The value may not be `Sync`: the caller owns the payload, however it got the reference.
     pub(crate) unsafe fn peek<T: Send + 'static>(&self) -> Option<&T> {
         // SAFETY: the table is that of `T`, so `data` holds a valid `T`, which is borrowed with the payload.
-        self.is::<T>().then(|| unsafe { TableOf::<T>::place(ptr::from_ref(&self.data).cast_mut()).as_ref() })
+        self.holds::<T>().then(|| unsafe { TableOf::<T>::place(ptr::from_ref(&self.data).cast_mut()).as_ref() })
     }
 
     /// Returns a reference to the value if it is a `T`. The value may not be `Sync`, so the borrow is exclusive.
     pub fn get_mut<T: Send + 'static>(&mut self) -> Option<&mut T> {
+        #[cfg(feature = "spans")]
+        if self.is_traced::<T>() {
+            // SAFETY: the table is that of `Traced<T>`, so `data` holds a valid one, and `&mut self` is exclusive.
+            return Some(unsafe { &mut TableOf::<Traced<T>>::place(&mut self.data).as_mut().value });
+        }
         // SAFETY: as above, and `&mut self` is exclusive.
-        self.is::<T>().then(|| unsafe { TableOf::<T>::place(&mut self.data).as_mut() })
+        self.holds::<T>().then(|| unsafe { TableOf::<T>::place(&mut self.data).as_mut() })
+    }
+}
+
+/// A message with its origin (feature `spans`), in a block: neither a node nor a payload has room for one more word.
+/// Its payload passes for one of a `T`.
+#[cfg(feature = "spans")]
+struct Traced<T> {
+    origin: Arc<Origin>,
+    value: T,
+}
+
+/// The table of a [`Traced`] message.
+#[cfg(feature = "spans")]
+struct TracedTable {
+    /// The type of the message.
+    type_id: TypeId,
+    /// Returns the origin.
+    ///
+    /// # Safety
+    /// The data holds a valid value of the table's type.
+    origin: unsafe fn(*mut Data) -> Arc<Origin>,
+}
+
+#[cfg(feature = "spans")]
+impl<T: Send + 'static> TableOf<Traced<T>> {
+    const TRACED: &'static TypeTable = &TypeTable {
+        type_id: TypeId::of::<Traced<T>>(),
+        traced: Some(TracedTable { type_id: TypeId::of::<T>(), origin: Self::origin }),
+        type_name: std::any::type_name::<T>,
+        drop: Self::drop_value,
+    };
+
+    /// # Safety
+    /// `data` holds a valid value.
+    unsafe fn origin(data: *mut Data) -> Arc<Origin> {
+        // SAFETY: the caller's promise.
+        unsafe { Self::place(data).as_ref() }.origin.clone()
+    }
+}
+
+#[cfg(feature = "spans")]
+impl Payload {
+    #[cold]
+    #[inline(never)]
+    fn traced<T: Send + 'static>(message: T) -> Self {
+        Self::with_origin(message, Origin::of_thread())
+    }
+
+    /// Packs a message with its origin, if it has one.
+    pub(crate) fn with_origin<T: Send + 'static>(value: T, origin: Option<Arc<Origin>>) -> Self {
+        let Some(origin) = origin else { return Self::new(value) };
+        let mut payload = Self::new(Traced { origin, value });
+        payload.table = TableOf::<Traced<T>>::TRACED;
+        payload
+    }
+
+    pub(crate) fn origin(&self) -> Option<Arc<Origin>> {
+        let TracedTable { origin, .. } = self.table.traced.as_ref()?;
+        // SAFETY: the table is that of the value, and is that of a traced one.
+        Some(unsafe { origin(ptr::from_ref(&self.data).cast_mut()) })
+    }
+
+    #[inline]
+    fn is_traced<T: 'static>(&self) -> bool {
+        self.table.traced.as_ref().is_some_and(|traced| traced.type_id == TypeId::of::<T>())
+    }
+
+    #[cold]
+    fn take_traced<T: Send + 'static>(self) -> Result<T, Self> {
+        if !self.is_traced::<T>() {
+            return Err(self);
+        }
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: the table is that of `Traced<T>`, so `data` holds a valid one; `this` is never dropped.
+        let Traced { origin, value } = unsafe { TableOf::<Traced<T>>::read(&mut this.data) };
+        drop(origin);
+        Ok(value)
+    }
+
+    #[cold]
+    fn take_traced_from<T: Send + 'static>(place: &mut Option<Self>) -> Option<T> {
+        place.take_if(|payload| payload.is_traced::<T>())?.take_traced().ok()
     }
 }
 

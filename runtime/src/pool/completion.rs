@@ -2,7 +2,7 @@
 
 use crate::call::caller::{Caller, OutsideCaller};
 use crate::sync::{Arc, Mutex, lock};
-use crate::{CommandError, Payload};
+use crate::{CommandError, Payload, Pid};
 
 /// Notified when a member has finished a message.
 pub(crate) trait CompletionListener: Send + Sync {
@@ -17,13 +17,15 @@ pub(crate) struct MemberCaller {
     /// `None` after the completion; inside, the caller.
     caller: Mutex<Option<Option<Caller>>>,
     was_sent: bool,
+    pid: Option<Pid>,
 }
 
 impl MemberCaller {
     pub(crate) fn new(pool: Arc<dyn CompletionListener>, member: u64, caller: Option<Caller>) -> (Arc<Self>, Caller) {
         let deadline = caller.as_ref().and_then(Caller::deadline);
         let was_sent = caller.as_ref().is_none_or(Caller::was_sent);
-        let member_caller = Arc::new(Self { pool, member, caller: Mutex::new(Some(caller)), was_sent });
+        let pid = caller.as_ref().and_then(Caller::pid);
+        let member_caller = Arc::new(Self { pool, member, caller: Mutex::new(Some(caller)), was_sent, pid });
         let (stands_in, _ticket) = Caller::outside(member_caller.clone(), deadline);
         (member_caller, stands_in)
     }
@@ -55,6 +57,10 @@ impl OutsideCaller for MemberCaller {
 
     fn was_sent(&self) -> bool {
         self.was_sent
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        self.pid
     }
 }
 

@@ -9,6 +9,8 @@ use crate::links::message::{LinkEndpoint, SentLinkMessage};
 use crate::mailbox::lanes::{Controls, Holder, Lanes};
 use crate::mailbox::node::{Envelope, EnvelopeContent, MessageInPlace, NodeKind};
 use crate::mailbox::{node_pool, payload::Payload};
+#[cfg(feature = "spans")]
+use crate::observe::spans;
 use crate::signal::{Cancel, Down, Exit, Signal};
 use crate::util::panics::{Site, dispose};
 use crate::{call::package::Package, links::protocol::LinkEffect, util::debug::impl_debug};
@@ -429,6 +431,12 @@ impl StepInput {
                 self.controlled = true;
                 self.rare().stop = true;
             }
+            #[cfg(feature = "spans")]
+            (NodeKind::Stop, payload) => {
+                spans::note_stop(payload.and_then(|payload| payload.origin()));
+                self.end(ExitReason::Normal);
+            }
+            #[cfg(not(feature = "spans"))]
             (NodeKind::Stop, _) => self.end(ExitReason::Normal),
             (NodeKind::Notice, Some(payload)) => match payload.take() {
                 Ok(Control::Link(sent)) => {

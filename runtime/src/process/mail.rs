@@ -5,6 +5,8 @@
 use super::slice::TimeSlice;
 use crate::call::{caller::Caller, package::Package};
 use crate::mailbox::{node::EnvelopeContent, payload::Payload};
+#[cfg(feature = "spans")]
+use crate::observe::spans::{self, EnteredSpan, HeldSpan};
 use crate::{pid::Pid, util::debug::impl_debug};
 use std::ptr;
 
@@ -29,6 +31,13 @@ impl<'a> Mail<'a> {
         let (_, payload, caller) = package.into_parts();
         *envelope = EnvelopeContent { word: caller.map_or(ptr::null_mut(), Caller::into_word), payload: Some(payload) };
         Self { envelope, slice: None }
+    }
+
+    /// Opens and enters the span in which the message is handled, if a subscriber wants it.
+    #[cfg(feature = "spans")]
+    pub(crate) fn enter_span(&self) -> Option<EnteredSpan<HeldSpan>> {
+        let payload = self.envelope.payload.as_ref()?;
+        spans::open(payload.origin(), None, payload.type_name()).map(HeldSpan::enter)
     }
 
     /// Returns whether the message is an `M`.

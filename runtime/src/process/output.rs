@@ -208,7 +208,7 @@ impl StepOutput<'_> {
     /// Sends `message` to `pid`. The answer arrives as [`Event::Completed`](super::Event::Completed) with `tag`: a
     /// payload that holds `Result<T, E>`, where a method without a `Result` has `std::convert::Infallible` as `E`.
     pub fn call<M: Send + 'static>(&mut self, pid: Pid, message: M, tag: u64) {
-        self.written().yields.push(Yield { tag, request: StepRequest::Call(pid, Payload::new(message)) });
+        self.written().yields.push(Yield { tag, request: StepRequest::Call(pid, Payload::sent(message)) });
     }
 
     /// Completes with `()` after `duration`: at once for zero, never for `Duration::MAX`.

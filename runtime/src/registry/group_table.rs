@@ -310,8 +310,7 @@ fn send_copy<M: Send + 'static>(pid: Pid, message: M) -> bool {
     match with_mode(SendMode::Delayed, || crate::routing::router::send(pid, message)) {
         Ok(()) => true,
         Err((message, SendFailure::Full(_))) => {
-            let dead_letter =
-                DeadLetter { to: pid, message: Payload::new(message), reason: DeadLetterReason::Overflow };
+            let dead_letter = DeadLetter::new(pid, Payload::new(message), DeadLetterReason::Overflow, None);
             match TABLE.living(pid).and_then(Slot::owner) {
                 Some(owner) => owner.host.dead_letter(dead_letter),
                 None => bring(dead_letter),

@@ -204,7 +204,7 @@ impl<M: Send + 'static> Routable for Typed<M> {
     }
 
     fn into_package(self, to: Pid) -> Package {
-        Package::from_parts(to, Payload::new(self.0), self.1)
+        Package::from_parts(to, Payload::sent(self.0), self.1)
     }
 
     fn from_package(package: Package) -> Self {

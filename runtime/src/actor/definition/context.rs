@@ -302,12 +302,26 @@ impl_debug!([P, M, T, E] CallThen<'_, P, M, T, E>, self => "CallThen" { call: se
 impl_debug!([P, F] RunThen<'_, P, F>, self => "RunThen");
 
 pub(crate) fn add_continuation<P: 'static>(continuation: Continuation<P>) -> usize {
+    #[cfg(feature = "spans")]
+    let continuation = in_own_span(continuation);
     let number = current::with(|waits| {
         let continuations = waits.continuations.get_or_insert_with(|| Box::new(Slab::<Continuation<P>>::new()));
         continuations.downcast_mut::<Slab<Continuation<P>>>().map(|continuations| continuations.insert(continuation))
     });
     // A process with a table exists here: only its methods use a context.
     number.flatten().unwrap_or(usize::MAX)
+}
+
+/// Lets a continuation run in the span of the method that it continues, which stays open until then.
+#[cfg(feature = "spans")]
+fn in_own_span<P: 'static>(continuation: Continuation<P>) -> Continuation<P> {
+    let Some(origin) = crate::observe::spans::Origin::of_thread() else { return continuation };
+    let Continuation { run, late } = continuation;
+    let run = Box::new(move |this: &mut P, answer, context: &mut Context<P>| {
+        let _span = origin.enter();
+        run(this, answer, context);
+    });
+    Continuation { run, late }
 }
 
 pub(crate) fn run_continuation<P: 'static>(

@@ -3,8 +3,12 @@
 //! These methods alone borrow the context, because a message method needs it while it runs.
 
 use super::serving::deliver;
+#[cfg(feature = "spans")]
+use super::serving::in_span;
 use crate::actor::definition::{Actor, Dispatched, MethodFuture};
 use crate::actor::tasks::{Attachment, CommandResult, Patience, StashedMessage, Waits, Wanting, awaits, current};
+#[cfg(feature = "spans")]
+use crate::observe::spans::HeldSpan;
 use crate::{
     Context, ExitReason, Package, ProcessError, Signal, actor::definition::context::run_continuation,
     mailbox::node_pool, sync::Arc, util::defer::defer,
@@ -101,6 +105,15 @@ impl<P: Actor> Context<P> {
         let deadline = current::deadline();
         let _restore = defer(move || _ = current::set_deadline(deadline));
         let mut delivery = match next {
+            #[cfg(feature = "spans")]
+            NextInput::Message(package) => {
+                let span = package.open_span();
+                let entered = span.as_ref().map(HeldSpan::enter);
+                let delivery = deliver(this, self, package);
+                drop(entered);
+                in_span(delivery, span)
+            }
+            #[cfg(not(feature = "spans"))]
             NextInput::Message(package) => deliver(this, self, package),
             NextInput::Signal(signal) => this.signal(self, signal).unwrap_or(Dispatched::Done),
             NextInput::Continuation(number, answer) => {

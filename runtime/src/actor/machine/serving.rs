@@ -5,11 +5,18 @@ use crate::actor::definition::{
     Actor, Dispatched, FutureOutput, MethodEvent, MethodFuture, Movable, NotPinned, Pinned,
 };
 use crate::actor::tasks::{Entered, StashedMessage, WaitKey, current, pending};
+#[cfg(feature = "spans")]
+use crate::observe::spans::{self, HeldSpan};
 use crate::process::{Event, Events};
 use crate::process::{event::StepInput, mail::Mail};
 use crate::{
     Cancel, Context, ExitReason, Package, ProcessError, Signal, actor::definition::context::run_continuation,
     mailbox::node::EnvelopeContent,
+};
+#[cfg(feature = "spans")]
+use std::{
+    pin::Pin,
+    task::{Context as TaskContext, Poll},
 };
 
 /// Why serving stopped.
@@ -33,16 +40,14 @@ pub(crate) fn serve_mail_only<P: Actor>(
             set_aside(context, mail);
             return Ok(true);
         }
-        let fault = match process.deliver(context, &mut mail) {
-            Dispatched::Done => None,
-            // Only async messages are pending.
-            Dispatched::Pending(future) => {
-                drop(future);
-                None
-            }
-            Dispatched::Unhandled => Some(None),
-            Dispatched::Failed(error) => Some(Some(error)),
+        #[cfg(feature = "spans")]
+        let fault = if spans::may_be_wanted() {
+            fault_of(deliver_in_span(process, context, &mut mail))
+        } else {
+            fault_of(process.deliver(context, &mut mail))
         };
+        #[cfg(not(feature = "spans"))]
+        let fault = fault_of(process.deliver(context, &mut mail));
         match fault {
             None => {}
             Some(None) => refuse(context, mail),
@@ -53,6 +58,34 @@ pub(crate) fn serve_mail_only<P: Actor>(
         }
     }
     Ok(false)
+}
+
+/// Returns what a delivery leaves to be done: a message without a method, or the error that ends the process.
+#[inline(always)]
+fn fault_of(delivery: Dispatched<'_>) -> Option<Option<ProcessError>> {
+    match delivery {
+        Dispatched::Done => None,
+        // Only async messages are pending.
+        Dispatched::Pending(future) => {
+            drop(future);
+            None
+        }
+        Dispatched::Unhandled => Some(None),
+        Dispatched::Failed(error) => Some(Some(error)),
+    }
+}
+
+/// Handles a message in its span. Not inlined, so that a process without spans pays only for the look.
+#[cfg(feature = "spans")]
+#[cold]
+#[inline(never)]
+fn deliver_in_span<'a, P: Actor>(
+    process: &'a mut P,
+    context: &'a mut Context<P>,
+    mail: &mut Mail<'_>,
+) -> Dispatched<'a> {
+    let _span = mail.enter_span();
+    deliver_apart(process, context, mail)
 }
 
 /// A message with an async method takes the slow path.
@@ -125,10 +158,14 @@ fn serve_package<P: Actor>(
     let is_async = P::ASYNC && P::is_async(&mail);
     match mail.into_package(to) {
         Some(package) if is_async => Ok(Some(Served::Away(MethodEvent(Event::Message(package))))),
-        Some(package) => match deliver(process, context, package) {
-            Dispatched::Failed(error) => Err(error),
-            _ => Ok(None),
-        },
+        Some(package) => {
+            #[cfg(feature = "spans")]
+            let _span = package.enter_span();
+            match deliver(process, context, package) {
+                Dispatched::Failed(error) => Err(error),
+                _ => Ok(None),
+            }
+        }
         None => Ok(None),
     }
 }
@@ -267,6 +304,43 @@ pub(crate) async fn finish(mut delivery: Dispatched<'_>) -> Option<ProcessError>
     }
 }
 
+/// Lets a method's future run in a span: entered for each poll, and for its drop.
+#[cfg(feature = "spans")]
+pub(super) fn in_span(delivery: Dispatched<'_>, span: Option<HeldSpan>) -> Dispatched<'_> {
+    match (delivery, span) {
+        (Dispatched::Pending(future), Some(span)) => {
+            Dispatched::Pending(Box::pin(SpannedFuture { span, future: Some(future) }))
+        }
+        (delivery, _) => delivery,
+    }
+}
+
+#[cfg(feature = "spans")]
+struct SpannedFuture<'a> {
+    span: HeldSpan,
+    /// `None` inside the drop.
+    future: Option<MethodFuture<'a, Dispatched<'static>>>,
+}
+
+#[cfg(feature = "spans")]
+impl Future for SpannedFuture<'_> {
+    type Output = Dispatched<'static>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        let Self { span, future } = &mut *self;
+        let _entered = HeldSpan::enter(&*span);
+        future.as_mut().map_or(Poll::Pending, |future| future.as_mut().poll(context))
+    }
+}
+
+#[cfg(feature = "spans")]
+impl Drop for SpannedFuture<'_> {
+    fn drop(&mut self) {
+        let _entered = HeldSpan::enter(&self.span);
+        self.future = None;
+    }
+}
+
 /// The wrappers that the macro's [`Actor::away`] uses. The name is advice that the compiler shows.
 impl Pinned {
     /// Moves a struct and its context into the future of an async method, confined to one thread.
@@ -295,7 +369,18 @@ impl NotPinned {
 /// Runs an async method with the struct and its context inside the future.
 async fn away<P: Actor>(process: P, context: Context<P>, event: MethodEvent) -> FutureOutput<P> {
     let (mut process, mut context) = (process, context);
+    #[cfg(feature = "spans")]
+    let span = match &event.0 {
+        Event::Message(package) => package.open_span(),
+        _ => None,
+    };
     let delivery = match event.0 {
+        #[cfg(feature = "spans")]
+        Event::Message(package) => {
+            let _entered = span.as_ref().map(HeldSpan::enter);
+            deliver(&mut process, &mut context, package)
+        }
+        #[cfg(not(feature = "spans"))]
         Event::Message(package) => deliver(&mut process, &mut context, package),
         Event::Signal(signal) => process.signal(&mut context, signal).unwrap_or_else(|signal| {
             if let Signal::Cancel(cancel) = signal {
@@ -306,6 +391,8 @@ async fn away<P: Actor>(process: P, context: Context<P>, event: MethodEvent) -> 
         // Completions have no method.
         Event::Completed { .. } => Dispatched::Done,
     };
+    #[cfg(feature = "spans")]
+    let delivery = in_span(delivery, span);
     let failed = finish(delivery).await;
     FutureOutput::Method(process, context, failed)
 }

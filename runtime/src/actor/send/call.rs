@@ -4,8 +4,8 @@ use crate::actor::tasks::time_source::{OwnedTimer, now_for, time_keeper};
 use crate::actor::tasks::{Called, CommandResult, OutsideCall, WaitKey, Waits, current, waker};
 use crate::deadlock::edges::{self, CallWait};
 use crate::engine::{
-    blocking::block_in_place::while_blocked, context::local::with_current, lifecycle::spawn::current_host,
-    sched::launch::is_of_a_host,
+    blocking::block_in_place::while_blocked, context::local::current_pid, context::local::with_current,
+    lifecycle::spawn::current_host, sched::launch::is_of_a_host,
 };
 use crate::env::clock::{Moment, TimeKeeper, has_virtual_clock, instant_now};
 use crate::util::{debug::impl_debug, oneshot::Oneshot};
@@ -157,7 +157,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// Like [`wait`](Self::wait), but returns a message that was refused.
     pub(crate) fn attempt(self) -> Result<Result<T, CallError<E>>, SendError<M>> {
         let deadline = self.due();
-        let call = Arc::new(OutsideCall(Oneshot::new()));
+        let call = Arc::new(OutsideCall(Oneshot::new(), current_pid()));
         let (caller, ticket) = Caller::outside(call.clone(), deadline);
         let (pid, on, method) = (self.pid, serving(self.pid), self.method);
         send_with_caller(pid, self.message, caller)?;
@@ -379,7 +379,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> CallFuture<M, T, E
             }
             return Ok((Self(CallStage::Process(key, incarnation, called)), is_polled));
         }
-        let outside = Arc::new(OutsideCall(Oneshot::new()));
+        let outside = Arc::new(OutsideCall(Oneshot::new(), current_pid()));
         let (caller, _ticket) = Caller::outside(outside.clone(), deadline);
         send_with_caller(call.pid, call.message, caller)?;
         // The program's timekeeper, not that of the called host, which may end before the call; except for a host with

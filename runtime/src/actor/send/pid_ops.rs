@@ -46,7 +46,11 @@ impl Pid {
             send_control(slot, pid.generation(), Control::Cancel(ExitReason::Normal));
             return true;
         }
-        slot.enqueue(NodeKind::Stop, pid, ptr::null_mut(), None).is_ok()
+        #[cfg(feature = "spans")]
+        let payload = Some(crate::Payload::sent(()));
+        #[cfg(not(feature = "spans"))]
+        let payload = None;
+        slot.enqueue(NodeKind::Stop, pid, ptr::null_mut(), payload).is_ok()
     }
 
     /// Tells the process to end, ahead of queued messages. A process with a `#[signal]` method for [`Cancel`] decides

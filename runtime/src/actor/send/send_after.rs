@@ -4,6 +4,8 @@ use super::call::{Call, send};
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, bring};
 use crate::engine::backpressure::congestion::{SendMode, with_mode};
 use crate::env::clock::{Moment, TimeKeeper, TimerKey};
+#[cfg(feature = "spans")]
+use crate::observe::spans::{Origin, on_behalf_of};
 use crate::sync::{Arc, Mutex, MutexGuard, current_thread, lock, yield_now};
 use crate::{
     Payload, Pid, SendError, actor::tasks::time_source::time_keeper, errors::SendFailure, routing::router::gone,
@@ -102,6 +104,11 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
                 bury(pid, refused);
             }
         };
+        #[cfg(feature = "spans")]
+        let send_now = {
+            let origin = Origin::of_thread();
+            move || on_behalf_of(origin, send_now)
+        };
         if let Some(key) = time_keeper.later(due, Box::new(send_now)) {
             return Ok(Timer(Repetition::Once(time_keeper, key)));
         }
@@ -130,7 +137,13 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         let state = Mutex::new(RepetitionState::Sending(current_thread().id()));
         let every = Arc::new(Every { pid, period, time_keeper, state });
         let copy = message.clone();
-        if every.arm(due, copy) {
+        let is_armed = every.arm(
+            due,
+            copy,
+            #[cfg(feature = "spans")]
+            Origin::of_thread(),
+        );
+        if is_armed {
             return Ok(Timer(Repetition::Again(every)));
         }
         Err(SendError { message, reason: SendFailure::NoTimer(pid) })
@@ -143,7 +156,7 @@ fn bury<M: Send + 'static>(to: Pid, SendError { message, reason }: SendError<M>)
         SendFailure::Full(_) => DeadLetterReason::Overflow,
         _ => DeadLetterReason::Ended,
     };
-    bring(DeadLetter { to, message: Payload::new(message), reason });
+    bring(DeadLetter::new(to, Payload::new(message), reason, None));
 }
 
 /// A periodic message. Its type is known to its timers alone.
@@ -164,20 +177,33 @@ enum RepetitionState {
 
 impl Every {
     /// Sets the timer that sends `message`. Returns whether the host keeps timers.
-    fn arm<M: Clone + Send + 'static>(self: &Arc<Self>, due: Moment, message: M) -> bool {
+    fn arm<M: Clone + Send + 'static>(
+        self: &Arc<Self>,
+        due: Moment,
+        message: M,
+        #[cfg(feature = "spans")] origin: Option<Arc<Origin>>,
+    ) -> bool {
         let this = self.clone();
+        #[cfg(feature = "spans")]
+        let fire = move || this.send(message, origin);
+        #[cfg(not(feature = "spans"))]
+        let fire = move || this.send(message);
         // Under the lock: the timer must not fire before its key is stored.
         let mut state = lock(&self.state);
         if matches!(*state, RepetitionState::Over) {
             drop(state);
             return true;
         }
-        let key = self.time_keeper.later(due, Box::new(move || this.send(message)));
+        let key = self.time_keeper.later(due, Box::new(fire));
         *state = key.map_or(RepetitionState::Over, |key| RepetitionState::Armed(key, due));
         key.is_some()
     }
 
-    fn send<M: Clone + Send + 'static>(self: Arc<Self>, message: M) {
+    fn send<M: Clone + Send + 'static>(
+        self: Arc<Self>,
+        message: M,
+        #[cfg(feature = "spans")] origin: Option<Arc<Origin>>,
+    ) {
         let goes_on = Cell::new(false);
         // A panic, in the clone or in a drop, ends it too: threads that cancel it would otherwise wait for ever.
         let _over = defer(|| {
@@ -193,7 +219,13 @@ impl Every {
             due
         };
         // A copy without room is a dead letter, and the next one follows; a copy without a process is the last.
-        let is_sent = match with_mode(SendMode::Delayed, || send(self.pid, message)) {
+        // The first copy follows from the span that set the timer; the others would keep it open as long as they come.
+        #[cfg(feature = "spans")]
+        let later = origin.as_ref().and_then(|origin| origin.without_span());
+        let send_now = || with_mode(SendMode::Delayed, || send(self.pid, message));
+        #[cfg(feature = "spans")]
+        let send_now = || on_behalf_of(origin, send_now);
+        let is_sent = match send_now() {
             Ok(()) => true,
             Err(refused) if matches!(refused.reason, SendFailure::Full(_)) => {
                 bury(self.pid, refused);
@@ -205,7 +237,15 @@ impl Every {
         let regular = due.after(self.period);
         let now = Moment::now_by(self.time_keeper.clock_override());
         let due = if regular >= now { regular } else { now.next_of(due, self.period) };
-        goes_on.set(is_sent && self.arm(due, next));
+        let arm = || {
+            self.arm(
+                due,
+                next,
+                #[cfg(feature = "spans")]
+                later,
+            )
+        };
+        goes_on.set(is_sent && arm());
     }
 
     /// Waits until no other thread is sending a copy.
@@ -305,7 +345,12 @@ mod tests {
         let time_keeper = KEEPER.get_or_init(|| Keeper { now, set: Mutex::default() });
         let state = Mutex::new(RepetitionState::Sending(current_thread().id()));
         let every = Arc::new(Every { pid: mailbox.pid(), period: millis(10), time_keeper, state });
-        assert!(every.arm(began.after(millis(10)), 7_u64));
+        assert!(every.arm(
+            began.after(millis(10)),
+            7_u64,
+            #[cfg(feature = "spans")]
+            None
+        ));
         // How late each is, and when the next one is due then.
         for (late, next) in [(0, 20), (3, 30), (9, 40), (10, 50), (11, 70), (0, 80), (35, 120), (1, 130)] {
             let (due, fire) = lock(&time_keeper.set).pop().expect("one is always set");

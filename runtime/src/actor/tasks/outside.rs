@@ -1,9 +1,12 @@
 //! Answers to threads and to tasks of other executors.
 
 use super::pending::CommandResult;
-use crate::{ExitReason, Payload, call::caller::OutsideCaller, process::control::EndWaiter, util::oneshot::Oneshot};
+use crate::{
+    ExitReason, Payload, Pid, call::caller::OutsideCaller, process::control::EndWaiter, util::oneshot::Oneshot,
+};
 
-pub(crate) struct OutsideCall(pub(crate) Oneshot<CommandResult>);
+/// A call, and the process that makes it, if one does.
+pub(crate) struct OutsideCall(pub(crate) Oneshot<CommandResult>, pub(crate) Option<Pid>);
 
 impl OutsideCaller for OutsideCall {
     fn answer(&self, result: CommandResult) {
@@ -13,6 +16,10 @@ impl OutsideCaller for OutsideCall {
     fn is_abandoned(&self) -> bool {
         // A result that the called process did not send is that of the deadline.
         !self.0.is_awaited()
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        self.1
     }
 }
 

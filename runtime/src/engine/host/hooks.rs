@@ -1,10 +1,9 @@
 //! Hooks: starts, ends, and dead letters.
 
-use crate::call::dead_letter::{DeadLetter, DeadLetterReason};
+use crate::call::dead_letter::DeadLetter;
 use crate::engine::watchdog::report::Stall;
 use crate::exit::ExitReason;
 use crate::pid::Pid;
-use crate::util::log;
 use crate::util::panics::{Site, contain};
 
 /// Called for each process of a host, once when it starts and once when it has ended.
@@ -93,18 +92,5 @@ fn report(outcome: Result<(), crate::exit::Panic>) {
     if let Err(panic) = outcome {
         crate::util::log::error!(%panic, "a hook panicked");
         crate::call::caller::blame_nobody();
-    }
-}
-
-/// Logs a dead letter: as a warning if its process has no method for the message, which is a fault of the program; the
-/// other reasons are part of normal operation.
-pub(crate) fn log_dead_letter(letter: &DeadLetter) {
-    let DeadLetter { to, message, reason } = letter;
-    let message_type = message.type_name();
-    match reason {
-        DeadLetterReason::Unhandled => {
-            log::warn!(%to, message_type, "a message was sent to a process that has no method for its type");
-        }
-        _ => log::debug!(%to, message_type, %reason, "dead letter"),
     }
 }

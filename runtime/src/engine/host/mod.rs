@@ -7,6 +7,7 @@ pub(crate) mod commands;
 pub(crate) mod gate;
 pub(crate) mod hooks;
 pub(crate) mod incidents;
+pub(crate) mod losses;
 pub(crate) mod reuse;
 
 use super::io::reactor::Reactor;
@@ -40,6 +41,7 @@ use commands::Handlers;
 use gate::Gate;
 use hooks::Hooks;
 use incidents::IncidentWatchers;
+use losses::LossLimits;
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ptr;
@@ -127,6 +129,7 @@ pub(crate) struct Scheduler {
     pub(crate) unattended: AtomicBool,
     pub(crate) stopped: AtomicBool,
     pub(crate) dead_letters: [Counter; DeadLetterReason::COUNT],
+    pub(crate) loss_limits: LossLimits,
     /// How often a process was suspended, resumed, and resumed after the longest wait.
     pub(crate) suspensions: Counter,
     pub(crate) resumptions: Counter,
@@ -222,6 +225,7 @@ impl Scheduler {
             unattended: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             dead_letters: Default::default(),
+            loss_limits: LossLimits::default(),
             suspensions: Counter::default(),
             resumptions: Counter::default(),
             forced_releases: Counter::default(),

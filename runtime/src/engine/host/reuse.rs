@@ -22,6 +22,7 @@ use crate::engine::watchdog::report::WatchdogCounts;
 use crate::env::program::{HOSTLESS, program_node};
 use crate::mailbox::bound::Bound;
 use crate::observe::counters::Counter;
+use crate::observe::log_limit::LogLimit;
 use crate::sync::{Arc, Ordering, PoisonError, lock, try_lock};
 use crate::time::virtual_clock::Clock;
 use std::time::Duration;
@@ -127,6 +128,7 @@ impl Scheduler {
         let WatchdogCounts { ticks, stalls, taken_over, moved, .. } = &self.watchdog;
         let blocked = [suspensions, resumptions, forced_releases, blocked_in_place, threads_beyond_limit];
         let watched = [ticks, stalls, taken_over, moved];
+        self.loss_limits.iter().for_each(LogLimit::reset);
         self.dead_letters.iter().chain(blocked).chain(watched).for_each(Counter::reset);
         *self.user.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(user));
         self.clock().add_user(self);

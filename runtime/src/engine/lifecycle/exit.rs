@@ -157,6 +157,8 @@ impl ExitingProcess {
         token.close();
         let successor = token.cold_state().and_then(|cold_state| cold_state.guardian.clone());
         let Some(body) = self.body.take() else { return };
+        #[cfg(feature = "spans")]
+        let _span = crate::observe::spans::enter_stop(self.pid);
         if let Some(panic) = while_leaving(successor, || close(body, &self.reason)) {
             if self.reason.is_normal() {
                 self.reason = panic.clone();
@@ -178,9 +180,6 @@ impl ExitingProcess {
             self.keep();
         }
         if let Some(cold_state) = &self.cold_state {
-            if cold_state.labelled {
-                lock(&self.host.labels).remove(&self.pid);
-            }
             cold_state.timers.iter().for_each(|&timer| _ = self.host.timers.cancel(timer));
         }
     }
@@ -206,6 +205,10 @@ impl ExitingProcess {
 
     #[inline]
     fn complete(&mut self) {
+        // Not earlier: the log of what was left in its mailbox names it.
+        if self.cold_state.as_ref().is_some_and(|cold_state| cold_state.labelled) {
+            lock(&self.host.labels).remove(&self.pid);
+        }
         if self.host.has_hooks {
             let ended = self.host.describe(self.slot, self.pid);
             self.host.with_user(|user| user.hooks.complete(&ended, &self.reason));

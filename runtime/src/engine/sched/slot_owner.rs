@@ -6,11 +6,13 @@ use crate::engine::backpressure::{congestion, placeholders};
 use crate::engine::context::local::with_current;
 use crate::engine::host::Scheduler;
 use crate::engine::host::incidents::lost_message;
+use crate::engine::host::losses::log_dead_letter;
 use crate::env::clock::{ClockOverride, Moment, TimeKeeper, TimerKey, instant_now};
 use crate::mailbox::bound::Bound;
 use crate::mailbox::node::{Envelope, NodeBox};
+use crate::pid::Pid;
 use crate::slots::{Admission, Schedule, Slot, SlotHost, TABLE, Token};
-use crate::sync::Ordering;
+use crate::sync::{Arc, Ordering};
 use crate::time::timers::TimerAction;
 use crate::util::panics::{Site, contain, dispose};
 use std::ptr;
@@ -58,6 +60,10 @@ impl SlotHost for Scheduler {
         placeholders::redeem(slot, generation)
     }
 
+    fn label_of(&self, pid: Pid) -> Option<Arc<str>> {
+        self.label(pid)
+    }
+
     fn time_keeper(&'static self) -> Option<&'static dyn TimeKeeper> {
         Some(self)
     }
@@ -101,7 +107,7 @@ impl Sink for Scheduler {
         }
         // Dropping the message is user code too, with or without a hook, and so is a log subscriber.
         let outcome = contain(Site::DeadLetterHook, || {
-            crate::engine::host::hooks::log_dead_letter(&letter);
+            log_dead_letter(&letter, &self.loss_limits);
             let mut letter = Some(letter);
             self.with_user(|user| {
                 if let (Some(hook), Some(letter)) = (&user.hooks.dead_letter, letter.take()) {

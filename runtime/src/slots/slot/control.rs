@@ -7,6 +7,7 @@ use crate::mailbox::lanes::Claim;
 use crate::mailbox::node::{Envelope, MailNode, NodeBox, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
+use crate::pid::Pid;
 
 impl Slot {
     /// Pushes a node to the control lane of the process of `generation`; a late one is counted and discarded.
@@ -87,5 +88,9 @@ impl Port for Slot {
             Ok(value) => self.post_control(node, NodeKind::Completed, generation, tag, Some(value)),
             Err(error) => self.post_control(node, NodeKind::Failed, generation, tag, Some(Payload::new(error))),
         }
+    }
+
+    fn pid_of(&self, generation: u64) -> Option<Pid> {
+        Some(self.owner()?.pid(self.metadata.index, generation))
     }
 }

@@ -99,6 +99,11 @@ pub(crate) trait SlotHost: Sink {
     fn redeem(&self, _slot: &'static Slot, _generation: u64) -> Option<Envelope> {
         None
     }
+
+    /// Returns the label of one of its processes, until the messages left in its mailbox have been disposed of.
+    fn label_of(&self, _pid: Pid) -> Option<std::sync::Arc<str>> {
+        None
+    }
 }
 
 /// The owner of slots. Never freed, so that it is valid however late a sender is.

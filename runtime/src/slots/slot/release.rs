@@ -113,7 +113,8 @@ impl Token {
                 let to = owner.pid(self.0.metadata.index, envelope.generation);
                 let is_withdrawn = caller.as_ref().is_some_and(Caller::is_withdrawn);
                 let reason = if is_withdrawn { DeadLetterReason::Withdrawn } else { reason };
-                owner.host.dead_letter(DeadLetter { to, message, reason });
+                let letter = DeadLetter::new(to, message, reason, caller.as_ref());
+                owner.host.dead_letter(DeadLetter { exit: Some(why.clone()), ..letter });
                 // After the dead letter: a caller that is told finds it counted.
                 if let Some(caller) = caller {
                     caller.fail(CallError::Gone(why.clone()));

@@ -62,6 +62,11 @@ impl Slot {
         if !self.carries(to) {
             return Err(message);
         }
+        // Without an origin, which would be asked of a subscriber.
+        #[cfg(feature = "spans")]
+        let node =
+            crate::observe::spans::on_behalf_of(None, || node_pool::message(to.generation(), message, ptr::null_mut()));
+        #[cfg(not(feature = "spans"))]
         let node = node_pool::message(to.generation(), message, ptr::null_mut());
         let mine = node.as_ptr();
         let mut check_length = false;

@@ -142,6 +142,18 @@ impl Slot {
         self.metadata.cold_state.with_mut(|cold_state| unsafe { &mut *cold_state }).get_or_insert_default()
     }
 
+    /// Returns whether the host stores a label of the process.
+    ///
+    /// # Safety
+    /// The caller holds the slot's token, and no reference to the cold state.
+    #[cfg(feature = "spans")]
+    pub(crate) unsafe fn is_labelled(&self) -> bool {
+        self.debug_owner.check();
+        // SAFETY: the caller's promise.
+        let cold_state = self.metadata.cold_state.with_mut(|cold_state| unsafe { &*cold_state });
+        cold_state.as_ref().is_some_and(|cold_state| cold_state.labelled)
+    }
+
     /// Returns the links and monitors of the process, and whether an unlink is open. For a simulation, between turns.
     ///
     /// # Safety

@@ -3,11 +3,17 @@
 use crate::errors::{CallError, CommandError};
 use crate::mailbox::node::{MailNode, NodeBox};
 use crate::mailbox::payload::Payload;
+use crate::pid::Pid;
 
 /// The slot of a caller, which receives the reply.
 pub(crate) trait Port: Send + Sync {
     #[allow(dead_code)]
     fn answer(&'static self, node: NodeBox, generation: u64, tag: *mut MailNode, result: Result<Payload, CommandError>);
+
+    #[allow(dead_code)]
+    fn pid_of(&self, _generation: u64) -> Option<Pid> {
+        None
+    }
 }
 
 pub(crate) enum Caller {}
@@ -23,6 +29,14 @@ impl Caller {
     pub(crate) unsafe fn from_word(word: *mut MailNode) -> Option<Self> {
         assert!(word.is_null(), "no envelope of a model carries a caller");
         None
+    }
+
+    pub(crate) fn pid(&self) -> Option<Pid> {
+        match *self {}
+    }
+
+    pub(crate) fn was_sent(&self) -> bool {
+        match *self {}
     }
 
     pub(crate) fn is_withdrawn(&self) -> bool {

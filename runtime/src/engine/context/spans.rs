@@ -1,0 +1,37 @@
+//! What the spans of messages say of processes (feature `spans`).
+
+use super::local::{current_pid, with_current};
+use crate::observe::spans::{ProcessLookup, set_lookup};
+use crate::pid::{Pid, Resident};
+use crate::slots::{Slot, TABLE};
+use std::sync::Arc;
+
+/// From here on, spans know the processes.
+pub(crate) fn begin() {
+    set_lookup(&LocalLookup);
+}
+
+struct LocalLookup;
+
+impl ProcessLookup for LocalLookup {
+    fn running(&self) -> Option<Pid> {
+        current_pid()
+    }
+
+    fn describe(&self, pid: Pid) -> (Option<&'static str>, Option<Arc<str>>) {
+        let Some(slot) = TABLE.last(pid) else { return (None, None) };
+        let process = slot.metadata.names().map(|(process, _)| process);
+        (process, label(slot, pid))
+    }
+}
+
+/// Returns the label of the process, which the thread runs: then its labels are looked at only if it has one.
+fn label(slot: &'static Slot, pid: Pid) -> Option<Arc<str>> {
+    let running = with_current(|context| context?.thread.running());
+    let is_own = running.is_some_and(|running| std::ptr::eq(running, slot) && slot.resident() == Some(pid));
+    // SAFETY: while a step runs, its thread has the token, and no reference to the cold state (see `own::with_own`).
+    if is_own && !unsafe { slot.is_labelled() } {
+        return None;
+    }
+    slot.owner()?.host.label_of(pid)
+}

@@ -1,0 +1,80 @@
+//! The log events of dead letters.
+//!
+//! A message that is lost without an error for anyone is a warning, and so is one without a method, which is a bug even
+//! if its caller is told. Each names both ends, as far as they are known. Floods are limited: see [`LogLimit`].
+
+use crate::call::dead_letter::{DeadLetter, DeadLetterReason};
+use crate::env::clock::Moment;
+use crate::observe::log_limit::LogLimit;
+use crate::pid::Pid;
+use crate::routing::alias;
+use crate::slots::TABLE;
+use crate::sync::Arc;
+use crate::util::log;
+use crate::util::panics::Shown;
+use tracing::field::display;
+
+/// The limits of one host, by reason.
+pub(crate) type LossLimits = [LogLimit; DeadLetterReason::COUNT];
+
+/// Logs a dead letter.
+#[cold]
+pub(crate) fn log_dead_letter(letter: &DeadLetter, limits: &LossLimits) {
+    let is_fault = letter.reason == DeadLetterReason::Unhandled;
+    let level = if letter.is_told && !is_fault { tracing::Level::DEBUG } else { tracing::Level::WARN };
+    if !log::is_on(level) {
+        return;
+    }
+    let suppressed = match level {
+        // All of them: a program that asks for this level looks for one message.
+        tracing::Level::DEBUG => 0,
+        // By the system's time: the clock of a test may stand still.
+        _ => match limits[letter.reason as usize].admit(Moment::now_by(None)) {
+            Some(suppressed) => suppressed,
+            None => return,
+        },
+    };
+    let suppressed = (suppressed > 0).then_some(suppressed);
+    let DeadLetter { to, from, message, reason: why, is_told, exit } = letter;
+    let (receiver, sender) = (LostEnd::of(*to), from.map(LostEnd::of).unwrap_or_default());
+    let (process, label) = (receiver.process, receiver.label.as_deref());
+    let (from, from_process, from_label) = (from.map(display), sender.process, sender.label.as_deref());
+    let message_type = message.type_name();
+    let reason = exit.as_ref().map(|exit| display(Shown(exit)));
+    if is_fault {
+        log::warn!(
+            %to, process, label, from, from_process, from_label, message_type, suppressed,
+            "a message was sent to a process that has no method for its type"
+        );
+    } else if *is_told {
+        log::debug!(
+            %to, process, label, from, from_process, from_label, message_type, %why, reason,
+            "a call failed, and its message is a dead letter"
+        );
+    } else {
+        log::warn!(
+            %to, process, label, from, from_process, from_label, message_type, %why, reason, suppressed,
+            "a sent message was lost: it is a dead letter"
+        );
+    }
+}
+
+/// What is known of the sender or the receiver of a lost message.
+#[derive(Default)]
+struct LostEnd {
+    process: Option<&'static str>,
+    label: Option<Arc<str>>,
+}
+
+impl LostEnd {
+    /// Looks at the process, which may have ended; nothing is known of it once its slot has been reused.
+    fn of(pid: Pid) -> Self {
+        if alias::is_local_alias(pid) {
+            return Self { process: alias::kind(pid).map(|kind| (kind.name)()), label: None };
+        }
+        let Some(slot) = TABLE.last(pid) else { return Self::default() };
+        let process = slot.metadata.names().map(|(process, _)| process);
+        let label = slot.owner().and_then(|owner| owner.host.label_of(pid));
+        if TABLE.last(pid).is_some() { Self { process, label } } else { Self::default() }
+    }
+}

@@ -1,0 +1,195 @@
+//! The spans of messages (feature `spans`).
+//!
+//! Each message is handled in a root span of its own, which follows from the span that its sender was in. So a trace
+//! shows which message caused which, and no span is nested in another for as long as a process lives.
+//!
+//! What the sender was in travels with the message as its [`Origin`], inside the payload (see `mailbox/payload.rs`): a
+//! subscriber gives the ID of a span that is closed to another one, so the origin keeps the span itself. Nothing of
+//! this happens unless a subscriber may want these spans, which costs a load and a branch for each send and receipt.
+//!
+//! A subscriber is user code. Every call of one here is under guard, and no lock is held meanwhile. What it sends
+//! itself, inside such a call, has no origin.
+
+use crate::env::world::World;
+use crate::pid::Pid;
+use crate::sync::{Arc, OnceLock};
+use crate::util::panics::{Site, ignore};
+use crate::util::{defer::defer, log};
+use std::borrow::Borrow;
+use std::cell::{Cell, RefCell};
+use std::mem::replace;
+use tracing::field::display;
+use tracing::{Level, Span, dispatcher};
+
+/// The target of the spans. Written out where a macro wants a literal.
+macro_rules! target {
+    () => {
+        "postroom::message"
+    };
+}
+
+/// What the engine knows of processes.
+pub(crate) trait ProcessLookup: Sync {
+    /// Returns the process that the thread runs.
+    fn running(&self) -> Option<Pid>;
+
+    /// Returns the name of a process's type, and its label.
+    fn describe(&self, pid: Pid) -> (Option<&'static str>, Option<std::sync::Arc<str>>);
+}
+
+static LOOKUP: World<OnceLock<&'static dyn ProcessLookup>> = World::new(OnceLock::new());
+
+/// Called before the first process starts.
+pub(crate) fn set_lookup(lookup: &'static dyn ProcessLookup) {
+    LOOKUP.get_or_init(|| lookup);
+}
+
+thread_local! {
+    /// Whether the thread is in a call of a subscriber from here.
+    static CALLING: Cell<bool> = const { Cell::new(false) };
+    /// The origin of what the thread sends now, if that is not what it does itself.
+    static GIVEN: RefCell<Option<Option<Arc<Origin>>>> = const { RefCell::new(None) };
+    /// The origin of the request to stop that the process of the thread ends by.
+    static STOP: RefCell<Option<Option<Arc<Origin>>>> = const { RefCell::new(None) };
+}
+
+/// Returns whether a subscriber may want the spans.
+#[inline(always)]
+pub(crate) fn may_be_wanted() -> bool {
+    log::is_on(Level::INFO)
+}
+
+/// Calls a subscriber. `None` if it panics, or in the destructors of a thread's own thread-locals.
+fn call<R>(body: impl FnOnce() -> R) -> Option<R> {
+    let outer = CALLING.try_with(|calling| calling.replace(true)).ok()?;
+    let _restore = defer(|| _ = CALLING.try_with(|calling| calling.set(outer)));
+    let mut result = None;
+    ignore(Site::Log, || result = Some(body()));
+    result
+}
+
+/// A span that is kept open.
+pub(crate) struct HeldSpan(Span);
+
+impl HeldSpan {
+    /// Enters it until the result is dropped.
+    pub(crate) fn enter<S: Borrow<Self>>(this: S) -> EnteredSpan<S> {
+        let span = &this.borrow().0;
+        let is_entered = call(|| span.with_subscriber(|(id, dispatch)| dispatch.enter(id)).is_some());
+        EnteredSpan { span: this, is_entered: is_entered == Some(true) }
+    }
+}
+
+impl Drop for HeldSpan {
+    fn drop(&mut self) {
+        let span = replace(&mut self.0, Span::none());
+        let _panicked = call(|| drop(span));
+    }
+}
+
+/// Exits its span when it is dropped.
+pub(crate) struct EnteredSpan<S: Borrow<HeldSpan>> {
+    span: S,
+    is_entered: bool,
+}
+
+impl<S: Borrow<HeldSpan>> Drop for EnteredSpan<S> {
+    fn drop(&mut self) {
+        if self.is_entered {
+            let span = &self.span.borrow().0;
+            let _panicked = call(|| span.with_subscriber(|(id, dispatch)| dispatch.exit(id)));
+        }
+    }
+}
+
+/// Who sent a message: the process, if it was one, and the span that it was in.
+pub(crate) struct Origin {
+    span: HeldSpan,
+    sender: Option<Pid>,
+}
+
+impl Origin {
+    /// Returns the origin of what the calling thread sends now. `None` if it is unknown, or if nobody wants it.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn of_thread() -> Option<Arc<Self>> {
+        if !may_be_wanted() || CALLING.try_with(Cell::get).unwrap_or(true) {
+            return None;
+        }
+        if let Some(given) = GIVEN.try_with(|given| given.borrow().clone()).ok()? {
+            return given;
+        }
+        let sender = LOOKUP.get().and_then(|lookup| lookup.running());
+        let current = || tracing::span_enabled!(target: target!(), Level::INFO).then(Span::current);
+        let span = HeldSpan(call(current)??);
+        (sender.is_some() || !span.0.is_none()).then(|| Arc::new(Self { span, sender }))
+    }
+
+    pub(crate) fn sender(&self) -> Option<Pid> {
+        self.sender
+    }
+
+    /// Returns the same sender without its span, which this does not keep open.
+    pub(crate) fn without_span(&self) -> Option<Arc<Self>> {
+        self.sender.map(|_| Arc::new(Self { span: HeldSpan(Span::none()), sender: self.sender }))
+    }
+
+    /// Enters its span again: a continuation belongs to the message that it continues.
+    pub(crate) fn enter(&self) -> EnteredSpan<&HeldSpan> {
+        HeldSpan::enter(&self.span)
+    }
+}
+
+/// Sends, in `body`, on behalf of that origin.
+pub(crate) fn on_behalf_of<R>(origin: Option<Arc<Origin>>, body: impl FnOnce() -> R) -> R {
+    let set = |to| GIVEN.try_with(|given| replace(&mut *given.borrow_mut(), to)).ok().flatten();
+    let outer = set(Some(origin));
+    let _restore = defer(|| {
+        // Dropped outside of the borrow: that may be the last reference, and close the span.
+        let inner = set(outer.clone());
+        drop(inner);
+    });
+    body()
+}
+
+/// Opens the root span of a message for `to`, or for the process that the thread runs.
+#[cold]
+#[inline(never)]
+pub(crate) fn open(origin: Option<Arc<Origin>>, to: Option<Pid>, message_type: &'static str) -> Option<HeldSpan> {
+    let lookup = LOOKUP.get();
+    let pid = lookup.and_then(|lookup| lookup.running()).or(to);
+    let (process, label) = lookup.zip(pid).map(|(lookup, pid)| lookup.describe(pid)).unwrap_or_default();
+    let (label, caller) = (label.as_deref(), origin.as_ref().and_then(|origin| origin.sender));
+    let make = || {
+        let (pid, caller) = (pid.map(display), caller.map(display));
+        tracing::info_span!(
+            target: target!(), parent: None, "postroom.message", pid, process, message_type, label, caller
+        )
+    };
+    let from = origin.as_ref().map(|origin| &origin.span.0).filter(|span| !span.is_none());
+    let span = call(|| {
+        let Some(from) = from else { return make() };
+        // In the subscriber of the sender, which alone knows that span: a test may have one for its thread.
+        let span = from.with_subscriber(|(_, dispatch)| dispatcher::with_default(dispatch, make));
+        let span = span.unwrap_or_else(Span::none);
+        span.follows_from(from);
+        span
+    });
+    span.filter(|span| !span.is_none()).map(HeldSpan)
+}
+
+/// Keeps the origin of a request to stop, until the process has ended.
+pub(crate) fn note_stop(origin: Option<Arc<Origin>>) {
+    let before = STOP.try_with(|stop| stop.borrow_mut().replace(origin));
+    drop(before);
+}
+
+/// Enters the span of the request to stop that the process ends by, if there is one: its `close` and its drop are what
+/// the request causes.
+pub(crate) fn enter_stop(pid: Pid) -> Option<EnteredSpan<HeldSpan>> {
+    let origin = STOP.try_with(|stop| stop.borrow_mut().take()).ok().flatten()?;
+    if !may_be_wanted() {
+        return None;
+    }
+    open(origin, Some(pid), "stop").map(HeldSpan::enter)
+}

@@ -1,0 +1,203 @@
+//! A subscriber layer that records spans and events, for tests.
+//!
+//! The subscriber is the program's, so all tests of a binary share it: each looks for the processes and texts of its
+//! own.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::layer::{Context, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::{Layer, Registry};
+
+static RECORD: Mutex<Record> = Mutex::new(Record { spans: Vec::new(), events: Vec::new(), faults: Vec::new() });
+
+struct Record {
+    /// All spans so far: a span's number is its place.
+    spans: Vec<Recorded>,
+    /// The text of each event, and the innermost span that it is in.
+    events: Vec<(String, Option<usize>)>,
+    faults: Vec<String>,
+}
+
+/// A span.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// Its place among all spans.
+    pub number: usize,
+    /// Its target.
+    pub target: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// The text of each field.
+    pub fields: BTreeMap<&'static str, String>,
+    /// The span that it is nested in.
+    pub parent: Option<usize>,
+    /// The spans that it follows from.
+    pub follows: Vec<usize>,
+    /// How often it was entered.
+    pub entered: usize,
+    /// How many threads are in it.
+    pub inside: isize,
+    /// Whether nothing keeps it open.
+    pub is_closed: bool,
+}
+
+impl Recorded {
+    /// Returns the text of a field.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        self.fields.get(name).map(String::as_str)
+    }
+}
+
+fn record() -> MutexGuard<'static, Record> {
+    RECORD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Installs the recording subscriber for the whole program, at the first call.
+///
+/// # Panics
+/// If another one is installed.
+pub fn install() {
+    static SET: OnceLock<()> = OnceLock::new();
+    SET.get_or_init(|| {
+        let subscriber = Registry::default().with(Recorder);
+        tracing::subscriber::set_global_default(subscriber).expect("there is no other subscriber");
+    });
+}
+
+/// Returns the spans with that value of a field.
+pub fn spans_with(field: &str, value: &str) -> Vec<Recorded> {
+    record().spans.iter().filter(|span| span.field(field) == Some(value)).cloned().collect()
+}
+
+/// Returns the span in which the only event with that text was.
+///
+/// # Panics
+/// Unless there is one such event.
+pub fn span_of_event(text: &str) -> Option<Recorded> {
+    let record = record();
+    let found: Vec<_> = record.events.iter().filter(|(event, _)| event == text).collect();
+    let [(_, span)] = found.as_slice() else { panic!("one event `{text}`, not {}", found.len()) };
+    span.map(|span| record.spans[span].clone())
+}
+
+/// Returns the span with that number.
+pub fn span(number: usize) -> Recorded {
+    record().spans[number].clone()
+}
+
+/// Returns how many spans are open or entered.
+pub fn open_spans() -> usize {
+    record().spans.iter().filter(|span| !span.is_closed || span.inside != 0).count()
+}
+
+/// Returns what contradicted the rules of spans: an exit without an entry, an entry of a closed span.
+pub fn faults() -> Vec<String> {
+    record().faults.clone()
+}
+
+/// Forgets the spans and events, when none is open.
+pub fn forget_all() {
+    let mut record = record();
+    record.spans.clear();
+    record.events.clear();
+}
+
+/// The number of a span, in its extensions.
+struct Number(usize);
+
+struct Recorder;
+
+impl Recorder {
+    fn with<S: Subscriber + for<'a> LookupSpan<'a>>(
+        id: &Id,
+        context: &Context<'_, S>,
+        what: &str,
+        change: impl FnOnce(&mut Recorded),
+    ) {
+        let number = number(id, context);
+        let mut record = record();
+        let Record { spans, faults, .. } = &mut *record;
+        match number.and_then(|number| spans.get_mut(number)) {
+            Some(span) => {
+                if span.is_closed || (what == "exit" && span.inside == 0) {
+                    faults.push(format!("{what} of {span:?}"));
+                }
+                change(span);
+            }
+            None => faults.push(format!("{what} of a span that is not known")),
+        }
+    }
+}
+
+fn number<S: Subscriber + for<'a> LookupSpan<'a>>(id: &Id, context: &Context<'_, S>) -> Option<usize> {
+    context.span(id)?.extensions().get::<Number>().map(|number| number.0)
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Recorder {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let Some(span) = context.span(id) else { return };
+        let parent = span.parent().and_then(|parent| number(&parent.id(), &context));
+        let mut fields = Fields::default();
+        attributes.record(&mut fields);
+        let mut record = record();
+        let number = record.spans.len();
+        record.spans.push(Recorded {
+            number,
+            target: span.metadata().target(),
+            name: span.metadata().name(),
+            fields: fields.0,
+            parent,
+            follows: Vec::new(),
+            entered: 0,
+            inside: 0,
+            is_closed: false,
+        });
+        span.extensions_mut().insert(Number(number));
+    }
+
+    fn on_follows_from(&self, id: &Id, follows: &Id, context: Context<'_, S>) {
+        let other = number(follows, &context);
+        Self::with(id, &context, "follow", |span| span.follows.push(other.expect("it is open")));
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        let text = fields.0.remove("message").unwrap_or_default();
+        let span = context.event_span(event).and_then(|span| number(&span.id(), &context));
+        record().events.push((text, span));
+    }
+
+    fn on_enter(&self, id: &Id, context: Context<'_, S>) {
+        Self::with(id, &context, "enter", |span| {
+            span.entered += 1;
+            span.inside += 1;
+        });
+    }
+
+    fn on_exit(&self, id: &Id, context: Context<'_, S>) {
+        Self::with(id, &context, "exit", |span| span.inside -= 1);
+    }
+
+    fn on_close(&self, id: Id, context: Context<'_, S>) {
+        Self::with(&id, &context, "close", |span| span.is_closed = true);
+    }
+}
+
+#[derive(Default)]
+struct Fields(BTreeMap<&'static str, String>);
+
+impl Visit for Fields {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.insert(field.name(), value.to_string());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.0.insert(field.name(), format!("{value:?}"));
+    }
+}
