@@ -401,14 +401,22 @@ mod tests {
         is_generated("compile-errors.md", &made);
     }
 
-    /// Every event that the runtime logs, from its source: the level, the text and the fields.
+    /// Every event that the runtime, the cluster and the console log, from their source: the level, the text and the
+    /// fields. All have one target; no field is there twice, or has the name of the text.
     #[test]
     fn every_log_event_is_in_the_reference() {
         let mut rows = BTreeSet::new();
-        for path in files("runtime/src", "rs") {
-            let text = fs::read_to_string(path).expect("the source is readable");
-            for (level, order) in [("error", 0), ("warn", 1), ("debug", 2)] {
-                for event in text.split(&format!("log::{level}!(")).skip(1) {
+        let paths = ["runtime/src", "cluster/src", "console/src"].into_iter().flat_map(|folder| files(folder, "rs"));
+        for path in paths {
+            let text = fs::read_to_string(&path).expect("the source is readable");
+            for (level, order) in [("error", 0), ("warn", 1), ("info", 2), ("debug", 3), ("trace", 4)] {
+                // Other crates than the runtime name the target in each event.
+                let with_target = text.split(&format!("tracing::{level}!(")).skip(1).map(|event| {
+                    let targeted = event.trim_start().strip_prefix("target: \"postroom\",");
+                    targeted.unwrap_or_else(|| panic!("{}: an event without `target: \"postroom\"`", path.display()))
+                });
+                let events = text.split(&format!("log::{level}!(")).skip(1).chain(with_target);
+                for event in events {
                     let (fields, rest) = event.split_once('"').expect("an event has a text");
                     let mut said = String::new();
                     let mut rest = rest.chars();
@@ -429,6 +437,9 @@ mod tests {
                         .filter(|name| !name.is_empty())
                         .map(|name| format!("`{name}`"))
                         .collect();
+                    let distinct: BTreeSet<&String> = names.iter().collect();
+                    assert_eq!(distinct.len(), names.len(), "a field twice in `{said}`: {names:?}");
+                    assert!(!names.iter().any(|name| name == "`message`"), "`{said}` has a field `message`");
                     assert!(!said.contains('{'), "what varies in an event is a field, not a part of its text: {said}");
                     rows.insert((order, level.to_uppercase(), cell(&said), names.join(", ")));
                 }

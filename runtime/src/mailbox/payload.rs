@@ -437,6 +437,31 @@ mod tests {
         assert_eq!(payload.take::<Vec<i32>>().ok(), Some(vec![1, 2]));
     }
 
+    /// Catches a traced value that is read as if there were no origin before it, and one that is dropped twice.
+    #[cfg(feature = "spans")]
+    #[test]
+    fn a_traced_value_passes_for_one_of_its_type() {
+        fn traced<T: Send + 'static>(value: T) -> Payload {
+            Payload::with_origin(value, Some(Origin::nowhere()))
+        }
+        assert_eq!(traced(()).take::<()>().ok(), Some(()));
+        assert_eq!(traced([7_u64; 600]).take::<[u64; 600]>().ok(), Some([7; 600]));
+        assert_eq!(traced(Aligned(3)).take::<Aligned>().ok(), Some(Aligned(3)));
+        let mut payload = traced(vec![1]);
+        assert!(payload.is::<Vec<i32>>() && !payload.is::<Vec<u32>>() && payload.origin().is_some());
+        assert_eq!((payload.value_type(), payload.type_name()), (TypeId::of::<Vec<i32>>(), "alloc::vec::Vec<i32>"));
+        payload.get_mut::<Vec<i32>>().unwrap().push(2);
+        assert!(payload.get_mut::<Vec<u32>>().is_none());
+        let mut place = Some(payload.take::<Vec<u32>>().unwrap_err());
+        assert_eq!(Payload::take_from::<Vec<u32>>(&mut place), None);
+        assert_eq!(Payload::take_from(&mut place), Some(vec![1, 2]));
+        assert!(place.is_none());
+        let (value, mut to) = (Arc::new(()), None);
+        assert!(Payload::take_into(&mut Some(traced((value.clone(), [0_u64; 600]))), &mut to));
+        drop((to, traced(value.clone()), traced(value.clone()).take::<u8>()));
+        assert_eq!(Arc::strong_count(&value), 1);
+    }
+
     #[test]
     fn a_value_is_dropped_once_whether_taken_refused_or_left() {
         let value = Arc::new(());

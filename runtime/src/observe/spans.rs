@@ -125,6 +125,12 @@ impl Origin {
         (sender.is_some() || !span.0.is_none()).then(|| Arc::new(Self { span, sender }))
     }
 
+    /// An origin without a span or a sender.
+    #[cfg(test)]
+    pub(crate) fn nowhere() -> Arc<Self> {
+        Arc::new(Self { span: HeldSpan(Span::none()), sender: None })
+    }
+
     pub(crate) fn sender(&self) -> Option<Pid> {
         self.sender
     }
