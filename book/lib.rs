@@ -411,11 +411,12 @@ mod tests {
             let text = fs::read_to_string(&path).expect("the source is readable");
             for (level, order) in [("error", 0), ("warn", 1), ("info", 2), ("debug", 3), ("trace", 4)] {
                 // Other crates than the runtime name the target in each event.
-                let with_target = text.split(&format!("tracing::{level}!(")).skip(1).map(|event| {
+                let (of_runtime, of_others) = (format!("log::{level}!("), format!("tracing::{level}!("));
+                let with_target = text.split(&of_others).skip(1).map(|event| {
                     let targeted = event.trim_start().strip_prefix("target: \"postroom\",");
                     targeted.unwrap_or_else(|| panic!("{}: an event without `target: \"postroom\"`", path.display()))
                 });
-                let events = text.split(&format!("log::{level}!(")).skip(1).chain(with_target);
+                let events = text.split(&of_runtime).skip(1).chain(with_target);
                 for event in events {
                     let (fields, rest) = event.split_once('"').expect("an event has a text");
                     let mut said = String::new();

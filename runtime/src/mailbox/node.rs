@@ -349,13 +349,26 @@ impl NodeBox {
     /// Stores a message in a node without content.
     #[inline]
     pub(crate) fn put_message<M: Send + 'static>(&mut self, generation: u64, message: M, word: *mut MailNode) {
+        #[cfg(feature = "spans")]
+        if crate::observe::spans::may_be_wanted() {
+            return self.put_traced(generation, message, word);
+        }
         // SAFETY: nodes are never freed.
         let node = unsafe { &*self.0.as_ptr() };
         node.mark.store(generation | (NodeKind::Message as u64) << KIND_SHIFT, Ordering::Relaxed);
         node.content.with_mut(|place| {
             // SAFETY: this is the node's only owner; the empty content that it overwrites needs no drop.
-            unsafe { place.write(EnvelopeContent { word, payload: Some(Payload::sent(message)) }) };
+            unsafe { place.write(EnvelopeContent { word, payload: Some(Payload::new(message)) }) };
         });
+    }
+
+    /// Stores a message with its origin. A function of its own: with it, other messages would be made in two places and
+    /// copied from there.
+    #[cfg(feature = "spans")]
+    #[cold]
+    #[inline(never)]
+    fn put_traced<M: Send + 'static>(&mut self, generation: u64, message: M, word: *mut MailNode) {
+        self.put(Envelope { kind: NodeKind::Message, generation, word, payload: Some(Payload::sent(message)) });
     }
 
     /// Returns the value that the node carries, if it is a `T`.
