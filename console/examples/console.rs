@@ -62,8 +62,8 @@ impl Printer {
     }
 }
 
-/// Serves customers, and now and then fails, or takes a nap on its worker.
-#[process]
+/// Serves customers, and now and then fails, or takes a nap on its worker. The page shows its state.
+#[process(inspect)]
 struct Clerk {
     printer: Address<Printer>,
     served: u64,

@@ -33,9 +33,9 @@ function make(name, attributes = {}, ...children) {
 const count = (value) => Number(value).toLocaleString("en");
 const state = (name, says = name) => make("span", { class: `state ${name}` }, says);
 /** A link to a process. The node is the same in nearly all PIDs: it is shortened. */
-const short = (text) => text.replace(/<[0-9a-f]+\./g, "<…");
+const brief = (text) => text.replace(/<[0-9a-f]+\./g, "<…");
 const toProcess = (pid) =>
-  make("a", { href: `#process?${new URLSearchParams({ pid })}`, title: pid }, short(pid));
+  make("a", { href: `#process?${new URLSearchParams({ pid })}`, title: pid }, brief(pid));
 
 /** A table. A column is a heading, a function from a row to its content, and whether that is a number. */
 function table(caption, columns, rows, nothing) {
@@ -61,11 +61,11 @@ function rate(now, then, seconds) {
   return then === undefined || seconds <= 0 ? "" : count(Math.max(0, Math.round((now - then) / seconds)));
 }
 
-/** A button that stops or kills a process, after a question. */
+/** A button that acts on a process: after a question, unless it only looks. */
 function act(name, row) {
-  const button = make("button", { type: "button", "data-act": name }, name === "stop" ? "Stop" : "Kill");
+  const button = make("button", { type: "button", "data-act": name }, name[0].toUpperCase() + name.slice(1));
   button.addEventListener("click", async () => {
-    if (!confirm(`${button.textContent} ${row.type} ${row.pid}?`)) return;
+    if (name !== "tap" && !confirm(`${button.textContent} ${row.type} ${row.pid}?`)) return;
     const answer = await fetch(`/api/${name}?${new URLSearchParams({ pid: row.pid })}`, { method: "POST" });
     status.textContent = await answer.text();
   });
@@ -163,7 +163,7 @@ const RENDER = {
       make("p", {}, `${count(now.rows.length)} of ${count(now.matching)} that match, of ${count(now.total)} alive`),
       table("Processes", [
         ["PID", (row) => toProcess(row.pid), "pid"], ["type", (row) => type(row.type)], ["name", name],
-        ["state", (row) => state(row.state, short(row.says))], ["mailbox", (row) => row.mailbox, "number"],
+        ["state", (row) => state(row.state, brief(row.says))], ["mailbox", (row) => row.mailbox, "number"],
         ["waiting", (row) => time(row.wait), "number"], ["CPU", (row) => share(row.cpu), "number"],
         ["messages/s", (row) => rate(row.messages, past.get(row.pid)?.messages, seconds) || row.rate, "number"],
         ["messages", (row) => row.messages, "number"], ["steps", (row) => row.steps, "number"],
@@ -175,7 +175,7 @@ const RENDER = {
   process(now) {
     const { row } = now;
     const short = [["PID", (row) => toProcess(row.pid), "pid"], ["type", (row) => type(row.type)],
-      ["label", (row) => row.label], ["state", (row) => row.state], ["mailbox", (row) => row.mailbox, "number"]];
+      ["label", (row) => row.label], ["state", (row) => brief(row.state)], ["mailbox", (row) => row.mailbox, "number"]];
     const step = ({ waits_for, process }) => make("li", {},
       waits_for.method ? make("code", {}, waits_for.method) : "room in the mailbox", " of ",
       toProcess(waits_for.pid), process ? ` (${process.type}, ${process.mailbox} queued): ${process.state}` :
@@ -191,7 +191,20 @@ const RENDER = {
       make("p", {}, `Label: ${row.label ?? "none"}. Names: ${row.names.join(", ") || "none"}. Spawned at `,
         make("code", {}, row.place ?? "an unknown place"), row.parent ? " by " : "",
         row.parent ? toProcess(row.parent) : ""),
-      now.may_act ? make("p", {}, act("stop", row), " ", act("kill", row)) : null,
+      now.may_act ? make("p", {}, act("tap", row), " ", act("stop", row), " ", act("kill", row)) : null,
+      ...(now.tap ? [
+        make("h2", {}, `Tap: ${count(now.tap.messages.length)} messages${now.tap.is_over ? "" : " so far"}`),
+        table("Tap", [["after", (row) => time(row.at), "number"],
+          ["method", (row) => make("code", {}, type(row.method))]], now.tap.messages,
+         now.tap.is_over ? "None came within ten seconds." : "None yet."),
+      ] : []),
+      ...(now.state ? [
+        make("h2", {}, "State"),
+        now.state.text === null ? make("p", { class: "empty" }, now.state.why)
+          : make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "State" },
+            make("pre", {}, now.state.text)),
+        now.state.is_cut ? make("p", { class: "bad" }, "It is longer: the rest is not shown.") : null,
+      ] : []),
       make("h2", {}, "Why it waits"), why,
       now.is_cycle ? make("p", { class: "bad" }, "They wait for each other: none of them goes on.") : null,
       make("h2", {}, `Waiting for it: ${count(now.awaited_by)}`),
@@ -260,7 +273,7 @@ const RENDER = {
       table("Tree", [
         ["type", (row) => make("span", {}, make("span", { class: "depth" }, "  ".repeat(row.depth)), type(row.type))],
         ["PID", (row) => toProcess(row.pid), "pid"], ["label", (row) => row.label],
-        ["state", (row) => row.state], ["children", (row) => row.children, "number"],
+        ["state", (row) => brief(row.state)], ["children", (row) => row.children, "number"],
         ["mailbox", (row) => row.mailbox, "number"],
       ], now.rows, "No process is alive."),
     ];
@@ -273,7 +286,7 @@ const RENDER = {
       make("p", {}, `${count(now.total)} processes wait for one other each. Those with the most behind them are first.`),
       table("Waits", [
         ["waited for", (row) => type(row.process?.type) ?? "elsewhere"], ["PID", (row) => toProcess(row.pid), "pid"],
-        ["state", (row) => row.process?.state ?? ""], ["behind it", (row) => row.behind, "number"],
+        ["state", (row) => brief(row.process?.state ?? "")], ["behind it", (row) => row.behind, "number"],
         ["who", (row) => make("ul", { class: "chain" }, ...row.waiters.slice(0, 10).map(one))],
       ], now.rows, "No process waits for just one other."),
     ];

@@ -34,6 +34,7 @@
 //! | `/api/tree` | who has spawned whom |
 //! | `/api/waits` | who waits for whom |
 //! | `/api/stop?pid=`, `/api/kill?pid=` | by POST, with [`Builder::controls`]: stops or kills a process |
+//! | `/api/tap?pid=` | by POST, with [`Builder::controls`]: notes the next messages by type, for `/api/process` |
 //! | `/api/watch?view=` | one of these views each second, as server-sent events, for ten minutes |
 //!
 //! # Modules
@@ -43,7 +44,8 @@
 //! | `token` | who may look |
 //! | `server` | connections and their limits |
 //! | `routes` | from a request to an answer |
-//! | `acts` | stopping and killing |
+//! | `acts` | stopping, killing and tapping |
+//! | `taps` | the next messages of processes |
 //! | `api` | the views, as values that become JSON |
 //! | `samples` | a statistical profile, while someone looks |
 //! | `metrics` | the figures as text |
@@ -61,6 +63,7 @@ mod options;
 mod routes;
 mod samples;
 mod server;
+mod taps;
 mod token;
 mod watch;
 

@@ -91,7 +91,7 @@ impl Builder {
         self
     }
 
-    /// Lets those who may look also stop and kill processes. Each such act is logged, with the address that asked.
+    /// Lets those who may look also stop, kill and tap processes. Each such act is logged, with the address that asked.
     pub fn controls(mut self, may_act: bool) -> Self {
         self.may_act = may_act;
         self

@@ -59,7 +59,7 @@ impl Site {
         peer: SocketAddr,
         is_watch: impl FnOnce(),
     ) -> Result<Response<Body>, Infallible> {
-        let mut response = self.route(request, peer, is_watch);
+        let mut response = self.route(request, peer, is_watch).await;
         let headers = response.headers_mut();
         for (name, value) in [
             (CONTENT_SECURITY_POLICY, POLICY),
@@ -73,7 +73,7 @@ impl Site {
         Ok(response)
     }
 
-    fn route(&self, request: &Request<Incoming>, peer: SocketAddr, is_watch: impl FnOnce()) -> Response<Body> {
+    async fn route(&self, request: &Request<Incoming>, peer: SocketAddr, is_watch: impl FnOnce()) -> Response<Body> {
         let (uri, headers) = (request.uri(), request.headers());
         if uri.path().len() + uri.query().map_or(0, str::len) > MAX_URL {
             return text(StatusCode::URI_TOO_LONG, "the URL is too long");
@@ -105,7 +105,7 @@ impl Site {
             "/metrics" => respond(StatusCode::OK, metrics::FORMAT, metrics::text(&self.sight).into()),
             "/api/watch" => self.watch(value("view").unwrap_or_default(), &query, is_watch),
             path => match path.strip_prefix("/api/").map(|view| View::parse(view, &query)) {
-                Some(Ok(view)) => match view.json(&self.sight) {
+                Some(Ok(view)) => match view.json(&self.sight).await {
                     Ok(json) => respond(StatusCode::OK, JSON, json.into()),
                     Err(missing) => text(StatusCode::NOT_FOUND, &missing.to_string()),
                 },
@@ -139,7 +139,7 @@ impl Site {
         }
         match pid.parse::<Pid>() {
             Err(error) => text(StatusCode::BAD_REQUEST, &error.to_string()),
-            Ok(pid) if act.perform(pid, peer) => text(StatusCode::ACCEPTED, "it has been told"),
+            Ok(pid) if act.perform(pid, &self.sight.taps, peer) => text(StatusCode::ACCEPTED, "it has been told"),
             Ok(pid) => text(StatusCode::NOT_FOUND, &format!("{pid} is not alive in this program")),
         }
     }

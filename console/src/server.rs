@@ -4,6 +4,7 @@ use crate::api::Sight;
 use crate::options::{Builder, ConsoleError};
 use crate::routes::Site;
 use crate::samples::Samples;
+use crate::taps::Taps;
 use crate::token::{Guard, Token};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -76,7 +77,7 @@ impl Console {
         listener.set_nonblocking(true).map_err(lacks)?;
         let url = format!("http://{address}/?token={}", token.text());
         let (incidents, samples) = (host.incidents(INCIDENTS), Samples::start(host).map_err(lacks)?);
-        let sight = Sight { host, may_act, incidents, samples };
+        let sight = Sight { host, may_act, incidents, samples, taps: Taps::default() };
         let site = Arc::new(Site::new(sight, Guard::new(token, address, hosts)));
         let reactor = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().map_err(lacks)?;
         let (stop, stopped) = oneshot::channel();

@@ -26,7 +26,7 @@ pub(crate) fn events(sight: Arc<Sight>, view: View, permit: OwnedSemaphorePermit
     tokio::spawn(async move {
         let end = Instant::now() + LASTS;
         while Instant::now() < end {
-            let event = match view.json(&sight) {
+            let event = match view.json(&sight).await {
                 Ok(json) => format!("data: {json}\n\n"),
                 Err(missing) => format!("event: missing\ndata: {missing}\n\n"),
             };

@@ -56,7 +56,7 @@ fn fetch(address: &str, path: &str, header: &str) -> Option<String> {
     Some(answer.split_once("\r\n\r\n")?.1.to_owned())
 }
 
-#[process]
+#[process(inspect)]
 struct Clerk;
 
 #[process]

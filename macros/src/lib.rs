@@ -24,6 +24,7 @@ use syn::Item;
 /// | `on_error = "end"` | such an `Err` ends the process |
 /// | `pinned` | the process has a thread of its own, and its state need not be `Send` |
 /// | `skip_abandoned` | calls whose callers no longer wait are not handled |
+/// | `inspect` | the state can be looked at: see `Pid::describe`; `#[inspect(skip)]` leaves a field out |
 /// | `crate = path` | the path of the crate `postroom`, for re-exports |
 ///
 /// # On the `impl`

@@ -208,6 +208,8 @@ pub mod inspect {
     pub use crate::engine::workers::timed::TimedStep;
     pub use crate::links::message::Bindings;
     pub use crate::pool::plan::PoolStatistics;
+    pub use crate::process::description::{DescribeError, Description};
+    pub use crate::process::tap::{Tap, TappedMessage};
     pub use crate::process::wait_probe::{WaitMeasurement, Waited};
 }
 
@@ -249,6 +251,7 @@ pub mod future {
     pub use crate::actor::machine::blocking::Blocking;
     pub use crate::actor::machine::upgrade::Upgrading;
     pub use crate::actor::send::call::CallFuture;
+    pub use crate::actor::send::describe::Describing;
     pub use crate::actor::send::pid_ops::Ended;
     pub use crate::actor::send::replies::{ReplyIter, ReplyStream, Streaming};
     pub use crate::actor::send::restart_wait::{PatientCall, PatientCallFuture};

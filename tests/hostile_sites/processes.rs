@@ -3,12 +3,14 @@
 use super::Case;
 use super::deed::{Fuse, Hostile};
 use futures_util::stream;
+use postroom::inspect::DescribeError;
 use postroom::manual::{Event, Events, InitContext, Process, StepOutput};
 use postroom::prelude::*;
 use postroom::{Cancel, Host, ProcessError, Signal};
 use postroom_tests::bomb::{Listener, PATIENCE, ended};
 use postroom_tests::face::Log;
 use postroom_tests::{act, eventually, idle_for_ever};
+use std::fmt;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -149,12 +151,44 @@ pub(crate) const CASES: &[Case] = &[
         eventually(|| hostile.has_struck());
         pid.kill();
     }),
+    ("the `Debug` of its state", "StateDebug", |hostile| {
+        let host = hostile.plain();
+        let Ok(shown) = host.spawn(Shown { state: Striking(hostile.clone()) }).serve() else { return };
+        let state = shown.pid().describe().wait();
+        if hostile.panics() {
+            assert!(matches!(state, Err(DescribeError::Panicked(..))), "{state:?}");
+        } else {
+            assert!(state.is_ok(), "{state:?}");
+        }
+        shown.pid().kill();
+    }),
     ("the drop of a value that it inherits", "InheritedDrop", |hostile| {
         let host = hostile.plain();
         let Ok(pid) = host.spawn_process(idle_for_ever()).value(Fuse(hostile.clone())).start() else { return };
         pid.kill();
     }),
 ];
+
+/// A process whose state does its deed when it is shown.
+#[process(inspect)]
+struct Shown {
+    state: Striking,
+}
+
+#[process]
+impl Shown {
+    #[entry]
+    fn serve(&mut self) {}
+}
+
+struct Striking(Arc<Hostile>);
+
+impl fmt::Debug for Striking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.strike();
+        f.write_str("struck")
+    }
+}
 
 /// The method in which a [`Wild`] does its deed.
 #[derive(Clone, Copy, PartialEq, Eq)]

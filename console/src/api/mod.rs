@@ -7,9 +7,11 @@ mod methods;
 mod overview;
 mod processes;
 mod relations;
+mod state;
 mod types;
 
 use crate::samples::Samples;
+use crate::taps::Taps;
 use postroom::inspect::Incidents;
 use postroom::{Host, Pid};
 use processes::Selection;
@@ -43,6 +45,7 @@ pub(crate) struct Sight {
     pub(crate) may_act: bool,
     pub(crate) incidents: Incidents,
     pub(crate) samples: Samples,
+    pub(crate) taps: Taps,
 }
 
 /// Why a query cannot be answered.
@@ -93,12 +96,12 @@ impl View {
     }
 
     /// Looks at the host.
-    pub(crate) fn json(&self, sight: &Sight) -> Result<String, Ended> {
+    pub(crate) async fn json(&self, sight: &Sight) -> Result<String, Ended> {
         let host = sight.host;
         Ok(match self {
             Self::Overview => json(&overview::look(host, &sight.samples)),
             Self::Processes(selection) => json(&processes::look(host, &sight.samples, selection)),
-            Self::Process(pid) => json(&relations::process(sight, *pid).ok_or(Ended(*pid))?),
+            Self::Process(pid) => json(&relations::process(sight, *pid, state::look(*pid).await).ok_or(Ended(*pid))?),
             Self::Types => json(&types::look(host, &sight.samples)),
             Self::Ends { count } => json(&incidents::look(&sight.incidents, *count)),
             Self::Tree => json(&relations::tree(host)),

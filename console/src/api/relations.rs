@@ -1,7 +1,9 @@
 //! Who has spawned whom, and who waits for whom.
 
 use super::processes::{Row, Wait, waits_for};
+use super::state::State;
 use super::{MAX_ROWS, Sight};
+use crate::taps::Tapped;
 use postroom::inspect::ProcessInfo;
 use postroom::{Host, Pid};
 use serde::Serialize;
@@ -26,6 +28,10 @@ pub(super) struct Process {
     awaited_by: usize,
     waiter_rows: Vec<Short>,
     may_act: bool,
+    /// None if its type shows nothing of it.
+    state: Option<State>,
+    /// None if it was not tapped.
+    tap: Option<Tapped>,
 }
 
 #[derive(Serialize)]
@@ -58,8 +64,9 @@ impl From<&ProcessInfo> for Short {
     }
 }
 
-pub(super) fn process(sight: &Sight, pid: Pid) -> Option<Process> {
+pub(super) fn process(sight: &Sight, pid: Pid, state: Option<State>) -> Option<Process> {
     let (info, host, may_act) = (pid.info()?, sight.host, sight.may_act);
+    let tap = sight.taps.of(info.pid, info.process);
     let row = Row::of(&info, sight.samples.look().process(info.pid));
     let processes = host.processes();
     let related = |is_so: &dyn Fn(&ProcessInfo) -> bool| {
@@ -71,7 +78,7 @@ pub(super) fn process(sight: &Sight, pid: Pid) -> Option<Process> {
     let (children, child_rows) = related(&|child| child.parent == Some(info.pid));
     let (awaited_by, waiter_rows) = related(&|waiter| waits_for(waiter).is_some_and(|wait| wait.pid == info.pid));
     let (chain, is_cycle) = chain(&info);
-    Some(Process { row, chain, is_cycle, children, child_rows, awaited_by, waiter_rows, may_act })
+    Some(Process { row, chain, is_cycle, children, child_rows, awaited_by, waiter_rows, may_act, state, tap })
 }
 
 /// Follows the waits of a process, each of them looked at once: they may change meanwhile.

@@ -3,6 +3,8 @@
 use crate::check::diagnostics::Diagnostics;
 use crate::check::owned;
 use crate::check::self_type::lifetime_fault;
+use crate::expand::inspect::{self, Shape};
+use crate::parse::inspect as parse_inspect;
 use crate::parse::options::{self, TypeOptions};
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -12,19 +14,61 @@ use syn::{Attribute, Fields, GenericParam, Generics, Ident, ItemEnum, ItemStruct
 pub(crate) fn of_struct(options: TokenStream, mut item: ItemStruct) -> TokenStream {
     let mut diagnostics = Diagnostics::default();
     options::twice(&mut item.attrs, &mut diagnostics);
+    let options = TypeOptions::read(options, &mut diagnostics);
+    let skipped = parse_inspect::skipped(&mut item.fields, options.inspect, &mut diagnostics);
+    let inspect = options.inspect.then(|| {
+        let (name, fields, skipped) = (&item.ident, &item.fields, &skipped[..]);
+        inspect::items([Shape { name, path: quote!(Self), fields, skipped }].into_iter())
+    });
     let fields = [&item.fields];
-    expand(options, &item.ident, &item.generics, fields.into_iter(), &item.attrs, item.to_token_stream(), diagnostics)
+    expand(
+        Declared { options, inspect },
+        &item.ident,
+        &item.generics,
+        fields.into_iter(),
+        &item.attrs,
+        item.to_token_stream(),
+        diagnostics,
+    )
 }
 
 pub(crate) fn of_enum(options: TokenStream, mut item: ItemEnum) -> TokenStream {
     let mut diagnostics = Diagnostics::default();
     options::twice(&mut item.attrs, &mut diagnostics);
+    let options = TypeOptions::read(options, &mut diagnostics);
+    let mut skipped = Vec::new();
+    for variant in &mut item.variants {
+        parse_inspect::not_on_variant(variant, &mut diagnostics);
+        skipped.push(parse_inspect::skipped(&mut variant.fields, options.inspect, &mut diagnostics));
+    }
+    let inspect = options.inspect.then(|| {
+        inspect::items(item.variants.iter().zip(&skipped).map(|(variant, skipped)| {
+            let (name, fields) = (&variant.ident, &variant.fields);
+            let cfgs = variant.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg"));
+            Shape { name, path: quote!(#(#cfgs)* Self::#name), fields, skipped }
+        }))
+    });
     let fields = item.variants.iter().map(|variant| &variant.fields);
-    expand(options, &item.ident, &item.generics, fields, &item.attrs, item.to_token_stream(), diagnostics)
+    expand(
+        Declared { options, inspect },
+        &item.ident,
+        &item.generics,
+        fields,
+        &item.attrs,
+        item.to_token_stream(),
+        diagnostics,
+    )
+}
+
+/// What the attribute says.
+struct Declared {
+    options: TypeOptions,
+    /// How the state is shown.
+    inspect: Option<TokenStream>,
 }
 
 fn expand<'a>(
-    options: TokenStream,
+    declared: Declared,
     ident: &Ident,
     generics: &Generics,
     fields: impl Iterator<Item = &'a Fields>,
@@ -32,7 +76,7 @@ fn expand<'a>(
     item: TokenStream,
     mut diagnostics: Diagnostics,
 ) -> TokenStream {
-    let options = TypeOptions::read(options, &mut diagnostics);
+    let Declared { options, inspect } = declared;
     lifetimes(generics, fields, &mut diagnostics);
     let krate = &options.krate;
     let name = options.name.map_or_else(|| ident.unraw().to_string(), |name| name.value());
@@ -64,6 +108,7 @@ fn expand<'a>(
             const ENDS_ON_ERROR: bool = #ends_on_error;
             const SKIPS_ABANDONED: bool = #skips_abandoned;
             type Placement = #krate::__private::#placement;
+            #inspect
         }
         #check
     }

@@ -4,8 +4,8 @@
 //!   [`entries`] (methods of the spawn builder), [`client`] (methods of the address), [`handles`] (the messages'
 //!   types), [`by_name`] (starts and sends by name), and [`remote`] (what other nodes may use), with the user's
 //!   [`docs`];
-//! * [`declaration`]: `#[process]` on a struct or an enum; [`protocol`]: `#[protocol]` on a trait; [`answers`]: an impl
-//!   of one;
+//! * [`declaration`]: `#[process]` on a struct or an enum, with [`inspect`]; [`protocol`]: `#[protocol]` on a trait;
+//!   [`answers`]: an impl of one;
 //! * [`main_fn`][]: the attribute `#[postroom::main]`.
 
 pub(crate) mod actor;
@@ -17,6 +17,7 @@ pub(crate) mod deliver;
 pub(crate) mod docs;
 pub(crate) mod entries;
 pub(crate) mod handles;
+pub(crate) mod inspect;
 pub(crate) mod main_fn;
 pub(crate) mod process;
 pub(crate) mod protocol;

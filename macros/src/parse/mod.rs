@@ -1,12 +1,14 @@
 //! What the user wrote, read: signatures, options and markers.
 //!
-//! * [`marker`]: `#[entry]`, `#[message]` and `#[signal]`; [`options`]: the options in parentheses;
+//! * [`marker`]: `#[entry]`, `#[message]` and `#[signal]`; [`options`]: the options in parentheses; [`inspect`]: those
+//!   of fields;
 //! * [`argument`], [`output`], [`generics`], [`naming`]: the parts of a signature, put together in [`method`];
 //! * [`entry`], [`message`], [`signal`]: what is special to each; [`process_impl`]: a whole `#[process] impl`.
 
 pub(crate) mod argument;
 pub(crate) mod entry;
 pub(crate) mod generics;
+pub(crate) mod inspect;
 pub(crate) mod marker;
 pub(crate) mod message;
 pub(crate) mod message_options;

@@ -81,13 +81,21 @@ pub(crate) struct TypeOptions {
     pub(crate) pinned: bool,
     /// It discards calls whose callers have stopped waiting.
     pub(crate) skips_abandoned: bool,
+    /// Its state may be shown.
+    pub(crate) inspect: bool,
 }
 
 impl TypeOptions {
     pub(crate) fn read(tokens: TokenStream, diagnostics: &mut Diagnostics) -> Self {
-        const KNOWN: &[&str] = &["crate", "name", "on_error", "pinned", "skip_abandoned"];
-        let mut out =
-            Self { krate: default_crate(), name: None, ends_on_error: false, pinned: false, skips_abandoned: false };
+        const KNOWN: &[&str] = &["crate", "inspect", "name", "on_error", "pinned", "skip_abandoned"];
+        let mut out = Self {
+            krate: default_crate(),
+            name: None,
+            ends_on_error: false,
+            pinned: false,
+            skips_abandoned: false,
+            inspect: false,
+        };
         for setting in settings(tokens, diagnostics) {
             match setting.key.to_string().as_str() {
                 "crate" => out.krate = path(&setting, out.krate, diagnostics),
@@ -96,6 +104,10 @@ impl TypeOptions {
                 "pinned" => {
                     let what = "`pinned` stands alone: a process has a thread of its own, or it has not";
                     out.pinned = bare(&setting, what, diagnostics);
+                }
+                "inspect" => {
+                    let what = "`inspect` stands alone: the state of a process can be looked at, or it cannot";
+                    out.inspect = bare(&setting, what, diagnostics);
                 }
                 "skip_abandoned" => {
                     let what =
@@ -183,7 +195,7 @@ pub(crate) fn of_impl(tokens: TokenStream, of_protocol: bool, diagnostics: &mut 
                 let what = format!("the option `{key}` belongs to `#[process]` on the struct");
                 diagnostics.on(&setting.key, what, format!("move `{key} = …` to the struct's `#[process]`"));
             }
-            key @ ("pinned" | "skip_abandoned") => {
+            key @ ("inspect" | "pinned" | "skip_abandoned") => {
                 let what = format!("the option `{key}` belongs to `#[process]` on the struct");
                 diagnostics.on(&setting.key, what, format!("move `{key}` to the struct's `#[process]`"));
             }

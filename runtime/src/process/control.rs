@@ -1,6 +1,8 @@
 //! Requests from the runtime to a process, sent through its control lane.
 
+use super::description::DescriptionRequest;
 use super::handover::Upgrade;
+use super::tap::TapSink;
 use crate::links::message::{Bindings, SentLinkMessage};
 use crate::{exit::ExitReason, mailbox::payload::Payload, util::oneshot::Oneshot};
 use std::sync::Arc;
@@ -15,6 +17,8 @@ pub(crate) enum Control {
     Join(Join),
     Link(Box<SentLinkMessage>),
     Inspect(Inspect),
+    Describe(DescriptionRequest),
+    Tap(TapSink),
     Upgrade(Upgrade),
 }
 

@@ -1,6 +1,8 @@
 //! The input of a step.
 
 use super::control::{Control, Join};
+use super::description::DescriptionRequest;
+use super::tap::TapSink;
 use super::wait_probe::WaitProbe;
 use super::{handover::Upgrade, mail::Mail, slice::TimeSlice};
 use crate::errors::{CallError, CommandError};
@@ -178,6 +180,9 @@ pub(crate) struct RareEvents {
     pub(crate) joins: Vec<Join>,
     #[expect(clippy::box_collection, reason = "nearly always none, and one word then")]
     pub(crate) upgrades: Option<Box<Vec<Upgrade>>>,
+    #[expect(clippy::box_collection, reason = "nearly always none, and one word then")]
+    pub(crate) descriptions: Option<Box<Vec<DescriptionRequest>>>,
+    pub(crate) tap: Option<TapSink>,
     /// Controls that the step did not take.
     pub(crate) left: Controls,
     /// Notices of ends that were not delivered, in their order among the messages.
@@ -341,6 +346,16 @@ impl StepInput {
             self.rare().notices = notices;
             self.attend();
         }
+    }
+
+    /// Forgets the type of the last message, to see whether another comes.
+    pub(crate) fn forget_message(&self) {
+        self.slice.forget_message();
+    }
+
+    /// Returns the type of the last message delivered in this time slice.
+    pub(crate) fn last_message(&self) -> Option<&'static str> {
+        self.slice.message()
     }
 
     fn rare(&mut self) -> &mut RareEvents {
@@ -533,6 +548,10 @@ impl StepInput {
                         inspect.answer(unsafe { endpoint.inspect() });
                     }
                 }
+                Ok(Control::Describe(request)) => {
+                    self.rare().descriptions.get_or_insert_default().push(request);
+                }
+                Ok(Control::Tap(sink)) => self.rare().tap = Some(sink),
                 Ok(Control::Upgrade(upgrade)) => self.rare().upgrades.get_or_insert_default().push(upgrade),
                 Err(_) => {}
             }

@@ -10,11 +10,17 @@ pub(crate) struct ProcessKind {
     pub(crate) type_id: TypeId,
     /// Returns whether it implements the protocol of that type.
     pub(crate) answers: fn(TypeId) -> bool,
+    /// Whether it may be asked for its state.
+    pub(crate) is_inspected: bool,
 }
 
 pub(crate) struct KindOfProcess<P>(std::marker::PhantomData<P>);
 
 impl<P: Process> KindOfProcess<P> {
-    pub(crate) const KIND: &'static ProcessKind =
-        &ProcessKind { name: std::any::type_name::<P>, type_id: TypeId::of::<P>(), answers: |_| false };
+    pub(crate) const KIND: &'static ProcessKind = &ProcessKind {
+        name: std::any::type_name::<P>,
+        type_id: TypeId::of::<P>(),
+        answers: |_| false,
+        is_inspected: false,
+    };
 }

@@ -4,11 +4,14 @@
 //! * [`output`]: the output of a step; [`slice`](mod@slice): the budget of a time slice;
 //! * [`body`]: the storage of its state; [`kind`]: facts about its type;
 //! * [`handover`]: its replacement by another definition;
+//! * [`description`]: what it shows of its state; [`wait_probe`]: how long messages wait; [`tap`]: what
+//!   comes next;
 //! * [`control`]: requests from the runtime; [`handling`]: the message that a failed process was handling;
 //! * [`guardian`]: its supervisor, as the engine sees it.
 
 pub(crate) mod body;
 pub(crate) mod control;
+pub(crate) mod description;
 pub(crate) mod event;
 pub(crate) mod guardian;
 pub(crate) mod handling;
@@ -17,16 +20,20 @@ pub(crate) mod kind;
 pub(crate) mod mail;
 pub(crate) mod output;
 pub(crate) mod slice;
+pub(crate) mod tap;
 pub(crate) mod wait_probe;
 
 pub use event::{Event, Events};
 pub use output::StepOutput;
 
+use description::StateShown;
 use handover::{Successor, Upgrade, UpgradeRefusal};
 use output::StepStatus;
+use tap::TapSink;
 
 use crate::errors::{EntryError, InitError, ProcessError};
 use crate::{mailbox::payload::Payloads, pid::Pid, util::thread_bound::Anchored};
+use std::fmt;
 use std::marker::PhantomData;
 
 /// A state machine that the scheduler runs, one step at a time and never two at once.
@@ -121,6 +128,19 @@ pub trait Process: 'static {
     fn asked_to_upgrade(&mut self, upgrade: Upgrade) {
         upgrade.refuse(UpgradeRefusal::Type(std::any::type_name::<Self>()));
     }
+
+    /// Notes the types of the next messages for one who looks. For the runtime: hand-written processes have no tap.
+    #[doc(hidden)]
+    fn tapped(&mut self, sink: TapSink) {
+        drop(sink);
+    }
+
+    /// Writes the state for those who look. For the runtime: `#[process(inspect)]` asks for it.
+    #[doc(hidden)]
+    fn describe(&self, to: &mut dyn fmt::Write) -> StateShown {
+        let _ = to;
+        StateShown::Hidden
+    }
 }
 
 impl StepOutput<'_> {
@@ -197,5 +217,13 @@ impl<P: Process> Process for Anchored<P> {
 
     fn asked_to_upgrade(&mut self, upgrade: Upgrade) {
         self.get_mut().asked_to_upgrade(upgrade);
+    }
+
+    fn tapped(&mut self, sink: TapSink) {
+        self.get_mut().tapped(sink);
+    }
+
+    fn describe(&self, to: &mut dyn fmt::Write) -> StateShown {
+        self.get().describe(to)
     }
 }

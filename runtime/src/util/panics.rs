@@ -41,6 +41,7 @@ sites! {
     TrapsExits => "`traps_exits`",
     HandlesCancel => "`handles_cancel`",
     AskedToUpgrade => "`asked_to_upgrade`",
+    StateDebug => "the `Debug` of an inspected state",
     UpgradeMake => "the closure that makes a successor",
     Close => "`close`",
     StateDrop => "the drop of a process",

@@ -23,8 +23,17 @@ pub trait Declared {
     const ENDS_ON_ERROR: bool;
     /// Calls whose callers have stopped waiting are discarded unhandled.
     const SKIPS_ABANDONED: bool;
+    /// Whether its state may be shown.
+    const INSPECTED: bool = false;
     /// Which threads may run it.
     type Placement;
+
+    /// Writes its state, without the fields that are skipped.
+    #[doc(hidden)]
+    fn inspect(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let _ = f;
+        Ok(())
+    }
 }
 
 /// A struct with `#[process]`; addresses, contexts and spawns have it as their parameter. The macro implements it.
@@ -174,6 +183,7 @@ impl<P: Actor> KindOf<P> {
         name: || P::NAME,
         type_id: TypeId::of::<P>(),
         answers: |protocol| P::PROTOCOLS.iter().any(|answered| answered.type_id == protocol),
+        is_inspected: P::INSPECTED,
     };
 }
 

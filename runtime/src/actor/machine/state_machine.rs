@@ -9,7 +9,9 @@ use super::serving::{Served, bring, serve, serve_mail_only};
 use crate::actor::definition::actor::{async_entry, names, traps_exits};
 use crate::actor::definition::{Actor, Begin, FutureOutput, Inputs, MethodEvent, Pending};
 use crate::actor::tasks::{Entered, Handover, TableCell, current, waker};
+use crate::process::description::StateShown;
 use crate::process::handover::{Upgrade, UpgradeRefusal};
+use crate::process::tap::TapSink;
 use crate::process::{Events, InitContext, Process, StepOutput};
 use crate::{
     Context, ExitReason, InitError, Payloads, Pid, ProcessError, engine::lifecycle::spawn::First, env::clock::Moment,
@@ -406,6 +408,27 @@ impl<P: Actor> Process for Machine<P> {
             Some(entry) => upgrade.refuse(UpgradeRefusal::Entry(entry)),
             None => self.table.allocated().ask_to_upgrade(upgrade),
         }
+    }
+
+    fn tapped(&mut self, sink: TapSink) {
+        self.table.allocated().tap = Some(Box::new(sink));
+    }
+
+    fn describe(&self, to: &mut dyn fmt::Write) -> StateShown {
+        match self.get() {
+            _ if !P::INSPECTED => StateShown::Hidden,
+            Some(process) => StateShown::Written(write!(to, "{:#?}", Inspected(process))),
+            None => StateShown::Away,
+        }
+    }
+}
+
+/// The state as `#[process(inspect)]` shows it.
+struct Inspected<'a, P>(&'a P);
+
+impl<P: Actor> fmt::Debug for Inspected<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.inspect(f)
     }
 }
 

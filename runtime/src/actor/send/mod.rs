@@ -7,6 +7,7 @@
 
 pub(crate) mod addressed;
 pub(crate) mod call;
+pub(crate) mod describe;
 pub(crate) mod links;
 pub(crate) mod pid_ops;
 pub(crate) mod replies;

@@ -40,7 +40,7 @@ use super::run_loop::Next;
 use super::spare::RestStep;
 use crate::engine::context::local::ThreadContext;
 use crate::engine::workers::Permit;
-use crate::engine::workers::worker::Worker;
+use crate::engine::workers::worker::{TIMED, Worker};
 use crate::env::clock::Moment;
 use crate::slots::Token;
 use crate::sync::{Ordering, Steal, spin};
@@ -241,7 +241,8 @@ impl ThreadContext {
                     self.keep_time();
                 }
                 self.visit_reactor();
-                if self.thread.attention() != 0 {
+                // A request for a time stays until there is a process: it is no reason to begin anew.
+                if self.thread.attention() & !TIMED != 0 {
                     return self.next();
                 }
                 // rest:T1: work that a timer has queued here is not announced, as in a time slice; so this thread looks

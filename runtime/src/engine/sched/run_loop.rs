@@ -52,7 +52,7 @@ impl ThreadContext {
         loop {
             let token = match self.next() {
                 Next::Run(token) => token,
-                next => match self.carry_out(scratch, next) {
+                next => match self.carry_out(next, scratch) {
                     Some(token) => token,
                     None => return,
                 },
@@ -63,7 +63,7 @@ impl ThreadContext {
 
     /// Parks this thread until there is a process to run, and returns it; `None` when the thread must exit.
     #[cold]
-    fn carry_out(&self, scratch: &mut StepScratch, mut next: Next) -> Option<Token> {
+    fn carry_out(&self, mut next: Next, scratch: &mut StepScratch) -> Option<Token> {
         loop {
             next = match next {
                 Next::Run(token) => return Some(token),

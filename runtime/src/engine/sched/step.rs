@@ -28,6 +28,7 @@ use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::pid::Pid;
 use crate::process::StepOutput;
+use crate::process::description::DescriptionRequest;
 use crate::process::event::{Events, RareEvents, StepInput};
 use crate::process::handover::Upgrade;
 use crate::process::output::{Contradiction, StepRequest, StepStatus, Written, Yield};
@@ -404,6 +405,14 @@ impl ThreadContext {
         if let Some(upgrades) = scratch.input.rare.as_mut().and_then(|rare| rare.upgrades.take()) {
             ask_to_upgrade(token, *upgrades)?;
         }
+        if let Some(requests) = scratch.input.rare.as_mut().and_then(|rare| rare.descriptions.take()) {
+            describe(token, *requests);
+        }
+        if let Some(sink) = scratch.input.rare.as_mut().and_then(|rare| rare.tap.take())
+            && let Some(body) = token.body()
+        {
+            body.tapped(sink);
+        }
         if !is_cancelled {
             return Ok(());
         }
@@ -571,6 +580,20 @@ impl ThreadContext {
 fn ask_to_upgrade(token: &mut Token, upgrades: Vec<Upgrade>) -> Result<(), Panic> {
     let Some(body) = token.body() else { return Ok(()) };
     contain(Site::AskedToUpgrade, || upgrades.into_iter().for_each(|upgrade| body.asked_to_upgrade(upgrade)))
+}
+
+/// Shows the state to those who look. A panic of its `Debug` is their affair, not the process's.
+#[cold]
+fn describe(token: &mut Token, requests: Vec<DescriptionRequest>) {
+    let Some(body) = token.body() else { return };
+    for request in requests {
+        request.answer(|to| {
+            contain(Site::StateDebug, || body.describe(to)).map_err(|panic| {
+                caller::blame_nobody();
+                panic.to_string()
+            })
+        });
+    }
 }
 
 #[cold]

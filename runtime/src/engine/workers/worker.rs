@@ -43,8 +43,8 @@ pub(crate) const LOST: u8 = 2;
 const TICK: u8 = 4;
 /// The watchdog rests (watchdog:R3).
 pub(crate) const UNWATCHED: u8 = 8;
-/// The next time slice is one message long, and timed.
-const TIMED: u8 = 16;
+/// The next time slice is one message long, and timed. Stays until the thread has found a process for that.
+pub(crate) const TIMED: u8 = 32;
 
 /// In place of the nanoseconds of a moment.
 const NOT_NOTED: u64 = u64::MAX;

@@ -1,0 +1,56 @@
+//! The next messages of processes that someone has tapped.
+
+use crate::api::method_of;
+use postroom::Pid;
+use postroom::inspect::Tap;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The limits of a tap: whichever is reached first.
+const MESSAGES: usize = 100;
+const WITHIN: Duration = Duration::from_secs(10);
+/// How many taps are kept; the oldest gives way.
+const KEPT: usize = 8;
+
+/// The taps of a console.
+#[derive(Default)]
+pub(crate) struct Taps(Mutex<BTreeMap<Pid, (Instant, Tap)>>);
+
+/// What a tap has shown.
+#[derive(Serialize)]
+pub(crate) struct Tapped {
+    is_over: bool,
+    /// The oldest first.
+    messages: Vec<Handled>,
+}
+
+#[derive(Serialize)]
+struct Handled {
+    /// Seconds after the tap began.
+    at: f64,
+    method: String,
+}
+
+impl Taps {
+    /// Begins to look at the next messages of a process.
+    pub(crate) fn begin(&self, pid: Pid) {
+        let mut taps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !taps.contains_key(&pid) && taps.len() >= KEPT {
+            let oldest = taps.iter().min_by_key(|(_, (began, _))| *began).map(|(pid, _)| *pid);
+            oldest.map(|oldest| taps.remove(&oldest));
+        }
+        taps.insert(pid, (Instant::now(), pid.tap(MESSAGES, WITHIN)));
+    }
+
+    pub(crate) fn of(&self, pid: Pid, process: &str) -> Option<Tapped> {
+        let taps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (began, tap) = taps.get(&pid)?;
+        let handled = |tapped: postroom::inspect::TappedMessage| Handled {
+            at: tapped.at.saturating_duration_since(*began).as_secs_f64(),
+            method: method_of(process, tapped.message).into_owned(),
+        };
+        Some(Tapped { is_over: tap.is_over(), messages: tap.messages().into_iter().map(handled).collect() })
+    }
+}

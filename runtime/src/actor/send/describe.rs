@@ -1,0 +1,100 @@
+//! Asking a process for its state, and for its next messages.
+
+use crate::Pid;
+use crate::engine::{blocking::block_in_place::while_blocked, shutdown::send_control};
+use crate::process::control::Control;
+use crate::process::description::{DescribeError, Described, Description, DescriptionRequest, StateShown};
+use crate::process::tap::{Tap, TapSink};
+use crate::routing::hosts::is_elsewhere;
+use crate::slots::TABLE;
+use crate::sync::Arc;
+use crate::util::oneshot::Oneshot;
+use std::task::{Context, Poll};
+use std::{future::Future, pin::Pin, time::Duration};
+
+impl Pid {
+    /// Asks this process to show its state, as the `Debug` of its fields writes it, if its type says
+    /// `#[process(inspect)]`. Fields with `#[inspect(skip)]` are left out. It answers between two messages. Await it, or
+    /// `wait` on a plain thread; with a limit of time, since a process that is in a long step comes to it after that.
+    ///
+    /// Costs one control message to the process, and what the `Debug` takes.
+    ///
+    /// ```
+    /// use postroom::prelude::*;
+    ///
+    /// #[process(inspect)]
+    /// struct Account { balance: i64, #[inspect(skip)] key: [u8; 4] }
+    ///
+    /// #[process]
+    /// impl Account {
+    ///     #[entry]
+    ///     fn open(&mut self) {}
+    ///     #[message]
+    ///     fn sign(&self) -> u8 { self.key[0] }
+    /// }
+    ///
+    /// let runtime = Runtime::new()?;
+    /// let account = runtime.spawn(Account { balance: 7, key: *b"1234" }).open()?;
+    /// let state = account.pid().describe().wait()?;
+    /// assert_eq!(state.text, "Account {\n    balance: 7,\n    ..\n}");
+    /// # assert_eq!(account.sign().wait()?, b'1');
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn describe(self) -> Describing {
+        let told = Arc::new(Oneshot::new());
+        let pid = self.resolve().unwrap_or(self);
+        let request = DescriptionRequest::new(told.clone(), pid);
+        if let Some(slot) = TABLE.living(pid).filter(|_| !is_elsewhere(pid)) {
+            if !slot.metadata.kind().is_some_and(|kind| kind.is_inspected) {
+                // It is not woken for that.
+                request.answer(|_| Ok(StateShown::Hidden));
+                return Describing { told, pid };
+            }
+            send_control(slot, pid.generation(), Control::Describe(request));
+        }
+        Describing { told, pid }
+    }
+}
+
+impl Pid {
+    /// Looks at the types of the next messages that this process handles: at most `most`, and no more than 100, for
+    /// `within`, and no longer than ten seconds. The messages themselves are not touched. Meanwhile each costs the
+    /// process a little more.
+    ///
+    /// Only processes made with `#[process]` have a tap, and not what an async entry takes by itself.
+    pub fn tap(self, most: usize, within: Duration) -> Tap {
+        let (sink, tap) = TapSink::new(most, within);
+        let pid = self.resolve().unwrap_or(self);
+        if let Some(slot) = TABLE.living(pid).filter(|_| !is_elsewhere(pid)) {
+            send_control(slot, pid.generation(), Control::Tap(sink));
+        }
+        tap
+    }
+}
+
+/// A request for the state of a process, to be awaited or waited for: made by [`Pid::describe`].
+#[must_use = "await it, or call `.wait()`"]
+pub struct Describing {
+    told: Arc<Oneshot<Described>>,
+    pid: Pid,
+}
+
+impl Describing {
+    /// Blocks the thread until the process has answered. Inside a process another thread runs the others meanwhile.
+    ///
+    /// # Errors
+    /// [`DescribeError`].
+    pub fn wait(self) -> Result<Description, DescribeError> {
+        while_blocked(|| self.told.wait(None)).unwrap_or(Err(DescribeError::Gone(self.pid)))
+    }
+}
+
+impl Future for Describing {
+    type Output = Result<Description, DescribeError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.told.poll(context.waker())
+    }
+}
+
+crate::util::debug::impl_debug!([] Describing, self => "Describing" { pid: self.pid, .. });

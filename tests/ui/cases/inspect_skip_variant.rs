@@ -1,0 +1,20 @@
+use postroom::prelude::*;
+
+#[process(inspect)]
+enum Account {
+    #[inspect(skip)]
+    Closed,
+    Open(u64),
+}
+
+#[process]
+impl Account {
+    #[entry]
+    fn open(&mut self) {
+        if let Self::Closed = self {
+            *self = Self::Open(0);
+        }
+    }
+}
+
+fn main() {}

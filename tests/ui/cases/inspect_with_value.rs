@@ -1,0 +1,12 @@
+use postroom::prelude::*;
+
+#[process(inspect = true)]
+struct Account;
+
+#[process]
+impl Account {
+    #[entry]
+    fn open(&mut self) {}
+}
+
+fn main() {}

@@ -1,0 +1,12 @@
+use postroom::prelude::*;
+
+#[process(inspect)]
+struct Account;
+
+#[process]
+impl Account {
+    #[entry]
+    fn open(&mut self) {}
+}
+
+fn main() {}
