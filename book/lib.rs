@@ -89,6 +89,14 @@ pub mod simulation_table {}
 pub mod observability {}
 #[doc = include_str!("src/console.md")]
 pub mod console {}
+#[doc = include_str!("src/metrics.md")]
+pub mod metrics {}
+#[doc = include_str!("src/tuning.md")]
+pub mod tuning {}
+#[doc = include_str!("src/containers.md")]
+pub mod containers {}
+#[doc = include_str!("src/signals.md")]
+pub mod signals {}
 #[doc = include_str!("src/fairness.md")]
 pub mod fairness {}
 #[doc = include_str!("src/performance.md")]

@@ -40,6 +40,8 @@ pub(crate) struct ThreadContext {
     /// How many steps the thread had run when a far end came first most recently.
     pub(crate) fair: Cell<u64>,
     pub(crate) visits: Cell<u32>,
+    /// How many time slices for the last request to time a message had none.
+    pub(crate) untimed: Cell<u8>,
     /// How many steps in a row came from the run-next slot.
     pub(crate) streak: Cell<u32>,
     pub(crate) random: RefCell<Random>,
@@ -89,6 +91,7 @@ impl ThreadContext {
             deque,
             fair: Cell::new(0),
             visits: Cell::new(0),
+            untimed: Cell::new(0),
             deficit_seen: Cell::new(Moment::about_now()),
             slice_used: Cell::new(Moment::about_now()),
             streak: Cell::new(0),

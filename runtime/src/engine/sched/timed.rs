@@ -14,6 +14,9 @@ use crate::slots::Token;
 /// How many timed steps are kept until they are looked at.
 const KEPT: usize = 1024;
 
+/// How many time slices without a message a request outlives.
+const TRIES: u8 = 8;
+
 impl ThreadContext {
     pub(super) fn run_timed(&self, scratch: &mut StepScratch, token: Token) {
         let process = token.slot().metadata.names().map(|(process, _)| process);
@@ -22,11 +25,19 @@ impl ThreadContext {
         self.run_short_slice(scratch, token);
         let took = Moment::now_by(None).since(began);
         let is_one = counters.messages.get() == before + 1;
-        // A step that began with an answer, a timer or a signal notes no message.
-        if let (Some(process), Some(message), true) = (process, self.thread.slice.message(), is_one)
-            && self.host.timed.len() < KEPT
-        {
-            self.host.timed.push(TimedStep { process, message, took });
+        match (process, self.thread.slice.message(), is_one) {
+            (Some(process), Some(message), true) => {
+                self.untimed.set(0);
+                if self.host.timed.len() < KEPT {
+                    self.host.timed.push(TimedStep { process, message, took });
+                }
+            }
+            // An answer or a timer: the next time slice perhaps has a message.
+            _ if self.untimed.get() < TRIES => {
+                self.untimed.set(self.untimed.get() + 1);
+                self.thread.ask_for_time();
+            }
+            _ => self.untimed.set(0),
         }
     }
 }
