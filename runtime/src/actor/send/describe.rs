@@ -14,8 +14,9 @@ use std::{future::Future, pin::Pin, time::Duration};
 
 impl Pid {
     /// Asks this process to show its state, as the `Debug` of its fields writes it, if its type says
-    /// `#[process(inspect)]`. Fields with `#[inspect(skip)]` are left out. It answers between two messages. Await it, or
-    /// `wait` on a plain thread; with a limit of time, since a process that is in a long step comes to it after that.
+    /// `#[process(inspect)]`. Fields with `#[inspect(skip)]` are left out. It answers between two messages. Await it,
+    /// or `wait` on a plain thread; with a limit of time, since a process that is in a long step comes to it after
+    /// that.
     ///
     /// Costs one control message to the process, and what the `Debug` takes.
     ///
