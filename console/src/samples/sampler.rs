@@ -73,7 +73,9 @@ impl Drop for Samples {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!(target: "postroom", "the console's sampling thread has panicked, and measured nothing since");
+            tracing::error!(
+                target: "postroom", "the console's sampling thread has panicked, and measured nothing since"
+            );
         }
     }
 }
