@@ -132,9 +132,10 @@ impl Cluster {
         self.shared.view.lock().is_member
     }
 
-    /// Returns the other members, as this node sees them.
+    /// Returns the other members, as this node sees them. Of several with one name it is the one that has joined last:
+    /// a node that was restarted replaces what is left of it at once.
     pub fn members(&self) -> Vec<Member> {
-        self.shared.view.lock().members.values().cloned().collect()
+        self.shared.view.lock().latest().into_iter().cloned().collect()
     }
 
     /// Waits until there are sessions with `count` other nodes, for at most `time`. Returns whether there are.
@@ -148,7 +149,7 @@ impl Cluster {
         let view = Arc::clone(&self.shared.view);
         let mut then = Some(then);
         let check = move |is_late: bool| {
-            let connected = view.lock().members.values().filter(|member| member.is_connected).count();
+            let connected = view.lock().latest().iter().filter(|member| member.is_connected).count();
             if connected < count && !is_late {
                 return None;
             }
@@ -159,18 +160,19 @@ impl Cluster {
         pending
     }
 
-    /// Returns the member of this name, to start processes there. If several have it, the one with the smallest ID.
+    /// Returns the member of this name, to start processes there. If several have it, the one that has joined last.
     ///
     /// # Errors
     /// [`NodeError::Unknown`], which lists the members.
     pub fn node(&self, name: &str) -> Result<RemoteNode, NodeError> {
         let view = self.shared.view.lock();
-        match view.members.values().find(|member| member.name == name) {
+        let latest = view.latest();
+        match latest.iter().find(|member| member.name == name) {
             Some(member) => {
                 Ok(RemoteNode { cluster: self.clone(), id: member.id, name: name.to_owned(), is_any: false })
             }
             None => {
-                let members = view.members.values().map(|member| member.name.clone()).collect();
+                let members = latest.iter().map(|member| member.name.clone()).collect();
                 Err(NodeError::Unknown { name: name.to_owned(), members })
             }
         }
@@ -198,7 +200,9 @@ impl Cluster {
         let shared = &self.shared;
         let view = shared.view.lock();
         let exports = |peer: &&Arc<Peer>| peer.agreement().is_some_and(|agreement| agreement.can_start(process));
-        let peers = view.peers.values().filter(exports).map(|peer| peer.node());
+        let latest = view.latest();
+        let peers =
+            latest.iter().filter_map(|member| view.peers.get(&member.id)).filter(exports).map(|peer| peer.node());
         let own = shared.exports.contains(process).then_some(shared.id);
         peers.chain(own).collect()
     }

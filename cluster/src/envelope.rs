@@ -10,7 +10,6 @@
 //! answer    number u64 | content                                                2
 //! failed    number u64 | error                                                  3
 //! link      from pid | to pid | kind u8 | number u64 | reason                   4
-//! control   to pid | kind u8 | reason                                           5
 //! start     number u64 | content                                                6
 //! started   number u64 | pid                                                    7
 //! refused   number u64 | text                                                   8
@@ -19,9 +18,8 @@
 //! key taken number u64 | type                                                  42
 //! child     number u64 | content                                               60
 //! ended     number u64 | reason                                                61
-//! ask       number u64 | to pid | what u8 | reason                             62
+//! ask       number u64 (0: nobody waits) | to pid | what u8 | reason           62
 //! told      number u64 | what u8 | bytes                                       63
-//! denied    to pid | kind u8                                                   64
 //! directory a message of groups, eventual names or keys                        50
 //! content   message u16 | bytes
 //! pid       16 bytes, as `Pid::to_bytes`
@@ -88,15 +86,6 @@ pub enum Envelope {
         /// The encoded exit reason, of those that have one.
         reason: Bytes,
     },
-    /// A request to end.
-    Control {
-        /// The process.
-        to: Pid,
-        /// What is asked of it.
-        control: ControlKind,
-        /// The encoded reason, of [`ControlKind::Cancel`].
-        reason: Bytes,
-    },
     /// A request to start a process.
     Start {
         /// The number that the answer is to have.
@@ -155,7 +144,8 @@ pub enum Envelope {
     },
     /// Something that is asked of the node about one of its processes, and answered.
     Ask {
-        /// The number that the answer is to have.
+        /// The number that the answer is to have. Zero if nobody waits for one: then the only answer is that the node
+        /// does not allow it.
         number: u64,
         /// The process.
         to: Pid,
@@ -164,7 +154,7 @@ pub enum Envelope {
         /// The encoded reason, of [`AskKind::Cancel`].
         reason: Bytes,
     },
-    /// The answer; to a start too, if the node does not allow it.
+    /// The answer; to a start too, if the node does not allow it, or has too many.
     Told {
         /// The number of the request.
         number: u64,
@@ -172,13 +162,6 @@ pub enum Envelope {
         told: ToldKind,
         /// The encoded snapshot, of [`ToldKind::Info`].
         bytes: Bytes,
-    },
-    /// The node has not allowed a control.
-    Denied {
-        /// The process.
-        to: Pid,
-        /// What was asked of it.
-        control: ControlKind,
     },
     /// A message of groups, eventual names or keys, encoded.
     Directory(Bytes),
@@ -235,27 +218,15 @@ coded! {
 }
 
 coded! {
-    /// What is asked of a process.
-    pub ControlKind {
-        /// Stop, after the messages that have arrived.
-        Stop = 0,
-        /// End, after cleaning up.
-        Cancel = 1,
-        /// End at once.
-        Kill = 2,
-    }
-}
-
-coded! {
     /// What is asked of a node, with an answer.
     pub AskKind {
         /// A snapshot of a process.
         Info = 0,
-        /// As [`ControlKind::Stop`].
+        /// Stop, after the messages that have arrived.
         Stop = 1,
-        /// As [`ControlKind::Cancel`].
+        /// End, after cleaning up.
         Cancel = 2,
-        /// As [`ControlKind::Kill`].
+        /// End at once.
         Kill = 3,
     }
 }
@@ -271,6 +242,8 @@ coded! {
         Denied = 2,
         /// The snapshot.
         Info = 3,
+        /// Of a start: too many of this peer's wait already.
+        Full = 4,
     }
 }
 
@@ -287,8 +260,6 @@ coded! {
         Failed = 3,
         /// [`Envelope::Link`]
         Link = 4,
-        /// [`Envelope::Control`]
-        Control = 5,
         /// [`Envelope::Start`]
         Start = 6,
         /// [`Envelope::Started`]
@@ -309,8 +280,6 @@ coded! {
         Ask = 62,
         /// [`Envelope::Told`]
         Told = 63,
-        /// [`Envelope::Denied`]
-        Denied = 64,
         /// [`Envelope::Directory`]
         Directory = 50,
     }
@@ -379,12 +348,6 @@ impl Envelope {
                 out.put_u64(*number);
                 out.put_slice(reason);
             }
-            Self::Control { to, control, reason } => {
-                out.put_u8(Kind::Control as u8);
-                out.put_slice(&to.to_bytes());
-                out.put_u8(*control as u8);
-                out.put_slice(reason);
-            }
             Self::Start { number, content } => {
                 out.put_u8(Kind::Start as u8);
                 out.put_u64(*number);
@@ -441,11 +404,6 @@ impl Envelope {
                 out.put_u8(*told as u8);
                 out.put_slice(bytes);
             }
-            Self::Denied { to, control } => {
-                out.put_u8(Kind::Denied as u8);
-                out.put_slice(&to.to_bytes());
-                out.put_u8(*control as u8);
-            }
             Self::Directory(message) => {
                 out.put_u8(Kind::Directory as u8);
                 out.put_slice(message);
@@ -463,9 +421,9 @@ impl Envelope {
             | Self::Start { content, .. }
             | Self::StartChild { content, .. } => content.bytes.len(),
             Self::Failed { error, .. } => error.len(),
-            Self::Link { reason, .. } | Self::Control { reason, .. } => reason.len(),
+            Self::Link { reason, .. } => reason.len(),
             Self::StartKeyed { key, content, .. } => key.len() + content.bytes.len(),
-            Self::Started { .. } | Self::Denied { .. } | Self::Abandon { .. } => 0,
+            Self::Started { .. } | Self::Abandon { .. } => 0,
             Self::KeyTaken { process, .. } => process.len(),
             Self::Refused { reason, .. } => reason.len(),
             Self::ChildEnded { reason, .. } | Self::Ask { reason, .. } => reason.len(),
@@ -494,11 +452,6 @@ impl Envelope {
                 to: take_pid(&mut bytes)?,
                 link: LinkKind::decode(take_u8(&mut bytes)?)?,
                 number: take_u64(&mut bytes)?,
-                reason: bytes,
-            },
-            Kind::Control => Self::Control {
-                to: take_pid(&mut bytes)?,
-                control: ControlKind::decode(take_u8(&mut bytes)?)?,
                 reason: bytes,
             },
             Kind::Start => Self::Start { number: take_u64(&mut bytes)?, content: Content::decode(bytes)? },
@@ -533,13 +486,6 @@ impl Envelope {
             },
             Kind::Told => {
                 Self::Told { number: take_u64(&mut bytes)?, told: ToldKind::decode(take_u8(&mut bytes)?)?, bytes }
-            }
-            Kind::Denied => {
-                let (to, control) = (take_pid(&mut bytes)?, ControlKind::decode(take_u8(&mut bytes)?)?);
-                if !bytes.is_empty() {
-                    return Err(EnvelopeError::TooLong { bytes: bytes.len() });
-                }
-                Self::Denied { to, control }
             }
             Kind::Directory => Self::Directory(bytes),
         })
@@ -614,10 +560,8 @@ mod tests {
             let (from, to) = (pid(1), pid(2));
             Envelope::Link { from, to, link, number: 3, reason: reason() }
         }));
-        all.extend(ControlKind::ALL.iter().map(|&control| Envelope::Control { to: pid(2), control, reason: reason() }));
         all.push(Envelope::StartChild { number: 5, content: content() });
         all.push(Envelope::ChildEnded { number: 5, reason: reason() });
-        all.extend(ControlKind::ALL.iter().map(|&control| Envelope::Denied { to: pid(2), control }));
         all.extend(AskKind::ALL.iter().map(|&ask| Envelope::Ask { number: 6, to: pid(2), ask, reason: reason() }));
         all.extend(ToldKind::ALL.iter().map(|&told| Envelope::Told { number: 6, told, bytes: reason() }));
         all
@@ -641,11 +585,9 @@ mod tests {
             Envelope::Abandon { .. } | Envelope::KeyTaken { .. } => 1 + 8,
             Envelope::StartKeyed { key, .. } => 1 + 8 + 2 + key.len() + 2,
             Envelope::Link { .. } => 1 + 32 + 9,
-            Envelope::Control { .. } => 1 + 16 + 1,
             Envelope::Started { .. } => 1 + 8 + 16,
             Envelope::Ask { .. } => 1 + 8 + 16 + 1,
             Envelope::Told { .. } => 1 + 8 + 1,
-            Envelope::Denied { .. } => 1 + 16 + 1,
             Envelope::Directory(_) => 1,
         };
         for envelope in one_of_each() {

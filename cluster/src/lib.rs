@@ -52,7 +52,6 @@ mod node;
 mod policy;
 #[cfg(test)]
 mod random;
-mod rendezvous;
 mod reply;
 pub mod rights;
 pub mod session;

@@ -11,7 +11,8 @@
 //! # Where it runs
 //! A user's closure may block, and panic. So it runs in a process of its own on the node's runtime, one request after
 //! the other, and neither the lease nor the messages of others wait for it. At most [`MAX_WAITING`] requests do;
-//! further ones are refused.
+//! further ones are refused. What is decided takes its place behind what has arrived meanwhile, so that a process that
+//! is to stop handles first what was sent to it before; if the session with the peer is over by then, nothing is done.
 
 use crate::node::porter::{Job, Porter};
 use crate::node::view::{Member, View};
@@ -91,6 +92,8 @@ pub(crate) struct PolicyCounts {
     pub(crate) refused: AtomicU64,
     /// Those of them for which the user's closure has panicked.
     pub(crate) panicked: AtomicU64,
+    /// Requests that were allowed when the session with the peer was over.
+    pub(crate) late: AtomicU64,
     /// Controls of this node that peers have refused.
     pub(crate) denied: AtomicU64,
 }

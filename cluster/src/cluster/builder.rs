@@ -18,9 +18,9 @@ use crate::policy::{Allow, Policy};
 use crate::reply::{Pending, pair};
 use crate::session::Config;
 use crate::subject::is_subject;
+use postroom::Host;
 use postroom::remote::Remote;
 use postroom::routing::Node;
-use postroom::{Bound, Host};
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
@@ -256,12 +256,9 @@ impl Builder {
         let counters = Arc::<Counters>::default();
         let keys = Arc::new(Keys::new(Arc::clone(&clock), Arc::clone(&counters)));
         let ended = Arc::clone(&inbox);
-        let porter = |on_end: OnEnd| {
-            let porter = Porter { on_end, watched: BTreeSet::new() };
-            host.spawn(porter).mailbox(Bound::Unbounded).serve().map_err(|_| JoinError::Runtime)
-        };
-        let porters = [porter(Box::new(|_| {}))?, porter(Box::new(move |pid| ended.push(Input::Ended(pid))))?];
-        let allow = self.allow.map(|allow| porter(Box::new(|_| {})).map(|judge| (allow, judge))).transpose()?;
+        let porter = |on_end: OnEnd| Porter::begin(host, on_end).ok_or(JoinError::Runtime);
+        let porters = [porter(Box::new(|_, _| {}))?, porter(Box::new(move |pid, _| ended.push(Input::Ended(pid))))?];
+        let allow = self.allow.map(|allow| porter(Box::new(|_, _| {})).map(|judge| (allow, judge))).transpose()?;
         let policy = Policy::new(allow, Arc::clone(&view), Arc::clone(&counters.policy));
         let weak = Arc::downgrade(&engine);
         let gate = Arc::<Gate>::default();

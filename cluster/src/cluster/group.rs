@@ -223,7 +223,8 @@ impl ClusterGroup {
     /// Sends `subscriber`, a process of this node, a [`GroupEvent`] for each later change, and returns the members
     /// that this node knows: its own, and those of nodes that another subscriber has asked already. The others follow
     /// as [`GroupEvent::Joined`]. Each member is in the list or in an event, not in both, and the changes of one node
-    /// come in their order. Subscribing again returns a new list and keeps the events.
+    /// come in their order. Subscribing again returns a new list and keeps the events. If a member has ended with an
+    /// error, the reason has its text, also on its own node: the error is the user's code, which may hold others up.
     ///
     /// The members of a node that is lost leave with the reason [`NodeLost`](postroom::ExitReason::NodeLost), and join
     /// again when it is back. Nothing is refused by a full mailbox: events wait. A subscriber that is 1,024 events

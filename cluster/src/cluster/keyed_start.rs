@@ -1,9 +1,9 @@
 //! Starts with a key, and where a start goes.
 
 use super::{RemoteNode, StartError, Starting};
+use crate::keyed::home;
 use crate::node::keys::MAX_KEY;
 use crate::node::peer::{Peer, Started};
-use crate::rendezvous;
 use crate::reply::{Pending, pair};
 use postroom::Payloads;
 use postroom::generic::Addressed;
@@ -63,7 +63,7 @@ impl<P: Remote + Addressed> Starting<P> {
             }
             if node.is_any {
                 let exporters = node.cluster.exporters(request.process);
-                if let Some(id) = rendezvous::choose(key, exporters) {
+                if let Some(id) = home(request.process, key, exporters) {
                     let name = node.cluster.name_of(id);
                     node = RemoteNode { id, name, ..node };
                 }

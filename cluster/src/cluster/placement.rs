@@ -38,11 +38,9 @@ impl Placement for RemoteNode {
             return Ok(Place::Here);
         }
         let view = shared.view.lock();
-        let successor = || {
-            let mut members = view.members.values().filter(|member| member.name == self.name);
-            members.find_map(|member| view.peers.get(&member.id))
-        };
-        match view.peers.get(&self.id).or_else(successor).cloned() {
+        // This one, or its successor.
+        let latest = view.latest().into_iter().find(|member| member.id == self.id || member.name == self.name);
+        match latest.and_then(|member| view.peers.get(&member.id)).cloned() {
             Some(peer) => Ok(elsewhere(&self.name, peer)),
             None => Err(StartError::Unreachable { node: self.name.clone() }.into()),
         }

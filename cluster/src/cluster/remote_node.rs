@@ -34,6 +34,12 @@ pub enum StartError {
         /// Its name.
         node: String,
     },
+    /// The node has too many starts of this one waiting. The process was not started.
+    #[error("node `{node}` has 4,096 starts of this node waiting, or 16 MiB of inputs; try again when some are made")]
+    Full {
+        /// Its name.
+        node: String,
+    },
     /// The key belongs to a process of another type.
     #[error("node `{node}` has started `{process}` with this key; use another key for each type")]
     KeyTaken {

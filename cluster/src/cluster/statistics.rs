@@ -24,6 +24,13 @@ pub struct Statistics {
     pub refused: u64,
     /// Those of them for which the policy has panicked.
     pub policy_panics: u64,
+    /// Requests that the policy has allowed when the session with the node that asked was over: nothing was done.
+    pub late_decisions: u64,
+    /// Starts that it has refused since too many of the same node waited: at most 4,096, or 16 MiB of inputs.
+    pub refused_starts: u64,
+    /// Sessions that it has ended because the other node asked for, or said, more than it keeps of one node: 64 MiB of
+    /// answers that are not taken, 16 MiB of answers about keys, 100,000 members of one group or groups to follow.
+    pub floods: u64,
     /// Requests to end a process, sent with [`Pid::stop`](postroom::Pid::stop),
     /// [`Pid::cancel`](postroom::Pid::cancel) or [`Pid::kill`](postroom::Pid::kill), that the policies of other nodes
     /// have refused.
@@ -61,6 +68,9 @@ impl Cluster {
             broken_frames: read(&counters.broken_frames),
             refused: read(&counters.policy.refused),
             policy_panics: read(&counters.policy.panicked),
+            late_decisions: read(&counters.policy.late),
+            refused_starts: read(&counters.refused_starts),
+            floods: read(&counters.floods),
             denied: read(&counters.policy.denied),
             forged_frames: read(&counters.forged_frames),
             dropped_strays: self.shared.inbox.dropped(),

@@ -169,7 +169,7 @@ impl<E: RemoteValue> ClusterTopic<E> {
     }
 }
 
-/// Has the herald hand out what waits, some events at a time.
+/// Has a porter hand out what waits, some events at a time.
 fn hand_out(directory: &Arc<Directory>, channel: Arc<dyn Channel>) {
     let again = Arc::clone(directory);
     directory.run(Box::new(move || {

@@ -75,10 +75,8 @@ mod tests;
 pub use agreement::{Agreement, Compatibility, agree};
 pub use error::{CodecError, ExportError};
 pub use guard::MAX_DEPTH;
-pub use reason::{
-    RemoteFailure, decode_call_error, decode_exit_reason, decode_send_failure, encode_call_error, encode_exit_reason,
-    encode_send_failure,
-};
+pub(crate) use reason::as_text;
+pub use reason::{decode_call_error, decode_exit_reason, encode_call_error, encode_exit_reason};
 
 use crate::frame::Table;
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! Reasons of the runtime as bytes: why a process ended, why a call has no answer, why a message was refused.
+//! Reasons of the runtime as bytes: why a process ended, why a call has no answer.
 //!
 //! Errors and panics travel as text, by which the runtime compares them. A variant that this crate does not know yet,
 //! from a newer runtime in this program, travels as text too. The order of the variants below is the format.
@@ -6,12 +6,11 @@
 use super::error::CodecError;
 use super::format::{self, cut, decode_any, text_of};
 use bytes::Bytes;
-use postroom::error::{Cycle, Panic, SendFailure};
+use postroom::error::{Cycle, Panic};
 use postroom::remote::WireCodec;
 use postroom::{CallError, ExitReason, Pid};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The longest text of an error, a panic or a cancel, in bytes; longer ones are cut.
@@ -67,41 +66,15 @@ enum WireCallError {
     NotRemote,
 }
 
-#[derive(Serialize, Deserialize)]
-enum WireFailure {
-    Gone(Pid),
-    Restarting(Pid),
-    Shutdown(Pid),
-    UnknownNode(Pid),
-    UnknownHost(Pid),
-    Full(Pid),
-    UnknownName,
-    NoTimer(Pid),
-    Other(String),
-    NotRemote(Pid),
-}
-
-/// Why another node refused a message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RemoteFailure {
-    /// One of the reasons that this node knows.
-    Known(SendFailure),
-    /// The text of another.
-    Other(String),
-}
-
-impl fmt::Display for RemoteFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Known(failure) => failure.fmt(f),
-            Self::Other(text) => f.write_str(text),
-        }
-    }
-}
-
 /// Writes the reason of an end. Texts are cut at 4 KiB, chains of links at 16.
 pub fn encode_exit_reason(reason: &ExitReason) -> Bytes {
     write(&wire_reason(reason))
+}
+
+/// Returns the reason of an end as another node would read it: nothing of it is a user's, so it can be shown and
+/// dropped anywhere.
+pub(crate) fn as_text(reason: &ExitReason) -> ExitReason {
+    exit_reason(wire_reason(reason))
 }
 
 /// Reads the reason of an end.
@@ -165,41 +138,6 @@ pub fn decode_call_error(bytes: &[u8]) -> Result<CallError, CodecError> {
         WireCallError::Shutdown => CallError::Shutdown,
         WireCallError::NotRemote => CallError::NotRemote,
     })
-}
-
-/// Writes why a message was refused.
-pub fn encode_send_failure(failure: SendFailure) -> Bytes {
-    write(&match failure {
-        SendFailure::Gone(pid) => WireFailure::Gone(pid),
-        SendFailure::Restarting(pid) => WireFailure::Restarting(pid),
-        SendFailure::Shutdown(pid) => WireFailure::Shutdown(pid),
-        SendFailure::UnknownNode(pid) => WireFailure::UnknownNode(pid),
-        SendFailure::UnknownHost(pid) => WireFailure::UnknownHost(pid),
-        SendFailure::Full(pid) => WireFailure::Full(pid),
-        SendFailure::UnknownName => WireFailure::UnknownName,
-        SendFailure::NoTimer(pid) => WireFailure::NoTimer(pid),
-        SendFailure::NotRemote(pid) => WireFailure::NotRemote(pid),
-        other => WireFailure::Other(text_of(&other, MAX_TEXT)),
-    })
-}
-
-/// Reads why a message was refused.
-///
-/// # Errors
-/// If the bytes are anything but such a reason.
-pub fn decode_send_failure(bytes: &[u8]) -> Result<RemoteFailure, CodecError> {
-    Ok(RemoteFailure::Known(match read(bytes, "the reason of a refusal")? {
-        WireFailure::Gone(pid) => SendFailure::Gone(pid),
-        WireFailure::Restarting(pid) => SendFailure::Restarting(pid),
-        WireFailure::Shutdown(pid) => SendFailure::Shutdown(pid),
-        WireFailure::UnknownNode(pid) => SendFailure::UnknownNode(pid),
-        WireFailure::UnknownHost(pid) => SendFailure::UnknownHost(pid),
-        WireFailure::Full(pid) => SendFailure::Full(pid),
-        WireFailure::UnknownName => SendFailure::UnknownName,
-        WireFailure::NoTimer(pid) => SendFailure::NoTimer(pid),
-        WireFailure::NotRemote(pid) => SendFailure::NotRemote(pid),
-        WireFailure::Other(text) => return Ok(RemoteFailure::Other(text)),
-    }))
 }
 
 fn wire_reason(mut reason: &ExitReason) -> WireReason {

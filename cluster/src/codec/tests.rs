@@ -11,7 +11,7 @@
 
 use super::*;
 use crate::random::Random;
-use postroom::error::{Cycle, Panic, SendFailure};
+use postroom::error::{Cycle, Panic};
 use postroom::prelude::*;
 use postroom::remote::WireCodec;
 use postroom::{CallError, ExitReason};
@@ -588,25 +588,6 @@ fn every_error_of_a_call_comes_back() {
 }
 
 #[test]
-fn every_reason_of_a_refusal_comes_back() {
-    let pid = pid(3);
-    for failure in [
-        SendFailure::Gone(pid),
-        SendFailure::Restarting(pid),
-        SendFailure::Shutdown(pid),
-        SendFailure::UnknownNode(pid),
-        SendFailure::UnknownHost(pid),
-        SendFailure::Full(pid),
-        SendFailure::UnknownName,
-        SendFailure::NoTimer(pid),
-    ] {
-        let back = decode_send_failure(&encode_send_failure(failure)).unwrap();
-        assert_eq!(back, RemoteFailure::Known(failure));
-        assert_eq!(back.to_string(), failure.to_string());
-    }
-}
-
-#[test]
 fn long_chains_and_texts_are_cut() {
     let chain = |length: u64| {
         (0..length).fold(ExitReason::from("first"), |reason, slot| ExitReason::Linked {
@@ -650,6 +631,7 @@ fn an_error_without_a_text_travels_all_the_same() {
     assert!(Mute.source().is_none());
     let back = decode_exit_reason(&encode_exit_reason(&ExitReason::error(Mute))).unwrap();
     assert_eq!(back.to_string(), "error: an error whose `Display` panics");
+    assert_eq!(as_text(&ExitReason::error(Mute)), back, "as it would arrive");
 }
 
 #[test]
@@ -658,7 +640,6 @@ fn what_is_no_reason_is_refused() {
         assert!(decode_exit_reason(bytes).is_err(), "{bytes:?}");
         assert!(decode_call_error(&[bytes, &[99]].concat()).is_err(), "{bytes:?}");
     }
-    assert!(decode_send_failure(&[1, 0]).is_err());
 }
 
 /// Names of other nodes that errors hold are kept for good, up to a number.

@@ -25,7 +25,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use postroom::{ExitReason, Pid};
 
 /// The longest text: the reason of a refusal.
-const MAX_TEXT: usize = 4_096;
+pub(crate) const MAX_TEXT: usize = 4_096;
 
 /// A message between the directories of two nodes.
 #[derive(Clone, Debug, PartialEq)]

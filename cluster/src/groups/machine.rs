@@ -50,6 +50,8 @@ pub struct Groups {
     snapshot: Option<BTreeSet<String>>,
     /// Nodes that there is a session with.
     peers: BTreeMap<NodeId, Follower>,
+    /// Those of them that have said more than is kept of one node.
+    floods: BTreeSet<NodeId>,
     followed: BTreeMap<String, Followed>,
     notices: Notices<(u64, GroupEvent)>,
     requests: VecDeque<CountRequest>,
@@ -136,6 +138,7 @@ impl Groups {
             nodes_with: BTreeMap::new(),
             snapshot: None,
             peers: BTreeMap::new(),
+            floods: BTreeSet::new(),
             followed: BTreeMap::new(),
             notices: Notices::default(),
             requests: VecDeque::new(),
@@ -393,6 +396,7 @@ impl Groups {
     /// The session with a node is over.
     pub fn disconnected(&mut self, node: NodeId) {
         self.peers.remove(&node);
+        self.floods.remove(&node);
         let groups: Vec<_> = self.followed.keys().cloned().collect();
         for group in groups {
             while let Some(pid) = self.followed_members(&group, node).and_then(BTreeSet::pop_first) {
@@ -411,7 +415,9 @@ impl Groups {
             DirectoryMessage::Follow { group } => {
                 let Some(peer) = self.peers.get_mut(&from) else { return true };
                 if peer.follows.len() == MAX_FOLLOWED && !peer.follows.contains(&group) {
-                    return false;
+                    // Else its question for the members would have no answer.
+                    self.floods.insert(from);
+                    return true;
                 }
                 peer.queue.retain(|queued| !is_about(queued, &group));
                 peer.due.insert(group.clone());
@@ -428,13 +434,21 @@ impl Groups {
                 if members.iter().any(|pid| pid.node() != from) {
                     return false;
                 }
-                self.listed_by(from, &group, members.into_iter().collect());
+                let members: BTreeSet<_> = members.into_iter().collect();
+                if members.len() > MAX_MEMBERS {
+                    self.floods.insert(from);
+                    return true;
+                }
+                self.listed_by(from, &group, members);
             }
             DirectoryMessage::Joined { pid, .. } | DirectoryMessage::Left { pid, .. } if pid.node() != from => {
                 return false;
             }
             DirectoryMessage::Joined { group, pid } => {
-                if self.followed_members(&group, from).is_some_and(|members| members.insert(pid)) {
+                let Some(members) = self.followed_members(&group, from) else { return true };
+                if members.len() == MAX_MEMBERS && !members.contains(&pid) {
+                    self.floods.insert(from);
+                } else if members.insert(pid) {
                     self.tell(&group, pid, Ok(()));
                 }
             }
@@ -484,6 +498,11 @@ impl Groups {
         let group = peer.due.pop_first()?;
         let members = self.own_members(&group);
         Some(DirectoryMessage::Members { group, members })
+    }
+
+    /// Returns a node that has said more than this one keeps of it: the session with it is to end.
+    pub(crate) fn poll_flood(&mut self) -> Option<NodeId> {
+        self.floods.pop_first()
     }
 
     /// The message that was polled last for this node had no room in the session: it is the next again.

@@ -19,7 +19,9 @@
 //!
 //! # Bounds
 //! What cannot be sent waits: up to [`MAX_QUEUED`] changes for each peer, and for each subscriber. Beyond that, changes
-//! are left out, and the net change is told instead: the list of members again, or the difference.
+//! are left out, and the net change is told instead: the list of members again, or the difference. Of another node, up
+//! to [`MAX_MEMBERS`] members of each group are kept, as many as it may have, and the groups that it follows, up to
+//! 100,000: the session with a node that goes beyond ends.
 //!
 //! # Invariants
 //! 1. At rest, the entry of a node and group has the number of its members, and there is none without members.

@@ -4,7 +4,7 @@ use super::*;
 use crate::access::Answer;
 use crate::clock::Moment;
 use crate::directory::message::DirectoryMessage;
-use crate::engine::{Bucket, Change, Engine, Revision, StoreError, Subscription};
+use crate::engine::{Bucket, Change, Engine, Entry, Revision, StoreError, Subscription};
 use crate::memory::{Broker, Client};
 use crate::random::Random;
 use postroom::{ExitReason, GroupEvent, NodeId};
@@ -426,4 +426,38 @@ fn what_cannot_be_a_member_is_refused() {
         groups.join("a", format!("<1.0.{slot}.2>").parse().unwrap()).unwrap();
     }
     assert_eq!(groups.join("a", own), Err(MembershipError::Full { limit: MAX_MEMBERS }));
+}
+
+/// A peer that has more members than it may, or follows too much: nothing of it is kept beyond the limit, and its
+/// session ends.
+#[test]
+fn what_a_peer_may_say_of_groups_has_a_limit() {
+    let mut groups = Groups::new(NodeId::new(1).unwrap());
+    let (subscriber, peer): (Pid, _) = ("<1.0.5.1>".parse().unwrap(), NodeId::new(2).unwrap());
+    let pid = |slot: usize| -> Pid { format!("<2.0.{slot}.1>").parse().unwrap() };
+    let joined = |slot| DirectoryMessage::Joined { group: "a".into(), pid: pid(slot) };
+    let list = |count| DirectoryMessage::Members { group: "a".into(), members: (0..count).map(pid).collect() };
+    let count = record::Count { group: "a".into(), epoch: Revision(1), members: 1 };
+    let entry = Entry { key: record::key(peer, "a"), value: count.encode(), revision: Revision(2) };
+    groups.on_change(Change::Put(entry));
+    groups.subscribe("a", subscriber).unwrap();
+    groups.connected(peer);
+    assert!(groups.on_message(peer, list(MAX_MEMBERS)) && groups.poll_flood().is_none());
+    assert!(groups.on_message(peer, joined(7)) && groups.poll_flood().is_none(), "it is known");
+    assert!(groups.on_message(peer, joined(MAX_MEMBERS)));
+    assert_eq!((groups.poll_flood(), groups.poll_flood()), (Some(peer), None));
+    groups.ask_members("a");
+    assert_eq!(groups.poll_listed().map(|listed| listed.members.len()), Some(MAX_MEMBERS));
+
+    groups.disconnected(peer);
+    groups.connected(peer);
+    groups.ask_members("a");
+    assert!(groups.on_message(peer, list(MAX_MEMBERS + 1)));
+    assert_eq!((groups.poll_flood(), groups.poll_listed()), (Some(peer), None));
+
+    let follow = |number: usize| DirectoryMessage::Follow { group: format!("group-{number}") };
+    assert!((0..100_000).all(|number| groups.on_message(peer, follow(number))) && groups.poll_flood().is_none());
+    assert!(groups.on_message(peer, follow(7)) && groups.poll_flood().is_none(), "it follows that");
+    assert!(groups.on_message(peer, follow(100_000)));
+    assert_eq!(groups.poll_flood(), Some(peer));
 }

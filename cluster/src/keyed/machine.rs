@@ -1,6 +1,6 @@
 //! One node's part of the processes by key.
 
-use super::rendezvous::home;
+use super::rendezvous::{KeyHash, home};
 use super::{Found, KeyRefusal, KeyedError, Start};
 use crate::clock::Moment;
 use crate::directory::is_name;
@@ -14,6 +14,9 @@ pub const MAX_KEYS: usize = 100_000;
 
 /// How many questions may wait at this node for a process that is being started, or ends.
 const MAX_WAITING: usize = 100_000;
+
+/// How many bytes of answers may wait for a node: as many as its session may owe it of other answers.
+pub const MAX_ANSWERS: usize = 16 << 20;
 
 /// The wait before a node is asked again that sees another home. A guess: as long as the news of a member takes.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -37,13 +40,19 @@ pub struct Keys {
     starts: VecDeque<Start>,
     stops: VecDeque<Pid>,
     found: VecDeque<Found>,
+    /// Nodes that have asked for more than they take.
+    floods: BTreeSet<NodeId>,
     last_number: u64,
 }
 
 #[derive(Default)]
 struct Peer {
     exports: BTreeSet<&'static str>,
-    queue: VecDeque<DirectoryMessage>,
+    /// The questions that it has not been sent.
+    asks: BTreeSet<u64>,
+    answers: VecDeque<DirectoryMessage>,
+    /// The size of the answers, in bytes.
+    owed: usize,
 }
 
 /// What this node asks.
@@ -71,6 +80,21 @@ struct Waiter {
     number: u64,
 }
 
+impl Question {
+    fn place(&self) -> (String, String, String) {
+        (self.process.clone(), self.entry.clone(), self.key.clone())
+    }
+}
+
+/// Returns what an answer takes in memory.
+fn size_of_answer(answer: &DirectoryMessage) -> usize {
+    let text = match answer {
+        DirectoryMessage::NoKey { refusal: KeyRefusal::Failed(reason), .. } => reason.len(),
+        _ => 0,
+    };
+    size_of::<DirectoryMessage>() + text
+}
+
 impl Keys {
     /// Returns the part of a node that exports these types.
     pub fn new(node: NodeId, exports: BTreeSet<&'static str>) -> Self {
@@ -86,6 +110,7 @@ impl Keys {
             starts: VecDeque::new(),
             stops: VecDeque::new(),
             found: VecDeque::new(),
+            floods: BTreeSet::new(),
             last_number: 0,
         }
     }
@@ -125,20 +150,29 @@ impl Keys {
             let process = question.process.clone();
             return self.answer(number, Err(KeyedError::NotExported { process }));
         };
-        let (process, entry, key) = (question.process.clone(), question.entry.clone(), question.key.clone());
+        let (process, entry, key) = question.place();
         if let Some(question) = self.questions.get_mut(&number) {
             (question.asked, question.again_at) = (Some(home), now + AGAIN);
         }
         if home == self.node {
             self.serve(Waiter { node: home, number }, process, entry, key);
         } else if let Some(peer) = self.peers.get_mut(&home) {
-            peer.queue.push_back(DirectoryMessage::AskKey { number, process, entry, key });
+            peer.asks.insert(number);
         }
     }
 
     fn answer(&mut self, number: u64, result: Result<Pid, KeyedError>) {
-        self.questions.remove(&number);
+        if let Some(asked) = self.questions.remove(&number).and_then(|question| question.asked) {
+            self.take_back(asked, number);
+        }
         self.found.push_back(Found { number, result });
+    }
+
+    /// A question is not for this node any more, if it was not sent.
+    fn take_back(&mut self, asked: NodeId, number: u64) {
+        if let Some(peer) = self.peers.get_mut(&asked) {
+            peer.asks.remove(&number);
+        }
     }
 
     /// A question of another node, or of this one, that is at home here.
@@ -181,12 +215,19 @@ impl Keys {
             return self.heard(node, number, result);
         }
         // One whose session is over asks again.
-        if let Some(peer) = self.peers.get_mut(&node) {
-            peer.queue.push_back(match result {
-                Ok(pid) => DirectoryMessage::KeyAt { number, pid },
-                Err(refusal) => DirectoryMessage::NoKey { number, refusal },
-            });
+        let Some(peer) = self.peers.get_mut(&node) else { return };
+        let answer = match result {
+            Ok(pid) => DirectoryMessage::KeyAt { number, pid },
+            Err(refusal) => DirectoryMessage::NoKey { number, refusal: refusal.shortened() },
+        };
+        let size = size_of_answer(&answer);
+        if peer.owed + size > MAX_ANSWERS {
+            // It hears of no answer, but of the end of the session.
+            self.floods.insert(node);
+            return;
         }
+        peer.owed += size;
+        peer.answers.push_back(answer);
     }
 
     /// The node that was asked has answered.
@@ -199,7 +240,7 @@ impl Keys {
             // It sees other members than this node does.
             Err(KeyRefusal::Moved | KeyRefusal::NotExported | KeyRefusal::NotAMember) => {
                 question.asked = None;
-                return;
+                return self.take_back(from, number);
             }
             Err(KeyRefusal::Full) => KeyedError::Full,
             Err(KeyRefusal::Failed(reason)) => KeyedError::Failed { reason },
@@ -250,21 +291,29 @@ impl Keys {
     /// Stops the process of a key that is at home elsewhere.
     fn move_on(&mut self, place: &(String, String)) {
         let is_here = self.is_member && self.home(&place.0, &place.1) == Some(self.node);
-        if let (false, Some(Place::Running(pid))) = (is_here, self.places.get(place)) {
+        if !is_here {
+            self.stop(place);
+        }
+    }
+
+    fn stop(&mut self, place: &(String, String)) {
+        if let Some(Place::Running(pid)) = self.places.get(place) {
             self.stops.push_back(*pid);
             self.places.insert(place.clone(), Place::Stopping(Vec::new(), String::new()));
         }
     }
 
-    fn move_all(&mut self) {
-        let places: Vec<_> = self.places.keys().cloned().collect();
-        places.iter().for_each(|place| self.move_on(place));
+    /// Stops the processes that run for keys of which this is true.
+    fn stop_all(&mut self, moves: impl Fn(&str, &str) -> bool) {
+        let running = self.places.iter().filter(|(_, place)| matches!(place, Place::Running(_)));
+        let moved: Vec<_> = running.map(|(place, _)| place).filter(|(p, key)| moves(p, key)).cloned().collect();
+        moved.iter().for_each(|place| self.stop(place));
     }
 
     /// Says whether this node is a member.
     pub fn set_member(&mut self, is_member: bool) {
         if std::mem::replace(&mut self.is_member, is_member) && !is_member {
-            self.move_all();
+            self.stop_all(|_, _| true);
             let numbers: Vec<_> = self.questions.keys().copied().collect();
             numbers.into_iter().for_each(|number| self.answer(number, Err(KeyedError::NotAMember)));
         }
@@ -272,13 +321,19 @@ impl Keys {
 
     /// There is a session with a node, which exports these types.
     pub fn connected(&mut self, node: NodeId, exports: BTreeSet<&'static str>) {
-        self.peers.insert(node, Peer { exports, queue: VecDeque::new() });
-        self.move_all();
+        // Of the others, this node is the home of each key whose process runs here.
+        let own = self.node;
+        self.stop_all(|process, key| {
+            let hash = KeyHash::of(process, key);
+            exports.contains(process) && hash.weight(node) > hash.weight(own)
+        });
+        self.peers.insert(node, Peer { exports, ..Peer::default() });
     }
 
     /// The session with a node is over.
     pub fn disconnected(&mut self, node: NodeId) {
         self.peers.remove(&node);
+        self.floods.remove(&node);
         // It may have started the process: the next to be asked is another node, or this one in a new session.
         self.questions.values_mut().filter(|question| question.asked == Some(node)).for_each(|q| q.asked = None);
     }
@@ -299,19 +354,41 @@ impl Keys {
 
     /// Returns whether there is something to say to a node.
     pub(crate) fn has_message(&self, node: NodeId) -> bool {
-        self.peers.get(&node).is_some_and(|peer| !peer.queue.is_empty())
+        self.peers.get(&node).is_some_and(|peer| !peer.answers.is_empty() || !peer.asks.is_empty())
     }
 
     /// Returns the next message for a node that there is a session with.
     pub(crate) fn poll_message(&mut self, node: NodeId) -> Option<DirectoryMessage> {
-        self.peers.get_mut(&node)?.queue.pop_front()
+        let peer = self.peers.get_mut(&node)?;
+        if let Some(answer) = peer.answers.pop_front() {
+            peer.owed -= size_of_answer(&answer);
+            return Some(answer);
+        }
+        let number = peer.asks.pop_first()?;
+        let (process, entry, key) = self.questions.get(&number)?.place();
+        Some(DirectoryMessage::AskKey { number, process, entry, key })
     }
 
     /// The message that was polled last for this node had no room in the session.
     pub(crate) fn refused(&mut self, node: NodeId, message: DirectoryMessage) {
-        if let Some(peer) = self.peers.get_mut(&node) {
-            peer.queue.push_front(message);
+        let Some(peer) = self.peers.get_mut(&node) else { return };
+        match message {
+            DirectoryMessage::AskKey { number, .. } => {
+                // Unless it was given up meanwhile.
+                if self.questions.get(&number).is_some_and(|question| question.asked == Some(node)) {
+                    peer.asks.insert(number);
+                }
+            }
+            answer => {
+                peer.owed += size_of_answer(&answer);
+                peer.answers.push_front(answer);
+            }
         }
+    }
+
+    /// Returns a node that has asked for more than it takes: the session with it is to end.
+    pub(crate) fn poll_flood(&mut self) -> Option<NodeId> {
+        self.floods.pop_first()
     }
 
     /// Returns the next process to start.
@@ -328,6 +405,13 @@ impl Keys {
     #[cfg(test)]
     pub(super) fn is_idle(&self) -> bool {
         self.waiting == 0 && self.questions.is_empty()
+    }
+
+    /// Returns the keys whose processes were told to stop.
+    #[cfg(test)]
+    pub(super) fn stopping(&self) -> impl Iterator<Item = &str> {
+        let stopping = self.places.iter().filter(|(_, place)| matches!(place, Place::Stopping(..)));
+        stopping.map(|((_, key), _)| key.as_str())
     }
 
     /// Returns what came of a question.

@@ -13,6 +13,10 @@
 //! * **move.** When the exporters change, each node stops its processes of keys that are at home elsewhere now. They
 //!   handle what has arrived. A node that is fenced stops all: their keys move to others.
 //!
+//! # Bounds
+//! A node answers whom it knows. If the answers that another has not taken come to [`MAX_ANSWERS`], no more are kept
+//! for it, and the session with it ends. Questions are not sent after their deadline.
+//!
 //! # What this is not
 //! **A moved key starts anew**: its state is what the process has stored elsewhere. And while nodes see different
 //! exporters, two processes of a key may live **for a moment**: the store is not asked. If that must never be, register
@@ -31,10 +35,11 @@ mod rendezvous;
 #[cfg(test)]
 mod tests;
 
-pub use machine::{Keys, MAX_KEYS};
+pub use machine::{Keys, MAX_ANSWERS, MAX_KEYS};
 pub use rendezvous::home;
 
 use crate::directory::MAX_NAME;
+use crate::directory::message::MAX_TEXT;
 use postroom::Pid;
 
 /// A process to be started on this node, and exactly once answered by [`Keys::started`].
@@ -75,6 +80,18 @@ pub enum KeyRefusal {
 }
 
 impl KeyRefusal {
+    /// Returns it with a reason of a limited length: an error of the user may have a text of any.
+    fn shortened(self) -> Self {
+        match self {
+            Self::Failed(mut reason) => {
+                reason.truncate(reason.floor_char_boundary(MAX_TEXT));
+                reason.shrink_to_fit();
+                Self::Failed(reason)
+            }
+            other => other,
+        }
+    }
+
     pub(crate) fn to_code(&self) -> (u8, &str) {
         match self {
             Self::Moved => (0, ""),

@@ -16,11 +16,34 @@ use postroom::NodeId;
 /// assert_eq!(home("Account", "acct-7", others), Some(before));
 /// ```
 pub fn home(process: &str, key: &str, exporters: impl IntoIterator<Item = NodeId>) -> Option<NodeId> {
-    // Apart by a byte that no text has.
-    let start = 0xcbf2_9ce4_8422_2325;
-    let bytes = process.bytes().chain([0xff]).chain(key.bytes());
-    let hash = bytes.fold(start, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    exporters.into_iter().max_by_key(|node| (mix(hash ^ mix(node.get())), *node))
+    let hash = KeyHash::of(process, key);
+    exporters.into_iter().max_by_key(|node| hash.weight(*node))
+}
+
+/// The hash of a key of a type of process, for the weights of nodes.
+#[derive(Clone, Copy)]
+pub(super) struct KeyHash(u64);
+
+impl KeyHash {
+    pub(super) fn of(process: &str, key: &str) -> Self {
+        // Apart by a byte that no text has.
+        let start = 0xcbf2_9ce4_8422_2325;
+        let bytes = process.bytes().chain([0xff]).chain(key.bytes());
+        Self(bytes.fold(start, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)))
+    }
+
+    /// Returns what is greatest for the node that the key is at home on.
+    pub(super) fn weight(self, node: NodeId) -> (u64, NodeId) {
+        #[cfg(test)]
+        WEIGHTS.set(WEIGHTS.get() + 1);
+        (mix(self.0 ^ mix(node.get())), node)
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How many weights this thread has computed.
+    pub(super) static WEIGHTS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
 /// Spreads each bit over all (the finalizer of SplitMix64, Steele et al. 2014): FNV alone leaves the high ones alike.

@@ -276,3 +276,89 @@ fn what_cannot_be_asked_for_is_refused() {
     keys.handle_timeout(keys.next_timeout().unwrap());
     assert_eq!(keys.poll_found().unwrap().result, Err(KeyedError::Timeout));
 }
+
+/// Has a process started for each of these keys, which are at home on this node.
+fn run_all(keys: &mut Keys, count: u64) {
+    for number in 0..count {
+        keys.ask(Moment::START, "Account", "open", &format!("key-{number}"));
+        let start = keys.poll_start().expect("it is at home here");
+        keys.started(&start, Ok(format!("<1.0.{number}.1>").parse().unwrap()));
+        assert!(keys.poll_found().is_some_and(|found| found.result.is_ok()));
+    }
+}
+
+/// A node that comes is compared with the home of each key, not with all others. (This has failed: each key was
+/// compared with each of the peers.)
+#[test]
+fn a_node_that_comes_costs_two_weights_for_each_key() {
+    let mut keys = Keys::new(id(0), BTreeSet::from(["Account"]));
+    keys.set_member(true);
+    run_all(&mut keys, 10_000);
+    let mut running: BTreeSet<_> = (0..10_000).map(|number| format!("key-{number}")).collect();
+    for peer in 1..=50 {
+        let before = rendezvous::WEIGHTS.get();
+        keys.connected(id(peer), BTreeSet::from(["Account"]));
+        assert_eq!(rendezvous::WEIGHTS.get() - before, 2 * running.len() as u64);
+        running.retain(|key| home("Account", key, (0..=peer).map(id)) == Some(id(0)));
+        let stopping: BTreeSet<_> = keys.stopping().collect();
+        assert_eq!(stopping.len() + running.len(), 10_000, "with {peer} peers");
+        assert!(running.iter().all(|key| !stopping.contains(key.as_str())), "with {peer} peers");
+    }
+    assert!(running.len() < 1_000, "{} stay", running.len());
+    let before = rendezvous::WEIGHTS.get();
+    keys.connected(id(60), BTreeSet::from(["Teller"]));
+    assert_eq!(rendezvous::WEIGHTS.get(), before, "it exports another type");
+}
+
+/// A peer that asks and takes no answer: what is kept for it has a limit, and its session ends.
+#[test]
+fn answers_that_are_not_taken_have_a_limit() {
+    let (mut keys, other) = two();
+    let key = key_of(&keys, id(0));
+    let ask =
+        |number| DirectoryMessage::AskKey { number, process: "Account".into(), entry: "open".into(), key: key.clone() };
+    assert!(keys.on_message(other, ask(0)));
+    let start = keys.poll_start().unwrap();
+    keys.started(&start, Err("x".repeat(1 << 20)));
+    let taken = keys.poll_message(other);
+    let Some(DirectoryMessage::NoKey { refusal: KeyRefusal::Failed(reason), .. }) = taken else { panic!("{taken:?}") };
+    assert!(reason.len() <= 4_096, "{} bytes of text", reason.len());
+    for reason in ["x".repeat(1 << 20), String::new()] {
+        let mut asked = 0;
+        while keys.poll_flood().is_none() {
+            asked += 1;
+            assert!(keys.on_message(other, ask(asked)));
+            if let Some(start) = keys.poll_start() {
+                keys.started(&start, Err(reason.clone()));
+            }
+            assert!(asked < 1_000_000, "there is no limit");
+        }
+        let size = 4_096.min(reason.len()) + size_of::<DirectoryMessage>();
+        assert_eq!(asked as usize, MAX_ANSWERS / size + 1);
+        // The next session has room.
+        keys.disconnected(other);
+        keys.connected(other, BTreeSet::from(["Account"]));
+        assert!(keys.poll_message(other).is_none() && keys.on_message(other, ask(0)));
+        let start = keys.poll_start().unwrap();
+        keys.started(&start, Err(reason));
+        assert!(keys.poll_message(other).is_some() && keys.poll_flood().is_none());
+    }
+}
+
+/// A question that is given up before there was room for it is not sent.
+#[test]
+fn what_was_given_up_is_not_asked() {
+    let (mut keys, other) = two();
+    let key = key_of(&keys, other);
+    keys.ask(Moment::START, "Account", "open", &key);
+    assert!(keys.has_message(other));
+    let refused = keys.poll_message(other).unwrap();
+    keys.refused(other, refused.clone());
+    assert_eq!(keys.poll_message(other), Some(refused.clone()));
+    keys.refused(other, refused.clone());
+    keys.handle_timeout(keys.next_timeout().unwrap());
+    assert_eq!(keys.poll_found().unwrap().result, Err(KeyedError::Timeout));
+    assert!(!keys.has_message(other) && keys.poll_message(other).is_none());
+    keys.refused(other, refused);
+    assert!(!keys.has_message(other));
+}

@@ -180,6 +180,11 @@ impl Names {
         theirs.into_iter().for_each(|(key, revision)| self.operate(key, Operation::Delete(revision)));
     }
 
+    /// Returns whether the names of a membership are being deleted as they are seen.
+    pub(crate) fn is_over(&self, node: NodeId, epoch: Revision) -> bool {
+        self.over.contains(&(node, epoch))
+    }
+
     /// Handles a change that the watch of the names reports.
     pub fn on_change(&mut self, change: Change) {
         match change {
@@ -317,7 +322,7 @@ impl Names {
     }
 
     fn answer(&mut self, number: u64, result: Result<Token, RegisterError>) {
-        self.registered.push_back(Registered { number, result });
+        self.registered.push_back(Registered { number, result, holder: None });
     }
 
     /// Handles the answer to a request, which came at `now`.
@@ -358,7 +363,10 @@ impl Names {
                     Ok((held, holder)) if held == name && holder == registration.holder() => {
                         return self.hold(key, registration, entry.revision);
                     }
-                    Ok((_, holder)) => self.answer(number, Err(RegisterError::Taken { name, holder: holder.pid })),
+                    Ok((_, holder)) => {
+                        let result = Err(RegisterError::Taken { name, holder: holder.pid });
+                        self.registered.push_back(Registered { number, result, holder: Some(holder) });
+                    }
                     Err(error) => self.answer(number, Err(RegisterError::Unreadable { name, error })),
                 }
                 return None;

@@ -47,6 +47,7 @@ use crate::access::Access;
 use crate::engine::Revision;
 use postroom::Pid;
 use std::fmt;
+use std::time::Duration;
 
 /// A fencing token: greater than those of all earlier holders of the name.
 ///
@@ -78,6 +79,11 @@ pub struct Request {
     pub access: Access,
 }
 
+fn within(time: Option<Duration>) -> String {
+    // Rounded up: it is free by then.
+    time.map_or_else(String::new, |time| format!(", in at most {} s", time.as_millis().div_ceil(1_000)))
+}
+
 /// What came of a registration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registered {
@@ -85,6 +91,8 @@ pub struct Registered {
     pub number: u64,
     /// The token, or why there is none.
     pub result: Result<Token, RegisterError>,
+    /// The holder, if the name is [taken](RegisterError::Taken), and the membership in which it got the name.
+    pub holder: Option<Holder>,
 }
 
 /// Why a name was not registered.
@@ -98,6 +106,20 @@ pub enum RegisterError {
         name: String,
         /// Its holder.
         holder: Pid,
+    },
+    /// The node of the process that had the name is lost. The name comes free when that node's lease is over.
+    #[error(
+        "`{name}` is still that of {holder}, whose node is lost, and comes free when the lease of that node is over{}; \
+         register it again then",
+        within(*.free_within)
+    )]
+    HolderLost {
+        /// The name.
+        name: String,
+        /// The process that had it.
+        holder: Pid,
+        /// The longest that it may take; `None` if this node has not seen the lease.
+        free_within: Option<Duration>,
     },
     /// The name has no bytes, or too many.
     #[error("a name of the cluster has {bytes} bytes; use 1 to {MAX_NAME}")]

@@ -89,7 +89,7 @@ impl Node {
             request.access.perform(&self.client, Bucket::Names, &request.key, then);
         }
         let mut answers = Vec::new();
-        while let Some(Registered { number, result }) = self.names.poll_registered() {
+        while let Some(Registered { number, result, .. }) = self.names.poll_registered() {
             let (name, pid) = self.asked.remove(&number).expect("answered once");
             if let Ok(token) = result {
                 self.holds.insert(name, (pid, token));

@@ -110,6 +110,7 @@ impl Delivery {
                 self.policy.close();
                 self.directory.close();
                 then.into_iter().for_each(|then| then.complete(()));
+                drop(self.arrivals.close());
                 return false;
             }
             let credit = match &arrival {
@@ -137,6 +138,10 @@ impl Delivery {
                 self.view.connected(&peer);
             }
             Arrival::Item(peer, item) => self.item(&peer, item),
+            Arrival::Decided(peer, is_allowed, then) => match peer.is_over() {
+                false => then(self, is_allowed),
+                true => _ = self.counters.policy.late.fetch_add(u64::from(is_allowed), Ordering::Relaxed),
+            },
             Arrival::Room(room) => room.give(),
             Arrival::Abandoned(calls) => drop(calls),
             Arrival::Ended(peer) => self.ended(&peer),
@@ -147,6 +152,7 @@ impl Delivery {
     fn ended(&mut self, peer: &Arc<Peer>) {
         let node = peer.node();
         self.counters.unconfirmed.fetch_add(peer.fail_all(), Ordering::Relaxed);
+        self.counters.floods.fetch_add(u64::from(peer.is_flooding()), Ordering::Relaxed);
         // Their supervisors are lost, and start them elsewhere.
         peer.take_charges().into_iter().for_each(|pid| _ = self.node.control(pid, ControlMessage::Kill));
         let lost = self.slow.extract_if(.., |(_, from), _| *from == node).map(|(_, slow)| slow.kept.len() as u64);
@@ -231,7 +237,6 @@ impl Delivery {
                 };
                 self.deliver(peer, to, Kept::Link { from, message }, lane, cost)
             }
-            Envelope::Control { to, control, reason } => self.control(peer, to, (control, reason), lane, cost),
             Envelope::Abandon { number } => {
                 peer.abandoned(number);
                 false
@@ -286,10 +291,6 @@ impl Delivery {
             Envelope::Ask { number, to, ask, reason } => self.asked(peer, number, to, (ask, reason), lane, cost),
             Envelope::Told { number, told, bytes } => {
                 self.told(peer, number, told, &bytes);
-                false
-            }
-            Envelope::Denied { .. } => {
-                self.counters.policy.denied.fetch_add(1, Ordering::Relaxed);
                 false
             }
             Envelope::Directory(bytes) => {

@@ -1,14 +1,14 @@
 //! The directory of one node: its groups, eventual names, keys and topics, over the driver and the delivery.
 //!
-//! Users, the delivery and the herald change the state machines, under one lock; the **driver** alone acts on what
+//! Users, the delivery and the porters change the state machines, under one lock; the **driver** alone acts on what
 //! they want done, in [`advance`](Directory::advance): so what a peer is told it is told in order. Neither another lock
 //! is taken nor a user's code run under the lock.
 
-use super::herald::{Errand, Herald};
 use super::inbox::{Inbox, Input};
 use super::peer::{Gate, Peer, SharedClock};
+use super::porter::{Job, Porter};
 use crate::clock::Moment;
-use crate::codec::{Agreement, Codecs};
+use crate::codec::{Agreement, Codecs, as_text};
 use crate::directory::message::DirectoryMessage;
 use crate::engine::{Bucket, Change, Engine, Revision};
 use crate::eventual::EventualNames;
@@ -17,7 +17,7 @@ use crate::keyed::{Found, KeyRefusal, KeyedError, Keys, Start};
 use crate::reply::{Completer, Pending, pair};
 use postroom::error::SendFailure;
 use postroom::routing::Node;
-use postroom::{Address, Bound, ExitReason, Host, NodeId, Pid, payloads};
+use postroom::{Address, ExitReason, Host, NodeId, Pid, payloads};
 use std::any::TypeId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -46,7 +46,7 @@ pub(crate) struct Directory {
     pub(crate) counters: DirectoryCounters,
     inbox: Arc<Inbox>,
     /// Which hands out and watches, and which starts: an entry may take its time.
-    heralds: OnceLock<[Address<Herald>; 2]>,
+    porters: OnceLock<[Address<Porter>; 2]>,
     /// The driver knows that there is something to do.
     is_announced: AtomicBool,
     state: Mutex<State>,
@@ -108,7 +108,7 @@ pub(crate) struct Parts {
 }
 
 impl Directory {
-    /// Returns a directory, whose herald runs on the host. `None` if that is being shut down.
+    /// Returns a directory, whose porters run on the host. `None` if that is being shut down.
     pub(crate) fn begin(parts: Parts) -> Option<Arc<Self>> {
         let local = Node::of(parts.node)?;
         let Parts { node, host, cluster, engine, clock, gate, codecs, exports, inbox } = parts;
@@ -134,16 +134,15 @@ impl Directory {
             codecs,
             counters: DirectoryCounters::default(),
             inbox,
-            heralds: OnceLock::new(),
+            porters: OnceLock::new(),
             is_announced: AtomicBool::new(false),
             state: Mutex::new(state),
             topics: Mutex::default(),
         });
-        let herald = || {
-            let herald = Herald { directory: Arc::clone(&directory), watched: BTreeSet::new() };
-            host.spawn(herald).mailbox(Bound::Unbounded).serve().ok()
-        };
-        directory.heralds.set([herald()?, herald()?]).ok()?;
+        let hears = Arc::clone(&directory);
+        // Once, and here: what is told of it afterwards, under the lock and to other nodes, is no user's code any more.
+        let hands_out = Porter::begin(host, Box::new(move |pid, reason| hears.ended(pid, &as_text(reason))))?;
+        directory.porters.set([hands_out, Porter::begin(host, Box::new(|_, _| {}))?]).ok()?;
         Some(directory)
     }
 
@@ -171,23 +170,23 @@ impl Directory {
     }
 
     /// Runs something that may be a user's code.
-    pub(crate) fn run(&self, errand: Errand) {
-        self.run_at(0, errand);
+    pub(crate) fn run(&self, job: Job) {
+        self.run_at(0, job);
     }
 
-    fn run_at(&self, herald: usize, errand: Errand) {
-        if let Some(heralds) = self.heralds.get() {
+    fn run_at(&self, porter: usize, job: Job) {
+        if let Some(porters) = self.porters.get() {
             // Refused, it is not needed any more: the runtime is being shut down.
-            let _ = heralds[herald].run(errand).send();
+            let _ = porters[porter].run(job).send();
         }
     }
 
     /// Has the end of a process heard. Returns false if the runtime is being shut down.
     pub(crate) fn watch(&self, pid: Pid) -> bool {
-        self.heralds.get().is_some_and(|heralds| heralds[0].watch(pid).send().is_ok())
+        self.porters.get().is_some_and(|porters| porters[0].watch(pid).send().is_ok())
     }
 
-    /// A process has ended.
+    /// A process has ended, for a reason without a user's code.
     pub(crate) fn ended(&self, pid: Pid, reason: &ExitReason) {
         self.change(|state| {
             state.groups.ended(pid, reason);
@@ -334,6 +333,9 @@ impl Directory {
         while let Some(Found { number, result }) = state.keys.poll_found() {
             found.extend(state.asking.remove(&number).map(|then| (then, result)));
         }
+        let floods: Vec<_> =
+            std::iter::from_fn(|| state.groups.poll_flood().or_else(|| state.keys.poll_flood())).collect();
+        let floods: Vec<_> = floods.iter().filter_map(|node| state.peers.get(node).cloned()).collect();
         let peers: Vec<_> = match state.blocked_until {
             None => {
                 let with_messages = state.peers.iter().filter(|(node, _)| state.has_message(**node));
@@ -359,6 +361,7 @@ impl Directory {
         stops.into_iter().for_each(|pid| _ = pid.stop());
         listed.into_iter().for_each(|(then, members)| then.complete(Ok(members)));
         found.into_iter().for_each(|(then, result)| then.complete(result));
+        floods.into_iter().for_each(|peer| peer.end_flood());
         peers.into_iter().for_each(|(node, peer)| self.talk(now, node, &peer));
     }
 
@@ -456,7 +459,7 @@ impl Directory {
         let topics = std::mem::take(&mut *self.topics());
         // Outside the lock: what they answer is a user's.
         drop((waiting, peers, topics));
-        self.heralds.get().into_iter().flatten().for_each(|herald| _ = herald.pid().stop());
+        self.porters.get().into_iter().flatten().for_each(|porter| _ = porter.pid().stop());
     }
 }
 

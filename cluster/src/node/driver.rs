@@ -106,8 +106,8 @@ pub(crate) struct Driver {
     members: BTreeMap<NodeId, Revision>,
     /// How many sessions were begun with each member's membership.
     begun: BTreeMap<(NodeId, Revision), u32>,
-    /// The epochs of leases, as they were last seen.
-    leases: BTreeMap<Identity, Revision>,
+    /// The epochs of leases, as they were last seen, and when.
+    leases: BTreeMap<Identity, (Revision, Moment)>,
     /// The keys of the snapshot that the watch of the leases is reporting.
     lease_snapshot: Option<BTreeSet<Identity>>,
     /// Which name each ID belongs to, while there is no attempt to join, which knows it otherwise.
@@ -347,9 +347,12 @@ impl Driver {
             let then = move |answer| inbox.push(Input::Named { number: request.number, answer });
             request.access.perform(&*self.setup.engine, Bucket::Names, &request.key, then);
         }
-        for Registered { number, result } in answers {
+        for Registered { number, result, holder } in answers {
             if let Some(then) = self.registering.remove(&number) {
-                then.complete(result);
+                then.complete(match (result, holder) {
+                    (Err(error), Some(holder)) => Err(self.taken(now, error, holder)),
+                    (result, _) => result,
+                });
             }
         }
     }

@@ -4,6 +4,10 @@
 //! the moment at which that begins: repetitions that come meanwhile wait for what comes of it (single flight). A start
 //! that fails frees its key. Answers may be lost; the table does not forget the process for that, nor with the session.
 //!
+//! [`keyed`](crate::keyed) has keys for something else: there, a key has a live process, which gets a successor when it
+//! ends, and moves when the members change. Here, a key stands for one request with any inputs, whose answer stays the
+//! same whether the process still runs or not; what the two have in common is the list of those that wait for a start.
+//!
 //! # Limits
 //! | limit | value | beyond it |
 //! |---|---|---|

@@ -15,7 +15,8 @@
 //! * [`driver`]: a thread that renews the lease, follows the members and names, and moves frames. It runs no code of a
 //!   user, so that a slow one never costs the node its lease;
 //! * [`delivery`]: a thread that decodes what has arrived and delivers it. Here serde's code for the users' types runs;
-//! * [`directory`]: groups, eventual names, keys and topics; [`herald`] is a process that runs users' code for it.
+//! * [`directory`]: groups, eventual names, keys and topics;
+//! * [`porter`]: processes that run users' code for all of these, and watch the node's processes.
 //!
 //! In a simulated test the two threads are processes of the node's host, whose turns the seed orders: see
 //! `testing::turns`.
@@ -31,7 +32,6 @@
 pub(crate) mod delivery;
 pub(crate) mod directory;
 pub(crate) mod driver;
-pub(crate) mod herald;
 pub(crate) mod inbox;
 pub(crate) mod keys;
 mod overflow;

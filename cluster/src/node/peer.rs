@@ -60,6 +60,10 @@ struct State {
     held: Option<Transmit>,
     /// What the driver has not seen.
     events: VecDeque<Event>,
+    /// The peer's starts that have not been answered, and the length of their inputs.
+    waiting_starts: (usize, usize),
+    /// The session was ended since the peer asks for, or says, more than is kept of one.
+    is_flooding: bool,
 }
 
 enum Phase {
@@ -94,6 +98,8 @@ impl Peer {
             is_announced: false,
             held: None,
             events: VecDeque::new(),
+            waiting_starts: (0, 0),
+            is_flooding: false,
         };
         Self { node, codecs, port, state: Mutex::new(state) }
     }

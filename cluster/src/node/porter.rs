@@ -1,19 +1,24 @@
-//! The process that stands for the cluster in the runtime: it starts processes for other nodes, and watches those that
-//! hold names.
+//! The processes that a node of a cluster has in the runtime: they run users' code, and watch processes of the node. A
+//! thread of the cluster does neither, since users' code may block, and panic.
+//!
+//! Each has one duty, so that none waits for the code of another: to start processes for other nodes; to hear of the
+//! ends of those that hold names; to ask the [policy](crate::policy); to hand out what the directory has for its
+//! processes, and hear of their ends; and to start processes by key.
 
 use postroom::prelude::*;
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What a start runs: a type's `Default` is a user's code, so it runs in a process, not on a thread of the cluster.
+/// Something that may run a user's code: a type's `Default`, a policy, the wakers of processes.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
-/// Is told of each watched process that has ended.
-pub(crate) type OnEnd = Box<dyn Fn(Pid) + Send>;
+/// Is told of each watched process that has ended. May run a user's code: the text of an error is one.
+pub(crate) type OnEnd = Box<dyn Fn(Pid, &ExitReason) + Send>;
 
 #[process]
 pub(crate) struct Porter {
-    pub(crate) on_end: OnEnd,
-    pub(crate) watched: BTreeSet<Pid>,
+    on_end: OnEnd,
+    watched: BTreeSet<Pid>,
 }
 
 #[process]
@@ -21,22 +26,48 @@ impl Porter {
     #[entry]
     pub(crate) fn serve(&mut self) {}
 
+    /// A panic costs this job only.
     #[message]
     pub(crate) fn run(&mut self, job: Job) {
-        job();
+        contain(job);
     }
 
     /// A process that has ended already is reported too.
     #[message]
     pub(crate) fn watch(&mut self, pid: Pid) {
         if self.watched.insert(pid) && pid.monitor().is_err() {
-            (self.on_end)(pid);
+            self.ended(pid, ExitReason::NoProcess);
         }
     }
 
     #[signal]
     fn down(&mut self, down: Down) {
-        self.watched.remove(&down.pid);
-        (self.on_end)(down.pid);
+        self.ended(down.pid, down.reason);
+    }
+}
+
+impl Porter {
+    /// Begins one on this host. Returns `None` if that is being shut down.
+    pub(crate) fn begin(host: Host, on_end: OnEnd) -> Option<Address<Self>> {
+        let porter = Self { on_end, watched: BTreeSet::new() };
+        host.spawn(porter).mailbox(Bound::Unbounded).serve().ok()
+    }
+
+    fn ended(&mut self, pid: Pid, reason: ExitReason) {
+        self.watched.remove(&pid);
+        let on_end = &self.on_end;
+        contain(move || {
+            on_end(pid, &reason);
+            // Perhaps the last to have the error, whose drop is a user's code too.
+            drop(reason);
+        });
+    }
+}
+
+/// Runs what may panic.
+fn contain(job: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(job)) {
+        // Its drop may panic again.
+        std::mem::forget(panic);
     }
 }

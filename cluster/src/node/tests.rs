@@ -438,7 +438,7 @@ fn a_node_that_leaves_ends_the_holders_of_its_names_before_others_get_them() {
     let left = two.cluster.leave();
     until("the name is free", || match one.cluster.register("acct-7", next).wait() {
         Ok(_) => true,
-        Err(RegisterError::Taken { .. }) => false,
+        Err(RegisterError::Taken { .. } | RegisterError::HolderLost { .. }) => false,
         Err(error) => panic!("{error}"),
     });
     assert!(!stubborn.pid().is_alive(), "its first holder has ended");
@@ -461,7 +461,7 @@ fn a_node_alone_that_was_cut_off_gets_its_names_again() {
     let account = one.runtime.spawn(Account::default()).serve(1).unwrap();
     until("the name is free", || match one.cluster.register("acct-7", account).wait() {
         Ok(next) => next > token,
-        Err(RegisterError::Taken { .. } | RegisterError::NotAMember) => false,
+        Err(RegisterError::Taken { .. } | RegisterError::HolderLost { .. } | RegisterError::NotAMember) => false,
         Err(error) => panic!("{error}"),
     });
 }

@@ -3,6 +3,7 @@
 use super::inbox::Check;
 use super::peer::Peer;
 use crate::clock::Moment;
+use crate::engine::Revision;
 use crate::membership::JoinError;
 use crate::names::Names;
 use postroom::NodeId;
@@ -35,7 +36,12 @@ pub(crate) struct ViewState {
     pub(crate) is_member: bool,
     /// It will be no member any more: it has left, or was refused.
     pub(crate) is_over: Option<Option<JoinError>>,
+    /// All with records that are known. Of several with one name, users see the [latest](Self::latest).
     pub(crate) members: BTreeMap<NodeId, Member>,
+    /// The epochs of the members.
+    epochs: BTreeMap<NodeId, Revision>,
+    /// This node's name and epoch, since it is a member.
+    pub(crate) own: Option<(String, Revision)>,
     pub(crate) peers: BTreeMap<NodeId, Arc<Peer>>,
 }
 
@@ -43,6 +49,43 @@ pub(crate) struct ViewState {
 struct Wait {
     check: Check,
     until: Moment,
+}
+
+impl ViewState {
+    pub(super) fn joined(&mut self, member: Member, epoch: Revision) {
+        self.epochs.insert(member.id, epoch);
+        self.members.insert(member.id, member);
+    }
+
+    pub(super) fn lost(&mut self, node: NodeId) {
+        self.epochs.remove(&node);
+        self.members.remove(&node);
+    }
+
+    pub(super) fn clear_members(&mut self) {
+        self.epochs.clear();
+        self.members.clear();
+        self.own = None;
+    }
+
+    /// Returns the members, of each name one: that which has joined last, be it this node. Another is what is left of
+    /// a node that was restarted, until its loss is found.
+    pub(crate) fn latest(&self) -> Vec<&Member> {
+        let mut latest: BTreeMap<&str, (Revision, &Member)> = BTreeMap::new();
+        for member in self.members.values() {
+            let epoch = self.epochs.get(&member.id).copied().unwrap_or(Revision(0));
+            let other = latest.entry(&member.name).or_insert((epoch, member));
+            if other.0 < epoch {
+                *other = (epoch, member);
+            }
+        }
+        if let Some((name, own)) = &self.own
+            && latest.get(name.as_str()).is_some_and(|(epoch, _)| epoch < own)
+        {
+            latest.remove(name.as_str());
+        }
+        latest.into_values().map(|(_, member)| member).collect()
+    }
 }
 
 impl View {
@@ -103,5 +146,36 @@ impl View {
     pub(super) fn end_waits(&self) {
         let waits = std::mem::take(&mut *self.waits());
         drop(waits);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_one_name_the_node_that_has_joined_last_is_shown() {
+        let id = |number| NodeId::new(number).unwrap();
+        let mut view = ViewState::default();
+        let join = |view: &mut ViewState, number, name: &str, epoch| {
+            view.joined(Member { id: id(number), name: name.into(), is_connected: false }, Revision(epoch));
+        };
+        let shown = |view: &ViewState| view.latest().iter().map(|member| member.id.get()).collect::<Vec<_>>();
+        join(&mut view, 9, "eu-1", 1);
+        join(&mut view, 2, "eu-2", 2);
+        join(&mut view, 7, "eu-1", 3);
+        assert_eq!(shown(&view), [7, 2]);
+        // In whatever order the records are reported.
+        join(&mut view, 5, "eu-1", 2);
+        assert_eq!(shown(&view), [7, 2]);
+        // It was another node of the same name after all.
+        view.lost(id(7));
+        assert_eq!(shown(&view), [5, 2]);
+        view.own = Some(("eu-1".into(), Revision(4)));
+        assert_eq!(shown(&view), [2]);
+        join(&mut view, 8, "eu-1", 5);
+        assert_eq!(shown(&view), [8, 2]);
+        view.clear_members();
+        assert!(shown(&view).is_empty());
     }
 }

@@ -142,6 +142,12 @@ impl SimulatedNode {
         move || Some(view.0.lock().peers.get(&other)?.identity())
     }
 
+    /// Returns whether this node takes another for a member, whether users are shown it or not.
+    #[cfg(test)]
+    pub(super) fn knows(&self, other: postroom::NodeId) -> bool {
+        self.view.0.lock().members.contains_key(&other)
+    }
+
     /// Returns whether this node has sessions with all these.
     fn sees(&self, others: &[&Self]) -> bool {
         let view = self.view.0.lock();

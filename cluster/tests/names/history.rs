@@ -135,7 +135,9 @@ impl Book {
                 let store = &mut history.store;
                 held = store.admits(token, self.guard).then_some(Held { token, value: store.value });
             }
-            Err(RegisterError::Taken { holder, .. }) => history.returns(caller, Outcome::Taken(holder)),
+            Err(RegisterError::Taken { holder, .. } | RegisterError::HolderLost { holder, .. }) => {
+                history.returns(caller, Outcome::Taken(holder))
+            }
             Err(RegisterError::Unavailable { .. }) => history.returns(caller, Outcome::Nothing),
             // It never returns: there may be an entry, or there was one for a moment, which others have seen.
             Err(RegisterError::Unknown { .. } | RegisterError::Ended { .. } | RegisterError::NotAMember) => {

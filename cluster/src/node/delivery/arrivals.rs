@@ -1,5 +1,6 @@
 //! The queue of the delivery, and how what is put into it wakes the delivery.
 
+use super::Delivery;
 use crate::frame::Table;
 use crate::node::overflow::Room;
 use crate::node::peer::Peer;
@@ -20,6 +21,8 @@ pub(crate) enum Arrival {
     Opened(Arc<Peer>, Table),
     /// A message of a session.
     Item(Arc<Peer>, Item),
+    /// The policy has decided on something that the peer has asked: whether it is allowed, and what follows.
+    Decided(Arc<Peer>, bool, Box<dyn FnOnce(&mut Delivery, bool) + Send>),
     /// There is room for some that wait to send.
     Room(Room),
     /// Calls to a peer whose callers have given up, to be dropped here: a pool goes on by that.
@@ -45,6 +48,8 @@ struct ArrivalQueue {
     arrivals: VecDeque<Arrival>,
     /// The delivery sleeps, and has not been woken. Waking costs a system call, also when nobody sleeps.
     is_waiting: bool,
+    /// The delivery has ended.
+    is_closed: bool,
 }
 
 /// Wakes the delivery when it is dropped, if something was put into its queue that it sleeps for.
@@ -59,6 +64,11 @@ pub(crate) struct WakeLater<'a> {
 impl WakeLater<'_> {
     pub(crate) fn push(&mut self, arrival: Arrival) {
         let mut queue = self.arrivals.lock();
+        if queue.is_closed && matches!(arrival, Arrival::Decided(..)) {
+            // By a policy that has blocked until the node had left. Without the lock: it may hold a user's values.
+            drop(queue);
+            return drop(arrival);
+        }
         queue.arrivals.push_back(arrival);
         self.is_due |= std::mem::take(&mut queue.is_waiting);
         #[cfg(any(test, feature = "test"))]
@@ -102,6 +112,13 @@ impl Arrivals {
     pub(crate) fn poll_wait(&self, context: &Context<'_>) -> Poll<()> {
         *self.waker() = Some(context.waker().clone());
         if self.lock().arrivals.is_empty() { Poll::Pending } else { Poll::Ready(()) }
+    }
+
+    /// The delivery ends. Returns what has come behind that, to be dropped without the lock.
+    pub(super) fn close(&self) -> VecDeque<Arrival> {
+        let mut queue = self.lock();
+        queue.is_closed = true;
+        std::mem::take(&mut queue.arrivals)
     }
 
     pub(super) fn pop(&self) -> Option<Arrival> {

@@ -19,6 +19,10 @@ pub(crate) struct Counters {
     pub(crate) forgotten_keys: AtomicU64,
     /// Frames that were none.
     pub(crate) broken_frames: AtomicU64,
+    /// Starts that were refused since too many of the peer's waited.
+    pub(crate) refused_starts: AtomicU64,
+    /// Sessions that were ended since the peer asked for, or said, more than is kept of one.
+    pub(crate) floods: AtomicU64,
     /// What this node's policy has refused, and those of peers.
     pub(crate) policy: Arc<PolicyCounts>,
     /// Frames on a subject that is none, or whose sender is not who its record says.

@@ -44,7 +44,7 @@ impl Delivery {
         };
         match self.policy.verdict(node, Ask::Start { process: exported, entry: its_entry, is_child: false }) {
             Verdict::Now(is_allowed) => go_on(is_allowed),
-            Verdict::Later(hearing) => hearing.then(go_on),
+            Verdict::Later(hearing) => self.decide(peer, hearing, move |_, is_allowed| go_on(is_allowed)),
         }
         true
     }

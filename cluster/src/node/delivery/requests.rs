@@ -1,17 +1,18 @@
 //! What peers ask of this node: decided by its [`Policy`](crate::policy::Policy), and done.
 
+use super::Arrival;
 use super::slow::Kept;
 use super::{Delivery, exit_reason};
 use crate::codec::{Agreement, Start};
 use crate::engine::Lane;
-use crate::envelope::{AskKind, Content, ControlKind, Envelope, ToldKind};
+use crate::envelope::{AskKind, Content, Envelope, ToldKind};
 use crate::info::RemoteInfo;
 use crate::node::keys::MAX_KEY;
 use crate::node::peer::{NotStarted, Peer, Started};
 use crate::node::porter::Job;
-use crate::policy::{Ask, Verdict};
+use crate::policy::{Ask, Hearing, Verdict};
 use bytes::Bytes;
-use postroom::routing::{ControlMessage, Node};
+use postroom::routing::ControlMessage;
 use postroom::{ExitReason, Pid};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,7 +30,15 @@ impl Delivery {
     /// Starts a process for a peer, if it may.
     pub(super) fn start(&self, peer: &Arc<Peer>, number: u64, kind: StartKind, content: Content) {
         let is_child = matches!(kind, StartKind::Child);
-        let answer = StartAnswer { peer: Arc::clone(peer), number, is_child, is_given: false };
+        let length = content.bytes.len();
+        let is_noted = peer.begin_start(length);
+        let noted = is_noted.then_some(length);
+        let answer = StartAnswer { peer: Arc::clone(peer), number, is_child, is_given: false, noted };
+        if !is_noted {
+            self.counters.refused_starts.fetch_add(1, Ordering::Relaxed);
+            answer.give(Err(NotStarted::Full));
+            return;
+        }
         let Start { process, entry, inputs } = match self.decode(peer, content, Agreement::decode_inputs) {
             Ok(start) => start,
             Err(error) => {
@@ -86,51 +95,25 @@ impl Delivery {
         };
         match self.policy.verdict(peer.node(), Ask::Start { process, entry, is_child }) {
             Verdict::Now(is_allowed) => start(is_allowed),
-            Verdict::Later(hearing) => hearing.then(start),
+            Verdict::Later(hearing) => self.decide(peer, hearing, move |_, is_allowed| start(is_allowed)),
         }
+    }
+
+    /// Has the policy decide. What follows takes its place behind what has arrived from the peer by then.
+    pub(super) fn decide(
+        &self,
+        peer: &Arc<Peer>,
+        hearing: Hearing,
+        then: impl FnOnce(&mut Self, bool) + Send + 'static,
+    ) {
+        let (peer, arrivals) = (Arc::clone(peer), Arc::clone(&self.arrivals));
+        hearing.then(move |is_allowed| arrivals.push(Arrival::Decided(peer, is_allowed, Box::new(then))));
     }
 
     /// Decides on a request about a process. A supervisor may end its children: that was decided at their start.
     fn verdict(&self, peer: &Peer, pid: Pid, ask: Ask) -> Verdict {
         let is_end = matches!(ask, Ask::Stop(_) | Ask::Cancel(_) | Ask::Kill(_));
         if is_end && peer.is_charge(pid) { Verdict::Now(true) } else { self.policy.verdict(peer.node(), ask) }
-    }
-
-    /// Passes on a request to end, if the peer may make it. Returns whether it is kept, with its credit.
-    pub(super) fn control(
-        &mut self,
-        peer: &Arc<Peer>,
-        to: Pid,
-        control: (ControlKind, Bytes),
-        lane: Lane,
-        cost: u64,
-    ) -> bool {
-        if !self.node.enter(|| to.is_alive()) {
-            return false;
-        }
-        let subject = self.node.enter(|| self.policy.subject(peer.node(), to));
-        let ask = match control.0 {
-            ControlKind::Stop => Ask::Stop(subject),
-            ControlKind::Cancel => Ask::Cancel(subject),
-            ControlKind::Kill => Ask::Kill(subject),
-        };
-        let (kind, denied) = (control.0, Arc::clone(peer));
-        let deny = move || denied.say(Envelope::Denied { to, control: kind });
-        match self.verdict(peer, to, ask) {
-            Verdict::Now(false) => deny(),
-            Verdict::Now(true) if kind == ControlKind::Stop => {
-                return self.deliver(peer, to, Kept::Stop, lane, cost);
-            }
-            Verdict::Now(true) => _ = self.node.control(to, control_message(kind, &control.1)),
-            Verdict::Later(hearing) => {
-                let node = self.node;
-                hearing.then(move |is_allowed| match is_allowed {
-                    true => _ = node.control(to, control_message(kind, &control.1)),
-                    false => deny(),
-                });
-            }
-        }
-        false
     }
 
     /// Answers what a peer asks about a process. Returns whether it is kept, with its credit.
@@ -143,7 +126,7 @@ impl Delivery {
         lane: Lane,
         cost: u64,
     ) -> bool {
-        if peer.owes_too_much() {
+        if number > 0 && peer.owes_too_much() {
             // A flood whose answers are not taken. The peer's requests time out.
             self.counters.undelivered.fetch_add(1, Ordering::Relaxed);
             return false;
@@ -163,15 +146,12 @@ impl Delivery {
         };
         match self.verdict(peer, to, about) {
             Verdict::Now(false) => answer.give(ToldKind::Denied, Bytes::new()),
-            Verdict::Now(true) if ask.0 == AskKind::Stop => {
-                answer.give(ToldKind::Done, Bytes::new());
-                return self.deliver(peer, to, Kept::Stop, lane, cost);
-            }
-            Verdict::Now(true) => perform(self.node, to, ask.0, &ask.1, answer),
+            Verdict::Now(true) => return self.perform(peer, to, ask, answer, (lane, cost)),
             Verdict::Later(hearing) => {
-                let node = self.node;
-                hearing.then(move |is_allowed| match is_allowed {
-                    true => perform(node, to, ask.0, &ask.1, answer),
+                let asker = Arc::clone(peer);
+                self.decide(peer, hearing, move |delivery, is_allowed| match is_allowed {
+                    // Its credit was given back when it began to wait.
+                    true => _ = delivery.perform(&asker, to, ask, answer, (lane, 0)),
                     false => answer.give(ToldKind::Denied, Bytes::new()),
                 });
             }
@@ -179,41 +159,54 @@ impl Delivery {
         false
     }
 
+    /// Does what a peer may ask for. Returns whether it is kept, with its credit.
+    fn perform(
+        &mut self,
+        peer: &Arc<Peer>,
+        to: Pid,
+        (ask, reason): (AskKind, Bytes),
+        answer: AskAnswer,
+        (lane, cost): (Lane, u64),
+    ) -> bool {
+        let control = match ask {
+            AskKind::Info => {
+                match self.node.enter(|| to.info()) {
+                    Some(info) => answer.give(ToldKind::Info, RemoteInfo::from(info).encode().into()),
+                    None => answer.give(ToldKind::Gone, Bytes::new()),
+                }
+                return false;
+            }
+            AskKind::Stop if self.node.enter(|| to.is_alive()) => {
+                answer.give(ToldKind::Done, Bytes::new());
+                return self.deliver(peer, to, Kept::Stop, lane, cost);
+            }
+            AskKind::Stop => ControlMessage::Stop,
+            AskKind::Cancel => ControlMessage::Cancel(exit_reason(&reason)),
+            AskKind::Kill => ControlMessage::Kill,
+        };
+        let was_alive = self.node.control(to, control);
+        answer.give(if was_alive { ToldKind::Done } else { ToldKind::Gone }, Bytes::new());
+        false
+    }
+
     /// A peer has answered a request.
     pub(super) fn told(&self, peer: &Arc<Peer>, number: u64, told: ToldKind, bytes: &[u8]) {
-        if peer.told(number, told, bytes) || told != ToldKind::Denied {
+        if number == 0 {
+            // Nobody waits for it.
+            self.counters.policy.denied.fetch_add(u64::from(told == ToldKind::Denied), Ordering::Relaxed);
             return;
         }
+        let why = match told {
+            _ if peer.told(number, told, bytes) => return,
+            ToldKind::Denied => NotStarted::Denied,
+            ToldKind::Full => NotStarted::Full,
+            ToldKind::Done | ToldKind::Gone | ToldKind::Info => return,
+        };
         match peer.take_start(number) {
-            Some(then) => then.complete(Err(NotStarted::Denied)),
-            None => peer.child_started(number, Err(NotStarted::Denied)),
+            Some(then) => then.complete(Err(why)),
+            None => peer.child_started(number, Err(why)),
         }
     }
-}
-
-fn control_message(kind: ControlKind, reason: &[u8]) -> ControlMessage {
-    match kind {
-        ControlKind::Stop => ControlMessage::Stop,
-        ControlKind::Cancel => ControlMessage::Cancel(exit_reason(reason)),
-        ControlKind::Kill => ControlMessage::Kill,
-    }
-}
-
-/// Does what a peer may ask for.
-fn perform(node: Node, to: Pid, ask: AskKind, reason: &[u8], answer: AskAnswer) {
-    let kind = match ask {
-        AskKind::Info => {
-            return match node.enter(|| to.info()) {
-                Some(info) => answer.give(ToldKind::Info, RemoteInfo::from(info).encode().into()),
-                None => answer.give(ToldKind::Gone, Bytes::new()),
-            };
-        }
-        AskKind::Stop => ControlKind::Stop,
-        AskKind::Cancel => ControlKind::Cancel,
-        AskKind::Kill => ControlKind::Kill,
-    };
-    let was_alive = node.control(to, control_message(kind, reason));
-    answer.give(if was_alive { ToldKind::Done } else { ToldKind::Gone }, Bytes::new());
 }
 
 /// The duty to answer a peer that has asked about a process.
@@ -226,14 +219,17 @@ struct AskAnswer {
 impl AskAnswer {
     fn give(mut self, told: ToldKind, bytes: Bytes) {
         self.is_given = true;
-        self.peer.say(Envelope::Told { number: self.number, told, bytes });
+        // To one that nobody waits for, only that it is not allowed.
+        if self.number > 0 || told == ToldKind::Denied {
+            self.peer.say(Envelope::Told { number: self.number, told, bytes });
+        }
     }
 }
 
 impl Drop for AskAnswer {
     /// The node ends before its policy has decided.
     fn drop(&mut self) {
-        if !self.is_given {
+        if !self.is_given && self.number > 0 {
             self.peer.say(Envelope::Told { number: self.number, told: ToldKind::Denied, bytes: Bytes::new() });
         }
     }
@@ -246,6 +242,8 @@ struct StartAnswer {
     /// It was asked for by a supervisor.
     is_child: bool,
     is_given: bool,
+    /// The length of its inputs, if it is [noted](Peer::begin_start).
+    noted: Option<usize>,
 }
 
 impl StartAnswer {
@@ -269,5 +267,6 @@ impl Drop for StartAnswer {
         if !self.is_given {
             self.put(Err("it is being shut down, or the start has panicked".into()));
         }
+        self.noted.into_iter().for_each(|length| self.peer.end_start(length));
     }
 }

@@ -29,11 +29,13 @@ pub(super) struct Slow {
     bytes: u64,
     /// The peer knows that it has fallen behind.
     is_told: bool,
+    /// A stop is kept: it needs no other.
+    is_stopping: bool,
 }
 
 impl Slow {
     fn new(peer: &Arc<Peer>) -> Self {
-        Self { peer: Arc::clone(peer), kept: VecDeque::new(), bytes: 0, is_told: false }
+        Self { peer: Arc::clone(peer), kept: VecDeque::new(), bytes: 0, is_told: false, is_stopping: false }
     }
 
     /// Tells the peer when too much is kept, and again when half of that is left.
@@ -65,6 +67,9 @@ impl Delivery {
         };
         let Some(what) = back else { return false };
         let slow = self.slow.entry(key).or_insert_with(|| Slow::new(peer));
+        if matches!(what, Kept::Stop) && std::mem::replace(&mut slow.is_stopping, true) {
+            return false;
+        }
         let kept = self.kept.entry(peer.node()).or_default();
         *kept += cost;
         let holds_credit = *kept > MAX_KEPT;

@@ -113,7 +113,7 @@ impl Driver {
         peers.into_iter().for_each(|node| self.end_session(node));
         self.setup.view.change(|view| {
             view.is_member = false;
-            view.members.clear();
+            view.clear_members();
             view.is_over.get_or_insert(None);
         });
         let then = self.leaving.take().map(|leaving| leaving.then).unwrap_or_default();

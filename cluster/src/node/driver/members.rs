@@ -6,6 +6,7 @@ use crate::clock::Moment;
 use crate::engine::{Bucket, Change, Lane, Revision};
 use crate::lease::{self, Lease};
 use crate::membership::{self, Finding, Identity, Inquiry, JoinError, Loss, Membership, Record, RecordError};
+use crate::names::{Holder, RegisterError};
 use crate::node::inbox::Input;
 use crate::node::view::Member;
 use crate::reply::pair;
@@ -110,6 +111,7 @@ impl Driver {
                     // Its holders have ended with it, and its lease is over.
                     self.setup.view.names().membership_over(self.setup.node, before);
                 }
+                self.setup.view.change(|view| view.own = Some((self.own.name.clone(), epoch)));
                 if let Some(attempt) = &mut self.attempt {
                     attempt.epoch = Some(epoch);
                     let holder = bytes::Bytes::copy_from_slice(&epoch.0.to_be_bytes());
@@ -123,7 +125,7 @@ impl Driver {
                 self.members.insert(node, revision);
                 self.begin_at.insert(node, now);
                 let member = Member { id: node, name: record.name().to_owned(), is_connected: false };
-                self.setup.view.change(|view| _ = view.members.insert(node, member));
+                self.setup.view.change(|view| view.joined(member, revision));
                 self.refuse_if_full(now);
             }
             membership::Event::Lost { node, revision, cause } => {
@@ -131,7 +133,7 @@ impl Driver {
                 self.begin_at.remove(&node);
                 self.begun.remove(&(node, revision));
                 self.end_session(node);
-                self.setup.view.change(|view| _ = view.members.remove(&node));
+                self.setup.view.change(|view| view.lost(node));
                 // One that was lost otherwise may not know it until its lease is over.
                 if cause == Loss::Left {
                     self.setup.view.names().membership_over(node, revision);
@@ -177,12 +179,14 @@ impl Driver {
                     if let Some(snapshot) = &mut self.lease_snapshot {
                         snapshot.insert(identity.clone());
                     }
-                    self.leases.insert(identity, epoch);
+                    self.leases.insert(identity, (epoch, self.now()));
                 }
             }
             Change::Deleted { key, .. } => {
                 let Some(identity) = Identity::parse(&key) else { return };
-                let Some(epoch) = self.leases.remove(&identity).filter(|_| self.is_bound(&identity)) else { return };
+                let Some((epoch, _)) = self.leases.remove(&identity).filter(|_| self.is_bound(&identity)) else {
+                    return;
+                };
                 if let Some(attempt) = &mut self.attempt {
                     attempt.membership.lease_expired(identity.id, epoch);
                 }
@@ -214,7 +218,7 @@ impl Driver {
         let mut names = self.setup.view.names();
         let own = self.attempt.as_ref().and_then(|attempt| attempt.epoch).map(|epoch| (self.setup.node, epoch));
         // Under whatever name, of an ID that this node may never have seen.
-        let leases: BTreeSet<_> = self.leases.iter().map(|(identity, epoch)| (identity.id, *epoch)).collect();
+        let leases: BTreeSet<_> = self.leases.iter().map(|(identity, (epoch, _))| (identity.id, *epoch)).collect();
         let is_over = |&(node, epoch): &(NodeId, Revision)| {
             own != Some((node, epoch)) && self.members.get(&node) != Some(&epoch) && !leases.contains(&(node, epoch))
         };
@@ -227,6 +231,26 @@ impl Driver {
                 names.membership_over(node, epoch);
             }
         }
+    }
+
+    /// Says more of a name that is taken, if its holder is lost.
+    pub(super) fn taken(&self, now: Moment, error: RegisterError, holder: Holder) -> RegisterError {
+        let RegisterError::Taken { name, holder: pid } = error else { return error };
+        let (node, epoch) = (pid.node(), holder.epoch);
+        let own = self.attempt.as_ref().and_then(|attempt| attempt.epoch).filter(|_| node == self.setup.node);
+        let is_latest = || self.setup.view.lock().latest().iter().any(|member| member.id == node);
+        let is_member = self.members.get(&node) == Some(&epoch) && is_latest();
+        if is_member || own == Some(epoch) {
+            return RegisterError::Taken { name, holder: pid };
+        }
+        let mut leases = self.leases.iter().filter(|(identity, _)| identity.id == node);
+        let seen = leases.find_map(|(_, (of, seen))| (*of == epoch).then_some(*seen));
+        let free_within = match self.setup.view.names().is_over(node, epoch) {
+            // It is being deleted.
+            true => Some(Duration::ZERO),
+            false => seen.map(|seen| self.setup.timing.ttl.saturating_sub(now.since(seen))),
+        };
+        RegisterError::HolderLost { name, holder: pid, free_within }
     }
 
     pub(super) fn advance_lease(&mut self, now: Moment) {
@@ -272,7 +296,7 @@ impl Driver {
         let ends_at = fence + self.setup.timing.grace;
         self.setup.view.change(|view| {
             view.is_member = false;
-            view.members.clear();
+            view.clear_members();
         });
         self.members.clear();
         self.begin_at.clear();

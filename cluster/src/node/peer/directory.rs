@@ -8,6 +8,19 @@ use postroom::Pid;
 use postroom::error::SendFailure;
 
 impl Peer {
+    /// Ends the session: the peer asks for, or says, more than is kept of one.
+    pub(crate) fn end_flood(&self) {
+        let mut state = self.lock();
+        state.is_flooding = true;
+        state.session.abort();
+        self.announce(state);
+    }
+
+    /// Returns whether the session was ended for that.
+    pub(crate) fn is_flooding(&self) -> bool {
+        self.lock().is_flooding
+    }
+
     /// Returns a PID for what is for the node and not for a process.
     pub(crate) fn anyone(&self) -> Pid {
         self.lock().anyone

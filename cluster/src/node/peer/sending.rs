@@ -4,7 +4,7 @@ use super::calls::LOOK_FOR_ABANDONED;
 use super::{Peer, Phase, State, Waiting};
 use crate::codec::{Agreement, Encoded, encode_call_error, encode_exit_reason};
 use crate::engine::Lane;
-use crate::envelope::{Content, ControlKind, Envelope, LinkKind};
+use crate::envelope::{AskKind, Content, Envelope, LinkKind};
 use crate::node::overflow::Why;
 use crate::session::SendError;
 use bytes::Bytes;
@@ -220,7 +220,8 @@ impl State {
     /// Queues what may not be refused. A peer that takes none of its answers loses the session, before they fill the
     /// memory.
     pub(super) fn must_queue(&mut self, lane: Lane, envelope: Envelope) -> bool {
-        if self.overflow.bytes() > MOST_OWED {
+        if self.overflow.bytes() > MOST_OWED && !self.session.has_ended() {
+            self.is_flooding = true;
             self.session.abort();
         }
         match &mut self.phase {
@@ -285,14 +286,14 @@ impl Transport for Peer {
     }
 
     fn control(&self, to: Pid, control: ControlMessage) -> bool {
-        let (control, reason) = match &control {
-            ControlMessage::Stop => (ControlKind::Stop, Bytes::new()),
-            ControlMessage::Cancel(why) => (ControlKind::Cancel, encode_exit_reason(why)),
-            ControlMessage::Kill => (ControlKind::Kill, Bytes::new()),
+        let (ask, reason) = match &control {
+            ControlMessage::Stop => (AskKind::Stop, Bytes::new()),
+            ControlMessage::Cancel(why) => (AskKind::Cancel, encode_exit_reason(why)),
+            ControlMessage::Kill => (AskKind::Kill, Bytes::new()),
             _ => return false,
         };
         // A stop comes after the messages that were sent before it; the others overtake them.
-        let lane = if control == ControlKind::Stop { Lane::Data } else { Lane::Control };
-        self.must_send(lane, Envelope::Control { to, control, reason })
+        let lane = if ask == AskKind::Stop { Lane::Data } else { Lane::Control };
+        self.must_send(lane, Envelope::Ask { number: 0, to, ask, reason })
     }
 }

@@ -13,6 +13,12 @@ use postroom::{Payloads, Pid};
 /// The most of the reason why a process was not started, in bytes.
 const MAX_REASON: usize = 16 << 10;
 
+/// How many starts of one peer may wait to be made: for the policy, and for others whose `Default` takes its time.
+const MAX_STARTS: usize = 4_096;
+
+/// How long their inputs may be together, in bytes.
+const MAX_START_BYTES: usize = 16 << 20;
+
 /// What came of a start elsewhere: the process, or why there is none.
 pub(crate) type Started = Result<Pid, NotStarted>;
 
@@ -23,6 +29,8 @@ pub(crate) enum NotStarted {
     Said(String),
     /// The node does not allow it.
     Denied,
+    /// Too many of the peer's wait there.
+    Full,
     /// A process of another type was started with the key.
     KeyTaken { process: String },
 }
@@ -48,6 +56,7 @@ impl NotStarted {
                 Envelope::Refused { number, reason }
             }
             Self::Denied => Envelope::Told { number, told: ToldKind::Denied, bytes: Bytes::new() },
+            Self::Full => Envelope::Told { number, told: ToldKind::Full, bytes: Bytes::new() },
             Self::KeyTaken { process } => Envelope::KeyTaken { number, process },
         }
     }
@@ -57,6 +66,7 @@ impl NotStarted {
         match self {
             Self::Said(reason) => StartError::Refused { node, reason },
             Self::Denied => StartError::Denied { node },
+            Self::Full => StartError::Full { node },
             Self::KeyTaken { process } => StartError::KeyTaken { node, process },
         }
     }
@@ -106,6 +116,23 @@ impl Peer {
             Err(why) => why.into_envelope(number),
         };
         self.must_send(Lane::Control, envelope);
+    }
+
+    /// Notes a start of the peer, with inputs of this length. Returns false if too many wait.
+    pub(crate) fn begin_start(&self, length: usize) -> bool {
+        let mut state = self.lock();
+        let (count, bytes) = &mut state.waiting_starts;
+        let has_room = *count < MAX_STARTS && *bytes + length <= MAX_START_BYTES;
+        if has_room {
+            (*count, *bytes) = (*count + 1, *bytes + length);
+        }
+        has_room
+    }
+
+    /// A start that was noted has been made, or will not be.
+    pub(crate) fn end_start(&self, length: usize) {
+        let (count, bytes) = &mut self.lock().waiting_starts;
+        (*count, *bytes) = (*count - 1, *bytes - length);
     }
 
     pub(crate) fn take_start(&self, number: u64) -> Option<Completer<Started>> {

@@ -78,21 +78,27 @@ fn a_request_that_is_not_answered_ends_at_its_deadline_or_with_the_session() {
     gate.open();
 }
 
+/// Has threads wait until it is opened.
 #[derive(Default)]
-struct Gate {
+pub(super) struct Gate {
     is_open: Mutex<bool>,
     opened: Condvar,
     waiting: AtomicU64,
 }
 
 impl Gate {
-    fn pass(&self) {
+    pub(super) fn pass(&self) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let opened = self.opened.wait_while(self.is_open.lock().unwrap(), |is_open| !*is_open);
         drop(opened.unwrap());
     }
 
-    fn open(&self) {
+    /// Returns how many have come to it.
+    pub(super) fn waiting(&self) -> u64 {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn open(&self) {
         *self.is_open.lock().unwrap() = true;
         self.opened.notify_all();
     }
@@ -302,4 +308,92 @@ fn a_process_that_is_refused_an_end_still_serves() {
     until("the refusal is told", || one.cluster.statistics().denied == 1);
     assert_eq!(on(&one, || own.touch().wait()), Ok(1));
     assert_eq!(two.cluster.statistics().refused, 1);
+}
+
+/// Counts what it handles, where that can be seen after its end.
+#[process]
+#[derive(Default)]
+struct Counting {
+    handled: Arc<AtomicU64>,
+}
+
+#[process(remote)]
+impl Counting {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn take(&mut self) {
+        self.handled.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Keeps it busy until the gate opens.
+    #[message(local)]
+    fn stand(&mut self, gate: Arc<Gate>) {
+        postroom::block_in_place(|| gate.pass());
+    }
+}
+
+/// Its mailbox is full when they arrive. (This has failed: with a policy, a stop went past what waits for room.)
+#[test]
+fn what_was_sent_before_a_stop_is_handled_before_it_though_a_policy_decides() {
+    for asks in [false, true] {
+        let nodes = Nodes::new();
+        let two = ["eu-1", "eu-2"]
+            .map(|name| join_with(&nodes, name, |builder| builder.export::<Counting>().allow(|_, _| true)));
+        all_meet(&two.each_ref());
+        let [one, two] = two;
+        let (gate, handled) = (Arc::new(Gate::default()), Arc::<AtomicU64>::default());
+        let slow = Counting { handled: Arc::clone(&handled) };
+        let slow = two.runtime.spawn(slow).mailbox(Bound::Hard(1, Overflow::Refuse)).serve().unwrap();
+        slow.stand(Arc::clone(&gate)).send().unwrap();
+        until("it is busy", || gate.waiting() == 1);
+        on(&one, || (0..10).for_each(|_| slow.take().send().unwrap()));
+        if asks {
+            assert_eq!(one.cluster.stop(slow, SOON).wait(), Ok(()));
+        } else {
+            assert!(on(&one, || slow.pid().stop()));
+            // Decided after it.
+            assert!(one.cluster.info(slow, SOON).wait().is_ok());
+        }
+        gate.open();
+        until("it has ended", || !slow.pid().is_alive());
+        assert_eq!(handled.load(Ordering::Relaxed), 10, "asks: {asks}");
+    }
+}
+
+/// What was allowed too late is counted, and nothing is done: neither is a process ended nor one started.
+#[test]
+fn a_decision_that_comes_after_the_end_of_the_session_does_nothing() {
+    let gate = Arc::new(Gate::default());
+    let opens = Arc::clone(&gate);
+    let (_nodes, [one, two]) = two(|builder| {
+        builder.allow(move |_, ask| {
+            if matches!(ask, Ask::Kill(_)) {
+                opens.pass();
+            }
+            true
+        })
+    });
+    let (condemned, busy) = (worker(&one, "eu-2").pid(), worker(&one, "eu-2"));
+    let killed = one.cluster.kill(condemned, Duration::from_secs(3_600));
+    until("the policy blocks", || gate.waiting() == 1);
+    // Behind it.
+    let peer = one.cluster.peer(two.cluster.id()).unwrap();
+    let inputs = peer.agreement().unwrap().encode_inputs("Worker", "serve", payloads![0_u64, "w".to_owned()]).unwrap();
+    let content = crate::envelope::Content { message: inputs.id.0, bytes: inputs.bytes };
+    peer.say(Envelope::Start { number: 1 << 40, content: content.clone() });
+    peer.say(Envelope::StartKeyed { number: 1 << 41, key: "order-17".into(), content });
+    peer.say(Envelope::Ask { number: 0, to: condemned, ask: AskKind::Stop, reason: bytes::Bytes::new() });
+    // In the same lane, so all of these have arrived when it is handled.
+    assert!(on(&one, || busy.touch().wait()).is_ok());
+    let spawned = two.runtime.statistics().processes.spawned;
+    one.client.disconnect();
+    until("the session is over", || two.cluster.members().is_empty());
+    assert_eq!(killed.wait(), Err(AskError::Lost { pid: condemned }));
+    gate.open();
+    until("all is decided", || two.cluster.statistics().late_decisions == 4);
+    assert!(condemned.is_alive());
+    assert_eq!(two.runtime.statistics().processes.spawned, spawned);
+    assert_eq!(two.cluster.statistics().refused, 0);
 }

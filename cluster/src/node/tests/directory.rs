@@ -1,5 +1,6 @@
 //! Groups, topics, eventual names and keys of whole nodes.
 
+use super::asks::Gate;
 use super::*;
 use crate::eventual::ClaimError;
 use crate::groups::MembershipError;
@@ -8,6 +9,7 @@ use crate::topics::{MAX_EVENTS, TopicSubscribeError};
 use crate::{BroadcastError, NameLost};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::thread::ThreadId;
 
 /// A member of groups and a subscriber to topics: notes what it gets.
 #[process]
@@ -480,4 +482,97 @@ fn a_policy_decides_on_processes_by_key_too() {
     assert_eq!(two.cluster.statistics().refused, 1);
     // Its own program may.
     assert!(two.cluster.keyed::<Till>(&key).wait().is_ok());
+}
+
+/// An error whose text blocks until its gate opens, or panics, and that enters the cluster as it is dropped.
+#[derive(Debug)]
+struct Troublesome {
+    cluster: Cluster,
+    /// None: its text panics, and its drop too.
+    gate: Option<Arc<Gate>>,
+    /// The thread that moves the nodes: that of their drivers.
+    driver: ThreadId,
+    dropped: Arc<AtomicU64>,
+}
+
+impl std::fmt::Debug for Gate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a gate")
+    }
+}
+
+/// How often users' code ran on the thread of the drivers.
+static ON_DRIVER: AtomicU64 = AtomicU64::new(0);
+
+impl Troublesome {
+    fn is_on_driver(&self) -> bool {
+        let is_on_driver = std::thread::current().id() == self.driver;
+        ON_DRIVER.fetch_add(u64::from(is_on_driver), Ordering::Relaxed);
+        is_on_driver
+    }
+}
+
+impl std::fmt::Display for Troublesome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.gate {
+            // Not there: the test is to fail and not to hang.
+            Some(gate) if !self.is_on_driver() => postroom::block_in_place(|| gate.pass()),
+            Some(_) => {}
+            None => panic!("no text"),
+        }
+        f.write_str("out of money")
+    }
+}
+
+impl std::error::Error for Troublesome {}
+
+impl Drop for Troublesome {
+    fn drop(&mut self) {
+        if !self.is_on_driver() {
+            // Each of these takes the lock of the directory.
+            self.cluster.group("tellers").members().wait().unwrap();
+            assert!(self.cluster.eventual_holder("none").is_none());
+        }
+        self.dropped.fetch_add(1, Ordering::Relaxed);
+        assert!(self.gate.is_some(), "no drop");
+    }
+}
+
+/// The reason why a member of a group has ended may be a user's error. Its text blocks no node, and its drop may enter
+/// the cluster.
+#[test]
+fn the_error_of_a_member_runs_on_no_thread_of_the_cluster() {
+    let (world, nodes) = nodes(2);
+    let (watcher, local) = (teller(&nodes[0]), teller(&nodes[1]));
+    let members = [teller(&nodes[1]), teller(&nodes[1]), teller(&nodes[1])];
+    watcher.watch(nodes[0].cluster.group("tellers")).wait().unwrap();
+    local.watch(nodes[1].cluster.group("tellers")).wait().unwrap();
+    members.iter().for_each(|member| _ = nodes[1].cluster.group("tellers").join(*member).unwrap());
+    let inside = |teller: &Address<Teller>| teller.inside().wait().unwrap();
+    for teller in [&watcher, &local] {
+        until("all are inside", || inside(teller).0.len() == members.len());
+    }
+    let (gate, dropped) = (Arc::new(Gate::default()), Arc::<AtomicU64>::default());
+    let driver = world.mover.as_ref().unwrap().thread().id();
+    let error = |gate: Option<&Arc<Gate>>| {
+        let (cluster, dropped) = (nodes[1].cluster.clone(), Arc::clone(&dropped));
+        ExitReason::error(Troublesome { cluster, gate: gate.cloned(), driver, dropped })
+    };
+    members[0].pid().cancel(error(Some(&gate)));
+    until("its text is asked for", || gate.waiting() > 0 || ON_DRIVER.load(Ordering::Relaxed) > 0);
+    world.pass(Duration::from_secs(60));
+    assert!(nodes.iter().all(|node| node.cluster.is_member()), "the leases were renewed");
+    assert!(on(&nodes[0], || members[1].rate(1).wait().is_ok()), "messages arrive");
+    gate.open();
+    members[1].pid().cancel(error(None));
+    members[2].pid().kill();
+    for teller in [&watcher, &local] {
+        until("all have left", || inside(teller).0.is_empty());
+        let mut left = inside(teller).1.split_off(members.len());
+        left.sort();
+        let expected = ["left: error: an error whose `Display` panics", "left: error: out of money", "left: killed"];
+        assert_eq!(left, expected.map(str::to_owned));
+    }
+    until("both errors are dropped", || dropped.load(Ordering::Relaxed) == 2);
+    assert_eq!(ON_DRIVER.load(Ordering::Relaxed), 0, "on a thread of the cluster");
 }

@@ -3,13 +3,18 @@
 //! The broker lets nodes do what the permissions of a real one let them do. The attacker has a connection without a
 //! name, which may do anything, where a test is of what the nodes check themselves; and one with a name elsewhere.
 
+use super::asks::Gate;
 use super::*;
+use crate::directory::message::DirectoryMessage;
 use crate::engine::{Bucket, Engine, Lane, Message, StoreError, Subscription};
+use crate::envelope::{Content, Envelope};
 use crate::frame::MAX_FRAME;
+use crate::groups::MAX_MEMBERS;
 use crate::memory::MAX_PAYLOAD;
 use crate::subject::{Identity, Subjects};
 use bytes::Bytes;
 use postroom::routing::{LinkMessage, Transport};
+use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, channel};
 
 fn identity(node: &Node) -> Identity {
@@ -230,4 +235,116 @@ fn a_node_does_not_become_another_by_the_store() {
     assert_eq!(one.cluster.members().len(), 2);
     assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(2));
     assert_eq!([&one, &two, &three].map(|node| node.cluster.statistics().refused), [0; 3]);
+}
+
+/// One that asks for keys and takes no answer: what waits for it has a limit, behind which its session ends. The next
+/// one has room again, and others hear nothing of it.
+#[test]
+fn a_peer_that_takes_no_answers_about_keys_loses_its_session() {
+    let (nodes, [one, two, three]) = three();
+    let account = start(&three, "eu-2", 0);
+    let peer = one.cluster.peer(two.cluster.id()).unwrap();
+    // Without it nothing of what arrives there is taken.
+    let delivery = nodes.lock().machines[0].delivery.take();
+    // The refusal says which entry there is not.
+    let entry = "x".repeat(4_000);
+    let mut number = 0;
+    until("the session ends", || {
+        // As much as the session takes.
+        for _ in 0..100 {
+            let (process, entry, key) = ("Account".into(), entry.clone(), "a".into());
+            number += 1;
+            let ask = DirectoryMessage::AskKey { number, process, entry, key };
+            if peer.offer(&ask).is_err() {
+                break;
+            }
+        }
+        two.cluster.statistics().floods > 0
+    });
+    assert_eq!(on(&three, move || account.deposit(1).wait()), Ok(1));
+    let statistics = two.cluster.statistics();
+    assert_eq!((statistics.floods, statistics.undecodable, one.cluster.statistics().floods), (1, 0, 0));
+    nodes.lock().machines[0].delivery = delivery;
+    assert!(two.cluster.wait_for_members(2, Duration::from_secs(60)));
+    let account = start(&one, "eu-2", 0);
+    assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(1));
+}
+
+/// One that says that it has more members than a node may have.
+#[test]
+fn a_peer_with_too_many_members_loses_its_session() {
+    let (_nodes, [one, two, three]) = three();
+    let member = start(&two, "eu-1", 0);
+    one.cluster.group("a").join(member).unwrap();
+    let members = |node: &Node| node.cluster.group("a").members().wait().unwrap();
+    for node in [&two, &three] {
+        until("the member is known", || members(node) == [member.pid()]);
+    }
+    let peer = one.cluster.peer(two.cluster.id()).unwrap();
+    let members_of_one =
+        (0..=MAX_MEMBERS).map(|slot| format!("<{}.0.{slot}.9>", one.cluster.id()).parse().unwrap()).collect();
+    peer.offer(&DirectoryMessage::Members { group: "a".into(), members: members_of_one }).unwrap();
+    until("its session has ended", || two.cluster.statistics().floods == 1);
+    assert_eq!((three.cluster.statistics().floods, two.cluster.statistics().undecodable), (0, 0));
+    until("the member is known again", || members(&two) == [member.pid()]);
+}
+
+/// A type whose `Default` blocks.
+#[process]
+struct Heavy;
+
+fn heavy_gate() -> &'static Gate {
+    static GATE: OnceLock<Gate> = OnceLock::new();
+    GATE.get_or_init(Gate::default)
+}
+
+impl Default for Heavy {
+    fn default() -> Self {
+        postroom::block_in_place(|| heavy_gate().pass());
+        Self
+    }
+}
+
+#[process(remote)]
+impl Heavy {
+    #[entry]
+    fn serve(&mut self, filling: String) {
+        drop(filling);
+    }
+}
+
+/// Starts that wait for others have a limit, in number and in bytes; further ones are refused, and counted.
+#[test]
+fn starts_that_wait_have_a_limit() {
+    let nodes = Nodes::new();
+    let [one, two] = ["eu-1", "eu-2"].map(|name| nodes.join_as(name, |builder| builder.export::<Heavy>()));
+    for node in [&one, &two] {
+        assert!(node.cluster.wait_for_members(1, Duration::from_secs(60)));
+    }
+    let peer = one.cluster.peer(two.cluster.id()).unwrap();
+    let inputs = |length: usize| {
+        let inputs = peer.agreement().unwrap().encode_inputs("Heavy", "serve", payloads!["x".repeat(length)]).unwrap();
+        Content { message: inputs.id.0, bytes: inputs.bytes }
+    };
+    let (mut number, refused) = (1 << 40, || two.cluster.statistics().refused_starts);
+    let mut flood = |count: usize, content: Content| {
+        for _ in 0..count {
+            number += 1;
+            until("there is room", || !peer.owes_too_much());
+            peer.say(Envelope::Start { number, content: content.clone() });
+        }
+    };
+    flood(20, inputs(1 << 20));
+    // Fifteen and what their lengths take are less than 16 MiB.
+    until("those beyond the bytes are refused", || refused() == 5);
+    flood(5_000, inputs(0));
+    until("those beyond the number are refused", || refused() == 5 + 15 + 5_000 - 4_096);
+    let account = one.cluster.node("eu-2").unwrap().start::<Account>("serve", payloads![1_i64]).wait();
+    assert_eq!(account, Err(StartError::Full { node: "eu-2".into() }));
+    heavy_gate().open();
+    until("all are started", || two.runtime.statistics().processes.spawned >= 4_096);
+    let account = start(&one, "eu-2", 0);
+    assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(1));
+    assert_eq!(refused(), 5 + 15 + 5_000 - 4_096 + 1);
+    assert_eq!(two.cluster.statistics().floods, 0);
 }

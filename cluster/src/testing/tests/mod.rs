@@ -12,6 +12,9 @@
 //! | `a_name_has_one_holder` | names of a lost node are free at once, as of one that has left (by the oracle) |
 //! | `a_holder_has_no_grace…` | the grace of `Driver::fenced` begins now |
 //! | `a_registration_without_an_answer…` | `Names::delete_stray` does nothing |
+//! | `the_name_of_a_lost_process…` | `Driver::taken` returns `Taken` |
+//! | `a_node_that_was_restarted…` | `ViewState::latest` takes the first of a name |
+//! | `a_stop_that_a_policy_allows…` | an allowed stop goes to its process past what is kept |
 //! | `a_paused_node_is_fenced…` | `Gate::may_send` returns true when the lease is over (by the broker) |
 //! | `a_node_without_the_store…` | `Lease::handle_timeout` does not fence; `Driver::fenced` does not join again |
 //! | `a_node_that_leaves…` | `Driver::has_left` does not wait until its peers are told |
@@ -21,6 +24,7 @@ mod delivery;
 mod ends;
 mod life;
 mod names;
+mod policy;
 mod reproducible;
 mod scale;
 

@@ -23,7 +23,7 @@ impl Holder {
         let own = ctx.pid();
         let token = match self.cluster.register("leader", own).await {
             Ok(token) => token,
-            Err(RegisterError::Taken { holder, .. }) => {
+            Err(RegisterError::Taken { holder, .. } | RegisterError::HolderLost { holder, .. }) => {
                 assert_ne!(holder, own);
                 return false;
             }
@@ -134,9 +134,12 @@ fn registered(sim: &Sim, node: &SimulatedNode, pid: Pid) -> Token {
     loop {
         match node.register("leader", pid).wait() {
             Ok(token) => return token,
-            Err(error @ (RegisterError::Taken { .. } | RegisterError::Unknown { .. } | RegisterError::NotAMember)) => {
-                assert!(sim.elapsed() < until, "{error}");
-            }
+            Err(
+                error @ (RegisterError::Taken { .. }
+                | RegisterError::HolderLost { .. }
+                | RegisterError::Unknown { .. }
+                | RegisterError::NotAMember),
+            ) => assert!(sim.elapsed() < until, "{error}"),
             Err(error) => panic!("{error}"),
         }
         sim.advance(Duration::from_millis(500));
@@ -164,4 +167,41 @@ fn a_registration_without_an_answer_takes_no_name_for_good(sim: Sim) {
     broker.settle(&[&a, &b, &c]);
     let next = a.host().spawn(Sink::default()).serve().unwrap();
     registered(&sim, &a, next.pid());
+}
+
+/// One that asks for the name of a lost process is told so, and when it comes free, which then is so. (This has failed:
+/// it was told to send to the holder.)
+#[postroom::test(seeds = 20)]
+fn the_name_of_a_lost_process_is_said_to_come_free(sim: Sim) {
+    let (broker, [a, b, c]) = three(&sim);
+    let first = b.host().spawn(Sink::default()).serve().unwrap().pid();
+    registered(&sim, &b, first);
+    broker.pass(Duration::from_millis(sim.random() % 6_000));
+    broker.faults(Faults { delay: Duration::from_millis(50), ..Faults::default() });
+    broker.kill(&b);
+    let next = a.host().spawn(Sink::default()).serve().unwrap().pid();
+    let (mut promised, mut told) = (None, 0);
+    loop {
+        sim.advance(Duration::from_millis(100));
+        assert!(sim.elapsed() < Duration::from_secs(120), "it never comes free");
+        match a.register("leader", next).wait() {
+            Ok(_) => break,
+            Err(RegisterError::Taken { holder, .. }) => assert!(holder == first && told == 0, "it is lost already"),
+            Err(RegisterError::HolderLost { holder, free_within, .. }) => {
+                assert_eq!(holder, first);
+                told += 1;
+                let free_at = sim.elapsed() + free_within.expect("its lease was seen");
+                // It takes that long to hear of the end of the lease.
+                let most = |earlier| earlier + Duration::from_millis(100);
+                assert!(promised.is_none_or(|earlier| free_at <= most(earlier)), "it comes free later than was said");
+                promised = Some(free_at);
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    // The deletion of the lease has to be reported, and that of the name to be answered.
+    let late = promised.map(|at| sim.elapsed().saturating_sub(at));
+    assert!(late.is_some_and(|late| late < Duration::from_secs(2)), "{late:?} late");
+    assert!(told > 10, "{told} times");
+    broker.settle(&[&a, &c]);
 }
