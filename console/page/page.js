@@ -261,7 +261,8 @@ const RENDER = {
         ["its worker", (row) => row.taken_over ? "went to another thread" : "waited"],
       ], "None since the console began."),
       ...part("Dead letters", now.dead_letters, [when, ["message", (row) => make("code", {}, type(row.message))],
-        ["to", process[1]], ["why", (row) => row.reason],
+        ["from", (row) => row.from ? toProcess(row.from) : "not known"], ["to", process[1]],
+        ["why", (row) => row.reason],
       ], "None since the console began."),
     ];
   },

@@ -134,6 +134,39 @@ fn ends_are_listed_in_each_console_and_hooks_are_called_all_the_same() {
     });
 }
 
+#[process]
+struct Asker {
+    clerk: Address<Clerk>,
+}
+
+#[process]
+impl Asker {
+    #[entry]
+    async fn ask(&mut self) {
+        let _ = self.clerk.count(1).await;
+    }
+}
+
+#[test]
+fn a_call_that_is_lost_names_both_ends() {
+    soon(|| {
+        let runtime = Runtime::new().unwrap();
+        let (incidents, clerk) = (runtime.incidents(10), runtime.spawn(Clerk).serve().unwrap());
+        let (go, until) = channel();
+        clerk.wait_for(until).send().unwrap();
+        let asker = runtime.spawn(Asker { clerk }).ask().unwrap();
+        let caller = asker.pid();
+        eventually(|| caller.info().is_some_and(|info| info.waits_for.is_some_and(|wait| wait.pid == clerk.pid())));
+        clerk.pid().kill();
+        drop(go);
+        clerk.pid().join().wait();
+        let lost = incidents.dead_letters();
+        assert_eq!(lost.total, 1);
+        let letter = &lost.kept[0];
+        assert_eq!((letter.from, letter.to, letter.process), (Some(caller), clerk.pid(), Some("Clerk")));
+    });
+}
+
 #[test]
 fn a_hostile_reason_is_cut_or_named() {
     soon(|| {

@@ -62,6 +62,8 @@ struct StallRow {
 #[derive(Serialize)]
 struct Lost {
     ago: f64,
+    /// None if it is not known: see the dead letters of the runtime.
+    from: Option<Pid>,
     to: Pid,
     #[serde(rename = "type")]
     process: Option<&'static str>,
@@ -109,6 +111,7 @@ impl Lost {
     fn of(lost: &LostMessage, now: Instant) -> Self {
         Self {
             ago: ago(lost.at, now),
+            from: lost.from,
             to: lost.to,
             process: lost.process,
             label: owned(lost.label.as_ref()),

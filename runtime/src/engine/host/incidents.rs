@@ -65,6 +65,8 @@ pub struct KeptStall {
 pub struct LostMessage {
     /// When it was lost.
     pub at: Instant,
+    /// The process that sent it, if the runtime knows it: see [`DeadLetter::from`].
+    pub from: Option<Pid>,
     /// The PID that it was sent to.
     pub to: Pid,
     /// The name of that process's type, if it is or was in this program, and nothing has followed it in its place.
@@ -234,7 +236,8 @@ pub(crate) fn lost_message(
     process: Option<&'static str>,
     label: Option<Arc<str>>,
 ) -> LostMessage {
-    LostMessage { at, to: letter.to, process, label, message: letter.message.type_name(), reason: letter.reason }
+    let DeadLetter { to, from, message, reason, .. } = letter;
+    LostMessage { at, from: *from, to: *to, process, label, message: message.type_name(), reason: *reason }
 }
 
 #[cfg(test)]
