@@ -23,7 +23,8 @@ def resident(pid):
 
 def main(program, minutes):
     minutes = int(minutes)
-    example = subprocess.Popen([program, str(minutes * 60 + 120)], stdout=subprocess.PIPE, text=True)
+    # Longer than the minutes take: on a busy machine they take more than a minute each.
+    example = subprocess.Popen([program, str(minutes * 120 + 600)], stdout=subprocess.PIPE, text=True)
     try:
         url = example.stdout.readline().strip()
         with sync_playwright() as playwright:
