@@ -147,7 +147,7 @@ impl Node {
 
     #[message]
     async fn ask(&mut self) -> u64 {
-        let next = self.next.clone().unwrap();
+        let next = self.next.unwrap();
         next.handled().await.unwrap()
     }
 
@@ -171,7 +171,7 @@ fn a_subscriber_may_panic_or_send_in_each_of_its_methods() {
     tracing::subscriber::set_global_default(Hostile::default()).unwrap();
     let runtime = Runtime::builder().workers(2).build().unwrap();
     let counter = runtime.spawn(Counter { count: 0 }).serve().unwrap();
-    COUNTER.set(counter.clone()).unwrap();
+    COUNTER.set(counter).unwrap();
     for panics in [1, 0] {
         for (place, method) in METHODS.iter().enumerate() {
             let counted = counter.counted().wait().unwrap();
@@ -180,7 +180,7 @@ fn a_subscriber_may_panic_or_send_in_each_of_its_methods() {
             PANICS.store(panics, SeqCst);
             MISBEHAVES.store(place + 1, SeqCst);
             let last = runtime.spawn(Node { next: None, handled: 0 }).serve().unwrap();
-            let first = runtime.spawn(Node { next: Some(last.clone()), handled: 0 }).serve().unwrap();
+            let first = runtime.spawn(Node { next: Some(last), handled: 0 }).serve().unwrap();
             for _ in 0..MESSAGES {
                 first.pass().send().unwrap();
             }

@@ -3,7 +3,7 @@
 use postroom::prelude::*;
 use postroom_spans::{faults, forget_all, install, open_spans};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tracing::info_span;
 
 const ROUNDS: usize = 10;
@@ -32,7 +32,7 @@ impl Node {
 
     #[message]
     async fn ask(&mut self, token: Arc<()>) {
-        let next = self.next.clone().unwrap();
+        let next = self.next.unwrap();
         next.answer(token).await.unwrap();
     }
 
@@ -55,7 +55,9 @@ impl Node {
 
 /// Waits for the threads to leave what they are in.
 fn nothing_is_open() {
+    let begun = Instant::now();
     while open_spans() > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{} spans stay open", open_spans());
         std::thread::yield_now();
     }
     assert_eq!(faults(), Vec::<String>::new());
@@ -70,7 +72,7 @@ fn nothing_is_left_of_a_hundred_thousand_messages() {
     for _ in 0..ROUNDS {
         let runtime = Runtime::builder().workers(2).build().unwrap();
         let last = runtime.spawn(Node { next: None }).serve().unwrap();
-        let first = runtime.spawn(Node { next: Some(last.clone()) }).label("first").serve().unwrap();
+        let first = runtime.spawn(Node { next: Some(last) }).label("first").serve().unwrap();
         let bounded = Bound::Hard(4, Overflow::DropOldest);
         let full = runtime.spawn(Node { next: None }).mailbox(bounded).serve().unwrap();
         for number in 0..MESSAGES / 4 {

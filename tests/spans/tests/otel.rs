@@ -20,7 +20,7 @@ impl Clerk {
 
     #[message]
     async fn relay(&mut self) -> u32 {
-        let next = self.next.clone().unwrap();
+        let next = self.next.unwrap();
         next.number().await.unwrap()
     }
 
@@ -44,7 +44,7 @@ fn messages_are_exported_as_roots_with_a_link_to_their_sender() {
 
     let runtime = Runtime::builder().workers(2).build().unwrap();
     let last = runtime.spawn(Clerk { next: None }).label("last").serve().unwrap();
-    let first = runtime.spawn(Clerk { next: Some(last.clone()) }).label("first").serve().unwrap();
+    let first = runtime.spawn(Clerk { next: Some(last) }).label("first").serve().unwrap();
     info_span!("request").in_scope(|| assert_eq!(first.relay().wait(), Ok(42)));
     drop(runtime);
     provider.force_flush().unwrap();
@@ -57,8 +57,8 @@ fn messages_are_exported_as_roots_with_a_link_to_their_sender() {
     for (span, sender) in [(relayed, request), (answered, relayed)] {
         assert_eq!(span.name, "postroom.message");
         assert_eq!(span.parent_span_id, SpanId::INVALID);
-        let links: Vec<_> = span.links.iter().map(|link| link.span_context.clone()).collect();
-        assert_eq!(links, [sender.span_context.clone()]);
+        let links: Vec<_> = span.links.iter().map(|link| &link.span_context).collect();
+        assert_eq!(links, [&sender.span_context]);
         assert_ne!(span.span_context.trace_id(), sender.span_context.trace_id(), "a trace of its own");
         assert_eq!(attribute(span, "process").as_deref(), Some("Clerk"));
     }

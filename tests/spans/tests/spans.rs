@@ -78,7 +78,7 @@ impl Clerk {
     /// In a span of the program's own.
     #[message]
     fn pass_from(&mut self, name: &'static str) {
-        let next = self.next.clone().unwrap();
+        let next = self.next.unwrap();
         info_span!("inner", name).in_scope(|| next.pass_last(name).send().unwrap());
     }
 
@@ -100,7 +100,7 @@ impl Clerk {
     #[message]
     async fn ask(&mut self, before: &'static str, after: &'static str) {
         info!("{before}");
-        let next = self.next.clone().unwrap();
+        let next = self.next.unwrap();
         let number = next.hold().await.unwrap();
         info!("{after}");
         assert_eq!(number, 43);
@@ -110,13 +110,13 @@ impl Clerk {
     #[message]
     async fn ask_and_drop(&mut self, at_drop: &'static str) {
         let _farewell = Farewell(at_drop);
-        let next = self.next.clone().unwrap();
+        let next = self.next.unwrap();
         let _number = next.hold().await;
     }
 
     #[message]
     fn ask_then(&mut self, ctx: &mut Context<Self>, after: &'static str) {
-        let next = self.next.clone().unwrap();
+        let next = self.next.unwrap();
         ctx.call(next.number()).then(move |this, _, _| {
             info!("{after}");
             this.done.send(after).unwrap();
@@ -125,7 +125,7 @@ impl Clerk {
 
     #[message]
     fn later(&mut self, text: &'static str) {
-        self.next.clone().unwrap().pass_last(text).send_after(Duration::from_millis(1)).unwrap();
+        self.next.unwrap().pass_last(text).send_after(Duration::from_millis(1)).unwrap();
     }
 
     #[message]
