@@ -8,7 +8,7 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 export RUST_BACKTRACE=0 POSTROOM_MODELS=full CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}/mutants
-cp -r "$root"/{Cargo.toml,Cargo.lock,runtime,macros,tests,examples,book} "$copy"
+cp -r "$root"/{Cargo.toml,Cargo.lock,runtime,macros,cluster,console,tests,examples,book} "$copy"
 missed=0
 
 # mutant NAME FILE MODELS SED-EXPRESSION
@@ -47,6 +47,7 @@ endpoint=slots/link_endpoint.rs message=links/message.rs
 members=links/registrations.rs
 graph=deadlock/wait_graph.rs call=call/call_id.rs running=engine/workers/running.rs
 permits=engine/permits/holders.rs handoff=engine/permits/handoff.rs next=time/next_due.rs names=names/table.rs
+transport=routing/transport_queue.rs
 
 mutant push-data-relaxed $lanes mailbox \
     's/(tail\.swap\(node, Ordering::)AcqRel/\1Relaxed/'
@@ -317,6 +318,16 @@ mutant name-held-keeps-its-number $names names \
     's/alias\.free\.take\(\)/alias.free/'
 mutant name-falls-free-twice $names names \
     's/Some\(entry\) if entry\.holder\(\) == Some\(pid\)/Some(entry) if entry.holder().is_some() || pid.is_alias()/'
+
+mutant transport-lists-without-a-look $transport transport_queue \
+    '/fn wait/,/^    \}/ s/if !waiting\.is_full/if false \&\& !waiting.is_full/'
+mutant transport-room-leaves-it-full $transport transport_queue \
+    's/^        waiting\.is_full = false;$/        let _ = waiting.is_full;/'
+mutant transport-room-resumes-one $transport transport_queue \
+    's/let listeners = std::mem::take\(\&mut waiting\.listeners\)/let listeners = waiting.listeners.pop_front()/'
+mutant transport-room-is-taken-unlocked $transport transport_queue \
+    '/pub fn set_room/,/^    \}/ { s/^        waiting\.is_full = false;$//; s/^        drop\(waiting\);$/        drop'\
+'(waiting); lock(\&self.0).is_full = false;/ }'
 
 mutant stuck-despite-pending-controls $slot stuck \
     '/fn is_stuck/,/^    \}/ s/blocks \|\| self\.lanes\.is_quiet\(\)/blocks || self.owner().is_some()/'

@@ -117,7 +117,7 @@ impl TransportQueue {
 
 crate::util::debug::impl_debug!([] TransportQueue, self => "TransportQueue" { waiting: self.waiting(), .. });
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::sync::{AtomicU64, Ordering};

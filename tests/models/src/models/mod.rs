@@ -15,6 +15,7 @@ mod stuck;
 mod suspend;
 mod takeover;
 mod token;
+mod transport_queue;
 mod wait_graph;
 mod wait_in_step;
 mod wake;

@@ -1,3 +1,5 @@
-//! A stand-in for aliases.
+//! A stand-in for aliases, and the waiting room of a transport.
 
 pub(crate) mod alias;
+#[path = "../../../../runtime/src/routing/transport_queue.rs"]
+pub(crate) mod transport_queue;

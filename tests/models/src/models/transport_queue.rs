@@ -1,0 +1,207 @@
+//! The queue of a transport (`routing/transport_queue.rs`): a sender that was refused as too much is resumed when there
+//! is room, however the two meet.
+//!
+//! The queue is production code. The rest is a driver that repeats the steps of a transport and of its senders, as
+//! `routing/transport.rs` prescribes them: the transport refuses and calls `set_full` under its own lock, and calls
+//! `set_room` without it. A sender joins the list without the transport's lock, waits, and tries again. A sender that
+//! is forgotten is loom's deadlock.
+//!
+//! Not covered: listeners that give up, and the order of those that wait (the unit tests of the module have both);
+//! the longest wait, which ends a suspension also without room.
+
+use crate::check::{check, deep, keep, reach};
+use crate::fault::{self, Fault};
+use crate::routing::transport_queue::{RoomListener, TransportQueue};
+use crate::sync::{Arc, Condvar, Mutex, lock, wait};
+use loom::thread;
+
+/// A transport calls `set_full` when it has released the lock under which it has refused.
+const MARKED_OUTSIDE: Fault = Fault::Driver(0);
+/// A transport calls `set_room` before it has noted the room.
+const TOLD_THEN_NOTED: Fault = Fault::Driver(1);
+/// The end of a connection gives no room.
+const SILENT_END: Fault = Fault::Driver(2);
+/// A sender that was resumed does not try again.
+const ONE_TRY: Fault = Fault::Driver(3);
+
+/// A transport: how many messages it has room for, or `None` when its connection has ended.
+struct Way {
+    room: Mutex<Option<usize>>,
+    queue: TransportQueue,
+}
+
+/// What came of a sender.
+#[derive(Debug, PartialEq)]
+enum Outcome {
+    Sent,
+    /// The connection has ended.
+    Lost,
+    /// It was resumed and has given up.
+    Refused,
+}
+
+/// Wakes its sender.
+struct Resumed(Arc<(Mutex<bool>, Condvar)>);
+
+impl RoomListener for Resumed {
+    fn resume(self: Box<Self>) -> bool {
+        *lock(&self.0.0) = true;
+        self.0.1.notify_one();
+        true
+    }
+
+    fn is_wanted(&self) -> bool {
+        true
+    }
+
+    fn suspension(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl Way {
+    fn new(room: usize) -> &'static Self {
+        keep(Self { room: Mutex::new(Some(room)), queue: TransportQueue::new() })
+    }
+
+    /// Tries to send. Returns `None` if there is no room.
+    fn attempt(&self) -> Option<Outcome> {
+        let mut state = lock(&self.room);
+        match &mut *state {
+            None => Some(Outcome::Lost),
+            Some(0) => {
+                if fault::is(MARKED_OUTSIDE) {
+                    drop(state);
+                }
+                self.queue.set_full();
+                None
+            }
+            Some(room) => {
+                *room -= 1;
+                Some(Outcome::Sent)
+            }
+        }
+    }
+
+    /// Sends, and waits for room as often as it takes.
+    fn send(&self) -> Outcome {
+        loop {
+            if let Some(outcome) = self.attempt() {
+                return outcome;
+            }
+            let resumed = Arc::new((Mutex::new(false), Condvar::new()));
+            if !self.queue.wait(Resumed(Arc::clone(&resumed))) {
+                reach("there was room between the refusal and the wait");
+                continue;
+            }
+            let mut is_resumed = lock(&resumed.0);
+            while !*is_resumed {
+                is_resumed = wait(&resumed.1, is_resumed);
+            }
+            drop(is_resumed);
+            reach("waited and was resumed");
+            if fault::is(ONE_TRY) {
+                return self.attempt().unwrap_or(Outcome::Refused);
+            }
+        }
+    }
+
+    /// The other node has taken messages.
+    fn acknowledged(&self, messages: usize) {
+        if fault::is(TOLD_THEN_NOTED) {
+            self.queue.set_room();
+        }
+        if let Some(room) = &mut *lock(&self.room) {
+            *room += messages;
+        }
+        if !fault::is(TOLD_THEN_NOTED) {
+            self.queue.set_room();
+        }
+    }
+
+    fn ended(&self) {
+        *lock(&self.room) = None;
+        if !fault::is(SILENT_END) {
+            self.queue.set_room();
+        }
+    }
+}
+
+/// One sender, for which there is room later.
+fn one() {
+    let way = Way::new(0);
+    let sender = thread::spawn(move || way.send());
+    way.acknowledged(1);
+    assert_eq!(sender.join().unwrap(), Outcome::Sent);
+    assert_eq!(way.queue.waiting(), 0);
+}
+
+#[test]
+fn a_sender_is_resumed_when_there_is_room() {
+    check(4, &["there was room between the refusal and the wait", "waited and was resumed"], one);
+}
+
+/// Two senders, and room for one after the other: the one that comes first may leave none for the other, which was
+/// resumed too, and waits again.
+fn two() {
+    let way = Way::new(0);
+    let senders = [(); 2].map(|()| thread::spawn(move || way.send()));
+    way.acknowledged(1);
+    way.acknowledged(1);
+    assert!(senders.into_iter().all(|sender| sender.join().unwrap() == Outcome::Sent));
+    assert_eq!((way.queue.waiting(), *lock(&way.room)), (0, Some(0)));
+}
+
+#[test]
+fn each_of_two_senders_gets_the_room_of_one() {
+    check(deep(2, 3), &["waited and was resumed"], two);
+}
+
+/// Room for both at once resumes both.
+#[test]
+fn room_for_two_senders_resumes_both() {
+    check(deep(2, 3), &["waited and was resumed"], || {
+        let way = Way::new(0);
+        let senders = [(); 2].map(|()| thread::spawn(move || way.send()));
+        way.acknowledged(2);
+        assert!(senders.into_iter().all(|sender| sender.join().unwrap() == Outcome::Sent));
+        assert_eq!((way.queue.waiting(), *lock(&way.room)), (0, Some(0)));
+    });
+}
+
+/// The end of the connection meets a sender that was refused.
+fn end() {
+    let way = Way::new(0);
+    let sender = thread::spawn(move || way.send());
+    way.ended();
+    assert_eq!(sender.join().unwrap(), Outcome::Lost);
+}
+
+#[test]
+fn a_sender_hears_of_the_end_of_the_connection() {
+    check(4, &["waited and was resumed"], end);
+}
+
+#[test]
+#[should_panic]
+fn fault_marked_outside() {
+    fault::with(MARKED_OUTSIDE, one);
+}
+
+#[test]
+#[should_panic]
+fn fault_told_then_noted() {
+    fault::with(TOLD_THEN_NOTED, one);
+}
+
+#[test]
+#[should_panic]
+fn fault_silent_end() {
+    fault::with(SILENT_END, end);
+}
+
+#[test]
+#[should_panic]
+fn fault_one_try() {
+    fault::with(ONE_TRY, two);
+}
