@@ -24,6 +24,8 @@ mod codec;
 mod command;
 #[path = "fuzz/driver.rs"]
 mod driver;
+#[path = "fuzz/envelope.rs"]
+mod envelope;
 #[path = "fuzz/frame.rs"]
 mod frame;
 #[path = "../examples/redis/inline.rs"]

@@ -263,6 +263,15 @@ pub type OnWrite = Box<dyn FnOnce(Result<Revision, StoreError>) + Send>;
 /// Receives an entry; `None` if the store has none.
 pub type OnRead = Box<dyn FnOnce(Result<Option<Entry>, StoreError>) + Send>;
 
+/// A server that an engine has tried to connect with in vain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// Its address.
+    pub server: String,
+    /// Why there is no connection, and what to do about it.
+    pub problem: String,
+}
+
 /// A message broker with a store. The head of the [module](self) has the contract.
 pub trait Engine: Send + Sync {
     /// Publishes a message. `Ok` means that the engine has taken it, not that it will arrive.
@@ -314,6 +323,12 @@ pub trait Engine: Send + Sync {
     /// of that kind, though there may be no connection at the moment.
     fn obstacle(&self) -> Option<String> {
         None
+    }
+
+    /// Returns the servers that the engine has tried to connect with since it was last connected, and why each attempt
+    /// has failed. An engine without servers has none.
+    fn attempts(&self) -> Vec<Attempt> {
+        Vec::new()
     }
 
     /// Returns how often the broker has refused what this node did, because it had no right to.
@@ -389,6 +404,10 @@ impl<E: Engine + ?Sized> Engine for std::sync::Arc<E> {
 
     fn obstacle(&self) -> Option<String> {
         (**self).obstacle()
+    }
+
+    fn attempts(&self) -> Vec<Attempt> {
+        (**self).attempts()
     }
 
     fn refused(&self) -> u64 {

@@ -17,7 +17,7 @@
 //! start keyed  number u64 | key length u16 | key | content                     41
 //! key taken number u64 | type                                                  42
 //! child     number u64 | content                                               60
-//! ended     number u64 | reason                                                61
+//! ended     number u64 | name length u16 | name | reason                       61
 //! ask       number u64 (0: nobody waits) | to pid | what u8 | reason           62
 //! told      number u64 | what u8 | bytes                                       63
 //! directory a message of groups, eventual names or keys                        50
@@ -29,8 +29,9 @@
 //! [`Table`](crate::frame::Table), which the handshake has brought, so names do not travel again. Reasons and errors
 //! are encoded as [`codec`](crate::codec) does.
 //!
-//! The decoder does not trust a byte: it never panics, and allocates nothing but the text of a refusal. The content of
-//! a message is for its codec to check.
+//! The decoder does not trust a byte: it never panics, and allocates nothing but the short texts: that of a refusal, a
+//! key, the name of a type or of a message, none of them longer than the envelope. The content of a message is for its
+//! codec to check.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use postroom::Pid;
@@ -139,6 +140,8 @@ pub enum Envelope {
     ChildEnded {
         /// The number of its start.
         number: u64,
+        /// The type of the message in which it failed; empty, if it did not in one.
+        handling: String,
         /// The encoded reason.
         reason: Bytes,
     },
@@ -370,10 +373,7 @@ impl Envelope {
             Self::StartKeyed { number, key, content } => {
                 out.put_u8(Kind::StartKeyed as u8);
                 out.put_u64(*number);
-                // Longer ones are refused where they are made.
-                let key = &key[..key.floor_char_boundary(usize::from(u16::MAX))];
-                out.put_u16(key.len() as u16);
-                out.put_slice(key.as_bytes());
+                put_short_text(&mut out, key);
                 content.encode(&mut out);
             }
             Self::KeyTaken { number, process } => {
@@ -386,9 +386,10 @@ impl Envelope {
                 out.put_u64(*number);
                 content.encode(&mut out);
             }
-            Self::ChildEnded { number, reason } => {
+            Self::ChildEnded { number, handling, reason } => {
                 out.put_u8(Kind::ChildEnded as u8);
                 out.put_u64(*number);
+                put_short_text(&mut out, handling);
                 out.put_slice(reason);
             }
             Self::Ask { number, to, ask, reason } => {
@@ -426,7 +427,8 @@ impl Envelope {
             Self::Started { .. } | Self::Abandon { .. } => 0,
             Self::KeyTaken { process, .. } => process.len(),
             Self::Refused { reason, .. } => reason.len(),
-            Self::ChildEnded { reason, .. } | Self::Ask { reason, .. } => reason.len(),
+            Self::ChildEnded { handling, reason, .. } => handling.len() + reason.len(),
+            Self::Ask { reason, .. } => reason.len(),
             Self::Told { bytes, .. } => bytes.len(),
             Self::Directory(message) => message.len(),
         }
@@ -467,17 +469,16 @@ impl Envelope {
             }
             Kind::StartKeyed => {
                 let number = take_u64(&mut bytes)?;
-                let length = bytes.try_get_u16().map_err(|_| EnvelopeError::Truncated)?.into();
-                if bytes.len() < length {
-                    return Err(EnvelopeError::Truncated);
-                }
-                let key = text(bytes.split_to(length))?;
+                let key = take_short_text(&mut bytes)?;
                 Self::StartKeyed { number, key, content: Content::decode(bytes)? }
             }
             Kind::KeyTaken => Self::KeyTaken { number: take_u64(&mut bytes)?, process: text(bytes)? },
             Kind::Refused => Self::Refused { number: take_u64(&mut bytes)?, reason: text(bytes)? },
             Kind::StartChild => Self::StartChild { number: take_u64(&mut bytes)?, content: Content::decode(bytes)? },
-            Kind::ChildEnded => Self::ChildEnded { number: take_u64(&mut bytes)?, reason: bytes },
+            Kind::ChildEnded => {
+                let number = take_u64(&mut bytes)?;
+                Self::ChildEnded { number, handling: take_short_text(&mut bytes)?, reason: bytes }
+            }
             Kind::Ask => Self::Ask {
                 number: take_u64(&mut bytes)?,
                 to: take_pid(&mut bytes)?,
@@ -490,6 +491,21 @@ impl Envelope {
             Kind::Directory => Self::Directory(bytes),
         })
     }
+}
+
+/// Puts a text with its length before it. Longer ones are refused, or cut, where they are made.
+fn put_short_text(out: &mut BytesMut, text: &str) {
+    let text = &text[..text.floor_char_boundary(usize::from(u16::MAX))];
+    out.put_u16(text.len() as u16);
+    out.put_slice(text.as_bytes());
+}
+
+fn take_short_text(bytes: &mut Bytes) -> Result<String, EnvelopeError> {
+    let length = bytes.try_get_u16().map_err(|_| EnvelopeError::Truncated)?.into();
+    if bytes.len() < length {
+        return Err(EnvelopeError::Truncated);
+    }
+    text(bytes.split_to(length))
 }
 
 impl Content {
@@ -561,7 +577,9 @@ mod tests {
             Envelope::Link { from, to, link, number: 3, reason: reason() }
         }));
         all.push(Envelope::StartChild { number: 5, content: content() });
-        all.push(Envelope::ChildEnded { number: 5, reason: reason() });
+        for handling in ["", "Account::fail"] {
+            all.push(Envelope::ChildEnded { number: 5, handling: handling.into(), reason: reason() });
+        }
         all.extend(AskKind::ALL.iter().map(|&ask| Envelope::Ask { number: 6, to: pid(2), ask, reason: reason() }));
         all.extend(ToldKind::ALL.iter().map(|&told| Envelope::Told { number: 6, told, bytes: reason() }));
         all
@@ -581,7 +599,8 @@ mod tests {
             Envelope::Message { .. } => 1 + 16 + 2,
             Envelope::Call { .. } => 1 + 16 + 16 + 2,
             Envelope::Answer { .. } | Envelope::Start { .. } | Envelope::StartChild { .. } => 1 + 8 + 2,
-            Envelope::Failed { .. } | Envelope::Refused { .. } | Envelope::ChildEnded { .. } => 1 + 8,
+            Envelope::Failed { .. } | Envelope::Refused { .. } => 1 + 8,
+            Envelope::ChildEnded { handling, .. } => 1 + 8 + 2 + handling.len(),
             Envelope::Abandon { .. } | Envelope::KeyTaken { .. } => 1 + 8,
             Envelope::StartKeyed { key, .. } => 1 + 8 + 2 + key.len() + 2,
             Envelope::Link { .. } => 1 + 32 + 9,

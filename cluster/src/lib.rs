@@ -64,6 +64,8 @@ pub use cluster::{
     Broadcast, BroadcastError, Builder, Cluster, ClusterGroup, ClusterTopic, JoinError, Keyed, Member, NamedError,
     NodeError, RemoteNode, StartError, Starting, Statistics,
 };
+#[doc(hidden)]
+pub use directory::message::recoded as __recoded_directory_message;
 pub use eventual::NameLost;
 pub use info::{AskError, RemoteInfo};
 pub use policy::{Ask, Subject};

@@ -3,7 +3,8 @@
 //! # What is asked
 //! A peer can ask this node to start a process, to end one, and for a snapshot of one. Without a policy of the user's
 //! the answer is [`Ask::is_usual`]: starts of exported types and snapshots are allowed to all members, and the ending
-//! of a process to the node that started it. A message is no such request: only exported types have messages, and what
+//! of a process to the node that started it. A question for the process of a key is a start, whether that process runs
+//! already or not. A message is no such request: only exported types have messages, and what
 //! a message means is for its process to decide. Neither is a link or a monitor: a link ends a process only if that
 //! does not trap exits, which is its decision. A name is not asked of a node, but registered in the store by the node
 //! of its process.

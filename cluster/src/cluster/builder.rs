@@ -3,13 +3,13 @@
 use super::{Cluster, Shared};
 use crate::clock::SystemClock;
 use crate::codec::{Codecs, CodecsBuilder, ExportError};
-use crate::engine::{Connect, Engine, SubscribeError};
+use crate::engine::{Attempt, Connect, Engine, SubscribeError};
 use crate::lease::{Timing, TimingError};
 use crate::membership::{self, Record, RecordError};
 use crate::node::delivery::{self, Arrivals, Counters, Delivery};
 use crate::node::directory::{Directory, Parts};
 use crate::node::driver::{Driver, Setup};
-use crate::node::inbox::{Inbox, Input};
+use crate::node::inbox::{Check, Inbox, Input};
 use crate::node::keys::Keys;
 use crate::node::peer::{Gate, SharedClock};
 use crate::node::porter::{OnEnd, Porter};
@@ -18,12 +18,13 @@ use crate::policy::{Allow, Policy};
 use crate::reply::{Pending, pair};
 use crate::session::Config;
 use crate::subject::is_subject;
-use postroom::Host;
 use postroom::remote::Remote;
 use postroom::routing::Node;
+use postroom::{Host, Pid};
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
+use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -34,6 +35,9 @@ const JOIN_TIME: Duration = Duration::from_secs(30);
 
 /// The most nodes of a cluster, unless [`Builder::max_nodes`] says otherwise: each has a session with each other.
 const MAX_NODES: usize = 1_024;
+
+/// How long a node may take to become a member before the log says what it waits for.
+const LOG_AFTER: Duration = Duration::from_secs(1);
 
 /// Joins a cluster: made by [`Cluster::builder`].
 #[must_use = "call `join`"]
@@ -90,10 +94,12 @@ pub enum JoinError {
         problem: String,
     },
     /// The node is not a member yet.
-    #[error("no member after {waited:?}: check that the broker runs, has its store, and can be reached from here")]
+    #[error("no member after {waited:?}: {}", why_none(attempts))]
     Timeout {
         /// How long it has waited.
         waited: Duration,
+        /// The servers that were tried, and why there is no connection with each; none, if there is a connection.
+        attempts: Vec<Attempt>,
     },
     /// The system gives no thread.
     #[error("the system gives no thread: {0}")]
@@ -118,6 +124,10 @@ impl Cluster {
 
     fn obstacle(&self) -> Option<String> {
         self.shared.engine.upgrade()?.obstacle()
+    }
+
+    fn attempts(&self) -> Vec<Attempt> {
+        self.shared.engine.upgrade().map_or_else(Vec::new, |engine| engine.attempts())
     }
 }
 
@@ -188,6 +198,7 @@ impl Builder {
             }
         };
         let (inbox, view) = (Arc::clone(&cluster.shared.inbox), Arc::clone(&cluster.shared.view));
+        let log = log_if_late(&cluster);
         let mut waiting = Some((then, cluster));
         let check = move |is_late: bool| {
             let view = view.lock();
@@ -197,7 +208,10 @@ impl Builder {
                 (None, true) => None,
                 (None, false) => match waiting.as_ref().and_then(|(_, cluster)| cluster.obstacle()) {
                     Some(problem) => Some(JoinError::Broker { problem }),
-                    None if is_late => Some(JoinError::Timeout { waited }),
+                    None if is_late => {
+                        let attempts = waiting.as_ref().map(|(_, cluster)| cluster.attempts()).unwrap_or_default();
+                        Some(JoinError::Timeout { waited, attempts })
+                    }
                     None => return None,
                 },
             };
@@ -207,6 +221,7 @@ impl Builder {
             Some(Box::new(move || then.complete(joined)) as Box<dyn FnOnce() + Send>)
         };
         inbox.push(Input::Wait { time: waited, check: Box::new(check) });
+        inbox.push(Input::Wait { time: LOG_AFTER.min(waited), check: log });
         pending
     }
 
@@ -256,7 +271,13 @@ impl Builder {
         let counters = Arc::<Counters>::default();
         let keys = Arc::new(Keys::new(Arc::clone(&clock), Arc::clone(&counters)));
         let ended = Arc::clone(&inbox);
-        let porter = |on_end: OnEnd| Porter::begin(host, on_end).ok_or(JoinError::Runtime);
+        // The delivery ends them, once there is one.
+        let mut begun = Begun(Vec::new());
+        let mut porter = |on_end: OnEnd| {
+            let porter = Porter::begin(host, on_end).ok_or(JoinError::Runtime)?;
+            begun.0.push(porter.pid());
+            Ok::<_, JoinError>(porter)
+        };
         let porters = [porter(Box::new(|_, _| {}))?, porter(Box::new(move |pid, _| ended.push(Input::Ended(pid))))?];
         let allow = self.allow.map(|allow| porter(Box::new(|_, _| {})).map(|judge| (allow, judge))).transpose()?;
         let policy = Policy::new(allow, Arc::clone(&view), Arc::clone(&counters.policy));
@@ -272,8 +293,21 @@ impl Builder {
             codecs: codecs.clone(),
             exports: exports.clone(),
             inbox: Arc::clone(&inbox),
+            longest: self.session.data.message,
         };
         let directory = Directory::begin(parts).ok_or(JoinError::Runtime)?;
+        let delivery = Delivery::new(delivery::Setup {
+            node,
+            host,
+            porters,
+            arrivals: Arc::clone(&arrivals),
+            counters: Arc::clone(&counters),
+            policy,
+            view: Arc::clone(&view),
+            keys: Arc::clone(&keys),
+            directory: Arc::clone(&directory),
+        });
+        begun.0.clear();
         let setup = Setup {
             cluster: self.cluster,
             name: name.clone(),
@@ -286,32 +320,67 @@ impl Builder {
             max_nodes: self.max_nodes,
             codecs,
             inbox: Arc::clone(&inbox),
-            arrivals: Arc::clone(&arrivals),
+            arrivals,
             counters: Arc::clone(&counters),
             view: Arc::clone(&view),
             porter: porters[1],
             directory: Arc::clone(&directory),
             draw: Box::new(draw),
         };
-        let driver = Driver::new(setup).inspect_err(|_| {
-            porters.iter().for_each(|porter| _ = porter.pid().stop());
-            directory.close();
-        })?;
-        let delivery = Delivery::new(delivery::Setup {
-            node,
-            host,
-            porters,
-            arrivals,
-            counters: Arc::clone(&counters),
-            policy,
-            view: Arc::clone(&view),
-            keys: Arc::clone(&keys),
-            directory: Arc::clone(&directory),
-        });
+        let driver = Driver::new(setup)?;
         let (turn, pointers) = Default::default();
         let engine = weak;
         let shared = Shared { id, name, host, inbox, view, engine, counters, turn, exports, keys, pointers, directory };
         Ok((Cluster { shared: Arc::new(shared) }, driver, delivery))
+    }
+}
+
+/// Returns what is known of why a node is no member.
+fn why_none(attempts: &[Attempt]) -> String {
+    if attempts.is_empty() {
+        return "check that the broker runs, has its store, and can be reached from here".into();
+    }
+    // The text of an attempt says what to do, and names the server if that is to be changed.
+    let each = attempts.iter().map(|Attempt { server, problem }| format!("tried `{server}`: {problem}"));
+    each.collect::<Vec<_>>().join("; ")
+}
+
+/// Has the log say what a node waits for that is no member soon. The node may be dropped meanwhile.
+fn log_if_late(cluster: &Cluster) -> Check {
+    let (view, engine) = (Arc::clone(&cluster.shared.view), cluster.shared.engine.clone());
+    let mut names = Some((cluster.shared.directory.cluster.clone(), cluster.shared.name.clone()));
+    Box::new(move |is_late| {
+        let state = view.lock();
+        let is_decided = state.is_member || state.is_over.is_some();
+        drop(state);
+        if !is_late && !is_decided {
+            return None;
+        }
+        let names = names.take().filter(|_| !is_decided);
+        let engine = engine.clone();
+        Some(Box::new(move || {
+            let (Some((cluster, node)), Some(engine)) = (names, engine.upgrade()) else { return };
+            let attempts = engine.attempts();
+            let servers = attempts.iter().map(|attempt| &*attempt.server).collect::<Vec<_>>().join(", ");
+            let reason = why_none(&attempts);
+            drop(engine);
+            // A subscriber of the log is a user's code: one that panics costs its own event.
+            _ = catch_unwind(|| {
+                tracing::warn!(
+                    target: "postroom", cluster, node, servers, reason,
+                    "the node is no member of its cluster yet; it goes on trying"
+                );
+            });
+        }))
+    })
+}
+
+/// Processes of a node that is being made: stopped if that comes to nothing.
+struct Begun(Vec<Pid>);
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|pid| _ = pid.stop());
     }
 }
 

@@ -20,6 +20,10 @@ pub struct Statistics {
     pub forgotten_keys: u64,
     /// Frames that were none.
     pub broken_frames: u64,
+    /// Frames that were dropped because all that is in them had arrived before, or because they are of an earlier
+    /// session. Nodes send a frame again when they miss its acknowledgement, which costs nothing but the frame; many of
+    /// them without a loss mean that some program records frames and sends them again.
+    pub replayed_frames: u64,
     /// Requests of other nodes that its [policy](crate::Builder::allow) has refused.
     pub refused: u64,
     /// Those of them for which the policy has panicked.
@@ -66,6 +70,7 @@ impl Cluster {
             unconfirmed: read(&counters.unconfirmed),
             forgotten_keys: read(&counters.forgotten_keys),
             broken_frames: read(&counters.broken_frames),
+            replayed_frames: read(&counters.replayed_frames),
             refused: read(&counters.policy.refused),
             policy_panics: read(&counters.policy.panicked),
             late_decisions: read(&counters.policy.late),

@@ -2,10 +2,15 @@
 
 use super::error::CodecError;
 use super::form::{Form, FormKind, are_compatible};
+use super::format::cut;
 use super::{Codecs, Encoded, MessageId, Start};
 use crate::frame::Table;
+use postroom::error::EntryError;
 use postroom::{Payload, Payloads};
 use std::cmp::Ordering;
+
+/// How much of the name of an entry that does not exist is told, in bytes.
+const MAX_WRONG_NAME: usize = 80;
 
 /// Whether two nodes understand a message of that name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -170,10 +175,16 @@ impl Agreement {
     /// Writes the inputs for a start of a process by the peer.
     ///
     /// # Errors
-    /// If there is no such entry, the peer does not have it, or the inputs do not fit it or cannot be written.
+    /// If there is no such entry (then the error lists those that there are), the peer does not have it, or the inputs
+    /// do not fit it or cannot be written.
     pub fn encode_inputs(&self, process: &str, entry: &str, inputs: Payloads) -> Result<Encoded, CodecError> {
         let Some(id) = self.codecs.entry(process, entry) else {
-            return Err(CodecError::NoSuchEntry { process: process.to_owned(), entry: entry.to_owned() });
+            let has: Vec<_> = self.codecs.entries_of(process).into_iter().map(str::to_owned).collect();
+            let (process, entry) = (process.to_owned(), cut(entry, MAX_WRONG_NAME).to_owned());
+            return Err(match has.is_empty() {
+                true => CodecError::NoSuchEntry { process, entry },
+                false => EntryError::Unknown { process, entry, has }.into(),
+            });
         };
         self.check(id)?;
         let form = self.codecs.form(id);

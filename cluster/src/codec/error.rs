@@ -140,7 +140,7 @@ pub enum CodecError {
         /// The type that came.
         came: &'static str,
     },
-    /// No exported process has such an entry.
+    /// No process of that name is exported. An exported one without the entry is [`EntryError::Unknown`].
     #[error("no exported process has an entry `{entry}` of `{process}`; export it with `export::<{process}>()`")]
     NoSuchEntry {
         /// The name of the process's type.

@@ -69,13 +69,14 @@ mod guard;
 mod reason;
 mod report;
 pub(crate) mod shape;
+mod skew;
 #[cfg(test)]
 mod tests;
 
 pub use agreement::{Agreement, Compatibility, agree};
 pub use error::{CodecError, ExportError};
 pub use guard::MAX_DEPTH;
-pub(crate) use reason::as_text;
+pub(crate) use reason::{as_text, kept};
 pub use reason::{decode_call_error, decode_exit_reason, encode_call_error, encode_exit_reason};
 
 use crate::frame::Table;

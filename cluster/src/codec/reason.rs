@@ -106,7 +106,8 @@ pub fn encode_call_error(error: &CallError) -> Bytes {
         },
         CallError::UnknownName => WireCallError::UnknownName,
         CallError::Shutdown => WireCallError::Shutdown,
-        CallError::NotRemote => WireCallError::NotRemote,
+        // Whose build differs from whose, a third node cannot tell.
+        CallError::NotRemote | CallError::OtherBuild(_) => WireCallError::NotRemote,
         // Whether the message was handled is not known of it.
         other => {
             WireCallError::Died(WireReason { linked: Vec::new(), reason: WireEnd::Error(text_of(other, MAX_TEXT)) })
@@ -194,7 +195,7 @@ fn read<T: serde::de::DeserializeOwned>(bytes: &[u8], what: &str) -> Result<T, C
 }
 
 /// Returns the name for the rest of the program's life.
-fn kept(name: &str) -> &'static str {
+pub(crate) fn kept(name: &str) -> &'static str {
     static NAMES: Mutex<Names> = Mutex::new(Names(BTreeSet::new()));
     NAMES.lock().unwrap_or_else(PoisonError::into_inner).keep(name)
 }

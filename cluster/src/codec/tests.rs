@@ -208,7 +208,7 @@ fn inputs_start_a_process_and_its_messages_reach_it() {
     let wrong = to_there.encode_inputs("Account", "serve", payloads!["Ada"]).unwrap_err();
     assert!(matches!(&wrong, CodecError::Inputs(_)) && wrong.to_string().contains("takes 2"), "{wrong}");
     let wrong = to_there.encode_inputs("Account", "serv", payloads![]).unwrap_err();
-    assert!(wrong.to_string().contains("no exported process has an entry `serv` of `Account`"), "{wrong}");
+    assert!(wrong.to_string().contains("`Account` has no entry `serv`; it has `serve`"), "{wrong}");
 }
 
 /// One type of message, two processes that answer it with other types: the answer says which it is.

@@ -54,6 +54,13 @@ pub(crate) enum DirectoryMessage {
     NoKey { number: u64, refusal: KeyRefusal },
 }
 
+/// Reads a message and writes it again, for fuzz tests. `None` if the bytes are none.
+#[doc(hidden)]
+pub fn recoded(bytes: &[u8]) -> Option<Vec<u8>> {
+    let message = DirectoryMessage::decode(Bytes::copy_from_slice(bytes)).ok()?;
+    Some(message.encode().into())
+}
+
 impl DirectoryMessage {
     /// Encodes the message.
     pub(crate) fn encode(&self) -> Bytes {

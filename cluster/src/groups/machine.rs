@@ -4,9 +4,9 @@ use super::record::{Count, key, node_of};
 use super::{CountRequest, Listed, MembershipError};
 use crate::access::{Access, Answer};
 use crate::clock::Moment;
-use crate::directory::is_name;
 use crate::directory::message::DirectoryMessage;
 use crate::directory::notices::Notices;
+use crate::directory::{MAX_NAME, is_name};
 use crate::engine::{Bucket, Change, Entry, Revision, StoreError};
 use postroom::{ExitReason, GroupEvent, NodeId, Pid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -32,6 +32,8 @@ const ORPHANED: Duration = Bucket::LEASE_TTL;
 /// One node's view of the groups of its cluster. The head of the [module](super) has the protocol.
 pub struct Groups {
     node: NodeId,
+    /// How many members this node may have in one group.
+    most: usize,
     /// This node's membership; `None` while it has none.
     epoch: Option<Revision>,
     /// Which memberships the others have.
@@ -129,6 +131,7 @@ impl Groups {
     pub fn new(node: NodeId) -> Self {
         Self {
             node,
+            most: MAX_MEMBERS,
             epoch: None,
             members: BTreeMap::new(),
             own: BTreeMap::new(),
@@ -150,6 +153,13 @@ impl Groups {
         }
     }
 
+    /// Limits the members that this node may have in one group to those whose list fits into a message of that many
+    /// bytes, for sessions with shorter messages than usual.
+    pub(crate) fn limit_lists(&mut self, longest: usize) {
+        // Beside the list: its code, the name and its length, and the kind of the envelope.
+        self.most = (longest.saturating_sub(MAX_NAME + 4) / size_of::<Pid>()).clamp(1, MAX_MEMBERS);
+    }
+
     fn number(&mut self) -> u64 {
         self.last_number += 1;
         self.last_number
@@ -162,8 +172,8 @@ impl Groups {
     pub fn join(&mut self, group: &str, pid: Pid) -> Result<bool, MembershipError> {
         self.check(group, pid)?;
         let members = self.own.entry(group.to_owned()).or_default();
-        if members.len() == MAX_MEMBERS && !members.contains_key(&pid) {
-            return Err(MembershipError::Full { limit: MAX_MEMBERS });
+        if members.len() >= self.most && !members.contains_key(&pid) {
+            return Err(MembershipError::Full { limit: self.most });
         }
         let joins = members.entry(pid).or_default();
         *joins = joins.saturating_add(1);

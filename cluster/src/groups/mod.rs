@@ -81,7 +81,8 @@ pub enum MembershipError {
         /// The process.
         pid: Pid,
     },
-    /// The group has too many members on this node.
+    /// The group has too many members on this node: 100,000, or as many as fit into one message of the
+    /// [sessions](crate::Builder::sessions).
     #[error("the group has {limit} members on this node, the most it may have; use several groups")]
     Full {
         /// How many there may be.

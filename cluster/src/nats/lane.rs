@@ -112,14 +112,16 @@ pub(super) async fn newer(connections: &mut watch::Receiver<Option<Connected>>, 
 pub(super) async fn keep_connected(shared: Arc<Shared>, lane: Lane) {
     let servers = shared.settings.servers();
     let (mut number, mut failures) = (0, 0);
-    for server in servers.iter().cycle() {
+    for (place, server) in servers.iter().enumerate().cycle() {
         match connect(&shared, lane, server).await {
             Ok((client, refusals)) => {
                 (number, failures) = (number + 1, 0);
+                shared.tried(lane, place, server, None);
                 serve(&shared, lane, Connected { number, client, refusals }).await;
             }
             Err(problem) => {
                 failures += 1;
+                shared.tried(lane, place, server, Some(&problem));
                 shared.set_problem(Part::Lane(lane), Some(problem));
             }
         }

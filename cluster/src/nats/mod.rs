@@ -59,7 +59,7 @@ pub use shared::{Counts, MAX_QUESTIONS};
 
 use crate::access::Access;
 use crate::engine::{
-    Bucket, Engine, Lane, OnChange, OnMessage, OnProbe, OnRead, OnWrite, ProbeOutcome, PublishError, Revision,
+    Attempt, Bucket, Engine, Lane, OnChange, OnMessage, OnProbe, OnRead, OnWrite, ProbeOutcome, PublishError, Revision,
     StoreError, SubscribeError, Subscription,
 };
 use crate::subject::{is_pattern, is_subject, shortened};
@@ -309,6 +309,10 @@ impl Engine for NatsEngine {
         // Servers that are being started have no store for a while.
         let is_obstacle = |problem: &Problem| problem.is_lasting() && *problem != Problem::NoStore;
         self.problem().filter(is_obstacle).map(|problem| problem.to_string())
+    }
+
+    fn attempts(&self) -> Vec<Attempt> {
+        self.shared.attempts()
     }
 
     fn refused(&self) -> u64 {

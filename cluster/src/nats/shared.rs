@@ -4,7 +4,7 @@ use super::lane::{Connected, LaneState, Outgoing};
 use super::problem::{Problem, Violation};
 use super::settings::Nats;
 use super::tombstones::Tombstone;
-use crate::engine::Lane;
+use crate::engine::{Attempt, Lane};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -70,6 +70,8 @@ pub(super) struct Shared {
     /// What the server said of the last refusal.
     last_refusal: Mutex<Option<String>>,
     problems: Mutex<BTreeMap<Part, Problem>>,
+    /// Why there is no connection with each server that was tried, by lane and in the order of the settings.
+    failures: Mutex<BTreeMap<(Lane, usize), (String, Problem)>>,
     /// A problem has come or gone.
     changed: Condvar,
 }
@@ -94,6 +96,7 @@ impl Shared {
             counters: Counters::default(),
             last_refusal: Mutex::default(),
             problems: Mutex::new(problems.map(|part| (part, Problem::NoAnswer)).into()),
+            failures: Mutex::default(),
             changed: Condvar::new(),
         }
     }
@@ -156,6 +159,25 @@ impl Shared {
         };
         drop(problems);
         self.changed.notify_all();
+    }
+
+    /// Notes what came of an attempt to connect with a server, which has this place in the settings.
+    pub(super) fn tried(&self, lane: Lane, place: usize, server: &str, problem: Option<&Problem>) {
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        match problem {
+            Some(problem) => _ = failures.insert((lane, place), (server.to_owned(), problem.clone())),
+            // A lane that is connected needs no other server.
+            None => failures.retain(|(of, _), _| *of != lane),
+        }
+    }
+
+    /// Returns the servers that were tried in vain: each once, though both lanes have tried it.
+    pub(super) fn attempts(&self) -> Vec<Attempt> {
+        let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let by_place: BTreeMap<_, _> = failures.iter().map(|((_, place), failure)| (*place, failure)).collect();
+        let attempt =
+            |(server, problem): &(String, Problem)| Attempt { server: server.clone(), problem: problem.to_string() };
+        by_place.into_values().map(attempt).collect()
     }
 
     /// Returns the problem that somebody has to do something about, or else the first.

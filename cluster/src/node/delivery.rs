@@ -106,9 +106,7 @@ impl Delivery {
                 self.retry();
             }
             if let Arrival::Closed(then) = arrival {
-                self.porters.iter().for_each(|porter| _ = porter.pid().stop());
-                self.policy.close();
-                self.directory.close();
+                self.close();
                 then.into_iter().for_each(|then| then.complete(()));
                 drop(self.arrivals.close());
                 return false;
@@ -126,6 +124,13 @@ impl Delivery {
             }
         }
         true
+    }
+
+    /// Ends the processes that stand for the cluster in the runtime.
+    fn close(&mut self) {
+        self.porters.iter().for_each(|porter| _ = porter.pid().stop());
+        self.policy.close();
+        self.directory.close();
     }
 
     fn arrival(&mut self, arrival: Arrival) {
@@ -284,8 +289,8 @@ impl Delivery {
                 self.start(peer, number, StartKind::Child, content);
                 false
             }
-            Envelope::ChildEnded { number, reason } => {
-                peer.child_ended(number, exit_reason(&reason));
+            Envelope::ChildEnded { number, handling, reason } => {
+                peer.child_ended(number, exit_reason(&reason), &handling);
                 false
             }
             Envelope::Ask { number, to, ask, reason } => self.asked(peer, number, to, (ask, reason), lane, cost),
@@ -315,6 +320,14 @@ impl Delivery {
             peer.report(&error);
             Some(error)
         })
+    }
+}
+
+/// A node that has not come to life, since a part of it could not be made, leaves no process behind; neither does one
+/// whose delivery has panicked.
+impl Drop for Delivery {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

@@ -1,8 +1,9 @@
 //! The directory of one node: its groups, eventual names, keys and topics, over the driver and the delivery.
 //!
 //! Users, the delivery and the porters change the state machines, under one lock; the **driver** alone acts on what
-//! they want done, in [`advance`](Directory::advance): so what a peer is told it is told in order. Neither another lock
-//! is taken nor a user's code run under the lock.
+//! they want done, in [`advance`](Directory::advance): so what a peer is told of them it is told in order. Broadcasts
+//! and events do not go that way, but from the thread of the user to the peers or the broker. Neither another lock is
+//! taken nor a user's code run under the lock.
 
 use super::inbox::{Inbox, Input};
 use super::peer::{Gate, Peer, SharedClock};
@@ -105,15 +106,19 @@ pub(crate) struct Parts {
     pub(crate) codecs: Codecs,
     pub(crate) exports: BTreeSet<&'static str>,
     pub(crate) inbox: Arc<Inbox>,
+    /// The longest message of a session.
+    pub(crate) longest: usize,
 }
 
 impl Directory {
     /// Returns a directory, whose porters run on the host. `None` if that is being shut down.
     pub(crate) fn begin(parts: Parts) -> Option<Arc<Self>> {
         let local = Node::of(parts.node)?;
-        let Parts { node, host, cluster, engine, clock, gate, codecs, exports, inbox } = parts;
+        let Parts { node, host, cluster, engine, clock, gate, codecs, exports, inbox, longest } = parts;
+        let mut groups = Groups::new(node);
+        groups.limit_lists(longest);
         let state = State {
-            groups: Groups::new(node),
+            groups,
             eventual: EventualNames::new(node),
             keys: Keys::new(node, exports),
             peers: BTreeMap::new(),
@@ -142,7 +147,11 @@ impl Directory {
         let hears = Arc::clone(&directory);
         // Once, and here: what is told of it afterwards, under the lock and to other nodes, is no user's code any more.
         let hands_out = Porter::begin(host, Box::new(move |pid, reason| hears.ended(pid, &as_text(reason))))?;
-        directory.porters.set([hands_out, Porter::begin(host, Box::new(|_, _| {}))?]).ok()?;
+        let Some(starts) = Porter::begin(host, Box::new(|_, _| {})) else {
+            hands_out.pid().stop();
+            return None;
+        };
+        directory.porters.set([hands_out, starts]).ok()?;
         Some(directory)
     }
 
@@ -385,8 +394,14 @@ impl Directory {
                     }
                     return;
                 }
-                // The limits of names and of members keep each message short enough.
-                Err(_) => _ = self.counters.missed.fetch_add(1, Ordering::Relaxed),
+                // The limits of names and of members keep each message short enough, unless the peer takes shorter
+                // ones than this node. Who has asked for the members there gets an answer all the same.
+                Err(_) => {
+                    self.counters.missed.fetch_add(1, Ordering::Relaxed);
+                    if let DirectoryMessage::Members { group, .. } = message {
+                        let _ = peer.offer(&DirectoryMessage::Members { group, members: Vec::new() });
+                    }
+                }
             }
         }
     }

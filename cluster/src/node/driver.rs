@@ -16,6 +16,7 @@ use crate::names::{RegisterError, Registered, Token};
 use crate::reply::{Completer, pair};
 use crate::session::Config;
 use crate::subject::Subjects;
+use agenda::Agenda;
 use leaving::Leaving;
 use postroom::{Address, NodeId, Pid};
 use std::cell::Cell;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+mod agenda;
 mod directory;
 mod leaving;
 mod members;
@@ -118,6 +120,8 @@ pub(crate) struct Driver {
     probe_at: Moment,
     registering: BTreeMap<u64, Completer<Result<Token, RegisterError>>>,
     condemned: Vec<Condemned>,
+    /// Which peers have something to do, and when.
+    agenda: Agenda,
     /// Peers with something to transmit.
     ready: BTreeSet<NodeId>,
     /// Peers with a frame that the engine was too busy for.
@@ -158,11 +162,11 @@ impl Driver {
                 };
                 match (is_named_so, peer) {
                     (Some(false), _) => forged(),
-                    (Some(true), Some(peer)) => {
-                        if peer.handle(message.payload).is_err() {
-                            counters.broken_frames.fetch_add(1, Ordering::Relaxed);
-                        }
-                    }
+                    (Some(true), Some(peer)) => match peer.handle(message.payload) {
+                        Ok(0) => {}
+                        Ok(replayed) => _ = counters.replayed_frames.fetch_add(replayed, Ordering::Relaxed),
+                        Err(_) => _ = counters.broken_frames.fetch_add(1, Ordering::Relaxed),
+                    },
                     (Some(true), None) | (None, _) => inbox.push(Input::Stray { from, payload: message.payload }),
                 }
             });
@@ -191,6 +195,7 @@ impl Driver {
             probe_at: Moment::START,
             registering: BTreeMap::new(),
             condemned: Vec::new(),
+            agenda: Agenda::default(),
             ready: BTreeSet::new(),
             busy: BTreeSet::new(),
             leaving: None,
@@ -225,6 +230,8 @@ impl Driver {
 
     /// Does all that there is to do. Returns when there is more; `None` when the node has left.
     pub(crate) fn run(&mut self) -> Option<Moment> {
+        #[cfg(any(test, feature = "test"))]
+        self.setup.view.count_turn();
         // First: what the watch reports is for the attempt to join.
         self.join(self.now());
         while let Some(input) = self.setup.inbox.pop() {
@@ -255,12 +262,12 @@ impl Driver {
         if self.has_left(now) {
             return None;
         }
+        self.note_timeouts();
         Some(self.next(now))
     }
 
     fn next(&self, now: Moment) -> Moment {
         let attempt = self.attempt.as_ref();
-        let peers = self.peers.values();
         let is_busy = !self.busy.is_empty();
         let has_epoch = attempt.is_some_and(|attempt| attempt.epoch.is_some());
         let join_at = self.join_at.filter(|_| self.leaving.is_none());
@@ -269,7 +276,7 @@ impl Driver {
             .into_iter()
             .chain([attempt.and_then(|attempt| attempt.membership.next_timeout())])
             .chain([attempt.and_then(|attempt| attempt.lease.as_ref()?.next_timeout())])
-            .chain(peers.map(|connected| connected.peer.next_timeout()))
+            .chain([self.agenda.next()])
             .chain(self.begin_at.values().map(|at| Some(*at).filter(|_| has_epoch)))
             .chain(self.condemned.iter().map(|condemned| Some(condemned.at)))
             .chain([self.setup.directory.next_timeout()])
@@ -305,7 +312,10 @@ impl Driver {
             }
             Input::Named { number, answer } => self.setup.view.names().handle(now, number, answer),
             Input::Stray { from, payload } => self.stray(now, from, payload),
-            Input::Ready(node) => _ = self.ready.insert(node),
+            Input::Ready(node) => {
+                self.ready.insert(node);
+                self.agenda.look_at(node);
+            }
             Input::Register { name, pid, then } => {
                 if !pid.is_alive() {
                     return then.complete(Err(RegisterError::Ended { pid }));

@@ -8,7 +8,7 @@ use crate::names::{RegisterError, Token};
 use crate::reply::Completer;
 use bytes::Bytes;
 use postroom::{NodeId, Pid};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 #[cfg(any(test, feature = "test"))]
 use std::task::{Context, Poll, Waker};
@@ -68,12 +68,18 @@ struct Queue {
     dropped: u64,
     /// When the driver wakes by itself; it is awake if there is no time.
     wakes_at: Option<Moment>,
-    /// The earliest moment that it was reminded of since it last slept.
-    reminder: Option<Moment>,
+    /// The peers whose next moment may be earlier than the driver knows, and that moment, since it last looked.
+    reminders: BTreeMap<NodeId, Moment>,
     /// Wakes it, if it is a process.
     #[cfg(any(test, feature = "test"))]
     waker: Option<Waker>,
     is_closed: bool,
+}
+
+impl Queue {
+    fn is_reminded_before(&self, until: Moment) -> bool {
+        self.reminders.values().any(|at| *at < until)
+    }
 }
 
 impl Inbox {
@@ -124,7 +130,7 @@ impl Inbox {
     pub(crate) fn poll_wait(&self, until: Moment, waits: &mut bool, context: &Context<'_>) -> Poll<()> {
         let mut queue = self.lock();
         let is_woken = match std::mem::replace(waits, true) {
-            false => queue.reminder.take().is_some_and(|at| at < until),
+            false => queue.is_reminded_before(until),
             true => queue.wakes_at.is_none(),
         };
         if !queue.inputs.is_empty() || is_woken {
@@ -153,8 +159,7 @@ impl Inbox {
     /// Waits until there is an input, or something is due earlier than `until`, for at most `time`.
     pub(crate) fn wait(&self, until: Moment, time: Duration) {
         let mut queue = self.lock();
-        let is_late = queue.reminder.take().is_some_and(|at| at < until);
-        if queue.inputs.is_empty() && !is_late {
+        if queue.inputs.is_empty() && !queue.is_reminded_before(until) {
             queue.wakes_at = Some(until);
             queue = self.arrived.wait_timeout(queue, time).unwrap_or_else(PoisonError::into_inner).0;
             queue.wakes_at = None;
@@ -162,15 +167,19 @@ impl Inbox {
         drop(queue);
     }
 
-    /// Has the driver look at what is due if it would sleep past `at`.
-    pub(crate) fn remind(&self, at: Moment) {
+    /// Has the driver look at a peer when it next does anything, and wakes it if it would sleep past `at`.
+    pub(crate) fn remind(&self, node: NodeId, at: Moment) {
         let mut queue = self.lock();
-        match queue.wakes_at {
-            Some(until) if at < until => self.wake(queue),
-            Some(_) => {}
-            // It is awake, and may have looked already.
-            None => queue.reminder = queue.reminder.map_or(Some(at), |before| Some(before.min(at))),
+        queue.reminders.entry(node).and_modify(|before| *before = at.min(*before)).or_insert(at);
+        // If it is awake, it may have looked already: it does again before it sleeps.
+        if queue.wakes_at.is_some_and(|until| at < until) {
+            self.wake(queue);
         }
+    }
+
+    /// Takes the peers that the driver was reminded of.
+    pub(crate) fn take_reminded(&self) -> BTreeMap<NodeId, Moment> {
+        std::mem::take(&mut self.lock().reminders)
     }
 
     /// The driver ends: what is queued, and what comes, is dropped.

@@ -164,8 +164,10 @@ impl Peer {
         let mut state = self.lock();
         state.is_announced = false;
         let is_busy = self.transmit_all(&mut state);
+        // What has come of a frame since the driver has looked, or of what was just done, was not announced: until
+        // now the peer was, already.
+        self.note_events(&mut state);
         if !state.events.is_empty() {
-            // Since the driver has looked.
             self.announce(state);
         }
         is_busy
@@ -180,11 +182,14 @@ impl Peer {
     }
 
     /// Passes a frame to the session, and what has arrived with it to the delivery. Called by the engine, so that a
-    /// message does not wait for the driver; that is told if there is more to do.
-    pub(crate) fn handle(self: &Arc<Self>, payload: Bytes) -> Result<(), DecodeError> {
+    /// message does not wait for the driver; that is told if there is more to do. Returns how many replayed frames it
+    /// was: one, or none.
+    pub(crate) fn handle(self: &Arc<Self>, payload: Bytes) -> Result<u64, DecodeError> {
         let mut wake = self.port.arrivals.wake_later();
         let mut state = self.lock();
+        let before = state.session.replayed();
         let handled = state.session.handle((self.port.clock)(), payload);
+        let handled = handled.map(|()| state.session.replayed() - before);
         if !matches!(state.phase, Phase::Open(_)) {
             // The driver reports the opening first.
             self.announce(state);
@@ -230,7 +235,7 @@ impl Peer {
         let next = state.next_timeout();
         drop(state);
         if let Some(next) = next {
-            self.port.inbox.remind(next);
+            self.port.inbox.remind(self.node, next);
         }
     }
 

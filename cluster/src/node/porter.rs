@@ -71,3 +71,27 @@ fn contain(job: impl FnOnce()) {
         std::mem::forget(panic);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use postroom::Runtime;
+    use std::sync::{Arc, Mutex};
+
+    /// Mutation: leave the process in `watched`.
+    #[test]
+    fn a_process_that_has_ended_is_reported_whenever_it_is_watched() {
+        let runtime = Runtime::builder().workers(1).build().unwrap();
+        let ended = Porter::begin(*runtime, Box::new(|_, _| {})).unwrap().pid();
+        ended.kill();
+        ended.join().wait();
+        let reported = Arc::<Mutex<Vec<Pid>>>::default();
+        let notes = Arc::clone(&reported);
+        let on_end: OnEnd = Box::new(move |pid, _| notes.lock().unwrap().push(pid));
+        let porter = Porter::begin(*runtime, on_end).unwrap();
+        for times in 1..=3 {
+            porter.watch(ended).wait().unwrap();
+            assert_eq!(*reported.lock().unwrap(), vec![ended; times]);
+        }
+    }
+}

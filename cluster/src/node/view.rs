@@ -8,6 +8,8 @@ use crate::membership::JoinError;
 use crate::names::Names;
 use postroom::NodeId;
 use std::collections::BTreeMap;
+#[cfg(any(test, feature = "test"))]
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A member of the cluster.
@@ -28,6 +30,9 @@ pub(crate) struct View {
     /// Who waits for a change of that.
     waits: Mutex<Vec<Wait>>,
     names: Mutex<Names>,
+    /// What the driver has done, for tests: its turns, and the peers that it has looked at in them.
+    #[cfg(any(test, feature = "test"))]
+    work: [AtomicU64; 2],
 }
 
 #[derive(Default)]
@@ -96,6 +101,22 @@ impl View {
     /// The driver's, which users look up names in.
     pub(crate) fn names(&self) -> MutexGuard<'_, Names> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[cfg(any(test, feature = "test"))]
+    pub(super) fn count_turn(&self) {
+        self.work[0].fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[cfg(any(test, feature = "test"))]
+    pub(super) fn count_look(&self) {
+        self.work[1].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns how many turns the driver has had, and how often it has looked at a peer in them.
+    #[cfg(any(test, feature = "test"))]
+    pub(crate) fn work(&self) -> [u64; 2] {
+        [0, 1].map(|at| self.work[at].load(Ordering::Relaxed))
     }
 
     /// What is sent to this peer gets through from now on.

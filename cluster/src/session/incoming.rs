@@ -67,8 +67,11 @@ impl Incoming {
         }
     }
 
-    /// Accepts the parcels of a segment that come next. Returns how the peer has broken the protocol, if it has.
-    pub(super) fn on_segment(&mut self, now: Moment, segment: Segment) -> Result<(), &'static str> {
+    /// Accepts the parcels of a segment that come next. Returns whether all that are in it had been accepted before, or
+    /// how the peer has broken the protocol.
+    pub(super) fn on_segment(&mut self, now: Moment, segment: Segment) -> Result<bool, &'static str> {
+        let after = segment.first + segment.parcels.len() as u64;
+        let is_repeated = !segment.parcels.is_empty() && after <= self.expected;
         // It asks, or has missed an acknowledgement.
         let mut answer = segment.ask;
         for (number, parcel) in (segment.first..).zip(segment.parcels) {
@@ -86,7 +89,7 @@ impl Incoming {
             self.ack_at.get_or_insert(now + ACK_DELAY);
         }
         self.ack_now |= answer || self.unacked >= self.limits.window / 8;
-        Ok(())
+        Ok(is_repeated)
     }
 
     fn accept(&mut self, parcel: Parcel) -> Result<(), &'static str> {
@@ -227,9 +230,11 @@ mod tests {
     #[test]
     fn each_parcel_is_accepted_once_and_in_order() {
         let mut inc = incoming(1 << 20);
-        for numbers in [0..2, 4..6, 1..3, 0..1, 2..4] {
-            assert_eq!(inc.on_segment(at(0), segment(numbers)), Ok(()));
+        for (numbers, is_repeated) in [(0..2, false), (4..6, false), (1..3, false), (0..1, true), (2..4, false)] {
+            assert_eq!(inc.on_segment(at(0), segment(numbers)), Ok(is_repeated));
         }
+        assert_eq!(inc.on_segment(at(0), segment(0..4)), Ok(true));
+        assert_eq!(inc.on_segment(at(0), segment(4..4)), Ok(false), "it has no parcels");
         assert_eq!((items(&mut inc), inc.expected()), (vec![0, 1, 2, 3], 4));
     }
 

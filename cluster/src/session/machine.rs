@@ -77,6 +77,8 @@ pub struct Session {
     parting: EndCode,
     /// How many messages of the data lane were not acknowledged at the end.
     unconfirmed: u64,
+    /// How many frames came again, or from an earlier session.
+    replayed: u64,
 }
 
 /// A frame to publish.
@@ -122,6 +124,7 @@ impl Session {
             end_reported: false,
             parting: EndCode::Unknown,
             unconfirmed: 0,
+            replayed: 0,
         }
     }
 
@@ -151,6 +154,12 @@ impl Session {
         if self.told_slow.remove(&pid) {
             self.notices.insert(pid, false);
         }
+    }
+
+    /// Returns how many frames were dropped because all that is in them had arrived before, or because they are of an
+    /// earlier session. The peer sends them when an acknowledgement was lost; so does who has recorded them.
+    pub fn replayed(&self) -> u64 {
+        self.replayed
     }
 
     /// Handles a frame of the peer. The caller knows from the subject who sent it.
@@ -192,7 +201,11 @@ impl Session {
                 }
             }
             // Of another session. If the peer takes this side for an earlier one, a hello is on its way to it.
-            _ => {}
+            _ => {
+                let is_earlier = self.handshake.remote().is_some_and(|remote| from < remote)
+                    || to.is_some_and(|to| to < self.handshake.local());
+                self.replayed += u64::from(is_earlier);
+            }
         }
         Ok(())
     }
@@ -238,8 +251,9 @@ impl Session {
         if self.outgoing[lane].on_ack(now, segment.ack, segment.nack).is_err() {
             return self.violation("it acknowledged what was never sent");
         }
-        if let Err(what) = self.incoming[lane].on_segment(now, segment) {
-            return self.violation(what);
+        match self.incoming[lane].on_segment(now, segment) {
+            Ok(is_repeated) => self.replayed += u64::from(is_repeated),
+            Err(what) => return self.violation(what),
         }
         self.finish_if_left();
     }

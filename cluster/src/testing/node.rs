@@ -106,6 +106,12 @@ impl Drop for SimulatedNode {
 }
 
 impl SimulatedNode {
+    /// Returns how many turns the node's driver has had, and how often it has looked at another node in them.
+    #[cfg(test)]
+    pub(crate) fn work(&self) -> [u64; 2] {
+        self.view.0.work()
+    }
+
     /// Returns the node's host, to spawn processes on.
     pub fn host(&self) -> Host {
         self.host

@@ -16,15 +16,19 @@ use std::panic::Location;
 /// What is done when a process that was started by name ends.
 struct OnEnd(Mutex<Option<TakesReason>>);
 
-/// Called with the reason of the end, once.
-type TakesReason = Box<dyn FnOnce(&ExitReason) + Send>;
+/// Called with the reason of the end and the type of the message in which the process failed, once.
+type TakesReason = Box<dyn FnOnce(&ExitReason, Option<&'static str>) + Send>;
 
 impl EndWaiter for OnEnd {
     fn ended(&self, reason: &ExitReason, result: Option<Payload>) {
+        self.ended_while(reason, result, None);
+    }
+
+    fn ended_while(&self, reason: &ExitReason, result: Option<Payload>, handling: Option<&'static str>) {
         // The result of an async entry, which nothing asks for.
         dispose(Site::ValueDrop, result);
         let Some(on_end) = lock(&self.0).take() else { return };
-        if let Err(panic) = contain(Site::RemoteAnswer, || on_end(reason)) {
+        if let Err(panic) = contain(Site::RemoteAnswer, || on_end(reason, handling)) {
             crate::util::log::error!(%panic, "what was to be done at the end of a process panicked");
         }
     }
@@ -72,9 +76,9 @@ impl Host {
     }
 
     /// Like [`start`](Self::start), for code that starts a process on behalf of others, such as another node. `on_end`
-    /// is called once, on the thread that ends the process, with the reason of its end; however soon that is, since it
-    /// is part of the start. A process that was not started has no end. `on_end` must not block; a panic in it is
-    /// contained.
+    /// is called once, on the thread that ends the process, with the reason of its end and the type of the message in
+    /// which it failed, if it did in one; however soon that is, since it is part of the start. A process that was not
+    /// started has no end. `on_end` must not block; a panic in it is contained.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -86,7 +90,7 @@ impl Host {
     /// let runtime = Runtime::new()?;
     /// runtime.register_type::<Account>();
     /// let (ends, ended) = channel();
-    /// runtime.start_watched("Account", "close", payloads![], move |reason| ends.send(reason.clone()).unwrap())?;
+    /// runtime.start_watched("Account", "close", payloads![], move |reason, _| ends.send(reason.clone()).unwrap())?;
     /// assert_eq!(ended.recv()?, ExitReason::Normal);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -99,7 +103,7 @@ impl Host {
         process: &str,
         entry: &str,
         inputs: Payloads,
-        on_end: impl FnOnce(&ExitReason) + Send + 'static,
+        on_end: impl FnOnce(&ExitReason, Option<&'static str>) + Send + 'static,
     ) -> Result<Pid, StartError> {
         let ending = Some(Arc::new(OnEnd(Mutex::new(Some(Box::new(on_end))))) as Arc<dyn EndWaiter>);
         self.start_tied(process, entry, inputs, StartTies { ending, guardian: None })

@@ -1,11 +1,12 @@
 //! Errors: each says what was expected, what came, and what to do.
 //!
-//! By who gets them: senders and callers ([`sending`]), spawners ([`starting`]), users of names ([`naming`]), the
-//! process itself ([`stepping`]), and the owner of the runtime ([`running`]). [`words`] serves all of them.
+//! By who gets them: senders and callers ([`sending`], [`skew`]), spawners ([`starting`]), users of names ([`naming`]),
+//! the process itself ([`stepping`]), and the owner of the runtime ([`running`]). [`words`] serves all of them.
 
 pub(crate) mod naming;
 pub(crate) mod running;
 pub(crate) mod sending;
+pub(crate) mod skew;
 pub(crate) mod starting;
 pub(crate) mod stepping;
 pub(crate) mod words;
@@ -13,6 +14,7 @@ pub(crate) mod words;
 pub use naming::{AddressError, BadName, GroupError, NameError, WhereisError};
 pub use running::{BuildError, ShutdownError};
 pub use sending::{CallError, Cycle, Delivery, MessageError, SendError, SendFailure};
+pub use skew::Skew;
 pub use starting::{EntryError, InitError, RunError, SpawnError, StartError};
 pub use stepping::{CommandError, Elapsed, ProcessError, StepError};
 pub(crate) use words::{describe, did_you_mean, distance, list};

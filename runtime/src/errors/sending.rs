@@ -1,5 +1,6 @@
 //! Errors of sends and calls.
 
+use super::skew::Skew;
 use super::starting::EntryError;
 use super::words::{did_you_mean, list};
 use crate::{exit::ExitReason, pid::Pid, util::debug::impl_debug};
@@ -65,6 +66,9 @@ pub enum SendFailure {
          export that type on both nodes in the same version, and keep the message within the transport's limit"
     )]
     NotRemote(Pid),
+    /// The process lives on another node, whose build does not have the message, or has it in another form.
+    #[error("{0}")]
+    OtherBuild(&'static Skew),
     /// The PID belongs to a host that this program does not have.
     #[error("{0} lives on a host that this program does not have")]
     UnknownHost(Pid),
@@ -249,6 +253,10 @@ pub enum CallError<E = Infallible> {
          limit"
     )]
     NotRemote,
+    /// The process lives on another node, whose build does not have the message, or has it in another form. Not
+    /// delivered.
+    #[error("{0}")]
+    OtherBuild(&'static Skew),
 }
 
 impl<E> CallError<E> {
@@ -264,7 +272,8 @@ impl<E> CallError<E> {
             | Self::Unhandled
             | Self::UnknownName
             | Self::Shutdown
-            | Self::NotRemote => Delivery::NotDelivered,
+            | Self::NotRemote
+            | Self::OtherBuild(_) => Delivery::NotDelivered,
         }
     }
 
@@ -299,6 +308,7 @@ impl<E> CallError<E> {
             Self::UnknownName => CallError::UnknownName,
             Self::Shutdown => CallError::Shutdown,
             Self::NotRemote => CallError::NotRemote,
+            Self::OtherBuild(skew) => CallError::OtherBuild(skew),
         }
     }
 }
@@ -319,6 +329,7 @@ impl<E> From<SendFailure> for CallError<E> {
             SendFailure::Shutdown(_) => Self::Shutdown,
             SendFailure::UnknownName => Self::UnknownName,
             SendFailure::NotRemote(_) => Self::NotRemote,
+            SendFailure::OtherBuild(skew) => Self::OtherBuild(skew),
             SendFailure::Gone(_)
             | SendFailure::UnknownNode(_)
             | SendFailure::UnknownHost(_)

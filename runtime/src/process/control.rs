@@ -51,6 +51,12 @@ impl Drop for Inspect {
 pub(crate) trait EndWaiter: Send + Sync {
     /// The process has ended and its state has been dropped. Only the waiter made with it gets the entry's `result`.
     fn ended(&self, reason: &ExitReason, result: Option<Payload>);
+
+    /// Like `ended`, with the type of the message in which it failed, for the waiter made with it.
+    fn ended_while(&self, reason: &ExitReason, result: Option<Payload>, handling: Option<&'static str>) {
+        let _ = handling;
+        self.ended(reason, result);
+    }
 }
 
 /// A request to be notified of the end. Dropping it tells the waiter that no live process got it.

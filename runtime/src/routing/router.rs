@@ -470,6 +470,18 @@ fn send_through(transport: &dyn Transport, package: Package) -> Result<(), Undel
     }
 }
 
+/// Delivers a package, for which there was no room, beyond the bound of its transport.
+///
+/// # Errors
+/// The package: there is no room for that either, or its node is not connected any more.
+pub(crate) fn deliver_beyond(package: Package) -> Result<(), Undeliverable> {
+    let pid = package.to();
+    match Router::with(this_node(), |router| router.connection(pid.node())) {
+        Some(connection) => connection.transport().deliver_beyond(package),
+        None => Err(Undeliverable { package, reason: SendFailure::UnknownNode(pid) }),
+    }
+}
+
 /// Returns the queue of the transport for a PID of another node, if that is connected and has one.
 pub(crate) fn queue_abroad(pid: Pid) -> Option<TransportQueue> {
     let connection = Router::with(this_node(), |router| router.connection(pid.node()))?;

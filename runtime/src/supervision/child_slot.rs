@@ -6,7 +6,9 @@
 //!    a few instructions of that; only a slot that keeps messages counts them);
 //! 2. so no message can enter the dead process's mailbox after it was emptied into the slot;
 //! 3. later messages wait in the slot, behind those from the mailbox;
-//! 4. the successor gets all of them in order once it has started, and the slot is up only when none is left.
+//! 4. the successor gets all of them in order once it has started, and the slot is up only when none is left. If it is
+//!    on another node and there is no room on the way, the rest waits in the slot, and the supervisor goes on with them
+//!    when there is.
 //!
 //! So the messages of one sender keep their order across the restart, and none is lost in between.
 
@@ -15,11 +17,16 @@ use crate::call::{dead_letter::DeadLetterReason, package::Undeliverable};
 use crate::engine::backpressure::congestion::{SendMode, with_mode};
 use crate::engine::{blocking::block_in_place::while_blocked, host::Scheduler, host::backlog::Backlog};
 use crate::routing::alias::{self, AliasTarget};
-use crate::routing::router::{deliver_anyway, route};
+use crate::routing::hosts::is_here;
+use crate::routing::router::{deliver_anyway, deliver_beyond, queue_abroad, route};
+use crate::routing::transport_queue::TransportQueue;
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock, park, yield_now};
 use crate::{
-    CallError, ExitReason, Package, Pid, env::clock::instant_now, errors::SendFailure, slots::ProcessKind,
-    util::oneshot::Oneshot,
+    CallError, ExitReason, Package, Pid,
+    env::clock::instant_now,
+    errors::SendFailure,
+    slots::ProcessKind,
+    util::{defer::defer, oneshot::Oneshot},
 };
 use std::{any::Any, collections::VecDeque, num::NonZeroU64, sync::Arc, time::Duration};
 
@@ -127,16 +134,18 @@ impl ChildSlot {
         self.name.chars().take(80).collect()
     }
 
-    /// Sets the serving process and sends it all waiting messages.
-    pub(crate) fn up(&self, pid: Pid) {
+    /// Sets the serving process and sends it all waiting messages. If it is on another node and there is no room for
+    /// all, returns where there will be: the rest waits in its order until this is called again.
+    #[must_use = "the rest of the messages waits for another call"]
+    pub(crate) fn up(&self, pid: Pid) -> Option<TransportQueue> {
         // Counted like other senders: if it ends meanwhile, its end waits for this hand-over.
         self.inside.fetch_add(1, Ordering::SeqCst);
+        let _left = defer(|| _ = self.inside.fetch_sub(1, Ordering::SeqCst));
         // The supervisor, whose step this is, must not be suspended at a full mailbox.
-        with_mode(SendMode::Try, || self.hand_over(pid));
-        self.inside.fetch_sub(1, Ordering::SeqCst);
+        with_mode(SendMode::Try, || self.hand_over(pid))
     }
 
-    fn hand_over(&self, pid: Pid) {
+    fn hand_over(&self, pid: Pid) -> Option<TransportQueue> {
         loop {
             let mut queue = lock(&self.queue);
             queue.process = Some(pid);
@@ -144,7 +153,8 @@ impl ChildSlot {
                 queue.state = SlotState::Up;
                 self.place.store(pid.place().get(), Ordering::Relaxed);
                 self.incarnation.store(pid.incarnation(), Ordering::SeqCst);
-                return wake_waiters(queue);
+                wake_waiters(queue);
+                return None;
             }
             if queue.state == SlotState::Shut {
                 queue.state = SlotState::Down;
@@ -155,18 +165,20 @@ impl ChildSlot {
             drop(queue);
             while let Some(package) = waiting.pop_front() {
                 if let Err(Undeliverable { package, reason }) = redeliver(pid, package) {
-                    if !is_over(reason) {
-                        // On another node, and there is no room on the way, or it cannot travel.
-                        let is_full = matches!(reason, SendFailure::Full(_));
+                    let is_full = matches!(reason, SendFailure::Full(_));
+                    // On another node, and there is no room on the way.
+                    let room = is_full.then(|| queue_abroad(pid)).flatten();
+                    if room.is_none() && !is_over(reason) {
+                        // It cannot travel, or the transport does not tell when there is room.
                         let why = if is_full { DeadLetterReason::Overflow } else { DeadLetterReason::Ended };
                         package.fail(self.host, why, reason.into());
                         continue;
                     }
-                    // It has ended already. Messages sent to it return as its remains, ahead of this one.
+                    // Or it has ended already. Messages sent to it return as its remains, ahead of this one.
                     waiting.push_front(package);
                     let mut queue = lock(&self.queue);
                     queue.older = waiting;
-                    return;
+                    return room;
                 }
             }
         }
@@ -258,11 +270,11 @@ impl ChildSlot {
 
     /// Keeps a package for the next process; `ended` no longer serves. Returns the package without a reason if another
     /// process already serves.
-    fn keep(&self, package: Package, ended: u64) -> Result<(), (Package, Option<SendFailure>)> {
+    fn keep(&self, package: Package, ended: Option<Pid>) -> Result<(), (Package, Option<SendFailure>)> {
         let pid = package.to();
         let mut queue = lock(&self.queue);
-        let incarnation = self.incarnation.load(Ordering::SeqCst);
-        if queue.state == SlotState::Up && incarnation != 0 && incarnation != ended {
+        // As a whole: processes of two nodes can have the same incarnation.
+        if queue.state == SlotState::Up && self.now().is_some_and(|now| Some(now) != ended) {
             drop(queue);
             return Err((package, None));
         }
@@ -340,13 +352,15 @@ impl AliasTarget for ChildSlot {
     fn take(&self, mut package: Package) -> Result<(), Undeliverable> {
         let to = package.to();
         loop {
-            let mut ended = 0;
+            let mut ended = None;
             // It may have come up since the sender looked.
             if let Some(pid) = self.enter() {
-                ended = pid.incarnation();
+                ended = Some(pid);
+                // Also if a transport panics: the end of the process would wait for this sender.
+                let left = defer(|| self.left());
                 // It may be on another node.
                 let sent = route(package.readdressed(pid));
-                self.left();
+                drop(left);
                 let Err(Undeliverable { package: back, reason }) = sent else { return Ok(()) };
                 package = back.readdressed(to);
                 if !is_over(reason) {
@@ -391,11 +405,14 @@ impl AliasTarget for ChildSlot {
 }
 
 /// Delivers a package, which was accepted before, to a process, however full its mailbox is. Returns it if the process
-/// has ended, or if it is on another node and cannot get it.
+/// has ended, or if it is on another node and cannot get it, also not beyond the bound of the way there.
 fn redeliver(pid: Pid, package: Package) -> Result<(), Undeliverable> {
     let to = package.to();
     let (_, payload, caller) = package.into_parts();
-    let sent = deliver_anyway(pid, payload, caller);
+    let sent = deliver_anyway(pid, payload, caller).or_else(|refused| match refused.reason {
+        SendFailure::Full(_) if !is_here(pid) => deliver_beyond(refused.package),
+        _ => Err(refused),
+    });
     sent.map_err(|Undeliverable { package, reason }| Undeliverable { package: package.readdressed(to), reason })
 }
 

@@ -364,7 +364,10 @@ impl Process for SupervisorProcess {
             match events.next() {
                 Some(Event::Completed { tag: ENDED, result: Ok(payload) }) => match payload.take() {
                     Ok(ended) => self.ended(ended),
-                    Err(other) => _ = other.take().map(|started| self.started_elsewhere(started)),
+                    Err(other) => match other.take() {
+                        Ok(started) => self.started_elsewhere(started),
+                        Err(other) => _ = other.take().map(|room| self.has_room_abroad(room)),
+                    },
                 },
                 Some(Event::Completed { tag, .. }) if tag > away::FIRST_LIMIT => self.start_is_late(tag),
                 Some(Event::Completed { tag, .. }) => {

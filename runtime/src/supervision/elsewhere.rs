@@ -108,9 +108,14 @@ pub struct EndReport {
 
 impl EndReport {
     /// The process has ended.
-    pub fn ended(mut self, reason: ExitReason) {
+    pub fn ended(self, reason: ExitReason) {
+        self.ended_while(reason, None);
+    }
+
+    /// The process has ended, in a message of this type: as trees and logs show it.
+    pub fn ended_while(mut self, reason: ExitReason, handling: Option<&'static str>) {
         if let Some(run) = self.run.take() {
-            run.report_end(self.pid, reason);
+            run.report_end(self.pid, reason, handling);
         }
     }
 }
@@ -118,7 +123,7 @@ impl EndReport {
 impl Drop for EndReport {
     fn drop(&mut self) {
         if let Some(run) = self.run.take() {
-            run.report_end(self.pid, ExitReason::NodeLost);
+            run.report_end(self.pid, ExitReason::NodeLost, None);
         }
     }
 }

@@ -4,12 +4,14 @@ use super::{child_slot::ChildSlot, plan::Id};
 use crate::env::program::as_node;
 use crate::mailbox::{node::NodeKind, node_pool};
 use crate::process::{control::EndWaiter, guardian::Guardian};
+use crate::routing::transport_queue::RoomListener;
 use crate::sync::{AtomicBool, Ordering};
 use crate::{ExitReason, NodeId, Package, Payload, Pid, slots::Slot};
 use std::sync::{Arc, OnceLock};
 use std::{ptr, time::Duration};
 
-/// The tag of ends of children, and of what came of starts elsewhere; timers have smaller ones.
+/// The tag of ends of children, of what came of starts elsewhere, and of room on the way there; timers have smaller
+/// ones.
 pub(super) const ENDED: u64 = u64::MAX;
 
 pub(super) struct ChildEnded {
@@ -28,7 +30,7 @@ pub(super) struct ExitListener {
 }
 
 impl ExitListener {
-    fn notify<M: Send + 'static>(self, happened: M) {
+    pub(super) fn notify<M: Send + 'static>(self, happened: M) {
         let tag = ptr::without_provenance_mut(ENDED as usize);
         let payload = Some(Payload::new(happened));
         self.slot.post_control(node_pool::empty(), NodeKind::Completed, self.generation, tag, payload);
@@ -52,6 +54,37 @@ pub(super) struct Elsewhere {
     pub(super) node: Arc<str>,
     /// How long the supervisor waits for the answer.
     pub(super) within: Duration,
+}
+
+/// There is room again on the way to a child on another node, for which messages wait.
+#[derive(Clone, Copy)]
+pub(super) struct RoomAbroad {
+    pub(super) id: Id,
+    pub(super) pid: Pid,
+}
+
+/// Waits for that on behalf of the supervisor.
+pub(super) struct RoomWait {
+    pub(super) listener: ExitListener,
+    pub(super) room: RoomAbroad,
+}
+
+impl RoomListener for RoomWait {
+    fn resume(self: Box<Self>) -> bool {
+        let is_wanted = self.is_wanted();
+        if is_wanted {
+            self.listener.notify(self.room);
+        }
+        is_wanted
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.listener.slot.living() == Some(self.listener.generation)
+    }
+
+    fn suspension(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// What came of a start on another node. If the supervisor does not take the process, it is killed.
@@ -122,8 +155,8 @@ impl ChildRun {
     }
 
     /// Reports the end of a child on another node.
-    pub(super) fn report_end(&self, pid: Pid, reason: ExitReason) {
-        self.listener.notify(ChildEnded { id: self.id, pid, reason, handling: None });
+    pub(super) fn report_end(&self, pid: Pid, reason: ExitReason, handling: Option<&'static str>) {
+        self.listener.notify(ChildEnded { id: self.id, pid, reason, handling });
     }
 
     fn is_disowned(&self) -> bool {

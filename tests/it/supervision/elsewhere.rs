@@ -264,7 +264,7 @@ fn the_end_of_a_process_that_is_started_by_name_is_told_once() {
     let (ends, ended) = channel();
     let start = |entry: &str| {
         let ends = ends.clone();
-        runtime.start_watched("Plain", entry, payloads![7_u64], move |reason| ends.send(reason.clone()).unwrap())
+        runtime.start_watched("Plain", entry, payloads![7_u64], move |reason, _| ends.send(reason.clone()).unwrap())
     };
     assert!(start("sreve").is_err());
     let pid = start("serve").unwrap();
@@ -274,7 +274,7 @@ fn the_end_of_a_process_that_is_started_by_name_is_told_once() {
     drop(ends);
     assert!(ended.recv().is_err(), "once");
     // A panic in what is told is nobody's.
-    let pid = runtime.start_watched("Plain", "serve", payloads![7_u64], |_| panic!("told")).unwrap();
+    let pid = runtime.start_watched("Plain", "serve", payloads![7_u64], |_, _| panic!("told")).unwrap();
     let end = pid.join();
     pid.stop();
     assert_eq!(end.wait(), ExitReason::Normal);

@@ -9,7 +9,7 @@ use crate::engine::{Bucket, Change, Engine, Lane, ProbeOutcome, PublishError, St
 use crate::nats::{MAX_QUEUED, MAX_QUEUED_BYTES, Nats, Problem};
 use bytes::Bytes;
 use std::net::{Ipv4Addr, TcpListener};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 #[test]
@@ -26,6 +26,9 @@ fn a_server_may_come_later() {
     wait_until(|| matches!(engine.problem(), Some(Problem::Unreachable { .. })));
     assert!(matches!(engine.wait(Duration::ZERO), Err(Problem::Unreachable { .. })));
     assert!(!engine.is_connected());
+    let [tried] = &engine.attempts()[..] else { panic!("{:?}", engine.attempts()) };
+    assert_eq!(tried.server, format!("nats://127.0.0.1:{port}"));
+    assert!(tried.problem.contains("cannot be reached"), "{}", tried.problem);
     assert_eq!(engine.publish(Lane::Data, "late", Bytes::new()), Err(PublishError::Disconnected));
     assert_eq!(create(&engine, Bucket::Names, "name", "value"), Err(StoreError::Unavailable));
     assert_eq!(get(&engine, Bucket::Names, "name"), Err(StoreError::Unavailable));
@@ -36,6 +39,7 @@ fn a_server_may_come_later() {
     let Some(_server) = Server::at(port) else { return };
     engine.wait(super::GUARD).unwrap();
     assert!(engine.is_connected() && engine.problem().is_none());
+    assert_eq!(engine.attempts(), []);
     reaches(&engine, "late", &messages);
     assert_eq!(next(&changes), Change::Resync);
     assert!(matches!(next(&changes), Change::Synced { .. }));
@@ -231,4 +235,24 @@ fn a_slow_callback_loses_messages_of_its_own_and_no_others() {
     });
     create(&slow, Bucket::Names, "name", "value").unwrap();
     assert_eq!((slow.counts().connections, quick.counts().dropped), (2, 0));
+}
+
+/// The error of a join that comes to nothing lists each server that was tried, and why there is no connection. No
+/// server is needed for that.
+#[test]
+fn a_join_without_a_server_says_which_were_tried_and_why_in_vain() {
+    let listeners = [(); 2].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
+    let ports = listeners.map(|listener| listener.local_addr().unwrap().port());
+    let runtime = postroom::Runtime::builder().workers(1).logical_node(postroom::NodeId::random()).build().unwrap();
+    let nats = Nats::at(format!("127.0.0.1:{}, 127.0.0.1:{}", ports[0], ports[1]));
+    let engine = Arc::new(nats.cluster("bank").node("eu-1").start().unwrap());
+    wait_until(|| engine.attempts().len() == 2);
+    let builder = crate::Cluster::builder("bank").node("eu-1").join_within(Duration::from_millis(10));
+    let error = builder.join(&runtime, Arc::clone(&engine)).unwrap_err();
+    let crate::JoinError::Timeout { attempts, .. } = &error else { panic!("{error}") };
+    let servers: Vec<_> = attempts.iter().map(|attempt| attempt.server.clone()).collect();
+    assert_eq!(servers, ports.map(|port| format!("nats://127.0.0.1:{port}")));
+    for attempt in attempts {
+        assert!(error.to_string().contains(&format!("tried `{}`: {}", attempt.server, attempt.problem)), "{error}");
+    }
 }

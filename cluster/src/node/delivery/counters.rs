@@ -19,6 +19,8 @@ pub(crate) struct Counters {
     pub(crate) forgotten_keys: AtomicU64,
     /// Frames that were none.
     pub(crate) broken_frames: AtomicU64,
+    /// Frames whose content had arrived before.
+    pub(crate) replayed_frames: AtomicU64,
     /// Starts that were refused since too many of the peer's waited.
     pub(crate) refused_starts: AtomicU64,
     /// Sessions that were ended since the peer asked for, or said, more than is kept of one.

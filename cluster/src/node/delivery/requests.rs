@@ -63,12 +63,12 @@ impl Delivery {
             let begin = move || {
                 let ward = policy.begin_start();
                 let (ends, ended) = (Arc::clone(&policy), Arc::clone(&requester));
-                let on_end = move |reason: &ExitReason| {
+                let on_end = move |reason: &ExitReason, handling: Option<&'static str>| {
                     ends.ended(ward);
                     if is_child {
                         // Its supervisor has not asked for it: as far as that knows, the node is lost.
                         let is_lost = reason.is_normal() && host.is_shutting_down();
-                        ended.charge_ended(number, if is_lost { &ExitReason::NodeLost } else { reason });
+                        ended.charge_ended(number, if is_lost { &ExitReason::NodeLost } else { reason }, handling);
                     }
                 };
                 let started = host.start_watched(process, entry, inputs, on_end);

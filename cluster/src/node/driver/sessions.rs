@@ -48,6 +48,7 @@ impl Driver {
             self.setup.view.change(|view| _ = view.peers.insert(node, Arc::clone(&peer)));
             self.peers.insert(node, Connected { peer, revision, is_closing: Cell::new(false) });
             self.ready.insert(node);
+            self.agenda.changed(node);
         }
     }
 
@@ -66,6 +67,7 @@ impl Driver {
     pub(super) fn end_session(&mut self, node: NodeId) {
         if let Some(connected) = self.peers.remove(&node) {
             connected.peer.abort();
+            self.agenda.changed(node);
             self.over(node, connected.peer);
         }
     }
@@ -80,10 +82,13 @@ impl Driver {
         });
     }
 
+    /// Does what the peers have to do that have something to do.
     pub(super) fn advance_sessions(&mut self, now: Moment) {
-        let nodes: Vec<_> = self.peers.keys().copied().collect();
-        for node in nodes {
+        self.setup.inbox.take_reminded().into_keys().for_each(|node| self.agenda.look_at(node));
+        for node in self.agenda.take(now) {
             let Some(connected) = self.peers.get_mut(&node) else { continue };
+            #[cfg(any(test, feature = "test"))]
+            self.setup.view.count_look();
             let peer = Arc::clone(&connected.peer);
             if peer.next_timeout().is_some_and(|next| next <= now) {
                 peer.handle_timeout(now);
@@ -130,6 +135,15 @@ impl Driver {
             if self.peers.get(&node).is_some_and(|connected| connected.peer.transmit()) {
                 self.busy.insert(node);
             }
+            self.agenda.changed(node);
+        }
+    }
+
+    /// Reads the timeouts of the peers that were changed in this turn.
+    pub(super) fn note_timeouts(&mut self) {
+        for node in self.agenda.take_changed() {
+            let at = self.peers.get(&node).and_then(|connected| connected.peer.next_timeout());
+            self.agenda.note(node, at);
         }
     }
 }

@@ -65,7 +65,7 @@ impl Peer {
         }
         state.asks.0.insert(number, OpenAsk { to, until, within, asker });
         self.announce(state);
-        self.port.inbox.remind(until);
+        self.port.inbox.remind(self.node, until);
     }
 
     /// The peer has answered. Returns false if nothing of that number was asked.

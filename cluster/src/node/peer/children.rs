@@ -15,15 +15,17 @@
 use super::sending::content;
 use super::{Peer, Phase, Started};
 use crate::StartError;
-use crate::codec::encode_exit_reason;
+use crate::codec::{encode_exit_reason, kept};
 use crate::engine::Lane;
 use crate::envelope::Envelope;
-use bytes::Bytes;
 use postroom::supervision::{ChildStart, EndReport, StartReport};
 use postroom::{ExitReason, Pid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::sync::Arc;
+
+/// How much of the name of a message is told in which a child failed, in bytes.
+const MAX_HANDLING: usize = 256;
 
 /// The children of one session, by the numbers of their starts.
 #[derive(Default)]
@@ -37,7 +39,7 @@ pub(super) struct Children {
     /// The same, by PID.
     charged: BTreeSet<Pid>,
     /// Those that have ended here before their start was answered.
-    early: BTreeMap<u64, Bytes>,
+    early: BTreeMap<u64, Envelope>,
     /// The number of the last start that the peer has asked for.
     last_asked: u64,
 }
@@ -82,10 +84,10 @@ impl Peer {
     }
 
     /// The peer says that a child has ended.
-    pub(crate) fn child_ended(&self, number: u64, reason: ExitReason) {
+    pub(crate) fn child_ended(&self, number: u64, reason: ExitReason, handling: &str) {
         let report = self.lock().children.running.remove(&number);
         if let Some(report) = report {
-            report.ended(reason);
+            report.ended_while(reason, (!handling.is_empty()).then(|| kept(handling)));
         }
     }
 
@@ -135,28 +137,30 @@ impl Peer {
             Err(why) => why.into_envelope(number),
         };
         state.must_queue(Lane::Data, answer);
-        if let Some(reason) = ended {
-            state.must_queue(Lane::Data, Envelope::ChildEnded { number, reason });
+        if let Some(ended) = ended {
+            state.must_queue(Lane::Data, ended);
         }
         self.transmit_queued(state, was_idle);
         true
     }
 
-    /// A process that was started for a supervisor of the peer has ended.
-    pub(crate) fn charge_ended(&self, number: u64, reason: &ExitReason) {
+    /// A process that was started for a supervisor of the peer has ended, perhaps in a message of this type.
+    pub(crate) fn charge_ended(&self, number: u64, reason: &ExitReason, handling: Option<&str>) {
+        let handling = handling.unwrap_or_default();
+        let handling = handling[..handling.floor_char_boundary(MAX_HANDLING)].to_owned();
         // Without the lock: the text of an error is a user's code.
-        let reason = encode_exit_reason(reason);
+        let ended = Envelope::ChildEnded { number, handling, reason: encode_exit_reason(reason) };
         let mut state = self.lock();
         if matches!(state.phase, Phase::Over) {
             return;
         }
         let Some(pid) = state.children.charges.remove(&number) else {
-            state.children.early.insert(number, reason);
+            state.children.early.insert(number, ended);
             return;
         };
         state.children.charged.remove(&pid);
         let was_idle = state.is_idle();
-        state.must_queue(Lane::Data, Envelope::ChildEnded { number, reason });
+        state.must_queue(Lane::Data, ended);
         self.transmit_queued(state, was_idle);
     }
 

@@ -97,7 +97,7 @@ impl Peer {
             Ok(encoded) => self.send_encoded(to, encoded, answerer, admission),
             Err(error) => {
                 self.codecs.report(&error);
-                Err((answerer, SendFailure::NotRemote(to)))
+                Err((answerer, self.codecs.failure(&error, to)))
             }
         };
         refused.map_err(|(answerer, reason)| {

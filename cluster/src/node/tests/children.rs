@@ -230,7 +230,8 @@ fn a_child_on_another_node_is_called_and_restarted_there_when_it_fails() {
     assert!(matches!(failed, Err(CallError::Died(ExitReason::Panic(_)))), "{failed:?}");
     until("it was restarted", || child(&tree, "a").restarts == 1 && runs(&tree, "a"));
     assert_eq!(on(&one, move || worker.touch().wait()), Ok(1), "a new one, at the same address");
-    assert!(last(&tree, "a").starts_with("panic: broken"), "{}", last(&tree, "a"));
+    let end = last(&tree, "a");
+    assert!(end.starts_with("panic: broken") && end.contains(", while handling ") && end.contains("Fail"), "{end}");
     assert!(tree.stop());
     assert_eq!(tree.join().wait(), ExitReason::Normal);
     settle(&nodes);
@@ -517,7 +518,7 @@ fn an_end_before_the_answer_to_its_start_is_told_behind_it() {
         .unwrap();
     until("its entry runs", || lives(number) == 1);
     let peer = two.cluster.peer(one.cluster.id()).unwrap();
-    (1..=64).for_each(|start| peer.charge_ended(start, &ExitReason::Normal));
+    (1..=64).for_each(|start| peer.charge_ended(start, &ExitReason::Normal, None));
     log(number, |log| log.is_open = true);
     until("it is done", || child(&tree, "a").state == ChildState::Down && runs(&tree, "b"));
     assert_eq!((last(&tree, "a"), child(&tree, "a").restarts), ("normal".to_owned(), 0));
@@ -675,7 +676,7 @@ fn a_peer_that_says_what_was_not_asked_changes_nothing() {
     // No start of these numbers is open.
     for number in [7_777, u64::MAX] {
         peer.say(Envelope::Started { number, pid });
-        peer.say(Envelope::ChildEnded { number, reason: bytes::Bytes::from_static(b"?") });
+        peer.say(Envelope::ChildEnded { number, handling: String::new(), reason: bytes::Bytes::from_static(b"?") });
         peer.say(Envelope::Told { number, told: crate::envelope::ToldKind::Info, bytes: bytes::Bytes::new() });
     }
     // A process of another node.

@@ -74,6 +74,7 @@ fn a_frame_counts_once_and_in_its_session_only() {
     assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(12));
     let statistics = two.cluster.statistics();
     assert_eq!((statistics.undecodable, statistics.broken_frames, statistics.forged_frames), (0, 0, 0));
+    assert!(statistics.replayed_frames > 0, "{statistics:?}");
 }
 
 #[test]

@@ -159,7 +159,7 @@ fn a_process_is_suspended_at_a_node_without_room_and_goes_on_in_order() {
     until("all have arrived", || sink.count().wait() == Ok(ALL));
     assert!(in_order(sink.numbers().wait().unwrap()));
     assert_eq!(sent.source.refused().wait(), Ok(None));
-    assert_eq!([&one, &two].map(|node| node.cluster.statistics()), [crate::Statistics::default(); 2]);
+    assert_eq!([&one, &two].map(losses), [crate::Statistics::default(); 2]);
 }
 
 /// More than what may be accepted beyond the bound, in one step: it waits inside the step.
@@ -277,7 +277,7 @@ fn a_process_that_has_fallen_behind_holds_up_its_own_senders_alone() {
     assert_eq!(refused.reason, SendFailure::Full(slow.pid()));
     gate.store(true, Ordering::Relaxed);
     until("all are taken, in order", || on(&one, || slow.taken().wait()) == Ok(ALL));
-    assert_eq!(two.cluster.statistics(), crate::Statistics::default());
+    assert_eq!(losses(&two), crate::Statistics::default());
 }
 
 #[process]
@@ -300,4 +300,55 @@ impl Floods {
             self.sent.fetch_add(1, Ordering::Relaxed);
         }
     }
+}
+
+/// Messages that a supervisor keeps for a child elsewhere, more than there is room for on the way and beyond: the rest
+/// waits, in its order, and is not lost.
+///
+/// Mutation: in `ChildSlot::hand_over`, make what finds no room a dead letter; or in `RoomWait::resume`, tell nobody.
+#[test]
+fn what_is_kept_for_a_child_waits_for_room_on_the_way_to_it() {
+    let (nodes, [one, two]) = two();
+    let there = one.cluster.node("eu-2").unwrap();
+    let child = Child::new("sink", move |spawn| spawn.on(&there).start::<Sink>("serve", payloads![]));
+    let world = nodes.lock();
+    // Not started while the nodes stand still.
+    let tree = Supervisor::one_for_one().add(child.keep_messages()).spawn(&one.runtime).unwrap();
+    let sink: Address<Sink> = tree.child("sink").unwrap();
+    const ALL: u64 = 400;
+    const { assert!(ALL as usize * LENGTH > 2 * QUEUE as usize) };
+    on(&one, || (0..ALL).for_each(|number| sink.put(number, vec![0; LENGTH]).send().unwrap()));
+    drop(world);
+    until("all have arrived", || on(&one, || sink.count().wait()) == Ok(ALL as usize));
+    assert!(in_order(on(&one, || sink.numbers().wait()).unwrap()));
+    assert_eq!(one.runtime.statistics().dead_letters.total(), 0);
+    assert!(sink.pid().resolve().is_some_and(|pid| pid.node() == two.cluster.id()));
+}
+
+/// The list of a group's members is one message, and there are no more of them than fit into it.
+///
+/// Mutation: leave out `limit_lists`.
+#[test]
+fn a_group_has_as_many_members_as_fit_into_a_message() {
+    let nodes = Nodes::new();
+    let lane = LaneLimits { window: 128 << 10, queue: QUEUE, message: 4_096 };
+    let config = Config { data: lane, ..Config::default() };
+    let [one, two] = ["eu-1", "eu-2"].map(|name| nodes.join_as(name, |builder| builder.sessions(config)));
+    assert!(one.cluster.wait_for_members(1, Duration::from_secs(60)));
+    let name = "g".repeat(1_024);
+    let (here, there) = (one.cluster.group(&*name), two.cluster.group(&*name));
+    let mut members = Vec::new();
+    let refused = loop {
+        let member = one.runtime.spawn(Observer::default()).serve().unwrap().pid();
+        match here.join(member) {
+            Ok(_) => members.push(member),
+            Err(refused) => break refused,
+        }
+        assert!(members.len() < 4_096 / 16, "more than fit");
+    };
+    assert_eq!(refused, crate::groups::MembershipError::Full { limit: members.len() });
+    assert!(members.len() > 150, "{}", members.len());
+    members.sort();
+    until("all are known there", || there.members().wait() == Ok(members.clone()));
+    assert_eq!(one.cluster.statistics().missed, 0);
 }

@@ -116,7 +116,8 @@ async fn a_program_joins_as_in_production(sim: Sim) {
 
     let silent = crate::memory::Broker::new().connect();
     let late = builder("c").join_within(Duration::from_secs(7)).join_async(&sim.node(), silent).await;
-    assert_eq!(late.unwrap_err(), crate::JoinError::Timeout { waited: Duration::from_secs(7) });
+    let waited = Duration::from_secs(7);
+    assert_eq!(late.unwrap_err(), crate::JoinError::Timeout { waited, attempts: Vec::new() });
 }
 
 /// What is left of a node is not shown beside its successor, though it takes a lease until its loss is found. (This has

@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex};
 /// How long the idle cluster is watched: some keepalives, and some renewals of leases.
 const WATCHED: Duration = Duration::from_secs(30);
 
-/// What an idle node of a cluster of `count` costs in [`WATCHED`], on the average: messages and bytes to others, and
-/// requests to the store and reports from there.
-fn idle_costs(sim: &Sim, count: usize) -> [u64; 4] {
+/// What an idle node of a cluster of `count` costs in [`WATCHED`], on the average: messages and bytes to others,
+/// requests to the store and reports from there, and the turns of the driver, and how often it looks at another node.
+fn idle_costs(sim: &Sim, count: usize) -> [u64; 6] {
     let broker = Broker::simulated(sim);
     let nodes: Vec<_> = (0..count).map(|number| broker.join(builder(&format!("n{number}")))).collect();
     let all: Vec<_> = nodes.iter().collect();
@@ -25,7 +25,8 @@ fn idle_costs(sim: &Sim, count: usize) -> [u64; 4] {
     broker.pass(Duration::from_secs(10));
     let costs = || {
         let sum = |of: fn(&crate::testing::Traffic) -> u64| nodes.iter().map(|node| of(&node.traffic())).sum::<u64>();
-        [sum(|t| t.messages), sum(|t| t.bytes), sum(|t| t.requests), sum(|t| t.reports)]
+        let work = |at: usize| nodes.iter().map(|node| node.work()[at]).sum::<u64>();
+        [sum(|t| t.messages), sum(|t| t.bytes), sum(|t| t.requests), sum(|t| t.reports), work(0), work(1)]
     };
     let before = costs();
     broker.pass(WATCHED);
@@ -41,7 +42,10 @@ fn sizes() -> Vec<usize> {
 
 /// What a node says to each other node, and asks the store for, does not depend on how many nodes there are: a question
 /// and an answer for each time that a session keeps alive. What it hears of the store grows with them, since each
-/// renewal of a lease is told to all.
+/// renewal of a lease is told to all. Its driver looks at a peer when there is something to do with that, and not in
+/// each of its turns.
+///
+/// Mutation: have `Agenda::take` return all peers that have a timeout.
 #[test]
 fn the_cost_of_a_node_is_flat_for_each_other() {
     let rounds = WATCHED.as_secs() / KEEPALIVE.as_secs();
@@ -49,14 +53,17 @@ fn the_cost_of_a_node_is_flat_for_each_other() {
     // Two neighbours, each two and a half times a second.
     let probes = 5 * WATCHED.as_secs();
     for size in sizes() {
-        let costs = Arc::new(Mutex::new([0; 4]));
+        let costs = Arc::new(Mutex::new([0; 6]));
         let noted = Arc::clone(&costs);
         let simulation = Simulation::new("many nodes").seed(1).max_turns(100_000_000);
         simulation.run(move |sim: Sim| *noted.lock().unwrap() = idle_costs(&sim, size));
-        let [messages, bytes, requests, reports] = *costs.lock().unwrap();
+        let [messages, bytes, requests, reports, turns, looks] = *costs.lock().unwrap();
         println!("{size} nodes, each: {messages} messages, {bytes} bytes, {requests} requests, {reports} reports");
+        println!("{size} nodes, each: {turns} turns, {looks} looks at a peer");
         let (size, others) = (size as u64, size as u64 - 1);
         assert!(messages > 0 && messages <= 2 * (rounds + 1) * others, "{messages} messages");
+        // A few for each frame, in whatever turns.
+        assert!(looks > 0 && looks <= 3 * messages, "{looks} looks at a peer in {turns} turns");
         assert!(bytes <= 64 * messages, "{bytes} bytes");
         assert!(requests <= renewals + 1 + probes, "{requests} requests");
         assert!(reports <= (renewals + 1) * size, "{reports} reports");

@@ -249,7 +249,7 @@ impl ExitingProcess {
         let Some(cold_state) = &mut self.cold_state else { return };
         let result = self.result.take();
         if let Some(waiter) = cold_state.result.take() {
-            guarded(|| waiter.ended(&self.reason, result));
+            guarded(|| waiter.ended_while(&self.reason, result, self.handling));
         }
         for join in cold_state.joined.drain(..) {
             guarded(|| join.notify(&self.reason));

@@ -1,10 +1,13 @@
 //! The races of a hand-over, one by one. Mailboxes play the processes, so that the test decides when they end.
 
 use super::*;
+use crate::NodeId;
 use crate::api::builder::Builder;
 use crate::api::mailbox::Mailbox;
 use crate::api::runtime::Runtime;
+use crate::routing::Transport;
 use crate::routing::alias::Alias;
+use crate::routing::router::{Receiver, Router};
 
 /// A slot, and the runtime that gets its dead letters.
 struct Bench {
@@ -54,7 +57,7 @@ fn before_the_first_start_all_waits_and_after_it_goes_straight_to_the_process() 
         let bench = Bench::new(keeps);
         bench.send(1).unwrap();
         let mut first = Mailbox::new().unwrap();
-        bench.slot.up(first.pid());
+        assert!(bench.slot.up(first.pid()).is_none());
         bench.send(2).unwrap();
         assert_eq!(received(&mut first), [1, 2]);
         assert_eq!(bench.alias.pid().resolve(), Some(first.pid()));
@@ -65,7 +68,7 @@ fn before_the_first_start_all_waits_and_after_it_goes_straight_to_the_process() 
 fn what_the_dead_left_comes_before_what_was_sent_since() {
     let bench = Bench::new(Some(9));
     let first = Mailbox::new().unwrap();
-    bench.slot.up(first.pid());
+    assert!(bench.slot.up(first.pid()).is_none());
     bench.send(1).unwrap();
     bench.send(2).unwrap();
     ends(&bench.slot, first);
@@ -74,7 +77,7 @@ fn what_the_dead_left_comes_before_what_was_sent_since() {
     bench.slot.down(&ExitReason::Killed);
     bench.send(4).unwrap();
     let mut second = Mailbox::new().unwrap();
-    bench.slot.up(second.pid());
+    assert!(bench.slot.up(second.pid()).is_none());
     assert_eq!(received(&mut second), [1, 2, 3, 4]);
 }
 
@@ -89,11 +92,11 @@ fn what_a_successor_leaves_comes_before_what_it_was_not_sent_any_more() {
     let waiting: Vec<_> = lock(&bench.slot.queue).kept.drain(..2).collect();
     waiting.into_iter().for_each(|package| redeliver(pid, package).unwrap());
     ends(&bench.slot, second);
-    bench.slot.up(pid);
+    assert!(bench.slot.up(pid).is_none());
     bench.send(5).unwrap();
     bench.slot.down(&ExitReason::Killed);
     let mut third = Mailbox::new().unwrap();
-    bench.slot.up(third.pid());
+    assert!(bench.slot.up(third.pid()).is_none());
     assert_eq!(received(&mut third), [1, 2, 3, 4, 5]);
 }
 
@@ -107,11 +110,11 @@ fn what_a_successor_leaves_while_it_comes_up_is_not_taken_for_what_waits() {
     let pid = second.pid();
     drop(second);
     bench.slot.take_unhandled(Package::new(pid, 1_u64)).unwrap();
-    bench.slot.up(pid);
+    assert!(bench.slot.up(pid).is_none());
     bench.slot.take_unhandled(Package::new(pid, 2_u64)).unwrap();
     bench.slot.down(&ExitReason::Killed);
     let mut third = Mailbox::new().unwrap();
-    bench.slot.up(third.pid());
+    assert!(bench.slot.up(third.pid()).is_none());
     assert_eq!(received(&mut third), [1, 2, 3]);
 }
 
@@ -119,7 +122,7 @@ fn what_a_successor_leaves_while_it_comes_up_is_not_taken_for_what_waits() {
 fn a_process_that_ends_waits_for_those_who_were_given_its_pid() {
     let bench = Bench::new(Some(9));
     let first = Mailbox::new().unwrap();
-    bench.slot.up(first.pid());
+    assert!(bench.slot.up(first.pid()).is_none());
     assert_eq!(bench.slot.enter(), Some(first.pid()));
     let slot = bench.slot.clone();
     let ending = std::thread::spawn(move || {
@@ -139,7 +142,7 @@ fn a_process_that_ends_waits_for_those_who_were_given_its_pid() {
 fn without_keeping_what_is_sent_to_a_child_that_is_down_comes_back() {
     let bench = Bench::new(None);
     let first = Mailbox::new().unwrap();
-    bench.slot.up(first.pid());
+    assert!(bench.slot.up(first.pid()).is_none());
     drop(first);
     assert_eq!(bench.send(1), Err(SendFailure::Restarting(bench.alias.pid())), "before its supervisor knows");
     bench.slot.down(&ExitReason::Killed);
@@ -166,7 +169,7 @@ fn a_slot_that_is_shut_keeps_nothing_until_a_process_serves_again() {
     assert_eq!((bench.envelopes(), bench.send(2)), (1, Err(SendFailure::Gone(bench.alias.pid()))));
     assert!(bench.slot.take_unhandled(Package::new(bench.alias.pid(), 3_u64)).is_err());
     let mut second = Mailbox::new().unwrap();
-    bench.slot.up(second.pid());
+    assert!(bench.slot.up(second.pid()).is_none());
     bench.send(4).unwrap();
     assert_eq!(received(&mut second), [4]);
 }
@@ -175,7 +178,7 @@ fn a_slot_that_is_shut_keeps_nothing_until_a_process_serves_again() {
 fn the_bound_counts_what_was_sent_since_and_not_what_was_left() {
     let bench = Bench::new(Some(1));
     let first = Mailbox::new().unwrap();
-    bench.slot.up(first.pid());
+    assert!(bench.slot.up(first.pid()).is_none());
     (1..=5).for_each(|number| bench.send(number).unwrap());
     ends(&bench.slot, first);
     bench.slot.down(&ExitReason::Killed);
@@ -189,4 +192,108 @@ fn what_waits_when_nobody_is_left_is_dead_letters() {
     crate::routing::router::send(alias.pid(), 1_u64).unwrap();
     drop((alias, slot));
     assert_eq!(runtime.statistics().dead_letters.ended, 1);
+}
+
+/// The way to a node that is lost as something is sent there, while the child's next process comes up elsewhere.
+struct Lost {
+    slot: Arc<ChildSlot>,
+    next: Pid,
+    /// At which attempt.
+    at: AtomicUsize,
+}
+
+impl Receiver for Lost {
+    fn deliver(&self, package: Package) -> Result<(), Undeliverable> {
+        if self.at.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.slot.down(&ExitReason::NodeLost);
+            assert!(self.slot.up(self.next).is_none());
+        }
+        let reason = SendFailure::UnknownNode(package.to());
+        Err(Undeliverable { package, reason })
+    }
+}
+
+impl Transport for Lost {}
+
+/// Processes of two nodes can have the same slot and generation.
+///
+/// Mutation: compare `Pid::incarnation` in `keep`.
+#[test]
+fn the_next_process_may_have_the_slot_and_generation_of_the_one_before_on_another_node() {
+    let bench = Bench::new(Some(9));
+    let mut next = Mailbox::new().unwrap();
+    let node = NodeId::random();
+    let mut bytes = next.pid().to_bytes();
+    bytes[..6].copy_from_slice(&node.get().to_be_bytes()[2..]);
+    let before = Pid::from_bytes(bytes).unwrap();
+    assert_eq!((before.node(), before.incarnation()), (node, next.pid().incarnation()));
+    // The second attempt is that of the slot, which was asked since the first has failed.
+    let lost = Lost { slot: bench.slot.clone(), next: next.pid(), at: AtomicUsize::new(2) };
+    Router::of_program().connect(node, std::sync::Arc::new(lost));
+    assert!(bench.slot.up(before).is_none());
+    bench.send(1).unwrap();
+    Router::of_program().disconnect(node);
+    assert_eq!(received(&mut next), [1]);
+}
+
+/// A way to another node that takes `room` messages, and as many more beyond that.
+struct Narrow {
+    queue: TransportQueue,
+    room: Mutex<usize>,
+    beyond: Mutex<usize>,
+    taken: Mutex<Vec<u64>>,
+}
+
+impl Narrow {
+    fn take(&self, room: &Mutex<usize>, package: Package) -> Result<(), Undeliverable> {
+        let mut room = lock(room);
+        if *room == 0 {
+            self.queue.set_full();
+            let reason = SendFailure::Full(package.to());
+            return Err(Undeliverable { package, reason });
+        }
+        *room -= 1;
+        lock(&self.taken).push(package.take::<u64>().unwrap());
+        Ok(())
+    }
+}
+
+impl Receiver for Narrow {
+    fn deliver(&self, package: Package) -> Result<(), Undeliverable> {
+        self.take(&self.room, package)
+    }
+}
+
+impl Transport for Narrow {
+    fn queue(&self, _to: Pid) -> Option<TransportQueue> {
+        Some(self.queue.clone())
+    }
+
+    fn deliver_beyond(&self, package: Package) -> Result<(), Undeliverable> {
+        self.take(&self.beyond, package)
+    }
+}
+
+/// Mutation: make what finds no room a dead letter, or put it behind what waits.
+#[test]
+fn what_finds_no_room_on_the_way_to_another_node_waits_in_its_order() {
+    let bench = Bench::new(Some(9));
+    let node = NodeId::random();
+    let mut bytes = bench.alias.pid().to_bytes();
+    bytes[..6].copy_from_slice(&node.get().to_be_bytes()[2..]);
+    let child = Pid::from_bytes(bytes).unwrap();
+    let (room, beyond) = (Mutex::new(2), Mutex::new(1));
+    let way = std::sync::Arc::new(Narrow { queue: TransportQueue::new(), room, beyond, taken: Mutex::default() });
+    Router::of_program().connect(node, way.clone());
+    (1..=5).for_each(|number| bench.send(number).unwrap());
+    assert!(bench.slot.up(child).is_some());
+    assert_eq!(*lock(&way.taken), [1, 2, 3]);
+    bench.send(6).unwrap();
+    assert!(bench.slot.up(child).is_some(), "there is no room yet");
+    *lock(&way.room) = 9;
+    assert!(bench.slot.up(child).is_none());
+    bench.send(7).unwrap();
+    assert_eq!(*lock(&way.taken), [1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(bench.runtime.statistics().dead_letters.total(), 0);
+    Router::of_program().disconnect(node);
 }

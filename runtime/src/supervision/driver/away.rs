@@ -1,10 +1,10 @@
 //! Starts on other nodes, from the supervisor's side: see `elsewhere`.
 
 use super::{Id, SupervisorEvent, SupervisorProcess};
-use crate::supervision::incarnation::{ChildRun, Elsewhere, StartedElsewhere};
+use crate::supervision::incarnation::{ChildRun, Elsewhere, RoomAbroad, RoomWait, StartedElsewhere};
 use crate::supervision::status::LastEnd;
 use crate::time::timers::TimerAction;
-use crate::{ExitReason, env::clock::Moment, sync::lock};
+use crate::{ExitReason, Pid, env::clock::Moment, sync::lock};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,12 +57,30 @@ impl SupervisorProcess {
             Ok(pid) => {
                 let Some(member) = self.members.get_mut(&id) else { return };
                 member.pid = Some(pid);
-                let slot = member.slot.clone();
-                lock(&slot.status).node = run.elsewhere().map(|start| start.node.clone());
-                slot.up(pid);
+                lock(&member.slot.status).node = run.elsewhere().map(|start| start.node.clone());
+                self.put_up(id, pid);
                 self.happened.push_back(SupervisorEvent::Started(id));
             }
             Err(reason) => self.start_failed(id, reason),
+        }
+    }
+
+    /// Has messages for a child go to this process of it. Those for which there is no room on the way to another node
+    /// wait in the slot until there is.
+    pub(super) fn put_up(&mut self, id: Id, pid: Pid) {
+        let (Some((_, listener)), Some(member)) = (self.own, self.members.get(&id)) else { return };
+        let Some(queue) = member.slot.up(pid) else { return };
+        let room = RoomAbroad { id, pid };
+        if !queue.wait(RoomWait { listener, room }) {
+            // There is some already. In another event: the supervisor has others to see to.
+            listener.notify(room);
+        }
+    }
+
+    /// Goes on with the messages that wait for a child, unless that has ended since.
+    pub(super) fn has_room_abroad(&mut self, RoomAbroad { id, pid }: RoomAbroad) {
+        if self.pid_of(id) == Some(pid) {
+            self.put_up(id, pid);
         }
     }
 

@@ -44,7 +44,7 @@ impl SupervisorProcess {
                     status.process = Some(info.process);
                 }
                 drop(status);
-                slot.up(pid);
+                self.put_up(id, pid);
                 self.happened.push_back(SupervisorEvent::Started(id));
             }
             Err(reason) => {

@@ -1,0 +1,94 @@
+//! Which peers the driver has to look at, so that a turn costs what is to be done and not what there is.
+//!
+//! # Why no peer is overlooked
+//! A peer has something to do when it has an event, a frame to transmit, or a timeout that is over. Events and frames
+//! are announced ([`Input::Ready`](crate::node::inbox::Input::Ready)). The timeout of a peer changes under its lock,
+//! where some thread has done something with it. If that is the driver, the peer stands in `looked_at`, and its timeout
+//! is read again before the driver sleeps ([`Driver::note_timeouts`](super::Driver::note_timeouts)). If it is another,
+//! that thread announces the peer, or reminds the driver of it behind the change
+//! ([`Inbox::remind`](crate::node::inbox::Inbox::remind)), and does not let it sleep past that moment. A timeout that
+//! has become later is found out when the earlier one is over.
+
+use crate::clock::Moment;
+use postroom::NodeId;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The peers with something to do.
+#[derive(Default)]
+pub(super) struct Agenda {
+    /// To be looked at now.
+    now: BTreeSet<NodeId>,
+    /// Looked at in this turn, whose timeouts have to be read again.
+    looked_at: BTreeSet<NodeId>,
+    /// The timeouts as they were last read, in their order.
+    due: BTreeSet<(Moment, NodeId)>,
+    due_of: BTreeMap<NodeId, Moment>,
+}
+
+impl Agenda {
+    /// Has a peer looked at in this turn, or in the next.
+    pub(super) fn look_at(&mut self, node: NodeId) {
+        self.now.insert(node);
+    }
+
+    /// Takes the peers that are to be looked at: those with something to do, and those whose timeout is over.
+    pub(super) fn take(&mut self, now: Moment) -> BTreeSet<NodeId> {
+        let due = self.due.iter().take_while(|(at, _)| *at <= now).map(|(_, node)| *node);
+        self.now.extend(due);
+        let nodes = std::mem::take(&mut self.now);
+        self.looked_at.extend(&nodes);
+        nodes
+    }
+
+    /// A peer was changed, so that its timeout has to be read again.
+    pub(super) fn changed(&mut self, node: NodeId) {
+        self.looked_at.insert(node);
+    }
+
+    /// Takes the peers whose timeouts have to be read again.
+    pub(super) fn take_changed(&mut self) -> BTreeSet<NodeId> {
+        std::mem::take(&mut self.looked_at)
+    }
+
+    /// Notes when a peer is due next; never, if it has no timeout or there is no such peer.
+    pub(super) fn note(&mut self, node: NodeId, at: Option<Moment>) {
+        if let Some(before) = self.due_of.remove(&node) {
+            self.due.remove(&(before, node));
+        }
+        if let Some(at) = at {
+            self.due_of.insert(node, at);
+            self.due.insert((at, node));
+        }
+    }
+
+    /// Returns when the first peer is due.
+    pub(super) fn next(&self) -> Option<Moment> {
+        self.due.first().map(|(at, _)| *at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// Catches: a peer that is due at the same moment as another and takes its place, or an earlier moment that stays.
+    #[test]
+    fn each_peer_is_due_once_and_in_order() {
+        let nodes = [1, 2, 3].map(|number| NodeId::new(number).unwrap());
+        let at = |millis| Moment::after_start(Duration::from_millis(millis));
+        let mut agenda = Agenda::default();
+        for (node, millis) in nodes.into_iter().zip([5, 5, 9]) {
+            agenda.note(node, Some(at(millis)));
+        }
+        assert!(agenda.take(at(4)).is_empty());
+        assert_eq!(agenda.take(at(5)), BTreeSet::from([nodes[0], nodes[1]]));
+        assert_eq!(agenda.take_changed(), BTreeSet::from([nodes[0], nodes[1]]));
+        agenda.note(nodes[0], None);
+        agenda.note(nodes[1], Some(at(7)));
+        assert_eq!(agenda.next(), Some(at(7)));
+        agenda.look_at(nodes[0]);
+        assert_eq!(agenda.take(at(6)), BTreeSet::from([nodes[0]]));
+        assert_eq!(agenda.take(at(9)), BTreeSet::from([nodes[1], nodes[2]]));
+    }
+}
