@@ -13,6 +13,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+/// What follows when the policy has allowed something, or not.
+pub(crate) type AfterDecision = Box<dyn FnOnce(&mut Delivery, bool) + Send>;
+
 /// What the driver hands over, in order.
 pub(crate) enum Arrival {
     /// A session begins: processes may send there.
@@ -22,7 +25,7 @@ pub(crate) enum Arrival {
     /// A message of a session.
     Item(Arc<Peer>, Item),
     /// The policy has decided on something that the peer has asked: whether it is allowed, and what follows.
-    Decided(Arc<Peer>, bool, Box<dyn FnOnce(&mut Delivery, bool) + Send>),
+    Decided(Arc<Peer>, bool, AfterDecision),
     /// There is room for some that wait to send.
     Room(Room),
     /// Calls to a peer whose callers have given up, to be dropped here: a pool goes on by that.
