@@ -139,6 +139,7 @@ mod observe;
 mod pid;
 mod pool;
 mod process;
+mod recorder;
 mod registry;
 pub mod routing;
 mod signal;
@@ -211,6 +212,16 @@ pub mod inspect {
     pub use crate::process::description::{DescribeError, Description};
     pub use crate::process::tap::{Tap, TappedMessage};
     pub use crate::process::wait_probe::{WaitMeasurement, Waited};
+}
+
+/// Recordings: what a host's threads do, event by event. See [`Host::record`].
+pub mod record {
+    pub use crate::api::record::{ActiveRecording, FlightRecorder, FlightRecording, Record, RecordError};
+    pub use crate::recorder::event::{
+        EndKind, EventKind, Fate, FlowId, Party, RecordedEvent, ThreadIndex, TurnEnd, TypeIndex,
+    };
+    pub use crate::recorder::recording::{RecordedEvents, RecordedThread, Recording};
+    pub use crate::recorder::session::DumpCause;
 }
 
 /// Tests: a virtual clock, probes in place of processes, and, with the feature `test`, simulations.

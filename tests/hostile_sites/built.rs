@@ -6,6 +6,7 @@ use super::processes::{At, Wild};
 use postroom::inspect::{Hook, Started};
 use postroom::manual::Event;
 use postroom::prelude::*;
+use postroom::record::FlightRecorder;
 use postroom::{Builder, Command, Host};
 use postroom_tests::bomb::ended;
 use postroom_tests::{act, eventually, idle_for_ever};
@@ -72,6 +73,15 @@ pub(crate) const CASES: &[Case] = &[
         let stalls =
             move |builder: Builder| builder.stall_limit(Duration::from_millis(1)).on_stall(move |_| own.strike());
         stalls_until_told(hostile, hostile.run(stalls));
+    }),
+    ("the hook of a flight recorder", "DumpHook", |hostile| {
+        let before = super::caught_at("DumpHook");
+        let host = hostile.run(|builder| builder.stall_limit(Duration::from_millis(1)));
+        let own = hostile.clone();
+        let flight = host.flight_recorder(FlightRecorder::new().on_dump(move |_, _| own.strike())).expect("it starts");
+        stalls_until_told(hostile, host);
+        eventually(|| !hostile.panics() || super::caught_at("DumpHook") > before);
+        drop(flight);
     }),
     ("the log of a stall", "Log", |hostile| {
         let host = hostile.run(|builder| builder.stall_limit(Duration::from_millis(1)));

@@ -50,6 +50,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("api/runtime.rs register_upgrade", &["UpgradeMake", "TypeDrop"]),
     ("api/by_name.rs register_type_with", &["TypeStart", "TypeDrop"]),
     ("api/by_name.rs start_watched", &["RemoteAnswer"]),
+    ("api/record.rs on_dump", &["DumpHook", "HookDrop"]),
     ("engine/host/hooks.rs trait Hook", &["StartHook", "UndoHook", "CompleteHook", "HookDrop"]),
     // Trees and pools.
     ("pool/builder.rs by_hash", &["PoolKey"]),

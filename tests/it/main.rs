@@ -12,6 +12,7 @@ mod links;
 mod names;
 mod pool;
 mod process;
+mod recorder;
 mod registry;
 mod routing;
 mod simulation;

@@ -48,6 +48,7 @@ members=links/registrations.rs
 graph=deadlock/wait_graph.rs call=call/call_id.rs running=engine/workers/running.rs
 permits=engine/permits/holders.rs handoff=engine/permits/handoff.rs next=time/next_due.rs names=names/table.rs
 transport=routing/transport_queue.rs
+ring=recorder/ring.rs
 
 mutant push-data-relaxed $lanes mailbox \
     's/(tail\.swap\(node, Ordering::)AcqRel/\1Relaxed/'
@@ -173,6 +174,19 @@ mutant timer-forgets-the-poller $sleep sleep \
     '/fn timer_set/,/^    \}/ s/return Some\(poller\)/return None.filter(|_: \&usize| poller == 0)/'
 mutant searcher-not-counted $sleep sleep \
     '/fn end_sleep/,/^    \}/ s/place, SEARCHING/place, 0/'
+
+mutant ring-does-not-fence-before-it-writes $ring recorder \
+    '/fn write/,/^    \}/ s/fence\(Ordering::Release\);//'
+mutant ring-publishes-relaxed $ring recorder \
+    's/(written\.store\(number \+ 1, Ordering::)Release/\1Relaxed/'
+mutant ring-is-read-relaxed $ring recorder \
+    '/fn read/,/^    \}/ s/(written\.load\(Ordering::)Acquire/\1Relaxed/'
+mutant ring-does-not-fence-before-its-second-look $ring recorder \
+    '/fn read/,/^    \}/ s/fence\(Ordering::Acquire\);//'
+mutant ring-takes-all-copies-for-whole $ring recorder \
+    's/let whole = first\.max\(.*$/let whole = first.min(now);/'
+mutant ring-keeps-what-is-being-overwritten $ring recorder \
+    's/\(now \+ 1\)\.saturating_sub/(now).saturating_sub/'
 
 mutant count-is-not-ordered $gate gate \
     '/fn count/,/^    \}/ s/fence_for_models\(\);//'

@@ -4,6 +4,7 @@
 //! * `check` measures every operation and compares it with `recorded.txt`.
 //! * `record` writes what it measures to `recorded.txt`, and keeps the reasons there.
 //! * `atomics OPERATION` lists the lines of source text with its atomic instructions.
+//! * `timed` measures how long ping-pong takes while the runtime is recorded, and how long otherwise.
 //! * `OPERATION COUNT` is the program that is measured: it does that operation so many times. The others run it
 //!   under Callgrind, with a few and with many, and divide the difference, so that the start and the end of it cancel
 //!   out.
@@ -35,7 +36,8 @@ const SPANS: &str = "POSTROOM_SPANS";
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(
-        "expected `check`, `record`, `atomics OPERATION` or `OPERATION COUNT`, where an operation is one of: {}",
+        "expected `check`, `record`, `timed`, `atomics OPERATION` or `OPERATION COUNT`, where an operation is one of: \
+         {}",
         names()
     )]
     Usage,
@@ -56,6 +58,10 @@ fn main() -> ExitCode {
         ["check"] => check(),
         ["record"] => record().map(|()| true),
         ["atomics", name] => atomics(name).map(|()| true),
+        ["timed"] => {
+            recorded_against_not();
+            Ok(true)
+        }
         [name, count] => work(name, count).map(|()| true),
         _ => Err(Failure::Usage),
     };
@@ -133,6 +139,22 @@ fn show(operation: Operation, recorded: &Recorded) -> Result<(Cost, [Verdict; 2]
     println!("{:10}{:>10.1} instructions  {}", operation.name(), now.instructions, verdicts[0]);
     println!("{:10}{:>10.2} atomic        {}", "", now.atomics, verdicts[1]);
     Ok((now, verdicts))
+}
+
+/// Prints the medians of interleaved rounds, in which a message is passed a million times.
+fn recorded_against_not() {
+    const ROUNDS: usize = 15;
+    const COUNT: u64 = 1_000_000;
+    let mut times = [Vec::new(), Vec::new()];
+    for round in 0..2 * ROUNDS {
+        let is_recorded = round % 2 == 1;
+        times[round % 2].push(passing::timed_ping_pong(COUNT, is_recorded).as_nanos() as f64 / COUNT as f64);
+    }
+    let [off, on] = times.map(|mut times| {
+        times.sort_by(f64::total_cmp);
+        times[ROUNDS / 2]
+    });
+    println!("ping_pong: {off:.1} ns a message, {on:.1} ns while recorded ({:+.1} %)", (on / off - 1.0) * 100.0);
 }
 
 fn path() -> PathBuf {

@@ -14,6 +14,8 @@ pub enum Operation {
     Counting,
     /// A message from one of two processes to the other, which it wakes.
     PingPong,
+    /// As `PingPong`, while the runtime is recorded.
+    Recorded,
     /// An async process calls another one and gets the answer.
     Call,
     /// A process spawns another one, whose entry stops it: its birth, its only step and its end.
@@ -24,11 +26,12 @@ pub enum Operation {
 }
 
 /// All of them.
-pub const OPERATIONS: [Operation; 7] = [
+pub const OPERATIONS: [Operation; 8] = [
     Operation::Send,
     Operation::Receive,
     Operation::Counting,
     Operation::PingPong,
+    Operation::Recorded,
     Operation::Call,
     Operation::Spawn,
     Operation::Timer,
@@ -41,6 +44,7 @@ impl Operation {
             Self::Receive => "receive",
             Self::Counting => "counting",
             Self::PingPong => "ping_pong",
+            Self::Recorded => "recorded",
             Self::Call => "call",
             Self::Spawn => "spawn",
             Self::Timer => "timer",
@@ -56,6 +60,7 @@ impl Operation {
         match self {
             Self::Send | Self::Receive | Self::Counting => passing::counting(count),
             Self::PingPong => passing::ping_pong(count),
+            Self::Recorded => drop(passing::timed_ping_pong(count, true)),
             Self::Call => services::call(count),
             Self::Spawn => services::spawn(count),
             Self::Timer => services::timer(count),

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
 
 use postroom::prelude::*;
 
@@ -102,6 +103,22 @@ impl Player {
             from.ball(ctx.address(), passed + 1, left - 1).send().expect("the other lives");
         }
     }
+}
+
+/// Returns how long that takes, with or without a recording of the runtime.
+pub fn timed_ping_pong(count: u64, is_recorded: bool) -> Duration {
+    let runtime = runtime();
+    let active = is_recorded.then(|| runtime.record(Duration::from_secs(600)).start().expect("nothing else is"));
+    let (done, ended) = channel();
+    let player =
+        |done: &Sender<u64>| runtime.spawn(Player { passed: 0, done: done.clone() }).serve().expect("a player");
+    let (one, other) = (player(&done), player(&done));
+    let begun = Instant::now();
+    one.ball(other, 1, count - 1).send().expect("a player lives");
+    assert_eq!(ended.recv(), Ok(count), "all is done");
+    let took = begun.elapsed();
+    drop(active);
+    took
 }
 
 pub fn ping_pong(count: u64) {

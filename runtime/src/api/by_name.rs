@@ -48,7 +48,7 @@ impl Host {
         name: impl Into<String>,
         make: impl Fn() -> P + Send + Sync + 'static,
     ) {
-        self.record().registry.add::<P>(name.into(), move |host, place, entry, inputs, ties| {
+        self.host_record().registry.add::<P>(name.into(), move |host, place, entry, inputs, ties| {
             // Checked before `make` is called.
             let start = P::start_by_name(entry, inputs)?;
             Spawn::new(host, place, make()).for_parent(ties.guardian, false).start_at(start, ties.ending)
@@ -59,7 +59,7 @@ impl Host {
     /// runs: see [`Host::spawn_pinned`].
     pub fn register_pinned_type<P: Actor>(self, name: impl Into<String>, make: impl Fn() -> P + Send + Sync + 'static) {
         let make = Arc::new(make);
-        self.record().registry.add::<P>(name.into(), move |host, place, entry, inputs, ties| {
+        self.host_record().registry.add::<P>(name.into(), move |host, place, entry, inputs, ties| {
             let (start, make) = (P::start_by_name(entry, inputs)?, make.clone());
             let spawn = Spawn::pinned(host, place, move || make());
             spawn.for_parent(ties.guardian, false).start_at(start, ties.ending)
@@ -117,7 +117,14 @@ impl Host {
         inputs: Payloads,
         ties: StartTies,
     ) -> Result<Pid, StartError> {
-        self.record().registry.start(self.reference(), Location::caller(), process, entry, Inputs::values(inputs), ties)
+        self.host_record().registry.start(
+            self.reference(),
+            Location::caller(),
+            process,
+            entry,
+            Inputs::values(inputs),
+            ties,
+        )
     }
 
     /// Like [`start`](Self::start) with JSON inputs: an array in order, such as `[100, "text"]`, or an object by name,
@@ -131,7 +138,7 @@ impl Host {
     pub fn start_json(self, process: &str, entry: &str, inputs: impl Into<JsonInputs>) -> Result<Pid, StartError> {
         let inputs = inputs.into().read().map_err(StartError::Json)?;
         let ties = StartTies::default();
-        self.record().registry.start(self.reference(), Location::caller(), process, entry, inputs, ties)
+        self.host_record().registry.start(self.reference(), Location::caller(), process, entry, inputs, ties)
     }
 
     /// Sends a message by the name of its method, with a value for each argument, to a process whose type is
@@ -184,7 +191,7 @@ impl Host {
             let is_there = !is_here(to) || alias::lives(to);
             return Err(if is_there { MessageError::Untyped(to) } else { MessageError::Refused(gone(to)) });
         };
-        let Some(message_of) = self.record().registry.messages(kind.type_id) else {
+        let Some(message_of) = self.host_record().registry.messages(kind.type_id) else {
             return Err(MessageError::Unregistered { pid: to, process: (kind.name)() });
         };
         // If an upgrade has changed the type meanwhile, the message may be unhandled, as after any send.

@@ -4,6 +4,7 @@
 //! * [`block_on`](mod@block_on): waiting for a future without a runtime;
 //! * [`naming`], [`by_name`]: processes by name; [`context_ext`], [`child_spawn`]: spawning inside processes;
 //! * [`mailbox`]: a mailbox for code outside processes; [`probe`]: one for tests;
+//! * [`record`]: recordings of what the threads do;
 //! * [`statistics`]: snapshots of workers, threads and processes; [`observation`]: what only those who look pay for.
 
 pub(crate) mod block_on;
@@ -17,6 +18,7 @@ pub(crate) mod mailbox;
 pub(crate) mod naming;
 pub(crate) mod observation;
 pub(crate) mod probe;
+pub(crate) mod record;
 pub(crate) mod runtime;
 pub(crate) mod shutdown;
 pub(crate) mod statistics;

@@ -207,12 +207,12 @@ impl Host {
     }
 
     /// Returns its record, or that of all ended hosts.
-    pub(crate) fn record(self) -> &'static HostRecord {
+    pub(crate) fn host_record(self) -> &'static HostRecord {
         if self.has_ended() { HostRecord::ended() } else { self.record }
     }
 
     pub(crate) fn scheduler(self) -> &'static Scheduler {
-        self.record().scheduler
+        self.host_record().scheduler
     }
 
     pub(crate) fn reference(self) -> HostRef {
@@ -220,11 +220,11 @@ impl Host {
     }
 
     pub(crate) fn groups(self) -> &'static GroupTable {
-        &self.record().groups
+        &self.host_record().groups
     }
 
     pub(crate) fn topics(self) -> &'static GroupTable {
-        &self.record().topics
+        &self.host_record().topics
     }
 
     /// Returns its name: see [`Builder::name`](crate::Builder::name).
@@ -336,7 +336,7 @@ impl Host {
     where
         S: IntoUpgrade<Error: Into<UpgradeFailure>>,
     {
-        self.record().upgrades.add(make);
+        self.host_record().upgrades.add(make);
     }
 
     /// Upgrades a process to the type with that name, as registered for its own type. See [`Pid::upgrade`].
@@ -345,7 +345,7 @@ impl Host {
     /// [`UpgradeError::Missing`](crate::error::UpgradeError::Missing), which lists the alternatives; otherwise as
     /// [`Pid::upgrade`].
     pub fn upgrade(self, pid: Pid, to: &str) -> Upgrading<Pid, UpgradeFailure> {
-        self.record().upgrades.ask(pid, to)
+        self.host_record().upgrades.ask(pid, to)
     }
 
     /// Returns the typed address of a process: `address::<Disk>(pid)` if it is a `Disk`, `address::<dyn Storage>(pid)`

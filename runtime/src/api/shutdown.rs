@@ -193,7 +193,7 @@ fn finish(host: Host, end: ShutdownMode) -> Result<ShutdownReport, ShutdownError
         ShutdownMode::Shutdown(deadline) => host.scheduler().shut_down(&ExitReason::Shutdown, deadline),
         ShutdownMode::Drain(deadline) => host.scheduler().drain(&ExitReason::Shutdown, deadline),
     });
-    host.record().forget_all();
+    host.host_record().forget_all();
     report.log(host.name());
     host.retire();
     Ok(report)

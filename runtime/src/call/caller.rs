@@ -26,6 +26,9 @@ pub(crate) trait Port: Send + Sync {
         let _ = generation;
         None
     }
+
+    /// Returns the same, as a port that records the answers.
+    fn recorded(&'static self) -> &'static dyn Port;
 }
 
 /// A caller that is not a process: a thread, or a task of another executor.
@@ -171,6 +174,21 @@ impl Caller {
             node_pool::node(Envelope { kind: NodeKind::Call, generation: 0, word, payload: Some(Payload::new(call)) });
         let ticket = CallId::issue(node.for_ever(), number());
         (Self(ManuallyDrop::new(node)), ticket)
+    }
+
+    /// Has the answer recorded. Returns the tag under which a process finds it; `None` if the caller is no process.
+    #[cold]
+    pub(crate) fn record(&mut self) -> Option<u64> {
+        let mut envelope = self.0.take();
+        let mut tag = None;
+        if let Some(call) = envelope.payload.as_mut().and_then(Payload::get_mut::<PendingCall>)
+            && let Who::Process { port, .. } = &mut call.asker
+        {
+            *port = port.recorded();
+            tag = Some(envelope.word.addr() as u64);
+        }
+        self.0.put(envelope);
+        tag
     }
 
     #[inline]

@@ -1,6 +1,7 @@
 //! The door to the machine: time, randomness, and the identity of this program run.
 //!
 //! * [`clock`]: every reading of the time;
+//! * [`ticks`]: a cheaper clock, for the recorder;
 //! * [`chance`]: every random number, derived from a host's seed;
 //! * [`program`]: the node ID in the PIDs of this run;
 //! * [`world`]: state shared by all hosts of a program.
@@ -8,4 +9,5 @@
 pub(crate) mod chance;
 pub(crate) mod clock;
 pub(crate) mod program;
+pub(crate) mod ticks;
 pub(crate) mod world;

@@ -60,7 +60,7 @@
 //! from Pony's `messageq.c`. Rejected: a state word beside the queue (a second read-modify-write on every send); a
 //! count of messages (13 ns for each on two cores); a lock. A model of this module is in `tests/models`.
 
-use super::node::{Envelope, MailNode, MessageInPlace, NodeBox, distance, take_in_place};
+use super::node::{Envelope, FIRST_SEQUENCE, MailNode, MessageInPlace, NodeBox, distance, take_in_place};
 use super::node_pool;
 use super::payload::Payload;
 use crate::sync::{AtomicPtr, Ordering, fence_for_models};
@@ -167,6 +167,21 @@ impl Lanes {
     /// numbering its own. If that is unknown too, the node follows the one last consumed: the length is forgotten.
     #[inline]
     pub(crate) fn push_data(&self, node: NodeBox, known: impl FnOnce() -> u64, check_length: impl FnOnce()) -> Claim {
+        self.push_numbered(node, known, |sequence| {
+            if sequence & (LENGTH_CHECK - 1) == 0 {
+                check_length();
+            }
+        })
+    }
+
+    /// Queues `node` like [`push_data`](Self::push_data), and calls `numbered` with its number.
+    #[inline(always)]
+    pub(crate) fn push_numbered(
+        &self,
+        node: NodeBox,
+        known: impl FnOnce() -> u64,
+        numbered: impl FnOnce(u64),
+    ) -> Claim {
         node.next().store(ptr::null_mut(), Ordering::Relaxed);
         let node = node.into_raw().as_ptr();
         // Release: publishes the node's content. Acquire: sees the writes of the thread that set a mark.
@@ -177,15 +192,14 @@ impl Lanes {
                 // SAFETY: `node` is one.
                 unsafe { (*node).number_first() };
                 self.head.store(marked(node, FRESH), Ordering::Release);
+                numbered(FIRST_SEQUENCE);
             }
             Some(predecessor) => {
                 // SAFETY: as above.
                 let sequence = unsafe { (*node).number_after(predecessor, || self.after_first(known())) };
                 // From here on the node is the consumer's.
                 predecessor.next.store(node, Ordering::Release);
-                if sequence & (LENGTH_CHECK - 1) == 0 {
-                    check_length();
-                }
+                numbered(sequence);
             }
         }
         match marks(before) {
@@ -488,6 +502,12 @@ impl Controls {
     pub(crate) fn are_answers_for(&self, generation: u64) -> bool {
         // SAFETY: the list owns its nodes.
         unsafe { linked(self.first) }.all(|node| node.is_answer_for(generation))
+    }
+
+    /// Returns the tags of the answers.
+    pub(crate) fn answers(&self) -> impl Iterator<Item = u64> {
+        // SAFETY: the list owns its nodes.
+        unsafe { linked(self.first) }.filter_map(|node| unsafe { node.answer_tag() })
     }
 
     pub(crate) fn has_signal(&self) -> bool {

@@ -91,6 +91,9 @@ const SEQUENCE_SHIFT: u32 = KIND_SHIFT + 4;
 /// The largest sequence number; one follows it.
 const LAST_SEQUENCE: u64 = (1 << (64 - SEQUENCE_SHIFT)) - 1;
 
+/// The number of the first node in an empty queue.
+pub(crate) const FIRST_SEQUENCE: u64 = 1;
+
 /// How often a sender polls for its predecessor's number before it yields once: some microseconds; a running sender
 /// takes a tenth of one. In models no thread intervenes meanwhile.
 const PATIENCE: u32 = if cfg!(loom) { 0 } else { 256 };
@@ -129,7 +132,7 @@ impl MailNode {
     #[inline]
     pub(crate) fn number_first(&self) {
         let mark = self.mark.load(Ordering::Relaxed);
-        self.mark.store(mark | 1 << SEQUENCE_SHIFT, Ordering::Relaxed);
+        self.mark.store(mark | FIRST_SEQUENCE << SEQUENCE_SHIFT, Ordering::Relaxed);
     }
 
     /// Numbers the node after its predecessor. Waits for a number that is about to be written; if its sender was
@@ -173,7 +176,19 @@ impl MailNode {
     #[inline]
     pub(crate) fn is_answer_for(&self, generation: u64) -> bool {
         let NodeHeader { kind, generation: other } = self.address();
-        matches!(kind, NodeKind::Completed | NodeKind::Failed) && other == generation
+        // As `is_message_for`: the bits of `generation` above a generation do not count.
+        matches!(kind, NodeKind::Completed | NodeKind::Failed)
+            && (other ^ generation) & crate::pid::GENERATION_MASK == 0
+    }
+
+    /// Returns the tag of an answer.
+    ///
+    /// # Safety
+    /// The caller owns the node's content.
+    pub(crate) unsafe fn answer_tag(&self) -> Option<u64> {
+        matches!(self.address().kind, NodeKind::Completed | NodeKind::Failed)
+            // SAFETY: the caller's promise.
+            .then(|| self.content.with_mut(|content| unsafe { (*content).word.addr() as u64 }))
     }
 
     pub(crate) fn is_signal(&self) -> bool {
@@ -245,6 +260,18 @@ impl MailNode {
     }
 }
 
+/// Returns a word that [`MessageInPlace::is_message_for`] takes for no message's generation, and from which
+/// [`unpoisoned`] makes that generation again.
+#[inline]
+pub(crate) fn poisoned(generation: u64) -> u64 {
+    generation | KIND_MASK << KIND_SHIFT
+}
+
+#[inline]
+pub(crate) fn unpoisoned(generation: u64) -> u64 {
+    generation & crate::pid::GENERATION_MASK
+}
+
 /// The kind of an envelope, and the incarnation that it was sent to.
 struct NodeHeader {
     kind: NodeKind,
@@ -274,6 +301,12 @@ impl MessageInPlace {
     pub(crate) fn content(&self) -> *mut EnvelopeContent {
         // SAFETY: nodes are never freed.
         unsafe { self.0.as_ref() }.content.with_mut(|content| content)
+    }
+
+    /// Returns its number in the queue.
+    pub(crate) fn sequence(&self) -> u64 {
+        // SAFETY: nodes are never freed.
+        unsafe { self.0.as_ref() }.sequence()
     }
 
     pub(crate) fn take(self) -> Envelope {
@@ -369,6 +402,12 @@ impl NodeBox {
     #[inline(never)]
     fn put_traced<M: Send + 'static>(&mut self, generation: u64, message: M, word: *mut MailNode) {
         self.put(Envelope { kind: NodeKind::Message, generation, word, payload: Some(Payload::sent(message)) });
+    }
+
+    /// Returns the constant that names the type of the value that the node carries, if there is one.
+    pub(crate) fn name_of(&self) -> Option<&'static fn() -> &'static str> {
+        // SAFETY: this is the node's only owner.
+        unsafe { self.for_ever().peek(|content| content.payload.as_ref().map(Payload::name_of)) }
     }
 
     /// Returns the value that the node carries, if it is a `T`.

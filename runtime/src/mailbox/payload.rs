@@ -169,6 +169,11 @@ impl Payload {
         self.table.type_id == TypeId::of::<T>()
     }
 
+    /// Returns the constant that names the value's type.
+    pub(crate) fn name_of(&self) -> &'static fn() -> &'static str {
+        &self.table.type_name
+    }
+
     /// Returns the ID of the value's type.
     pub fn value_type(&self) -> TypeId {
         #[cfg(feature = "spans")]

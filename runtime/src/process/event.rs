@@ -9,10 +9,11 @@ use crate::errors::{CallError, CommandError};
 use crate::exit::ExitReason;
 use crate::links::message::{LinkEndpoint, SentLinkMessage};
 use crate::mailbox::lanes::{Controls, Holder, Lanes};
-use crate::mailbox::node::{Envelope, EnvelopeContent, MessageInPlace, NodeKind};
+use crate::mailbox::node::{Envelope, EnvelopeContent, MessageInPlace, NodeKind, poisoned, unpoisoned};
 use crate::mailbox::{node_pool, payload::Payload};
 #[cfg(feature = "spans")]
 use crate::observe::spans;
+use crate::recorder::{kind::RecordKind, ring::NameOf, session::Recorder};
 use crate::signal::{Cancel, Down, Exit, Signal};
 use crate::util::panics::{Site, dispose};
 use crate::{call::package::Package, links::protocol::LinkEffect, util::debug::impl_debug};
@@ -140,7 +141,12 @@ pub(crate) struct StepInput {
     /// The lanes of the last process that began a step.
     holder: Holder<'static>,
     endpoint: Option<&'static dyn LinkEndpoint>,
+    /// While it is recorded, a word that no message seems to be for: so each is met in [`meet`](Self::meet).
     generation: u64,
+    /// What records its steps.
+    recorder: Option<&'static Recorder>,
+    /// When the turn began, as the recorder stamps it, until it has taken a message.
+    turn: u64,
     /// Controls taken from the lane and not yet delivered.
     controls: Controls,
     /// The thread's count of spent events when the time slice began.
@@ -170,6 +176,8 @@ enum Met {
     Something,
     /// A message, which was moved to `redeemed`.
     Message,
+    /// A message in place, which was recorded.
+    Recorded(MessageInPlace),
 }
 
 /// State that few steps need.
@@ -205,6 +213,8 @@ impl StepInput {
             holder: unsafe { Holder::new(nowhere) },
             endpoint: None,
             generation: 0,
+            recorder: None,
+            turn: 0,
             controls: Controls::none(),
             began: 0,
             slice,
@@ -242,6 +252,38 @@ impl StepInput {
         self.endpoint = Some(endpoint);
         self.generation = generation;
         self.messages = 0;
+    }
+
+    /// Has its messages and answers recorded, until the time slice ends, which has begun at `turn`.
+    pub(crate) fn record(&mut self, recorder: Option<&'static Recorder>, turn: u64) -> Option<&'static Recorder> {
+        self.turn = turn;
+        std::mem::replace(&mut self.recorder, recorder)
+    }
+
+    pub(crate) fn recorder(&self) -> Option<&'static Recorder> {
+        self.recorder
+    }
+
+    /// Records the messages of a step that has just begun.
+    pub(crate) fn record_messages(&mut self, begins_with_message: bool) {
+        self.generation = poisoned(self.generation);
+        if !begins_with_message {
+            self.turn = 0;
+        }
+    }
+
+    /// Records the answers that a step begins with.
+    pub(crate) fn record_answers(&self) {
+        if !self.controls.is_empty()
+            && let (Some(recorder), Some(process)) = (self.recorder, self.process())
+        {
+            self.controls.answers().for_each(|tag| _ = recorder.note(RecordKind::AnswerTaken, process, tag, None));
+        }
+    }
+
+    /// Returns slot and generation of its process.
+    fn process(&self) -> Option<u64> {
+        Some(self.endpoint?.resident()?.incarnation())
     }
 
     /// Takes the controls of a step that begins with some. Returns them unless they are all answers.
@@ -421,6 +463,11 @@ impl StepInput {
                 Met::Nothing => {}
                 Met::Something => return None,
                 Met::Message => return Some(Mail::new(&mut self.redeemed, slice)),
+                Met::Recorded(message) => {
+                    let message: *mut EnvelopeContent = message.content();
+                    // SAFETY: as above.
+                    return Some(Mail::new(unsafe { &mut *message }, slice));
+                }
             }
         }
     }
@@ -428,8 +475,18 @@ impl StepInput {
     /// Handles an item that is not a message for this process, or a ticket for one.
     #[cold]
     fn meet(&mut self, envelope: MessageInPlace) -> Met {
+        let sequence = envelope.sequence();
+        if let Some(recorder) = self.recorder
+            && envelope.is_message_for(unpoisoned(self.generation))
+        {
+            self.messages += 1;
+            // SAFETY: the message belongs to the holder until its next look.
+            let name = unsafe { &*envelope.content() }.payload.as_ref().map(Payload::name_of);
+            self.record_message(recorder, sequence, name);
+            return Met::Recorded(envelope);
+        }
         let envelope = envelope.take();
-        if envelope.generation != self.generation {
+        if envelope.generation != unpoisoned(self.generation) {
             self.rare().stale.push(envelope);
             return Met::Nothing;
         }
@@ -437,6 +494,9 @@ impl StepInput {
             let redeemed = self.endpoint.and_then(|endpoint| endpoint.redeem(envelope.generation));
             let Some(Envelope { word, payload, .. }) = redeemed else { return Met::Nothing };
             self.messages += 1;
+            if let Some(recorder) = self.recorder {
+                self.record_message(recorder, sequence, payload.as_ref().map(Payload::name_of));
+            }
             self.redeemed = EnvelopeContent { word, payload };
             return Met::Message;
         }
@@ -469,6 +529,15 @@ impl StepInput {
             _ => {}
         }
         Met::Something
+    }
+
+    fn record_message(&mut self, recorder: &'static Recorder, sequence: u64, name: Option<&'static NameOf>) {
+        let Some(process) = self.process() else { return };
+        match std::mem::take(&mut self.turn) {
+            0 => _ = recorder.note(RecordKind::Handle, process, sequence, name),
+            // The first message of a turn is taken when that begins: one reading of the clock less.
+            turn => recorder.note_at(turn, RecordKind::Handle, process, sequence, name),
+        }
     }
 
     /// Returns whether [`next_control`](Self::next_control) has a notice to deliver. Not while the control lane holds
@@ -518,7 +587,7 @@ impl StepInput {
     fn absorb(&mut self, mut taken: Controls) {
         while let Some(mut node) = taken.pop() {
             let envelope = node.take();
-            if envelope.generation != self.generation {
+            if envelope.generation != unpoisoned(self.generation) {
                 node_pool::recycle(node);
                 self.rare().stale.push(envelope);
                 continue;

@@ -80,6 +80,20 @@ fn try_call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(
     }
 }
 
+/// Sends to a process whose host is recorded, which seems to be gone (`why`) until here.
+#[cold]
+fn try_recorded<M: Send + 'static>(
+    pid: Pid,
+    message: M,
+    caller: Option<Caller>,
+    why: RefusalReason,
+) -> Result<(), (M, Option<Caller>, RefusalReason)> {
+    match TABLE.slot(pid.slot()) {
+        Some(slot) if why == RefusalReason::Gone && !is_elsewhere(pid) => slot.send_recorded(pid, message, caller),
+        _ => Err((message, caller, why)),
+    }
+}
+
 /// Sends to a PID that is not a live process here (`why`): to another node, or to the target of an alias; otherwise
 /// returns the message, and fails its caller.
 #[cold]
@@ -89,6 +103,10 @@ fn call_on<M: Send + 'static>(
     caller: Option<Caller>,
     why: RefusalReason,
 ) -> Result<(), (M, SendFailure)> {
+    let (message, caller, why) = match try_recorded(pid, message, caller, why) {
+        Ok(()) => return Ok(()),
+        Err(refused) => refused,
+    };
     let message = Typed(message, caller);
     let sent = match why {
         RefusalReason::Full => Err((message, SendFailure::Full(pid))),
@@ -195,10 +213,12 @@ impl<M: Send + 'static> Routable for Typed<M> {
             return self.abroad(to);
         }
         let refused = match self {
-            Self(message, None) => try_send(to, message).map_err(|(message, why)| (Self(message, None), why)),
-            Self(message, Some(caller)) => {
-                try_call(to, message, caller).map_err(|(message, caller, why)| (Self(message, caller), why))
-            }
+            Self(message, None) => try_send(to, message)
+                .or_else(|(message, why)| try_recorded(to, message, None, why))
+                .map_err(|(message, caller, why)| (Self(message, caller), why)),
+            Self(message, Some(caller)) => try_call(to, message, caller)
+                .or_else(|(message, caller, why)| try_recorded(to, message, caller, why))
+                .map_err(|(message, caller, why)| (Self(message, caller), why)),
         };
         refused.map_err(|(this, why)| (this, failure(to, why)))
     }

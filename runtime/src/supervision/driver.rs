@@ -9,8 +9,10 @@ use super::incarnation::{ChildEnded, ChildRun, ENDED, ExitListener};
 use super::plan::{ChildRules, Id, SupervisorAction, SupervisorEnd, SupervisorEvent, SupervisorPlan, TimerOf};
 use super::status::{ChildState, LastEnd};
 use super::{errors::GaveUp, registry::ChildRegistry};
+use crate::engine::context::local::with_current;
 use crate::env::clock::{Moment, TimerKey};
 use crate::process::{Event, Events, InitContext, Process, StepOutput, unknown_entry};
+use crate::recorder::session::DumpCause;
 use crate::slots::{ProcessKind, TABLE};
 use crate::util::panics::{Shown, Site, dispose};
 use crate::{
@@ -178,6 +180,11 @@ impl SupervisorProcess {
                 "a child failed too often: its supervisor gives up"
             );
             self.failed_child = Some((member.slot.name.clone(), message_type));
+            with_current(|context| {
+                if let Some((context, pid)) = context.and_then(|context| Some((context, context.pid()?))) {
+                    context.host.recorder.dump(DumpCause::GaveUp(pid));
+                }
+            });
         }
     }
 

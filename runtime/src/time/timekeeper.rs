@@ -67,7 +67,7 @@ impl Timekeeper {
         loop {
             let now = Moment::now();
             match self.timers.due(now) {
-                Due::Fire(action) => {
+                Due::Fire(action, _) => {
                     drop(running);
                     // It may wake a task of another executor: foreign code.
                     let _panic = contain(Site::OutsideTimer, || action.perform());

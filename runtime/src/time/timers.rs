@@ -27,6 +27,7 @@ use crate::env::clock::{Moment, SharedMoment, TimerKey};
 use crate::mailbox::node::NodeKind;
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
+use crate::pid::incarnation;
 use crate::slots::Slot;
 use crate::sync::{CachePadded, Mutex, lock, try_lock};
 use crate::util::panics::{Site, contain};
@@ -49,8 +50,8 @@ const SLACK: u64 = 1 << 20;
 
 /// The result of a search for due timers.
 pub(crate) enum Due {
-    /// The first of them, taken out.
-    Fire(TimerAction),
+    /// The first of them, taken out, and when it was due.
+    Fire(TimerAction, Moment),
     /// There may be some: a bounded part of the search has been done.
     Sought,
     /// There may be some, in a wheel that another thread uses.
@@ -71,6 +72,14 @@ pub(crate) enum TimerAction {
 const _: () = assert!(size_of::<TimerAction>() == 24);
 
 impl TimerAction {
+    /// Returns the process that waits for it, if it is one, in a word.
+    pub(crate) fn process(&self) -> u64 {
+        match self {
+            Self::Complete { slot, generation, .. } => incarnation(slot.index(), *generation),
+            Self::Run(_) => 0,
+        }
+    }
+
     pub(crate) fn perform(self) {
         match self {
             Self::Complete { slot, generation, tag } => complete(slot, generation, tag),
@@ -181,7 +190,7 @@ impl Timers {
     fn take(&self, shared: &SharedWheel, wheel: &mut Wheel<TimerAction>, now: Moment, until: Moment) -> Due {
         let action = wheel.pop(now.nanoseconds(), until.nanoseconds());
         shared.next.store(Moment::of_nanoseconds(wheel.next()));
-        action.map_or(Due::Sought, Due::Fire)
+        action.map_or(Due::Sought, |action| Due::Fire(action, Moment::of_nanoseconds(wheel.popped())))
     }
 
     /// Returns the wheel of a permit, or of threads without one.
@@ -261,7 +270,7 @@ mod tests {
         let now = start.after(Duration::from_millis(35));
         loop {
             match timers.due(now) {
-                Due::Fire(action) => action.perform(),
+                Due::Fire(action, _) => action.perform(),
                 Due::Sought | Due::Taken => {}
                 Due::Nothing => break,
             }
@@ -295,7 +304,7 @@ mod tests {
         let now = start.after(Duration::from_millis(100));
         let fire = |permit: usize| loop {
             match timers.due_beside_others(Some(permit), now) {
-                Due::Fire(action) => return action.perform(),
+                Due::Fire(action, _) => return action.perform(),
                 Due::Sought => {}
                 other => panic!("{}", if matches!(other, Due::Taken) { "taken" } else { "nothing" }),
             }
@@ -338,7 +347,7 @@ mod tests {
                 let now = Moment::now();
                 while timers.next() <= now {
                     match timers.due_beside_others(None, now) {
-                        Due::Fire(action) => action.perform(),
+                        Due::Fire(action, _) => action.perform(),
                         Due::Sought | Due::Taken => {}
                         Due::Nothing => _ = timers.raise(),
                     }

@@ -128,6 +128,8 @@ pub(crate) struct Wheel<T> {
     heap: BinaryHeap<Reverse<Near>>,
     /// About how many of these two stand for removed entries. (An entry reset to its earlier moment is there twice.)
     stale: usize,
+    /// When the entry that was taken out last was due.
+    popped: u64,
 }
 
 impl<T> Wheel<T> {
@@ -147,6 +149,7 @@ impl<T> Wheel<T> {
             in_runs: 0,
             heap: BinaryHeap::new(),
             stale: 0,
+            popped: 0,
         }
     }
 
@@ -224,6 +227,11 @@ impl<T> Wheel<T> {
         NEVER
     }
 
+    /// Returns when the entry that was taken out last was due.
+    pub(crate) fn popped(&self) -> u64 {
+        self.popped
+    }
+
     /// Takes out the first entry, if it is due at `until`; the present advances to `now`, which is no earlier. If that
     /// takes long, or many entries were cancelled, only a part of it is done, and nothing is taken out: then
     /// [`next`](Self::next) is no later than `now`.
@@ -240,6 +248,7 @@ impl<T> Wheel<T> {
             }
             self.pass(first);
             if is_there {
+                self.popped = due;
                 return self.remove(index);
             }
             self.stale = self.stale.saturating_sub(1);

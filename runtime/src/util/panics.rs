@@ -59,6 +59,7 @@ sites! {
     CompleteHook => "a complete hook",
     DeadLetterHook => "the dead-letter hook, or the drop of a dead letter",
     StallHook => "a stall hook",
+    DumpHook => "the hook of a flight recorder",
     Log => "the subscriber of a log event",
     HookDrop => "the drop of a hook or a handler",
     TypeStart => "the factory of a registered type",

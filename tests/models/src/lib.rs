@@ -28,6 +28,7 @@ mod names;
 #[path = "../../../runtime/src/pid.rs"]
 mod pid;
 mod process;
+mod recorder;
 mod routing;
 mod slots;
 mod time;

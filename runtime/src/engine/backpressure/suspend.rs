@@ -12,8 +12,9 @@ use crate::env::clock::{Moment, TimeKeeper, instant_now};
 use crate::env::world::World;
 use crate::mailbox::lanes::{Controls, Holder};
 use crate::mailbox::node::Envelope;
-use crate::pid::Resident;
+use crate::pid::{Pid, Resident, incarnation};
 use crate::process::control::Control;
+use crate::recorder::kind::RecordKind;
 use crate::slots::slot::deficit::Deferral;
 use crate::slots::{Slot, Token};
 use crate::sync::{AtomicU64, Ordering};
@@ -142,6 +143,10 @@ fn begin_suspension(slot: &'static Slot, at: FullPlace, host: &'static Scheduler
     static NEXT: World<AtomicU64> = World::new(AtomicU64::new(0));
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let mut state = side_of(slot).lock();
+    if host.recorder.is_on() {
+        let at = at.mailbox().and_then(Resident::resident).map_or(0, Pid::incarnation);
+        host.recorder.note(RecordKind::Suspend, incarnation(slot.index(), slot.last()), at, None);
+    }
     state.suspension = Some(SuspendedAt { at, number, host, room, forced_release: None });
     // Under the lock: the mark is cleared later, with the suspension.
     slot.note_suspended(true);
@@ -334,6 +339,9 @@ fn take_suspension(slot: &'static Slot, number: Option<u64>) -> Option<Suspended
 /// backpressure:W6: completes a resumption. First the mark is cleared, then the process is woken.
 fn release(slot: &'static Slot, generation: u64, suspension: SuspendedAt) {
     suspension.host.resumptions.add_shared(1);
+    if suspension.host.recorder.is_on() {
+        suspension.host.recorder.note(RecordKind::Resume, incarnation(slot.index(), generation), 0, None);
+    }
     if let Some(forced_release) = suspension.forced_release {
         suspension.host.forget(forced_release);
     }

@@ -9,6 +9,8 @@ use crate::engine::permits::handoff::Resumption;
 use crate::engine::permits::holders::{HandedOff, Need};
 use crate::engine::workers::worker::{CALLED, LOST};
 use crate::env::clock::forget_now;
+use crate::pid::Pid;
+use crate::recorder::kind::RecordKind;
 use crate::sync::{Ordering, fence, lock, park, yield_now};
 use crate::util::defer::defer;
 use crate::util::panics::{Site, contain};
@@ -96,9 +98,12 @@ fn in_step<R>(need: Need, block: impl FnOnce() -> R) -> R {
     }
     with_current(|context| match context.filter(|context| context.thread.running().is_some()) {
         None => block(),
-        Some(context) if context.pinned_thread.is_some() => context.block_pinned(block),
-        Some(context) if context.hand_off(need) => context.block_handed_off(block, false),
-        Some(context) => context.block_with_permit(block),
+        Some(context) if context.host.recorder.is_on() => {
+            context.record_blocked(RecordKind::Block);
+            let _over = defer(|| context.record_blocked(RecordKind::Unblock));
+            context.block(need, block)
+        }
+        Some(context) => context.block(need, block),
     })
 }
 
@@ -114,6 +119,21 @@ pub(crate) enum Passed {
 }
 
 impl ThreadContext {
+    fn block<R>(&self, need: Need, block: impl FnOnce() -> R) -> R {
+        if self.pinned_thread.is_some() {
+            self.block_pinned(block)
+        } else if self.hand_off(need) {
+            self.block_handed_off(block, false)
+        } else {
+            self.block_with_permit(block)
+        }
+    }
+
+    #[cold]
+    fn record_blocked(&self, kind: RecordKind) {
+        self.host.recorder.note(kind, self.pid().map_or(0, Pid::incarnation), 0, None);
+    }
+
     /// handoff:H1 and handoff:H2. Returns whether another thread has the permit; if not, the step keeps it.
     fn hand_off(&self, need: Need) -> bool {
         let mut grown = false;

@@ -14,6 +14,7 @@ use crate::env::clock::{Moment, TimerKey};
 use crate::env::program::Acting;
 use crate::mailbox::payload::Payload;
 use crate::pid::{Pid, Resident};
+use crate::recorder::kind::RecordKind;
 use crate::slots::Token;
 use crate::sync::{Arc, Deque};
 use crate::time::timers::TimerAction;
@@ -45,6 +46,8 @@ pub(crate) struct ThreadContext {
     /// How many steps in a row came from the run-next slot.
     pub(crate) streak: Cell<u32>,
     pub(crate) random: RefCell<Random>,
+    /// When the last turn ended that was recorded, as the recorder stamps it, if the next one follows at once.
+    pub(crate) turn_ended: Cell<u64>,
     /// When this thread last saw a process with a deficit.
     pub(crate) deficit_seen: Cell<Moment>,
     /// When a process last used up its time slice here.
@@ -95,6 +98,7 @@ impl ThreadContext {
             deficit_seen: Cell::new(Moment::about_now()),
             slice_used: Cell::new(Moment::about_now()),
             streak: Cell::new(0),
+            turn_ended: Cell::new(0),
             random: RefCell::new(Random::new(host.seed(), index as u64)),
         }
     }
@@ -177,12 +181,21 @@ impl Scheduler {
         self.with_user(|user| user.handlers.dispatch(command, caller));
     }
 
-    pub(crate) fn set_timer(&self, due: Moment, action: TimerAction) -> Option<TimerKey> {
+    pub(crate) fn set_timer(&'static self, due: Moment, action: TimerAction) -> Option<TimerKey> {
+        if self.recorder.is_on() {
+            self.record_timer(due, action.process());
+        }
         let (key, first) = self.timers.set(self.current_worker(), due, action)?;
         if first {
             self.wake_for_timer();
         }
         Some(key)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn record_timer(&'static self, due: Moment, process: u64) {
+        self.recorder.note(RecordKind::TimerSet, process, due.nanoseconds(), None);
     }
 
     /// Returns the permit that the calling thread holds, if it belongs to this host.

@@ -27,6 +27,7 @@ use crate::mailbox::bound::Bound;
 use crate::names::table::Names;
 use crate::observe::counters::Counter;
 use crate::pid::{NodeId, Pid};
+use crate::recorder::{kind::RecordKind, session::Recorder};
 use crate::slots::{Slot, SlotOwner, Token};
 use crate::sync::{
     Arc, AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, CachePadded, Condvar, Mutex, OnceLock,
@@ -92,6 +93,9 @@ pub(crate) struct Scheduler {
     pub(crate) config: Config,
     user: RwLock<Option<Arc<UserCode>>>,
     pub(crate) has_hooks: bool,
+    /// Whether spawns and exits are to be told: to hooks, or to the recorder.
+    observed: AtomicBool,
+    pub(crate) recorder: Recorder,
     pub(crate) has_reactor: bool,
     pub(crate) has_driver: bool,
     slot_owner: OnceLock<&'static SlotOwner>,
@@ -197,6 +201,8 @@ impl Scheduler {
         (0..count).for_each(|thread| _ = threads.make(thread));
         let host: &'static Self = Box::leak(Box::new(Self {
             has_hooks: !user.hooks.hooks.is_empty(),
+            observed: AtomicBool::new(!user.hooks.hooks.is_empty()),
+            recorder: Recorder::default(),
             has_reactor: user.reactor.is_some(),
             has_driver: user.driver().is_some(),
             user: RwLock::new(Some(Arc::new(user))),
@@ -408,6 +414,17 @@ impl Scheduler {
         if self.clock_override().is_some() { Moment::NEVER } else { self.timers.next() }
     }
 
+    /// Returns whether spawns and exits are to be told.
+    #[inline(always)]
+    pub(crate) fn is_observed(&self) -> bool {
+        self.observed.load(Ordering::Relaxed)
+    }
+
+    /// Has spawns and exits told to the recorder, too, or not any more.
+    pub(crate) fn observe_recorded(&self, are_recorded: bool) {
+        self.observed.store(self.has_hooks || are_recorded, Ordering::SeqCst);
+    }
+
     pub(crate) fn take_place(&self) -> bool {
         let Some(limit) = self.config.limit else { return true };
         self.places
@@ -422,11 +439,11 @@ impl Scheduler {
     }
 
     /// Fires everything due at `now`, in order, however long that takes: for a thread that fires alone.
-    pub(crate) fn fire_all_timers(&self, now: Moment) {
+    pub(crate) fn fire_all_timers(&'static self, now: Moment) {
         while self.timers.next() <= now {
             let due = self.timers.due(now);
             #[cfg(feature = "test")]
-            let is_timer = matches!(due, Due::Fire(_));
+            let is_timer = matches!(due, Due::Fire(..));
             self.fire(due);
             #[cfg(feature = "test")]
             if is_timer && !crate::sync::simulated::here().is_none_or(|simulator| simulator.fired()) {
@@ -437,7 +454,7 @@ impl Scheduler {
 
     /// Fires what is due at `now`, for a while: if more is due, the caller lets others run and calls it again.
     #[cold]
-    pub(crate) fn fire_timers(&self, now: Moment) {
+    pub(crate) fn fire_timers(&'static self, now: Moment) {
         let permit = self.current_worker();
         let mut left = FIRED;
         while left > 0 && self.timers.next() <= now {
@@ -446,13 +463,19 @@ impl Scheduler {
     }
 
     /// Performs the result of a look for timers. Returns its cost, in units of [`FIRED`].
-    fn fire(&self, due: Due) -> u32 {
+    fn fire(&'static self, due: Due) -> u32 {
+        if let Due::Fire(action, due) = &due
+            && self.recorder.is_on()
+        {
+            let late = Moment::now_by(self.clock_override()).since(*due).as_nanos() as u64;
+            self.recorder.note(RecordKind::TimerFired, action.process(), late, None);
+        }
         match due {
-            Due::Fire(TimerAction::Complete { slot, generation, tag }) => {
+            Due::Fire(TimerAction::Complete { slot, generation, tag }, _) => {
                 complete(slot, generation, tag);
                 1
             }
-            Due::Fire(action) => {
+            Due::Fire(action, _) => {
                 #[cfg(feature = "test")]
                 let _acting = Acting::begin(self.node());
                 // It may clone or drop a user's message, or wake a task of another executor.

@@ -109,6 +109,8 @@ impl Scheduler {
         self.clock_override.store(address_of(clock.clock_override()), Ordering::Release);
         *lock(&self.clock) = clock;
         self.names.renumber(number);
+        self.recorder.reset();
+        self.observe_recorded(false);
         self.slot_owner().renumber(node, number);
         for pinned_thread in self.pinned_threads.all() {
             pinned_thread.slot_owner().renumber(node, number);

@@ -45,6 +45,7 @@ use crate::process::body::Body;
 use crate::process::control::Control;
 use crate::process::guardian::{Guardian, while_leaving};
 use crate::process::handling;
+use crate::recorder::event::EndKind;
 use crate::routing::router::package_of;
 use crate::slots::{ColdState, Slot, TABLE, Token};
 use crate::sync::{Ordering, lock, yield_now};
@@ -209,7 +210,8 @@ impl ExitingProcess {
         if self.cold_state.as_ref().is_some_and(|cold_state| cold_state.labelled) {
             lock(&self.host.labels).remove(&self.pid);
         }
-        if self.host.has_hooks {
+        if self.host.is_observed() {
+            self.host.note_end(self.slot, self.pid, end_kind(&self.reason));
             let ended = self.host.describe(self.slot, self.pid);
             self.host.with_user(|user| user.hooks.complete(&ended, &self.reason));
         }
@@ -257,6 +259,18 @@ impl ExitingProcess {
         if let Some(guardian) = cold_state.guardian.take() {
             guardian.ended(self.pid, &self.reason, self.handling);
         }
+    }
+}
+
+/// Returns the short form of an exit reason, for the recorder.
+fn end_kind(reason: &ExitReason) -> EndKind {
+    match reason {
+        ExitReason::Normal => EndKind::Normal,
+        ExitReason::Shutdown | ExitReason::Cancelled(_) => EndKind::Cancelled,
+        ExitReason::Killed => EndKind::Killed,
+        ExitReason::Panic(_) => EndKind::Panic,
+        ExitReason::Linked { .. } => EndKind::Linked,
+        _ => EndKind::Failed,
     }
 }
 

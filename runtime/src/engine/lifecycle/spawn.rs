@@ -23,6 +23,7 @@ use crate::process::body::Body;
 use crate::process::control::EndWaiter;
 use crate::process::guardian::Guardian;
 use crate::process::{InitContext, Process};
+use crate::recorder::{event::EndKind, kind::RecordKind, recording::end_word};
 use crate::slots::slot::cold_state::Values;
 use crate::slots::{ProcessKind, Slot, SlotOwner, TABLE, Token};
 use crate::sync::{Arc, Ordering, lock};
@@ -261,7 +262,8 @@ impl Scheduler {
             let outcome = contain(Site::Start, || spawned.start(&env));
             let outcome = outcome.unwrap_or_else(|panic| Err(Box::new(SpawnError::Init(InitError::Panicked(panic)))));
             outcome.inspect_err(|_| {
-                if self.has_hooks {
+                if self.is_observed() {
+                    self.note_end(token.slot(), pid, EndKind::NotStarted);
                     self.with_user(|user| user.hooks.undo(&self.describe(token.slot(), pid)));
                 }
             })
@@ -312,10 +314,14 @@ impl Scheduler {
         if let Some(name) = name {
             self.names.register(&Name::new(name.clone())?, pid)?;
         }
-        if self.has_hooks {
+        if self.is_observed() {
+            self.note_spawn(token.slot(), pid);
             let started = self.describe(token.slot(), pid);
-            let verdict = self.with_user(|user| user.hooks.start(&started)).ok_or(SpawnError::Shutdown)?;
-            verdict.map_err(SpawnError::Refused)?;
+            let verdict = self.with_user(|user| user.hooks.start(&started)).ok_or(SpawnError::Shutdown);
+            if let Err(error) = verdict.and_then(|verdict| verdict.map_err(SpawnError::Refused)) {
+                self.note_end(token.slot(), pid, EndKind::NotStarted);
+                return Err(error);
+            }
         }
         Ok(())
     }
@@ -364,6 +370,24 @@ impl Scheduler {
         TABLE.take_back(token);
         self.leave();
         self.give_place_back();
+    }
+
+    #[cold]
+    fn note_spawn(&'static self, slot: &Slot, pid: Pid) {
+        if self.recorder.is_on() {
+            let parent = slot.metadata.parent(self.node()).filter(|parent| parent.place() == pid.place());
+            let name = slot.metadata.kind().map(|kind| &kind.name);
+            self.recorder.note(RecordKind::Spawn, pid.incarnation(), parent.map_or(0, Pid::incarnation), name);
+        }
+    }
+
+    /// Records the end of a process.
+    #[cold]
+    pub(crate) fn note_end(&'static self, slot: &Slot, pid: Pid, why: EndKind) {
+        if self.recorder.is_on() {
+            let name = slot.metadata.kind().map(|kind| &kind.name);
+            self.recorder.note(RecordKind::End, pid.incarnation(), end_word(why), name);
+        }
     }
 
     #[cold]

@@ -40,7 +40,7 @@ use super::run_loop::Next;
 use super::spare::RestStep;
 use crate::engine::context::local::ThreadContext;
 use crate::engine::workers::Permit;
-use crate::engine::workers::worker::{TIMED, Worker};
+use crate::engine::workers::worker::{RECORDED, TIMED, Worker};
 use crate::env::clock::Moment;
 use crate::slots::Token;
 use crate::sync::{Ordering, Steal, spin};
@@ -74,7 +74,7 @@ impl ThreadContext {
     pub(super) fn next_when_called(&self) -> Option<Next> {
         if let Some(pinned_thread) = self.pinned_thread {
             // Always taken on the thread of a pinned process, which runs only that.
-            return Some(self.next_of_pinned(pinned_thread));
+            return Some(self.recorded(self.next_of_pinned(pinned_thread)));
         }
         if self.thread.take_tick() {
             // A far end comes first.
@@ -85,6 +85,9 @@ impl ThreadContext {
             self.see_to_watch();
         }
         if !self.thread.is_called() {
+            if let Some(next) = self.next_recorded() {
+                return Some(next);
+            }
             return if self.thread.is_asked_for_time() {
                 self.take_near().map(|token| self.run_or_time(token))
             } else {
@@ -170,7 +173,7 @@ impl ThreadContext {
         let left = self.host.left.pop()?;
         let thread = self.host.threads.get(left)?;
         thread.is_left.store(false, Ordering::SeqCst);
-        let found = self.steal_from(thread);
+        let found = self.steal_from(left, thread);
         self.host.leave_behind(left, thread);
         found
     }
@@ -217,6 +220,12 @@ impl ThreadContext {
     /// Searches all queues until there is work, or the thread must rest or exit. `searching`: it counts as that.
     #[cold]
     pub(super) fn search(&self, searching: bool) -> Next {
+        self.forget_turn_end();
+        let found = self.search_for_work(searching);
+        self.recorded(found)
+    }
+
+    fn search_for_work(&self, searching: bool) -> Next {
         let (mut searching, mut visited) = (searching, false);
         loop {
             let over = self.host.is_stopped();
@@ -241,8 +250,8 @@ impl ThreadContext {
                     self.keep_time();
                 }
                 self.visit_reactor();
-                // A request for a time stays until there is a process: it is no reason to begin anew.
-                if self.thread.attention() & !TIMED != 0 {
+                // A request for a time stays until there is a process: it is no reason to begin anew. Nor is a recording.
+                if self.thread.attention() & !(TIMED | RECORDED) != 0 {
                     return self.next();
                 }
                 // rest:T1: work that a timer has queued here is not announced, as in a time slice; so this thread looks
@@ -300,8 +309,10 @@ impl ThreadContext {
     /// Takes what the previous thread of this permit has left: its run-next slot, or half of its deque.
     fn take_behind(&self, behind: usize) -> Option<Token> {
         let thread = self.host.threads.get(behind)?;
-        let found =
-            thread.take_run_next().inspect(|_| self.thread.counters.stolen.add(1)).or_else(|| self.steal_from(thread));
+        let found = thread
+            .take_run_next()
+            .inspect(|_| self.thread.counters.stolen.add(1))
+            .or_else(|| self.steal_from(behind, thread));
         found.inspect(|_| self.thread.counters.steals.add(1))
     }
 
@@ -313,7 +324,7 @@ impl ThreadContext {
         for other in (first..count).chain(0..first) {
             let victim = self.host.threads.get(other).filter(|_| other < threads && other != self.index);
             let found = victim
-                .and_then(|victim| self.steal_from(victim))
+                .and_then(|victim| self.steal_from(other, victim))
                 .or_else(|| self.host.permits.get(other)?.inject.pop().inspect(|_| self.thread.counters.stolen.add(1)));
             if found.is_some() {
                 self.thread.counters.steals.add(1);
@@ -323,13 +334,14 @@ impl ThreadContext {
         None
     }
 
-    fn steal_from(&self, victim: &Worker) -> Option<Token> {
+    fn steal_from(&self, number: usize, victim: &Worker) -> Option<Token> {
         loop {
             let before = self.deque.len();
             match victim.stealer.steal_batch_with_limit_and_pop(&self.deque, THEFT) {
                 Steal::Success(token) => {
                     let moved = self.deque.len().saturating_sub(before);
                     self.thread.counters.stolen.add(1 + moved as u64);
+                    self.record_theft(number, 1 + moved as u64);
                     if moved > 0 {
                         self.host.announce();
                     }

@@ -4,7 +4,7 @@ use crate::engine::context::local::ThreadContext;
 use crate::engine::host::Scheduler;
 use crate::engine::permits::holders::Need;
 use crate::engine::workers::threads::StartedThread;
-use crate::engine::workers::worker::CALLED;
+use crate::engine::workers::worker::{CALLED, RECORDED};
 use crate::sync::{lock, spawn_thread_with};
 use std::cell::Cell;
 use std::{io, ptr};
@@ -118,6 +118,9 @@ impl Scheduler {
         crate::call::caller::collect_orphans();
         crate::util::panics::contain_thread();
         crate::call::dead_letter::set_sink(Some(self));
+        if self.recorder.is_on() {
+            context.thread.call(RECORDED);
+        }
         context.user.within(|| context.enter(body));
         OF_HOST.set(ptr::null());
     }

@@ -18,6 +18,8 @@ pub(crate) enum Next {
     Run(Token),
     /// Run one message of it, and take the time.
     RunTimed(Token),
+    /// Run this process, and record its turn.
+    Recorded(Token),
     /// Park in this way, then continue with [`ThreadContext::resume`].
     Park(Rest),
     /// Exit: the host has stopped, or the thread has been a spare for too long.
@@ -28,7 +30,9 @@ impl ThreadContext {
     pub(crate) fn run(&self) {
         let mut scratch = StepScratch::new(self.thread);
         while let Err(panic) = contain(Site::Slice, || self.run_with(&mut scratch)) {
-            if let Err(panic) = self.panicked_anew(&mut scratch, panic) {
+            let seen_to = self.panicked_anew(&mut scratch, panic);
+            self.end_recorded_turn(&mut scratch);
+            if let Err(panic) = seen_to {
                 // All user code is under guard; a panic from elsewhere must not cost the permit either.
                 crate::util::log::error!(%panic, "a panic came from the runtime, between two steps");
                 let _panic = contain(Site::Backstop, || scratch = StepScratch::new(self.thread));
@@ -63,16 +67,21 @@ impl ThreadContext {
 
     /// Parks this thread until there is a process to run, and returns it; `None` when the thread must exit.
     #[cold]
+    #[inline(never)]
     fn carry_out(&self, mut next: Next, scratch: &mut StepScratch) -> Option<Token> {
         loop {
             next = match next {
-                Next::Run(token) => return Some(token),
-                Next::RunTimed(token) => {
+                Next::Run(token) if !self.thread.is_recorded() => return Some(token),
+                Next::RunTimed(token) if !self.thread.is_recorded() => {
                     self.run_timed(scratch, token);
                     self.next()
                 }
+                Next::Run(token) | Next::RunTimed(token) | Next::Recorded(token) => {
+                    self.run_recorded_slice(scratch, token);
+                    self.next()
+                }
                 Next::Park(rest) => {
-                    self.park(&rest);
+                    self.park_recorded(&rest);
                     self.resume(rest)
                 }
                 Next::Exit => return None,
@@ -152,6 +161,7 @@ mod tests {
                     ran += 1;
                     context.next()
                 }
+                Next::Recorded(_) => panic!("nothing is recorded"),
                 Next::Park(rest) => return (rest, ran),
                 Next::Exit => panic!("the host has not stopped"),
             }

@@ -84,8 +84,14 @@ impl ThreadContext {
 
     /// Runs a time slice as production does.
     pub(crate) fn run_usual_slice(&self, scratch: &mut StepScratch, token: Token) {
-        let panic = contain(Site::Slice, || self.run_slice(scratch, token)).err();
+        self.begin_recorded_turn(scratch, &token);
+        let slice = |scratch: &mut StepScratch| match scratch.input.recorder() {
+            None => self.run_slice(scratch, token),
+            Some(_) => self.run_slice_with::<true>(scratch, token),
+        };
+        let panic = contain(Site::Slice, || slice(scratch)).err();
         self.see_to_panic(scratch, panic);
+        self.end_recorded_turn(scratch);
     }
 
     fn see_to_panic(&self, scratch: &mut StepScratch, panic: Option<Panic>) {
@@ -105,6 +111,7 @@ impl ThreadContext {
         budget: u32,
         crash: Option<Panic>,
     ) {
+        self.begin_recorded_turn(scratch, &token);
         let token = token.taken_up();
         let slot = token.slot();
         self.thread.running.begin(&token);
@@ -114,7 +121,7 @@ impl ThreadContext {
             _ if slot.deficit.is_none() => token,
             Deferral::Suspended { .. } => match self.stay_suspended(token) {
                 Some(token) => token,
-                None => return,
+                None => return self.end_recorded_turn(scratch),
             },
             // The simulation decides who comes first.
             Deferral::Slices(_) => {
@@ -128,8 +135,13 @@ impl ThreadContext {
                 unsafe { scratch.input.begin(&slot.lanes, slot, token.generation()) };
                 Some(panic)
             }
-            None => contain(Site::Slice, || self.go_on(scratch, token)).err(),
+            None => contain(Site::Slice, || match scratch.input.recorder() {
+                None => self.go_on::<false>(scratch, token),
+                Some(_) => self.go_on::<true>(scratch, token),
+            })
+            .err(),
         };
         self.see_to_panic(scratch, panic);
+        self.end_recorded_turn(scratch);
     }
 }

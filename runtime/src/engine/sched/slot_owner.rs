@@ -11,6 +11,7 @@ use crate::env::clock::{ClockOverride, Moment, TimeKeeper, TimerKey, instant_now
 use crate::mailbox::bound::Bound;
 use crate::mailbox::node::{Envelope, NodeBox};
 use crate::pid::Pid;
+use crate::recorder::session::Recorder;
 use crate::slots::{Admission, Schedule, Slot, SlotHost, TABLE, Token};
 use crate::sync::{Arc, Ordering};
 use crate::time::timers::TimerAction;
@@ -54,6 +55,10 @@ impl SlotHost for Scheduler {
 
     fn release_suspended(&self, slot: &'static Slot) {
         end_suspension(slot, ResumeReason::Called);
+    }
+
+    fn recorder(&'static self) -> Option<&'static Recorder> {
+        Some(&self.recorder)
     }
 
     fn redeem(&self, slot: &'static Slot, generation: u64) -> Option<Envelope> {

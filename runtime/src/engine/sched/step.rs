@@ -33,6 +33,7 @@ use crate::process::event::{Events, RareEvents, StepInput};
 use crate::process::handover::Upgrade;
 use crate::process::output::{Contradiction, StepRequest, StepStatus, Written, Yield};
 use crate::process::slice::BUDGET;
+use crate::recorder::recording;
 use crate::slots::slot::deficit::Deferral;
 use crate::slots::{Slot, Token};
 use crate::sync::{Ordering, disturb};
@@ -76,6 +77,8 @@ pub(crate) struct StepScratch {
     has_values: bool,
     /// Whether the process has panicked in this time slice.
     has_panicked: bool,
+    /// What the record of the turn's end says, if it is recorded.
+    turn: u64,
 }
 
 impl StepScratch {
@@ -88,7 +91,25 @@ impl StepScratch {
             result: None,
             has_values: false,
             has_panicked: false,
+            turn: recording::IDLE,
         }
+    }
+
+    /// Notes for the record of the turn how a step ended. The caller holds the token.
+    fn note_turn(&mut self, after: &AfterStep, slot: &Slot) {
+        let then = match after {
+            AfterStep::Again | AfterStep::Requeue => recording::READY,
+            AfterStep::ParkIdle => recording::IDLE,
+            AfterStep::ParkWaiting | AfterStep::ParkForYields => recording::WAITS,
+            AfterStep::End => recording::ENDED,
+            AfterStep::Suspend(..) => recording::SUSPENDED,
+        };
+        self.turn = if slot.is_in_message() { then | recording::TURN_IN_MESSAGE } else { then };
+    }
+
+    /// Takes the note about the turn.
+    pub(super) fn take_turn(&mut self) -> u64 {
+        std::mem::replace(&mut self.turn, recording::IDLE)
     }
 
     /// Returns whether the step took something, left nothing, yielded nothing, and needed none of the rare state.
@@ -105,17 +126,31 @@ impl StepScratch {
 impl ThreadContext {
     #[inline(always)]
     pub(crate) fn run_slice(&self, scratch: &mut StepScratch, token: Token) {
-        self.run_slice_begun(scratch, token, |input| input.begin_slice(BUDGET));
+        self.run_slice_with::<false>(scratch, token);
+    }
+
+    /// Runs a time slice, `RECORDED` or not.
+    #[inline(always)]
+    pub(super) fn run_slice_with<const RECORDED: bool>(&self, scratch: &mut StepScratch, token: Token) {
+        self.run_slice_begun::<RECORDED>(scratch, token, |input| input.begin_slice(BUDGET));
     }
 
     /// Runs a time slice of one event.
     #[cold]
     pub(super) fn run_short_slice(&self, scratch: &mut StepScratch, token: Token) {
-        self.run_slice_begun(scratch, token, |input| input.begin_slice_of(1));
+        match scratch.input.recorder() {
+            None => self.run_slice_begun::<false>(scratch, token, |input| input.begin_slice_of(1)),
+            Some(_) => self.run_slice_begun::<true>(scratch, token, |input| input.begin_slice_of(1)),
+        }
     }
 
     #[inline(always)]
-    fn run_slice_begun(&self, scratch: &mut StepScratch, mut token: Token, begin: impl FnOnce(&mut StepInput)) {
+    fn run_slice_begun<const RECORDED: bool>(
+        &self,
+        scratch: &mut StepScratch,
+        mut token: Token,
+        begin: impl FnOnce(&mut StepInput),
+    ) {
         let slot = token.slot();
         token = token.taken_up();
         self.thread.running.begin(&token);
@@ -127,7 +162,7 @@ impl ThreadContext {
         }
         slot.permit.store(self.permit_index.get() as u16, Ordering::Relaxed);
         begin(&mut scratch.input);
-        self.go_on(scratch, token);
+        self.go_on::<RECORDED>(scratch, token);
     }
 
     /// Returns whether a process with a deficit lets this time slice pass. A signal for it does not wait; an answer
@@ -178,10 +213,13 @@ impl ThreadContext {
     }
 
     #[inline(always)]
-    pub(super) fn go_on(&self, scratch: &mut StepScratch, mut token: Token) {
+    pub(super) fn go_on<const RECORDED: bool>(&self, scratch: &mut StepScratch, mut token: Token) {
         loop {
             disturb();
-            let after = self.step(scratch, &mut token);
+            let after = self.step::<RECORDED>(scratch, &mut token);
+            if RECORDED {
+                scratch.note_turn(&after, token.slot());
+            }
             disturb();
             match self.conclude(scratch, token, after) {
                 Some(held) => token = held,
@@ -208,7 +246,10 @@ impl ThreadContext {
             scratch.end(ExitReason::Panic(panic.into()), None)
         };
         if let Some(token) = self.conclude(scratch, token, after) {
-            self.go_on(scratch, token);
+            match scratch.input.recorder() {
+                None => self.go_on::<false>(scratch, token),
+                Some(_) => self.go_on::<true>(scratch, token),
+            }
         }
         Ok(())
     }
@@ -316,15 +357,22 @@ impl ThreadContext {
     }
 
     #[inline(always)]
-    fn step(&self, scratch: &mut StepScratch, token: &mut Token) -> AfterStep {
+    fn step<const RECORDED: bool>(&self, scratch: &mut StepScratch, token: &mut Token) -> AfterStep {
         let slot = token.slot();
         slot.debug_owner.check();
         // SAFETY: this is the token, and only the input uses the lanes until the step is over.
         unsafe { scratch.input.begin(&slot.lanes, slot, token.generation()) };
+        if RECORDED {
+            let begins_with_message = !slot.lanes.has_control() && !token.is_special();
+            scratch.input.record_messages(begins_with_message);
+        }
         if (slot.lanes.has_control() || token.is_special())
             && let Err(panic) = self.begin_with_rare_events(scratch, token)
         {
             return self.after(scratch, token, Some(ExitReason::Panic(panic.into())));
+        }
+        if RECORDED {
+            scratch.input.record_answers();
         }
         let Some(body) = token.body() else { unreachable!("a token that is scheduled is that of a living process") };
         let outcome = if scratch.input.ended {

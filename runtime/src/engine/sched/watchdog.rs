@@ -52,6 +52,7 @@ use crate::engine::watchdog::report::{Report, Stall};
 use crate::engine::workers::threads::StartedThread;
 use crate::env::clock::{Moment, instant_now};
 use crate::pid::Resident;
+use crate::recorder::{kind::RecordKind, session::DumpCause};
 use crate::sync::{Arc, Ordering, lock, park, spawn_thread, sync_channel, unpark};
 use crate::util::panics::{Site, dispose};
 use std::ptr;
@@ -190,6 +191,9 @@ impl Scheduler {
                         self.watchdog.taken_over.add(1);
                         if let Some(Some(stall)) = open.get_mut(thread) {
                             stall.taken_over = true;
+                            if self.recorder.is_on() {
+                                self.recorder.note(RecordKind::TakeOver, stall.pid.incarnation(), 0, None);
+                            }
                         }
                     }
                 }
@@ -207,6 +211,7 @@ impl Scheduler {
             {
                 self.watchdog.stalls.add(1);
                 self.tell_of(stall);
+                self.record_stall(stall);
             }
         }
     }
@@ -222,6 +227,14 @@ impl Scheduler {
         let is_same = slot.resident() == Some(pid) && record.running().is_some_and(|now| ptr::eq(now, slot));
         let taken_over = !matches!(self.idle.at(thread), At::Up(_));
         is_same.then_some(Stall { pid, process, entry, message, lasted, taken_over, is_over: false })
+    }
+
+    fn record_stall(&'static self, stall: &Stall) {
+        if self.recorder.is_on() {
+            let lasted = stall.lasted.as_nanos() as u64;
+            self.recorder.note(RecordKind::Stall, stall.pid.incarnation(), lasted, None);
+            self.recorder.dump(DumpCause::Stalled(stall.pid));
+        }
     }
 
     /// Reports a stall, on a separate thread: a hook or a subscriber that blocks must not delay the samples.

@@ -23,6 +23,8 @@ struct Inbox {
     work: Option<Work>,
     /// Whether the thread waits for work, or there is none.
     rests: bool,
+    /// Whether it is to go on once without work.
+    looks: bool,
     /// How often it has got work.
     rises: u64,
     /// The process, once it has had a time slice.
@@ -153,9 +155,15 @@ impl PinnedThread {
     /// Blocks the thread until [`try_take`](Self::try_take) returns something.
     pub(crate) fn wait(&self, is_paused: impl Fn() -> bool) {
         let mut inbox = lock(&self.inbox);
-        while !inbox.is_ready(&is_paused) {
+        while !inbox.is_ready(&is_paused) && !std::mem::take(&mut inbox.looks) {
             inbox = wait(&self.arrived, inbox);
         }
+    }
+
+    /// Has a thread that waits for work look at what else there is.
+    pub(crate) fn nudge(&'static self) {
+        lock(&self.inbox).looks = true;
+        self.arrived.notify_all();
     }
 
     /// Returns a number that changes whenever the thread has done anything; `None` while it does.

@@ -46,6 +46,9 @@ pub(crate) const UNWATCHED: u8 = 8;
 /// The next time slice is one message long, and timed. Stays until the thread has found a process for that.
 pub(crate) const TIMED: u8 = 32;
 
+/// The host is recorded, or was when the thread last looked: see `recorder`.
+pub(crate) const RECORDED: u8 = 32;
+
 /// In place of the nanoseconds of a moment.
 const NOT_NOTED: u64 = u64::MAX;
 
@@ -67,6 +70,8 @@ pub(crate) struct Worker {
     begun_after: AtomicU64,
     /// Whether its deque is listed among those left behind.
     pub(crate) is_left: AtomicBool,
+    /// The session of the recorder that it has seen last; zero if that is over.
+    pub(crate) recorded_in: AtomicU64,
     /// See [`visit`](Self::visit).
     visiting: AtomicBool,
     /// Whether the host has had a thread with this record.
@@ -101,6 +106,7 @@ impl Worker {
             begun: AtomicU64::new(NOT_NOTED),
             begun_after: AtomicU64::new(0),
             is_left: AtomicBool::new(false),
+            recorded_in: AtomicU64::new(0),
             visiting: AtomicBool::new(false),
             has_run: AtomicBool::new(false),
             stealer: deque.stealer(),
@@ -216,7 +222,17 @@ impl Worker {
 
     /// Clears the call: the thread checks now.
     pub(crate) fn heed(&self) {
-        self.attention.fetch_and(UNWATCHED, Ordering::SeqCst);
+        self.attention.fetch_and(UNWATCHED | RECORDED, Ordering::SeqCst);
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.attention() & RECORDED != 0
+    }
+
+    /// Notes that the thread has seen the end of the recording.
+    pub(crate) fn is_recorded_no_more(&self) {
+        self.attention.fetch_and(!RECORDED, Ordering::SeqCst);
     }
 
     /// watchdog:R3, while the watchdog rests: called by the thread when it has got a permit and between time slices.

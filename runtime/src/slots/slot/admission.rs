@@ -21,6 +21,8 @@ pub(crate) struct Pushed {
     pub(crate) mine: NonNull<MailNode>,
     pub(crate) claim: Claim,
     pub(crate) check_length: bool,
+    /// The number of the node in its queue.
+    pub(crate) sequence: u64,
 }
 
 /// The decision about a message for a mailbox that may be too full.

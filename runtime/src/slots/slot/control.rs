@@ -7,7 +7,8 @@ use crate::mailbox::lanes::Claim;
 use crate::mailbox::node::{Envelope, MailNode, NodeBox, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
-use crate::pid::Pid;
+use crate::pid::{Pid, incarnation};
+use crate::recorder::kind::RecordKind;
 
 impl Slot {
     /// Pushes a node to the control lane of the process of `generation`; a late one is counted and discarded.
@@ -76,7 +77,39 @@ impl Slot {
     }
 }
 
+/// The slot of a process whose call was recorded: its answer is, too.
+#[repr(transparent)]
+struct RecordedSlot(Slot);
+
+impl Port for RecordedSlot {
+    fn answer(
+        &'static self,
+        node: NodeBox,
+        generation: u64,
+        tag: *mut MailNode,
+        result: Result<Payload, CommandError>,
+    ) {
+        if let Some(recorder) = self.0.owner().and_then(|owner| owner.host.recorder()) {
+            recorder.note(RecordKind::Answer, incarnation(self.0.index(), generation), tag.addr() as u64, None);
+        }
+        self.0.answer(node, generation, tag, result);
+    }
+
+    fn pid_of(&self, generation: u64) -> Option<Pid> {
+        self.0.pid_of(generation)
+    }
+
+    fn recorded(&'static self) -> &'static dyn Port {
+        self
+    }
+}
+
 impl Port for Slot {
+    fn recorded(&'static self) -> &'static dyn Port {
+        // SAFETY: the other type is this one, in a transparent wrapper.
+        unsafe { &*std::ptr::from_ref(self).cast::<RecordedSlot>() }
+    }
+
     fn answer(
         &'static self,
         node: NodeBox,

@@ -74,8 +74,12 @@ impl Slot {
         let (is_idle, waits) = self.lanes.glance();
         let is_laid_down = is_idle || waits;
         let waits_for_yields = waits && self.metadata.outstanding.load(Ordering::Relaxed) > 0;
-        let is_in_message = self.metadata.messages.load(Ordering::Relaxed) & WORKS != 0;
-        !is_laid_down || waits_for_yields || is_in_message
+        !is_laid_down || waits_for_yields || self.is_in_message()
+    }
+
+    /// Returns whether the process, between two of its steps, handles a message or holds some.
+    pub(crate) fn is_in_message(&self) -> bool {
+        self.metadata.messages.load(Ordering::Relaxed) & WORKS != 0
     }
 
     /// Returns the numbers of steps made and messages taken. From any thread; may be off by the last 4,095 steps for a

@@ -52,6 +52,7 @@ use crate::mailbox::lanes::Lanes;
 use crate::mailbox::node::{Envelope, NodeBox};
 use crate::pid::{NodeId, Pid, Resident, incarnation};
 use crate::process::body::Body;
+use crate::recorder::session::Recorder;
 use crate::sync::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering, OwnedCell};
 use debug_owner::DebugOwner;
 use deficit::Deficit;
@@ -95,6 +96,11 @@ pub(crate) trait SlotHost: Sink {
     /// Resumes a suspended process that is needed elsewhere.
     fn release_suspended(&self, _slot: &'static Slot) {}
 
+    /// Returns what records the events of its processes.
+    fn recorder(&'static self) -> Option<&'static Recorder> {
+        None
+    }
+
     /// Takes the message that a placeholder of the process of `generation` stands for.
     fn redeem(&self, _slot: &'static Slot, _generation: u64) -> Option<Envelope> {
         None
@@ -112,25 +118,50 @@ pub(crate) struct SlotOwner {
     pub(crate) host: &'static dyn SlotHost,
     /// Node and host, as in a PID. Changes only while there are no processes: when the record is reused.
     place: AtomicU64,
+    /// The same, or zero while its host is recorded: then no PID seems to be of here, and who looks for a process is
+    /// led to where sends are recorded.
+    gate: AtomicU64,
     /// Completions and signals that came too late.
     pub(crate) late: AtomicU64,
 }
 
 impl SlotOwner {
     pub(crate) fn new<Host: Schedule + SlotHost>(host: &'static Host, node: NodeId, number: u16) -> Self {
-        let place = AtomicU64::new(Pid::new(node, number, 0, 0).place().get());
-        Self { scheduler: host, host, place, late: AtomicU64::new(0) }
+        let place = Pid::new(node, number, 0, 0).place().get();
+        let (place, gate) = (AtomicU64::new(place), AtomicU64::new(place));
+        Self { scheduler: host, host, place, gate, late: AtomicU64::new(0) }
     }
 
     /// Makes another owner for the same host, with a scheduler of its own.
     pub(crate) fn beside(&self, scheduler: &'static dyn Schedule) -> Self {
-        Self { scheduler, host: self.host, place: AtomicU64::new(self.place().get()), late: AtomicU64::new(0) }
+        let (place, gate) = (self.place().get(), self.gate.load(Ordering::SeqCst));
+        Self {
+            scheduler,
+            host: self.host,
+            place: AtomicU64::new(place),
+            gate: AtomicU64::new(gate),
+            late: AtomicU64::new(0),
+        }
     }
 
     /// Assigns it to another host of its node. There are no processes.
     pub(crate) fn renumber(&self, node: NodeId, host: u16) {
         self.place.store(Pid::new(node, host, 0, 0).place().get(), Ordering::Relaxed);
+        self.record_sends(false);
         self.late.store(0, Ordering::Relaxed);
+    }
+
+    /// Has sends to its processes recorded, or not any more.
+    pub(crate) fn record_sends(&self, are_recorded: bool) {
+        self.gate.store(if are_recorded { 0 } else { self.place().get() }, Ordering::SeqCst);
+    }
+
+    /// Returns whether PIDs with this place are its own, whatever the gate shows: it may change at any time. Not
+    /// inlined: while it is recorded, or the PID is stale.
+    #[cold]
+    #[inline(never)]
+    fn is_place(&self, place: NonZeroU64) -> bool {
+        self.place() == place
     }
 
     #[inline]
@@ -250,8 +281,29 @@ impl Slot {
     /// Returns whether the slot belongs to the node and host of `pid`.
     #[inline]
     fn is_at(&self, pid: Pid) -> bool {
+        self.is_at_unrecorded(pid) || self.owner().is_some_and(|owner| owner.is_place(pid.place()))
+    }
+
+    #[inline]
+    fn is_at_unrecorded(&self, pid: Pid) -> bool {
         // In the models all slots have one owner, and reading it would double the orders to explore.
-        cfg!(loom) || self.owner().is_some_and(|owner| owner.place.load(Ordering::Relaxed) == pid.place().get())
+        cfg!(loom) || self.owner().is_some_and(|owner| owner.gate.load(Ordering::Relaxed) == pid.place().get())
+    }
+
+    /// Like [`carries`](Self::carries), but returns false too if sends to the process are recorded.
+    #[inline]
+    fn carries_unrecorded(&self, pid: Pid) -> bool {
+        self.is_living(pid.generation()) && self.is_at_unrecorded(pid)
+    }
+
+    /// Returns what records the sends to `pid`, if it is alive here and they are recorded.
+    #[cold]
+    #[inline(never)]
+    fn recorder_for(&'static self, pid: Pid) -> Option<&'static Recorder> {
+        if !self.carries(pid) {
+            return None;
+        }
+        self.owner()?.host.recorder()
     }
 
     /// Returns the generation of the live process, or of the last one.

@@ -4,11 +4,13 @@ use super::admission::{Admission, Pushed, RefusalReason, SendRefusal};
 use super::flags::{CONGESTED, HARD_BOUND};
 use super::{Slot, Token};
 use crate::call::caller::Caller;
-use crate::mailbox::lanes::Claim;
+use crate::mailbox::lanes::{Claim, LENGTH_CHECK};
 use crate::mailbox::node::{Envelope, MailNode, NodeBox, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::pid::Pid;
+use crate::recorder::kind::RecordKind;
+use crate::recorder::session::Recorder;
 #[cfg(feature = "test")]
 use crate::sync::simulated;
 use std::ptr::{self, NonNull};
@@ -17,10 +19,10 @@ impl Slot {
     /// Queues a message in the data lane of the process `to`, and wakes it if it is idle.
     ///
     /// # Errors
-    /// The message, if there is no such process here or its mailbox is full.
+    /// The message, if there is no such process here, its host is recorded, or its mailbox is full.
     #[inline]
     pub(crate) fn send<M: Send + 'static>(&'static self, to: Pid, message: M) -> Result<(), (M, RefusalReason)> {
-        if !self.carries(to) {
+        if !self.carries_unrecorded(to) {
             return Err((message, RefusalReason::Gone));
         }
         let sent = self.queue(node_pool::message(to.generation(), message, ptr::null_mut()));
@@ -30,7 +32,7 @@ impl Slot {
     /// Sends a message with a caller.
     ///
     /// # Errors
-    /// The message and its caller, if there is no such process here or its mailbox is full.
+    /// The message and its caller, if there is no such process here, its host is recorded, or its mailbox is full.
     #[inline]
     pub(crate) fn call<M: Send + 'static>(
         &'static self,
@@ -38,10 +40,39 @@ impl Slot {
         message: M,
         caller: Caller,
     ) -> Result<(), (M, Option<Caller>, RefusalReason)> {
-        if !self.carries(to) {
+        if !self.carries_unrecorded(to) {
             return Err((message, Some(caller), RefusalReason::Gone));
         }
         self.queue(node_pool::message(to.generation(), message, caller.into_word())).map_err(|refusal| {
+            let SendRefusal(envelope, why) = *refusal;
+            let (message, caller) = unpack(envelope);
+            (message, caller, why)
+        })
+    }
+
+    /// Sends a message, perhaps with a caller, to a process whose host is recorded: to [`send`](Self::send) and
+    /// [`call`](Self::call) it seems to be gone, so that they pay nothing for this.
+    ///
+    /// # Errors
+    /// The message and its caller, if there is no such process here or its mailbox is full.
+    #[inline(never)]
+    pub(crate) fn send_recorded<M: Send + 'static>(
+        &'static self,
+        to: Pid,
+        message: M,
+        mut caller: Option<Caller>,
+    ) -> Result<(), (M, Option<Caller>, RefusalReason)> {
+        let Some(recorder) = self.recorder_for(to) else { return Err((message, caller, RefusalReason::Gone)) };
+        let asked = caller.as_mut().and_then(Caller::record);
+        let stamp = recorder.stamp();
+        let word = caller.map_or(ptr::null_mut(), Caller::into_word);
+        let sent = self.queue_at(node_pool::message(to.generation(), message, word), recorder, to, stamp);
+        if sent.is_ok()
+            && let Some(tag) = asked
+        {
+            recorder.note_at(stamp, RecordKind::Ask, to.incarnation(), tag, None);
+        }
+        sent.map_err(|refusal| {
             let SendRefusal(envelope, why) = *refusal;
             let (message, caller) = unpack(envelope);
             (message, caller, why)
@@ -59,18 +90,34 @@ impl Slot {
         to: Pid,
         message: M,
     ) -> Result<(Option<Token>, bool), M> {
-        if !self.carries(to) {
-            return Err(message);
-        }
+        let recorder = if self.carries_unrecorded(to) {
+            None
+        } else {
+            match self.recorder_for(to) {
+                Some(recorder) => Some((recorder, recorder.stamp())),
+                None => return Err(message),
+            }
+        };
         // Without an origin, which would be asked of a subscriber.
         #[cfg(feature = "spans")]
         let node =
             crate::observe::spans::on_behalf_of(None, || node_pool::message(to.generation(), message, ptr::null_mut()));
         #[cfg(not(feature = "spans"))]
         let node = node_pool::message(to.generation(), message, ptr::null_mut());
-        let mine = node.as_ptr();
-        let mut check_length = false;
-        match self.lanes.push_data(node, || self.known(), || check_length = true) {
+        let (mine, name) = (node.as_ptr(), node.name_of());
+        let (mut check_length, mut number) = (false, 0);
+        let claim = self.lanes.push_numbered(
+            node,
+            || self.known(),
+            |sequence| {
+                number = sequence;
+                check_length = is_to_check(sequence);
+            },
+        );
+        if let Some((recorder, stamp)) = recorder {
+            recorder.note_at(stamp, RecordKind::Send, to.incarnation(), number, name);
+        }
+        match claim {
             Claim::Nothing => Ok((None, check_length)),
             Claim::Process => Ok((Some(Token(self)), check_length)),
             Claim::Vacant => match self.take_back(mine) {
@@ -93,12 +140,25 @@ impl Slot {
         payload: Option<Payload>,
     ) -> Result<(), Box<SendRefusal>> {
         let envelope = Envelope { kind, generation: to.generation(), word, payload };
-        if !self.carries(to) {
-            return Err(Box::new(SendRefusal(envelope, RefusalReason::Gone)));
+        if !self.carries_unrecorded(to) {
+            return self.enqueue_recorded(to, envelope);
         }
         let node = node_pool::node(envelope);
         // Bounds apply to messages only.
         if kind == NodeKind::Message { self.queue(node) } else { self.queue_anyway(node) }
+    }
+
+    /// Queues an envelope for a process whose host is recorded, or that is not here.
+    #[cold]
+    #[inline(never)]
+    fn enqueue_recorded(&'static self, to: Pid, envelope: Envelope) -> Result<(), Box<SendRefusal>> {
+        match self.recorder_for(to) {
+            None => Err(Box::new(SendRefusal(envelope, RefusalReason::Gone))),
+            Some(recorder) if envelope.kind == NodeKind::Message => {
+                self.queue_recorded(node_pool::node(envelope), recorder, to)
+            }
+            Some(_) => self.queue_anyway(node_pool::node(envelope)),
+        }
     }
 
     /// Queues a message that was accepted before, however full the mailbox is.
@@ -107,10 +167,12 @@ impl Slot {
     /// The envelope, if there is no such process here.
     pub(crate) fn post_anyway(&'static self, to: Pid, word: *mut MailNode, payload: Payload) -> Result<(), Envelope> {
         let envelope = Envelope { kind: NodeKind::Message, generation: to.generation(), word, payload: Some(payload) };
-        if !self.carries(to) {
-            return Err(envelope);
+        if self.carries_unrecorded(to) {
+            return self.queue_anyway(node_pool::node(envelope)).map_err(|refusal| refusal.0);
         }
-        self.queue_anyway(node_pool::node(envelope)).map_err(|refusal| refusal.0)
+        let Some(recorder) = self.recorder_for(to) else { return Err(envelope) };
+        let stamp = recorder.stamp();
+        self.push_recorded(node_pool::node(envelope), recorder, to, stamp).map_err(|refusal| refusal.0)
     }
 
     /// Queues a node in the data lane, and wakes the process if it is idle: all sends pass through here.
@@ -129,6 +191,82 @@ impl Slot {
             return self.queue_if_admitted(node);
         }
         self.queue_anyway(node)
+    }
+
+    /// Queues a message like [`queue`](Self::queue), and records that.
+    #[cold]
+    fn queue_recorded(
+        &'static self,
+        node: NodeBox,
+        recorder: &'static Recorder,
+        to: Pid,
+    ) -> Result<(), Box<SendRefusal>> {
+        // Before the push: the message may be handled at once.
+        let stamp = recorder.stamp();
+        self.queue_at(node, recorder, to, stamp)
+    }
+
+    fn queue_at(
+        &'static self,
+        node: NodeBox,
+        recorder: &'static Recorder,
+        to: Pid,
+        stamp: u64,
+    ) -> Result<(), Box<SendRefusal>> {
+        #[cfg(feature = "test")]
+        if let Some(kind) = self.metadata.kind().filter(|_| simulated::is_here())
+            && simulated::mishap(simulated::Mishap::Full, kind.type_id).is_some()
+        {
+            return simulated::while_full(|| self.admit_recorded(node, recorder, to, stamp));
+        }
+        if self.flags.any(CONGESTED | HARD_BOUND) && self.must_ask() {
+            return self.admit_recorded(node, recorder, to, stamp);
+        }
+        self.push_recorded(node, recorder, to, stamp)
+    }
+
+    #[cold]
+    fn admit_recorded(
+        &'static self,
+        node: NodeBox,
+        recorder: &'static Recorder,
+        to: Pid,
+        stamp: u64,
+    ) -> Result<(), Box<SendRefusal>> {
+        #[cfg(feature = "test")]
+        if let Some(simulator) = simulated::here() {
+            simulator.sent(self.index());
+        }
+        let name = node.name_of();
+        match self.owner().map(|owner| owner.host.admit(self, node)) {
+            Some(Admission::Accepted(node)) => self.push_recorded(node, recorder, to, stamp),
+            Some(Admission::Pushed(pushed)) => {
+                recorder.note_at(stamp, RecordKind::Send, to.incarnation(), pushed.sequence, name);
+                self.follow(pushed)
+            }
+            Some(Admission::Refused(envelope, why)) => Err(Box::new(SendRefusal(envelope, why))),
+            Some(Admission::Taken) | None => Ok(()),
+        }
+    }
+
+    fn push_recorded(
+        &'static self,
+        node: NodeBox,
+        recorder: &'static Recorder,
+        to: Pid,
+        stamp: u64,
+    ) -> Result<(), Box<SendRefusal>> {
+        #[cfg(feature = "test")]
+        if let Some(simulator) = simulated::here() {
+            simulator.sent(self.index());
+        }
+        let (mine, name, mut number) = (node.as_ptr(), node.name_of(), 0);
+        let claim = self.lanes.push_numbered(node, || self.known(), |sequence| number = sequence);
+        recorder.note_at(stamp, RecordKind::Send, to.incarnation(), number, name);
+        if is_to_check(number) {
+            self.check_length();
+        }
+        self.pushed(mine, claim)
     }
 
     /// Returns false if the calling thread already knows that the mailbox is congested. Not inlined, so that the fast
@@ -178,11 +316,10 @@ impl Slot {
 
     /// Puts a node into the data lane and defers all else, under a lock: [`follow`](Self::follow) comes next.
     pub(crate) fn push(&self, node: NodeBox) -> Pushed {
-        let mine = node.as_ptr();
-        let mut check_length = false;
+        let (mine, mut sequence) = (node.as_ptr(), 0);
         // Callers know the length by other means.
-        let claim = self.lanes.push_data(node, || 0, || check_length = true);
-        Pushed { mine, claim, check_length }
+        let claim = self.lanes.push_numbered(node, || 0, |number| sequence = number);
+        Pushed { mine, claim, check_length: is_to_check(sequence), sequence }
     }
 
     /// Completes a push: wakes the process if it was idle. May run foreign code.
@@ -221,6 +358,11 @@ impl Slot {
             _ => Ok(()),
         }
     }
+}
+
+/// Returns whether the length of a mailbox is checked at this sequence number.
+fn is_to_check(sequence: u64) -> bool {
+    sequence.is_multiple_of(LENGTH_CHECK)
 }
 
 /// Returns the message and the caller of an envelope that was returned to its sender.

@@ -7,6 +7,7 @@ mod links;
 mod mailbox;
 mod names;
 mod next_due;
+mod recorder;
 mod registrations;
 mod running;
 mod sleep;

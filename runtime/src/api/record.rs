@@ -1,0 +1,385 @@
+//! Recordings of a host, for some time or always.
+
+use super::runtime::Host;
+use crate::engine::blocking::block_in_place::while_blocked;
+use crate::engine::host::Scheduler;
+use crate::env::clock::instant_now;
+use crate::recorder::recording::Recording;
+use crate::recorder::session::{
+    Begun, DumpCause, DumpTrigger, LEAST_THREAD_MEMORY, MOST_MEMORY, MOST_RECORDINGS, Memory, THREAD_MEMORY,
+};
+use crate::sync::{Arc, AtomicU64, Ordering, park, spawn_thread, sync_channel};
+use crate::util::debug::impl_debug;
+use crate::util::panics::{Site, contain, contain_thread};
+use std::num::NonZeroU64;
+use std::time::{Duration, Instant};
+
+/// The longest recording.
+const MOST_DURATION: Duration = Duration::from_secs(3_600);
+
+/// The reason why nothing is recorded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// As many recordings of the host run as may.
+    #[error("{most} recordings of this host run, the flight recorder included, and no more may; end one of them first")]
+    TooMany {
+        /// How many may run at a time.
+        most: usize,
+    },
+    /// The duration is zero or too long.
+    #[error(
+        "a recording cannot last {came:?}; use a duration above zero and up to {most:?}, or a flight recorder, which \
+         keeps the newest records"
+    )]
+    Duration {
+        /// The duration that was given.
+        came: Duration,
+        /// The longest duration.
+        most: Duration,
+    },
+    /// The memory is too little or too much.
+    #[error("a recording cannot have {came} bytes of memory; use from {least} to {most}")]
+    Memory {
+        /// The number of bytes that was given.
+        came: usize,
+        /// The least number: that of each thread.
+        least: usize,
+        /// The greatest number.
+        most: usize,
+    },
+    /// The memory for each thread is too little or too much.
+    #[error("a thread cannot have {came} bytes of a recording's {most}; use at least {least}")]
+    ThreadMemory {
+        /// The number of bytes that was given.
+        came: usize,
+        /// The least number.
+        least: usize,
+        /// The greatest number: that of the whole recording.
+        most: usize,
+    },
+    /// The host has been shut down.
+    #[error("the host has been shut down, so there is nothing to record; record a host that runs")]
+    Ended,
+    /// The thread that calls the hooks of a flight recorder could not be started.
+    #[error("the thread that calls the hooks of a flight recorder could not be started: {0}")]
+    Thread(String),
+}
+
+impl Host {
+    /// Records what the host's threads do, event by event: turns of processes, messages from their send to the end of
+    /// their handling, calls and answers, spawns and ends, and what the threads rest and wait for. Set options, then
+    /// [wait](Record::wait) for the end of that time, or [start](Record::start) the recording and go on.
+    ///
+    /// A host that is not recorded pays nothing for this. While it is, each event takes some tens of nanoseconds and 32
+    /// bytes of a ring that its thread alone writes; when that is full, the oldest records are overwritten and counted.
+    ///
+    /// ```
+    /// use postroom::prelude::*;
+    /// use postroom::record::EventKind;
+    /// use std::time::Duration;
+    ///
+    /// #[process]
+    /// struct Counter { count: u64 }
+    ///
+    /// #[process]
+    /// impl Counter {
+    ///     #[entry]
+    ///     fn serve(&mut self) {}
+    ///     #[message]
+    ///     fn add(&mut self, more: u64) -> u64 { self.count += more; self.count }
+    /// }
+    ///
+    /// let runtime = Runtime::new()?;
+    /// let counter = runtime.spawn(Counter { count: 0 }).serve()?;
+    /// let active = runtime.record(Duration::from_secs(10)).start()?;
+    /// assert_eq!(counter.add(7).wait()?, 7);
+    /// let recording = active.stop();
+    /// let handled = |kind| matches!(kind, EventKind::HandlingBegan { .. });
+    /// assert_eq!(recording.events().filter(|event| handled(event.kind)).count(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn record(self, duration: Duration) -> Record {
+        Record { host: self, duration, memory: Memory { all: MOST_MEMORY, thread: THREAD_MEMORY } }
+    }
+
+    /// Records always, and keeps the newest records: see [`FlightRecorder`]. Ends when the result is dropped.
+    ///
+    /// # Errors
+    /// [`RecordError`], if its memory is beyond the limits, two recordings of the host run, or the host has been shut
+    /// down.
+    pub fn flight_recorder(self, recorder: FlightRecorder) -> Result<FlightRecording, RecordError> {
+        recorder.start(self)
+    }
+
+    /// Returns the first part of the PIDs of its processes.
+    fn place(self) -> NonZeroU64 {
+        crate::Pid::new(self.node(), self.number(), 0, 0).place()
+    }
+
+    fn begin_recording(self, memory: Memory) -> Result<RunningSession, RecordError> {
+        let Memory { all, thread } = memory;
+        if !(LEAST_THREAD_MEMORY..=MOST_MEMORY).contains(&all) {
+            return Err(RecordError::Memory { came: all, least: LEAST_THREAD_MEMORY, most: MOST_MEMORY });
+        }
+        if !(LEAST_THREAD_MEMORY..=all).contains(&thread) {
+            return Err(RecordError::ThreadMemory { came: thread, least: LEAST_THREAD_MEMORY, most: all });
+        }
+        let scheduler = self.scheduler();
+        if scheduler.is_stopped() {
+            return Err(RecordError::Ended);
+        }
+        let clock = scheduler.clock_override();
+        let Some((session, is_first)) = scheduler.recorder.begin(memory, clock) else {
+            return Err(RecordError::TooMany { most: MOST_RECORDINGS });
+        };
+        if is_first {
+            scheduler.arm_recorder();
+        }
+        Ok(RunningSession { scheduler, place: self.place(), begun: session.mark() })
+    }
+}
+
+/// A recording that runs; ends when it is dropped.
+struct RunningSession {
+    scheduler: &'static Scheduler,
+    place: NonZeroU64,
+    begun: Begun,
+}
+
+impl RunningSession {
+    fn recorded(&self, keep: Option<Duration>) -> Recording {
+        self.begun.recorded(self.place, keep)
+    }
+}
+
+impl Drop for RunningSession {
+    fn drop(&mut self) {
+        if self.scheduler.recorder.end(self.begun.session()) {
+            self.scheduler.disarm_recorder();
+        }
+    }
+}
+
+/// The options of a recording: see [`Host::record`].
+#[derive(Clone, Copy)]
+#[must_use = "nothing is recorded until `start` or `wait` is called"]
+pub struct Record {
+    host: Host,
+    duration: Duration,
+    memory: Memory,
+}
+
+impl Record {
+    /// Sets how much memory the rings of all threads may take: 256 MiB by default, which is also the most. A thread for
+    /// which none is left records nothing, and its events are counted as lost.
+    pub fn memory(mut self, bytes: usize) -> Self {
+        self.memory.all = bytes;
+        self.memory.thread = self.memory.thread.min(bytes);
+        self
+    }
+
+    /// Sets the size of each thread's ring: 8 MiB by default, for 262,144 records. What is not written takes no memory.
+    /// If another recording of the host runs, it has set the sizes for both.
+    pub fn thread_memory(mut self, bytes: usize) -> Self {
+        self.memory.thread = bytes;
+        self
+    }
+
+    /// Begins to record.
+    ///
+    /// # Errors
+    /// [`RecordError`], if the duration or the memory is beyond the limits, two recordings of the host run, or the host
+    /// has been shut down.
+    pub fn start(self) -> Result<ActiveRecording, RecordError> {
+        if self.duration.is_zero() || self.duration > MOST_DURATION {
+            return Err(RecordError::Duration { came: self.duration, most: MOST_DURATION });
+        }
+        let session = self.host.begin_recording(self.memory)?;
+        Ok(ActiveRecording { session, until: instant_now() + self.duration })
+    }
+
+    /// Records for that time, and blocks the thread meanwhile. The time is the system's, also if the host has a virtual
+    /// clock.
+    ///
+    /// # Errors
+    /// As [`Record::start`].
+    pub fn wait(self) -> Result<Recording, RecordError> {
+        Ok(self.start()?.wait())
+    }
+}
+
+/// A recording that runs. Dropping it ends it, and discards what was recorded.
+#[must_use = "the recording ends when this is dropped"]
+pub struct ActiveRecording {
+    session: RunningSession,
+    until: Instant,
+}
+
+impl ActiveRecording {
+    /// Ends the recording now.
+    pub fn stop(self) -> Recording {
+        self.session.recorded(None)
+    }
+
+    /// Blocks the thread until the time of the recording is over.
+    pub fn wait(self) -> Recording {
+        while_blocked(|| {
+            loop {
+                let left = self.until.saturating_duration_since(instant_now());
+                if left.is_zero() {
+                    return;
+                }
+                park(Some(left));
+            }
+        });
+        self.stop()
+    }
+}
+
+type DumpHook = Box<dyn FnMut(DumpCause, Recording) + Send>;
+
+/// A recorder that always runs and keeps the newest records: see [`Host::flight_recorder`].
+///
+/// ```
+/// use postroom::prelude::*;
+/// use postroom::record::FlightRecorder;
+/// use std::time::Duration;
+///
+/// let runtime = Runtime::new()?;
+/// let flight = FlightRecorder::new().keep(Duration::from_secs(10)).memory(32 << 20);
+/// let flight = runtime.flight_recorder(flight.on_dump(|cause, recording| {
+///     eprintln!("{cause:?}: the last {:?} are {} events", recording.duration(), recording.events().count());
+/// }))?;
+/// let recording = flight.snapshot();
+/// assert_eq!(recording.lost(), 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "nothing is recorded until it is given to `Host::flight_recorder`"]
+pub struct FlightRecorder {
+    keep: Duration,
+    memory: Memory,
+    every: Duration,
+    hook: Option<DumpHook>,
+}
+
+impl Default for FlightRecorder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl FlightRecorder {
+    /// Keeps the last ten seconds, in at most 32 MiB.
+    pub fn new() -> Self {
+        Self {
+            keep: Duration::from_secs(10),
+            memory: Memory { all: 32 << 20, thread: 2 << 20 },
+            every: Duration::from_secs(60),
+            hook: None,
+        }
+    }
+
+    /// Sets how much of the past a snapshot has, if the memory suffices.
+    pub fn keep(mut self, keep: Duration) -> Self {
+        self.keep = keep;
+        self
+    }
+
+    /// Sets how much memory the rings of all threads may take; each has a sixteenth of it.
+    pub fn memory(mut self, bytes: usize) -> Self {
+        self.memory = Memory { all: bytes, thread: (bytes / 16).max(LEAST_THREAD_MEMORY).min(bytes) };
+        self
+    }
+
+    /// Sets how much of that memory each thread has.
+    pub fn thread_memory(mut self, bytes: usize) -> Self {
+        self.memory.thread = bytes;
+        self
+    }
+
+    /// Calls `hook` with a snapshot when a step stalls and when a supervisor gives up, on a thread of its own, where it
+    /// may block. A panic in it is logged.
+    pub fn on_dump(mut self, hook: impl FnMut(DumpCause, Recording) + Send + 'static) -> Self {
+        self.hook = Some(Box::new(hook));
+        self
+    }
+
+    /// Sets how much time must be between two calls of the hook: a minute by default. Causes before that, and while the
+    /// hook runs, are [counted](FlightRecording::skipped) and cause no call.
+    pub fn dump_every(mut self, least: Duration) -> Self {
+        self.every = least;
+        self
+    }
+
+    fn start(self, host: Host) -> Result<FlightRecording, RecordError> {
+        let Self { keep, memory, every, hook } = self;
+        if keep.is_zero() {
+            return Err(RecordError::Duration { came: keep, most: Duration::MAX });
+        }
+        let session = Arc::new(host.begin_recording(memory)?);
+        let skipped = Arc::new(AtomicU64::new(0));
+        let dumps = match hook {
+            None => None,
+            Some(hook) => Some(dump_thread(host, &session, keep, every, hook, skipped.clone())?),
+        };
+        Ok(FlightRecording { session, keep, skipped, dumps })
+    }
+}
+
+/// Starts the thread that calls the hook, which ends with the flight recording. Returns what triggers it.
+fn dump_thread(
+    host: Host,
+    session: &Arc<RunningSession>,
+    keep: Duration,
+    every: Duration,
+    hook: DumpHook,
+    skipped: Arc<AtomicU64>,
+) -> Result<DumpTrigger, RecordError> {
+    let (sender, causes) = sync_channel::<DumpCause>(1);
+    let recorded = Arc::downgrade(session);
+    let mut hook = hook;
+    let run = move || {
+        contain_thread();
+        for cause in causes {
+            let Some(session) = recorded.upgrade() else { return };
+            let recording = session.recorded(Some(keep));
+            drop(session);
+            if let Err(panic) = contain(Site::DumpHook, || hook(cause, recording)) {
+                crate::util::log::error!(%panic, "the hook of a flight recorder panicked");
+            }
+        }
+        if let Err(panic) = contain(Site::HookDrop, || drop(hook)) {
+            crate::util::log::error!(%panic, "the drop of a flight recorder's hook panicked");
+        }
+    };
+    spawn_thread(format!("{}-dumps", host.name()), run).map_err(|error| RecordError::Thread(error.to_string()))?;
+    Ok(host.scheduler().recorder.on_dump(sender, every, skipped))
+}
+
+/// A flight recorder that runs. Dropping it ends it.
+#[must_use = "the flight recorder ends when this is dropped"]
+pub struct FlightRecording {
+    session: Arc<RunningSession>,
+    keep: Duration,
+    skipped: Arc<AtomicU64>,
+    /// Dropped with this: then the thread that calls the hook ends.
+    dumps: Option<DumpTrigger>,
+}
+
+impl FlightRecording {
+    /// Returns what has happened lately. Stops no thread.
+    pub fn snapshot(&self) -> Recording {
+        self.session.recorded(Some(self.keep))
+    }
+
+    /// Returns how many causes for a dump have led to none, as another had been shortly before.
+    pub fn skipped(&self) -> u64 {
+        self.skipped.load(Ordering::Relaxed)
+    }
+}
+
+impl_debug!([] Record, self => "Record" { duration: self.duration });
+impl_debug!([] ActiveRecording, self => "ActiveRecording" { until: self.until });
+impl_debug!([] FlightRecorder, self => "FlightRecorder" { keep: self.keep, has_hook: self.hook.is_some() });
+impl_debug!([] FlightRecording, self => "FlightRecording" { keep: self.keep, has_hook: self.dumps.is_some() });

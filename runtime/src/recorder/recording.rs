@@ -1,0 +1,453 @@
+//! A recording: the records of all threads in the order of time, and how events are made of them.
+//!
+//! # Flows
+//!
+//! The two ends of a message are recorded with the receiver's slot and generation, and with the sequence number of the
+//! message in its mailbox. That number begins anew whenever the mailbox has been empty while its process was idle, and
+//! wraps; so a handling belongs to the latest send with the same three before it that has no handling yet. If records
+//! were overwritten, a send from before the last moment with a gap is not paired at all: the handling that it led to
+//! may be missing, and a later one must not be taken for it.
+
+use super::event::{EndKind, EventKind, Fate, FlowId, Party, RecordedEvent, ThreadIndex, TurnEnd, TypeIndex};
+use super::kind::{KIND_BITS, RecordKind};
+use super::ring::{NameOf, Record};
+use crate::env::clock::Moment;
+use crate::pid::{GENERATION_BITS, Pid};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::num::{NonZeroU32, NonZeroU64};
+use std::time::{Duration, Instant};
+
+/// In the extra word of a send: the sequence number of the message.
+pub(crate) const SEQUENCE_MASK: u64 = (1 << (64 - GENERATION_BITS - 4)) - 1;
+
+/// What was read of a thread's ring.
+pub(super) struct RawTrack {
+    pub(super) thread: String,
+    pub(super) records: Vec<Record>,
+    pub(super) lost: u64,
+}
+
+/// A thread of a recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedThread {
+    name: String,
+    lost: u64,
+}
+
+impl RecordedThread {
+    /// Returns the name of the thread; a worker's is that of its host and its number.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns how many records of the thread were overwritten before the recording ended. Each message takes about
+    /// five.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+}
+
+/// A record with its time, its thread, and the numbers of its type and its flow, if it has them.
+#[derive(Clone, Copy, Debug)]
+struct Stamped {
+    at: u64,
+    thread: u32,
+    kind: RecordKind,
+    name: u32,
+    /// The number of its flow; zero if it has none.
+    flow: u32,
+    /// Of a send: the number of the answer's flow.
+    answer: u32,
+    process: u64,
+    extra: u64,
+}
+
+const NO_NAME: u32 = u32::MAX;
+
+/// What happened on a host during some time. See [`Host::record`](crate::Host::record).
+#[derive(Clone, Debug)]
+pub struct Recording {
+    records: Vec<Stamped>,
+    threads: Vec<RecordedThread>,
+    types: Vec<&'static str>,
+    missed: u64,
+    duration: Duration,
+    /// Node and host of its processes.
+    place: NonZeroU64,
+    /// What has become of each flow, by number. `None`: of an answer.
+    fates: Vec<Option<Fate>>,
+}
+
+impl Recording {
+    /// Makes a recording of records that are stamped with ticks, from one moment to another.
+    pub(super) fn timed(
+        raw: Vec<RawTrack>,
+        missed: u64,
+        place: NonZeroU64,
+        nanoseconds: impl Fn(u64) -> u64,
+        (from, to): (u64, u64),
+        begin: Instant,
+    ) -> Self {
+        let begin = Moment::from_instant(begin).nanoseconds().saturating_add(from);
+        let mut builder = Builder::new(place, begin);
+        for track in raw {
+            let thread = builder.thread(track.thread, track.lost);
+            let mut complete_from = 0;
+            for (index, record) in track.records.into_iter().enumerate() {
+                let at = nanoseconds(record.words[0] >> KIND_BITS);
+                if index == 0 && track.lost > 0 {
+                    complete_from = at;
+                }
+                if (from..=to).contains(&at) {
+                    builder.add(thread, at - from, at - from, record);
+                }
+            }
+            builder.complete_from = builder.complete_from.max(complete_from.saturating_sub(from));
+        }
+        builder.finish(missed, Duration::from_nanos(to - from))
+    }
+
+    /// Makes a recording of records that are stamped with their order.
+    pub(super) fn ordered(
+        raw: Vec<RawTrack>,
+        missed: u64,
+        place: NonZeroU64,
+        began: Moment,
+        lasted: Duration,
+        (from, to): (u64, u64),
+    ) -> Self {
+        let mut builder = Builder::new(place, began.nanoseconds());
+        for track in raw {
+            let thread = builder.thread(track.thread, track.lost);
+            let mut now = 0;
+            for (index, record) in track.records.into_iter().enumerate() {
+                let order = record.words[0] >> KIND_BITS;
+                if RecordKind::of(record.words[0]) == Some(RecordKind::Time) {
+                    now = record.words[2].saturating_sub(began.nanoseconds());
+                }
+                if index == 0 && track.lost > 0 {
+                    builder.complete_from = builder.complete_from.max(order);
+                }
+                if (from..=to).contains(&order) {
+                    builder.add(thread, order, now, record);
+                }
+            }
+        }
+        builder.finish(missed, lasted)
+    }
+
+    /// Returns the events of all threads in the order of time.
+    pub fn events(&self) -> RecordedEvents<'_> {
+        RecordedEvents {
+            recording: self,
+            next: 0,
+            ready: VecDeque::new(),
+            turns: vec![None; self.threads.len()],
+            handlings: BTreeMap::new(),
+        }
+    }
+
+    /// Returns the threads, in the order of their indices.
+    pub fn threads(&self) -> &[RecordedThread] {
+        &self.threads
+    }
+
+    /// Returns the names of the types of processes and messages, in the order of their indices.
+    pub fn types(&self) -> &[&'static str] {
+        &self.types
+    }
+
+    /// Returns how many records are missing: those that were overwritten, by [thread](RecordedThread::lost), and those
+    /// of threads for which there was no memory left.
+    pub fn lost(&self) -> u64 {
+        self.missed + self.threads.iter().map(RecordedThread::lost).sum::<u64>()
+    }
+
+    /// Returns how long it lasted, by its host's clock.
+    pub fn duration(&self) -> Duration {
+        self.duration
+    }
+
+    /// Returns what has become of a message whose send was recorded. `None` if the flow is not one of a message, or not
+    /// of this recording.
+    pub fn fate(&self, flow: FlowId) -> Option<Fate> {
+        self.fates.get(flow.0.get() as usize - 1).copied().flatten()
+    }
+
+    fn pid(&self, incarnation: u64) -> Pid {
+        Pid::of_words(self.place, incarnation)
+    }
+}
+
+/// Collects the records of all threads.
+struct Builder {
+    place: NonZeroU64,
+    /// When the recording began, by the clock of timers.
+    began: u64,
+    /// With what the records are sorted, and the records.
+    records: Vec<(u64, Stamped)>,
+    threads: Vec<RecordedThread>,
+    types: Vec<&'static str>,
+    numbers: BTreeMap<&'static str, u32>,
+    addresses: BTreeMap<usize, u32>,
+    /// From where on no record of any thread is missing, as they are sorted.
+    complete_from: u64,
+}
+
+impl Builder {
+    fn new(place: NonZeroU64, began: u64) -> Self {
+        Self {
+            place,
+            began,
+            records: Vec::new(),
+            threads: Vec::new(),
+            types: Vec::new(),
+            numbers: BTreeMap::new(),
+            addresses: BTreeMap::new(),
+            complete_from: 0,
+        }
+    }
+
+    fn thread(&mut self, name: String, lost: u64) -> u32 {
+        self.threads.push(RecordedThread { name, lost });
+        self.threads.len() as u32 - 1
+    }
+
+    fn add(&mut self, thread: u32, sorted: u64, at: u64, record: Record) {
+        let [first, process, extra] = record.words;
+        let Some(kind) = RecordKind::of(first).filter(|kind| *kind != RecordKind::Time) else { return };
+        let name = record.name.map_or(NO_NAME, |name| self.name(name));
+        let extra = if kind == RecordKind::TimerSet { extra.saturating_sub(self.began) } else { extra };
+        self.records.push((sorted, Stamped { at, thread, kind, name, flow: 0, answer: 0, process, extra }));
+    }
+
+    fn name(&mut self, name: &'static NameOf) -> u32 {
+        let Self { types, numbers, addresses, .. } = self;
+        // One type may have several constants.
+        *addresses.entry(std::ptr::from_ref(name).addr()).or_insert_with(|| {
+            let name = name();
+            *numbers.entry(name).or_insert_with(|| {
+                types.push(name);
+                types.len() as u32 - 1
+            })
+        })
+    }
+
+    fn finish(mut self, missed: u64, duration: Duration) -> Recording {
+        // Stable: those of one thread stay in their order.
+        self.records.sort_by_key(|(sorted, _)| *sorted);
+        let fates = tie(&mut self.records, self.complete_from);
+        Recording {
+            records: self.records.into_iter().map(|(_, record)| record).collect(),
+            threads: self.threads,
+            types: self.types,
+            missed,
+            duration,
+            place: self.place,
+            fates,
+        }
+    }
+}
+
+/// Ties sends to handlings and answers. Returns what has become of each flow, by number.
+fn tie(records: &mut [(u64, Stamped)], complete_from: u64) -> Vec<Option<Fate>> {
+    let mut fates: Vec<Option<Fate>> = Vec::new();
+    let mut sent: BTreeMap<(u64, u64), Vec<u32>> = BTreeMap::new();
+    let mut receivers: Vec<u64> = Vec::new();
+    let mut asked: BTreeMap<(u64, u64), u32> = BTreeMap::new();
+    let mut ended: BTreeSet<u64> = BTreeSet::new();
+    // The turn of each thread, and its last send.
+    let mut turns: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut last_send: BTreeMap<u32, usize> = BTreeMap::new();
+    for index in 0..records.len() {
+        let (sorted, record) = records[index];
+        let mut flow_of = |fate, receiver| {
+            fates.push(fate);
+            receivers.push(receiver);
+            fates.len() as u32
+        };
+        match record.kind {
+            RecordKind::Turn => _ = turns.insert(record.thread, record.process),
+            RecordKind::TurnEnd => _ = turns.remove(&record.thread),
+            RecordKind::Send => {
+                let is_known = sorted >= complete_from;
+                let flow = flow_of(Some(if is_known { Fate::Queued } else { Fate::Overwritten }), record.process);
+                if is_known {
+                    sent.entry((record.process, record.extra & SEQUENCE_MASK)).or_default().push(flow);
+                }
+                records[index].1.flow = flow;
+                last_send.insert(record.thread, index);
+            }
+            RecordKind::Handle => {
+                let waiting = sent.get_mut(&(record.process, record.extra & SEQUENCE_MASK));
+                if let Some(flow) = waiting.and_then(Vec::pop) {
+                    fates[flow as usize - 1] = Some(Fate::Handled);
+                    records[index].1.flow = flow;
+                }
+            }
+            RecordKind::Ask => {
+                if let (Some(caller), Some(&send)) = (turns.get(&record.thread), last_send.get(&record.thread)) {
+                    let answer = flow_of(None, *caller);
+                    asked.insert((*caller, record.extra), answer);
+                    records[send].1.answer = answer;
+                }
+            }
+            RecordKind::Answer | RecordKind::AnswerTaken => {
+                let key = (record.process, record.extra);
+                records[index].1.flow = asked.get(&key).copied().unwrap_or(0);
+                if record.kind == RecordKind::AnswerTaken {
+                    asked.remove(&key);
+                }
+            }
+            RecordKind::End => _ = ended.insert(record.process),
+            _ => {}
+        }
+    }
+    for (fate, receiver) in fates.iter_mut().zip(receivers) {
+        if *fate == Some(Fate::Queued) && ended.contains(&receiver) {
+            *fate = Some(Fate::ProcessEnded);
+        }
+    }
+    fates
+}
+
+/// The events of a recording in the order of time: see [`Recording::events`].
+#[derive(Debug)]
+pub struct RecordedEvents<'a> {
+    recording: &'a Recording,
+    next: usize,
+    ready: VecDeque<RecordedEvent>,
+    /// The process that each thread runs.
+    turns: Vec<Option<u64>>,
+    /// The message that each process handles: its type and its flow.
+    handlings: BTreeMap<u64, (TypeIndex, Option<FlowId>)>,
+}
+
+impl Iterator for RecordedEvents<'_> {
+    type Item = RecordedEvent;
+
+    fn next(&mut self) -> Option<RecordedEvent> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(event);
+            }
+            let record = *self.recording.records.get(self.next)?;
+            self.next += 1;
+            self.see(record);
+        }
+    }
+}
+
+impl RecordedEvents<'_> {
+    fn see(&mut self, record: Stamped) {
+        let Stamped { at, thread, kind, name, flow, answer, process, extra } = record;
+        let pid = |incarnation| self.recording.pid(incarnation);
+        let (of, flow) = (TypeIndex(name), NonZeroU32::new(flow).map(FlowId));
+        let of_process = |incarnation: u64| (incarnation != 0).then(|| pid(incarnation));
+        let event = match kind {
+            RecordKind::Turn => {
+                self.end_turn(at, thread, None);
+                self.turns[thread as usize] = Some(process);
+                EventKind::TurnBegan { process: pid(process), of }
+            }
+            RecordKind::TurnEnd => return self.end_turn(at, thread, Some(extra)),
+            RecordKind::Handle => {
+                self.end_handling(at, thread, process);
+                self.handlings.insert(process, (of, flow));
+                EventKind::HandlingBegan { process: pid(process), message: of, flow }
+            }
+            RecordKind::Send => {
+                let Some(flow) = flow else { return };
+                let from = self.turns[thread as usize];
+                let from = from.map_or(Party::Thread(ThreadIndex(thread)), |process| Party::Process(pid(process)));
+                let answer = NonZeroU32::new(answer).map(FlowId);
+                EventKind::MessageSent { from, to: pid(process), message: of, flow, answer }
+            }
+            RecordKind::Ask | RecordKind::Time => return,
+            RecordKind::Answer => EventKind::Answered { to: pid(process), flow },
+            // Otherwise it is the result of something else: a timer, a command.
+            RecordKind::AnswerTaken => match flow {
+                Some(flow) => EventKind::AnswerTaken { process: pid(process), flow },
+                None => return,
+            },
+            RecordKind::Spawn => EventKind::Spawned { process: pid(process), of, parent: of_process(extra) },
+            RecordKind::End => {
+                self.end_handling(at, thread, process);
+                let why = end_kind(extra);
+                EventKind::Ended { process: pid(process), of, why }
+            }
+            RecordKind::Suspend => EventKind::Suspended { process: pid(process), at: of_process(extra) },
+            RecordKind::Resume => EventKind::Resumed { process: pid(process) },
+            RecordKind::Park => EventKind::Parked,
+            RecordKind::Wake => EventKind::Woken,
+            RecordKind::Steal => EventKind::Stole { from: process as u32, count: extra as u32 },
+            RecordKind::TimerSet => {
+                EventKind::TimerSet { process: of_process(process), due: Duration::from_nanos(extra) }
+            }
+            RecordKind::TimerFired => {
+                EventKind::TimerFired { process: of_process(process), late: Duration::from_nanos(extra) }
+            }
+            RecordKind::Block => EventKind::BlockingBegan { process: of_process(process) },
+            RecordKind::Unblock => EventKind::BlockingEnded { process: of_process(process) },
+            RecordKind::Stall => EventKind::Stalled { process: pid(process), lasted: Duration::from_nanos(extra) },
+            RecordKind::TakeOver => EventKind::TakenOver { process: pid(process) },
+        };
+        self.push(at, thread, event);
+    }
+
+    fn push(&mut self, at: u64, thread: u32, kind: EventKind) {
+        self.ready.push_back(RecordedEvent { at: Duration::from_nanos(at), thread: ThreadIndex(thread), kind });
+    }
+
+    /// Ends the turn of a thread, by its record if there is one: it has none if its records were overwritten.
+    fn end_turn(&mut self, at: u64, thread: u32, ended: Option<u64>) {
+        let Some(process) = self.turns[thread as usize].take() else { return };
+        let word = ended.unwrap_or(IDLE);
+        if word & TURN_IN_MESSAGE == 0 {
+            self.end_handling(at, thread, process);
+        }
+        let then = match word & !TURN_IN_MESSAGE {
+            READY => TurnEnd::Ready,
+            WAITS => TurnEnd::Waits,
+            SUSPENDED => TurnEnd::Suspended,
+            ENDED => TurnEnd::Ended,
+            _ => TurnEnd::Idle,
+        };
+        self.push(at, thread, EventKind::TurnEnded { process: self.recording.pid(process), then });
+    }
+
+    fn end_handling(&mut self, at: u64, thread: u32, process: u64) {
+        if let Some((message, flow)) = self.handlings.remove(&process) {
+            let process = self.recording.pid(process);
+            self.push(at, thread, EventKind::HandlingEnded { process, message, flow });
+        }
+    }
+}
+
+/// Why a turn ended, in the extra word of its record.
+pub(crate) const IDLE: u64 = 0;
+pub(crate) const READY: u64 = 1;
+pub(crate) const WAITS: u64 = 2;
+pub(crate) const SUSPENDED: u64 = 3;
+pub(crate) const ENDED: u64 = 4;
+/// Beside these: the process is not done with a message.
+pub(crate) const TURN_IN_MESSAGE: u64 = 1 << 8;
+
+/// The extra word of the record of an end, for each of its kinds.
+const END_KINDS: [EndKind; 7] = [
+    EndKind::Normal,
+    EndKind::Panic,
+    EndKind::NotStarted,
+    EndKind::Killed,
+    EndKind::Cancelled,
+    EndKind::Linked,
+    EndKind::Failed,
+];
+
+pub(crate) fn end_word(kind: EndKind) -> u64 {
+    END_KINDS.iter().position(|other| *other == kind).unwrap_or(0) as u64
+}
+
+fn end_kind(word: u64) -> EndKind {
+    END_KINDS.get(word as usize).copied().unwrap_or(EndKind::Failed)
+}

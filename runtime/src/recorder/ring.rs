@@ -1,0 +1,183 @@
+//! A ring of records that one thread writes and others read: nothing ever waits.
+//!
+//! The writer overwrites the oldest record when the ring is full. A reader copies the records that may still be there,
+//! and then finds out which of its copies may have been overwritten meanwhile.
+//!
+//! `written` counts the records that were ever written; record *n* lies in cell *n* modulo the size. Each word of a
+//! cell is an atomic, so a copy that is torn is a wrong value and no undefined behaviour.
+//!
+//! * R1 the writer of record *n* makes a release fence, after `written` became *n*;
+//! * R2 it stores the words of the record, relaxed;
+//! * R3 it stores *n + 1* in `written`, with Release;
+//! * R4 a reader loads `written` with Acquire: *w*. What it copies of the records before *w* was stored by R2 of these
+//!   records or of later ones, since R3 and R4 synchronize;
+//! * R5 it copies the words, relaxed;
+//! * R6 it makes an acquire fence, and loads `written` again: *v*. If a copy has a word of record *n*, R1 of that
+//!   record and this fence synchronize, so *v* is at least *n*. Hence a record that lies a whole ring before *v* may be
+//!   torn, and so may all before it; those after it are whole.
+//!
+//! So of a ring of *c* cells, *c - 1* records can be read. Without R1 a word of a record could be seen before `written`
+//! shows that its predecessor is complete, and a torn copy would be taken for a whole one; without R6 the same. A model
+//! is in `tests/models`.
+
+use crate::sync::{AtomicPtr, AtomicU64, Ordering, fence};
+use std::ptr;
+
+/// What names a type: a constant of the program, whose address stands for the type.
+pub(crate) type NameOf = fn() -> &'static str;
+
+/// What is recorded of an event; its kind says what the words mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) words: [u64; 3],
+    pub(crate) name: Option<&'static NameOf>,
+}
+
+/// The bytes of a record.
+pub(crate) const RECORD_BYTES: usize = 32;
+
+#[repr(C, align(32))]
+struct Cell {
+    words: [AtomicU64; 3],
+    name: AtomicPtr<NameOf>,
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Cell>() == RECORD_BYTES);
+
+pub(crate) struct Ring {
+    /// A power of two of them.
+    cells: Box<[Cell]>,
+    /// The number of the next record. The writer's own: to load `written` for it would hide races from the model.
+    next: AtomicU64,
+    written: AtomicU64,
+}
+
+impl Ring {
+    /// Makes a ring of at most that many cells, and at least two.
+    pub(crate) fn new(cells: usize) -> Self {
+        let count = if cells < 4 { 2 } else { 1 << cells.ilog2() };
+        Self { cells: zeroed(count), next: AtomicU64::new(0), written: AtomicU64::new(0) }
+    }
+
+    /// Returns how many records were ever written.
+    pub(crate) fn written(&self) -> u64 {
+        self.written.load(Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    fn cell(&self, number: u64) -> &Cell {
+        let place = number as usize & (self.cells.len() - 1);
+        // SAFETY: the length is a power of two, so the place is below it.
+        unsafe { self.cells.get_unchecked(place) }
+    }
+
+    /// Writes a record. For the one thread that writes to this ring.
+    #[inline(always)]
+    pub(crate) fn write(&self, record: Record) {
+        let number = self.next.load(Ordering::Relaxed);
+        self.next.store(number + 1, Ordering::Relaxed);
+        // R1.
+        fence(Ordering::Release);
+        let cell = self.cell(number);
+        // R2.
+        for (place, word) in cell.words.iter().zip(record.words) {
+            place.store(word, Ordering::Relaxed);
+        }
+        let name = record.name.map_or(ptr::null_mut(), |name| ptr::from_ref(name).cast_mut());
+        cell.name.store(name, Ordering::Relaxed);
+        // R3.
+        self.written.store(number + 1, Ordering::Release);
+    }
+
+    /// Calls `keep` with each record from number `from` on that is still there, in order. Returns how many of them are
+    /// not: they were overwritten.
+    pub(crate) fn read(&self, from: u64, mut keep: impl FnMut(Record)) -> u64 {
+        // R4.
+        let written = self.written.load(Ordering::Acquire);
+        let size = self.cells.len() as u64;
+        let first = from.max((written + 1).saturating_sub(size));
+        // R5.
+        let copies: Vec<[u64; 3]> = (first..written).map(|number| self.words(number)).collect();
+        let names: Vec<*mut NameOf> =
+            (first..written).map(|number| self.cell(number).name.load(Ordering::Relaxed)).collect();
+        // R6.
+        fence(Ordering::Acquire);
+        let now = self.written.load(Ordering::Relaxed);
+        let whole = first.max((now + 1).saturating_sub(size)).min(written.max(first));
+        for (words, name) in copies.into_iter().zip(names).skip((whole - first) as usize) {
+            // SAFETY: only addresses of `&'static NameOf` are stored, and this copy is whole.
+            keep(Record { words, name: unsafe { name.as_ref() } });
+        }
+        whole.saturating_sub(from)
+    }
+
+    fn words(&self, number: u64) -> [u64; 3] {
+        let [first, second, third] = &self.cell(number).words;
+        [first, second, third].map(|word| word.load(Ordering::Relaxed))
+    }
+}
+
+/// Makes cells that are all zero, without touching the memory: a ring that is never full costs what is written.
+#[cfg(not(loom))]
+fn zeroed(count: usize) -> Box<[Cell]> {
+    use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
+    let Ok(layout) = Layout::array::<Cell>(count) else { unreachable!("the size is bounded by whoever asks") };
+    // SAFETY: the layout is not empty, since there are two cells at least.
+    let Some(memory) = ptr::NonNull::new(unsafe { alloc_zeroed(layout) }) else { handle_alloc_error(layout) };
+    // SAFETY: allocated as an array of that many cells, for which zeros are valid: numbers and a null pointer.
+    unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(memory.as_ptr().cast(), count)) }
+}
+
+#[cfg(loom)]
+fn zeroed(count: usize) -> Box<[Cell]> {
+    let cell = |_| Cell { words: std::array::from_fn(|_| AtomicU64::new(0)), name: AtomicPtr::new(ptr::null_mut()) };
+    (0..count).map(cell).collect()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn record(number: u64) -> Record {
+        Record { words: [number, number * 3, !number], name: None }
+    }
+
+    fn read(ring: &Ring, from: u64) -> (Vec<u64>, u64) {
+        let mut numbers = Vec::new();
+        let lost = ring.read(from, |read| {
+            assert_eq!(read, record(read.words[0]), "it is torn");
+            numbers.push(read.words[0]);
+        });
+        (numbers, lost)
+    }
+
+    #[test]
+    fn the_newest_are_there_and_the_others_are_counted() {
+        let ring = Ring::new(8);
+        assert_eq!(read(&ring, 0), (vec![], 0));
+        (0..7).for_each(|number| ring.write(record(number)));
+        assert_eq!(read(&ring, 0), ((0..7).collect(), 0));
+        assert_eq!(read(&ring, 5), ((5..7).collect(), 0));
+        (7..30).for_each(|number| ring.write(record(number)));
+        assert_eq!(read(&ring, 0), ((23..30).collect(), 23));
+        assert_eq!(read(&ring, 20), ((23..30).collect(), 3));
+        assert_eq!(read(&ring, 30), (vec![], 0));
+    }
+
+    #[test]
+    fn a_reader_beside_the_writer_gets_whole_records_in_order() {
+        const ALL: u64 = if cfg!(miri) { 300 } else { 200_000 };
+        let ring = Ring::new(16);
+        std::thread::scope(|scope| {
+            scope.spawn(|| (0..ALL).for_each(|number| ring.write(record(number))));
+            let mut next = 0;
+            while next < ALL {
+                let (numbers, lost) = read(&ring, next);
+                let first = next + lost;
+                assert!(numbers.iter().copied().eq(first..first + numbers.len() as u64));
+                next = first + numbers.len() as u64;
+            }
+        });
+    }
+}

@@ -1,0 +1,300 @@
+//! Who records what of a host: the recordings that run share one session, and with it the rings of the threads.
+
+use super::recording::{RawTrack, Recording};
+use super::ring::{RECORD_BYTES, Ring};
+use super::track::{Stamps, Track};
+use crate::env::clock::{ClockOverride, Moment, instant_now};
+use crate::env::ticks::{TickMark, TickSource};
+use crate::pid::Pid;
+use crate::sync::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering, SyncSender, lock};
+use std::num::NonZeroU64;
+use std::ptr;
+use std::time::{Duration, Instant};
+
+/// The most recordings of a host at a time.
+pub(crate) const MOST_RECORDINGS: usize = 2;
+
+/// The most memory of a recording.
+pub(crate) const MOST_MEMORY: usize = 256 << 20;
+
+/// The least memory for the ring of a thread.
+pub(crate) const LEAST_THREAD_MEMORY: usize = 4096;
+
+/// The memory for the ring of a thread, unless another amount is asked for.
+pub(crate) const THREAD_MEMORY: usize = 8 << 20;
+
+/// How much memory the rings may take: altogether, and that of each thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Memory {
+    pub(crate) all: usize,
+    pub(crate) thread: usize,
+}
+
+/// What records of a host. Never freed, like the host's record.
+#[derive(Default)]
+pub(crate) struct Recorder {
+    /// The number of the current session; zero while there is none.
+    current: AtomicU64,
+    state: Mutex<State>,
+    dumps: Mutex<Vec<Arc<Dumps>>>,
+}
+
+/// Why a flight recorder calls its hook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DumpCause {
+    /// A step of that process has exceeded the stall limit.
+    Stalled(Pid),
+    /// That supervisor has given up.
+    GaveUp(Pid),
+}
+
+/// The way to the thread that calls the hook of a flight recorder.
+struct Dumps {
+    causes: SyncSender<DumpCause>,
+    every: Duration,
+    last: Mutex<Option<Instant>>,
+    skipped: Arc<AtomicU64>,
+}
+
+/// While alive, the hook of a flight recorder is called.
+pub(crate) struct DumpTrigger {
+    recorder: &'static Recorder,
+    dumps: Arc<Dumps>,
+}
+
+impl Drop for DumpTrigger {
+    fn drop(&mut self) {
+        lock(&self.recorder.dumps).retain(|dumps| !Arc::ptr_eq(dumps, &self.dumps));
+    }
+}
+
+impl Dumps {
+    /// Passes the cause on, if the last one is long enough ago. Never blocks.
+    fn trigger(&self, cause: DumpCause) {
+        let now = instant_now();
+        let mut last = lock(&self.last);
+        let is_early = last.is_some_and(|last| now.saturating_duration_since(last) < self.every);
+        if !is_early && self.causes.try_send(cause).is_ok() {
+            *last = Some(now);
+        } else {
+            self.skipped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    session: Option<Arc<Session>>,
+    recordings: usize,
+    /// How many sessions there have been.
+    sessions: u64,
+}
+
+/// The time from when the first recording begins to when the last one ends.
+pub(crate) struct Session {
+    recorder: &'static Recorder,
+    number: u64,
+    pub(super) stamps: Stamps,
+    begin: TickMark,
+    /// The ticks at its beginning; zero with a virtual clock.
+    base: u64,
+    /// The last place in the order of all records, with a virtual clock.
+    order: AtomicU64,
+    memory: Memory,
+    taken: AtomicUsize,
+    tracks: Mutex<Vec<Arc<Track>>>,
+    /// How many records there was no ring for.
+    missed: AtomicU64,
+}
+
+/// What a recording knows of its beginning.
+pub(crate) struct Begun {
+    session: Arc<Session>,
+    stamp: u64,
+    /// The present of the host's virtual clock, if it has one.
+    time: Option<Moment>,
+    written: Vec<u64>,
+    missed: u64,
+}
+
+impl Recorder {
+    #[inline(always)]
+    pub(crate) fn is_on(&self) -> bool {
+        self.current.load(Ordering::Relaxed) != 0
+    }
+
+    /// Returns the number of the current session; zero if there is none.
+    pub(crate) fn current(&self) -> u64 {
+        self.current.load(Ordering::SeqCst)
+    }
+
+    /// Returns the session that runs.
+    pub(super) fn session(&self) -> Option<Arc<Session>> {
+        if !self.is_on() {
+            return None;
+        }
+        lock(&self.state).session.clone()
+    }
+
+    /// Begins a recording, and the session if none runs: then returns true, and the caller arms the threads. `None`:
+    /// too many run.
+    pub(crate) fn begin(&'static self, memory: Memory, clock: ClockOverride) -> Option<(Arc<Session>, bool)> {
+        let mut state = lock(&self.state);
+        if state.recordings >= MOST_RECORDINGS {
+            return None;
+        }
+        state.recordings += 1;
+        if let Some(session) = &state.session {
+            return Some((session.clone(), false));
+        }
+        state.sessions += 1;
+        let source = TickSource::choose();
+        let (stamps, begin) = match clock {
+            Some(clock) => (Stamps::Order(clock), TickMark::now(source)),
+            None => (Stamps::Ticks(source), TickMark::now(source)),
+        };
+        let session = Arc::new(Session {
+            recorder: self,
+            number: state.sessions,
+            stamps,
+            base: if clock.is_some() { 0 } else { begin.ticks },
+            begin,
+            order: AtomicU64::new(0),
+            memory,
+            taken: AtomicUsize::new(0),
+            tracks: Mutex::default(),
+            missed: AtomicU64::new(0),
+        });
+        state.session = Some(session.clone());
+        self.current.store(session.number, Ordering::SeqCst);
+        Some((session, true))
+    }
+
+    /// Ends a recording of that session. Returns whether it was the last: then the caller disarms the threads.
+    pub(crate) fn end(&self, session: &Arc<Session>) -> bool {
+        let mut state = lock(&self.state);
+        if !state.session.as_ref().is_some_and(|current| Arc::ptr_eq(current, session)) {
+            // The host has ended meanwhile.
+            return false;
+        }
+        state.recordings -= 1;
+        if state.recordings > 0 {
+            return false;
+        }
+        self.finish(&mut state);
+        true
+    }
+
+    /// Has causes for a dump passed to `causes`, at most one in each time of `every`, until the result is dropped.
+    pub(crate) fn on_dump(
+        &'static self,
+        causes: SyncSender<DumpCause>,
+        every: Duration,
+        skipped: Arc<AtomicU64>,
+    ) -> DumpTrigger {
+        let dumps = Arc::new(Dumps { causes, every, last: Mutex::new(None), skipped });
+        lock(&self.dumps).push(dumps.clone());
+        DumpTrigger { recorder: self, dumps }
+    }
+
+    /// Has flight recorders call their hooks. Never blocks.
+    #[cold]
+    pub(crate) fn dump(&self, cause: DumpCause) {
+        if self.is_on() {
+            lock(&self.dumps).iter().for_each(|dumps| dumps.trigger(cause));
+        }
+    }
+
+    /// Ends all recordings: the host has ended.
+    pub(crate) fn reset(&self) {
+        let mut state = lock(&self.state);
+        state.recordings = 0;
+        self.finish(&mut state);
+    }
+
+    fn finish(&self, state: &mut State) {
+        state.session = None;
+        self.current.store(0, Ordering::SeqCst);
+    }
+}
+
+impl Session {
+    pub(super) fn is_of(&self, recorder: &Recorder) -> bool {
+        ptr::eq(self.recorder, recorder)
+    }
+
+    #[inline(always)]
+    pub(super) fn is_current(&self) -> bool {
+        self.recorder.current.load(Ordering::Relaxed) == self.number
+    }
+
+    #[inline(always)]
+    pub(super) fn stamp(&self) -> u64 {
+        match self.stamps {
+            Stamps::Ticks(source) => source.read().wrapping_sub(self.base),
+            Stamps::Order(_) => self.order.fetch_add(1, Ordering::Relaxed) + 1,
+        }
+    }
+
+    /// Makes a track for the calling thread, unless the memory is used up.
+    pub(super) fn add_track(self: &Arc<Self>) -> Option<Arc<Track>> {
+        let Memory { all, thread } = self.memory;
+        let more = |taken: usize| taken.checked_add(thread).filter(|sum| *sum <= all);
+        self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        let track = Arc::new(Track::new(self.clone(), Ring::new(thread / RECORD_BYTES)));
+        lock(&self.tracks).push(track.clone());
+        Some(track)
+    }
+
+    pub(super) fn miss(&self) {
+        self.missed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that a recording begins now.
+    pub(crate) fn mark(self: &Arc<Self>) -> Begun {
+        let written = lock(&self.tracks).iter().map(|track| track.ring.written()).collect();
+        let time = match self.stamps {
+            Stamps::Order(clock) => Some(clock.load()),
+            Stamps::Ticks(_) => None,
+        };
+        Begun { stamp: self.stamp(), time, written, missed: self.missed.load(Ordering::Relaxed), session: self.clone() }
+    }
+}
+
+impl Begun {
+    pub(crate) fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// Returns what was recorded since, or during the last `keep` of it. Stops no thread.
+    pub(crate) fn recorded(&self, place: NonZeroU64, keep: Option<Duration>) -> Recording {
+        let session = &self.session;
+        let end_stamp = session.stamp();
+        let end = match session.stamps {
+            Stamps::Ticks(source) => TickMark::now(source),
+            Stamps::Order(_) => session.begin,
+        };
+        let tracks: Vec<Arc<Track>> = lock(&session.tracks).clone();
+        let raw = tracks.iter().enumerate().map(|(index, track)| {
+            let from = self.written.get(index).copied().unwrap_or(0);
+            let mut records = Vec::new();
+            let lost = track.ring.read(from, |record| records.push(record));
+            RawTrack { thread: track.thread.clone(), records, lost }
+        });
+        let raw: Vec<RawTrack> = raw.collect();
+        let missed = session.missed.load(Ordering::Relaxed) - self.missed;
+        let nanoseconds = |stamp: u64| session.begin.nanoseconds(&end, session.base.wrapping_add(stamp));
+        match (self.time, session.stamps) {
+            (Some(began), Stamps::Order(clock)) => {
+                let lasted = clock.load().since(began);
+                Recording::ordered(raw, missed, place, began, lasted, (self.stamp, end_stamp))
+            }
+            _ => {
+                let (began, ended) = (nanoseconds(self.stamp), nanoseconds(end_stamp));
+                let from = keep.map_or(began, |keep| began.max(ended.saturating_sub(keep.as_nanos() as u64)));
+                Recording::timed(raw, missed, place, nanoseconds, (from, ended), session.begin.instant)
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The ring of one thread, and the clock that its records are stamped with.
+//!
+//! With a virtual clock, on which many events happen at one moment, records are stamped with their place in the order
+//! of all records of the host, and a record of the time comes before the first one at that time. So a simulation, in
+//! which one thread runs at a time, has the same events in each run of a seed.
+
+use super::kind::{KIND_BITS, RecordKind};
+use super::ring::{NameOf, Record, Ring};
+use super::session::{Recorder, Session};
+use crate::env::clock::SharedMoment;
+use crate::env::ticks::TickSource;
+use crate::sync::{Arc, AtomicU64, Ordering, current_thread};
+use std::cell::{Cell, RefCell};
+use std::ptr;
+
+/// What stamps the records of a host.
+#[derive(Clone, Copy)]
+pub(super) enum Stamps {
+    Ticks(TickSource),
+    Order(&'static SharedMoment),
+}
+
+/// The ring of a thread.
+pub(crate) struct Track {
+    pub(super) ring: Ring,
+    pub(super) thread: String,
+    session: Arc<Session>,
+    /// The time of the virtual clock in the last record.
+    time: AtomicU64,
+}
+
+impl Track {
+    pub(super) fn new(session: Arc<Session>, ring: Ring) -> Self {
+        let thread = current_thread().name().unwrap_or("unnamed").to_owned();
+        Self { ring, thread, session, time: AtomicU64::new(0) }
+    }
+
+    #[inline(always)]
+    fn write(&self, stamp: u64, kind: RecordKind, process: u64, extra: u64, name: Option<&'static NameOf>) {
+        if let Stamps::Order(clock) = self.session.stamps {
+            self.note_time(clock, stamp);
+        }
+        let first = stamp << KIND_BITS | kind as u64;
+        self.ring.write(Record { words: [first, process, extra], name });
+    }
+
+    #[cold]
+    fn note_time(&self, clock: &SharedMoment, stamp: u64) {
+        let now = clock.load().nanoseconds();
+        if self.time.swap(now, Ordering::Relaxed) != now {
+            let first = stamp << KIND_BITS | RecordKind::Time as u64;
+            self.ring.write(Record { words: [first, 0, now], name: None });
+        }
+    }
+}
+
+/// The tracks of the calling thread: one for each host that it records for.
+struct OwnTracks(Vec<Arc<Track>>);
+
+impl Drop for OwnTracks {
+    fn drop(&mut self) {
+        CURRENT.set(ptr::null());
+    }
+}
+
+thread_local! {
+    /// The track that the thread used last, which is among its own.
+    static CURRENT: Cell<*const Track> = const { Cell::new(ptr::null()) };
+    static TRACKS: RefCell<OwnTracks> = const { RefCell::new(OwnTracks(Vec::new())) };
+}
+
+/// Gives back the rings of the calling thread whose session is over.
+pub(crate) fn forget_old_tracks() {
+    CURRENT.set(ptr::null());
+    // Inaccessible in the destructors of a thread's own thread-locals.
+    let _ = TRACKS.try_with(|tracks| tracks.borrow_mut().0.retain(|track| track.session.is_current()));
+}
+
+impl Recorder {
+    /// Returns the present, to stamp a record with; zero if the calling thread does not record.
+    #[inline]
+    pub(crate) fn stamp(&'static self) -> u64 {
+        self.with_track(|track| track.session.stamp()).unwrap_or(0)
+    }
+
+    /// Writes a record to the ring of the calling thread. Returns its stamp; zero if there is no ring.
+    #[inline]
+    pub(crate) fn note(
+        &'static self,
+        kind: RecordKind,
+        process: u64,
+        extra: u64,
+        name: Option<&'static NameOf>,
+    ) -> u64 {
+        let written = self.with_track(|track| {
+            let stamp = track.session.stamp();
+            track.write(stamp, kind, process, extra, name);
+            stamp
+        });
+        written.unwrap_or_else(|| self.miss())
+    }
+
+    /// Writes a record about something that happened at `stamp`.
+    #[inline]
+    pub(crate) fn note_at(
+        &'static self,
+        stamp: u64,
+        kind: RecordKind,
+        process: u64,
+        extra: u64,
+        name: Option<&'static NameOf>,
+    ) {
+        if self.with_track(|track| track.write(stamp, kind, process, extra, name)).is_none() {
+            self.miss();
+        }
+    }
+
+    /// Counts a record for which there is no ring. Returns zero, for its stamp.
+    #[cold]
+    fn miss(&'static self) -> u64 {
+        self.session().inspect(|session| session.miss());
+        0
+    }
+
+    /// Calls `body` with the calling thread's track for this host; `None` if nothing is recorded, or there is no memory
+    /// for it.
+    #[inline(always)]
+    fn with_track<R>(&'static self, body: impl FnOnce(&Track) -> R) -> Option<R> {
+        let current = CURRENT.get();
+        // SAFETY: null, or the address of a track that this thread keeps among its own.
+        let track = match unsafe { current.as_ref() } {
+            Some(track) if track.session.is_of(self) && track.session.is_current() => track,
+            // SAFETY: as above; `body` does not look for tracks.
+            _ => unsafe { &*self.find_track()? },
+        };
+        Some(body(track))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_track(&'static self) -> Option<*const Track> {
+        let session = self.session()?;
+        forget_old_tracks();
+        let found = TRACKS.try_with(|tracks| {
+            let mut tracks = tracks.borrow_mut();
+            if let Some(track) = tracks.0.iter().find(|track| Arc::ptr_eq(&track.session, &session)) {
+                return Some(Arc::as_ptr(track));
+            }
+            let track = session.add_track()?;
+            let address = Arc::as_ptr(&track);
+            tracks.0.push(track);
+            Some(address)
+        });
+        let track = found.ok().flatten()?;
+        CURRENT.set(track);
+        Some(track)
+    }
+}

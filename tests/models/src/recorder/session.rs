@@ -1,0 +1,20 @@
+//! A stand-in for what records: there is none.
+
+use super::kind::RecordKind;
+use super::ring::NameOf;
+
+pub(crate) enum Recorder {}
+
+impl Recorder {
+    pub(crate) fn stamp(&'static self) -> u64 {
+        match *self {}
+    }
+
+    pub(crate) fn note(&'static self, _: RecordKind, _: u64, _: u64, _: Option<&'static NameOf>) {
+        match *self {}
+    }
+
+    pub(crate) fn note_at(&'static self, _: u64, _: RecordKind, _: u64, _: u64, _: Option<&'static NameOf>) {
+        match *self {}
+    }
+}
