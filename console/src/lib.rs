@@ -49,6 +49,7 @@
 //! | `api` | the views, as values that become JSON |
 //! | `samples` | a statistical profile, while someone looks |
 //! | `metrics` | the figures as text |
+//! | `trace` | recordings as files for Perfetto, and why a call was slow |
 //! | `watch` | a view again and again |
 //!
 //! # Features
@@ -65,6 +66,7 @@ mod samples;
 mod server;
 mod taps;
 mod token;
+pub mod trace;
 mod watch;
 
 #[cfg(feature = "metrics")]

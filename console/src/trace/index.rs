@@ -1,0 +1,324 @@
+//! Who did what when: the events of a recording, by message, process and thread.
+//!
+//! Many events have the same time, in a simulation most. So a moment is known by its place in the order of events, a
+//! [`Point`], and its time is looked up.
+
+use super::moment::{Legend, Moment, Then, What};
+use postroom::Pid;
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+
+/// A place in the order of events; they count from one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Point(NonZeroU32);
+
+/// What is known of a message.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Message {
+    pub(super) sent: Option<Point>,
+    pub(super) began: Option<Point>,
+    pub(super) ended: Option<Point>,
+    /// When the process that had called had its answer, and when it took it.
+    pub(super) answered: Option<Point>,
+    pub(super) taken: Option<Point>,
+    /// The sender, the receiver and the type of the message, if its send is known.
+    pub(super) from: Option<Number>,
+    pub(super) to: Option<Number>,
+    pub(super) of: u32,
+    /// A process awaits an answer.
+    pub(super) is_call: bool,
+}
+
+/// A process; they count from zero.
+pub(super) type Number = u32;
+
+/// What a process has done.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) pid: Pid,
+    pub(super) of: Option<u32>,
+    pub(super) turns: Vec<Turn>,
+    pub(super) handlings: Vec<Handling>,
+    pub(super) suspensions: Vec<Suspension>,
+    /// What came that it may have waited for.
+    pub(super) wakes: Vec<(Point, Wake)>,
+    /// Where its thread was blocked, within turns.
+    pub(super) blocked: Vec<(Point, Option<Point>)>,
+    pub(super) stalls: Vec<Point>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    pub(super) began: Point,
+    pub(super) ended: Option<Point>,
+    pub(super) thread: u32,
+    pub(super) then: Then,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Handling {
+    pub(super) began: Point,
+    pub(super) ended: Option<Point>,
+    /// The type of the message.
+    pub(super) of: u32,
+    pub(super) flow: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Suspension {
+    pub(super) began: Point,
+    pub(super) ended: Option<Point>,
+    /// Whose mailbox is full; none if that is on another node.
+    pub(super) at: Option<Number>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Wake {
+    /// The answer to the call with this flow.
+    Answer(Option<u32>),
+    /// A timer, that much too late.
+    Timer { late: u64 },
+}
+
+/// A turn of a thread.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ThreadTurn {
+    pub(super) began: Point,
+    pub(super) ended: Option<Point>,
+    pub(super) process: Number,
+}
+
+/// A recording by message, process and thread. Takes about as much memory as the recording.
+#[derive(Debug)]
+pub(super) struct Index {
+    times: Vec<u64>,
+    messages: Vec<Message>,
+    numbers: HashMap<Pid, Number>,
+    processes: Vec<Process>,
+    threads: Vec<Vec<ThreadTurn>>,
+    /// When steps that did not end lost their workers.
+    pub(super) taken_over: Vec<(Point, Number)>,
+    /// From where on no thread's records were overwritten.
+    pub(super) complete_from: u64,
+    pub(super) legend: Legend,
+}
+
+impl Index {
+    pub(super) fn new(moments: impl Iterator<Item = Moment>, legend: Legend) -> Self {
+        let threads = vec![Vec::new(); legend.threads.len()];
+        let mut index = Self {
+            times: Vec::new(),
+            messages: Vec::new(),
+            numbers: HashMap::new(),
+            processes: Vec::new(),
+            threads,
+            taken_over: Vec::new(),
+            complete_from: 0,
+            legend,
+        };
+        let mut answers = HashMap::new();
+        let mut seen = vec![false; index.legend.threads.len()];
+        for moment in moments {
+            // Four thousand million events would be more memory than a recording may have.
+            let Some(point) = u32::try_from(index.times.len() + 1).ok().and_then(NonZeroU32::new).map(Point) else {
+                break;
+            };
+            // Time does not go back, whatever the events say.
+            let at = moment.at.max(index.times.last().copied().unwrap_or(0));
+            index.times.push(at);
+            if let Some(seen) = seen.get_mut(moment.thread as usize)
+                && !std::mem::replace(seen, true)
+                && index.legend.threads[moment.thread as usize].lost > 0
+            {
+                index.complete_from = at;
+            }
+            index.add(point, moment, &mut answers);
+        }
+        index.legend.length = index.legend.length.max(index.times.last().copied().unwrap_or(0));
+        index
+    }
+
+    fn add(&mut self, point: Point, moment: Moment, answers: &mut HashMap<u32, u32>) {
+        match moment.what {
+            What::TurnBegan { process, of } => {
+                let number = self.number(process);
+                let known = &mut self.processes[number as usize];
+                known.of = Some(of);
+                // A turn whose end is not known ends before the next, at the latest.
+                if let Some(turn) = known.turns.last_mut()
+                    && turn.ended.is_none()
+                {
+                    turn.ended = Some(point);
+                }
+                known.turns.push(Turn { began: point, ended: None, thread: moment.thread, then: Then::Ready });
+                if let Some(turns) = self.threads.get_mut(moment.thread as usize) {
+                    if let Some(turn) = turns.last_mut()
+                        && turn.ended.is_none()
+                    {
+                        turn.ended = Some(point);
+                    }
+                    turns.push(ThreadTurn { began: point, ended: None, process: number });
+                }
+            }
+            What::TurnEnded { process, then } => {
+                let number = self.number(process);
+                if let Some(turn) = self.processes[number as usize].turns.last_mut()
+                    && turn.ended.is_none()
+                {
+                    (turn.ended, turn.then) = (Some(point), then);
+                }
+                if let Some(turn) = self.threads.get_mut(moment.thread as usize).and_then(|turns| turns.last_mut())
+                    && turn.process == number
+                    && turn.ended.is_none()
+                {
+                    turn.ended = Some(point);
+                }
+            }
+            What::HandlingBegan { process, message, flow } => {
+                let number = self.number(process);
+                self.end_handling(number, point);
+                let handling = Handling { began: point, ended: None, of: message, flow };
+                self.processes[number as usize].handlings.push(handling);
+                if let Some(flow) = flow {
+                    let known = self.message_mut(flow);
+                    (known.began, known.to, known.of) = (Some(point), Some(number), message);
+                }
+            }
+            What::HandlingEnded { process } => {
+                let number = self.number(process);
+                self.end_handling(number, point);
+            }
+            What::Sent { from, to, message, flow, answer } => {
+                let (from, to) = (from.map(|from| self.number(from)), self.number(to));
+                if let Some(answer) = answer {
+                    answers.insert(answer, flow);
+                }
+                let known = self.message_mut(flow);
+                (known.sent, known.from, known.to) = (Some(point), from, Some(to));
+                (known.of, known.is_call) = (message, answer.is_some());
+            }
+            What::Answered { to, answer } => {
+                let flow = answer.and_then(|answer| answers.get(&answer).copied());
+                if let Some(flow) = flow {
+                    self.message_mut(flow).answered = Some(point);
+                }
+                self.process_mut(to).wakes.push((point, Wake::Answer(flow)));
+            }
+            What::AnswerTaken { answer, .. } => {
+                if let Some(flow) = answer.and_then(|answer| answers.remove(&answer)) {
+                    self.message_mut(flow).taken = Some(point);
+                }
+            }
+            What::Suspended { process, at } => {
+                let at = at.map(|at| self.number(at));
+                self.process_mut(process).suspensions.push(Suspension { began: point, ended: None, at });
+            }
+            What::Resumed { process } => {
+                if let Some(suspension) = self.process_mut(process).suspensions.last_mut()
+                    && suspension.ended.is_none()
+                {
+                    suspension.ended = Some(point);
+                }
+            }
+            What::TimerFired { process: Some(process), late } => {
+                self.process_mut(process).wakes.push((point, Wake::Timer { late }));
+            }
+            What::BlockingBegan { process: Some(process) } => self.process_mut(process).blocked.push((point, None)),
+            What::BlockingEnded { process: Some(process) } => {
+                if let Some((_, ended @ None)) = self.process_mut(process).blocked.last_mut() {
+                    *ended = Some(point);
+                }
+            }
+            What::Stalled { process } => self.process_mut(process).stalls.push(point),
+            What::TakenOver { process } => {
+                let number = self.number(process);
+                self.taken_over.push((point, number));
+            }
+            What::Spawned { process, of } | What::Ended { process, of } => self.process_mut(process).of = Some(of),
+            What::Stole { .. }
+            | What::TimerFired { process: None, .. }
+            | What::BlockingBegan { process: None }
+            | What::BlockingEnded { process: None } => {}
+        }
+    }
+
+    fn number(&mut self, pid: Pid) -> Number {
+        let processes = &mut self.processes;
+        *self.numbers.entry(pid).or_insert_with(|| {
+            processes.push(Process::new(pid));
+            (processes.len() - 1) as Number
+        })
+    }
+
+    fn process_mut(&mut self, pid: Pid) -> &mut Process {
+        let number = self.number(pid);
+        &mut self.processes[number as usize]
+    }
+
+    fn message_mut(&mut self, flow: u32) -> &mut Message {
+        let place = flow as usize;
+        if self.messages.len() <= place {
+            self.messages.resize(place + 1, Message::default());
+        }
+        &mut self.messages[place]
+    }
+
+    fn end_handling(&mut self, number: Number, point: Point) {
+        if let Some(handling) = self.processes[number as usize].handlings.last_mut()
+            && handling.ended.is_none()
+        {
+            handling.ended = Some(point);
+            if let Some(flow) = handling.flow {
+                self.message_mut(flow).ended = Some(point);
+            }
+        }
+    }
+
+    /// Returns the time of a point; after the last, the end of the recording.
+    pub(super) fn at(&self, point: Point) -> u64 {
+        self.times.get(point.0.get() as usize - 1).copied().unwrap_or(self.legend.length)
+    }
+
+    /// Returns the point after all events: the end of the recording.
+    pub(super) fn end(&self) -> Point {
+        Point(NonZeroU32::MIN.saturating_add(self.times.len() as u32))
+    }
+
+    /// Returns the first point from which on no thread's records were overwritten.
+    pub(super) fn complete_from(&self) -> Point {
+        let before = self.times.partition_point(|&at| at < self.complete_from);
+        Point(NonZeroU32::MIN.saturating_add(before as u32))
+    }
+
+    pub(super) fn process(&self, number: Number) -> &Process {
+        &self.processes[number as usize]
+    }
+
+    pub(super) fn message(&self, flow: u32) -> Option<&Message> {
+        self.messages.get(flow as usize).filter(|message| message.sent.is_some() || message.began.is_some())
+    }
+
+    /// Returns all messages with their flows.
+    pub(super) fn messages(&self) -> impl Iterator<Item = (u32, &Message)> {
+        (0..).zip(&self.messages).filter(|(_, message)| message.sent.is_some())
+    }
+
+    pub(super) fn thread(&self, thread: u32) -> &[ThreadTurn] {
+        self.threads.get(thread as usize).map_or(&[], Vec::as_slice)
+    }
+}
+
+impl Process {
+    fn new(pid: Pid) -> Self {
+        Self {
+            pid,
+            of: None,
+            turns: Vec::new(),
+            handlings: Vec::new(),
+            suspensions: Vec::new(),
+            wakes: Vec::new(),
+            blocked: Vec::new(),
+            stalls: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! A recording as a file for Perfetto.
+//!
+//! The events are read twice, and written as they are read: the memory that this takes depends on the number of
+//! processes, not on that of events. The first time finds the flows that have both ends, what is in mailboxes at the
+//! beginning, and the types of processes.
+
+use super::moment::{Legend, Moment, What};
+use super::packet::{Details, Kind, Packets, Refused};
+use super::text::{method, short};
+use postroom::Pid;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::Write;
+
+/// Between two values of a counter: more are not seen, and are half of the file.
+const COUNT_EVERY: u64 = 100_000;
+
+/// The tracks that have others in them.
+const THREADS: u64 = 1;
+const MAILBOXES: u64 = 2;
+const PROCESSES: u64 = 3;
+/// The first track of each kind.
+const FIRST_THREAD: u64 = 1 << 32;
+const FIRST_MAILBOX: u64 = 2 << 32;
+const FIRST_PROCESS: u64 = 3 << 32;
+
+/// What is known after the first reading.
+#[derive(Default)]
+struct Survey {
+    /// By flow: whether both ends of it are there.
+    ends: Vec<u8>,
+    types: HashMap<Pid, u32>,
+    /// Messages that were in mailboxes at the beginning, by type of process.
+    queued: HashMap<u32, u64>,
+    /// The types whose processes got messages.
+    receivers: BTreeSet<u32>,
+}
+
+/// Bits of [`Survey::ends`].
+const LEAVES: u8 = 1;
+const ARRIVES: u8 = 2;
+
+impl Survey {
+    fn of(moments: impl Iterator<Item = Moment>) -> Self {
+        let mut survey = Self::default();
+        let mut handled_before: HashMap<Pid, u64> = HashMap::new();
+        let mut to = BTreeSet::new();
+        for Moment { what, .. } in moments {
+            match what {
+                What::TurnBegan { process, of } | What::Spawned { process, of } | What::Ended { process, of } => {
+                    survey.types.insert(process, of);
+                }
+                What::Sent { to: receiver, flow, .. } => {
+                    survey.mark(flow, LEAVES);
+                    to.insert(receiver);
+                }
+                What::HandlingBegan { process, flow, .. } => {
+                    match flow {
+                        Some(flow) => survey.mark(flow, ARRIVES),
+                        None => *handled_before.entry(process).or_default() += 1,
+                    }
+                    to.insert(process);
+                }
+                What::Answered { answer: Some(answer), .. } => survey.mark(answer, LEAVES),
+                What::AnswerTaken { answer: Some(answer), .. } => survey.mark(answer, ARRIVES),
+                _ => {}
+            }
+        }
+        for (process, count) in handled_before {
+            if let Some(&of) = survey.types.get(&process) {
+                *survey.queued.entry(of).or_default() += count;
+            }
+        }
+        survey.receivers = to.iter().filter_map(|process| survey.types.get(process).copied()).collect();
+        survey
+    }
+
+    fn mark(&mut self, flow: u32, end: u8) {
+        let place = flow as usize;
+        if self.ends.len() <= place {
+            self.ends.resize(place + 1, 0);
+        }
+        self.ends[place] |= end;
+    }
+
+    /// Returns the flow if both of its ends are there.
+    fn whole(&self, flow: u32) -> Option<u64> {
+        (self.ends.get(flow as usize) == Some(&(LEAVES | ARRIVES))).then_some(u64::from(flow))
+    }
+}
+
+/// A slice that is open on a thread's track.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Open {
+    Turn,
+    Message,
+    Blocking,
+}
+
+pub(super) struct Writer<'a, W> {
+    packets: Packets<W>,
+    legend: &'a Legend,
+    survey: Survey,
+    with_processes: bool,
+    /// The open slices of each thread, the innermost last.
+    open: Vec<Vec<Open>>,
+    /// The messages that processes have not done with.
+    handled: HashMap<Pid, u32>,
+    /// Messages on their way, by receiver.
+    sent: HashMap<Pid, u64>,
+    lengths: BTreeMap<u32, u64>,
+    changed: BTreeSet<u32>,
+    counted_at: u64,
+    now: u64,
+    /// The tracks of processes, and the open slices in them.
+    tracks: HashMap<Pid, (u64, u32)>,
+    /// How many of them there have been.
+    tracks_made: u64,
+}
+
+impl<'a, W: Write> Writer<'a, W> {
+    /// Writes it all, and returns the number of bytes. `moments` is called twice.
+    pub(super) fn write<I: Iterator<Item = Moment>>(
+        out: W,
+        limit: u64,
+        legend: &'a Legend,
+        with_processes: bool,
+        moments: impl Fn() -> I,
+    ) -> Result<u64, Refused> {
+        let survey = Survey::of(moments());
+        let mut writer = Self {
+            packets: Packets::new(out, limit)?,
+            legend,
+            lengths: survey.receivers.iter().map(|&of| (of, survey.queued.get(&of).copied().unwrap_or(0))).collect(),
+            changed: survey.receivers.clone(),
+            survey,
+            with_processes,
+            open: vec![Vec::new(); legend.threads.len()],
+            handled: HashMap::new(),
+            sent: HashMap::new(),
+            counted_at: 0,
+            now: 0,
+            tracks: HashMap::new(),
+            tracks_made: 0,
+        };
+        writer.begin()?;
+        for moment in moments() {
+            if (moment.thread as usize) < writer.open.len() {
+                writer.add(moment)?;
+            }
+        }
+        writer.finish()
+    }
+
+    fn begin(&mut self) -> Result<(), Refused> {
+        let legend = self.legend;
+        self.packets.track(THREADS, None, "Threads", 0)?;
+        for (number, thread) in (0..).zip(&legend.threads) {
+            let lost = if thread.lost == 0 { String::new() } else { format!(", {} records lost", thread.lost) };
+            self.packets.track(FIRST_THREAD + number, Some(THREADS), &format!("{}{lost}", thread.name), number)?;
+        }
+        self.packets.track(MAILBOXES, None, "Messages in mailboxes", 1)?;
+        for (rank, &of) in (0..).zip(&self.survey.receivers) {
+            let name = short(legend.name(of));
+            self.packets.counter_track(FIRST_MAILBOX + u64::from(of), MAILBOXES, &name, rank)?;
+        }
+        if self.with_processes {
+            self.packets.track(PROCESSES, None, "Processes", 2)?;
+        }
+        self.count()
+    }
+
+    fn finish(mut self) -> Result<u64, Refused> {
+        self.count()?;
+        let end = self.legend.length.max(self.now);
+        for thread in 0..self.open.len() {
+            self.close(thread, None, end)?;
+        }
+        for (track, open) in std::mem::take(&mut self.tracks).into_values() {
+            for _ in 0..open {
+                self.packets.end(end, track)?;
+            }
+        }
+        self.packets.finish()
+    }
+
+    fn add(&mut self, moment: Moment) -> Result<(), Refused> {
+        if !self.changed.is_empty() && moment.at >= self.counted_at.saturating_add(COUNT_EVERY) {
+            self.count()?;
+        }
+        let at = moment.at.max(self.now);
+        self.now = at;
+        let thread = moment.thread as usize;
+        let track = FIRST_THREAD + u64::from(moment.thread);
+        let legend = self.legend;
+        match moment.what {
+            What::TurnBegan { process, of } => {
+                self.close(thread, None, at)?;
+                let (name, pid) = (short(legend.name(of)), process.to_string());
+                let details = Details { text: Some(("pid", &pid)), ..Details::default() };
+                self.packets.event((Kind::Begin, at, track), "turn", &name, details)?;
+                self.open[thread].push(Open::Turn);
+                if let Some(&message) = self.handled.get(&process) {
+                    self.packets.event(
+                        (Kind::Begin, at, track),
+                        "continued",
+                        &self.method(process, message),
+                        details,
+                    )?;
+                    self.open[thread].push(Open::Message);
+                }
+            }
+            What::TurnEnded { .. } => self.close(thread, Some(Open::Turn), at)?,
+            What::HandlingBegan { process, message, flow } => {
+                self.close(thread, Some(Open::Message), at)?;
+                let (name, pid) = (self.method(process, message), process.to_string());
+                let arrives = flow.and_then(|flow| self.survey.whole(flow));
+                let details = Details { text: Some(("pid", &pid)), arrives, ..Details::default() };
+                self.packets.event((Kind::Begin, at, track), "message", &name, details)?;
+                self.open[thread].push(Open::Message);
+                self.handled.insert(process, message);
+                if let Some(own) = self.process(process)? {
+                    self.packets.event((Kind::Begin, at, own), "process", &name, Details::default())?;
+                    self.opened(process);
+                }
+                if let Some(sent) = self.sent.get_mut(&process)
+                    && flow.is_some()
+                {
+                    *sent = sent.saturating_sub(1);
+                }
+                self.change(process, -1);
+            }
+            What::HandlingEnded { process } => {
+                self.close(thread, Some(Open::Message), at)?;
+                if self.handled.remove(&process).is_some() {
+                    self.closed(process, at)?;
+                }
+            }
+            What::Sent { to, message, flow, .. } => {
+                let name = format!("send {}", self.method(to, message));
+                let to_text = to.to_string();
+                let details =
+                    Details { text: Some(("to", &to_text)), leaves: self.survey.whole(flow), ..Details::default() };
+                self.packets.event((Kind::Instant, at, track), "send", &name, details)?;
+                *self.sent.entry(to).or_default() += 1;
+                self.change(to, 1);
+            }
+            What::Answered { to, answer } => {
+                let to = to.to_string();
+                let leaves = answer.and_then(|answer| self.survey.whole(answer));
+                let details = Details { text: Some(("to", &to)), leaves, ..Details::default() };
+                self.packets.event((Kind::Instant, at, track), "answer", "answer", details)?;
+            }
+            What::AnswerTaken { process, answer } => {
+                let pid = process.to_string();
+                let arrives = answer.and_then(|answer| self.survey.whole(answer));
+                let details = Details { text: Some(("pid", &pid)), arrives, ..Details::default() };
+                self.packets.event((Kind::Instant, at, track), "answer", "answer taken", details)?;
+            }
+            What::Spawned { process, of } => {
+                self.instant(at, track, &format!("spawn {}", short(legend.name(of))), process)?;
+            }
+            What::Ended { process, of } => {
+                self.instant(at, track, &format!("end of {}", short(legend.name(of))), process)?;
+                self.handled.remove(&process);
+                if let Some(rest) = self.sent.remove(&process) {
+                    self.change(process, -(rest as i64));
+                }
+                if let Some((own, open)) = self.tracks.remove(&process) {
+                    for _ in 0..open {
+                        self.packets.end(at, own)?;
+                    }
+                }
+            }
+            What::Suspended { process, at: full } => {
+                let full = full.map_or_else(|| "another node".to_owned(), |full| self.type_of(full));
+                let name = format!("suspended at {full}");
+                self.instant(at, track, &name, process)?;
+                if let Some(own) = self.process(process)? {
+                    self.packets.event((Kind::Begin, at, own), "suspended", &name, Details::default())?;
+                    self.opened(process);
+                }
+            }
+            What::Resumed { process } => {
+                self.instant(at, track, "resumed", process)?;
+                self.closed(process, at)?;
+            }
+            What::BlockingBegan { .. } => {
+                self.packets.event((Kind::Begin, at, track), "blocking", "blocking", Details::default())?;
+                self.open[thread].push(Open::Blocking);
+            }
+            What::BlockingEnded { .. } => self.close(thread, Some(Open::Blocking), at)?,
+            What::TimerFired { late, .. } => {
+                let details = Details { number: Some(("late in ns", late)), ..Details::default() };
+                self.packets.event((Kind::Instant, at, track), "timer", "timer", details)?;
+            }
+            What::Stole { count } => {
+                let details = Details { number: Some(("processes", u64::from(count))), ..Details::default() };
+                self.packets.event((Kind::Instant, at, track), "worker", "stole", details)?;
+            }
+            What::Stalled { process } => {
+                self.instant(at, track, &format!("stalled: {}", self.type_of(process)), process)?;
+            }
+            What::TakenOver { process } => {
+                self.instant(at, track, &format!("worker taken from {}", self.type_of(process)), process)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn instant(&mut self, at: u64, track: u64, name: &str, process: Pid) -> Result<(), Refused> {
+        let pid = process.to_string();
+        let details = Details { text: Some(("pid", &pid)), ..Details::default() };
+        self.packets.event((Kind::Instant, at, track), "event", name, details)
+    }
+
+    /// Ends the slices of a thread down to this one; all of them if none is said. None if it is not open.
+    fn close(&mut self, thread: usize, last: Option<Open>, at: u64) -> Result<(), Refused> {
+        let open = &mut self.open[thread];
+        let keep = match last {
+            None => 0,
+            Some(last) => open.iter().rposition(|open| *open == last).unwrap_or(open.len()),
+        };
+        let track = FIRST_THREAD + thread as u64;
+        open.drain(keep..).try_for_each(|_| self.packets.end(at, track))
+    }
+
+    /// Returns the track of a process, if processes have tracks.
+    fn process(&mut self, process: Pid) -> Result<Option<u64>, Refused> {
+        if !self.with_processes {
+            return Ok(None);
+        }
+        if let Some((track, _)) = self.tracks.get(&process) {
+            return Ok(Some(*track));
+        }
+        let number = self.tracks_made;
+        self.tracks_made += 1;
+        let track = FIRST_PROCESS + number;
+        let name = format!("{} {process}", self.type_of(process));
+        self.packets.track(track, Some(PROCESSES), &name, number)?;
+        self.tracks.insert(process, (track, 0));
+        Ok(Some(track))
+    }
+
+    fn opened(&mut self, process: Pid) {
+        if let Some((_, open)) = self.tracks.get_mut(&process) {
+            *open += 1;
+        }
+    }
+
+    /// Ends a slice of a process's track, if one is open.
+    fn closed(&mut self, process: Pid, at: u64) -> Result<(), Refused> {
+        match self.tracks.get_mut(&process) {
+            Some((track, open)) if *open > 0 => {
+                *open -= 1;
+                self.packets.end(at, *track)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn type_of(&self, process: Pid) -> String {
+        short(self.survey.types.get(&process).map_or("process", |&of| self.legend.name(of)))
+    }
+
+    fn method(&self, process: Pid, message: u32) -> String {
+        method(self.survey.types.get(&process).map_or("", |&of| self.legend.name(of)), self.legend.name(message))
+    }
+
+    /// Notes that the mailboxes of a type have grown, or shrunk.
+    fn change(&mut self, process: Pid, by: i64) {
+        if let Some(&of) = self.survey.types.get(&process)
+            && let Some(length) = self.lengths.get_mut(&of)
+        {
+            *length = length.saturating_add_signed(by);
+            self.changed.insert(of);
+        }
+    }
+
+    /// Writes the lengths that have changed.
+    fn count(&mut self) -> Result<(), Refused> {
+        self.counted_at = self.now;
+        for of in std::mem::take(&mut self.changed) {
+            self.packets.count(self.now, FIRST_MAILBOX + u64::from(of), self.lengths[&of])?;
+        }
+        Ok(())
+    }
+}

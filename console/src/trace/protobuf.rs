@@ -1,0 +1,89 @@
+//! Protocol buffers on the wire, as far as a trace needs them.
+
+/// How a value is laid out.
+const VARINT: u64 = 0;
+const FIXED64: u64 = 1;
+const LENGTH: u64 = 2;
+
+/// A message that is being written.
+#[derive(Default)]
+pub(super) struct Message {
+    bytes: Vec<u8>,
+}
+
+impl Message {
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Forgets the content, and keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+    }
+
+    /// Writes a number; an `int64` as it lies in 64 bits.
+    pub(super) fn number(&mut self, field: u32, value: u64) {
+        self.key(field, VARINT);
+        self.varint(value);
+    }
+
+    pub(super) fn fixed(&mut self, field: u32, value: u64) {
+        self.key(field, FIXED64);
+        self.bytes.extend_from_slice(&value.to_le_bytes());
+    }
+
+    pub(super) fn text(&mut self, field: u32, text: &str) {
+        self.key(field, LENGTH);
+        self.varint(text.len() as u64);
+        self.bytes.extend_from_slice(text.as_bytes());
+    }
+
+    /// Writes a message within this one.
+    pub(super) fn message(&mut self, field: u32, write: impl FnOnce(&mut Self)) {
+        self.key(field, LENGTH);
+        let start = self.bytes.len();
+        write(self);
+        // The length comes first, and is known last; most messages are short, so little moves.
+        let end = self.bytes.len();
+        self.varint((end - start) as u64);
+        let prefix = self.bytes.len() - end;
+        self.bytes[start..].rotate_right(prefix);
+    }
+
+    fn key(&mut self, field: u32, kind: u64) {
+        self.varint(u64::from(field) << 3 | kind);
+    }
+
+    fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.bytes.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.bytes.push(value as u8);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The examples of the description of the format, and a message longer than one byte can say.
+    #[test]
+    fn values_lie_as_the_format_says() {
+        let mut message = Message::default();
+        message.number(1, 150);
+        message.text(2, "testing");
+        message.message(3, |inner| inner.number(1, 150));
+        message.fixed(4, 0x0102_0304_0506_0708);
+        let expected =
+            b"\x08\x96\x01\x12\x07testing\x1a\x03\x08\x96\x01\x21\x08\x07\x06\x05\x04\x03\x02\x01".as_slice();
+        assert_eq!(message.bytes(), expected);
+        message.clear();
+        message.message(60, |inner| inner.text(2, &"x".repeat(200)));
+        assert_eq!(message.bytes()[..7], [0xe2, 0x03, 0xcb, 0x01, 0x12, 0xc8, 0x01]);
+        assert_eq!(message.bytes().len(), 7 + 200);
+        message.clear();
+        message.number(30, u64::MAX);
+        assert_eq!(message.bytes(), b"\xf0\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01");
+    }
+}
