@@ -1,4 +1,4 @@
-//! The console as programs see it that others wrote: Prometheus, its `promtool`, and a browser.
+//! The console as programs see it that others wrote: Prometheus, its `promtool`, a browser, and Perfetto.
 //!
 //! `console/tools/set-up` puts them into `target/tools`. Without them these tests fail, unless
 //! `POSTROOM_CONSOLE_TOOLS=skip`: then they say that they were skipped.
@@ -15,6 +15,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+#[path = "outside/perfetto.rs"]
+mod perfetto;
+
 /// Where the programs are; none if they are skipped.
 fn tools() -> Option<PathBuf> {
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools");
@@ -23,7 +26,9 @@ fn tools() -> Option<PathBuf> {
         return None;
     }
     assert!(
-        tools.join("promtool").exists() && tools.join("browser/bin/python").exists(),
+        tools.join("promtool").exists()
+            && tools.join("browser/bin/python").exists()
+            && tools.join("perfetto/index.html").exists(),
         "the programs to test against are missing: run `console/tools/set-up`, or set POSTROOM_CONSOLE_TOOLS=skip"
     );
     Some(tools)

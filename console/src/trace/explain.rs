@@ -48,8 +48,8 @@ pub struct Explanation {
 pub enum ExplainError {
     /// The recording shows no send with this flow.
     #[error(
-        "flow {flow} is no message whose send is in this recording; take one from `Analysis::slowest`, or from an event \
-         `MessageSent` of this recording"
+        "flow {flow} is no message whose send is in this recording; take one from `Analysis::slowest`, or from an \
+         event `MessageSent` of this recording"
     )]
     NoSuchMessage {
         /// The number that was given.

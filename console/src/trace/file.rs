@@ -40,7 +40,10 @@ pub enum TraceError {
         limit: u64,
     },
     /// The file cannot be written.
-    #[error("the trace cannot be written to `{}`: {source}; name a file in a folder that exists and has room", .path.display())]
+    #[error(
+        "the trace cannot be written to `{}`: {source}; name a file in a folder that exists and has room",
+        .path.display()
+    )]
     File {
         /// The file.
         path: PathBuf,

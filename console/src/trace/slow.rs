@@ -2,9 +2,10 @@
 //!
 //! A process does one thing at a time, so its time is a line: turns, and the gaps between them. A gap ended because
 //! something came, and what came has a line of its own: the call that was answered, the mailbox that got room. So the
-//! walk goes along a line from its end to its beginning. At the end of a gap that an answer ended it leaves the line for
-//! the call, and comes back where the call was sent; what the process did between the send and the gap went on *beside*
-//! the call, and is not on the path. The result is a tree of intervals, in which the parts of each fill it exactly.
+//! walk goes along a line from its end to its beginning. At the end of a gap that an answer ended it leaves the line
+//! for the call, and comes back where the call was sent; what the process did between the send and the gap went on
+//! *beside* the call, and is not on the path. The result is a tree of intervals, in which the parts of each fill it
+//! exactly.
 //!
 //! What would be without a part is computed on the tree: an interval becomes as long as its parts are together, and
 //! not shorter than what went on beside it. All else is taken to last as long as it did.

@@ -49,7 +49,8 @@ pub(super) fn short(name: &str) -> String {
     text + &word
 }
 
-/// How a message to a process of that type is called: `Account::deposit` if the macro has made its type, `AccountDeposit`.
+/// How a message to a process of that type is called: `Account::deposit` if the macro has made its type, which is then
+/// `AccountDeposit`.
 pub(super) fn method(of: &str, message: &str) -> String {
     let (of, message) = (short(of), short(message));
     let Some(rest) =

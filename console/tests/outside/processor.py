@@ -1,0 +1,83 @@
+"""Opens a trace in Perfetto's own page and asks its trace processor; prints the answers as one line of JSON.
+
+The arguments are the folder of the page, the trace, and queries as `NAME: SQL`. Each answer is a list of rows, which
+are objects. `perfetto.protos` reads the file as well, by Perfetto's schema: `decoded` says what it finds.
+"""
+
+import functools
+import http.server
+import json
+import sys
+import threading
+from pathlib import Path
+
+from google.protobuf.unknown_fields import UnknownFieldSet
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
+from playwright.sync_api import sync_playwright
+
+WAIT = 60_000  # milliseconds: a guard, not a measure
+
+ASK = """async (sql) => {
+    const result = await app.trace.engine.query(sql);
+    const rows = [];
+    for (const row = result.iter({}); row.valid(); row.next()) {
+        rows.push(Object.fromEntries(result.columns().map((name) => {
+            const value = row.get(name);
+            return [name, typeof value === "bigint" ? Number(value) : value];
+        })));
+    }
+    return rows;
+}"""
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+def unknown(message):
+    """Returns the fields, at any depth, that the schema does not know."""
+    found = [f"{message.DESCRIPTOR.name}.{field.field_number}" for field in UnknownFieldSet(message)]
+    for field, value in message.ListFields():
+        if field.message_type:
+            for inner in value if isinstance(value, (list, tuple)) or hasattr(value, "add") else [value]:
+                found += unknown(inner)
+    return found
+
+
+def decode(path):
+    trace = Trace.FromString(Path(path).read_bytes())
+    return {
+        "packets": len(trace.packet),
+        "unknown": sorted({name for packet in trace.packet for name in unknown(packet)}),
+        "same": Trace.FromString(trace.SerializeToString()) == trace,
+        "begun": sum(packet.track_event.type == 1 for packet in trace.packet if packet.HasField("track_event")),
+        "ended": sum(packet.track_event.type == 2 for packet in trace.packet if packet.HasField("track_event")),
+    }
+
+
+def main(folder, path, *queries):
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(Quiet, directory=folder))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    base = f"http://127.0.0.1:{server.server_port}/"
+    answers = {"decoded": decode(path)}
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        page = browser.new_context().new_page()
+        # Nothing but the folder: the page would ask for fonts, versions and statistics elsewhere.
+        page.route("**/*", lambda route: route.continue_() if route.request.url.startswith((base, "blob:", "data:"))
+                   else route.abort())
+        page.goto(base)
+        page.wait_for_function("window.app && document.querySelector('input[type=file]')", timeout=WAIT)
+        page.set_input_files("input[type=file]", path)
+        page.wait_for_function("app.trace && app.trace.engine && !app.isLoadingTrace", timeout=WAIT)
+        for query in queries:
+            name, sql = query.split(": ", 1)
+            answers[name] = page.evaluate(ASK, sql)
+        browser.close()
+    server.shutdown()
+    print(json.dumps(answers))
+
+
+main(*sys.argv[1:])
