@@ -8,6 +8,7 @@ const VIEWS = {
   ends: "Ends",
   tree: "Tree",
   waits: "Waits",
+  trace: "Trace",
 };
 const element = (id) => document.getElementById(id);
 const view = element("view");
@@ -292,6 +293,8 @@ const RENDER = {
       ], now.rows, "No process waits for just one other."),
     ];
   },
+
+  trace: renderSlow,
 };
 
 /** What the form of the processes offers. */
@@ -335,6 +338,10 @@ function watch() {
     return;
   }
   const { name, query } = place();
+  if (name === "trace") {
+    source = lookAtTrace(query);
+    return;
+  }
   query.set("view", name);
   const render = RENDER[name];
   status.textContent = "connecting…";

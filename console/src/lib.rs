@@ -35,6 +35,9 @@
 //! | `/api/waits` | who waits for whom |
 //! | `/api/stop?pid=`, `/api/kill?pid=` | by POST, with [`Builder::controls`]: stops or kills a process |
 //! | `/api/tap?pid=` | by POST, with [`Builder::controls`]: notes the next messages by type, for `/api/process` |
+//! | `/api/record?milliseconds=` | by POST, with [`Builder::controls`]: records what the runtime does |
+//! | `/api/slow`, `/api/slow?flow=` | the slowest messages of the last recording; one of them taken apart |
+//! | `/api/trace` | the last recording as a file for Perfetto |
 //! | `/api/watch?view=` | one of these views each second, as server-sent events, for ten minutes |
 //!
 //! # Modules

@@ -4,6 +4,7 @@ use crate::acts::Act;
 use crate::api::{self, Sight, View};
 use crate::metrics;
 use crate::token::Guard;
+use crate::trace::LastRecording;
 use crate::watch::{self, MAX_WATCHES};
 use bytes::Bytes;
 use http_body_util::combinators::BoxBody;
@@ -28,14 +29,15 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 const HTML: &str = "text/html; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
-const JSON: &str = "application/json";
+pub(crate) const JSON: &str = "application/json";
 /// The most bytes of a URL.
 const MAX_URL: usize = 4 << 10;
 
 /// The files of the page.
-const FILES: [(&str, &str, &str); 4] = [
+const FILES: [(&str, &str, &str); 5] = [
     ("/", HTML, include_str!("../page/index.html")),
     ("/page.js", "text/javascript; charset=utf-8", include_str!("../page/page.js")),
+    ("/trace.js", "text/javascript; charset=utf-8", include_str!("../page/trace.js")),
     ("/page.css", "text/css; charset=utf-8", include_str!("../page/page.css")),
     ("/icon.svg", "image/svg+xml", include_str!("../page/icon.svg")),
 ];
@@ -45,11 +47,17 @@ pub(crate) struct Site {
     sight: Arc<Sight>,
     guard: Guard,
     watches: Arc<Semaphore>,
+    recording: LastRecording,
 }
 
 impl Site {
     pub(crate) fn new(sight: Sight, guard: Guard) -> Self {
-        Self { sight: Arc::new(sight), guard, watches: Arc::new(Semaphore::new(MAX_WATCHES)) }
+        Self {
+            sight: Arc::new(sight),
+            guard,
+            watches: Arc::new(Semaphore::new(MAX_WATCHES)),
+            recording: LastRecording::default(),
+        }
     }
 
     /// Answers a request; `is_watch` is called if the answer takes long.
@@ -91,6 +99,12 @@ impl Site {
         if !self.guard.admits(headers) {
             return unauthorized();
         }
+        let asked = (request.method(), uri.path());
+        let refused = || self.refuses_act(headers);
+        let owned = |name: &str| value(name).map(str::to_owned);
+        if let Some(response) = self.recording.answer(self.sight.host, asked, owned, peer, refused) {
+            return response;
+        }
         let act = uri.path().strip_prefix("/api/").and_then(Act::parse);
         match (act, request.method()) {
             (None, &Method::GET) => {}
@@ -130,12 +144,19 @@ impl Site {
         response
     }
 
-    fn act(&self, act: Act, pid: &str, headers: &HeaderMap, peer: SocketAddr) -> Response<Body> {
+    /// Returns why a request may not act; `None` if it may.
+    fn refuses_act(&self, headers: &HeaderMap) -> Option<Response<Body>> {
         if !self.sight.may_act {
-            return text(StatusCode::FORBIDDEN, "this console only reads; start it with `.controls(true)` to act");
+            let why = "this console only reads; start it with `.controls(true)` to act";
+            return Some(text(StatusCode::FORBIDDEN, why));
         }
-        if !self.guard.is_own(headers) {
-            return text(StatusCode::FORBIDDEN, "only this console's own page and scripts may act");
+        (!self.guard.is_own(headers))
+            .then(|| text(StatusCode::FORBIDDEN, "only this console's own page and scripts may act"))
+    }
+
+    fn act(&self, act: Act, pid: &str, headers: &HeaderMap, peer: SocketAddr) -> Response<Body> {
+        if let Some(refused) = self.refuses_act(headers) {
+            return refused;
         }
         match pid.parse::<Pid>() {
             Err(error) => text(StatusCode::BAD_REQUEST, &error.to_string()),
@@ -162,7 +183,7 @@ fn error_status(error: &api::QueryError) -> StatusCode {
     }
 }
 
-fn wrong_method(allowed: &'static str) -> Response<Body> {
+pub(crate) fn wrong_method(allowed: &'static str) -> Response<Body> {
     let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, &format!("use {allowed} here"));
     refused.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
     refused
@@ -175,11 +196,11 @@ fn unauthorized() -> Response<Body> {
     response
 }
 
-fn text(status: StatusCode, text: &str) -> Response<Body> {
+pub(crate) fn text(status: StatusCode, text: &str) -> Response<Body> {
     respond(status, TEXT, format!("{text}\n").into())
 }
 
-fn respond(status: StatusCode, kind: &'static str, content: Bytes) -> Response<Body> {
+pub(crate) fn respond(status: StatusCode, kind: &'static str, content: Bytes) -> Response<Body> {
     let mut response = Response::new(Full::new(content).boxed());
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));

@@ -46,6 +46,7 @@
 //! | `index` | who did what when |
 //! | `part`, `slow` | the parts of a call's time, and the walk that finds them |
 //! | `explain`, `text` | the answers, as values and as text |
+//! | `serve` | the console's recording |
 
 mod explain;
 mod file;
@@ -55,6 +56,7 @@ mod packet;
 mod part;
 mod perfetto;
 mod protobuf;
+mod serve;
 mod slow;
 mod text;
 
@@ -64,3 +66,4 @@ mod invented;
 pub use explain::{Analysis, ExplainError, Explanation, Timed, TypeTimes};
 pub use file::{Trace, TraceError};
 pub use part::{Cause, Part, PathStep, Remedy, TracedProcess};
+pub(crate) use serve::LastRecording;

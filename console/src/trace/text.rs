@@ -160,7 +160,7 @@ fn line(f: &mut fmt::Formatter<'_>, part: &Part, whole: Duration, depth: usize) 
 
 impl Cause {
     /// What to change, as the end of a sentence.
-    fn remedy(&self) -> String {
+    pub(super) fn remedy(&self) -> String {
         match self {
             Self::Behind { of, message } => {
                 format!("{} handled elsewhere than in {of}, or at once", method(of.of, message))
