@@ -80,16 +80,22 @@ pub enum Cause {
     Timer {
         /// The process.
         process: TracedProcess,
+        /// The type of the message that it handled, if it did.
+        message: Option<&'static str>,
     },
     /// The timer was due, and had not fired.
     LateTimer {
         /// The process.
         process: TracedProcess,
+        /// The type of the message that it handled, if it did.
+        message: Option<&'static str>,
     },
     /// A process blocked its thread: it waited in place, for an answer or a lock perhaps.
     Blocked {
         /// The process.
         process: TracedProcess,
+        /// The type of the message that it handled, if it did.
+        message: Option<&'static str>,
     },
     /// The method had returned, and the answer came later: from a continuation or another process.
     Deferred {
@@ -100,6 +106,8 @@ pub enum Cause {
     Outside {
         /// The process.
         process: TracedProcess,
+        /// The type of the message that it handled, if it did.
+        message: Option<&'static str>,
     },
     /// The message waited for itself: a cycle of calls.
     Cycle,

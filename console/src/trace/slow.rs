@@ -156,10 +156,10 @@ impl<'a> Walk<'a> {
                 (begin, blocks) = (began.max(from), Some(()));
             }
         }
-        let subject = self.subject(process);
+        let (subject, message) = (self.subject(process), self.handled(process, begin, at));
         let cause = match blocks {
-            Some(()) => Cause::Blocked { process: subject },
-            None => Cause::Running { process: subject, message: self.handled(process, begin, at) },
+            Some(()) => Cause::Blocked { process: subject, message },
+            None => Cause::Running { process: subject, message },
         };
         told.push(self.leaf(cause, begin, at));
         begin
@@ -177,7 +177,7 @@ impl<'a> Walk<'a> {
         told: &mut Vec<Interval>,
     ) -> Point {
         let gap = last.and_then(|turn| turn.ended).unwrap_or(from).max(from);
-        let subject = self.subject(process);
+        let (subject, message) = (self.subject(process), self.handled(process, gap, at));
         let thread = next.filter(|turn| turn.began == at).map(|turn| turn.thread);
         let wake = match last.map(|turn| turn.then) {
             // The process could have gone on at once: it had more to do, or a message was there.
@@ -202,7 +202,7 @@ impl<'a> Walk<'a> {
                         self.interval(cause, gap, end, busy)
                     }
                     // Its receiver is on another node.
-                    Some(_) => self.leaf(Cause::Outside { process: subject }, gap, end),
+                    Some(_) => self.leaf(Cause::Outside { process: subject, message }, gap, end),
                     None => self.leaf(Cause::Unknown, gap, end),
                 };
                 told.push(interval);
@@ -215,8 +215,8 @@ impl<'a> Walk<'a> {
                 let (begin, end) = (self.index.at(gap), self.index.at(fired));
                 let due = end.saturating_sub(late).clamp(begin, end);
                 self.intervals += 2;
-                told.push(Interval::leaf(Cause::LateTimer { process: subject }, due, end));
-                told.push(Interval::leaf(Cause::Timer { process: subject }, begin, due));
+                told.push(Interval::leaf(Cause::LateTimer { process: subject, message }, due, end));
+                told.push(Interval::leaf(Cause::Timer { process: subject, message }, begin, due));
                 gap
             }
             Some(Awaited::Answer { flow, answered }) => {
@@ -235,7 +235,7 @@ impl<'a> Walk<'a> {
             }
             Some(Awaited::Unknown) => {
                 let is_known = self.index.legend.lost == 0;
-                let cause = if is_known { Cause::Outside { process: subject } } else { Cause::Unknown };
+                let cause = if is_known { Cause::Outside { process: subject, message } } else { Cause::Unknown };
                 told.push(self.leaf(cause, gap, at));
                 gap
             }

@@ -102,11 +102,15 @@ impl fmt::Display for Cause {
             }
             Self::Waking { .. } => write!(f, "until a worker began"),
             Self::Suspended { process, at } => write!(f, "{process} was suspended at the full mailbox of {at}"),
-            Self::Timer { process } => write!(f, "{process} waited for a timer that was not due"),
-            Self::LateTimer { process } => write!(f, "the timer of {process} was late"),
-            Self::Blocked { process } => write!(f, "{process} blocked its thread"),
+            Self::Timer { process, message } => {
+                write!(f, "{} waited for a timer that was not due", runs(process, *message))
+            }
+            Self::LateTimer { process, message } => write!(f, "a timer of {} was late", runs(process, *message)),
+            Self::Blocked { process, message } => write!(f, "{} blocked its thread", runs(process, *message)),
             Self::Deferred { by } => write!(f, "{by} had handled it, and the answer came later"),
-            Self::Outside { process } => write!(f, "{process} waited for something that is not recorded"),
+            Self::Outside { process, message } => {
+                write!(f, "{} waited for something that is not recorded", runs(process, *message))
+            }
             Self::Cycle => write!(f, "waited for itself: a cycle of calls"),
             Self::Unknown => write!(f, "unknown: records are missing"),
             Self::Remainder => write!(f, "not taken apart further"),
@@ -172,11 +176,15 @@ impl Cause {
             }
             Self::Waking { process } => format!("a worker that is awake when {process} is ready"),
             Self::Suspended { at, .. } => format!("room in the mailbox of {at}"),
-            Self::Timer { process } => format!("no wait for a timer in {process}"),
-            Self::LateTimer { process } => format!("a timer of {process} that is on time"),
-            Self::Blocked { process } => format!("no blocking in {process}"),
+            Self::Timer { process, message } => format!("no wait for a timer in {}", runs(process, *message)),
+            Self::LateTimer { process, message } => {
+                format!("a timer that is on time in {}", runs(process, *message))
+            }
+            Self::Blocked { process, message } => format!("no blocking in {}", runs(process, *message)),
             Self::Deferred { by } => format!("an answer of {by} as soon as it has handled the call"),
-            Self::Outside { process } => format!("no wait of {process} for what is not recorded"),
+            Self::Outside { process, message } => {
+                format!("no wait for what is not recorded in {}", runs(process, *message))
+            }
             Self::Cycle => "no cycle of calls".to_owned(),
             other => format!("without this: {other}"),
         }
