@@ -8,6 +8,9 @@ function lasted(nanoseconds) {
   return `${Number((nanoseconds / size).toPrecision(3))} ${unit}`;
 }
 
+/** The node is the same in nearly all PIDs. */
+const shortened = (text) => text.replace(/<[0-9a-f]+\./g, "<…");
+
 /** A part of a message's time and what it is made of: a bar where the part lies in the whole, and a text. */
 function bars(part, whole, from = 0, depth = 0) {
   const percent = (value) => `${(100 * value) / Math.max(1, whole)}%`;
@@ -15,17 +18,19 @@ function bars(part, whole, from = 0, depth = 0) {
   const bar = make("span", { class: `bar ${part.kind}` });
   bar.style.marginInlineStart = percent(from);
   bar.style.width = percent(part.took);
+  const text = make("span", {}, `${shortened(part.says)}${times}`);
+  text.style.paddingInlineStart = `${depth}rem`;
   const rows = [make("li", {},
     make("span", { class: "number" }, lasted(part.took)),
     make("span", { class: "track", "aria-hidden": "true" }, bar),
-    make("span", {}, make("span", { class: "depth" }, "  ".repeat(depth)), `${part.says}${times}`))];
+    text)];
   let next = from;
   for (const inner of part.parts) {
     rows.push(...bars(inner, whole, next, depth + 1));
     next += inner.took;
   }
   if (part.others > 0) {
-    const others = { says: `${count(part.others)} more parts`, kind: "unknown", took: part.others_took, parts: [] };
+    const others = { says: `${count(part.others)} shorter parts`, kind: "unknown", took: part.others_took, parts: [] };
     rows.push(...bars(others, whole, next, depth + 1));
   }
   return rows;
@@ -37,16 +42,16 @@ function renderOne(one) {
   const lost = one.lost > 0 ? `${count(one.lost)} records were lost: what they would show is unknown.` : null;
   return [
     make("p", {}, make("a", { href: "#trace" }, "All messages")),
-    make("h2", {}, whole.says, " took ", lasted(whole.took), one.is_finished ? "" : " so far"),
+    make("h2", {}, shortened(whole.says), " took ", lasted(whole.took), one.is_finished ? "" : " so far"),
     lost && make("p", { class: "bad" }, lost),
-    remedy && make("p", {}, "Most would have helped: ", make("strong", {}, remedy.says),
+    remedy && make("p", {}, "Most would have helped: ", make("strong", {}, shortened(remedy.says)),
       `. It would have taken ${lasted(remedy.then)}.`),
     make("h2", {}, "Where its time went"),
     make("ul", { class: "bars" }, ...bars(whole, whole.took)),
     make("h2", {}, "The critical path"),
     table("The critical path", [
       ["after", (row) => lasted(row.from - one.sent), "number"], ["took", (row) => lasted(row.took), "number"],
-      ["why", (row) => row.says],
+      ["why", (row) => shortened(row.says)],
     ], one.path, "It took no time."),
     make("h2", {}, "As text"),
     make("pre", { class: "scroll", tabindex: "0", role: "region", "aria-label": "As text" }, one.text),

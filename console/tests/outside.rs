@@ -17,6 +17,8 @@ use std::time::Duration;
 
 #[path = "outside/perfetto.rs"]
 mod perfetto;
+#[path = "outside/trace_view.rs"]
+mod trace_view;
 
 /// Where the programs are; none if they are skipped.
 fn tools() -> Option<PathBuf> {

@@ -142,6 +142,20 @@ pub struct Part {
     pub parts: Vec<Part>,
 }
 
+impl Part {
+    /// Returns the parts worth showing, in their order, and the others: those below a hundredth of the whole, and all
+    /// but the longest if there are too many.
+    pub(super) fn main_parts(&self, whole: Duration, most: usize) -> (Vec<&Part>, Vec<&Part>) {
+        let mut longest: Vec<Duration> = self.parts.iter().map(|part| part.took).collect();
+        longest.sort_unstable_by(|a, b| b.cmp(a));
+        let least = longest.get(most).map_or(Duration::ZERO, |next| *next + Duration::from_nanos(1));
+        let is_shown = |part: &&Part| part.took >= least && part.took.as_nanos() * 100 >= whole.as_nanos();
+        let (shown, others): (Vec<_>, Vec<_>) = self.parts.iter().partition(is_shown);
+        // One line says as much as another.
+        if others.len() == 1 { (self.parts.iter().collect(), Vec::new()) } else { (shown, others) }
+    }
+}
+
 /// A step of the critical path: what nothing else went on beside that could have made the call faster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -32,7 +32,7 @@ const MEMORY: usize = 64 << 20;
 /// The types of messages that are listed.
 const MAX_TYPES: usize = 100;
 /// The parts of one part, and the steps of a path, that are listed: the longest.
-const MAX_PARTS: usize = 50;
+const MAX_PARTS: usize = 20;
 /// The pieces of a download that wait for the reader.
 const PIECES: usize = 4;
 
@@ -352,7 +352,7 @@ impl One {
             is_call: explanation.is_call,
             is_finished: explanation.is_finished,
             lost: explanation.lost,
-            whole: OnePart::of(&explanation.whole),
+            whole: OnePart::of(&explanation.whole, explanation.whole.took),
             path: steps.into_iter().map(step).collect(),
             remedy: explanation
                 .remedy
@@ -363,19 +363,16 @@ impl One {
 }
 
 impl OnePart {
-    fn of(part: &Part) -> Self {
-        let mut shown: Vec<_> = part.parts.iter().enumerate().collect();
-        shown.sort_by_key(|(_, part)| std::cmp::Reverse(part.took));
-        let others = shown.split_off(shown.len().min(MAX_PARTS));
-        shown.sort_by_key(|(place, _)| *place);
+    fn of(part: &Part, whole: Duration) -> Self {
+        let (shown, others) = part.main_parts(whole, MAX_PARTS);
         Self {
             says: part.cause.to_string(),
             kind: kind(&part.cause),
             took: nanoseconds(part.took),
             count: part.count,
-            parts: shown.into_iter().map(|(_, part)| Self::of(part)).collect(),
+            parts: shown.into_iter().map(|part| Self::of(part, whole)).collect(),
             others: others.len(),
-            others_took: others.iter().map(|(_, part)| nanoseconds(part.took)).sum(),
+            others_took: others.iter().map(|part| nanoseconds(part.took)).sum(),
         }
     }
 }

@@ -128,7 +128,7 @@ impl fmt::Display for Explanation {
             writeln!(f, "{} records were lost: what they would show is said to be unknown.", self.lost)?;
         }
         writeln!(f)?;
-        self.whole.parts.iter().try_for_each(|part| line(f, part, whole, 0))?;
+        lines(f, &self.whole, whole, 0)?;
         let mut steps: Vec<_> = self.path.iter().collect();
         steps.sort_by_key(|step| std::cmp::Reverse(step.took));
         steps.truncate(STEPS);
@@ -150,16 +150,32 @@ impl fmt::Display for Explanation {
     }
 }
 
-/// A part and its parts, one line each.
+/// A part, and its parts below it.
 fn line(f: &mut fmt::Formatter<'_>, part: &Part, whole: Duration, depth: usize) -> fmt::Result {
-    let percent = part.took.as_nanos() * 100 / whole.as_nanos().max(1);
     let times = match part.cause {
         Cause::Behind { .. } => format!(", {} of them", part.count),
         _ => String::new(),
     };
-    let took = Took(part.took).to_string();
-    writeln!(f, "{took:>9} {percent:>3} %  {:indent$}{}{times}", "", part.cause, indent = 2 * depth)?;
-    part.parts.iter().try_for_each(|inner| line(f, inner, whole, depth + 1))
+    entry(f, part.took, whole, depth, &format!("{}{times}", part.cause))?;
+    lines(f, part, whole, depth + 1)
+}
+
+/// The parts of a part; the short ones in one line.
+fn lines(f: &mut fmt::Formatter<'_>, part: &Part, whole: Duration, depth: usize) -> fmt::Result {
+    let (shown, others) = part.main_parts(whole, usize::MAX);
+    shown.into_iter().try_for_each(|inner| line(f, inner, whole, depth))?;
+    match others.len() {
+        0 => Ok(()),
+        count => {
+            let took = others.iter().map(|part| part.took).sum();
+            entry(f, took, whole, depth, &format!("{count} shorter parts"))
+        }
+    }
+}
+
+fn entry(f: &mut fmt::Formatter<'_>, took: Duration, whole: Duration, depth: usize, text: &str) -> fmt::Result {
+    let percent = took.as_nanos() * 100 / whole.as_nanos().max(1);
+    writeln!(f, "{:>9} {percent:>3} %  {:indent$}{text}", Took(took).to_string(), "", indent = 2 * depth)
 }
 
 impl Cause {
