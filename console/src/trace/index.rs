@@ -42,6 +42,8 @@ pub(super) struct Process {
     pub(super) suspensions: Vec<Suspension>,
     /// What came that it may have waited for.
     pub(super) wakes: Vec<(Point, Wake)>,
+    /// The calls whose answers it awaits.
+    pub(super) calls: Vec<(Point, u32)>,
     /// Where its thread was blocked, within turns.
     pub(super) blocked: Vec<(Point, Option<Point>)>,
     pub(super) stalls: Vec<Point>,
@@ -192,6 +194,9 @@ impl Index {
                 let (from, to) = (from.map(|from| self.number(from)), self.number(to));
                 if let Some(answer) = answer {
                     answers.insert(answer, flow);
+                    if let Some(from) = from {
+                        self.processes[from as usize].calls.push((point, flow));
+                    }
                 }
                 let known = self.message_mut(flow);
                 (known.sent, known.from, known.to) = (Some(point), from, Some(to));
@@ -317,6 +322,7 @@ impl Process {
             handlings: Vec::new(),
             suspensions: Vec::new(),
             wakes: Vec::new(),
+            calls: Vec::new(),
             blocked: Vec::new(),
             stalls: Vec::new(),
         }

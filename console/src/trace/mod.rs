@@ -62,6 +62,8 @@ mod text;
 
 #[cfg(test)]
 mod invented;
+#[cfg(test)]
+mod known;
 
 pub use explain::{Analysis, ExplainError, Explanation, Timed, TypeTimes};
 pub use file::{Trace, TraceError};

@@ -183,7 +183,7 @@ impl<'a> Walk<'a> {
             // The process could have gone on at once: it had more to do, or a message was there.
             None | Some(Then::Ready | Then::Idle | Then::Ended) => None,
             Some(Then::Suspended) => Some(self.suspension(process, at)),
-            Some(Then::Waits) => self.wake(process, last, gap, at),
+            Some(Then::Waits) => self.wake(process, last, next, gap),
         };
         match wake {
             None => {
@@ -209,17 +209,20 @@ impl<'a> Walk<'a> {
                 gap
             }
             Some(Awaited::Timer { fired, late }) => {
+                let due = self.index.at(fired).saturating_sub(late);
+                let fired = fired.min(at);
                 if fired < at {
                     told.push(self.worker(process, thread, fired, at));
                 }
                 let (begin, end) = (self.index.at(gap), self.index.at(fired));
-                let due = end.saturating_sub(late).clamp(begin, end);
+                let due = due.clamp(begin, end);
                 self.intervals += 2;
                 told.push(Interval::leaf(Cause::LateTimer { process: subject, message }, due, end));
                 told.push(Interval::leaf(Cause::Timer { process: subject, message }, begin, due));
                 gap
             }
             Some(Awaited::Answer { flow, answered }) => {
+                let answered = answered.min(at);
                 if answered < at {
                     told.push(self.worker(process, thread, answered, at));
                 }
@@ -257,24 +260,30 @@ impl<'a> Walk<'a> {
         self.depth >= MAX_DEPTH || self.intervals >= MAX_INTERVALS
     }
 
-    /// What a process that waits has waited for in a gap. `None`: it had come before the turn was over.
-    fn wake(&self, process: Number, last: Option<Turn>, gap: Point, at: Point) -> Option<Awaited> {
-        let wakes = &self.index.process(process).wakes;
-        let first = wakes.partition_point(|(point, _)| *point < gap);
-        let to_awaited = |&(point, wake): &(Point, Wake)| match wake {
-            Wake::Answer(Some(flow)) => Awaited::Answer { flow, answered: point },
-            Wake::Answer(None) => Awaited::Unknown,
-            Wake::Timer { late } => Awaited::Timer { fired: point, late },
-        };
-        match wakes.get(first).filter(|(point, _)| *point <= at) {
-            Some(wake) => Some(to_awaited(wake)),
-            // What came during the turn, after the process had looked, made it ready again.
-            None => {
-                let before = first.checked_sub(1).map(|place| wakes[place].0);
-                let came = before.is_some_and(|point| last.is_some_and(|turn| point > turn.began));
-                (!came).then_some(Awaited::Unknown)
-            }
+    /// What a process that waits has waited for in a gap, which may end later than what is told of it. `None`: it had
+    /// come before the turn was over.
+    fn wake(&self, process: Number, last: Option<Turn>, next: Option<&Turn>, gap: Point) -> Option<Awaited> {
+        let known = self.index.process(process);
+        let first = known.wakes.partition_point(|(point, _)| *point < gap);
+        if let Some(&(point, wake)) = known.wakes.get(first)
+            && next.is_none_or(|turn| point <= turn.began)
+        {
+            return Some(match wake {
+                Wake::Answer(Some(flow)) => Awaited::Answer { flow, answered: point },
+                Wake::Answer(None) => Awaited::Unknown,
+                Wake::Timer { late } => Awaited::Timer { fired: point, late },
+            });
         }
+        // What came during the turn, after the process had looked, made it ready again.
+        let before = first.checked_sub(1).map(|place| known.wakes[place].0);
+        if next.is_some() && before.is_some_and(|point| last.is_some_and(|turn| point > turn.began)) {
+            return None;
+        }
+        // The last call before the gap, if the recording ends before its answer.
+        let calls = &known.calls[..known.calls.partition_point(|(sent, _)| *sent < gap)];
+        let is_open = |flow: &u32| self.index.message(*flow).is_some_and(|call| call.answered.is_none());
+        let open = calls.last().map(|(_, flow)| *flow).filter(|flow| next.is_none() && is_open(flow));
+        Some(open.map_or(Awaited::Unknown, |flow| Awaited::Answer { flow, answered: self.index.end() }))
     }
 
     fn suspension(&self, process: Number, at: Point) -> Awaited {

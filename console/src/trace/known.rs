@@ -1,0 +1,170 @@
+//! Recordings of which all is known, event by event: what threads and lost records do to a message.
+
+use super::explain::{Analysis, Explanation};
+use super::moment::{Legend, Moment, Then, Thread, What};
+use super::part::{Cause, Part};
+use postroom::Pid;
+use std::time::Duration;
+
+/// Types: those of processes, and from 4 on those of messages to them.
+const TYPES: [&str; 7] = ["Stuck", "Clerk", "Till", "Bank", "StuckSpin", "ClerkStamp", "TillPay"];
+
+fn pid(number: u32) -> Pid {
+    format!("<7f3a.0.{number}.1>").parse().expect("a PID")
+}
+
+fn legend(lost: [u64; 3]) -> Legend {
+    let threads = lost.iter().map(|&lost| Thread { name: "worker".into(), lost }).collect();
+    Legend { types: TYPES.to_vec(), threads, lost: lost.iter().sum(), length: 0 }
+}
+
+/// Explains a flow of a recording of events with their times and threads.
+fn explain(events: &[(u64, u32, What)], legend: Legend, flow: u32) -> Explanation {
+    let moments = events.iter().map(|&(at, thread, what)| Moment { at, thread, what });
+    Analysis::new(moments, legend).explain(flow).expect("it was sent")
+}
+
+/// Returns the leaves with their lengths in nanoseconds, without PIDs.
+fn leaves(explanation: &Explanation) -> Vec<(String, u64)> {
+    fn add(part: &Part, all: &mut Vec<(String, u64)>) {
+        if part.parts.is_empty() {
+            all.push((part.cause.to_string(), part.took.as_nanos() as u64));
+        }
+        part.parts.iter().for_each(|part| add(part, all));
+    }
+    let mut all = Vec::new();
+    add(&explanation.whole, &mut all);
+    all
+}
+
+fn turn(process: u32) -> What {
+    What::TurnBegan { process: pid(process), of: process }
+}
+
+fn over(process: u32, then: Then) -> What {
+    What::TurnEnded { process: pid(process), then }
+}
+
+fn send(from: Option<u32>, to: u32, flow: u32, answer: Option<u32>) -> What {
+    What::Sent { from: from.map(pid), to: pid(to), message: 4 + to, flow, answer }
+}
+
+fn begin(process: u32, flow: u32) -> What {
+    What::HandlingBegan { process: pid(process), message: 4 + process, flow: Some(flow) }
+}
+
+fn end(process: u32) -> What {
+    What::HandlingEnded { process: pid(process) }
+}
+
+#[test]
+fn a_worker_that_is_taken_from_a_stuck_step_ran_that_step_until_then() {
+    let events = [
+        (0, 2, send(None, 0, 2, None)),
+        (1, 0, turn(0)),
+        (2, 0, begin(0, 2)),
+        (10, 2, send(None, 1, 4, None)),
+        (60, 2, What::Stalled { process: pid(0) }),
+        (100, 2, What::TakenOver { process: pid(0) }),
+        (103, 1, turn(1)),
+        (105, 1, begin(1, 4)),
+        (109, 1, end(1)),
+        (110, 1, over(1, Then::Idle)),
+        // It goes on, without a worker.
+        (500, 0, end(0)),
+        (501, 0, over(0, Then::Idle)),
+    ];
+    let explanation = explain(&events, legend([0; 3]), 4);
+    let [stuck, clerk] = [0, 1].map(|number| format!("{} {}", TYPES[number as usize], pid(number)));
+    let expected = [
+        (format!("the worker ran Stuck::spin of {stuck}, and was stuck"), 90),
+        ("until a worker began".to_owned(), 3),
+        (format!("ran {clerk}"), 2),
+        (format!("ran Clerk::stamp of {clerk}"), 4),
+    ];
+    assert_eq!(leaves(&explanation), expected, "{explanation}");
+    let remedy = explanation.remedy.expect("there is one");
+    assert!(matches!(remedy.without, Cause::Worker { process } if process.pid == pid(1)), "{explanation}");
+    assert_eq!(remedy.then, Duration::from_nanos(6));
+    assert!(explanation.to_string().contains(&format!("a free worker for {clerk}")), "{explanation}");
+}
+
+#[test]
+fn what_lost_records_would_show_is_unknown() {
+    // The records of the worker before 50 were overwritten: what the clerk did then may have been anything.
+    let events = [
+        (10, 2, send(None, 1, 4, None)),
+        (50, 0, over(0, Then::Idle)),
+        (70, 0, turn(1)),
+        (70, 0, begin(1, 4)),
+        (90, 0, end(1)),
+        (90, 0, over(1, Then::Idle)),
+    ];
+    let explanation = explain(&events, legend([5, 0, 0]), 4);
+    let clerk = format!("Clerk {}", pid(1));
+    let expected = [
+        ("unknown: records are missing".to_owned(), 40),
+        ("until a worker began".to_owned(), 20),
+        (format!("ran Clerk::stamp of {clerk}"), 20),
+    ];
+    assert_eq!(leaves(&explanation), expected, "{explanation}");
+    assert_eq!(explanation.lost, 5);
+    assert!(explanation.to_string().contains("5 records were lost"), "{explanation}");
+    // Of a message without its handling it is not known whether it was handled.
+    let explanation = explain(&events[..2], legend([5, 0, 0]), 4);
+    assert_eq!(leaves(&explanation), [("unknown: records are missing".to_owned(), 40)], "{explanation}");
+    assert!(!explanation.is_finished && explanation.remedy.is_none());
+    // Without losses it is known to be queued.
+    let explanation = explain(&events[..2], legend([0; 3]), 4);
+    assert_eq!(leaves(&explanation)[0].0, "until a worker began", "{explanation}");
+}
+
+#[test]
+fn a_cycle_of_calls_is_said_to_be_one() {
+    let events = [
+        (0, 2, send(None, 2, 2, None)),
+        (10, 0, turn(2)),
+        (10, 0, begin(2, 2)),
+        (20, 0, send(Some(2), 1, 4, Some(5))),
+        (20, 0, over(2, Then::Waits)),
+        (20, 1, turn(1)),
+        (20, 1, begin(1, 4)),
+        (30, 1, send(Some(1), 2, 6, Some(7))),
+        (30, 1, over(1, Then::Waits)),
+        // The deadline of the clerk's call is over.
+        (130, 1, What::Answered { to: pid(1), answer: Some(7) }),
+        (130, 1, turn(1)),
+        (130, 1, What::Answered { to: pid(2), answer: Some(5) }),
+        (130, 1, end(1)),
+        (130, 1, over(1, Then::Idle)),
+        (130, 0, turn(2)),
+        (140, 0, end(2)),
+        (140, 0, over(2, Then::Idle)),
+    ];
+    let explanation = explain(&events, legend([0; 3]), 4);
+    let cycle = explanation.path.iter().find(|step| matches!(step.cause, Cause::Cycle));
+    assert_eq!(cycle.map(|step| step.took), Some(Duration::from_nanos(100)), "{explanation}");
+    assert_eq!(explanation.remedy.expect("there is one").then, Duration::from_nanos(10), "{explanation}");
+    // While it lasts, too.
+    let explanation = explain(&events[..9], Legend { length: 80, ..legend([0; 3]) }, 4);
+    let cycle = explanation.path.iter().find(|step| matches!(step.cause, Cause::Cycle));
+    assert_eq!(cycle.map(|step| step.took), Some(Duration::from_nanos(50)), "{explanation}");
+    assert!(!explanation.is_finished);
+}
+
+#[test]
+fn steps_that_block_their_thread_are_told_from_those_that_run() {
+    let events = [
+        (0, 2, send(None, 1, 4, None)),
+        (0, 0, turn(1)),
+        (0, 0, begin(1, 4)),
+        (10, 0, What::BlockingBegan { process: Some(pid(1)) }),
+        (70, 0, What::BlockingEnded { process: Some(pid(1)) }),
+        (75, 0, end(1)),
+        (75, 0, over(1, Then::Idle)),
+    ];
+    let explanation = explain(&events, legend([0; 3]), 4);
+    let clerk = format!("Clerk::stamp of Clerk {}", pid(1));
+    assert_eq!(leaves(&explanation), [(format!("ran {clerk}"), 15), (format!("{clerk} blocked its thread"), 60)]);
+    assert_eq!(explanation.remedy.expect("there is one").then, Duration::from_nanos(15));
+}
