@@ -97,6 +97,7 @@ impl ThreadContext {
             recorder.note_at(stamp, RecordKind::Turn, process, 0, name);
         }
         scratch.input.record(Some(recorder), stamp);
+        scratch.begin_turn(slot);
     }
 
     /// Records the end of a turn whose beginning was recorded.

@@ -107,6 +107,18 @@ impl StepScratch {
         self.turn = if slot.is_in_message() { then | recording::TURN_IN_MESSAGE } else { then };
     }
 
+    /// Notes how a turn ends if the process lets it pass. The caller holds the token.
+    pub(super) fn begin_turn(&mut self, slot: &Slot) {
+        self.turn = match slot.deficit.deferral() {
+            _ if slot.deficit.is_none() => recording::IDLE,
+            Deferral::Suspended { .. } => recording::SUSPENDED,
+            Deferral::Slices(_) => recording::READY,
+        };
+        if slot.is_in_message() {
+            self.turn |= recording::TURN_IN_MESSAGE;
+        }
+    }
+
     /// Takes the note about the turn.
     pub(super) fn take_turn(&mut self) -> u64 {
         std::mem::replace(&mut self.turn, recording::IDLE)
