@@ -210,7 +210,7 @@ impl Index {
                 self.process_mut(to).wakes.push((point, Wake::Answer(flow)));
             }
             What::AnswerTaken { answer, .. } => {
-                if let Some(flow) = answer.and_then(|answer| answers.remove(&answer)) {
+                if let Some(flow) = answers.remove(&answer) {
                     self.message_mut(flow).taken = Some(point);
                 }
             }

@@ -82,7 +82,7 @@ fn invent(dice: &mut Dice, is_damaged: bool) -> (Vec<Moment>, Legend) {
                     None => What::Stalled { process: pid(any) },
                 },
                 8 => match dice.of(&answered) {
-                    Some((to, answer)) => What::AnswerTaken { process: pid(to), answer: Some(answer) },
+                    Some((to, answer)) => What::AnswerTaken { process: pid(to), answer },
                     None => What::TakenOver { process: pid(any) },
                 },
                 9 => What::Suspended { process: pid(own), at: (!dice.one_in(5)).then(|| pid(any)) },

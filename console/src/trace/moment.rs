@@ -24,7 +24,7 @@ pub(super) enum What {
     HandlingEnded { process: Pid },
     Sent { from: Option<Pid>, to: Pid, message: u32, flow: u32, answer: Option<u32> },
     Answered { to: Pid, answer: Option<u32> },
-    AnswerTaken { process: Pid, answer: Option<u32> },
+    AnswerTaken { process: Pid, answer: u32 },
     Spawned { process: Pid, of: u32 },
     Ended { process: Pid, of: u32 },
     Suspended { process: Pid, at: Option<Pid> },
@@ -119,14 +119,14 @@ fn moment(event: RecordedEvent) -> Option<Moment> {
             What::Sent { from, to, message: of(message), flow: flow.get(), answer: flow_of(answer) }
         }
         EventKind::Answered { to, flow } => What::Answered { to, answer: flow_of(flow) },
-        EventKind::AnswerTaken { process, flow } => What::AnswerTaken { process, answer: flow_of(flow) },
+        EventKind::AnswerTaken { process, flow } => What::AnswerTaken { process, answer: flow.get() },
         EventKind::Spawned { process, of: kind, .. } => What::Spawned { process, of: of(kind) },
         EventKind::Ended { process, of: kind, .. } => What::Ended { process, of: of(kind) },
-        EventKind::Suspended { process, at } => What::Suspended { process, at: Some(at) },
+        EventKind::Suspended { process, at } => What::Suspended { process, at },
         EventKind::Resumed { process } => What::Resumed { process },
-        EventKind::Stole { count } => What::Stole { count },
-        EventKind::TimerFired { late } => {
-            What::TimerFired { process: None, late: u64::try_from(late.as_nanos()).unwrap_or(u64::MAX) }
+        EventKind::Stole { count, .. } => What::Stole { count },
+        EventKind::TimerFired { process, late } => {
+            What::TimerFired { process, late: u64::try_from(late.as_nanos()).unwrap_or(u64::MAX) }
         }
         EventKind::BlockingBegan { process } => What::BlockingBegan { process },
         EventKind::BlockingEnded { process } => What::BlockingEnded { process },

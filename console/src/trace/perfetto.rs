@@ -61,7 +61,7 @@ impl Survey {
                     to.insert(process);
                 }
                 What::Answered { answer: Some(answer), .. } => survey.mark(answer, LEAVES),
-                What::AnswerTaken { answer: Some(answer), .. } => survey.mark(answer, ARRIVES),
+                What::AnswerTaken { answer, .. } => survey.mark(answer, ARRIVES),
                 _ => {}
             }
         }
@@ -252,7 +252,7 @@ impl<'a, W: Write> Writer<'a, W> {
             }
             What::AnswerTaken { process, answer } => {
                 let pid = process.to_string();
-                let arrives = answer.and_then(|answer| self.survey.whole(answer));
+                let arrives = self.survey.whole(answer);
                 let details = Details { text: Some(("pid", &pid)), arrives, ..Details::default() };
                 self.packets.event((Kind::Instant, at, track), "answer", "answer taken", details)?;
             }

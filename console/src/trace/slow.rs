@@ -265,8 +265,11 @@ impl<'a> Walk<'a> {
     fn wake(&self, process: Number, last: Option<Turn>, next: Option<&Turn>, gap: Point) -> Option<Awaited> {
         let known = self.index.process(process);
         let first = known.wakes.partition_point(|(point, _)| *point < gap);
+        // A turn that follows another one on its thread has the time of that one's end: what made the process ready may
+        // seem to come a little later.
+        let until = next.map(|turn| turn.ended.unwrap_or(turn.began));
         if let Some(&(point, wake)) = known.wakes.get(first)
-            && next.is_none_or(|turn| point <= turn.began)
+            && until.is_none_or(|until| point <= until)
         {
             return Some(match wake {
                 Wake::Answer(Some(flow)) => Awaited::Answer { flow, answered: point },

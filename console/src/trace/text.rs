@@ -142,7 +142,7 @@ impl fmt::Display for Explanation {
             None => writeln!(f, "\nNo single change would have made it faster."),
             Some(remedy) => writeln!(
                 f,
-                "\nMost would have helped: {}. The {kind} would have taken {}.",
+                "\nMost would have helped: {}.\nWithout that, the {kind} would have taken {}.",
                 remedy.without.remedy(),
                 Took(remedy.then)
             ),
