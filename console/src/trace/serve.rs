@@ -107,7 +107,11 @@ impl LastRecording {
             Ok(active) => active,
             Err(error) => return text(StatusCode::CONFLICT, &error.to_string()),
         };
-        tracing::warn!(target: "postroom", act = "record", milliseconds, %peer, "a recording was begun from the console");
+        tracing::warn!(
+            target: "postroom",
+            act = "record", milliseconds, %peer,
+            "a recording was begun from the console"
+        );
         self.set(State::Recording);
         let own = self.clone();
         tokio::spawn(async move {
