@@ -97,6 +97,8 @@ pub mod tuning {}
 pub mod containers {}
 #[doc = include_str!("src/signals.md")]
 pub mod signals {}
+#[doc = include_str!("src/recorder.md")]
+pub mod recorder {}
 #[doc = include_str!("src/slow.md")]
 pub mod slow {}
 #[doc = include_str!("src/fairness.md")]
