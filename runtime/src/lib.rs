@@ -216,7 +216,7 @@ pub mod inspect {
 
 /// Recordings: what a host's threads do, event by event. See [`Host::record`].
 pub mod record {
-    pub use crate::api::record::{ActiveRecording, FlightRecorder, FlightRecording, Record, RecordError};
+    pub use crate::api::record::{ActiveRecording, FlightRecorder, FlightRecording, RecordError, RecordingOptions};
     pub use crate::recorder::event::{
         EndKind, EventKind, Fate, FlowId, Party, RecordedEvent, ThreadIndex, TurnEnd, TypeIndex,
     };

@@ -69,7 +69,7 @@ pub enum RecordError {
 impl Host {
     /// Records what the host's threads do, event by event: turns of processes, messages from their send to the end of
     /// their handling, calls and answers, spawns and ends, and what the threads rest and wait for. Set options, then
-    /// [wait](Record::wait) for the end of that time, or [start](Record::start) the recording and go on.
+    /// [wait](RecordingOptions::wait) for the end of that time, or [start](RecordingOptions::start) the recording and go on.
     ///
     /// A host that is not recorded pays nothing for this. While it is, each event takes some tens of nanoseconds and 32
     /// bytes of a ring that its thread alone writes; when that is full, the oldest records are overwritten and counted.
@@ -99,8 +99,8 @@ impl Host {
     /// assert_eq!(recording.events().filter(|event| handled(event.kind)).count(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn record(self, duration: Duration) -> Record {
-        Record { host: self, duration, memory: Memory { all: MOST_MEMORY, thread: THREAD_MEMORY } }
+    pub fn record(self, duration: Duration) -> RecordingOptions {
+        RecordingOptions { host: self, duration, memory: Memory { all: MOST_MEMORY, thread: THREAD_MEMORY } }
     }
 
     /// Records always, and keeps the newest records: see [`FlightRecorder`]. Ends when the result is dropped.
@@ -164,13 +164,13 @@ impl Drop for RunningSession {
 /// The options of a recording: see [`Host::record`].
 #[derive(Clone, Copy)]
 #[must_use = "nothing is recorded until `start` or `wait` is called"]
-pub struct Record {
+pub struct RecordingOptions {
     host: Host,
     duration: Duration,
     memory: Memory,
 }
 
-impl Record {
+impl RecordingOptions {
     /// Sets how much memory the rings of all threads may take: 256 MiB by default, which is also the most. A thread for
     /// which none is left records nothing, and its events are counted as lost.
     pub fn memory(mut self, bytes: usize) -> Self {
@@ -203,7 +203,7 @@ impl Record {
     /// clock.
     ///
     /// # Errors
-    /// As [`Record::start`].
+    /// As [`RecordingOptions::start`].
     pub fn wait(self) -> Result<Recording, RecordError> {
         Ok(self.start()?.wait())
     }
@@ -379,7 +379,7 @@ impl FlightRecording {
     }
 }
 
-impl_debug!([] Record, self => "Record" { duration: self.duration });
+impl_debug!([] RecordingOptions, self => "RecordingOptions" { duration: self.duration });
 impl_debug!([] ActiveRecording, self => "ActiveRecording" { until: self.until });
 impl_debug!([] FlightRecorder, self => "FlightRecorder" { keep: self.keep, has_hook: self.hook.is_some() });
 impl_debug!([] FlightRecording, self => "FlightRecording" { keep: self.keep, has_hook: self.dumps.is_some() });

@@ -89,7 +89,7 @@ impl Recording {
         begin: Instant,
     ) -> Self {
         let begin = Moment::from_instant(begin).nanoseconds().saturating_add(from);
-        let mut builder = Builder::new(place, begin);
+        let mut builder = RecordingBuilder::new(place, begin);
         for track in raw {
             let thread = builder.thread(track.thread, track.lost);
             let mut complete_from = 0;
@@ -116,7 +116,7 @@ impl Recording {
         lasted: Duration,
         (from, to): (u64, u64),
     ) -> Self {
-        let mut builder = Builder::new(place, began.nanoseconds());
+        let mut builder = RecordingBuilder::new(place, began.nanoseconds());
         for track in raw {
             let thread = builder.thread(track.thread, track.lost);
             let mut now = 0;
@@ -180,7 +180,7 @@ impl Recording {
 }
 
 /// Collects the records of all threads.
-struct Builder {
+struct RecordingBuilder {
     place: NonZeroU64,
     /// When the recording began, by the clock of timers.
     began: u64,
@@ -194,7 +194,7 @@ struct Builder {
     complete_from: u64,
 }
 
-impl Builder {
+impl RecordingBuilder {
     fn new(place: NonZeroU64, began: u64) -> Self {
         Self {
             place,

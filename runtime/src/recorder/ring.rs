@@ -37,17 +37,17 @@ pub(crate) struct Record {
 pub(crate) const RECORD_BYTES: usize = 32;
 
 #[repr(C, align(32))]
-struct Cell {
+struct RecordCell {
     words: [AtomicU64; 3],
     name: AtomicPtr<NameOf>,
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Cell>() == RECORD_BYTES);
+const _: () = assert!(size_of::<RecordCell>() == RECORD_BYTES);
 
 pub(crate) struct Ring {
     /// A power of two of them.
-    cells: Box<[Cell]>,
+    cells: Box<[RecordCell]>,
     /// The number of the next record. The writer's own: to load `written` for it would hide races from the model.
     next: AtomicU64,
     written: AtomicU64,
@@ -66,7 +66,7 @@ impl Ring {
     }
 
     #[inline(always)]
-    fn cell(&self, number: u64) -> &Cell {
+    fn cell(&self, number: u64) -> &RecordCell {
         let place = number as usize & (self.cells.len() - 1);
         // SAFETY: the length is a power of two, so the place is below it.
         unsafe { self.cells.get_unchecked(place) }
@@ -120,9 +120,9 @@ impl Ring {
 
 /// Makes cells that are all zero, without touching the memory: a ring that is never full costs what is written.
 #[cfg(not(loom))]
-fn zeroed(count: usize) -> Box<[Cell]> {
+fn zeroed(count: usize) -> Box<[RecordCell]> {
     use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
-    let Ok(layout) = Layout::array::<Cell>(count) else { unreachable!("the size is bounded by whoever asks") };
+    let Ok(layout) = Layout::array::<RecordCell>(count) else { unreachable!("the size is bounded by whoever asks") };
     // SAFETY: the layout is not empty, since there are two cells at least.
     let Some(memory) = ptr::NonNull::new(unsafe { alloc_zeroed(layout) }) else { handle_alloc_error(layout) };
     // SAFETY: allocated as an array of that many cells, for which zeros are valid: numbers and a null pointer.
@@ -130,8 +130,9 @@ fn zeroed(count: usize) -> Box<[Cell]> {
 }
 
 #[cfg(loom)]
-fn zeroed(count: usize) -> Box<[Cell]> {
-    let cell = |_| Cell { words: std::array::from_fn(|_| AtomicU64::new(0)), name: AtomicPtr::new(ptr::null_mut()) };
+fn zeroed(count: usize) -> Box<[RecordCell]> {
+    let cell =
+        |_| RecordCell { words: std::array::from_fn(|_| AtomicU64::new(0)), name: AtomicPtr::new(ptr::null_mut()) };
     (0..count).map(cell).collect()
 }
 

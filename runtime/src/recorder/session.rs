@@ -35,7 +35,7 @@ pub(crate) struct Memory {
 pub(crate) struct Recorder {
     /// The number of the current session; zero while there is none.
     current: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<RecorderState>,
     dumps: Mutex<Vec<Arc<Dumps>>>,
 }
 
@@ -84,7 +84,7 @@ impl Dumps {
 }
 
 #[derive(Default)]
-struct State {
+struct RecorderState {
     session: Option<Arc<Session>>,
     recordings: usize,
     /// How many sessions there have been.
@@ -213,7 +213,7 @@ impl Recorder {
         self.finish(&mut state);
     }
 
-    fn finish(&self, state: &mut State) {
+    fn finish(&self, state: &mut RecorderState) {
         state.session = None;
         self.current.store(0, Ordering::SeqCst);
     }
