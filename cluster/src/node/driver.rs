@@ -230,7 +230,7 @@ impl Driver {
 
     /// Does all that there is to do. Returns when there is more; `None` when the node has left.
     pub(crate) fn run(&mut self) -> Option<Moment> {
-        #[cfg(any(test, feature = "test"))]
+        #[cfg(test)]
         self.setup.view.count_turn();
         // First: what the watch reports is for the attempt to join.
         self.join(self.now());

@@ -8,7 +8,7 @@ use crate::membership::JoinError;
 use crate::names::Names;
 use postroom::NodeId;
 use std::collections::BTreeMap;
-#[cfg(any(test, feature = "test"))]
+#[cfg(test)]
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -31,7 +31,7 @@ pub(crate) struct View {
     waits: Mutex<Vec<Wait>>,
     names: Mutex<Names>,
     /// What the driver has done, for tests: its turns, and the peers that it has looked at in them.
-    #[cfg(any(test, feature = "test"))]
+    #[cfg(test)]
     work: [AtomicU64; 2],
 }
 
@@ -103,18 +103,18 @@ impl View {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    #[cfg(any(test, feature = "test"))]
+    #[cfg(test)]
     pub(super) fn count_turn(&self) {
         self.work[0].fetch_add(1, Ordering::Relaxed);
     }
 
-    #[cfg(any(test, feature = "test"))]
+    #[cfg(test)]
     pub(super) fn count_look(&self) {
         self.work[1].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns how many turns the driver has had, and how often it has looked at a peer in them.
-    #[cfg(any(test, feature = "test"))]
+    #[cfg(test)]
     pub(crate) fn work(&self) -> [u64; 2] {
         [0, 1].map(|at| self.work[at].load(Ordering::Relaxed))
     }

@@ -13,7 +13,7 @@ use crate::mailbox::node::{Envelope, EnvelopeContent, MessageInPlace, NodeKind, 
 use crate::mailbox::{node_pool, payload::Payload};
 #[cfg(feature = "spans")]
 use crate::observe::spans;
-use crate::recorder::{kind::RecordKind, ring::NameOf, session::Recorder};
+use crate::recorder::{kind::RecordKind, ring::TypeName, session::Recorder};
 use crate::signal::{Cancel, Down, Exit, Signal};
 use crate::util::panics::{Site, dispose};
 use crate::{call::package::Package, links::protocol::LinkEffect, util::debug::impl_debug};
@@ -531,7 +531,7 @@ impl StepInput {
         Met::Something
     }
 
-    fn record_message(&mut self, recorder: &'static Recorder, sequence: u64, name: Option<&'static NameOf>) {
+    fn record_message(&mut self, recorder: &'static Recorder, sequence: u64, name: Option<&'static TypeName>) {
         let Some(process) = self.process() else { return };
         match std::mem::take(&mut self.turn) {
             0 => _ = recorder.note(RecordKind::Handle, process, sequence, name),

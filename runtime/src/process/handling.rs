@@ -1,9 +1,8 @@
 //! The message that a failed process was handling: noted during unwinding, read when the process exits.
 
 use crate::pid::Pid;
+use crate::recorder::ring::TypeName;
 use std::cell::Cell;
-
-type TypeName = fn() -> &'static str;
 
 thread_local! {
     /// The last process that failed on this thread, and its message.

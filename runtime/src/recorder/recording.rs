@@ -10,7 +10,7 @@
 
 use super::event::{EndKind, EventKind, Fate, FlowId, Party, RecordedEvent, ThreadIndex, TurnEnd, TypeIndex};
 use super::kind::{KIND_BITS, RecordKind};
-use super::ring::{NameOf, Record};
+use super::ring::{Record, TypeName};
 use crate::env::clock::Moment;
 use crate::pid::{GENERATION_BITS, Pid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -221,7 +221,7 @@ impl RecordingBuilder {
         self.records.push((sorted, Stamped { at, thread, kind, name, flow: 0, answer: 0, process, extra }));
     }
 
-    fn name(&mut self, name: &'static NameOf) -> u32 {
+    fn name(&mut self, name: &'static TypeName) -> u32 {
         let Self { types, numbers, addresses, .. } = self;
         // One type may have several constants.
         *addresses.entry(std::ptr::from_ref(name).addr()).or_insert_with(|| {

@@ -24,13 +24,13 @@ use crate::sync::{AtomicPtr, AtomicU64, Ordering, fence};
 use std::ptr;
 
 /// What names a type: a constant of the program, whose address stands for the type.
-pub(crate) type NameOf = fn() -> &'static str;
+pub(crate) type TypeName = fn() -> &'static str;
 
 /// What is recorded of an event; its kind says what the words mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) words: [u64; 3],
-    pub(crate) name: Option<&'static NameOf>,
+    pub(crate) name: Option<&'static TypeName>,
 }
 
 /// The bytes of a record.
@@ -39,7 +39,7 @@ pub(crate) const RECORD_BYTES: usize = 32;
 #[repr(C, align(32))]
 struct RecordCell {
     words: [AtomicU64; 3],
-    name: AtomicPtr<NameOf>,
+    name: AtomicPtr<TypeName>,
 }
 
 #[cfg(not(loom))]
@@ -99,14 +99,14 @@ impl Ring {
         let first = from.max((written + 1).saturating_sub(size));
         // R5.
         let copies: Vec<[u64; 3]> = (first..written).map(|number| self.words(number)).collect();
-        let names: Vec<*mut NameOf> =
+        let names: Vec<*mut TypeName> =
             (first..written).map(|number| self.cell(number).name.load(Ordering::Relaxed)).collect();
         // R6.
         fence(Ordering::Acquire);
         let now = self.written.load(Ordering::Relaxed);
         let whole = first.max((now + 1).saturating_sub(size)).min(written.max(first));
         for (words, name) in copies.into_iter().zip(names).skip((whole - first) as usize) {
-            // SAFETY: only addresses of `&'static NameOf` are stored, and this copy is whole.
+            // SAFETY: only addresses of `&'static TypeName` are stored, and this copy is whole.
             keep(Record { words, name: unsafe { name.as_ref() } });
         }
         whole.saturating_sub(from)

@@ -5,7 +5,7 @@
 //! which one thread runs at a time, has the same events in each run of a seed.
 
 use super::kind::{KIND_BITS, RecordKind};
-use super::ring::{NameOf, Record, Ring};
+use super::ring::{Record, Ring, TypeName};
 use super::session::{Recorder, Session};
 use crate::env::clock::SharedMoment;
 use crate::env::ticks::TickSource;
@@ -36,7 +36,7 @@ impl Track {
     }
 
     #[inline(always)]
-    fn write(&self, stamp: u64, kind: RecordKind, process: u64, extra: u64, name: Option<&'static NameOf>) {
+    fn write(&self, stamp: u64, kind: RecordKind, process: u64, extra: u64, name: Option<&'static TypeName>) {
         if let Stamps::Order(clock) = self.session.stamps {
             self.note_time(clock, stamp);
         }
@@ -90,7 +90,7 @@ impl Recorder {
         kind: RecordKind,
         process: u64,
         extra: u64,
-        name: Option<&'static NameOf>,
+        name: Option<&'static TypeName>,
     ) -> u64 {
         let written = self.with_track(|track| {
             let stamp = track.session.stamp();
@@ -108,7 +108,7 @@ impl Recorder {
         kind: RecordKind,
         process: u64,
         extra: u64,
-        name: Option<&'static NameOf>,
+        name: Option<&'static TypeName>,
     ) {
         if self.with_track(|track| track.write(stamp, kind, process, extra, name)).is_none() {
             self.miss();

@@ -87,7 +87,7 @@ impl Driver {
         self.setup.inbox.take_reminded().into_keys().for_each(|node| self.agenda.look_at(node));
         for node in self.agenda.take(now) {
             let Some(connected) = self.peers.get_mut(&node) else { continue };
-            #[cfg(any(test, feature = "test"))]
+            #[cfg(test)]
             self.setup.view.count_look();
             let peer = Arc::clone(&connected.peer);
             if peer.next_timeout().is_some_and(|next| next <= now) {

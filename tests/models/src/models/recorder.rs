@@ -4,11 +4,11 @@
 
 use crate::check::{check, deep, keep, reach};
 use crate::fault::{self, Fault};
-use crate::recorder::ring::{NameOf, Record, Ring};
+use crate::recorder::ring::{Record, Ring, TypeName};
 use loom::thread;
 
 /// The type that the records name: a torn copy could name another, or none.
-static NAMES: [NameOf; 2] = [|| "even", || "odd"];
+static NAMES: [TypeName; 2] = [|| "even", || "odd"];
 
 fn record(number: u64) -> Record {
     Record { words: [number, number + 10, number + 20], name: Some(&NAMES[number as usize % 2]) }

@@ -1,7 +1,7 @@
 //! A stand-in for what records: there is none.
 
 use super::kind::RecordKind;
-use super::ring::NameOf;
+use super::ring::TypeName;
 
 pub(crate) enum Recorder {}
 
@@ -10,11 +10,11 @@ impl Recorder {
         match *self {}
     }
 
-    pub(crate) fn note(&'static self, _: RecordKind, _: u64, _: u64, _: Option<&'static NameOf>) {
+    pub(crate) fn note(&'static self, _: RecordKind, _: u64, _: u64, _: Option<&'static TypeName>) {
         match *self {}
     }
 
-    pub(crate) fn note_at(&'static self, _: u64, _: RecordKind, _: u64, _: u64, _: Option<&'static NameOf>) {
+    pub(crate) fn note_at(&'static self, _: u64, _: RecordKind, _: u64, _: u64, _: Option<&'static TypeName>) {
         match *self {}
     }
 }
