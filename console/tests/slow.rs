@@ -168,7 +168,7 @@ fn explain(recording: &Recording, message: &str) -> Explanation {
     let of_type = slowest.iter().find(|times| times.message.ends_with(message));
     let of_type = of_type.unwrap_or_else(|| panic!("there is no {message} in {slowest:#?}"));
     let explanation = analysis.explain(of_type.slowest[0].flow).expect("it is in the recording");
-    assert!(explanation.is_finished && explanation.lost == 0);
+    assert!(explanation.is_finished && explanation.lost == 0, "{explanation:#?}");
     assert_eq!(explanation.whole.took, of_type.slowest[0].took);
     check(&explanation.whole);
     explanation

@@ -20,6 +20,7 @@ const PROTOCOLS: &[(&str, &str)] = &[
     ("members", "links/registrations.rs"),
     ("pinned", "engine/pinned/mod.rs"),
     ("rest", "engine/shutdown/quiescence.rs"),
+    ("ring", "recorder/ring.rs"),
     ("shutdown", "engine/shutdown/mod.rs"),
     ("sleep", "engine/permits/sleep.rs"),
     ("slice", "process/slice.rs"),

@@ -69,7 +69,8 @@ pub enum RecordError {
 impl Host {
     /// Records what the host's threads do, event by event: turns of processes, messages from their send to the end of
     /// their handling, calls and answers, spawns and ends, and what the threads rest and wait for. Set options, then
-    /// [wait](RecordingOptions::wait) for the end of that time, or [start](RecordingOptions::start) the recording and go on.
+    /// [wait](RecordingOptions::wait) for the end of that time, or [start](RecordingOptions::start) the recording and
+    /// go on.
     ///
     /// A host that is not recorded pays nothing for this. While it is, each event takes some tens of nanoseconds and 32
     /// bytes of a ring that its thread alone writes; when that is full, the oldest records are overwritten and counted.

@@ -6,18 +6,18 @@
 //! `written` counts the records that were ever written; record *n* lies in cell *n* modulo the size. Each word of a
 //! cell is an atomic, so a copy that is torn is a wrong value and no undefined behaviour.
 //!
-//! * R1 the writer of record *n* makes a release fence, after `written` became *n*;
-//! * R2 it stores the words of the record, relaxed;
-//! * R3 it stores *n + 1* in `written`, with Release;
-//! * R4 a reader loads `written` with Acquire: *w*. What it copies of the records before *w* was stored by R2 of these
-//!   records or of later ones, since R3 and R4 synchronize;
-//! * R5 it copies the words, relaxed;
-//! * R6 it makes an acquire fence, and loads `written` again: *v*. If a copy has a word of record *n*, R1 of that
+//! * I1 the writer of record *n* makes a release fence, after `written` became *n*;
+//! * I2 it stores the words of the record, relaxed;
+//! * I3 it stores *n + 1* in `written`, with Release;
+//! * I4 a reader loads `written` with Acquire: *w*. What it copies of the records before *w* was stored by I2 of these
+//!   records or of later ones, since I3 and I4 synchronize;
+//! * I5 it copies the words, relaxed;
+//! * I6 it makes an acquire fence, and loads `written` again: *v*. If a copy has a word of record *n*, I1 of that
 //!   record and this fence synchronize, so *v* is at least *n*. Hence a record that lies a whole ring before *v* may be
 //!   torn, and so may all before it; those after it are whole.
 //!
-//! So of a ring of *c* cells, *c - 1* records can be read. Without R1 a word of a record could be seen before `written`
-//! shows that its predecessor is complete, and a torn copy would be taken for a whole one; without R6 the same. A model
+//! So of a ring of *c* cells, *c - 1* records can be read. Without I1 a word of a record could be seen before `written`
+//! shows that its predecessor is complete, and a torn copy would be taken for a whole one; without I6 the same. A model
 //! is in `tests/models`.
 
 use crate::sync::{AtomicPtr, AtomicU64, Ordering, fence};
@@ -77,31 +77,31 @@ impl Ring {
     pub(crate) fn write(&self, record: Record) {
         let number = self.next.load(Ordering::Relaxed);
         self.next.store(number + 1, Ordering::Relaxed);
-        // R1.
+        // I1.
         fence(Ordering::Release);
         let cell = self.cell(number);
-        // R2.
+        // I2.
         for (place, word) in cell.words.iter().zip(record.words) {
             place.store(word, Ordering::Relaxed);
         }
         let name = record.name.map_or(ptr::null_mut(), |name| ptr::from_ref(name).cast_mut());
         cell.name.store(name, Ordering::Relaxed);
-        // R3.
+        // I3.
         self.written.store(number + 1, Ordering::Release);
     }
 
     /// Calls `keep` with each record from number `from` on that is still there, in order. Returns how many of them are
     /// not: they were overwritten.
     pub(crate) fn read(&self, from: u64, mut keep: impl FnMut(Record)) -> u64 {
-        // R4.
+        // I4.
         let written = self.written.load(Ordering::Acquire);
         let size = self.cells.len() as u64;
         let first = from.max((written + 1).saturating_sub(size));
-        // R5.
+        // I5.
         let copies: Vec<[u64; 3]> = (first..written).map(|number| self.words(number)).collect();
         let names: Vec<*mut TypeName> =
             (first..written).map(|number| self.cell(number).name.load(Ordering::Relaxed)).collect();
-        // R6.
+        // I6.
         fence(Ordering::Acquire);
         let now = self.written.load(Ordering::Relaxed);
         let whole = first.max((now + 1).saturating_sub(size)).min(written.max(first));

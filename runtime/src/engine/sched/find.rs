@@ -250,7 +250,8 @@ impl ThreadContext {
                     self.keep_time();
                 }
                 self.visit_reactor();
-                // A request for a time stays until there is a process: it is no reason to begin anew. Nor is a recording.
+                // A request for a time stays until there is a process: it is no reason to begin anew, nor is a
+                // recording.
                 if self.thread.attention() & !(TIMED | RECORDED) != 0 {
                     return self.next();
                 }

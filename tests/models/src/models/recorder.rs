@@ -51,7 +51,7 @@ fn a_reader_that_comes_again_goes_on_where_it_was() {
     check(deep(2, 4), &["nothing was there", "one was there"], || model(3, 2));
 }
 
-/// Without the fences of R1 and R6 a torn copy is taken for a whole one.
+/// Without the fences of ring:I1 and I6 a torn copy is taken for a whole one.
 #[test]
 #[should_panic]
 fn fault_no_fence() {
