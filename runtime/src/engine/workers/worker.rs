@@ -47,7 +47,9 @@ pub(crate) const UNWATCHED: u8 = 8;
 pub(crate) const TIMED: u8 = 32;
 
 /// The host is recorded, or was when the thread last looked: see `recorder`.
-pub(crate) const RECORDED: u8 = 32;
+pub(crate) const RECORDED: u8 = 16;
+
+const _: () = assert!(CALLED + LOST + TICK + UNWATCHED + RECORDED + TIMED == 63, "each has a bit of its own");
 
 /// In place of the nanoseconds of a moment.
 const NOT_NOTED: u64 = u64::MAX;
