@@ -91,6 +91,8 @@ mod tests {
         let porter = Porter::begin(*runtime, on_end).unwrap();
         for times in 1..=3 {
             porter.watch(ended).wait().unwrap();
+            // The notice comes as a signal, behind the answer.
+            runtime.until_idle().unwrap();
             assert_eq!(*reported.lock().unwrap(), vec![ended; times]);
         }
     }

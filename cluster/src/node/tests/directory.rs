@@ -458,7 +458,7 @@ fn what_has_no_process_by_key_is_refused_with_its_reason() {
     assert!(matches!(ask("cursed").wait(), Err(KeyedError::Failed { .. })), "its entry panics");
     assert!(matches!(ask("a").entry("close").wait(), Err(KeyedError::Failed { .. })), "it has no such entry");
     // Its entry takes a number.
-    assert!(matches!(nodes[0].cluster.keyed::<Account>("a").wait(), Err(KeyedError::Failed { .. })));
+    assert!(matches!(nodes[0].cluster.keyed::<Account>("a").entry("serve").wait(), Err(KeyedError::Failed { .. })));
     assert!(matches!(nodes[0].cluster.keyed::<Unknown>("a").wait(), Err(KeyedError::NotExported { .. })));
     assert!(ask("a").wait().is_ok(), "the key is free after a start that failed");
 }
