@@ -461,7 +461,7 @@ mod tests {
         assert_eq!(Payload::take_from::<Vec<u32>>(&mut place), None);
         assert_eq!(Payload::take_from(&mut place), Some(vec![1, 2]));
         assert!(place.is_none());
-        let (value, mut to) = (Arc::new(()), None);
+        let (value, mut to) = (Arc::new(()), None::<(Arc<()>, [u64; 600])>);
         assert!(Payload::take_into(&mut Some(traced((value.clone(), [0_u64; 600]))), &mut to));
         drop((to, traced(value.clone()), traced(value.clone()).take::<u8>()));
         assert_eq!(Arc::strong_count(&value), 1);
