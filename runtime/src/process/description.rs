@@ -114,7 +114,7 @@ impl fmt::Write for Limited {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::fmt::Write as _;
