@@ -18,7 +18,7 @@ mod heap;
 use heap::heap;
 use postroom::prelude::*;
 use postroom::test::{Coverage, Schedules, Sim, Simulation};
-use postroom_tests::within;
+use postroom_tests::{collect_garbage, within};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -167,10 +167,12 @@ fn memory_is_flat_over_all_seeds() {
         let began = Instant::now();
         let one = |seed| Simulation::new("bank").seed(seed).check(|sim| bank(&sim)).expect("nothing is asserted");
         (0..FIRST).for_each(|seed| _ = one(seed));
+        collect_garbage();
         let first = heap();
         // Each starts threads of its own, and runs its seed twice.
         let single = seeds / 4;
         (0..single).for_each(|seed| _ = one(seed));
+        collect_garbage();
         let [small, large] = [0, 1].map(|size| heap()[size] - first[size]);
         println!(
             "{single} simulations of one seed, in {:?}, left {small} bytes in small pieces, and {large} in large ones",

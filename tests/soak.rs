@@ -24,7 +24,7 @@ mod heap;
 use heap::heap;
 use postroom::prelude::*;
 use postroom::{Bound, Overflow};
-use postroom_tests::{eventually, variable, within};
+use postroom_tests::{collect_garbage, eventually, variable, within};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
@@ -321,12 +321,6 @@ fn mixed_load_for_long_leaves_nothing_and_loses_nothing() {
     println!("seed {seed}, {seconds} s");
     hush();
     within(Duration::from_secs(120 + 2 * seconds), move || soak(Duration::from_secs(seconds), seed));
-}
-
-/// Frees what the queues of workers have given up: `crossbeam-epoch` keeps what a thread leaves behind, 2 KB at a time,
-/// until other threads have passed by often enough.
-fn collect_garbage() {
-    (0..1_000).for_each(|_| crossbeam_epoch::pin().flush());
 }
 
 fn tally(totals: &mut [u64; 7], books: &Books) {

@@ -96,7 +96,7 @@ fn envelopes() {
         [&[7], &*group].concat(),
         [&[8], number.as_slice(), &text("Order"), &text("serve"), &text("17")].concat(),
         [&[9], number.as_slice(), &own].concat(),
-        [&[10], number.as_slice(), &[0], &text("no")].concat(),
+        [&[10], number.as_slice(), &[4], &text("no")].concat(),
     ];
     all.extend(of_directory.map(|message| Envelope::Directory(message.into())));
     let corpus: Vec<_> = all.iter().map(Envelope::encode).collect();

@@ -7,6 +7,7 @@
 pub mod act;
 pub mod bomb;
 pub mod face;
+pub mod garbage;
 pub mod hooks;
 pub mod latch;
 pub mod ledger;
@@ -17,6 +18,7 @@ pub mod variable;
 pub mod watchdog;
 
 pub use act::{Act, act, counts_to, idle_for_ever, listeners};
+pub use garbage::collect_garbage;
 pub use hooks::Witness;
 pub use latch::{Latch, eventually};
 pub use logged::logged;

@@ -68,19 +68,34 @@ impl Mortal {
     }
 }
 
-#[test]
-fn processes_that_end_and_whose_slots_are_used_again_are_told_apart() {
-    let runtime = Runtime::builder().workers(2).mailbox(Bound::Unbounded).build().expect("two workers");
-    let active = record(runtime.host());
-    let mut pids = BTreeSet::new();
-    for round in 0..300 {
-        let mortal = runtime.spawn(Mortal).serve().expect("it starts");
-        assert!(pids.insert(mortal.pid()));
-        if round % 3 == 0 {
+#[process]
+struct Parent;
+
+#[process]
+impl Parent {
+    #[entry]
+    fn serve(&mut self) {}
+    #[message]
+    fn raise(&mut self, ctx: &mut Context<Self>, panics: bool) -> Pid {
+        let mortal = ctx.spawn(Mortal).serve().expect("it starts");
+        if panics {
             mortal.panic().send().expect("it lives");
         } else {
             mortal.stop().send().expect("it lives");
         }
+        mortal.pid()
+    }
+}
+
+/// Spawned on the one worker, which uses a slot again as soon as it is free, whatever other tests leave.
+#[test]
+fn processes_that_end_and_whose_slots_are_used_again_are_told_apart() {
+    let runtime = Runtime::builder().workers(1).mailbox(Bound::Unbounded).build().expect("a worker");
+    let parent = runtime.spawn(Parent).serve().expect("it starts");
+    let active = record(runtime.host());
+    let mut pids = BTreeSet::new();
+    for round in 0..300 {
+        assert!(pids.insert(parent.raise(round % 3 == 0).wait().expect("it answers")));
         runtime.until_idle().expect("outside");
     }
     let recording = active.stop();
@@ -90,8 +105,8 @@ fn processes_that_end_and_whose_slots_are_used_again_are_told_apart() {
     let (mut spawned, mut ended) = (BTreeSet::new(), BTreeSet::new());
     for event in recording.events() {
         match event.kind {
-            EventKind::Spawned { process, parent, .. } => {
-                assert_eq!(parent, None);
+            EventKind::Spawned { process, parent: by, .. } => {
+                assert_eq!(by, Some(parent.pid()));
                 assert!(spawned.insert(process));
             }
             EventKind::Ended { process, .. } => {
@@ -103,7 +118,8 @@ fn processes_that_end_and_whose_slots_are_used_again_are_told_apart() {
     assert_eq!((&spawned, &ended), (&pids, &pids));
     let died_of = |kind| count(&recording, |event| matches!(event, EventKind::Ended { why, .. } if why == kind));
     assert_eq!((died_of(EndKind::Panic), died_of(EndKind::Normal)), (100, 200));
-    assert_eq!((handled(&recording), with_fate(&recording, Fate::Handled)), (300, 300));
+    // And those that raised them.
+    assert_eq!((handled(&recording), with_fate(&recording, Fate::Handled)), (600, 600));
 }
 
 /// Does not return from its step before its latch is open, and then sends.
