@@ -46,8 +46,6 @@ pub(crate) struct ThreadContext {
     /// How many steps in a row came from the run-next slot.
     pub(crate) streak: Cell<u32>,
     pub(crate) random: RefCell<Random>,
-    /// When the last turn ended that was recorded, as the recorder stamps it, if the next one follows at once.
-    pub(crate) turn_ended: Cell<u64>,
     /// When this thread last saw a process with a deficit.
     pub(crate) deficit_seen: Cell<Moment>,
     /// When a process last used up its time slice here.
@@ -98,7 +96,6 @@ impl ThreadContext {
             deficit_seen: Cell::new(Moment::about_now()),
             slice_used: Cell::new(Moment::about_now()),
             streak: Cell::new(0),
-            turn_ended: Cell::new(0),
             random: RefCell::new(Random::new(host.seed(), index as u64)),
         }
     }

@@ -220,7 +220,6 @@ impl ThreadContext {
     /// Searches all queues until there is work, or the thread must rest or exit. `searching`: it counts as that.
     #[cold]
     pub(super) fn search(&self, searching: bool) -> Next {
-        self.forget_turn_end();
         let found = self.search_for_work(searching);
         self.recorded(found)
     }

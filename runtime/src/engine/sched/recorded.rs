@@ -40,11 +40,6 @@ impl ThreadContext {
         }
     }
 
-    /// The next turn does not follow the last one at once.
-    pub(super) fn forget_turn_end(&self) {
-        self.turn_ended.set(0);
-    }
-
     /// Returns whether the host is recorded. Gives the thread's ring back if it was, and is no more.
     fn is_recorded(&self) -> bool {
         if !self.thread.is_recorded() {
@@ -53,8 +48,6 @@ impl ThreadContext {
         let session = self.host.recorder.current();
         if self.thread.recorded_in.load(Ordering::Relaxed) != session {
             self.thread.recorded_in.store(session, Ordering::SeqCst);
-            // It is stamped by another session's clock.
-            self.forget_turn_end();
         }
         if session != 0 {
             return true;
@@ -89,13 +82,9 @@ impl ThreadContext {
         let (recorder, slot) = (&self.host.recorder, token.slot());
         let name = slot.metadata.kind().map(|kind| &kind.name);
         let process = incarnation(slot.index(), token.generation());
-        // A turn that follows another one begins when that ends: one reading of the clock less.
-        let mut stamp = self.turn_ended.take();
-        if stamp == 0 {
-            stamp = recorder.note(RecordKind::Turn, process, 0, name);
-        } else {
-            recorder.note_at(stamp, RecordKind::Turn, process, 0, name);
-        }
+        // Not when the last turn ended, though the thread has done nothing since: what woke the process may have been
+        // sent after that.
+        let stamp = recorder.note(RecordKind::Turn, process, 0, name);
         scratch.input.record(Some(recorder), stamp);
         scratch.begin_turn(slot);
     }
@@ -106,13 +95,12 @@ impl ThreadContext {
     pub(super) fn end_recorded_turn(&self, scratch: &mut StepScratch) {
         if let Some(recorder) = scratch.input.record(None, 0) {
             let turn = scratch.take_turn();
-            self.turn_ended.set(recorder.note(RecordKind::TurnEnd, 0, turn, None));
+            recorder.note(RecordKind::TurnEnd, 0, turn, None);
         }
     }
 
     /// Parks the thread, and records that.
     pub(super) fn park_recorded(&self, rest: &Rest) {
-        self.forget_turn_end();
         let is_recorded = self.is_recorded();
         if is_recorded {
             self.host.recorder.note(RecordKind::Park, 0, 0, None);
