@@ -82,7 +82,8 @@ fn take_over(node: &Program, name: &str, pid: &str) -> u64 {
     wait_until("the name is free", || {
         let answer = node.ask(&format!("register {name} {pid}"));
         token = answer.parse().ok();
-        assert!(token.is_some() || answer.contains("is held by"), "{answer}");
+        let is_held = answer.contains("is held by") || answer.contains("whose node is lost");
+        assert!(token.is_some() || is_held, "{answer}");
         token.is_some()
     });
     token.unwrap()
