@@ -224,8 +224,9 @@ fn run(url: &str, name: &str) {
             ["ambush", pid, mark] => {
                 let account = Address::<Account>::assume(pid.parse().unwrap());
                 let mark = mark.to_owned();
+                // Here: the program may be paused before the thread has begun.
+                let mut last = Instant::now();
                 thread::spawn(move || {
-                    let mut last = Instant::now();
                     loop {
                         // Read once for both: a pause between two readings would not be seen.
                         let now = Instant::now();

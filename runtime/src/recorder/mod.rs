@@ -1,4 +1,4 @@
-//! The recorder: what the threads of a host do, event by event, while somebody wants to know.
+//! The recorder: what the threads of a host do, event by event, while someone wants to know.
 //!
 //! Each thread writes to a [`ring`] of its own, so recording adds no contention: a record is a time, a kind and three
 //! words. While nothing is recorded it costs nothing, since every place that records is behind a branch that was there
