@@ -5,9 +5,11 @@
 //! the queues are stand-ins with the real ones' orderings (crossbeam's are not loom-aware); a stand-in behind a lock
 //! would hide a lost wake-up, so whether a queue is empty is a plain atomic index there.
 
+mod barrier;
 #[cfg(feature = "chaos")]
 mod chaos;
 
+pub(crate) use barrier::{heavy_barrier, is_light_barrier_enough, light_barrier, prepare as prepare_barriers};
 #[cfg(feature = "chaos")]
 pub(crate) use chaos::{AtomicPtr, fence};
 #[cfg(feature = "test")]

@@ -9,3 +9,4 @@ mod reactor;
 mod scheduling;
 mod shutdown;
 mod stalls;
+mod warm;

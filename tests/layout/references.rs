@@ -151,6 +151,7 @@ const OF_THE_MACHINE: &[&str] = &[
     "mailbox/node_pool.rs",
     "mem/arena.rs",
     "mem/size_classes.rs",
+    "sync/barrier.rs",
     "sync/chaos.rs",
     "util/panics.rs",
     "util/thread_bound.rs",

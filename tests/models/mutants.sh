@@ -48,7 +48,7 @@ members=links/registrations.rs
 graph=deadlock/wait_graph.rs call=call/call_id.rs running=engine/workers/running.rs
 permits=engine/permits/holders.rs handoff=engine/permits/handoff.rs next=time/next_due.rs names=names/table.rs
 transport=routing/transport_queue.rs
-ring=recorder/ring.rs
+ring=recorder/ring.rs local=slots/slot/local_tokens.rs
 
 mutant push-data-relaxed $lanes mailbox \
     's/(tail\.swap\(node, Ordering::)AcqRel/\1Relaxed/'
@@ -351,5 +351,18 @@ mutant stuck-though-woken $lanes stuck \
     '/fn is_quiet/,/^    \}/ s/ \&\& marks\(control\) \& WOKEN == 0//'
 mutant not-stuck-though-it-blocks $slot stuck \
     '/fn is_stuck/,/^    \}/ s/blocks \|\| self\.lanes/!(blocks \&\& false) \&\& self.lanes/'
+
+mutant local-taken-without-waiting $local local_tokens \
+    's/!self\.busy\.load\(Ordering::Acquire\)/true/'
+mutant local-section-ends-relaxed $local local_tokens \
+    's/(busy\.store\(false, Ordering::)Release/\1Relaxed/'
+mutant local-section-despite-revoked $local local_tokens \
+    's/\(FENCED \| REVOKED \| forbidden\)/(FENCED | forbidden)/'
+mutant local-revoked-ends-relaxed $local local_tokens \
+    's/(fetch_and\(!REVOKED, Ordering::)Release/\1Relaxed/'
+mutant local-filled-behind-others $lanes local_tokens \
+    '/fn empty_first/,/^    \}/ s/ \|\| self\.0\.tail\.load\(Ordering::Acquire\) != head//'
+mutant local-warm-is-not-roused $send local_tokens \
+    '/fn take_empty/,/^    \}/ s/token\.put_down\(\)\.wake\(\);/drop(token);/'
 
 exit $missed

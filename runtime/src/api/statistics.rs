@@ -427,7 +427,7 @@ fn worker_statistics(host: &'static Scheduler, worker: usize) -> WorkerStatistic
 }
 
 fn queue(thread: &Worker) -> usize {
-    thread.stealer.len() + usize::from(thread.has_run_next())
+    thread.stealer.len() + usize::from(thread.local.has_next())
 }
 
 /// Returns the state of a thread, and the worker that it holds.
@@ -479,7 +479,7 @@ fn info(slot: &'static Slot) -> Option<ProcessInfo> {
     let pid = pid_of(slot)?;
     let host = Host::of(pid)?.scheduler();
     let (process, entry) = slot.metadata.names()?;
-    let (idle, waits) = slot.lanes.glance();
+    let (idle, waits) = slot.glance();
     let is_it = |running: &'static Slot| ptr::eq(running, slot);
     let mut threads = host.threads_in_use();
     let runs = threads.find(|(_, thread)| thread.running().is_some_and(is_it));
@@ -495,7 +495,7 @@ fn info(slot: &'static Slot) -> Option<ProcessInfo> {
         (_, _, _, true) => ProcessState::Waiting { outstanding: slot.metadata.outstanding.load(Ordering::Relaxed) },
         _ => ProcessState::Ready,
     };
-    let worker = usize::from(slot.permit.load(Ordering::Relaxed));
+    let worker = slot.permit.get();
     let (steps, messages) = slot.counted();
     let info = ProcessInfo {
         pid,

@@ -7,7 +7,7 @@
 //!
 //! | where the token is | `tail` | `control` | taken by |
 //! |---|---|---|---|
-//! | a thread or a run queue | no mark | no WAIT | - |
+//! | a thread (also of a *warm* process: idle) or a run queue | no mark | no WAIT | - |
 //! | parked, process idle | IDLE | no WAIT | a push of anything |
 //! | parked, process waits for control only | no mark | WAIT | a push of control |
 //! | parked, slot vacant | VACANT | no WAIT | a push of anything, or the start of a process |
@@ -32,8 +32,14 @@
 //! | `head` | means | written by |
 //! |---|---|---|
 //! | null | nothing is queued, or the first sender has not linked its node | the holder, *before* it sets a mark |
-//! | an address with FRESH | that node is the first, not consumed | the sender whose exchange found null in `tail` |
+//! | an address with FRESH | that node is the first, not consumed | the sender whose exchange found null in `tail`; the
+//! holder |
 //! | an address | that node has been consumed; its `next` leads to what follows | the holder |
+//!
+//! The holder of an empty lane may store a message in the node last consumed, whose content is its own, and make it
+//! FRESH again ([`Holder::refill`]). Senders do not notice: the node stays where they link, and its number grows by
+//! one. One that had linked to it already has a message that came first, and the lane is not empty; one that does so at
+//! the same time comes second, with a number that may be one too low.
 //!
 //! Between two marks at most one sender finds null in `tail`, and while it is there the holder does not write `head`:
 //! it replaces null in `head` only by consuming the sender's node, and stores null there only while `tail` has a node.
@@ -285,11 +291,9 @@ impl Lanes {
     /// Returns the sequence number of the node last consumed; zero if there is none, since numbers start with it.
     fn first_sequence(&self) -> u64 {
         let head = self.head.load(Ordering::Acquire);
-        if marks(head) == FRESH {
-            return 0;
-        }
         // SAFETY: null, or the address of a node; nodes are never freed.
-        unsafe { head.as_ref() }.map_or(0, MailNode::sequence)
+        let sequence = unsafe { bare(head).as_ref() }.map_or(0, MailNode::sequence);
+        if marks(head) == FRESH { sequence.saturating_sub(1) } else { sequence }
     }
 
     /// Returns `known`, if that is later than the node last consumed; else the number of that node.
@@ -578,6 +582,22 @@ impl<'a> Holder<'a> {
     pub(crate) fn is_data_empty(&self) -> bool {
         // SAFETY: this stands for the token.
         unsafe { self.0.is_data_empty() }
+    }
+
+    /// Returns the node last consumed, if nothing follows, for a message: then [`refill`](Self::refill) comes next.
+    #[inline(always)]
+    pub(crate) fn empty_first(&self) -> Option<NonNull<MailNode>> {
+        let head = self.0.head.load(Ordering::Relaxed);
+        if marks(head) == FRESH || self.0.tail.load(Ordering::Acquire) != head {
+            return None;
+        }
+        NonNull::new(head)
+    }
+
+    /// Makes the node of [`empty_first`](Self::empty_first), which has a message now, the first of the lane.
+    #[inline(always)]
+    pub(crate) fn refill(&mut self, first: NonNull<MailNode>) {
+        self.0.head.store(marked(first.as_ptr(), FRESH), Ordering::Release);
     }
 
     #[inline]

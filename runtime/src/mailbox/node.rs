@@ -128,6 +128,17 @@ impl MailNode {
         self.mark.load(Ordering::Relaxed) >> SEQUENCE_SHIFT
     }
 
+    /// Returns the number after the node's own, in its place in the mark of a node.
+    #[inline(always)]
+    pub(crate) fn next_number(&self) -> u64 {
+        Self::after(self.sequence()) << SEQUENCE_SHIFT
+    }
+
+    #[inline(always)]
+    fn after(sequence: u64) -> u64 {
+        if sequence == LAST_SEQUENCE { 1 } else { sequence + 1 }
+    }
+
     /// Numbers the node as the first in an empty queue.
     #[inline]
     pub(crate) fn number_first(&self) {
@@ -140,7 +151,7 @@ impl MailNode {
     #[inline]
     pub(crate) fn number_after(&self, predecessor: &Self, known: impl FnOnce() -> u64) -> u64 {
         let before = predecessor.sequence_or_soon().unwrap_or_else(known);
-        let sequence = if before == LAST_SEQUENCE { 1 } else { before + 1 };
+        let sequence = Self::after(before);
         let mark = self.mark.load(Ordering::Relaxed);
         self.mark.store(mark | sequence << SEQUENCE_SHIFT, Ordering::Relaxed);
         sequence
@@ -379,16 +390,21 @@ impl NodeBox {
         unsafe { (*self.0.as_ptr()).put(envelope) }
     }
 
-    /// Stores a message in a node without content.
+    /// Stores a message in a node without content; `number` as in [`next_number`](MailNode::next_number), or zero.
     #[inline]
-    pub(crate) fn put_message<M: Send + 'static>(&mut self, generation: u64, message: M, word: *mut MailNode) {
+    pub(crate) fn put_message<M: Send + 'static>(
+        &mut self,
+        (generation, number): (u64, u64),
+        message: M,
+        word: *mut MailNode,
+    ) {
         #[cfg(feature = "spans")]
         if crate::observe::spans::may_be_wanted() {
-            return self.put_traced(generation, message, word);
+            return self.put_traced((generation, number), message, word);
         }
         // SAFETY: nodes are never freed.
         let node = unsafe { &*self.0.as_ptr() };
-        node.mark.store(generation | (NodeKind::Message as u64) << KIND_SHIFT, Ordering::Relaxed);
+        node.mark.store(number | generation | (NodeKind::Message as u64) << KIND_SHIFT, Ordering::Relaxed);
         node.content.with_mut(|place| {
             // SAFETY: this is the node's only owner; the empty content that it overwrites needs no drop.
             unsafe { place.write(EnvelopeContent { word, payload: Some(Payload::new(message)) }) };
@@ -400,7 +416,9 @@ impl NodeBox {
     #[cfg(feature = "spans")]
     #[cold]
     #[inline(never)]
-    fn put_traced<M: Send + 'static>(&mut self, generation: u64, message: M, word: *mut MailNode) {
+    fn put_traced<M: Send + 'static>(&mut self, (generation, number): (u64, u64), message: M, word: *mut MailNode) {
+        // The number is in bits of its own.
+        let generation = generation | number;
         self.put(Envelope { kind: NodeKind::Message, generation, word, payload: Some(Payload::sent(message)) });
     }
 

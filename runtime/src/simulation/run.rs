@@ -586,7 +586,7 @@ impl SimRun {
                 while let Steal::Success(token) = thread.stealer.steal() {
                     ready.push(Ready::Process(token));
                 }
-                ready.extend(thread.take_run_next().map(Ready::Process));
+                ready.extend(thread.local.take_next().map(Ready::Process));
             }
             for permit in &scheduler.permits {
                 ready.extend(std::iter::from_fn(|| permit.inject.pop()).map(Ready::Process));
@@ -625,7 +625,7 @@ impl SimRun {
         // What lies in the run-next slot of a worker whose step waits is taken only now, as in production.
         state.hosts.iter().enumerate().find_map(|(place, SimulatedHost { scheduler, drivers })| {
             let mut all = (0..drivers * self.workers).filter_map(|index| scheduler.threads.get(index));
-            let token = all.find_map(|thread| thread.take_run_next())?;
+            let token = all.find_map(|thread| thread.local.take_next())?;
             Some((place * self.workers, Ready::Process(token)))
         })
     }

@@ -11,6 +11,10 @@ pub(crate) enum Fault {
     NoFence,
     /// `fence_for_models` does nothing: sequentially consistent accesses have no single order.
     NoSingleOrder,
+    /// A light barrier does nothing.
+    NoLightBarrier,
+    /// A heavy barrier does nothing.
+    NoHeavyBarrier,
     /// Exchanges of pointers order nothing.
     RelaxedSwap,
     /// Stores of pointers order nothing.

@@ -148,6 +148,26 @@ pub(crate) fn fence(order: Ordering) {
     }
 }
 
+/// Without effect here: each order is tried anyway.
+pub(crate) fn disturb() {}
+
+/// A fence: loom has no threads that could be interrupted.
+pub(crate) fn light_barrier() {
+    if !fault::is(Fault::NoLightBarrier) {
+        loom::sync::atomic::fence(Ordering::SeqCst);
+    }
+}
+
+pub(crate) fn heavy_barrier() {
+    if !fault::is(Fault::NoHeavyBarrier) {
+        loom::sync::atomic::fence(Ordering::SeqCst);
+    }
+}
+
+pub(crate) fn is_light_barrier_enough() -> bool {
+    true
+}
+
 /// Without effect here: models have no simulator.
 pub(crate) fn touch_everything() {}
 

@@ -7,10 +7,11 @@ use crate::engine::context::local::{ThreadContext, with_current};
 use crate::engine::host::Scheduler;
 use crate::engine::permits::handoff::Resumption;
 use crate::engine::permits::holders::{HandedOff, Need};
-use crate::engine::workers::worker::{CALLED, LOST};
+use crate::engine::workers::worker::CALLED;
 use crate::env::clock::forget_now;
 use crate::pid::Pid;
 use crate::recorder::kind::RecordKind;
+use crate::slots::slot::local_tokens::LOST;
 use crate::sync::{Ordering, fence, lock, park, yield_now};
 use crate::util::defer::defer;
 use crate::util::panics::{Site, contain};
@@ -134,8 +135,9 @@ impl ThreadContext {
         self.host.recorder.note(kind, self.pid().map_or(0, Pid::incarnation), 0, None);
     }
 
-    /// handoff:H1 and handoff:H2. Returns whether another thread has the permit; if not, the step keeps it.
+    /// handoff:H0 to handoff:H2. Returns whether another thread has the permit; if not, the step keeps it.
     fn hand_off(&self, need: Need) -> bool {
+        self.share_local();
         let mut grown = false;
         loop {
             let handed_off = self.host.idle.hand_off(self.index, need, grown);
@@ -151,16 +153,9 @@ impl ThreadContext {
     pub(crate) fn pass(&self, handed_off: HandedOff, need: Need) -> Passed {
         let host = self.host;
         match handed_off {
-            HandedOff::ToSpare(next) => {
+            HandedOff::ToSpare(next) | HandedOff::ToWaiting(next) => {
                 host.leave_behind(self.index, self.thread);
                 host.unpark(next);
-                Passed::Gone
-            }
-            HandedOff::ToWaiting(next) => {
-                host.unpark(next);
-                self.share_run_next();
-                host.leave_behind(self.index, self.thread);
-                host.announce();
                 Passed::Gone
             }
             HandedOff::HadNone => Passed::Gone,
@@ -331,7 +326,7 @@ impl Scheduler {
         };
         thread.call(LOST);
         fence(Ordering::SeqCst);
-        self.move_run_next(thread, next);
+        self.move_local(thread, next);
         self.leave_behind(number, thread);
         self.unpark(next);
         self.announce();

@@ -7,7 +7,7 @@ use crate::engine::context::local::{ThreadContext, with_current};
 use crate::engine::host::Scheduler;
 use crate::engine::permits::blocking_queue::WaiterId;
 use crate::engine::permits::holders::Need;
-use crate::engine::workers::worker::LOST;
+use crate::slots::slot::local_tokens::LOST;
 use std::ptr;
 use std::task::Waker;
 
@@ -60,10 +60,11 @@ pub(crate) fn block_async<F: FnOnce() -> R, R>(
 }
 
 impl ThreadContext {
-    /// handoff:H1 and handoff:H2 in async code. Returns whether another thread has the permit; if the step would have
+    /// handoff:H0 to handoff:H2 in async code. Returns whether another thread has the permit; if the step would have
     /// to keep it, queues instead.
     fn hand_off_or_queue(&self, place: Option<QueuedPlace>, waker: &Waker) -> Result<bool, QueuedPlace> {
         let host = self.host;
+        self.share_local();
         let place = place.filter(|place| ptr::eq(place.host, host));
         let mut grown = false;
         loop {

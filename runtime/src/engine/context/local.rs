@@ -7,7 +7,7 @@ use crate::call::caller::Caller;
 use crate::engine::host::{Scheduler, UserCode};
 use crate::engine::workers::Permit;
 use crate::engine::workers::pinned::PinnedThread;
-use crate::engine::workers::worker::{LOST, UNWATCHED, Worker};
+use crate::engine::workers::worker::Worker;
 use crate::env::chance::Random;
 use crate::env::clock::{Moment, TimerKey};
 #[cfg(feature = "test")]
@@ -16,6 +16,8 @@ use crate::mailbox::payload::Payload;
 use crate::pid::{Pid, Resident};
 use crate::recorder::kind::RecordKind;
 use crate::slots::Token;
+use crate::slots::slot::local_tokens::{self, LOST, UNWATCHED};
+use crate::slots::slot::release::LaidDown;
 use crate::sync::{Arc, Deque};
 use crate::time::timers::TimerAction;
 use crate::util::defer::defer;
@@ -43,6 +45,8 @@ pub(crate) struct ThreadContext {
     pub(crate) visits: Cell<u32>,
     /// How many time slices for the last request to time a message had none.
     pub(crate) untimed: Cell<u8>,
+    /// How many visits to far ends it must make before it keeps a process warm; [`ALWAYS_COOL`] if it never does.
+    pub(crate) cool: Cell<u8>,
     /// How many steps in a row came from the run-next slot.
     pub(crate) streak: Cell<u32>,
     pub(crate) random: RefCell<Random>,
@@ -51,6 +55,12 @@ pub(crate) struct ThreadContext {
     /// When a process last used up its time slice here.
     pub(crate) slice_used: Cell<Moment>,
 }
+
+/// For how many visits to far ends a thread keeps no process warm after a tick: some 500 steps, or 25 µs of short ones.
+const COOL: u8 = 25;
+
+/// For a worker of a simulation, in which each message is a choice.
+pub(crate) const ALWAYS_COOL: u8 = u8::MAX;
 
 thread_local! {
     static CURRENT: Cell<*const ThreadContext> = const { Cell::new(ptr::null()) };
@@ -95,6 +105,7 @@ impl ThreadContext {
             untimed: Cell::new(0),
             deficit_seen: Cell::new(Moment::about_now()),
             slice_used: Cell::new(Moment::about_now()),
+            cool: Cell::new(0),
             streak: Cell::new(0),
             random: RefCell::new(Random::new(host.seed(), index as u64)),
         }
@@ -104,14 +115,22 @@ impl ThreadContext {
         #[cfg(feature = "test")]
         let _acting = Acting::begin(self.host.node());
         CURRENT.set(ptr::from_ref(self));
-        let _leave = defer(|| CURRENT.set(ptr::null()));
+        local_tokens::set_current(Some(&self.thread.local));
+        let _leave = defer(|| {
+            CURRENT.set(ptr::null());
+            local_tokens::set_current(None);
+        });
         body(self)
     }
 
     /// Calls `body` without the context: its actions count as done from outside.
     pub(crate) fn without_context<R>(&self, body: impl FnOnce() -> R) -> R {
         let context = CURRENT.replace(ptr::null());
-        let _return = defer(|| CURRENT.set(context));
+        let local = local_tokens::set_current(None);
+        let _return = defer(|| {
+            CURRENT.set(context);
+            local_tokens::set_current(local);
+        });
         body()
     }
 
@@ -122,7 +141,11 @@ impl ThreadContext {
     /// Queues a process that this thread has woken or spawned: it runs next, before the one in the run-next slot.
     #[inline]
     pub(crate) fn push_next(&self, token: Token) {
-        let displaced = self.thread.fill_run_next(token);
+        let displaced = match self.thread.local.put_next(token) {
+            Ok(displaced) => displaced,
+            // The thread has been in its step for long: the process goes where the others are just being moved to.
+            Err(token) => return self.host.push_global(token),
+        };
         // The watchdog rescues it from the slot behind a step that does not end.
         let attention = self.thread.attention();
         if attention & (LOST | UNWATCHED) != 0 {
@@ -132,17 +155,121 @@ impl ThreadContext {
             self.be_watched();
         }
         if let Some(displaced) = displaced {
-            self.deque.push(displaced);
-            if let Some(thread) = self.host.idle.announce_own() {
-                self.host.unpark(thread);
-            }
+            self.push_own(displaced);
+        }
+    }
+
+    /// Queues a process in the thread's deque.
+    fn push_own(&self, token: Token) {
+        self.deque.push(token);
+        if let Some(thread) = self.host.idle.announce_own() {
+            self.host.unpark(thread);
         }
     }
 
     /// Queues the process where other threads look: this one has no permit to run it.
     #[cold]
     fn push_without_permit(&self, displaced: Option<Token>) {
-        displaced.into_iter().chain(self.thread.take_run_next()).for_each(|token| self.host.push_global(token));
+        displaced.into_iter().chain(self.thread.local.take_next()).for_each(|token| self.host.push_global(token));
+    }
+
+    /// Parks the token of an idle process, or keeps it while another process is to run next: see
+    /// [`local_tokens`]. Returns it if something has arrived.
+    #[inline(always)]
+    pub(crate) fn rest_idle(&self, mut token: Token) -> Option<Token> {
+        let local = &self.thread.local;
+        if !local.has_next() || self.cool.get() > 0 {
+            return self.park_token(token, Token::park_idle);
+        }
+        let lanes = token.lanes();
+        if lanes.empty_first().is_none() || lanes.has_control() || !token.may_stay_warm() {
+            return self.park_token(token, Token::park_idle);
+        }
+        self.thread.running.end();
+        self.keep_warm(token.put_down());
+        None
+    }
+
+    /// Keeps the token of an idle process whose lanes are empty.
+    #[inline(always)]
+    fn keep_warm(&self, token: Token) {
+        token.slot().permit.set_warm(true);
+        match self.thread.local.keep_warm(token) {
+            Ok(None) => {}
+            Ok(Some(oldest)) => self.lay_down(oldest),
+            Err(token) => self.lay_down(token),
+        }
+    }
+
+    /// Parks the token of a process that was warm, or queues it if something has arrived.
+    #[inline(never)]
+    fn lay_down(&self, token: Token) {
+        match token.lay_down() {
+            LaidDown::Parked => {}
+            LaidDown::Vacant(token) => drop(token.taken_up().empty_and_park(None)),
+            LaidDown::HasInput(token) => self.share(token),
+        }
+    }
+
+    /// Queues a process where other threads look too.
+    fn share(&self, token: Token) {
+        if self.thread.attention() & LOST != 0 {
+            return self.host.push_global(token);
+        }
+        self.be_watched();
+        self.push_own(token);
+    }
+
+    /// Leaves nothing to this thread alone: it is about to block, or to give its permit away.
+    pub(crate) fn share_local(&self) {
+        self.lay_down_warm();
+        if let Some(token) = self.thread.local.take_next() {
+            self.share(token);
+        }
+    }
+
+    /// Keeps no process warm any longer.
+    #[inline]
+    pub(crate) fn lay_down_warm(&self) {
+        if self.thread.local.has_warm() {
+            self.lay_down_taken();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lay_down_taken(&self) {
+        if let Some(token) = self.thread.local.take_warm() {
+            self.lay_down(token);
+        }
+    }
+
+    /// Queues the process that is kept warm, if others have sent it something.
+    pub(crate) fn look_at_warm(&self) {
+        if !self.thread.local.has_warm() {
+            return;
+        }
+        if let Some(token) = self.thread.local.take_warm() {
+            let mut token = token.taken_up();
+            let lanes = token.lanes();
+            let is_empty = lanes.empty_first().is_some() && !lanes.has_control();
+            let token = token.put_down();
+            if is_empty { self.keep_warm(token) } else { self.lay_down(token) }
+        }
+    }
+
+    /// A tick has passed: the steps of this thread may be long.
+    pub(crate) fn cool(&self) {
+        self.lay_down_warm();
+        self.cool.set(self.cool.get().max(COOL));
+    }
+
+    /// Counts a visit to a far end.
+    pub(crate) fn warm_up(&self) {
+        let cool = self.cool.get();
+        if cool != ALWAYS_COOL {
+            self.cool.set(cool.saturating_sub(1));
+        }
     }
 }
 

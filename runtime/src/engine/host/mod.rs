@@ -8,10 +8,11 @@ pub(crate) mod gate;
 pub(crate) mod hooks;
 pub(crate) mod incidents;
 pub(crate) mod losses;
+mod recall;
 pub(crate) mod reuse;
 
 use super::io::reactor::Reactor;
-use super::permits::sleep::Idle;
+use super::permits::sleep::{Idle, MAX_WORKERS};
 use super::watchdog::report::WatchdogCounts;
 use super::workers::Permit;
 use super::workers::pinned::PinnedThreads;
@@ -28,6 +29,7 @@ use crate::names::table::Names;
 use crate::observe::counters::Counter;
 use crate::pid::{NodeId, Pid};
 use crate::recorder::{kind::RecordKind, session::Recorder};
+use crate::slots::slot::last_permit::LastPermit;
 use crate::slots::{Slot, SlotOwner, Token};
 use crate::sync::{
     Arc, AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, CachePadded, Condvar, Mutex, OnceLock,
@@ -368,26 +370,6 @@ impl Scheduler {
         }
     }
 
-    /// Moves the process in a thread's run-next slot to the inject queue of the permit that `holder` has, or to the
-    /// global queue if it has none. Returns whether there was one.
-    ///
-    /// In the global queue it would be behind all others; the inject queue is visited next by the thread with the
-    /// permit, and by all that search. Called while no thread can park: so it is in a queue again before its thread
-    /// can, or the host would seem to be idle.
-    pub(crate) fn move_run_next(&'static self, thread: &Worker, holder: usize) -> bool {
-        let moved = self.idle.with_permits(|permits| match thread.take_run_next() {
-            Some(token) => {
-                permits.permit(holder).map_or(&self.global, |permit| &self.permits[permit].inject).push(token);
-                true
-            }
-            None => false,
-        });
-        if moved {
-            self.announce();
-        }
-        moved
-    }
-
     /// Returns how many processes are in queues that any thread may take from.
     pub(crate) fn count_queued(&self) -> usize {
         let injected: usize = self.permits.iter().map(|permit| permit.inject.len()).sum();
@@ -533,6 +515,8 @@ impl Scheduler {
         self.quiet.notify();
     }
 }
+
+const _: () = assert!(MAX_WORKERS < LastPermit::MOST, "a slot can name each permit");
 
 fn address_of(time: ClockOverride) -> *mut SharedMoment {
     time.map_or(ptr::null_mut(), |time| ptr::from_ref(time).cast_mut())

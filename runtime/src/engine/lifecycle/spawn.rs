@@ -305,7 +305,7 @@ impl Scheduler {
         metadata.set_parent(parent);
         metadata.outstanding.store(0, Ordering::Relaxed);
         // No permit has run it: the first wake from outside goes to the global queue.
-        slot.permit.store(u16::MAX, Ordering::Relaxed);
+        slot.permit.clear();
     }
 
     /// Calls what may refuse a process before its own code runs: the registration of its name, and the hooks.

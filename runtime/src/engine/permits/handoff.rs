@@ -13,10 +13,10 @@
 //! # Steps
 //!
 //! Thread T, with permit W, is about to block:
-//! * H1 under the lock, W goes to the thread that waits first; else to a spare thread, which counts as searching from
-//!   then on and remembers T; else T starts a thread, if the limit allows, and repeats H1.
-//! * H2 the thread that got W is woken. A spare thread looks at T's run-next slot and deque first. For one that waited,
-//!   T moves the content of its run-next slot to its deque, and announces that, with the fence.
+//! * H0 T moves what it keeps to itself (`local_tokens`) to its deque; H1 under the lock, W goes to the thread that
+//!   waits first; else to a spare thread, which counts as searching from then on and remembers T; else T starts a
+//!   thread, if the limit allows, and repeats H1.
+//! * H2 the thread that got W is woken. A spare thread looks at T's deque first.
 //! * H3 T runs the blocking code outside of its context: what it wakes meanwhile is queued as from outside.
 //!
 //! T comes back:
@@ -25,7 +25,7 @@
 //!
 //! A thread that has a permit:
 //! * A1 between two steps it checks whether it has been called, and takes the lock only then; A2 if so, it moves the
-//!   content of its run-next slot to its deque; A3 under the lock, it gives its permit to a thread that waits, and
+//!   what it keeps to itself to its deque; A3 under the lock, it gives its permit to a thread that waits, and
 //!   becomes spare; a detached thread becomes spare, too; A4 if it has become spare, it announces, with the fence, what
 //!   it leaves behind.
 //! * A thread that goes to sleep checks under the same lock whether a thread waits (sleep:S1), and if so gives it its
@@ -33,7 +33,7 @@
 //!
 //! Thread T is stuck in a step (called by the watchdog):
 //! * M1 under the lock, if T is in a step, its permit goes to another thread as in H1, and T is detached; M2 T is told
-//!   that it has lost its permit; M3 the content of its run-next slot goes to the inject queue of that permit; M4 the
+//!   that it has lost its permit; M3 what it keeps to itself goes to the inject queue of that permit; M4 the
 //!   thread that got the permit is woken.
 //!
 //! # Why
@@ -49,11 +49,12 @@
 //! the queues before. A sleeper that B1 displaces may be between sleep:S1 and sleep:S3: it still does sleep:S3, and as
 //! it has no permit any more, it announces what it sees. So does one that gives its permit away at sleep:S1. If no
 //! thread sleeps at B1, all permits run, and each does sleep:S1 after sleep:P3. What T leaves in its deque was its own
-//! work, announced without a fence: so H2 has the fence for a thread that waited, since another may go to sleep between
-//! H1 and H2; and so has A4, for a detached thread, which may have queued something before it knew. (A thread that
+//! work, announced without a fence. If a spare thread got W, that searches. If a thread that waited did, none slept at
+//! H1, and one that goes to sleep later sees what T had queued by then, since both take the lock. A4 has the fence, for
+//! a detached thread, which may have queued something before it knew. (A thread that
 //! gives its permit to one that waits has moved its work to where others look before it took the lock, under which they
 //! go to sleep after it.) A thread that knows that it is detached puts what it wakes into the global queue; one that
-//! does not know yet (M2 is not seen at once) may leave something in its deque or its run-next slot that M3 and the
+//! does not know yet (M2 is not seen at once) may leave something in its deque, or to itself, that M3 and the
 //! searcher of M4 have not seen: the watchdog finds it, since it keeps looking while there are detached threads.
 //!
 //! *What a thread leaves behind is visited*: each thread without a permit whose deque is not empty is in a queue of the

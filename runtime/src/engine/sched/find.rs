@@ -1,7 +1,8 @@
 //! Where a thread finds its next process.
 //!
-//! The order: the run-next slot, the hot end of the thread's own deque, its permit's inject queue, the global queue
-//! (one, and a batch of at most [`BATCH`] more into the own deque), and half of a random victim's deque, oldest first.
+//! The order: the run-next slot (while processes come from there, one may be kept warm: `slots/slot/local_tokens`), the
+//! hot end of the thread's own deque, its permit's inject queue, the global queue (one, and a batch of at most
+//! [`BATCH`] more into the own deque), and half of a random victim's deque, oldest first.
 //!
 //! # How long a process waits
 //!
@@ -24,10 +25,10 @@
 //!   queue at each visit while the others are empty; each visit takes one process. So a process behind n others in a
 //!   queue gets a permit after at most n + 1 visits (plus its deficit in time slices, see `step`); usually long before
 //!   that, since idle permits take from all queues;
-//! * processes in the run-next slot or the deque behind an event that does not end are not bound to it: other threads
-//!   take from the deque at once, from the slot after two ticks (`stall`, detector:J1); and if all permits are in such
-//!   events, one of them goes to another thread after five quarters of the stall limit (detector:J2): 12.5 ms, and the
-//!   time that the system takes to wake a thread.
+//! * processes in the run-next slot or the deque behind an event that does not end are not bound to it, nor is a warm
+//!   one: other threads take from the deque at once, from the thread itself after two ticks (`stall`, detector:J1); and
+//!   if all permits are in such events, one of them goes to another thread after five quarters of the stall limit
+//!   (detector:J2): 12.5 ms, and the time that the system takes to wake a thread.
 //!
 //! There is no bound on how many processes are ready at once: as many run at a time as there are permits.
 //!
@@ -77,6 +78,7 @@ impl ThreadContext {
             return Some(self.recorded(self.next_of_pinned(pinned_thread)));
         }
         if self.thread.take_tick() {
+            self.cool();
             // A far end comes first.
             self.fair.set(self.thread.counters.steps.get().saturating_sub(FAIR));
             self.keep_time();
@@ -104,7 +106,7 @@ impl ThreadContext {
     }
 
     /// Takes the next process from this thread's own queues, and the global one.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take_near(&self) -> Option<Token> {
         let steps = self.thread.counters.steps.get();
         if steps - self.fair.get() >= FAIR {
@@ -115,21 +117,29 @@ impl ThreadContext {
         }
         let streak = self.streak.get();
         if streak < STREAK
-            && let Some(token) = self.thread.take_run_next()
+            && let Some(token) = self.thread.local.take_next()
         {
             self.streak.set(streak + 1);
             return Some(token);
         }
         self.streak.set(0);
-        self.deque
-            .pop()
-            .or_else(|| self.take_inject())
-            .or_else(|| self.take_global())
-            .or_else(|| self.thread.take_run_next())
+        let other = self.deque.pop().or_else(|| self.take_inject()).or_else(|| self.take_global());
+        if other.is_none()
+            && let Some(token) = self.thread.local.take_next()
+        {
+            return Some(token);
+        }
+        if self.thread.local.has_warm() {
+            self.lay_down_warm();
+            return other.or_else(|| self.deque.pop());
+        }
+        other
     }
 
     #[inline(never)]
     fn be_fair(&self) -> Option<Token> {
+        self.look_at_warm();
+        self.warm_up();
         let visit = self.visits.get().wrapping_add(1);
         self.visits.set(visit);
         if visit.is_multiple_of(CLOCK) {
@@ -141,6 +151,7 @@ impl ThreadContext {
             self.host.announce();
         }
         let token = self.take_far(visit).or_else(|| self.take_outside(visit))?;
+        self.lay_down_warm();
         self.thread.counters.fair.add(1);
         Some(token)
     }
@@ -299,20 +310,17 @@ impl ThreadContext {
 
     pub(super) fn look_everywhere(&self) -> Option<Token> {
         self.thread
-            .take_run_next()
+            .local
+            .take_next()
             .or_else(|| self.deque.pop())
             .or_else(|| self.take_inject())
             .or_else(|| self.take_global())
             .or_else(|| self.steal())
     }
 
-    /// Takes what the previous thread of this permit has left: its run-next slot, or half of its deque.
+    /// Takes half of what the previous thread of this permit has left in its deque.
     fn take_behind(&self, behind: usize) -> Option<Token> {
-        let thread = self.host.threads.get(behind)?;
-        let found = thread
-            .take_run_next()
-            .inspect(|_| self.thread.counters.stolen.add(1))
-            .or_else(|| self.steal_from(behind, thread));
+        let found = self.steal_from(behind, self.host.threads.get(behind)?);
         found.inspect(|_| self.thread.counters.steals.add(1))
     }
 

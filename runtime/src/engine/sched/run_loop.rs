@@ -125,8 +125,9 @@ impl ThreadContext {
             return Next::Exit;
         }
         fence(Ordering::SeqCst);
+        self.lay_down_warm();
         self.look_everywhere()
-            .or_else(|| self.host.threads_in_use().find_map(|(_, thread)| thread.take_run_next()))
+            .or_else(|| self.host.threads_in_use().find_map(|(_, thread)| self.host.take_local(thread)))
             .map_or(Next::Exit, Next::Run)
     }
 }

@@ -3,7 +3,7 @@
 
 use super::launch::OF_HOST;
 use super::step::StepScratch;
-use crate::engine::context::local::ThreadContext;
+use crate::engine::context::local::{ALWAYS_COOL, ThreadContext};
 use crate::engine::host::Scheduler;
 use crate::exit::Panic;
 use crate::slots::Token;
@@ -46,7 +46,10 @@ impl SimulatedThread {
             let Some((thread, deque)) = thread else {
                 unreachable!("each worker of a simulation has a record of its own")
             };
-            ThreadContext::new(host, host.user().unwrap_or_default(), (index, thread), Some(permit), deque)
+            let context =
+                ThreadContext::new(host, host.user().unwrap_or_default(), (index, thread), Some(permit), deque);
+            context.cool.set(ALWAYS_COOL);
+            context
         };
         Self { host, workers: threads.clone().enumerate().map(context).collect() }
     }
@@ -115,7 +118,7 @@ impl ThreadContext {
         let token = token.taken_up();
         let slot = token.slot();
         self.thread.running.begin(&token);
-        slot.permit.store(self.permit_index.get() as u16, Ordering::Relaxed);
+        slot.permit.set(self.permit_index.get());
         scratch.input.begin_slice_of(budget);
         let token = match slot.deficit.deferral() {
             _ if slot.deficit.is_none() => token,

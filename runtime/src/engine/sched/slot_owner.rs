@@ -13,7 +13,7 @@ use crate::mailbox::node::{Envelope, NodeBox};
 use crate::pid::Pid;
 use crate::recorder::session::Recorder;
 use crate::slots::{Admission, Schedule, Slot, SlotHost, TABLE, Token};
-use crate::sync::{Arc, Ordering};
+use crate::sync::Arc;
 use crate::time::timers::TimerAction;
 use crate::util::panics::{Site, contain, dispose};
 use std::ptr;
@@ -23,8 +23,7 @@ impl Schedule for Scheduler {
         with_current(|context| match context {
             Some(context) if ptr::eq(context.host, self) => context.push_next(token),
             _ => {
-                let permit = usize::from(token.slot().permit.load(Ordering::Relaxed));
-                match self.permits.get(permit) {
+                match self.permits.get(token.slot().permit.get()) {
                     Some(permit) => permit.inject.push(token),
                     None => self.global.push(token),
                 }

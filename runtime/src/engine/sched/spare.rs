@@ -55,7 +55,7 @@ impl ThreadContext {
     pub(super) fn attend(&self) -> Option<RestStep> {
         self.thread.heed();
         // Before it gives up its permit: so the process is in a queue when all permits sleep.
-        self.share_run_next();
+        self.share_local();
         let spare = self.host.idle.attend(self.index)?;
         self.pass_on(spare);
         self.host.leave_behind(self.index, self.thread);
@@ -68,13 +68,6 @@ impl ThreadContext {
         next.into_iter().for_each(|next| self.host.unpark(next));
         // A thread that this wakes must not run here.
         self.without_context(|| self.host.wake_blocked_steps());
-    }
-
-    /// Moves the process in the run-next slot to where other threads look.
-    pub(crate) fn share_run_next(&self) {
-        if let Some(token) = self.thread.take_run_next() {
-            self.deque.push(token);
-        }
     }
 
     /// Begins to rest. `looks_again`: with its permit, after sleep:S1.

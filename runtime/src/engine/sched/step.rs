@@ -172,7 +172,7 @@ impl ThreadContext {
                 None => return,
             }
         }
-        slot.permit.store(self.permit_index.get() as u16, Ordering::Relaxed);
+        slot.permit.set(self.permit_index.get());
         begin(&mut scratch.input);
         self.go_on::<RECORDED>(scratch, token);
     }
@@ -273,7 +273,7 @@ impl ThreadContext {
             self.put_values_down(scratch, &after);
         }
         let held = match after {
-            AfterStep::ParkIdle => self.park_token(token, Token::park_idle),
+            AfterStep::ParkIdle => self.rest_idle(token),
             AfterStep::ParkWaiting => self.park_token(token, Token::park_waiting),
             AfterStep::ParkForYields => self.park_for_yields(token),
             AfterStep::Again => Some(token),

@@ -12,10 +12,11 @@
 //! A thread that runs tasks of the reactor, or a timer's action, between two steps counts as in a step. A pinned
 //! process holds no permit and keeps no thread from one: it may take any time, and is not watched.
 //!
-//! The sample may be stale when it is acted on. A run-next slot is emptied by an exchange, whatever process has filled
-//! it since, and under the lock of `sleep`, so that its process is in a queue again before its thread can park
-//! (`quiescence` considers a host idle if all its threads sleep and nothing is queued). If a step ends just before its
-//! permit is taken over, its thread notices before the next one (`handoff`): one thread was woken in vain.
+//! The sample may be stale when it is acted on. The tokens that a thread keeps to itself (`local_tokens`) are taken
+//! from it whatever they are by then, and under the lock of `sleep`, so that a process with input is in a queue again
+//! before its thread can park (`quiescence` considers a host idle if all its threads sleep and nothing is queued). If a
+//! step ends just before its permit is taken over, its thread notices before the next one (`handoff`): one thread was
+//! woken in vain.
 //!
 //! # Rest
 //!
@@ -80,6 +81,7 @@ impl Scheduler {
 
     fn look_on(&'static self) {
         crate::util::panics::contain_thread();
+        crate::sync::prepare_barriers();
         let detector = StallDetector::new(self.config.stall_limit);
         let mut state =
             WatchState { detector, places: Vec::new(), threads: Vec::new(), orders: Vec::new(), open: Vec::new() };
@@ -145,7 +147,7 @@ impl Scheduler {
             state.threads.resize(number, ThreadSample::default());
             let begun = step.and_then(|step| thread.begun_unwatched(step.steps));
             let has_permit = matches!(at, At::Up(_));
-            state.threads.push(ThreadSample { step, begun, has_permit, has_run_next: thread.has_run_next() });
+            state.threads.push(ThreadSample { step, begun, has_permit, has_local: thread.local.has_work() });
         }
         let is_due = self.next_timer() <= now;
         let queued = self.count_queued() + usize::from(is_due);
@@ -182,7 +184,7 @@ impl Scheduler {
         for order in orders {
             match *order {
                 Order::Move(thread) => {
-                    if self.threads.get(thread).is_some_and(|record| self.move_run_next(record, thread)) {
+                    if self.threads.get(thread).is_some_and(|record| self.move_local(record, thread)) {
                         self.watchdog.moved.add(1);
                     }
                 }

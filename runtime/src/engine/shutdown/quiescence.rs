@@ -54,7 +54,7 @@ impl Scheduler {
         let named =
             |slot: &crate::slots::Slot| slot.metadata.names().map(|(process, entry)| format!("{process}::{entry}"));
         let running = self.at_work();
-        let ready = self.slots().filter(|slot| matches!(slot.lanes.glance(), (false, false)));
+        let ready = self.slots().filter(|slot| matches!(slot.glance(), (false, false)));
         let some: Vec<String> = running.chain(ready).filter_map(named).take(NAMED).collect();
         if some.is_empty() { "none that could be named".to_string() } else { some.join(", ") }
     }
@@ -77,7 +77,7 @@ impl ClockUser for Scheduler {
         }
         let (rises, pinned_threads) = (self.idle.all_asleep()?, self.pinned_threads.at_rest()?);
         fence(Ordering::SeqCst);
-        let queued = self.has_work() || self.threads_in_use().any(|(_, thread)| thread.has_run_next());
+        let queued = self.has_work() || self.threads_in_use().any(|(_, thread)| thread.local.has_work());
         // A thread without a permit may be in a step before that is visible.
         let without_permit = self.idle.with_permits(|permits| permits.without_permit());
         let moves = |thread: &usize| self.threads.get(*thread).is_some_and(|thread| !thread.is_at_rest());

@@ -4,12 +4,12 @@
 //! # What is seen, and what follows
 //!
 //! At each *tick*, a quarter of the limit apart, the watchdog samples every thread: its step (the process's slot, and
-//! how many steps the thread had done before), whether it holds a permit, whether a process waits in its run-next slot;
-//! and the host: how many processes are queued (a due timer counts as one, and so does a step that has blocked and
-//! waits for a permit to continue), how many permits are idle.
+//! how many steps the thread had done before), whether it holds a permit, whether it keeps work to itself: a process in
+//! its run-next slot, or a warm one with messages; and the host: how many processes are queued (a due timer counts as
+//! one, and so does a step that has blocked and waits for a permit to continue), how many permits are idle.
 //!
-//! * J1 A step that was there at the tick before blocks its run-next slot: the process in it goes to the inject queue
-//!   of the permit, where all threads look. So a process woken by a step that does not end waits for two ticks at most.
+//! * J1 A step that was there at the tick before blocks that work: it goes to the inject queue of the permit, where all
+//!   threads look. So a process woken by a step that does not end waits for two ticks at most.
 //!   Sooner would not pay: the slot makes the process run on the same core, in less time than a thread takes to wake.
 //! * J2 A step that was seen for the limit, while others wait, loses its permit to another thread; the longest first,
 //!   and not more of them than others wait.
@@ -75,7 +75,7 @@ pub(crate) struct ThreadSample {
     /// When that began, if it was noted.
     pub(crate) begun: Option<Moment>,
     pub(crate) has_permit: bool,
-    pub(crate) has_run_next: bool,
+    pub(crate) has_local: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +93,7 @@ pub(crate) struct HostSample<'a> {
 /// An order. Threads are given by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// J1: move the process in its run-next slot to where others look.
+    /// J1: move what it keeps to itself to where others look.
     Move(usize),
     /// J2: give its permit to another thread.
     TakeOver(usize),
@@ -115,7 +115,7 @@ pub(crate) enum RestUntil {
 struct StepHistory {
     step: StepId,
     since: Moment,
-    /// Whether a process was found waiting in its run-next slot.
+    /// Whether it was found to keep work to itself.
     has_hidden: bool,
     is_reported: bool,
 }
@@ -191,7 +191,7 @@ impl StallDetector {
         if let (Some(before), Some(step)) = (stage.as_mut(), seen.step)
             && before.step == step
         {
-            if seen.has_run_next {
+            if seen.has_local {
                 before.has_hidden = true;
                 orders.push(Order::Move(thread));
             }

@@ -1,6 +1,7 @@
 //! The record of a thread, which runs the steps of processes while it holds a permit.
 //!
-//! This is what other threads may access: the run-next slot, the far end of its deque, what it runs. The thread's own
+//! This is what other threads may access: the tokens that it keeps to itself (`slots/slot/local_tokens`), the far end
+//! of its deque, what it runs. The thread's own
 //! state is in `local`.
 //!
 //! # The deque
@@ -25,48 +26,44 @@ use crate::env::clock::Moment;
 use crate::mailbox::lanes::Lanes;
 use crate::observe::counters::Counters;
 use crate::process::slice::TimeSlice;
+use crate::slots::slot::local_tokens::{LOST, LocalTokens, UNWATCHED};
 use crate::slots::{Slot, Token};
 use crate::sync::{
-    Arc, AtomicBool, AtomicPtr, AtomicU8, AtomicU64, CachePadded, Deque, Mutex, OnceLock, Ordering, Stealer,
-    ThreadHandle, current_thread, lock, unpark,
+    Arc, AtomicBool, AtomicU64, CachePadded, Deque, Mutex, OnceLock, Ordering, Stealer, ThreadHandle, current_thread,
+    lock, unpark,
 };
 use crate::util::defer::defer;
 use crate::util::oneshot::{RestWatcher, Waiter};
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::task::Waker;
 
 /// Another thread waits for a permit, or the host stops: check, between two steps.
 pub(crate) const CALLED: u8 = 1;
-/// The thread has lost its permit, although it is in a step.
-pub(crate) const LOST: u8 = 2;
 /// A tick has passed during the time slice.
 const TICK: u8 = 4;
-/// The watchdog rests (watchdog:R3).
-pub(crate) const UNWATCHED: u8 = 8;
 /// The next time slice is one message long, and timed. Stays until the thread has found a process for that.
 pub(crate) const TIMED: u8 = 32;
 
 /// The host is recorded, or was when the thread last looked: see `recorder`.
 pub(crate) const RECORDED: u8 = 16;
 
+const ALL: u8 = CALLED | LOST | TICK | UNWATCHED | RECORDED | TIMED;
 const _: () = assert!(CALLED + LOST + TICK + UNWATCHED + RECORDED + TIMED == 63, "each has a bit of its own");
 
 /// In place of the nanoseconds of a moment.
 const NOT_NOTED: u64 = u64::MAX;
 
 pub(crate) struct Worker {
-    /// The process to run next, woken by the one that ran last. Its thread alone fills it, any may take it, by an
-    /// exchange.
-    run_next: AtomicPtr<Slot>,
+    /// The process to run next, woken by the one that ran last, and one that it keeps warm. With what to check between
+    /// two steps: requests of `handoff` ([`CALLED`], [`LOST`]), and the clock ([`TICK`]). And when it queues something:
+    /// [`LOST`], [`UNWATCHED`].
+    pub(crate) local: LocalTokens,
     /// The process that it runs, also while that blocks.
     pub(crate) running: RunningProcess,
     /// The rest of its time slice, and its activity.
     pub(crate) slice: TimeSlice,
     /// Lanes without a process, which stay empty: the input before the first step.
     pub(crate) nowhere: Lanes,
-    /// What to check between two steps: requests of `handoff` ([`CALLED`], [`LOST`]), and the clock ([`TICK`]). And
-    /// when it queues something: [`LOST`], [`UNWATCHED`].
-    attention: AtomicU8,
     /// When its time slice began, in nanoseconds, and how many steps it had done by then, if it is unwatched.
     begun: AtomicU64,
     begun_after: AtomicU64,
@@ -100,11 +97,10 @@ impl Worker {
     pub(crate) fn new() -> Self {
         let deque = Deque::new_lifo();
         Self {
-            run_next: AtomicPtr::new(ptr::null_mut()),
+            local: LocalTokens::none(),
             running: RunningProcess::nothing(),
             slice: TimeSlice::new(),
             nowhere: Lanes::unused(),
-            attention: AtomicU8::new(0),
             begun: AtomicU64::new(NOT_NOTED),
             begun_after: AtomicU64::new(0),
             is_left: AtomicBool::new(false),
@@ -120,42 +116,11 @@ impl Worker {
 
     /// Resets what it counted for an ended host: it has no thread.
     pub(crate) fn renew(&self) {
-        self.attention.store(0, Ordering::SeqCst);
+        self.local.heed(ALL, Ordering::SeqCst);
         self.begun.store(NOT_NOTED, Ordering::Relaxed);
         self.is_left.store(false, Ordering::SeqCst);
         self.has_run.store(false, Ordering::Relaxed);
         self.counters.reset();
-    }
-
-    /// Puts `token` into the run-next slot; returns the one that it displaces. For the thread itself.
-    ///
-    /// An empty slot stays empty until the thread fills it, so a store is enough, a twentieth of an exchange. It is not
-    /// ordered before the thread's look for [`LOST`]: a thread that is being taken over may miss that while the other
-    /// misses what it has stored. The watchdog finds it there at the tick after next (detector:J1).
-    #[inline]
-    pub(crate) fn fill_run_next(&self, token: Token) -> Option<Token> {
-        let token = token.into_raw();
-        if !self.has_run_next() {
-            self.run_next.store(token, Ordering::Release);
-            return None;
-        }
-        Self::taken(self.run_next.swap(token, Ordering::AcqRel))
-    }
-
-    #[inline]
-    fn taken(token: *mut Slot) -> Option<Token> {
-        // SAFETY: what is in the slot came from `into_raw`, and an exchange takes it out once.
-        NonNull::new(token).map(|slot| unsafe { Token::from_raw(slot) })
-    }
-
-    #[inline]
-    pub(crate) fn has_run_next(&self) -> bool {
-        !self.run_next.load(Ordering::Relaxed).is_null()
-    }
-
-    #[inline]
-    pub(crate) fn take_run_next(&self) -> Option<Token> {
-        if self.has_run_next() { Self::taken(self.run_next.swap(ptr::null_mut(), Ordering::AcqRel)) } else { None }
     }
 
     pub(crate) fn running(&self) -> Option<&'static Slot> {
@@ -176,7 +141,7 @@ impl Worker {
     /// queues something.
     #[inline(always)]
     pub(crate) fn attention(&self) -> u8 {
-        self.attention.load(Ordering::Relaxed)
+        self.local.attention()
     }
 
     #[inline(always)]
@@ -200,17 +165,17 @@ impl Worker {
     /// Notes a tick during the time slice. For the watchdog.
     pub(crate) fn tick(&self) {
         self.slice.tick();
-        self.attention.fetch_or(TICK, Ordering::Relaxed);
+        self.local.call_attention(TICK, Ordering::Relaxed);
     }
 
     /// Returns whether a tick has passed since the last call.
     pub(crate) fn take_tick(&self) -> bool {
-        self.attention() & TICK != 0 && self.attention.fetch_and(!TICK, Ordering::Relaxed) & TICK != 0
+        self.attention() & TICK != 0 && self.local.heed(TICK, Ordering::Relaxed) != 0
     }
 
     /// Asks the thread to time a message. Lost if it is called meanwhile.
     pub(crate) fn ask_for_time(&self) {
-        self.attention.fetch_or(TIMED, Ordering::Relaxed);
+        self.local.call_attention(TIMED, Ordering::Relaxed);
     }
 
     pub(crate) fn is_asked_for_time(&self) -> bool {
@@ -219,12 +184,12 @@ impl Worker {
 
     /// Returns whether it was asked to time a message, since the last call.
     pub(crate) fn take_request_for_time(&self) -> bool {
-        self.attention() & TIMED != 0 && self.attention.fetch_and(!TIMED, Ordering::Relaxed) & TIMED != 0
+        self.attention() & TIMED != 0 && self.local.heed(TIMED, Ordering::Relaxed) != 0
     }
 
     /// Clears the call: the thread checks now.
     pub(crate) fn heed(&self) {
-        self.attention.fetch_and(UNWATCHED | RECORDED, Ordering::SeqCst);
+        self.local.heed(ALL & !(UNWATCHED | RECORDED), Ordering::SeqCst);
     }
 
     #[inline(always)]
@@ -234,13 +199,13 @@ impl Worker {
 
     /// Notes that the thread has seen the end of the recording.
     pub(crate) fn is_recorded_no_more(&self) {
-        self.attention.fetch_and(!RECORDED, Ordering::SeqCst);
+        self.local.heed(RECORDED, Ordering::SeqCst);
     }
 
     /// watchdog:R3, while the watchdog rests: called by the thread when it has got a permit and between time slices.
     #[inline]
     pub(crate) fn begins_unwatched(&self) {
-        self.attention.fetch_or(UNWATCHED, Ordering::Relaxed);
+        self.local.call_attention(UNWATCHED, Ordering::Relaxed);
         self.begun_after.store(self.counters.steps.get(), Ordering::Relaxed);
         self.begun.store(Moment::now_by(None).nanoseconds(), Ordering::Relaxed);
     }
@@ -248,7 +213,7 @@ impl Worker {
     pub(crate) fn begins_watched(&self) {
         if self.is_unwatched() {
             self.begun.store(NOT_NOTED, Ordering::Relaxed);
-            self.attention.fetch_and(!UNWATCHED, Ordering::Relaxed);
+            self.local.heed(UNWATCHED, Ordering::Relaxed);
         }
     }
 
@@ -265,7 +230,7 @@ impl Worker {
 
     /// Creates the thread check: at once if it sleeps and is unparked, otherwise when its step is over.
     pub(crate) fn call(&self, why: u8) {
-        self.attention.fetch_or(why, Ordering::SeqCst);
+        self.local.call_attention(why, Ordering::SeqCst);
     }
 
     /// Makes the calling thread the one of this record. Returns the near end of its deque.

@@ -70,7 +70,7 @@ impl Slot {
     /// Uses a token that may have been taken for its purpose.
     pub(super) fn settle(&'static self, claim: Claim) {
         match claim {
-            Claim::Nothing => {}
+            Claim::Nothing => self.rouse_warm(),
             Claim::Process => self.schedule(),
             Claim::Vacant => drop(Token(self).taken_up().empty_and_park(None)),
         }

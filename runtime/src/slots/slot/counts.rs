@@ -69,9 +69,15 @@ impl Slot {
         self.is_working() || self.lanes.depth() > 0
     }
 
+    /// Returns whether the process is idle, and whether it waits for control only. From any thread, stale at once.
+    pub(crate) fn glance(&self) -> (bool, bool) {
+        let (is_idle, waits) = self.lanes.glance();
+        (is_idle || self.permit.is_warm() && self.lanes.depth() == 0, waits)
+    }
+
     /// Returns whether there is more than its mailbox to that.
     pub(crate) fn is_working(&self) -> bool {
-        let (is_idle, waits) = self.lanes.glance();
+        let (is_idle, waits) = self.glance();
         let is_laid_down = is_idle || waits;
         let waits_for_yields = waits && self.metadata.outstanding.load(Ordering::Relaxed) > 0;
         !is_laid_down || waits_for_yields || self.is_in_message()

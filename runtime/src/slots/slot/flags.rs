@@ -100,6 +100,13 @@ impl Token {
         self.0.flags.any(ATTEND | CONGESTED)
     }
 
+    /// Returns whether the thread may keep the token while the process is idle: senders need not ask about its bound,
+    /// and its steps look at nothing besides its lanes.
+    #[inline(always)]
+    pub(crate) fn may_stay_warm(&self) -> bool {
+        !self.0.flags.any(ATTEND | CONGESTED | HARD_BOUND)
+    }
+
     /// Sets whether each step checks the cold state: not needed for a name, a label, or waiters for the end.
     pub(crate) fn attend(&self, to_cold_state: bool) {
         self.0.flags.set(ATTEND, to_cold_state);

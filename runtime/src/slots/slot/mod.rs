@@ -15,6 +15,7 @@
 //! | running | with a thread | alive | | the end of its time slice |
 //! | over its time slice | in the global queue | alive | slices to let pass | as many time slices of others |
 //! | idle | parked as idle | alive | | anything that arrives |
+//! | warm: idle, its token kept | with the thread that ran it last | alive | | that thread |
 //! | waiting for yields | parked as waiting | alive | | an answer, a signal or a wake |
 //! | suspended | parked as waiting | alive | SUSPENDED, [`Deficit::suspend`] | room, a signal, or too long a wait |
 //! | ending | with a thread | closed | | [`Token::release`] |
@@ -26,9 +27,11 @@
 //!
 //! This file has the four types that refer to each other: a slot has an owner, which has a scheduler, which is given
 //! tokens, and a token belongs to a slot. Their operations:
-//! * [`generation`], [`flags`], [`deficit`] and [`counts`]: the slot's words; [`metadata`]: its second line;
+//! * [`generation`], [`flags`], [`deficit`], [`last_permit`] and [`counts`]: the slot's words; [`metadata`]: its second
+//!   line;
 //!   [`cold_state`]: data of few processes;
 //! * [`send`]: the path of a message, whose outcome is an [`admission`]; [`control`]: all other input;
+//! * [`local_tokens`]: the tokens that a thread keeps to itself, of the process to run next and of a warm one;
 //! * [`token`]: operations of the token's holder; [`release`]: parking the token and vacating the slot;
 //! * [`debug_owner`]: the assertion that one thread at a time holds it.
 
@@ -40,6 +43,8 @@ pub(crate) mod debug_owner;
 pub(crate) mod deficit;
 pub(crate) mod flags;
 mod generation;
+pub(crate) mod last_permit;
+pub(crate) mod local_tokens;
 pub(crate) mod metadata;
 pub(crate) mod release;
 pub(crate) mod send;
@@ -53,11 +58,12 @@ use crate::mailbox::node::{Envelope, NodeBox};
 use crate::pid::{NodeId, Pid, Resident, incarnation};
 use crate::process::body::Body;
 use crate::recorder::session::Recorder;
-use crate::sync::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering, OwnedCell};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, OwnedCell};
 use debug_owner::DebugOwner;
 use deficit::Deficit;
 use flags::Flags;
 use generation::Generation;
+use last_permit::LastPermit;
 use metadata::Metadata;
 use std::num::NonZeroU64;
 use std::ptr;
@@ -187,8 +193,7 @@ pub(crate) struct Slot {
     owner: AtomicPtr<SlotOwner>,
     /// The latest of its steps and messages, in one word: see [`Slot::count`].
     counts: AtomicU32,
-    /// The permit that ran the process last.
-    pub(crate) permit: AtomicU16,
+    pub(crate) permit: LastPermit,
     flags: Flags,
     pub(crate) deficit: Deficit,
     pub(crate) metadata: Metadata,
@@ -212,7 +217,7 @@ impl Slot {
             generation: Generation::unused(),
             owner: AtomicPtr::new(ptr::null_mut()),
             counts: AtomicU32::new(0),
-            permit: AtomicU16::new(0),
+            permit: LastPermit::none(),
             flags: Flags::none(),
             deficit: Deficit::none(),
             metadata: Metadata::unused(index),
@@ -323,6 +328,24 @@ impl Slot {
     fn schedule(&'static self) {
         if let Some(owner) = self.owner() {
             owner.scheduler.wake(Token(self));
+        }
+    }
+
+    /// Returns the token of a process that seems to be warm, if the calling thread keeps it.
+    fn take_warm(&'static self) -> Option<Token> {
+        let token = local_tokens::current()?.take_warm_of(self)?;
+        self.permit.set_warm(false);
+        Some(token)
+    }
+
+    /// Has the process run, if it is warm and its token is kept by the calling thread, which has queued something for
+    /// it: of other threads, that thread sees it in time.
+    #[inline]
+    fn rouse_warm(&'static self) {
+        if self.permit.is_warm()
+            && let Some(token) = self.take_warm()
+        {
+            token.wake();
         }
     }
 }

@@ -13,6 +13,17 @@ use crate::process::control::Control;
 use crate::sync::{Ordering, yield_now};
 use std::ptr::NonNull;
 
+/// What became of the token of a process that was warm.
+#[must_use = "the token may still be held"]
+pub(crate) enum LaidDown {
+    Parked,
+    /// Something has arrived: the process must be queued.
+    HasInput(Token),
+    /// The process has ended meanwhile, on another thread: the token is that of a vacant slot, to be parked by
+    /// [`Token::empty_and_park`], which runs users' code.
+    Vacant(Token),
+}
+
 impl Token {
     /// Parks the token until anything arrives. Returns it if something has.
     #[inline]
@@ -23,6 +34,18 @@ impl Token {
             ParkResult::Refused => Some(self.taken_up()),
             ParkResult::Parked => None,
             ParkResult::Reclaimed(claim) => self.fresh(claim),
+        }
+    }
+
+    /// Parks the token of a process that was warm, for code that holds a lock: nothing is scheduled.
+    pub(crate) fn lay_down(self) -> LaidDown {
+        self.0.permit.set_warm(false);
+        // SAFETY: this is the token.
+        match unsafe { self.0.lanes.park_idle() } {
+            ParkResult::Parked => LaidDown::Parked,
+            ParkResult::Refused | ParkResult::Reclaimed(Claim::Process) => LaidDown::HasInput(self),
+            ParkResult::Reclaimed(Claim::Vacant) => LaidDown::Vacant(self),
+            ParkResult::Reclaimed(Claim::Nothing) => unreachable!("a token that was taken back"),
         }
     }
 

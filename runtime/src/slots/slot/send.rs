@@ -2,6 +2,7 @@
 
 use super::admission::{Admission, Pushed, RefusalReason, SendRefusal};
 use super::flags::{CONGESTED, HARD_BOUND};
+use super::local_tokens::{self, LocalTokens};
 use super::{Slot, Token};
 use crate::call::caller::Caller;
 use crate::mailbox::lanes::{Claim, LENGTH_CHECK};
@@ -25,7 +26,7 @@ impl Slot {
         if !self.carries_unrecorded(to) {
             return Err((message, RefusalReason::Gone));
         }
-        let sent = self.queue(node_pool::message(to.generation(), message, ptr::null_mut()));
+        let sent = self.queue_message(to.generation(), message, ptr::null_mut());
         sent.map_err(|refusal| (unpack(refusal.0).0, refusal.1))
     }
 
@@ -43,7 +44,7 @@ impl Slot {
         if !self.carries_unrecorded(to) {
             return Err((message, Some(caller), RefusalReason::Gone));
         }
-        self.queue(node_pool::message(to.generation(), message, caller.into_word())).map_err(|refusal| {
+        self.queue_message(to.generation(), message, caller.into_word()).map_err(|refusal| {
             let SendRefusal(envelope, why) = *refusal;
             let (message, caller) = unpack(envelope);
             (message, caller, why)
@@ -118,7 +119,7 @@ impl Slot {
             recorder.note_at(stamp, RecordKind::Send, to.incarnation(), number, name);
         }
         match claim {
-            Claim::Nothing => Ok((None, check_length)),
+            Claim::Nothing => Ok((if self.permit.is_warm() { self.take_warm() } else { None }, check_length)),
             Claim::Process => Ok((Some(Token(self)), check_length)),
             Claim::Vacant => match self.take_back(mine) {
                 Ok(()) => Ok((None, false)),
@@ -145,7 +146,9 @@ impl Slot {
         }
         let node = node_pool::node(envelope);
         // Bounds apply to messages only.
-        if kind == NodeKind::Message { self.queue(node) } else { self.queue_anyway(node) }
+        let sent = if kind == NodeKind::Message { self.queue(node) } else { self.queue_anyway(node) };
+        self.rouse_warm();
+        sent
     }
 
     /// Queues an envelope for a process whose host is recorded, or that is not here.
@@ -157,7 +160,11 @@ impl Slot {
             Some(recorder) if envelope.kind == NodeKind::Message => {
                 self.queue_recorded(node_pool::node(envelope), recorder, to)
             }
-            Some(_) => self.queue_anyway(node_pool::node(envelope)),
+            Some(_) => {
+                let sent = self.queue_anyway(node_pool::node(envelope));
+                self.rouse_warm();
+                sent
+            }
         }
     }
 
@@ -168,14 +175,61 @@ impl Slot {
     pub(crate) fn post_anyway(&'static self, to: Pid, word: *mut MailNode, payload: Payload) -> Result<(), Envelope> {
         let envelope = Envelope { kind: NodeKind::Message, generation: to.generation(), word, payload: Some(payload) };
         if self.carries_unrecorded(to) {
-            return self.queue_anyway(node_pool::node(envelope)).map_err(|refusal| refusal.0);
+            let sent = self.queue_anyway(node_pool::node(envelope)).map_err(|refusal| refusal.0);
+            self.rouse_warm();
+            return sent;
         }
         let Some(recorder) = self.recorder_for(to) else { return Err(envelope) };
         let stamp = recorder.stamp();
         self.push_recorded(node_pool::node(envelope), recorder, to, stamp).map_err(|refusal| refusal.0)
     }
 
-    /// Queues a node in the data lane, and wakes the process if it is idle: all sends pass through here.
+    /// Queues a message in the data lane, and wakes the process if it is idle. A process that the calling thread keeps
+    /// warm gets it in place, without an atomic exchange.
+    ///
+    /// # Errors
+    /// The envelope, if the process has ended since it was looked up.
+    #[inline(always)]
+    fn queue_message<M: Send + 'static>(
+        &'static self,
+        generation: u64,
+        message: M,
+        word: *mut MailNode,
+    ) -> Result<(), Box<SendRefusal>> {
+        let warm = if self.permit.is_warm() { self.take_empty() } else { None };
+        // One place that makes the node: of two, each would copy the message there.
+        // SAFETY: the token is held here, so the content of its lane's empty first node is too.
+        let node = unsafe { node_pool::message_in(warm.as_ref().map(|warm| warm.1), generation, message, word) };
+        let Some((mut token, first, local)) = warm else { return self.queue(node) };
+        token.lanes().refill(first);
+        if let Err(token) = local.put_only_next(token.put_down()) {
+            token.wake();
+        }
+        Ok(())
+    }
+
+    /// Takes the token of the process, if it is warm with the calling thread, with the first node of its empty lane.
+    #[inline(always)]
+    fn take_empty(&'static self) -> Option<(Token, NonNull<MailNode>, &'static LocalTokens)> {
+        // A subscriber, which is asked about each message, is code of users: nothing is held meanwhile.
+        #[cfg(feature = "spans")]
+        if crate::observe::spans::may_be_wanted() {
+            return None;
+        }
+        let local = local_tokens::current()?;
+        let mut token = local.take_warm_of(self)?.taken_up();
+        self.permit.set_warm(false);
+        match token.lanes().empty_first() {
+            Some(first) => Some((token, first, local)),
+            // Others have sent something first.
+            None => {
+                token.put_down().wake();
+                None
+            }
+        }
+    }
+
+    /// Queues a node in the data lane, and wakes the process if it is idle: all other sends pass through here.
     ///
     /// # Errors
     /// The envelope, if the process has ended since it was looked up.
@@ -266,7 +320,9 @@ impl Slot {
         if is_to_check(number) {
             self.check_length();
         }
-        self.pushed(mine, claim)
+        let sent = self.pushed(mine, claim);
+        self.rouse_warm();
+        sent
     }
 
     /// Returns false if the calling thread already knows that the mailbox is congested. Not inlined, so that the fast
@@ -330,7 +386,9 @@ impl Slot {
         if pushed.check_length {
             self.check_length();
         }
-        self.pushed(pushed.mine, pushed.claim)
+        let sent = self.pushed(pushed.mine, pushed.claim);
+        self.rouse_warm();
+        sent
     }
 
     /// Returns the sequence number of a recent message, if the mailbox is too full; otherwise zero.

@@ -58,8 +58,24 @@ pub(crate) fn node(envelope: Envelope) -> NodeBox {
 }
 
 pub(crate) fn message<M: Send + 'static>(generation: u64, message: M, word: *mut MailNode) -> NodeBox {
-    let mut node = empty();
-    node.put_message(generation, message, word);
+    // SAFETY: it names no node.
+    unsafe { message_in(None, generation, message, word) }
+}
+
+/// # Safety
+/// The caller owns the content of that node.
+pub(crate) unsafe fn message_in<M: Send + 'static>(
+    first: Option<NonNull<MailNode>>,
+    generation: u64,
+    message: M,
+    word: *mut MailNode,
+) -> NodeBox {
+    let (mut node, number) = match first {
+        None => (empty(), 0),
+        // SAFETY: the caller's promise.
+        Some(first) => unsafe { (NodeBox::from_raw(first), first.as_ref().next_number()) },
+    };
+    node.put_message((generation, number), message, word);
     node
 }
 

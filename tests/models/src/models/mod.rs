@@ -4,6 +4,7 @@ mod driving;
 mod gate;
 mod handoff;
 mod links;
+mod local_tokens;
 mod mailbox;
 mod names;
 mod next_due;

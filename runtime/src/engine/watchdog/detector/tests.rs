@@ -157,12 +157,12 @@ fn what_waits_behind_a_step_moves_at_the_second_tick() {
     let mut scene = Scene::of(2);
     scene.idle = 1;
     scene.enters(0, 1, 7);
-    scene.threads[0].has_run_next = true;
+    scene.threads[0].has_local = true;
     assert_eq!(scene.tick(), []);
     assert_eq!(scene.tick(), [Order::Move(0)]);
-    scene.threads[0].has_run_next = false;
+    scene.threads[0].has_local = false;
     assert_eq!(scene.tick(), []);
-    scene.threads[0].has_run_next = true;
+    scene.threads[0].has_local = true;
     assert_eq!(scene.tick(), [Order::Move(0)], "whenever it is filled again");
 }
 
@@ -172,9 +172,9 @@ fn a_step_that_has_hidden_somebody_is_reported_though_a_worker_is_idle() {
     scene.idle = 1;
     scene.enters(0, 1, 7);
     scene.look();
-    scene.threads[0].has_run_next = true;
+    scene.threads[0].has_local = true;
     assert_eq!(scene.tick(), [Order::Move(0)]);
-    scene.threads[0].has_run_next = false;
+    scene.threads[0].has_local = false;
     assert_eq!(scene.after(ms(10)), [Order::Report(0, ms(10) + TICK)]);
 }
 
@@ -231,9 +231,9 @@ fn a_run_next_slot_alone_is_reason_enough_to_take_over() {
     scene.enters(0, 1, 7);
     scene.look();
     scene.after(ms(9));
-    scene.threads[0].has_run_next = true;
+    scene.threads[0].has_local = true;
     assert_eq!(scene.after(ms(1)), [Order::Move(0), Order::Report(0, ms(10))]);
-    (scene.threads[0].has_run_next, scene.queued) = (false, 1);
+    (scene.threads[0].has_local, scene.queued) = (false, 1);
     assert_eq!(scene.tick(), [Order::TakeOver(0)]);
 }
 
@@ -268,11 +268,11 @@ fn a_limit_that_is_never_reached_still_moves_what_waits_behind_a_step() {
     let mut scene = Scene::of(1);
     scene.watch = StallDetector::new(Duration::MAX);
     scene.enters(0, 1, 7);
-    scene.threads[0].has_run_next = true;
+    scene.threads[0].has_local = true;
     scene.queued = 9;
     scene.look();
     assert_eq!(scene.tick(), [Order::Move(0)]);
-    scene.threads[0].has_run_next = false;
+    scene.threads[0].has_local = false;
     assert_eq!(scene.after(Duration::from_secs(1 << 30)), []);
 }
 

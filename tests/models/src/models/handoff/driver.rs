@@ -10,12 +10,8 @@ use crate::fault::{self, Fault};
 use crate::sync::{AtomicBool, AtomicU8, AtomicUsize, Ordering, OwnedCell};
 use std::cell::Cell;
 
-/// handoff:H2: the thread that gets a permit from one that blocks does not check the run-next slot of that one.
-pub(super) const NO_CHECK_BEHIND: Fault = Fault::Driver(0);
-/// handoff:H2: a thread that blocks, and has given its permit to one that waited, keeps the job in its run-next slot.
+/// handoff:H0 is left out: a thread that blocks keeps the job in its run-next slot.
 pub(super) const KEEPS_RUN_NEXT: Fault = Fault::Driver(1);
-/// handoff:H2: it moves that job to its deque without announcing it.
-pub(super) const LEAVES_UNANNOUNCED: Fault = Fault::Driver(2);
 /// sleep:S3: a thread that has lost its permit while it went to sleep does not announce the work that it sees.
 pub(super) const LOSES_UNANNOUNCED: Fault = Fault::Driver(3);
 /// handoff:M3 is left out.
@@ -191,17 +187,20 @@ impl World {
         }
     }
 
-    /// `Worker::take_run_next`. (With an exchange of an empty slot loom would lose what is stored at the same time: it
-    /// does not know that nothing comes between what an exchange reads and what it writes.)
+    /// `LocalTokens::take_next`, without its lock, which has a model of its own. (With an exchange of an empty slot
+    /// loom would lose what is stored at the same time: it does not know that nothing comes between what an exchange
+    /// reads and what it writes.)
     fn take_next(&self, thread: usize) -> Option<usize> {
         let next = &self.threads[thread].next;
         if next.load(Ordering::Relaxed) == 0 { None } else { next.swap(0, Ordering::AcqRel).checked_sub(1) }
     }
 
-    /// `ThreadContext::share_run_next`.
-    fn share_run_next(&self, me: &Me) {
-        if let Some(job) = self.take_next(me.number) {
-            self.threads[me.number].deque.push(job);
+    /// `ThreadContext::share_local`.
+    fn share_local(&self, me: &Me) {
+        match self.take_next(me.number) {
+            None => {}
+            Some(job) if self.attention(me) & LOST != 0 => self.push_global(job),
+            Some(job) => self.threads[me.number].deque.push(job),
         }
     }
 
@@ -264,6 +263,9 @@ impl World {
 
     /// `ThreadContext::hand_off` and `pass`.
     fn hand_off(&self, me: &Me, need: Need) {
+        if !fault::is(KEEPS_RUN_NEXT) {
+            self.share_local(me);
+        }
         match self.idle.hand_off(me.number, need, false) {
             HandedOff::ToSpare(next) => {
                 reach("handed off to a spare thread");
@@ -272,12 +274,6 @@ impl World {
             HandedOff::ToWaiting(next) => {
                 reach("handed off to a thread that waited");
                 self.unpark(next);
-                if !fault::is(KEEPS_RUN_NEXT) {
-                    self.share_run_next(me);
-                }
-                if !fault::is(LEAVES_UNANNOUNCED) {
-                    self.announce();
-                }
             }
             HandedOff::HadNone => reach("had none to hand off"),
             handed_off => unreachable!("{handed_off:?}: there is a thread"),
@@ -386,7 +382,7 @@ impl World {
     /// `ThreadContext::next_when_called` and `attend`.
     fn next_when_called(&self, me: &Me) -> Option<usize> {
         self.threads[me.number].attention.store(0, Ordering::SeqCst);
-        self.share_run_next(me);
+        self.share_local(me);
         let Some(BecameSpare(next)) = self.idle.attend(me.number) else { return self.find(me) };
         reach("was called away");
         self.pass_on(next);
@@ -444,8 +440,7 @@ impl World {
 
     /// One round of `ThreadContext::search_awake`.
     fn look_everywhere(&self, me: &Me) -> Option<usize> {
-        let behind = me.behind.take().filter(|_| !fault::is(NO_CHECK_BEHIND));
-        let behind = behind.and_then(|behind| self.take_next(behind).or_else(|| self.threads[behind].deque.pop()));
+        let behind = me.behind.take().and_then(|behind| self.threads[behind].deque.pop());
         if behind.is_some() {
             reach("found what was left behind");
         }

@@ -299,7 +299,7 @@ impl World {
     /// `ThreadContext::push_next`.
     fn push_next(&self, me: usize, job: usize) {
         let next = &self.next[me];
-        // `Worker::fill_run_next`.
+        // `LocalTokens::put_next`.
         let displaced = if next.load(Ordering::Relaxed) == 0 {
             next.store(job + 1, Ordering::Release);
             None
@@ -587,7 +587,7 @@ impl World {
         rests
     }
 
-    /// `Scheduler::move_run_next`.
+    /// `Scheduler::move_local`.
     pub(super) fn move_run_next(&self, thread: usize) {
         // Into the queue that other threads push to, whichever thread holds the permit.
         let change = || match self.take_next(thread) {

@@ -1,0 +1,53 @@
+//! Taking from a thread what it keeps to itself: see `slots/slot/local_tokens`.
+
+use super::Scheduler;
+use crate::engine::workers::worker::Worker;
+use crate::slots::Token;
+use crate::slots::slot::local_tokens::Revoked;
+use crate::slots::slot::release::LaidDown;
+
+impl Scheduler {
+    /// Moves what a thread keeps to itself, the process in its run-next slot and a warm one with input, to the inject
+    /// queue of the permit that `holder` has, or to the global queue if it has none. Returns whether there was any.
+    ///
+    /// In the global queue it would be behind all others; the inject queue is visited next by the thread with the
+    /// permit, and by all that search. Called while no thread can park: so it is in a queue again before its thread
+    /// can, or the host would seem to be idle.
+    pub(crate) fn move_local(&'static self, thread: &Worker, holder: usize) -> bool {
+        let mut vacant = Vec::new();
+        let moved = self.idle.with_permits(|permits| {
+            let queue = permits.permit(holder).map_or(&self.global, |permit| &self.permits[permit].inject);
+            let tokens = with_input(thread.local.revoke(), &mut vacant);
+            tokens.map(|token| queue.push(token)).count() > 0
+        });
+        vacant.into_iter().for_each(|token| drop(token.taken_up().empty_and_park(None)));
+        if moved {
+            self.announce();
+        }
+        moved
+    }
+
+    /// Takes one process from those that a thread of a stopped host keeps to itself; queues the others.
+    pub(crate) fn take_local(&'static self, thread: &Worker) -> Option<Token> {
+        let mut vacant = Vec::new();
+        let mut tokens = with_input(thread.local.revoke(), &mut vacant);
+        let first = tokens.next();
+        tokens.for_each(|token| self.push_global(token));
+        vacant.into_iter().for_each(|token| drop(token.taken_up().empty_and_park(None)));
+        first
+    }
+}
+
+/// Lays the warm process down. Returns the tokens of those that have something to do.
+fn with_input(revoked: Option<Revoked>, vacant: &mut Vec<Token>) -> impl Iterator<Item = Token> {
+    let Revoked { run_next, warm } = revoked.unwrap_or_default();
+    let warm = warm.into_iter().filter_map(|token| match token.lay_down() {
+        LaidDown::Parked => None,
+        LaidDown::HasInput(token) => Some(token),
+        LaidDown::Vacant(token) => {
+            vacant.push(token);
+            None
+        }
+    });
+    run_next.into_iter().chain(warm)
+}

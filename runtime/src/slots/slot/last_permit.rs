@@ -1,0 +1,48 @@
+//! The permit that ran a process last, and whether the process is *warm*: idle, with its token kept by the thread that
+//! ran it last (see `slots/slot/local_tokens`).
+//!
+//! Only the token's holder writes. For others the mark is a hint that may be stale: the tokens of the thread decide.
+
+use crate::sync::{AtomicU16, Ordering};
+
+pub(crate) struct LastPermit(AtomicU16);
+
+const WARM: u16 = 1 << 15;
+/// Stands for no permit.
+const NONE: u16 = WARM - 1;
+
+impl LastPermit {
+    /// There may be as many permits.
+    pub(crate) const MOST: usize = NONE as usize;
+
+    pub(super) fn none() -> Self {
+        Self(AtomicU16::new(NONE))
+    }
+
+    /// Notes that the process has not run.
+    pub(crate) fn clear(&self) {
+        self.0.store(NONE, Ordering::Relaxed);
+    }
+
+    /// Notes that a thread with that permit runs the process.
+    #[inline(always)]
+    pub(crate) fn set(&self, permit: usize) {
+        self.0.store(permit as u16, Ordering::Relaxed);
+    }
+
+    /// Returns the permit: at or above the number of permits if there is none.
+    pub(crate) fn get(&self) -> usize {
+        usize::from(self.0.load(Ordering::Relaxed) & !WARM)
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_warm(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & WARM != 0
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_warm(&self, is_warm: bool) {
+        let permit = self.0.load(Ordering::Relaxed);
+        self.0.store(if is_warm { permit | WARM } else { permit & !WARM }, Ordering::Relaxed);
+    }
+}

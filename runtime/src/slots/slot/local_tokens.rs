@@ -1,0 +1,293 @@
+//! The tokens that a thread keeps to itself, and moves without any atomic exchange: of the process that it runs next,
+//! and of one *warm* process.
+//!
+//! # The warm process
+//!
+//! A process is warm if it is idle and the thread that has run it last still holds its token, instead of parking that
+//! in the mailbox. A message from the same thread then needs neither the exchange that queues it nor the one that
+//! takes the token, and the process did not need the exchange that parks it: the sender takes the token from here,
+//! stores the message in the mailbox's first node, and has the process run next ([`Slot::send`]). All others send as
+//! usual, and leave the rest to the thread.
+//!
+//! Only a thread that has a process to run next keeps another one warm; and it lays that down, which parks its token,
+//! before it takes a process from anywhere else, is called, blocks or sleeps; and for the next one. At each visit to a
+//! far end it looks whether others have sent something. So that waits for a few time slices of those that send to each
+//! other. Behind a step that does not end it waits as the process in the run-next slot does: until the watchdog moves
+//! both. And a thread that has seen a tick keeps none for a while (`ThreadContext::cool`): one whose steps are long
+//! sees one every few steps.
+//!
+//! (Rejected: four places, for chains of several processes. A chain returns by calls, whose callers wait rather than
+//! idle; and a single place is found without a search.)
+//!
+//! # The lock
+//!
+//! The thread may be in a step that never ends, or that has lost its permit, and then others must be able to take these
+//! tokens. The lock for that is biased, so that the thread pays no exchange either:
+//!
+//! * O1 the thread stores `busy`, and passes the light barrier; O2 it reads `attention`; if that says [`REVOKED`], it
+//!   does without these tokens: it queues, parks or searches instead; if not, O3 it moves tokens by loads and stores;
+//!   O4 it clears `busy`.
+//! * O5 another thread sets [`REVOKED`], and leaves if it was set; O6 it passes the heavy barrier; O7 it waits until
+//!   `busy` is clear; O8 it takes the tokens; O9 it clears [`REVOKED`].
+//!
+//! *One at a time*: by the barriers, O2 sees O5, or O7 sees O1 and waits for O4. O4 is Release and O7 Acquire, O9
+//! Release and O2 Acquire: each sees what the other has done, with the tokens and with the slots. Of several others,
+//! O5 admits one.
+//!
+//! *O7 ends*: a section, O1 to O4, is a dozen instructions, and runs no code of users. If the system stops the thread
+//! in one, O7 gives up after [`PATIENCE`] looks: the caller tries again later, as the watchdog does at its next tick.
+//!
+//! A model is in `tests/models`.
+
+use super::{Slot, Token};
+use crate::sync::{
+    AtomicBool, AtomicPtr, AtomicU8, Ordering, disturb, fence, heavy_barrier, is_light_barrier_enough, light_barrier,
+    spin, yield_now,
+};
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
+
+/// In `attention`: the thread has lost its permit, although it is in a step.
+pub(crate) const LOST: u8 = 2;
+/// The watchdog rests (watchdog:R3).
+pub(crate) const UNWATCHED: u8 = 8;
+/// The tokens are being taken from the thread.
+const REVOKED: u8 = 64;
+/// Light barriers are not enough yet, or never: each section has a fence.
+const FENCED: u8 = 128;
+
+/// How often O7 looks before it gives up. In models it looks once.
+const PATIENCE: u32 = if cfg!(loom) { 1 } else { 1_000 };
+
+pub(crate) struct LocalTokens {
+    busy: AtomicBool,
+    attention: AtomicU8,
+    run_next: AtomicPtr<Slot>,
+    warm: AtomicPtr<Slot>,
+}
+
+/// What was taken from a thread.
+#[derive(Default)]
+pub(crate) struct Revoked {
+    pub(crate) run_next: Option<Token>,
+    pub(crate) warm: Option<Token>,
+}
+
+#[cfg(not(loom))]
+thread_local! {
+    static CURRENT: Cell<Option<&'static LocalTokens>> = const { Cell::new(None) };
+}
+#[cfg(loom)]
+loom::thread_local! {
+    static CURRENT: Cell<Option<&'static LocalTokens>> = Cell::new(None);
+}
+
+/// Makes these the tokens of the calling thread, while it runs processes. Returns those that were.
+pub(crate) fn set_current(tokens: Option<&'static LocalTokens>) -> Option<&'static LocalTokens> {
+    CURRENT.with(|current| current.replace(tokens))
+}
+
+#[inline(always)]
+pub(super) fn current() -> Option<&'static LocalTokens> {
+    CURRENT.try_with(Cell::get).ok().flatten()
+}
+
+fn taken(token: *mut Slot) -> Option<Token> {
+    // SAFETY: what is in a place came from `into_raw`, and is taken out once, by the one who has the lock.
+    NonNull::new(token).map(|slot| unsafe { Token::from_raw(slot) })
+}
+
+/// Returns a token that was not stored.
+fn kept_out(token: *mut Slot) -> Token {
+    // SAFETY: it came from `into_raw`.
+    unsafe { Token::from_raw(NonNull::new_unchecked(token)) }
+}
+
+/// Exchanges the content of a place. For the one who has the lock.
+#[inline(always)]
+fn exchange(place: &AtomicPtr<Slot>, token: *mut Slot) -> *mut Slot {
+    let before = place.load(Ordering::Relaxed);
+    place.store(token, Ordering::Relaxed);
+    before
+}
+
+impl LocalTokens {
+    pub(crate) fn none() -> Self {
+        Self {
+            busy: AtomicBool::new(false),
+            attention: AtomicU8::new(if is_light_barrier_enough() { 0 } else { FENCED }),
+            run_next: AtomicPtr::new(ptr::null_mut()),
+            warm: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    /// Returns whether there is a process to run next. From any thread; for the thread itself exact, but for what is
+    /// being taken from it.
+    #[inline(always)]
+    pub(crate) fn has_next(&self) -> bool {
+        !self.run_next.load(Ordering::Relaxed).is_null()
+    }
+
+    #[inline(always)]
+    pub(crate) fn has_warm(&self) -> bool {
+        !self.warm.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Returns whether there is a process to run next, or a warm one with something to do. From any thread, stale at
+    /// once.
+    pub(crate) fn has_work(&self) -> bool {
+        // SAFETY: null, or a slot; slots are never freed.
+        let warm = || unsafe { self.warm.load(Ordering::Relaxed).as_ref() };
+        self.has_next() || warm().is_some_and(|slot| slot.lanes.depth() > 0 || slot.lanes.has_control())
+    }
+
+    /// Returns what the thread is to check between two steps. The bits that this module does not define are
+    /// `engine::workers::worker`'s.
+    #[inline(always)]
+    pub(crate) fn attention(&self) -> u8 {
+        self.attention.load(Ordering::Relaxed) & !(REVOKED | FENCED)
+    }
+
+    /// Sets bits of `attention`.
+    pub(crate) fn call_attention(&self, to: u8, order: Ordering) {
+        self.attention.fetch_or(to, order);
+    }
+
+    /// Clears bits of `attention`. Returns those that were set.
+    pub(crate) fn heed(&self, bits: u8, order: Ordering) -> u8 {
+        self.attention.fetch_and(!bits, order) & bits
+    }
+
+    /// O1 to O4. `None`: the tokens are being taken from the thread, or `attention` has one of `forbidden`.
+    #[inline(always)]
+    fn section<R>(&self, forbidden: u8, body: impl FnOnce() -> R) -> Option<R> {
+        self.busy.store(true, Ordering::Relaxed);
+        light_barrier();
+        disturb();
+        let attention = self.attention.load(Ordering::Acquire);
+        let done = if attention & (FENCED | REVOKED | forbidden) == 0 || self.may_go_on(attention, forbidden) {
+            Some(body())
+        } else {
+            None
+        };
+        self.busy.store(false, Ordering::Release);
+        done
+    }
+
+    /// O1 and O2 with a fence.
+    #[cold]
+    #[inline(never)]
+    fn may_go_on(&self, attention: u8, forbidden: u8) -> bool {
+        if attention & FENCED == 0 {
+            return false;
+        }
+        if is_light_barrier_enough() {
+            self.attention.fetch_and(!FENCED, Ordering::SeqCst);
+        }
+        fence(Ordering::SeqCst);
+        self.attention.load(Ordering::Acquire) & (REVOKED | forbidden) == 0
+    }
+}
+
+/// Operations of the thread itself.
+impl LocalTokens {
+    /// Has `token` run next. Returns the one that it displaces.
+    ///
+    /// # Errors
+    /// The token, if others are taking what the thread has.
+    #[inline(always)]
+    pub(crate) fn put_next(&self, token: Token) -> Result<Option<Token>, Token> {
+        let raw = token.into_raw();
+        match self.section(0, || exchange(&self.run_next, raw)) {
+            Some(displaced) => Ok(taken(displaced)),
+            None => Err(kept_out(raw)),
+        }
+    }
+
+    /// Has `token` run next, if there is none yet, and the thread is watched and has its permit.
+    ///
+    /// # Errors
+    /// The token otherwise, or if others are taking what the thread has.
+    #[inline(always)]
+    pub(super) fn put_only_next(&self, token: Token) -> Result<(), Token> {
+        let raw = token.into_raw();
+        let put = self.section(LOST | UNWATCHED, || {
+            let is_free = !self.has_next();
+            if is_free {
+                self.run_next.store(raw, Ordering::Relaxed);
+            }
+            is_free
+        });
+        if put == Some(true) { Ok(()) } else { Err(kept_out(raw)) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn take_next(&self) -> Option<Token> {
+        if !self.has_next() {
+            return None;
+        }
+        taken(self.section(0, || exchange(&self.run_next, ptr::null_mut()))?)
+    }
+
+    /// Keeps the token of an idle process. Returns the one that was kept.
+    ///
+    /// # Errors
+    /// The token, if others are taking what the thread has.
+    #[inline(always)]
+    pub(crate) fn keep_warm(&self, token: Token) -> Result<Option<Token>, Token> {
+        let raw = token.into_raw();
+        match self.section(0, || exchange(&self.warm, raw)) {
+            Some(before) => Ok(taken(before)),
+            None => Err(kept_out(raw)),
+        }
+    }
+
+    /// Takes the token of that process, if it is kept here.
+    #[inline(always)]
+    pub(super) fn take_warm_of(&self, slot: &'static Slot) -> Option<Token> {
+        let kept = self.section(0, || {
+            let is_kept = ptr::eq(self.warm.load(Ordering::Relaxed), slot);
+            if is_kept {
+                self.warm.store(ptr::null_mut(), Ordering::Relaxed);
+            }
+            is_kept
+        });
+        // The only token of a slot: it was in the place.
+        if kept == Some(true) { Some(kept_out(ptr::from_ref(slot).cast_mut())) } else { None }
+    }
+
+    pub(crate) fn take_warm(&self) -> Option<Token> {
+        taken(self.section(0, || exchange(&self.warm, ptr::null_mut()))?)
+    }
+}
+
+/// Operations of others.
+impl LocalTokens {
+    /// O5 to O9: takes all tokens. `None`: another thread is about to, or this one cannot be waited for.
+    #[cold]
+    pub(crate) fn revoke(&self) -> Option<Revoked> {
+        if !self.has_next() && !self.has_warm() {
+            return Some(Revoked::default());
+        }
+        if self.attention.fetch_or(REVOKED, Ordering::AcqRel) & REVOKED != 0 {
+            return None;
+        }
+        disturb();
+        heavy_barrier();
+        let is_quiet = (0..PATIENCE).any(|look| {
+            if look > 100 {
+                yield_now();
+            } else if look > 0 {
+                spin();
+            }
+            !self.busy.load(Ordering::Acquire)
+        });
+        disturb();
+        let revoked = is_quiet.then(|| Revoked {
+            run_next: taken(exchange(&self.run_next, ptr::null_mut())),
+            warm: taken(exchange(&self.warm, ptr::null_mut())),
+        });
+        self.attention.fetch_and(!REVOKED, Ordering::Release);
+        revoked
+    }
+}

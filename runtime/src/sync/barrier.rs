@@ -1,0 +1,69 @@
+//! Two barriers that work only together: a light one for a thread that passes often, and a heavy one for a thread that
+//! comes rarely.
+//!
+//! Thread T stores x, passes [`light_barrier`] and loads y; thread R stores y, passes [`heavy_barrier`] and loads x.
+//! Then T sees R's store or R sees T's, as if both had passed a sequentially consistent fence. On Linux the light one
+//! costs nothing but an instruction order that the compiler keeps: the heavy one has the kernel interrupt each
+//! processor that runs a thread of this program (`membarrier`, expedited; 0.5 to 20 µs), which is a full barrier
+//! wherever T is. Until the kernel is [ready](prepare) for that, and where it never is, T adds a fence.
+//!
+//! Why the change from fences is safe: a heavy barrier that the kernel has refused has passed its fence before the
+//! kernel was ready, so R's store was visible everywhere by then; and a T that omits its fence has seen that it is
+//! ready.
+
+use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
+
+/// Whether the kernel makes each heavy barrier one for all threads.
+static READY: AtomicBool = AtomicBool::new(false);
+
+/// Asks the kernel to serve heavy barriers; once for a program. In one with several threads this takes some 10 ms, so
+/// it is for a thread that nobody waits for.
+pub(crate) fn prepare() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| READY.store(kernel::register(), Ordering::SeqCst));
+}
+
+/// Returns whether light barriers work. Until then each is to be followed by a fence.
+pub(crate) fn is_light_barrier_enough() -> bool {
+    READY.load(Ordering::SeqCst)
+}
+
+#[inline(always)]
+pub(crate) fn light_barrier() {
+    compiler_fence(Ordering::SeqCst);
+}
+
+#[cold]
+pub(crate) fn heavy_barrier() {
+    fence(Ordering::SeqCst);
+    kernel::barrier();
+    fence(Ordering::SeqCst);
+}
+
+#[cfg(target_os = "linux")]
+mod kernel {
+    use libc::{MEMBARRIER_CMD_PRIVATE_EXPEDITED, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, SYS_membarrier};
+
+    fn membarrier(command: libc::c_int) -> bool {
+        // SAFETY: this system call touches no memory of the program.
+        unsafe { libc::syscall(SYS_membarrier, command, 0, 0) == 0 }
+    }
+
+    pub(super) fn register() -> bool {
+        membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
+    }
+
+    /// Without effect before [`register`] has returned true.
+    pub(super) fn barrier() {
+        membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod kernel {
+    pub(super) fn register() -> bool {
+        false
+    }
+
+    pub(super) fn barrier() {}
+}

@@ -1,0 +1,253 @@
+//! The tokens that a thread keeps to itself (`slots/slot/local_tokens.rs`), and the messages that it sends in place.
+//!
+//! The slot, its lanes, its token and the places are production code, and so is a send. The driver repeats the steps of
+//! `engine/context/local.rs` (`rest_idle`, `lay_down`) and `engine/host/recall.rs`.
+//!
+//! Not covered: the kernel's barrier, which is a fence here; a thread that is stopped within a section for long.
+
+use crate::call::dead_letter::{DeadLetter, Sink};
+use crate::check::{check, deep, keep, reach};
+use crate::fault::{self, Fault};
+use crate::pid::{NodeId, Pid};
+use crate::slots::slot::local_tokens::{self, LocalTokens};
+use crate::slots::slot::release::LaidDown;
+use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, Token};
+use crate::sync::{Mutex, lock};
+use loom::thread;
+
+/// A run queue, and what the processes have received.
+struct Queue {
+    tokens: Mutex<Vec<Token>>,
+    received: Mutex<Vec<u32>>,
+}
+
+impl Sink for Queue {
+    fn dead_letter(&self, _letter: DeadLetter) {}
+}
+
+impl Schedule for Queue {
+    fn wake(&'static self, token: Token) {
+        lock(&self.tokens).push(token);
+    }
+}
+
+impl SlotHost for Queue {}
+
+struct Scene {
+    queue: &'static Queue,
+    owner: &'static SlotOwner,
+    local: &'static LocalTokens,
+}
+
+impl Scene {
+    fn new() -> &'static Self {
+        let queue = keep(Queue { tokens: Mutex::new(Vec::new()), received: Mutex::new(Vec::new()) });
+        let owner = keep(SlotOwner::new(queue, NodeId::new(7).expect("a node id"), 1));
+        keep(Self { queue, owner, local: keep(LocalTokens::none()) })
+    }
+
+    /// Starts the process of that slot.
+    fn start(&self, index: u32) -> (&'static Slot, Token, Pid) {
+        let slot: &'static Slot = keep(Slot::unused(index));
+        let mut token = Token::claim_free(slot).expect("the slot is free");
+        let pid = token.open(self.owner);
+        (slot, token.put_down(), pid)
+    }
+
+    /// Runs a process: it takes what there is, and changes its state.
+    fn run(&self, token: Token) -> Token {
+        let mut token = token.taken_up();
+        // SAFETY: the caller has the token; loom reports two threads that do it at once.
+        unsafe { token.slot().own_cold_state() }.labelled = true;
+        while let Some(envelope) = token.lanes().pop_data() {
+            let payload = envelope.payload.expect("a message");
+            lock(&self.queue.received).push(payload.take::<u32>().expect("a number"));
+        }
+        token.put_down()
+    }
+
+    /// Parks a token, or queues it.
+    fn rest(&self, token: Token) {
+        if let Some(token) = token.taken_up().park_idle() {
+            token.put_down().wake();
+        }
+    }
+
+    /// `rest_idle`: keeps the token, if its lanes are empty.
+    fn keep_warm(&self, token: Token) {
+        let mut token = token.taken_up();
+        if token.lanes().empty_first().is_none() {
+            return self.rest(token.put_down());
+        }
+        token.slot().permit.set_warm(true);
+        match self.local.keep_warm(token.put_down()) {
+            Ok(None) => {}
+            Ok(Some(token)) | Err(token) => self.lay_down(token),
+        }
+    }
+
+    fn lay_down(&self, token: Token) {
+        match token.lay_down() {
+            LaidDown::Parked => {}
+            LaidDown::HasInput(token) => token.wake(),
+            LaidDown::Vacant(_) => unreachable!("the process lives"),
+        }
+    }
+
+    /// `recall`.
+    fn recall(&self) -> bool {
+        let Some(revoked) = self.local.revoke() else { return false };
+        let any = revoked.run_next.is_some() || revoked.warm.is_some();
+        revoked.run_next.into_iter().for_each(Token::wake);
+        revoked.warm.into_iter().for_each(|token| self.lay_down(token));
+        any
+    }
+
+    /// Runs all that is queued, and returns what has been received in all.
+    fn finish(&self) -> Vec<u32> {
+        while let Some(token) = { lock(&self.queue.tokens).pop() } {
+            let token = self.run(token);
+            self.rest(token);
+        }
+        lock(&self.queue.received).clone()
+    }
+}
+
+/// Makes `local` the tokens of the calling thread while it runs `body`.
+fn within(local: &'static LocalTokens, body: impl FnOnce()) {
+    local_tokens::set_current(Some(local));
+    body();
+    local_tokens::set_current(None);
+}
+
+/// A thread moves its tokens while another one takes them.
+fn moved_and_taken() {
+    check(deep(3, 4), &["taken from the thread", "kept by the thread", "kept out"], || {
+        let scene = Scene::new();
+        let (first, second) = (scene.start(0).1, scene.start(1).1);
+        assert!(scene.local.put_next(first).is_ok_and(|displaced| displaced.is_none()));
+        assert!(scene.local.keep_warm(second).is_ok_and(|displaced| displaced.is_none()));
+        let other = thread::spawn(move || {
+            if scene.recall() {
+                reach("taken from the thread");
+            }
+        });
+        if let Some(token) = scene.local.take_next() {
+            reach("kept by the thread");
+            match scene.local.put_next(scene.run(token)) {
+                Ok(displaced) => assert!(displaced.is_none(), "it is the thread's own place"),
+                Err(token) => {
+                    reach("kept out");
+                    token.wake();
+                }
+            }
+        }
+        other.join().unwrap();
+        assert!(scene.recall() || !lock(&scene.queue.tokens).is_empty());
+        scene.finish();
+        assert!(!scene.local.has_next() && !scene.local.has_warm(), "both were found");
+    });
+}
+
+#[test]
+fn a_thread_moves_its_tokens_while_they_are_taken() {
+    moved_and_taken();
+}
+
+/// A thread sends twice to its warm process, and another thread once; or both once, and the other one takes the process
+/// away.
+fn sent_in_place(taken_away: bool) {
+    let places: &[_] = if taken_away {
+        &["in place", "taken away", "the other came first"]
+    } else {
+        &["in place", "the other came first", "the other came last"]
+    };
+    let own: &[u32] = if taken_away { &[1] } else { &[1, 2] };
+    check(deep(2, 3), places, move || {
+        let scene = Scene::new();
+        let (slot, token, pid) = scene.start(0);
+        // The lane gets its first node.
+        slot.send(pid, 0_u32).expect("it lives");
+        scene.keep_warm(scene.run(token));
+        let other = thread::spawn(move || {
+            slot.send(pid, 10_u32).expect("it lives");
+            if taken_away && scene.recall() {
+                reach("taken away");
+            }
+        });
+        within(scene.local, || {
+            for &number in own {
+                slot.send(pid, number).expect("it lives");
+                if let Some(token) = scene.local.take_next() {
+                    reach("in place");
+                    scene.keep_warm(scene.run(token));
+                }
+            }
+        });
+        other.join().unwrap();
+        scene.recall();
+        let received = scene.finish();
+        let of_thread: Vec<_> = received.iter().copied().filter(|&number| number < 10).collect();
+        assert_eq!(of_thread[1..], *own, "once, and in order: {received:?}");
+        assert_eq!(received.len(), own.len() + 2, "{received:?}");
+        if received[1] == 10 {
+            reach("the other came first");
+        }
+        if received.last() == Some(&10) {
+            reach("the other came last");
+        }
+        assert_eq!(slot.lanes.depth(), 0, "it counts as empty");
+    });
+}
+
+#[test]
+fn messages_in_place_and_from_another_thread() {
+    sent_in_place(false);
+}
+
+#[test]
+fn messages_in_place_to_a_process_that_is_taken_away() {
+    sent_in_place(true);
+}
+
+/// A sender sends from another thread, then moves to the one that keeps the process warm, and sends in place.
+#[test]
+fn a_sender_that_moves_to_the_thread_of_its_receiver() {
+    check(3, &["moved", "had not moved"], || {
+        let scene = Scene::new();
+        let (slot, token, pid) = scene.start(0);
+        slot.send(pid, 0_u32).expect("it lives");
+        scene.keep_warm(scene.run(token));
+        let sender = keep(Mutex::new(None));
+        let other = thread::spawn(move || {
+            slot.send(pid, 1_u32).expect("it lives");
+            *lock(sender) = Some(2_u32);
+        });
+        within(scene.local, || {
+            let moved = lock(sender).take();
+            reach(if moved.is_some() { "moved" } else { "had not moved" });
+            if let Some(number) = moved {
+                slot.send(pid, number).expect("it lives");
+            }
+            if let Some(token) = scene.local.take_next() {
+                scene.keep_warm(scene.run(token));
+            }
+        });
+        other.join().unwrap();
+        scene.recall();
+        let received = scene.finish();
+        assert!(received == [0, 1, 2] || received == [0, 1], "in order: {received:?}");
+    });
+}
+
+#[test]
+#[should_panic]
+fn fault_no_light_barrier() {
+    fault::with(Fault::NoLightBarrier, moved_and_taken);
+}
+
+#[test]
+#[should_panic]
+fn fault_no_heavy_barrier() {
+    fault::with(Fault::NoHeavyBarrier, moved_and_taken);
+}
