@@ -5,10 +5,12 @@
 mod always;
 mod limits;
 mod load;
+mod samples;
 mod simulated;
 
 use postroom::prelude::*;
 use postroom::record::{ActiveRecording, EventKind, Fate, FlowId, Party, RecordedEvent, Recording};
+use postroom_tests::Latch;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -59,6 +61,32 @@ impl Client {
     }
 }
 
+/// Does not return from its step before its latch is open.
+#[process]
+struct Stuck;
+
+#[process]
+impl Stuck {
+    #[entry]
+    fn serve(&mut self) {}
+    #[message]
+    fn block(&mut self, begun: Latch, until: Latch) {
+        begun.open();
+        until.wait();
+    }
+}
+
+#[process]
+struct Failing;
+
+#[process]
+impl Failing {
+    #[entry]
+    async fn fail(&mut self) -> Result<(), String> {
+        Err("as the test wants".into())
+    }
+}
+
 fn record(host: Host) -> ActiveRecording {
     host.record(Duration::from_secs(600)).start().expect("nothing else is recorded")
 }
@@ -73,7 +101,8 @@ fn handled(recording: &Recording) -> u64 {
 }
 
 /// Checks what holds of every recording: times go forward, turns of a thread and handlings of a process are open one at
-/// a time and closed once, flows have at most one end of each kind, and the fate of each says whether it has both.
+/// a time and closed once, unless a sample ends first, flows have at most one end of each kind, and the fate of each
+/// says whether it has both.
 fn check(recording: &Recording) {
     let mut now = Duration::ZERO;
     let (mut turns, mut handlings) = (BTreeMap::new(), BTreeMap::new());
@@ -83,7 +112,10 @@ fn check(recording: &Recording) {
         assert!(thread.index() < recording.threads().len());
         now = at;
         match kind {
-            EventKind::TurnBegan { process, .. } => assert_eq!(turns.insert(thread, process), None),
+            EventKind::TurnBegan { process, .. } => {
+                assert!(!turns.values().any(|other| *other == process), "{process} runs on two threads");
+                assert_eq!(turns.insert(thread, process), None);
+            }
             EventKind::TurnEnded { process, .. } => assert_eq!(turns.remove(&thread), Some(process)),
             EventKind::HandlingBegan { process, flow, message } => {
                 assert_eq!(handlings.insert(process, (flow, message)), None);
@@ -100,6 +132,15 @@ fn check(recording: &Recording) {
                 if let Party::Process(sender) = from {
                     assert_eq!(turns.get(&thread), Some(&sender));
                 }
+            }
+            EventKind::SampleEnded => {
+                turns.clear();
+                handlings.clear();
+                for flow in sent.iter().filter(|flow| !ended.contains(flow)) {
+                    let fate = recording.fate(*flow);
+                    assert!(matches!(fate, Some(Fate::SampleEnded | Fate::Overwritten)), "{flow:?} is {fate:?}");
+                }
+                sent.clear();
             }
             _ => {}
         }

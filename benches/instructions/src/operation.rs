@@ -60,7 +60,7 @@ impl Operation {
         match self {
             Self::Send | Self::Receive | Self::Counting => passing::counting(count),
             Self::PingPong => passing::ping_pong(count),
-            Self::Recorded => drop(passing::timed_ping_pong(count, true)),
+            Self::Recorded => drop(passing::timed_ping_pong(count, passing::RecordedPart::Whole)),
             Self::Call => services::call(count),
             Self::Spawn => services::spawn(count),
             Self::Timer => services::timer(count),

@@ -5,6 +5,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use postroom::prelude::*;
+use postroom::record::FlightRecorder;
 
 /// How much a producer sends in a step, so that its own messages to itself do not count.
 const BATCH: u64 = 1_000;
@@ -112,10 +113,22 @@ impl Player {
     }
 }
 
-/// Returns how long that takes, with or without a recording of the runtime.
-pub fn timed_ping_pong(count: u64, is_recorded: bool) -> Duration {
+/// What is recorded of a runtime.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum RecordedPart {
+    Nothing,
+    /// By a flight recorder as it is unless options are set.
+    Samples,
+    Whole,
+}
+
+/// Returns how long that takes while so much of the runtime is recorded.
+pub fn timed_ping_pong(count: u64, part: RecordedPart) -> Duration {
     let runtime = runtime();
-    let active = is_recorded.then(|| runtime.record(Duration::from_secs(600)).start().expect("nothing else is"));
+    let active = (part == RecordedPart::Whole)
+        .then(|| runtime.record(Duration::from_secs(600)).start().expect("nothing else is recorded"));
+    let flight = (part == RecordedPart::Samples)
+        .then(|| runtime.flight_recorder(FlightRecorder::new()).expect("nothing else is recorded"));
     let (done, ended) = channel();
     let player =
         |done: &Sender<u64>| runtime.spawn(Player { passed: 0, done: done.clone() }).serve().expect("a player");
@@ -124,7 +137,7 @@ pub fn timed_ping_pong(count: u64, is_recorded: bool) -> Duration {
     one.ball(other, 1, count - 1).send().expect("a player lives");
     assert_eq!(ended.recv(), Ok(count), "all is done");
     let took = begun.elapsed();
-    drop(active);
+    drop((active, flight));
     took
 }
 

@@ -17,7 +17,8 @@ const SLOWEST_OF_TYPE: usize = 5;
 /// Takes about as much memory as the recording, which is not needed any more.
 #[derive(Debug)]
 pub struct Analysis {
-    index: Index,
+    /// Of each sample, or one of the whole.
+    samples: Vec<Index>,
 }
 
 /// One message taken apart. As text it is what a person reads.
@@ -36,7 +37,7 @@ pub struct Explanation {
     pub remedy: Option<Remedy>,
     /// Whether a process awaited the answer. Otherwise the whole ends when the message was handled.
     pub is_call: bool,
-    /// False: the recording ended first, and the whole is what it shows.
+    /// False: the recording ended first, or its sample did, and the whole is what that shows.
     pub is_finished: bool,
     /// How many records of the recording were lost. Time that they would have explained is [`Cause::Unknown`].
     pub lost: u64,
@@ -96,15 +97,17 @@ impl Analysis {
     }
 
     pub(super) fn new(moments: impl Iterator<Item = Moment>, legend: Legend) -> Self {
-        Self { index: Index::new(moments, legend) }
+        Self { samples: Index::samples(moments, legend) }
     }
 
     /// Returns how long messages took, by type of receiver and message: the type with the slowest message first.
     pub fn slowest(&self) -> Vec<TypeTimes> {
         let mut types: BTreeMap<(&str, &str), Vec<(Duration, u32)>> = BTreeMap::new();
-        for (flow, message) in self.index.messages() {
-            if let (Some(took), Some(to)) = (self.took(message), self.receiver(message)) {
-                types.entry((to.of, self.index.legend.name(message.of))).or_default().push((took, flow));
+        for index in &self.samples {
+            for (flow, message) in index.messages() {
+                if let (Some(took), Some(to)) = (index.took(message), index.receiver(message)) {
+                    types.entry((to.of, index.legend.name(message.of))).or_default().push((took, flow));
+                }
             }
         }
         let mut all: Vec<TypeTimes> = types
@@ -128,44 +131,50 @@ impl Analysis {
     /// The recording shows no send with this flow.
     pub fn explain(&self, flow: u32) -> Result<Explanation, ExplainError> {
         let unknown = ExplainError::NoSuchMessage { flow };
-        let message = *self.index.message(flow).ok_or(unknown)?;
+        let (index, message) = self.message(flow).ok_or(unknown)?;
         let from = message.sent.ok_or(unknown)?;
-        let finished = self.finished(&message);
-        let to = finished.unwrap_or_else(|| self.index.end()).max(from);
-        let whole = Walk::new(&self.index).whole(flow, &message, from, to);
+        let finished = index.finished(message);
+        let to = finished.unwrap_or_else(|| index.end()).max(from);
+        let whole = Walk::new(index).whole(flow, message, from, to);
         let mut path = Vec::new();
         whole.path(&mut path);
         let remedy = remedy(&whole);
         Ok(Explanation {
             flow,
-            sent: Duration::from_nanos(self.index.at(from)),
+            sent: Duration::from_nanos(index.at(from)),
             whole: whole.into_part(),
             path,
             remedy,
             is_call: message.is_call,
             is_finished: finished.is_some(),
-            lost: self.index.legend.lost,
+            lost: index.legend.lost,
         })
     }
 
+    fn message(&self, flow: u32) -> Option<(&Index, &Message)> {
+        self.samples.iter().find_map(|index| Some((index, index.message(flow)?)))
+    }
+
+    fn timed(&self, flow: u32, took: Duration) -> Option<Timed> {
+        let (index, message) = self.message(flow)?;
+        let sent = Duration::from_nanos(index.at(message.sent?));
+        Some(Timed { flow, to: index.receiver(message)?, sent, took })
+    }
+}
+
+impl Index {
     fn finished(&self, message: &Message) -> Option<Point> {
         if message.is_call { message.taken.or(message.answered) } else { message.ended }
     }
 
     fn took(&self, message: &Message) -> Option<Duration> {
         let (from, to) = (message.sent?, self.finished(message)?);
-        Some(Duration::from_nanos(self.index.at(to).saturating_sub(self.index.at(from))))
+        Some(Duration::from_nanos(self.at(to).saturating_sub(self.at(from))))
     }
 
     fn receiver(&self, message: &Message) -> Option<TracedProcess> {
-        let process = self.index.process(message.to?);
-        Some(TracedProcess { pid: process.pid, of: process.of.map_or("", |of| self.index.legend.name(of)) })
-    }
-
-    fn timed(&self, flow: u32, took: Duration) -> Option<Timed> {
-        let message = self.index.message(flow)?;
-        let sent = Duration::from_nanos(self.index.at(message.sent?));
-        Some(Timed { flow, to: self.receiver(message)?, sent, took })
+        let process = self.process(message.to?);
+        Some(TracedProcess { pid: process.pid, of: process.of.map_or("", |of| self.legend.name(of)) })
     }
 }
 

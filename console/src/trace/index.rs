@@ -7,6 +7,7 @@ use super::moment::{Legend, Moment, Then, What};
 use postroom::Pid;
 use std::collections::HashMap;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 /// A place in the order of events; they count from one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,10 +91,12 @@ pub(super) struct ThreadTurn {
     pub(super) process: Number,
 }
 
-/// A recording by message, process and thread. Takes about as much memory as the recording.
+/// A recording by message, process and thread, or one of its samples. Takes about as much memory as that.
 #[derive(Debug)]
 pub(super) struct Index {
     times: Vec<u64>,
+    /// By flow, from this one on.
+    first: u32,
     messages: Vec<Message>,
     numbers: HashMap<Pid, Number>,
     processes: Vec<Process>,
@@ -102,42 +105,60 @@ pub(super) struct Index {
     pub(super) taken_over: Vec<(Point, Number)>,
     /// From where on no thread's records were overwritten.
     pub(super) complete_from: u64,
-    pub(super) legend: Legend,
+    pub(super) legend: Arc<Legend>,
+    /// Nanoseconds until its end.
+    length: u64,
 }
 
 impl Index {
-    pub(super) fn new(moments: impl Iterator<Item = Moment>, legend: Legend) -> Self {
-        let threads = vec![Vec::new(); legend.threads.len()];
-        let mut index = Self {
-            times: Vec::new(),
-            messages: Vec::new(),
-            numbers: HashMap::new(),
-            processes: Vec::new(),
-            threads,
-            taken_over: Vec::new(),
-            complete_from: 0,
-            legend,
-        };
-        let mut answers = HashMap::new();
-        let mut seen = vec![false; index.legend.threads.len()];
+    /// Indexes a recording. Each of its samples is indexed for itself: no flow leads from one to another, and what a
+    /// process did between two is not known.
+    pub(super) fn samples(moments: impl Iterator<Item = Moment>, legend: Legend) -> Vec<Self> {
+        let legend = Arc::new(legend);
+        let (mut over, mut index) = (Vec::new(), Self::new(&legend, 0));
+        let (mut answers, mut complete_from, mut now) = (HashMap::new(), 0, 0);
+        let mut seen = vec![false; legend.threads.len()];
         for moment in moments {
             // Four thousand million events would be more memory than a recording may have.
             let Some(point) = u32::try_from(index.times.len() + 1).ok().and_then(NonZeroU32::new).map(Point) else {
                 break;
             };
             // Time does not go back, whatever the events say.
-            let at = moment.at.max(index.times.last().copied().unwrap_or(0));
-            index.times.push(at);
+            now = moment.at.max(now);
             if let Some(seen) = seen.get_mut(moment.thread as usize)
                 && !std::mem::replace(seen, true)
-                && index.legend.threads[moment.thread as usize].lost > 0
+                && legend.threads[moment.thread as usize].lost > 0
             {
-                index.complete_from = at;
+                complete_from = now;
             }
+            if let What::SampleEnded = moment.what {
+                let next = Self::new(&legend, index.first + index.messages.len() as u32);
+                over.push(Self { length: now, ..std::mem::replace(&mut index, next) });
+                answers.clear();
+                continue;
+            }
+            index.times.push(now);
             index.add(point, moment, &mut answers);
         }
-        index.legend.length = index.legend.length.max(index.times.last().copied().unwrap_or(0));
-        index
+        index.length = index.length.max(now);
+        over.push(index);
+        over.iter_mut().for_each(|index| index.complete_from = complete_from);
+        over
+    }
+
+    fn new(legend: &Arc<Legend>, first: u32) -> Self {
+        Self {
+            times: Vec::new(),
+            first,
+            messages: Vec::new(),
+            numbers: HashMap::new(),
+            processes: Vec::new(),
+            threads: vec![Vec::new(); legend.threads.len()],
+            taken_over: Vec::new(),
+            complete_from: 0,
+            legend: legend.clone(),
+            length: legend.length,
+        }
     }
 
     fn add(&mut self, point: Point, moment: Moment, answers: &mut HashMap<u32, u32>) {
@@ -234,13 +255,15 @@ impl Index {
                     *ended = Some(point);
                 }
             }
-            What::Stalled { process } => self.process_mut(process).stalls.push(point),
+            What::Stalled { process, .. } => self.process_mut(process).stalls.push(point),
             What::TakenOver { process } => {
                 let number = self.number(process);
                 self.taken_over.push((point, number));
             }
             What::Spawned { process, of } | What::Ended { process, of } => self.process_mut(process).of = Some(of),
-            What::Stole { .. }
+            What::SampleBegan
+            | What::SampleEnded
+            | What::Stole { .. }
             | What::TimerFired { process: None, .. }
             | What::BlockingBegan { process: None }
             | What::BlockingEnded { process: None } => {}
@@ -261,7 +284,8 @@ impl Index {
     }
 
     fn message_mut(&mut self, flow: u32) -> &mut Message {
-        let place = flow as usize;
+        // The flows of a sample have greater numbers than those before it.
+        let place = flow.saturating_sub(self.first) as usize;
         if self.messages.len() <= place {
             self.messages.resize(place + 1, Message::default());
         }
@@ -279,12 +303,12 @@ impl Index {
         }
     }
 
-    /// Returns the time of a point; after the last, the end of the recording.
+    /// Returns the time of a point; after the last, that of the end.
     pub(super) fn at(&self, point: Point) -> u64 {
-        self.times.get(point.0.get() as usize - 1).copied().unwrap_or(self.legend.length)
+        self.times.get(point.0.get() as usize - 1).copied().unwrap_or(self.length)
     }
 
-    /// Returns the point after all events: the end of the recording.
+    /// Returns the point after all events: the end.
     pub(super) fn end(&self) -> Point {
         Point(NonZeroU32::MIN.saturating_add(self.times.len() as u32))
     }
@@ -300,12 +324,13 @@ impl Index {
     }
 
     pub(super) fn message(&self, flow: u32) -> Option<&Message> {
-        self.messages.get(flow as usize).filter(|message| message.sent.is_some() || message.began.is_some())
+        let place = flow.checked_sub(self.first)?;
+        self.messages.get(place as usize).filter(|message| message.sent.is_some() || message.began.is_some())
     }
 
     /// Returns all messages with their flows.
     pub(super) fn messages(&self) -> impl Iterator<Item = (u32, &Message)> {
-        (0..).zip(&self.messages).filter(|(_, message)| message.sent.is_some())
+        (self.first..).zip(&self.messages).filter(|(_, message)| message.sent.is_some())
     }
 
     pub(super) fn thread(&self, thread: u32) -> &[ThreadTurn] {

@@ -47,6 +47,13 @@ fn invent(dice: &mut Dice, is_damaged: bool) -> (Vec<Moment>, Legend) {
     let (mut flow, mut handles) = (0, [None; PROCESSES as usize]);
     for _ in 0..dice.below(400) + 20 {
         at += [0, 0, u64::from(dice.below(10)), u64::from(dice.below(10_000))][dice.below(4) as usize];
+        if dice.one_in(80) {
+            (turns, handles) = ([None; THREADS as usize], [None; PROCESSES as usize]);
+            (queued, asked, answered) = Default::default();
+            moments.push(Moment { at, thread: 0, what: What::SampleEnded });
+            at += u64::from(dice.below(10_000));
+            moments.push(Moment { at, thread: 0, what: What::SampleBegan });
+        }
         let thread = dice.below(THREADS);
         let any = dice.below(PROCESSES);
         let is_free = |process| !turns.contains(&Some(process));
@@ -79,7 +86,7 @@ fn invent(dice: &mut Dice, is_damaged: bool) -> (Vec<Moment>, Legend) {
                         answered.push((to, answer));
                         What::Answered { to: pid(to), answer: (!dice.one_in(9)).then_some(answer) }
                     }
-                    None => What::Stalled { process: pid(any) },
+                    None => What::Stalled { process: pid(any), message: None },
                 },
                 8 => match dice.of(&answered) {
                     Some((to, answer)) => What::AnswerTaken { process: pid(to), answer },

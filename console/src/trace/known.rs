@@ -64,7 +64,7 @@ fn a_worker_that_is_taken_from_a_stuck_step_ran_that_step_until_then() {
         (1, 0, turn(0)),
         (2, 0, begin(0, 2)),
         (10, 2, send(None, 1, 4, None)),
-        (60, 2, What::Stalled { process: pid(0) }),
+        (60, 2, What::Stalled { process: pid(0), message: None }),
         (100, 2, What::TakenOver { process: pid(0) }),
         (103, 1, turn(1)),
         (105, 1, begin(1, 4)),
@@ -167,4 +167,29 @@ fn steps_that_block_their_thread_are_told_from_those_that_run() {
     let clerk = format!("Clerk::stamp of Clerk {}", pid(1));
     assert_eq!(leaves(&explanation), [(format!("ran {clerk}"), 15), (format!("{clerk} blocked its thread"), 60)]);
     assert_eq!(explanation.remedy.expect("there is one").then, Duration::from_nanos(15));
+}
+
+#[test]
+fn what_follows_the_end_of_a_sample_is_not_taken_for_the_rest_of_it() {
+    let events = [
+        (0, 2, send(None, 0, 2, None)),
+        (10, 0, turn(0)),
+        (20, 0, begin(0, 2)),
+        (50, 1, What::SampleEnded),
+        // The handling has ended meanwhile.
+        (500, 1, What::SampleBegan),
+        (510, 2, send(None, 0, 4, None)),
+        (520, 0, turn(0)),
+        (521, 0, begin(0, 4)),
+        (530, 0, end(0)),
+        (531, 0, over(0, Then::Idle)),
+    ];
+    let explanation = explain(&events, legend([0; 3]), 2);
+    assert_eq!((explanation.is_finished, explanation.whole.took), (false, Duration::from_nanos(50)));
+    let explanation = explain(&events, legend([0; 3]), 4);
+    assert_eq!((explanation.is_finished, explanation.whole.took), (true, Duration::from_nanos(20)));
+    assert_eq!(leaves(&explanation).iter().map(|(_, took)| took).sum::<u64>(), 20);
+    let moments = events.iter().map(|&(at, thread, what)| Moment { at, thread, what });
+    let slowest = Analysis::new(moments, legend([0; 3])).slowest();
+    assert_eq!(slowest.iter().map(|times| times.count).sum::<u64>(), 1, "{slowest:?}");
 }

@@ -33,8 +33,10 @@ pub(super) enum What {
     TimerFired { process: Option<Pid>, late: u64 },
     BlockingBegan { process: Option<Pid> },
     BlockingEnded { process: Option<Pid> },
-    Stalled { process: Pid },
+    Stalled { process: Pid, message: Option<u32> },
     TakenOver { process: Pid },
+    SampleBegan,
+    SampleEnded,
 }
 
 /// Why a turn was over.
@@ -130,8 +132,10 @@ fn moment(event: RecordedEvent) -> Option<Moment> {
         }
         EventKind::BlockingBegan { process } => What::BlockingBegan { process },
         EventKind::BlockingEnded { process } => What::BlockingEnded { process },
-        EventKind::Stalled { process, .. } => What::Stalled { process },
+        EventKind::Stalled { process, message, .. } => What::Stalled { process, message: message.map(of) },
         EventKind::TakenOver { process } => What::TakenOver { process },
+        EventKind::SampleBegan => What::SampleBegan,
+        EventKind::SampleEnded => What::SampleEnded,
         // Threads that rest show as gaps; what later versions record is not known here.
         _ => return None,
     };

@@ -29,8 +29,8 @@ struct Survey {
     /// By flow: whether both ends of it are there.
     ends: Vec<u8>,
     types: HashMap<Pid, u32>,
-    /// Messages that were in mailboxes at the beginning, by type of process.
-    queued: HashMap<u32, u64>,
+    /// Messages that were in mailboxes at the beginning, by type of process: of the recording, and of each sample.
+    queued: Vec<HashMap<u32, u64>>,
     /// The types whose processes got messages.
     receivers: BTreeSet<u32>,
 }
@@ -42,7 +42,7 @@ const ARRIVES: u8 = 2;
 impl Survey {
     fn of(moments: impl Iterator<Item = Moment>) -> Self {
         let mut survey = Self::default();
-        let mut handled_before: HashMap<Pid, u64> = HashMap::new();
+        let mut handled_before: Vec<HashMap<Pid, u64>> = vec![HashMap::new()];
         let mut to = BTreeSet::new();
         for Moment { what, .. } in moments {
             match what {
@@ -56,19 +56,28 @@ impl Survey {
                 What::HandlingBegan { process, flow, .. } => {
                     match flow {
                         Some(flow) => survey.mark(flow, ARRIVES),
-                        None => *handled_before.entry(process).or_default() += 1,
+                        None => {
+                            if let Some(handled) = handled_before.last_mut() {
+                                *handled.entry(process).or_default() += 1;
+                            }
+                        }
                     }
                     to.insert(process);
                 }
                 What::Answered { answer: Some(answer), .. } => survey.mark(answer, LEAVES),
                 What::AnswerTaken { answer, .. } => survey.mark(answer, ARRIVES),
+                What::SampleBegan => handled_before.push(HashMap::new()),
                 _ => {}
             }
         }
-        for (process, count) in handled_before {
-            if let Some(&of) = survey.types.get(&process) {
-                *survey.queued.entry(of).or_default() += count;
+        for handled in handled_before {
+            let mut queued = HashMap::new();
+            for (process, count) in handled {
+                if let Some(&of) = survey.types.get(&process) {
+                    *queued.entry(of).or_default() += count;
+                }
             }
+            survey.queued.push(queued);
         }
         survey.receivers = to.iter().filter_map(|process| survey.types.get(process).copied()).collect();
         survey
@@ -94,6 +103,7 @@ enum Open {
     Turn,
     Message,
     Blocking,
+    Sample,
 }
 
 pub(super) struct Writer<'a, W> {
@@ -109,6 +119,8 @@ pub(super) struct Writer<'a, W> {
     sent: HashMap<Pid, u64>,
     lengths: BTreeMap<u32, u64>,
     changed: BTreeSet<u32>,
+    /// How many samples have begun.
+    samples: usize,
     counted_at: u64,
     now: u64,
     /// The tracks of processes, and the open slices in them.
@@ -130,8 +142,9 @@ impl<'a, W: Write> Writer<'a, W> {
         let mut writer = Self {
             packets: Packets::new(out, limit)?,
             legend,
-            lengths: survey.receivers.iter().map(|&of| (of, survey.queued.get(&of).copied().unwrap_or(0))).collect(),
-            changed: survey.receivers.clone(),
+            lengths: BTreeMap::new(),
+            samples: 0,
+            changed: BTreeSet::new(),
             survey,
             with_processes,
             open: vec![Vec::new(); legend.threads.len()],
@@ -142,6 +155,7 @@ impl<'a, W: Write> Writer<'a, W> {
             tracks: HashMap::new(),
             tracks_made: 0,
         };
+        writer.begin_lengths();
         writer.begin()?;
         for moment in moments() {
             if (moment.thread as usize) < writer.open.len() {
@@ -297,14 +311,47 @@ impl<'a, W: Write> Writer<'a, W> {
                 let details = Details { number: Some(("processes", u64::from(count))), ..Details::default() };
                 self.packets.event((Kind::Instant, at, track), "worker", "stole", details)?;
             }
-            What::Stalled { process } => {
-                self.instant(at, track, &format!("stalled: {}", self.type_of(process)), process)?;
+            What::Stalled { process, message } => {
+                let what = message.map_or_else(|| self.type_of(process), |message| self.method(process, message));
+                self.instant(at, track, &format!("stalled: {what}"), process)?;
             }
             What::TakenOver { process } => {
                 self.instant(at, track, &format!("worker taken from {}", self.type_of(process)), process)?;
             }
+            What::SampleBegan => {
+                self.samples += 1;
+                self.begin_lengths();
+                self.packets.event((Kind::Begin, at, track), "sample", "sample", Details::default())?;
+                self.open[thread].push(Open::Sample);
+            }
+            What::SampleEnded => self.end_sample(at)?,
         }
         Ok(())
+    }
+
+    /// Ends all that is open, and forgets what is on its way: what becomes of it is not recorded.
+    fn end_sample(&mut self, at: u64) -> Result<(), Refused> {
+        for thread in 0..self.open.len() {
+            self.close(thread, None, at)?;
+        }
+        for (track, open) in self.tracks.values_mut() {
+            for _ in 0..std::mem::take(open) {
+                self.packets.end(at, *track)?;
+            }
+        }
+        self.handled.clear();
+        self.sent.clear();
+        self.lengths.values_mut().for_each(|length| *length = 0);
+        self.changed = self.survey.receivers.clone();
+        Ok(())
+    }
+
+    /// Begins to count the messages in mailboxes, with those that are there.
+    fn begin_lengths(&mut self) {
+        let queued = self.survey.queued.get(self.samples);
+        let length = |of: &u32| queued.and_then(|queued| queued.get(of)).copied().unwrap_or(0);
+        self.lengths = self.survey.receivers.iter().map(|of| (*of, length(of))).collect();
+        self.changed = self.survey.receivers.clone();
     }
 
     fn instant(&mut self, at: u64, track: u64, name: &str, process: Pid) -> Result<(), Refused> {

@@ -3,19 +3,31 @@
 use super::runtime::Host;
 use crate::engine::blocking::block_in_place::while_blocked;
 use crate::engine::host::Scheduler;
+use crate::engine::sched::recorded::OpenSample;
 use crate::env::clock::instant_now;
 use crate::recorder::recording::Recording;
 use crate::recorder::session::{
     Begun, DumpCause, DumpTrigger, LEAST_THREAD_MEMORY, MOST_MEMORY, MOST_RECORDINGS, Memory, THREAD_MEMORY,
 };
-use crate::sync::{Arc, AtomicU64, Ordering, park, spawn_thread, sync_channel};
+use crate::sync::{Arc, AtomicU64, Ordering, SyncSender, park, spawn_thread, sync_channel};
 use crate::util::debug::impl_debug;
 use crate::util::panics::{Site, contain, contain_thread};
+use std::convert::Infallible;
 use std::num::NonZeroU64;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 /// The longest recording.
 const MOST_DURATION: Duration = Duration::from_secs(3_600);
+
+/// How long a sample takes: a message that takes longer is in none from its send to its end. Shorter ones
+/// would also wake an idle program more often.
+const SAMPLE: Duration = Duration::from_millis(10);
+
+/// How many times as long as a sample the time from one to the next is, unless set. A message between two processes of
+/// a worker takes three to four times as long while it is recorded (`benches/instructions`, `timed`), so on average it
+/// takes two or three hundredths longer.
+const ONE_IN: u32 = 100;
 
 /// The reason why nothing is recorded.
 #[derive(Debug, thiserror::Error)]
@@ -61,8 +73,8 @@ pub enum RecordError {
     /// The host has been shut down.
     #[error("the host has been shut down, so there is nothing to record; record a host that runs")]
     Ended,
-    /// The thread that calls the hooks of a flight recorder could not be started.
-    #[error("the thread that calls the hooks of a flight recorder could not be started: {0}")]
+    /// A thread of the flight recorder, for its samples or its hook, could not be started.
+    #[error("a thread of the flight recorder, for its samples or its hook, could not be started: {0}")]
     Thread(String),
 }
 
@@ -131,13 +143,11 @@ impl Host {
             return Err(RecordError::Ended);
         }
         let clock = scheduler.clock_override();
-        let Some((session, is_first)) = scheduler.recorder.begin(memory, clock) else {
+        let Some(session) = scheduler.recorder.begin(memory, clock) else {
             return Err(RecordError::TooMany { most: MOST_RECORDINGS });
         };
-        if is_first {
-            scheduler.arm_recorder();
-        }
-        Ok(RunningSession { scheduler, place: self.place(), begun: session.mark() })
+        let sample = OpenSample::begin(scheduler, session.clone());
+        Ok(RunningSession { scheduler, place: self.place(), begun: session.mark(), sample: Some(sample) })
     }
 }
 
@@ -146,6 +156,8 @@ struct RunningSession {
     scheduler: &'static Scheduler,
     place: NonZeroU64,
     begun: Begun,
+    /// Open as long as the recording runs, unless that takes samples.
+    sample: Option<OpenSample>,
 }
 
 impl RunningSession {
@@ -157,7 +169,7 @@ impl RunningSession {
 impl Drop for RunningSession {
     fn drop(&mut self) {
         if self.scheduler.recorder.end(self.begun.session()) {
-            self.scheduler.disarm_recorder();
+            self.scheduler.fit_recorder();
         }
     }
 }
@@ -225,16 +237,18 @@ impl ActiveRecording {
 
     /// Blocks the thread until the time of the recording is over.
     pub fn wait(self) -> Recording {
-        while_blocked(|| {
-            loop {
-                let left = self.until.saturating_duration_since(instant_now());
-                if left.is_zero() {
-                    return;
-                }
-                park(Some(left));
-            }
-        });
+        while_blocked(|| rest(self.until));
         self.stop()
+    }
+}
+
+fn rest(until: Instant) {
+    loop {
+        let left = until.saturating_duration_since(instant_now());
+        if left.is_zero() {
+            return;
+        }
+        park(Some(left));
     }
 }
 
@@ -260,6 +274,7 @@ type DumpHook = Box<dyn FnMut(DumpCause, Recording) + Send>;
 pub struct FlightRecorder {
     keep: Duration,
     memory: Memory,
+    one_in: u32,
     every: Duration,
     hook: Option<DumpHook>,
 }
@@ -271,11 +286,12 @@ impl Default for FlightRecorder {
 }
 
 impl FlightRecorder {
-    /// Keeps the last ten seconds, in at most 32 MiB.
+    /// Keeps the last ten seconds, in at most 32 MiB, and records turns and messages a hundredth of the time.
     pub fn new() -> Self {
         Self {
             keep: Duration::from_secs(10),
             memory: Memory { all: 32 << 20, thread: 2 << 20 },
+            one_in: ONE_IN,
             every: Duration::from_secs(60),
             hook: None,
         }
@@ -290,6 +306,19 @@ impl FlightRecorder {
     /// Sets how much memory the rings of all threads may take; each has a sixteenth of it.
     pub fn memory(mut self, bytes: usize) -> Self {
         self.memory = Memory { all: bytes, thread: (bytes / 16).max(LEAST_THREAD_MEMORY).min(bytes) };
+        self
+    }
+
+    /// Records turns and messages for ten milliseconds, then not for `one_in` - 1 times as long, and so on: 100 by
+    /// default, with which passing messages takes two or three hundredths longer. With 1 (or 0) all is recorded always.
+    ///
+    /// In a sample, everything is recorded; between two, only abnormal ends, stalls, suspensions and blocking. The
+    /// events [`SampleBegan`](crate::record::EventKind::SampleBegan) and
+    /// [`SampleEnded`](crate::record::EventKind::SampleEnded) say when that was. Another sample is taken before the
+    /// [hook](Self::on_dump) is called, and while a [recording](Host::record) runs. A host with a virtual clock takes
+    /// no samples: all is recorded.
+    pub fn sample(mut self, one_in: u32) -> Self {
+        self.one_in = one_in;
         self
     }
 
@@ -314,18 +343,52 @@ impl FlightRecorder {
     }
 
     fn start(self, host: Host) -> Result<FlightRecording, RecordError> {
-        let Self { keep, memory, every, hook } = self;
+        let Self { keep, memory, one_in, every, hook } = self;
         if keep.is_zero() {
             return Err(RecordError::Duration { came: keep, most: Duration::MAX });
         }
-        let session = Arc::new(host.begin_recording(memory)?);
+        let mut session = host.begin_recording(memory)?;
+        let samples = match session.sample.take_if(|_| one_in > 1 && host.scheduler().clock_override().is_none()) {
+            None => None,
+            Some(first) => Some(sample_thread(host, &session, first, one_in)?),
+        };
+        let session = Arc::new(session);
         let skipped = Arc::new(AtomicU64::new(0));
         let dumps = match hook {
             None => None,
             Some(hook) => Some(dump_thread(host, &session, keep, every, hook, skipped.clone())?),
         };
-        Ok(FlightRecording { session, keep, skipped, dumps })
+        Ok(FlightRecording { session, keep, skipped, dumps, samples })
     }
+}
+
+/// Starts the thread that takes samples, after the `first`, which has begun. It ends when the result is dropped.
+fn sample_thread(
+    host: Host,
+    session: &RunningSession,
+    first: OpenSample,
+    one_in: u32,
+) -> Result<SyncSender<Infallible>, RecordError> {
+    let (running, over) = sync_channel::<Infallible>(0);
+    let (scheduler, session) = (session.scheduler, session.begun.session().clone());
+    let run = move || {
+        let (mut sample, mut begun) = (first, instant_now());
+        loop {
+            if over.recv_timeout(SAMPLE) != Err(RecvTimeoutError::Timeout) {
+                return;
+            }
+            drop(sample);
+            // By what it took, so that the share holds however late the system wakes this thread.
+            let others = instant_now().saturating_duration_since(begun).saturating_mul(one_in - 1);
+            if over.recv_timeout(others) != Err(RecvTimeoutError::Timeout) {
+                return;
+            }
+            begun = instant_now();
+            sample = OpenSample::begin_brief(scheduler, session.clone());
+        }
+    };
+    spawn_thread(format!("{}-samples", host.name()), run).map_err(|error| RecordError::Thread(error.to_string()))?;
+    Ok(running)
 }
 
 /// Starts the thread that calls the hook, which ends with the flight recording. Returns what triggers it.
@@ -338,11 +401,18 @@ fn dump_thread(
     skipped: Arc<AtomicU64>,
 ) -> Result<DumpTrigger, RecordError> {
     let (sender, causes) = sync_channel::<DumpCause>(1);
+    let is_sampled = session.sample.is_none();
+    let (scheduler, begun) = (session.scheduler, session.begun.session().clone());
     let recorded = Arc::downgrade(session);
     let mut hook = hook;
     let run = move || {
         contain_thread();
         for cause in causes {
+            if is_sampled {
+                // What the host does at the time of the cause.
+                let _sample = OpenSample::begin_brief(scheduler, begun.clone());
+                rest(instant_now() + SAMPLE);
+            }
             let Some(session) = recorded.upgrade() else { return };
             let recording = session.recorded(Some(keep));
             drop(session);
@@ -364,8 +434,9 @@ pub struct FlightRecording {
     session: Arc<RunningSession>,
     keep: Duration,
     skipped: Arc<AtomicU64>,
-    /// Dropped with this: then the thread that calls the hook ends.
+    /// Dropped with this: then the thread that calls the hook ends, and that which takes samples.
     dumps: Option<DumpTrigger>,
+    samples: Option<SyncSender<Infallible>>,
 }
 
 impl FlightRecording {
@@ -382,5 +453,9 @@ impl FlightRecording {
 
 impl_debug!([] RecordingOptions, self => "RecordingOptions" { duration: self.duration });
 impl_debug!([] ActiveRecording, self => "ActiveRecording" { until: self.until });
-impl_debug!([] FlightRecorder, self => "FlightRecorder" { keep: self.keep, has_hook: self.hook.is_some() });
-impl_debug!([] FlightRecording, self => "FlightRecording" { keep: self.keep, has_hook: self.dumps.is_some() });
+impl_debug!([] FlightRecorder, self => "FlightRecorder" {
+    keep: self.keep, one_in: self.one_in, has_hook: self.hook.is_some()
+});
+impl_debug!([] FlightRecording, self => "FlightRecording" {
+    keep: self.keep, takes_samples: self.samples.is_some(), has_hook: self.dumps.is_some()
+});

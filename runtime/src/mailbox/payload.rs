@@ -100,9 +100,9 @@ impl TypeMark {
         self.0.store(ptr::null_mut(), Ordering::Relaxed);
     }
 
-    pub(crate) fn name(&self) -> Option<&'static str> {
+    pub(crate) fn name(&self) -> Option<&'static fn() -> &'static str> {
         // SAFETY: only addresses of tables are stored, which are constants of the program and never written.
-        unsafe { self.0.load(Ordering::Relaxed).as_ref() }.map(|table: &'static TypeTable| (table.type_name)())
+        unsafe { self.0.load(Ordering::Relaxed).as_ref() }.map(|table: &'static TypeTable| &table.type_name)
     }
 }
 

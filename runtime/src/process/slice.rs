@@ -85,6 +85,11 @@ impl TimeSlice {
 
     /// Returns the type of the last message delivered in this time slice. For the watchdog: it may be stale at once.
     pub(crate) fn message(&self) -> Option<&'static str> {
+        self.message_type().map(|name| name())
+    }
+
+    /// Returns what names it.
+    pub(crate) fn message_type(&self) -> Option<&'static fn() -> &'static str> {
         self.message.name()
     }
 

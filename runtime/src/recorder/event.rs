@@ -64,6 +64,8 @@ pub enum Fate {
     ProcessEnded,
     /// Records of that time were overwritten: it is not known.
     Overwritten,
+    /// It was in the mailbox when the sample ended in which it was sent: what followed is not recorded.
+    SampleEnded,
 }
 
 /// The sender of a message, or the one that waits for an answer.
@@ -246,10 +248,18 @@ pub enum EventKind {
         process: Pid,
         /// How long the step had run by then.
         lasted: Duration,
+        /// The type of the message, if it was handling one.
+        message: Option<TypeIndex>,
     },
     /// The permit of a step that did not end was given to another thread. On the thread that found it.
     TakenOver {
         /// The process.
         process: Pid,
     },
+    /// A flight recorder [samples](crate::record::FlightRecorder::sample): from here on all is recorded. In place of a
+    /// thread, the event has one named `samples`.
+    SampleBegan,
+    /// From here on, only what is rare is recorded: abnormal ends, stalls, suspensions, blocking. What has begun and
+    /// not ended by now, turns and handlings, has no event for its end.
+    SampleEnded,
 }

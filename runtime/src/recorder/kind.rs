@@ -26,10 +26,13 @@ pub(crate) enum RecordKind {
     TakeOver,
     /// The time of a virtual clock.
     Time,
+    /// Made when a recording is read: from here on, and up to here, turns and messages are recorded.
+    SampleBegin,
+    SampleEnd,
 }
 
 impl RecordKind {
-    const ALL: [Self; 21] = [
+    const ALL: [Self; 23] = [
         Self::Turn,
         Self::TurnEnd,
         Self::Handle,
@@ -51,10 +54,29 @@ impl RecordKind {
         Self::Stall,
         Self::TakeOver,
         Self::Time,
+        Self::SampleBegin,
+        Self::SampleEnd,
     ];
 
     pub(crate) fn of(word: u64) -> Option<Self> {
         Self::ALL.get((word & ((1 << KIND_BITS) - 1)) as usize).copied()
+    }
+
+    /// Returns whether it belongs to turns and messages, of which a sample has all. The others come singly.
+    pub(crate) fn is_sampled(self) -> bool {
+        matches!(
+            self,
+            Self::Turn
+                | Self::TurnEnd
+                | Self::Handle
+                | Self::Send
+                | Self::Ask
+                | Self::Answer
+                | Self::AnswerTaken
+                | Self::Park
+                | Self::Wake
+                | Self::Steal
+        )
     }
 }
 

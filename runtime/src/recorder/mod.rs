@@ -17,13 +17,24 @@
 //! whose permit another thread has taken over, writes to the ring of its own thread when it goes on, and the other
 //! thread to its own. So each ring has one writer, whatever happens to permits.
 //!
+//! # Samples
+//!
+//! What is frequent, turns and messages, is recorded while a *sample* is open: in a recording from its beginning to its
+//! end, in a flight recorder again and again for a short time. A session knows when that was, and what a thread writes
+//! outside of that, because it sees the end of a sample only after its turn, is left out when the recording is read.
+//! Rare events are recorded whether or not a sample is open.
+//!
+//! (Rejected: a mark that travels with one message in a thousand, and has it recorded along its causal path. Each send
+//! would have to look whether its process handles such a message, and in a sample each has what it waits for: the
+//! messages before it, and the other processes of its worker.)
+//!
 //! # Beginning and end
 //!
-//! A recording arms the threads first, waits until those between two steps have seen it, arms the sends then, and ends
-//! in the opposite order: so of a message whose send is recorded, the handling is too, unless the recording ends first,
-//! the process does, or its time slice was running when the recording began. Threads notice the end between two turns,
-//! and give their rings back; those that rest are woken for it. A thread outside of the host keeps its ring until it
-//! sends to a recorded host again, or ends.
+//! A sample arms the threads first, waits until those between two steps have seen it, arms the sends then, and ends in
+//! the opposite order: so of a message whose send is recorded, the handling is too, unless the sample ends first, the
+//! process does, or its time slice was running when the sample began. Threads notice the end between two turns. After
+//! the last recording they give their rings back, and those that rest are woken for it. A thread outside of the host
+//! keeps its ring until it sends to a recorded host again, or ends.
 //!
 //! * [`ring`]: the ring; [`kind`]: what its records are about; [`track`]: the ring of a thread, and its clock;
 //! * [`session`]: who records what of a host;

@@ -17,6 +17,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::{Duration, Instant};
 
+#[cfg(all(test, not(loom)))]
+mod tests;
+
 /// In the extra word of a send: the sequence number of the message.
 pub(crate) const SEQUENCE_MASK: u64 = (1 << (64 - GENERATION_BITS - 4)) - 1;
 
@@ -40,8 +43,8 @@ impl RecordedThread {
         &self.name
     }
 
-    /// Returns how many records of the thread were overwritten before the recording ended. Each message takes about
-    /// five.
+    /// Returns how many records of the thread were overwritten before the recording ended. Each message takes three
+    /// or more.
     pub fn lost(&self) -> u64 {
         self.lost
     }
@@ -63,6 +66,11 @@ struct Stamped {
 }
 
 const NO_NAME: u32 = u32::MAX;
+
+impl Stamped {
+    const NOTHING: Self =
+        Self { at: 0, thread: 0, kind: RecordKind::Time, name: NO_NAME, flow: 0, answer: 0, process: 0, extra: 0 };
+}
 
 /// What happened on a host during some time. See [`Host::record`](crate::Host::record).
 #[derive(Clone, Debug)]
@@ -86,10 +94,29 @@ impl Recording {
         place: NonZeroU64,
         nanoseconds: impl Fn(u64) -> u64,
         (from, to): (u64, u64),
+        mut samples: Vec<(u64, u64)>,
         begin: Instant,
     ) -> Self {
         let begin = Moment::from_instant(begin).nanoseconds().saturating_add(from);
         let mut builder = RecordingBuilder::new(place, begin);
+        // Of two that meet at a nanosecond, the order would not be known.
+        samples.dedup_by(|next, last| {
+            let meet = next.0 <= last.1;
+            last.1 = if meet { next.1 } else { last.1 };
+            meet
+        });
+        let is_whole = |at: u64| {
+            let next = samples.partition_point(|(began, _)| *began <= at);
+            next.checked_sub(1).is_some_and(|place| at <= samples[place].1)
+        };
+        let within = |at: &u64| (from..=to).contains(at);
+        // One that has begun by then is shown as the beginning of the recording.
+        let begins = samples.iter().map(|(began, _)| *began).filter(|at| within(at) && *at > from);
+        let begins: Vec<u64> = begins.map(|at| at - from).collect();
+        let ends: Vec<u64> = samples.iter().map(|(_, ended)| *ended).filter(within).map(|at| at - from).collect();
+        // Before what happened at that moment, and the ends after it: the records are sorted stably.
+        let sampler = raw.len() as u32;
+        builder.bound(sampler, &begins, RecordKind::SampleBegin);
         for track in raw {
             let thread = builder.thread(track.thread, track.lost);
             let mut complete_from = 0;
@@ -98,11 +125,16 @@ impl Recording {
                 if index == 0 && track.lost > 0 {
                     complete_from = at;
                 }
-                if (from..=to).contains(&at) {
+                let is_sampled = RecordKind::of(record.words[0]).is_some_and(RecordKind::is_sampled);
+                if within(&at) && (!is_sampled || is_whole(at)) {
                     builder.add(thread, at - from, at - from, record);
                 }
             }
             builder.complete_from = builder.complete_from.max(complete_from.saturating_sub(from));
+        }
+        builder.bound(sampler, &ends, RecordKind::SampleEnd);
+        if !(begins.is_empty() && ends.is_empty()) {
+            builder.thread("samples".into(), 0);
         }
         builder.finish(missed, Duration::from_nanos(to - from))
     }
@@ -213,12 +245,22 @@ impl RecordingBuilder {
         self.threads.len() as u32 - 1
     }
 
+    /// Adds where samples begin, or where they end.
+    fn bound(&mut self, thread: u32, times: &[u64], kind: RecordKind) {
+        let bounds = times.iter().map(|&at| (at, Stamped { at, thread, kind, ..Stamped::NOTHING }));
+        self.records.extend(bounds);
+    }
+
     fn add(&mut self, thread: u32, sorted: u64, at: u64, record: Record) {
         let [first, process, extra] = record.words;
         let Some(kind) = RecordKind::of(first).filter(|kind| *kind != RecordKind::Time) else { return };
         let name = record.name.map_or(NO_NAME, |name| self.name(name));
+        if kind == RecordKind::Turn && extra & TURN_OVER != 0 {
+            let (kind, extra) = (RecordKind::TurnEnd, extra & !TURN_OVER);
+            self.records.push((sorted, Stamped { at, thread, kind, extra, ..Stamped::NOTHING }));
+        }
         let extra = if kind == RecordKind::TimerSet { extra.saturating_sub(self.began) } else { extra };
-        self.records.push((sorted, Stamped { at, thread, kind, name, flow: 0, answer: 0, process, extra }));
+        self.records.push((sorted, Stamped { at, thread, kind, name, process, extra, ..Stamped::NOTHING }));
     }
 
     fn name(&mut self, name: &'static TypeName) -> u32 {
@@ -236,6 +278,7 @@ impl RecordingBuilder {
     fn finish(mut self, missed: u64, duration: Duration) -> Recording {
         // Stable: those of one thread stay in their order.
         self.records.sort_by_key(|(sorted, _)| *sorted);
+        end_turns_in_time(&mut self.records);
         let fates = tie(&mut self.records, self.complete_from);
         Recording {
             records: self.records.into_iter().map(|(_, record)| record).collect(),
@@ -247,6 +290,69 @@ impl RecordingBuilder {
             fates,
         }
     }
+}
+
+/// Moves the ends of turns to before the next turn of their process, if that runs on another thread: the clock is read
+/// for them only when the process has been let go, and often when the next turn of the thread begins. A turn whose end
+/// is not recorded then, because the sample ends before, gets one.
+fn end_turns_in_time(records: &mut Vec<(u64, Stamped)>) {
+    let mut running: BTreeMap<u64, u32> = BTreeMap::new();
+    let mut turns: BTreeMap<u32, u64> = BTreeMap::new();
+    // The next turn of the process that a thread seems to run.
+    let mut next: BTreeMap<u32, usize> = BTreeMap::new();
+    let (mut ends, mut moved): (Vec<(usize, Stamped)>, BTreeSet<usize>) = Default::default();
+    let unknown = |thread, next| {
+        let (kind, extra) = (RecordKind::TurnEnd, IDLE | TURN_IN_MESSAGE);
+        (next, Stamped { thread, kind, extra, ..Stamped::NOTHING })
+    };
+    for (index, &(_, record)) in records.iter().enumerate() {
+        let thread = record.thread;
+        match record.kind {
+            RecordKind::Turn => {
+                if let Some(other) = running.insert(record.process, thread)
+                    && other != thread
+                    && turns.get(&other) == Some(&record.process)
+                {
+                    next.entry(other).or_insert(index);
+                }
+                turns.insert(thread, record.process);
+                ends.extend(next.remove(&thread).map(|next| unknown(thread, next)));
+            }
+            RecordKind::TurnEnd => {
+                if let Some(next) = next.remove(&thread) {
+                    moved.insert(index);
+                    ends.push((next, record));
+                }
+                if let Some(process) = turns.remove(&thread)
+                    && running.get(&process) == Some(&thread)
+                {
+                    running.remove(&process);
+                }
+            }
+            RecordKind::SampleEnd => {
+                running.clear();
+                turns.clear();
+                ends.extend(std::mem::take(&mut next).into_iter().map(|(thread, next)| unknown(thread, next)));
+            }
+            _ => {}
+        }
+    }
+    ends.extend(next.into_iter().map(|(thread, next)| unknown(thread, next)));
+    if ends.is_empty() {
+        return;
+    }
+    ends.sort_unstable_by_key(|(next, end)| (*next, end.thread));
+    let mut ends = ends.into_iter().peekable();
+    let mut ordered = Vec::with_capacity(records.len());
+    for (index, &(sorted, record)) in records.iter().enumerate() {
+        while let Some((_, end)) = ends.next_if(|(next, _)| *next == index) {
+            ordered.push((sorted, Stamped { at: record.at, ..end }));
+        }
+        if !moved.contains(&index) {
+            ordered.push((sorted, record));
+        }
+    }
+    *records = ordered;
 }
 
 /// Ties sends to handlings and answers. Returns what has become of each flow, by number.
@@ -300,6 +406,13 @@ fn tie(records: &mut [(u64, Stamped)], complete_from: u64) -> Vec<Option<Fate>> 
                 }
             }
             RecordKind::End => _ = ended.insert(record.process),
+            // What is open may end before the next sample, and a later message have the same number.
+            RecordKind::SampleEnd => {
+                for flow in std::mem::take(&mut sent).into_values().flatten() {
+                    fates[flow as usize - 1] = Some(Fate::SampleEnded);
+                }
+                (turns, last_send, asked) = Default::default();
+            }
             _ => {}
         }
     }
@@ -364,6 +477,12 @@ impl RecordedEvents<'_> {
                 EventKind::MessageSent { from, to: pid(process), message: of, flow, answer }
             }
             RecordKind::Ask | RecordKind::Time => return,
+            RecordKind::SampleBegin => EventKind::SampleBegan,
+            RecordKind::SampleEnd => {
+                self.turns.fill(None);
+                self.handlings.clear();
+                EventKind::SampleEnded
+            }
             RecordKind::Answer => EventKind::Answered { to: pid(process), flow },
             // Otherwise it is the result of something else: a timer, a command.
             RecordKind::AnswerTaken => match flow {
@@ -389,7 +508,10 @@ impl RecordedEvents<'_> {
             }
             RecordKind::Block => EventKind::BlockingBegan { process: of_process(process) },
             RecordKind::Unblock => EventKind::BlockingEnded { process: of_process(process) },
-            RecordKind::Stall => EventKind::Stalled { process: pid(process), lasted: Duration::from_nanos(extra) },
+            RecordKind::Stall => {
+                let message = (name != NO_NAME).then_some(of);
+                EventKind::Stalled { process: pid(process), lasted: Duration::from_nanos(extra), message }
+            }
             RecordKind::TakeOver => EventKind::TakenOver { process: pid(process) },
         };
         self.push(at, thread, event);
@@ -432,6 +554,8 @@ pub(crate) const SUSPENDED: u64 = 3;
 pub(crate) const ENDED: u64 = 4;
 /// Beside these: the process is not done with a message.
 pub(crate) const TURN_IN_MESSAGE: u64 = 1 << 8;
+/// Beside these, in the extra word of a turn that has begun: how the turn before it on its thread has ended.
+pub(crate) const TURN_OVER: u64 = 1 << 9;
 
 /// The extra word of the record of an end, for each of its kinds.
 const END_KINDS: [EndKind; 7] = [

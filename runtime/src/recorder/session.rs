@@ -6,7 +6,8 @@ use super::track::{Stamps, Track};
 use crate::env::clock::{ClockOverride, Moment, instant_now};
 use crate::env::ticks::{TickMark, TickSource};
 use crate::pid::Pid;
-use crate::sync::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering, SyncSender, lock};
+use crate::sync::{Arc, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, SyncSender, lock};
+use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::ptr;
 use std::time::{Duration, Instant};
@@ -23,6 +24,9 @@ pub(crate) const LEAST_THREAD_MEMORY: usize = 4096;
 /// The memory for the ring of a thread, unless another amount is asked for.
 pub(crate) const THREAD_MEMORY: usize = 8 << 20;
 
+/// The most samples of a session whose times are kept: of two in a second, some hours.
+const MOST_SAMPLES: usize = 1 << 16;
+
 /// How much memory the rings may take: altogether, and that of each thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Memory {
@@ -35,7 +39,11 @@ pub(crate) struct Memory {
 pub(crate) struct Recorder {
     /// The number of the current session; zero while there is none.
     current: AtomicU64,
+    /// The number of the sample that is taken; zero while there is none, and turns and messages are not recorded.
+    sample: AtomicU64,
     state: Mutex<RecorderState>,
+    /// Held while threads and sends are made to fit the recorder's state.
+    fitting: Mutex<()>,
     dumps: Mutex<Vec<Arc<Dumps>>>,
 }
 
@@ -87,8 +95,21 @@ impl Dumps {
 struct RecorderState {
     session: Option<Arc<Session>>,
     recordings: usize,
-    /// How many sessions there have been.
+    /// How many sessions there have been, and how many samples.
     sessions: u64,
+    samples: u64,
+}
+
+/// When turns and messages were recorded in a session. Whoever wants them to be has a sample open; samples of several
+/// are one.
+#[derive(Default)]
+struct SampleTimes {
+    /// How many are open.
+    open: usize,
+    /// When the first of them was opened.
+    since: u64,
+    /// From when to when others were, in order.
+    over: VecDeque<(u64, u64)>,
 }
 
 /// The time from when the first recording begins to when the last one ends.
@@ -106,6 +127,7 @@ pub(crate) struct Session {
     tracks: Mutex<Vec<Arc<Track>>>,
     /// How many records there was no ring for.
     missed: AtomicU64,
+    times: Mutex<SampleTimes>,
 }
 
 /// What a recording knows of its beginning.
@@ -124,9 +146,20 @@ impl Recorder {
         self.current.load(Ordering::Relaxed) != 0
     }
 
-    /// Returns the number of the current session; zero if there is none.
-    pub(crate) fn current(&self) -> u64 {
-        self.current.load(Ordering::SeqCst)
+    /// Returns the number of the sample that is taken; zero if there is none.
+    pub(crate) fn sample(&self) -> u64 {
+        self.sample.load(Ordering::SeqCst)
+    }
+
+    /// Returns whether what is frequent is recorded, and not only what is rare.
+    #[inline(always)]
+    pub(crate) fn is_sampling(&self) -> bool {
+        self.sample.load(Ordering::Relaxed) != 0
+    }
+
+    /// Excludes others from making threads and sends fit the state of the recorder.
+    pub(crate) fn fit(&self) -> MutexGuard<'_, ()> {
+        lock(&self.fitting)
     }
 
     /// Returns the session that runs.
@@ -137,16 +170,16 @@ impl Recorder {
         lock(&self.state).session.clone()
     }
 
-    /// Begins a recording, and the session if none runs: then returns true, and the caller arms the threads. `None`:
-    /// too many run.
-    pub(crate) fn begin(&'static self, memory: Memory, clock: ClockOverride) -> Option<(Arc<Session>, bool)> {
+    /// Begins a recording, and the session if none runs. Nothing frequent is recorded before a sample is
+    /// [opened](Session::open). `None`: too many run.
+    pub(crate) fn begin(&'static self, memory: Memory, clock: ClockOverride) -> Option<Arc<Session>> {
         let mut state = lock(&self.state);
         if state.recordings >= MOST_RECORDINGS {
             return None;
         }
         state.recordings += 1;
         if let Some(session) = &state.session {
-            return Some((session.clone(), false));
+            return Some(session.clone());
         }
         state.sessions += 1;
         let source = TickSource::choose();
@@ -165,10 +198,11 @@ impl Recorder {
             taken: AtomicUsize::new(0),
             tracks: Mutex::default(),
             missed: AtomicU64::new(0),
+            times: Mutex::default(),
         });
         state.session = Some(session.clone());
         self.current.store(session.number, Ordering::SeqCst);
-        Some((session, true))
+        Some(session)
     }
 
     /// Ends a recording of that session. Returns whether it was the last: then the caller disarms the threads.
@@ -215,6 +249,7 @@ impl Recorder {
 
     fn finish(&self, state: &mut RecorderState) {
         state.session = None;
+        self.sample.store(0, Ordering::SeqCst);
         self.current.store(0, Ordering::SeqCst);
     }
 }
@@ -245,6 +280,44 @@ impl Session {
         let track = Arc::new(Track::new(self.clone(), Ring::new(thread / RECORD_BYTES)));
         lock(&self.tracks).push(track.clone());
         Some(track)
+    }
+
+    /// Has turns and messages recorded until [`close`](Self::close) is called as often as this. Afterwards the caller
+    /// makes threads and sends fit that.
+    pub(crate) fn open(self: &Arc<Self>) {
+        let mut state = lock(&self.recorder.state);
+        let mut times = lock(&self.times);
+        times.open += 1;
+        if times.open == 1 && state.session.as_ref().is_some_and(|current| Arc::ptr_eq(current, self)) {
+            // Before the threads record: whatever they do, is within.
+            times.since = self.stamp();
+            state.samples += 1;
+            self.recorder.sample.store(state.samples, Ordering::SeqCst);
+        }
+    }
+
+    /// Ends a sample. Returns whether it was the last: then the caller makes threads and sends fit that.
+    pub(crate) fn close(self: &Arc<Self>) -> bool {
+        let state = lock(&self.recorder.state);
+        let mut times = lock(&self.times);
+        times.open -= 1;
+        let is_last = times.open == 0 && state.session.as_ref().is_some_and(|current| Arc::ptr_eq(current, self));
+        if is_last {
+            let sample = (times.since, self.stamp());
+            times.over.push_back(sample);
+            if times.over.len() > MOST_SAMPLES {
+                times.over.pop_front();
+            }
+            self.recorder.sample.store(0, Ordering::SeqCst);
+        }
+        is_last
+    }
+
+    /// Returns when turns and messages were recorded, in order. The last sample has no end if it is open.
+    fn samples(&self) -> Vec<(u64, Option<u64>)> {
+        let times = lock(&self.times);
+        let open = (times.open > 0).then_some((times.since, None));
+        times.over.iter().map(|&(since, end)| (since, Some(end))).chain(open).collect()
     }
 
     pub(super) fn miss(&self) {
@@ -293,7 +366,9 @@ impl Begun {
             _ => {
                 let (began, ended) = (nanoseconds(self.stamp), nanoseconds(end_stamp));
                 let from = keep.map_or(began, |keep| began.max(ended.saturating_sub(keep.as_nanos() as u64)));
-                Recording::timed(raw, missed, place, nanoseconds, (from, ended), session.begin.instant)
+                let samples = session.samples().into_iter();
+                let samples = samples.map(|(from, to)| (nanoseconds(from), to.map_or(u64::MAX, nanoseconds))).collect();
+                Recording::timed(raw, missed, place, nanoseconds, (from, ended), samples, session.begin.instant)
             }
         }
     }

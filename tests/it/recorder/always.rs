@@ -1,6 +1,6 @@
 //! Flight recorders: they always run, keep what is newest, and call a hook when something goes wrong.
 
-use super::{Counter, check, handled, record};
+use super::{Counter, Failing, Stuck, check, handled, record};
 use postroom::prelude::*;
 use postroom::record::{DumpCause, FlightRecorder};
 use postroom_tests::{Latch, eventually};
@@ -11,7 +11,8 @@ use std::time::Duration;
 fn a_snapshot_shows_what_has_happened_and_the_recorder_goes_on() {
     let runtime = Runtime::builder().workers(2).build().expect("two workers");
     let counter = runtime.spawn(Counter { sum: 0 }).serve().expect("it starts");
-    let flight = runtime.flight_recorder(FlightRecorder::new().keep(Duration::from_secs(600))).expect("it starts");
+    let flight =
+        runtime.flight_recorder(FlightRecorder::new().keep(Duration::from_secs(600)).sample(1)).expect("it starts");
     for round in 1..=3 {
         counter.add(1).wait().expect("it answers");
         runtime.until_idle().expect("outside");
@@ -36,39 +37,13 @@ fn a_snapshot_has_the_newest_only() {
     assert_eq!(handled(&snapshot), 0);
 }
 
-/// Does not return from its step before its latch is open.
-#[process]
-struct Stuck;
-
-#[process]
-impl Stuck {
-    #[entry]
-    fn serve(&mut self) {}
-    #[message]
-    fn block(&mut self, begun: Latch, until: Latch) {
-        begun.open();
-        until.wait();
-    }
-}
-
-#[process]
-struct Failing;
-
-#[process]
-impl Failing {
-    #[entry]
-    async fn fail(&mut self) -> Result<(), String> {
-        Err("as the test wants".into())
-    }
-}
-
 #[test]
 fn a_stall_calls_the_hook_with_what_led_to_it_and_a_panic_of_it_does_no_harm() {
     let runtime = Runtime::builder().workers(1).stall_limit(Duration::from_millis(5)).build().expect("a worker");
     let counter = runtime.spawn(Counter { sum: 0 }).serve().expect("it starts");
     let causes = Arc::new(Mutex::new(Vec::new()));
     let seen = causes.clone();
-    let recorder = FlightRecorder::new().dump_every(Duration::ZERO).on_dump(move |cause, recording| {
+    let recorder = FlightRecorder::new().sample(1).dump_every(Duration::ZERO).on_dump(move |cause, recording| {
         check(&recording);
         seen.lock().unwrap().push((cause, handled(&recording)));
         panic!("as the test wants");

@@ -50,6 +50,8 @@ pub(crate) struct ThreadContext {
     /// How many steps in a row came from the run-next slot.
     pub(crate) streak: Cell<u32>,
     pub(crate) random: RefCell<Random>,
+    /// How the last turn ended, if that is recorded and not written yet; zero otherwise.
+    pub(crate) turn_end: Cell<u64>,
     /// When this thread last saw a process with a deficit.
     pub(crate) deficit_seen: Cell<Moment>,
     /// When a process last used up its time slice here.
@@ -107,6 +109,7 @@ impl ThreadContext {
             slice_used: Cell::new(Moment::about_now()),
             cool: Cell::new(0),
             streak: Cell::new(0),
+            turn_end: Cell::new(0),
             random: RefCell::new(Random::new(host.seed(), index as u64)),
         }
     }
@@ -306,7 +309,7 @@ impl Scheduler {
     }
 
     pub(crate) fn set_timer(&'static self, due: Moment, action: TimerAction) -> Option<TimerKey> {
-        if self.recorder.is_on() {
+        if self.recorder.is_sampling() {
             self.record_timer(due, action.process());
         }
         let (key, first) = self.timers.set(self.current_worker(), due, action)?;

@@ -447,7 +447,7 @@ impl Scheduler {
     /// Performs the result of a look for timers. Returns its cost, in units of [`FIRED`].
     fn fire(&'static self, due: Due) -> u32 {
         if let Due::Fire(action, due) = &due
-            && self.recorder.is_on()
+            && self.recorder.is_sampling()
         {
             let late = Moment::now_by(self.clock_override()).since(*due).as_nanos() as u64;
             self.recorder.note(RecordKind::TimerFired, action.process(), late, None);

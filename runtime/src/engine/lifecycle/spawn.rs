@@ -374,7 +374,7 @@ impl Scheduler {
 
     #[cold]
     fn note_spawn(&'static self, slot: &Slot, pid: Pid) {
-        if self.recorder.is_on() {
+        if self.recorder.is_sampling() {
             let parent = slot.metadata.parent(self.node()).filter(|parent| parent.place() == pid.place());
             let name = slot.metadata.kind().map(|kind| &kind.name);
             self.recorder.note(RecordKind::Spawn, pid.incarnation(), parent.map_or(0, Pid::incarnation), name);
@@ -384,7 +384,8 @@ impl Scheduler {
     /// Records the end of a process.
     #[cold]
     pub(crate) fn note_end(&'static self, slot: &Slot, pid: Pid, why: EndKind) {
-        if self.recorder.is_on() {
+        // Why a supervisor gives up is seen without a sample, too.
+        if self.recorder.is_sampling() || self.recorder.is_on() && why != EndKind::Normal {
             let name = slot.metadata.kind().map(|kind| &kind.name);
             self.recorder.note(RecordKind::End, pid.incarnation(), end_word(why), name);
         }

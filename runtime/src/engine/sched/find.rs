@@ -73,6 +73,7 @@ impl ThreadContext {
     /// Checks for requests of `handoff` and the watchdog. Returns what to do next, if it follows from them.
     #[cold]
     pub(super) fn next_when_called(&self) -> Option<Next> {
+        self.write_turn_end_unless_at_once();
         if let Some(pinned_thread) = self.pinned_thread {
             // Always taken on the thread of a pinned process, which runs only that.
             return Some(self.recorded(self.next_of_pinned(pinned_thread)));
@@ -134,6 +135,12 @@ impl ThreadContext {
             return other.or_else(|| self.deque.pop());
         }
         other
+    }
+
+    /// Returns whether a far end comes first, and perhaps timers and the reactor.
+    #[inline(always)]
+    pub(super) fn is_fairness_due(&self) -> bool {
+        self.thread.counters.steps.get() - self.fair.get() >= FAIR
     }
 
     #[inline(never)]

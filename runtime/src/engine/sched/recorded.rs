@@ -11,25 +11,50 @@ use crate::engine::workers::worker::RECORDED;
 use crate::env::clock::Moment;
 use crate::pid::incarnation;
 use crate::recorder::kind::RecordKind;
+use crate::recorder::recording::TURN_OVER;
+use crate::recorder::session::Session;
 use crate::recorder::track::forget_old_tracks;
 use crate::slots::Token;
-use crate::sync::{Ordering, yield_now};
+use crate::sync::{Arc, Ordering, yield_now};
 use std::time::Duration;
 
 /// How long the beginning of a recording waits for threads between two steps. They are there for microseconds, unless
 /// the system runs others, or a task of the reactor takes long.
 const LONGEST_WAIT: Duration = Duration::from_millis(200);
 
+/// How long the beginning of one sample of many waits for them.
+const SAMPLE_WAIT: Duration = Duration::from_millis(1);
+
 impl ThreadContext {
     /// Returns what to do next if the host is recorded: called when the attention byte is not zero.
     pub(super) fn next_recorded(&self) -> Option<Next> {
         if !self.is_recorded() {
+            self.write_turn_end();
             return None;
         }
         Some(match self.take_near() {
             Some(token) => Next::Recorded(token),
-            None => self.search(self.host.idle.start_searching()),
+            None => {
+                self.write_turn_end();
+                self.search(self.host.idle.start_searching())
+            }
         })
+    }
+
+    /// Writes the record of the last turn's end, if the thread does something before the next turn that takes time.
+    pub(super) fn write_turn_end_unless_at_once(&self) {
+        if self.turn_end.get() != 0
+            && (self.thread.has_more_to_see() || self.is_fairness_due() || self.pinned_thread.is_some())
+        {
+            self.write_turn_end();
+        }
+    }
+
+    fn write_turn_end(&self) {
+        let end = self.turn_end.take();
+        if end != 0 {
+            self.host.recorder.note(RecordKind::TurnEnd, 0, end & !TURN_OVER, None);
+        }
     }
 
     /// Has the turn of the process recorded that runs next, if the host is.
@@ -40,24 +65,25 @@ impl ThreadContext {
         }
     }
 
-    /// Returns whether the host is recorded. Gives the thread's ring back if it was, and is no more.
+    /// Returns whether the turns of the host are recorded. If they were, and are no more, gives back the thread's ring
+    /// unless other events still are.
     fn is_recorded(&self) -> bool {
         if !self.thread.is_recorded() {
             return false;
         }
-        let session = self.host.recorder.current();
-        if self.thread.recorded_in.load(Ordering::Relaxed) != session {
-            self.thread.recorded_in.store(session, Ordering::SeqCst);
+        let sample = self.host.recorder.sample();
+        if self.thread.recorded_in.load(Ordering::Relaxed) != sample {
+            self.thread.recorded_in.store(sample, Ordering::SeqCst);
         }
-        if session != 0 {
+        if sample != 0 {
             return true;
         }
         self.thread.is_recorded_no_more();
         forget_old_tracks();
-        if !self.host.recorder.is_on() {
+        if self.host.recorder.sample() == 0 {
             return false;
         }
-        // Another recording has begun, perhaps before the bit was cleared.
+        // Another sample has begun, perhaps before the bit was cleared.
         self.thread.call(RECORDED);
         true
     }
@@ -71,12 +97,13 @@ impl ThreadContext {
             Some(_) if self.thread.take_request_for_time() => self.run_timed(scratch, token),
             Some(_) => self.run_slice_with::<true>(scratch, token),
         }
-        self.end_recorded_turn(scratch);
+        self.leave_recorded_turn(scratch);
     }
 
     /// Records the beginning of a turn, if the host is recorded.
     pub(super) fn begin_recorded_turn(&self, scratch: &mut StepScratch, token: &Token) {
         if !self.is_recorded() {
+            self.write_turn_end();
             return;
         }
         let (recorder, slot) = (&self.host.recorder, token.slot());
@@ -84,7 +111,7 @@ impl ThreadContext {
         let process = incarnation(slot.index(), token.generation());
         // Not when the last turn ended, though the thread has done nothing since: what woke the process may have been
         // sent after that.
-        let stamp = recorder.note(RecordKind::Turn, process, 0, name);
+        let stamp = recorder.note(RecordKind::Turn, process, self.turn_end.take(), name);
         scratch.input.record(Some(recorder), stamp);
         scratch.begin_turn(slot);
     }
@@ -93,9 +120,16 @@ impl ThreadContext {
     #[cold]
     #[inline(never)]
     pub(super) fn end_recorded_turn(&self, scratch: &mut StepScratch) {
-        if let Some(recorder) = scratch.input.record(None, 0) {
-            let turn = scratch.take_turn();
-            recorder.note(RecordKind::TurnEnd, 0, turn, None);
+        self.leave_recorded_turn(scratch);
+        self.write_turn_end();
+    }
+
+    /// Keeps how a turn has ended, whose beginning was recorded: if another turn follows at once, its record says so,
+    /// which takes a record and a reading of the clock less. (Not the other way round: what wakes the next process may
+    /// be sent after the end of this turn, and would seem to come after its handling.)
+    fn leave_recorded_turn(&self, scratch: &mut StepScratch) {
+        if scratch.input.record(None, 0).is_some() {
+            self.turn_end.set(scratch.take_turn() | TURN_OVER);
         }
     }
 
@@ -119,15 +153,63 @@ impl ThreadContext {
     }
 }
 
-impl Scheduler {
-    /// Has all threads record, and then all sends. Threads that begin later do from their start.
-    pub(crate) fn arm_recorder(&'static self) {
-        self.observe_recorded(true);
-        for (_, worker) in self.threads.first(usize::MAX) {
-            worker.call(RECORDED);
+/// While alive, the turns and messages of the host are recorded: in samples, or for the whole of a recording.
+pub(crate) struct OpenSample {
+    host: &'static Scheduler,
+    session: Arc<Session>,
+}
+
+impl OpenSample {
+    /// Begins a sample that lasts as long as the recording.
+    pub(crate) fn begin(host: &'static Scheduler, session: Arc<Session>) -> Self {
+        Self::waiting(host, session, LONGEST_WAIT)
+    }
+
+    /// Begins one of many.
+    pub(crate) fn begin_brief(host: &'static Scheduler, session: Arc<Session>) -> Self {
+        Self::waiting(host, session, SAMPLE_WAIT)
+    }
+
+    fn waiting(host: &'static Scheduler, session: Arc<Session>, longest: Duration) -> Self {
+        session.open();
+        host.fit_recorder_to(longest);
+        Self { host, session }
+    }
+}
+
+impl Drop for OpenSample {
+    fn drop(&mut self) {
+        if self.session.close() {
+            self.host.fit_recorder();
         }
-        self.pinned_threads.all().into_iter().for_each(|pinned| pinned.thread.call(RECORDED));
-        self.await_recorded();
+    }
+}
+
+impl Scheduler {
+    /// Has threads and sends recorded no more, unless they are to be.
+    pub(crate) fn fit_recorder(&'static self) {
+        self.fit_recorder_to(LONGEST_WAIT);
+    }
+
+    /// Has threads and sends recorded if they are to be, or not any more.
+    ///
+    /// At the beginning all threads record, and then all sends. Threads that begin later do from their start. At the
+    /// end of the last recording the threads give their rings back.
+    fn fit_recorder_to(&'static self, longest: Duration) {
+        let _fitting = self.recorder.fit();
+        self.observe_recorded(self.recorder.is_on());
+        if self.recorder.sample() == 0 {
+            self.slot_owner().record_sends(false);
+            self.pinned_threads.all().into_iter().for_each(|pinned| pinned.slot_owner().record_sends(false));
+            if !self.recorder.is_on() {
+                self.call_recorded();
+                self.threads.first(usize::MAX).for_each(|(_, worker)| worker.unpark());
+                self.pinned_threads.all().into_iter().for_each(PinnedThread::nudge);
+            }
+            return;
+        }
+        self.call_recorded();
+        self.await_recorded(longest);
         self.slot_owner().record_sends(true);
         for pinned_thread in self.pinned_threads.all() {
             // One that has begun meanwhile.
@@ -136,30 +218,27 @@ impl Scheduler {
         }
     }
 
+    /// Has each thread look whether it is recorded, before its next turn.
+    fn call_recorded(&'static self) {
+        self.threads.first(usize::MAX).for_each(|(_, worker)| worker.call(RECORDED));
+        self.pinned_threads.all().into_iter().for_each(|pinned| pinned.thread.call(RECORDED));
+    }
+
     /// Waits until all threads that are between two steps have seen that they are recorded: else one that has looked
     /// just before would run the next turn without that. A thread in a step is not waited for.
-    fn await_recorded(&'static self) {
+    fn await_recorded(&'static self, longest: Duration) {
         #[cfg(feature = "test")]
         if crate::sync::simulated::is_here() {
             return;
         }
-        let session = self.recorder.current();
-        let until = Moment::now_by(None).after(LONGEST_WAIT);
+        let sample = self.recorder.sample();
+        let until = Moment::now_by(None).after(longest);
         for (number, worker) in self.threads_in_use() {
-            let has_seen = || worker.recorded_in.load(Ordering::SeqCst) == session;
+            let has_seen = || worker.recorded_in.load(Ordering::SeqCst) == sample;
             let is_between = || matches!(self.idle.at(number), At::Up(_)) && worker.running().is_none();
             while !has_seen() && is_between() && Moment::now_by(None) < until {
                 yield_now();
             }
         }
-    }
-
-    /// Ends the recording of sends, and has the threads give their rings back.
-    pub(crate) fn disarm_recorder(&'static self) {
-        self.slot_owner().record_sends(false);
-        self.pinned_threads.all().into_iter().for_each(|pinned| pinned.slot_owner().record_sends(false));
-        self.observe_recorded(false);
-        self.threads.first(usize::MAX).for_each(|(_, worker)| worker.unpark());
-        self.pinned_threads.all().into_iter().for_each(PinnedThread::nudge);
     }
 }

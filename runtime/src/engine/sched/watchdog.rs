@@ -213,7 +213,7 @@ impl Scheduler {
             {
                 self.watchdog.stalls.add(1);
                 self.tell_of(stall);
-                self.record_stall(stall);
+                self.record_stall(stall, thread);
             }
         }
     }
@@ -231,10 +231,13 @@ impl Scheduler {
         is_same.then_some(Stall { pid, process, entry, message, lasted, taken_over, is_over: false })
     }
 
-    fn record_stall(&'static self, stall: &Stall) {
+    fn record_stall(&'static self, stall: &Stall, thread: usize) {
         if self.recorder.is_on() {
             let lasted = stall.lasted.as_nanos() as u64;
-            self.recorder.note(RecordKind::Stall, stall.pid.incarnation(), lasted, None);
+            // Unless the thread has gone on meanwhile.
+            let name = self.threads.get(thread).and_then(|record| record.slice.message_type());
+            let name = name.filter(|name| Some(name()) == stall.message);
+            self.recorder.note(RecordKind::Stall, stall.pid.incarnation(), lasted, name);
             self.recorder.dump(DumpCause::Stalled(stall.pid));
         }
     }

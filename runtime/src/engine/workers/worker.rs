@@ -192,6 +192,11 @@ impl Worker {
         self.local.heed(ALL & !(UNWATCHED | RECORDED), Ordering::SeqCst);
     }
 
+    /// Returns whether there is something to check besides that it is recorded, or that the watchdog rests.
+    pub(crate) fn has_more_to_see(&self) -> bool {
+        self.attention() & !(RECORDED | UNWATCHED) != 0
+    }
+
     #[inline(always)]
     pub(crate) fn is_recorded(&self) -> bool {
         self.attention() & RECORDED != 0
