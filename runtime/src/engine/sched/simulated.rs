@@ -8,7 +8,6 @@ use crate::engine::host::Scheduler;
 use crate::exit::Panic;
 use crate::slots::Token;
 use crate::slots::slot::deficit::Deferral;
-use crate::sync::Ordering;
 use crate::util::panics::{Site, contain};
 use std::ops::Range;
 use std::ptr;
