@@ -196,7 +196,9 @@ const RENDER = {
       ...(now.tap ? [
         make("h2", {}, `Tap: ${count(now.tap.messages.length)} messages${now.tap.is_over ? "" : " so far"}`),
         table("Tap", [["after", (row) => time(row.at), "number"],
-          ["method", (row) => make("code", {}, type(row.method))]], now.tap.messages,
+          ["method", (row) => make("code", {}, type(row.method))],
+          ["value", (row) => make("span", { class: row.value === null ? "empty" : "reason" },
+            row.value ?? row.why, row.is_cut ? " … and more" : "")]], now.tap.messages,
          now.tap.is_over ? "None came within ten seconds." : "None yet."),
       ] : []),
       ...(now.state ? [

@@ -2,7 +2,7 @@
 
 use crate::api::method_of;
 use postroom::Pid;
-use postroom::inspect::Tap;
+use postroom::inspect::{Tap, TappedMessage, TappedValue};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -31,6 +31,25 @@ struct Handled {
     /// Seconds after the tap began.
     at: f64,
     method: String,
+    /// What it holds.
+    value: Option<String>,
+    /// The value is longer than is shown.
+    is_cut: bool,
+    /// Why there is no value.
+    why: Option<String>,
+}
+
+impl Handled {
+    fn of(tapped: TappedMessage, process: &str, began: Instant) -> Self {
+        let (value, is_cut, why) = match tapped.value {
+            TappedValue::Shown { text, is_cut } => (Some(text), is_cut, None),
+            TappedValue::Failed => (None, false, Some("its `Debug` has returned an error".to_owned())),
+            TappedValue::Panicked(text) => (None, false, Some(format!("its `Debug` has panicked: {text}"))),
+            _ => (None, false, Some("hidden: its method does not say `#[message(inspect)]`".to_owned())),
+        };
+        let at = tapped.at.saturating_duration_since(began).as_secs_f64();
+        Self { at, method: method_of(process, tapped.message).into_owned(), value, is_cut, why }
+    }
 }
 
 impl Taps {
@@ -47,10 +66,7 @@ impl Taps {
     pub(crate) fn of(&self, pid: Pid, process: &str) -> Option<Tapped> {
         let taps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (began, tap) = taps.get(&pid)?;
-        let handled = |tapped: postroom::inspect::TappedMessage| Handled {
-            at: tapped.at.saturating_duration_since(*began).as_secs_f64(),
-            method: method_of(process, tapped.message).into_owned(),
-        };
+        let handled = |tapped| Handled::of(tapped, process, *began);
         Some(Tapped { is_over: tap.is_over(), messages: tap.messages().into_iter().map(handled).collect() })
     }
 }

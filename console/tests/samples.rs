@@ -130,7 +130,9 @@ fn ends_are_listed_in_each_console_and_hooks_are_called_all_the_same() {
         let last = runtime.spawn(Clerk).serve().unwrap();
         last.pid().kill();
         last.pid().join().wait();
-        assert_eq!(ask(&other, "/api/ends?count=1")["ends"]["total"], 2);
+        let ends = ask(&other, "/api/ends?count=1")["ends"].clone();
+        assert_eq!((&ends["total"], ends["rows"].as_array().unwrap().len()), (&2.into(), 1));
+        assert_eq!(ends["rows"][0]["pid"], last.pid().to_string(), "the newest is first");
     });
 }
 
@@ -243,6 +245,28 @@ fn a_message_is_timed_when_someone_asks() {
         let timed = timed.into_inner().unwrap();
         assert!(timed.iter().all(|step| step.process == "Clerk" && step.message.to_lowercase().contains("count")));
         assert!(timed.iter().all(|step| step.took > Duration::ZERO));
+    });
+}
+
+/// A thread of its own is asked, too, and as long as it has no message, the request waits there.
+#[test]
+fn a_message_of_a_pinned_process_is_timed() {
+    soon(|| {
+        let runtime = Runtime::builder().workers(1).build().unwrap();
+        let clerk = runtime.spawn_pinned(|| Clerk).serve().unwrap();
+        assert_eq!(clerk.count(0).wait(), Ok(1));
+        assert!(runtime.time_steps().is_empty(), "nobody has asked");
+        eventually(|| {
+            // More than fit in one time slice; each is handled once, in its order.
+            (0..300).for_each(|number| clerk.count(number).send().unwrap());
+            assert_eq!(clerk.count(7).wait(), Ok(8));
+            let timed = runtime.time_steps();
+            timed.iter().any(|step| step.process == "Clerk" && step.took > Duration::ZERO)
+        });
+        let before = clerk.pid().info().unwrap().messages;
+        (0..300).for_each(|number| clerk.count(number).send().unwrap());
+        assert_eq!(clerk.count(7).wait(), Ok(8));
+        eventually(|| clerk.pid().info().unwrap().messages == before + 301);
     });
 }
 

@@ -1,7 +1,9 @@
 //! The state of a process, where its type says that it may be shown.
 
-use postroom::inspect::DescribeError;
+use postroom::inspect::{DescribeError, Tap, TappedValue};
+use postroom::manual::{Events, InitContext, Process, StepOutput};
 use postroom::prelude::*;
+use postroom::{InitError, ProcessError};
 use postroom_console::Console;
 use postroom_tests::{eventually, soon};
 use serde_json::Value;
@@ -10,7 +12,7 @@ use std::fmt;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::rc::Rc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 /// Two numbers that only its methods make differ.
@@ -48,6 +50,9 @@ impl fmt::Debug for Hostile {
     }
 }
 
+#[derive(Debug)]
+struct Order(u8);
+
 #[process]
 impl Pair {
     #[entry]
@@ -56,9 +61,28 @@ impl Pair {
     #[message]
     fn count(&mut self) -> u64 {
         self.left += 1;
+        self.right += 1;
+        self.left
+    }
+
+    /// Others run while the numbers differ.
+    #[message]
+    fn count_slowly(&mut self) -> u64 {
+        self.left += 1;
         std::thread::yield_now();
         self.right += 1;
         self.left
+    }
+
+    #[message(inspect)]
+    fn note(&mut self, hostile: Hostile, #[inspect(skip)] secret: String, number: u64) -> usize {
+        let _ = hostile;
+        secret.len() + number as usize
+    }
+
+    #[message(Order, inspect)]
+    async fn take(&mut self, order: Order) -> u8 {
+        order.0
     }
 
     #[message]
@@ -143,7 +167,7 @@ fn a_state_is_shown_between_two_messages_and_without_what_is_skipped() {
         let counting = std::thread::spawn(move || {
             let mut last = 0;
             while counts.try_recv() != Err(std::sync::mpsc::TryRecvError::Disconnected) {
-                last = pair.count().wait().unwrap();
+                last = pair.count_slowly().wait().unwrap();
             }
             last
         });
@@ -262,6 +286,174 @@ fn a_tap_notes_the_next_messages_and_each_is_handled_once() {
     });
 }
 
+/// The values that a tap has seen, as text.
+fn values(tap: &Tap) -> Vec<String> {
+    let text = |value| match value {
+        TappedValue::Hidden => "hidden".to_owned(),
+        TappedValue::Shown { text, is_cut } => text[..text.len().min(100)].to_owned() + if is_cut { "…" } else { "" },
+        TappedValue::Failed => "failed".to_owned(),
+        TappedValue::Panicked(text) => format!("panicked: {text}"),
+        other => format!("{other:?}"),
+    };
+    tap.messages().into_iter().map(|tapped| text(tapped.value)).collect()
+}
+
+#[test]
+fn a_tap_shows_what_methods_let_it_and_a_hostile_debug_costs_its_value_alone() {
+    soon(|| {
+        let runtime = Runtime::builder().workers(1).build().unwrap();
+        let pair = runtime.spawn(pair(Deed::Nothing)).serve().unwrap();
+        let tap = pair.pid().tap(100, Duration::from_secs(10));
+        for deed in [Deed::Nothing, Deed::Panic, Deed::Fail, Deed::Flood] {
+            let hostile = Hostile(Cell::new(deed));
+            assert_eq!(pair.note(hostile, "a key".to_owned(), 7).wait(), Ok(12));
+        }
+        assert_eq!(pair.take(Order(3)).wait(), Ok(3));
+        assert_eq!(pair.count().wait(), Ok(1));
+        let seen = values(&tap);
+        assert_eq!(seen[0], "note { hostile: Hostile, number: 7, .. }");
+        assert!(seen[1].starts_with("panicked: ") && seen[1].contains("not shown"), "{}", seen[1]);
+        assert_eq!(seen[2], "failed");
+        assert!(seen[3].starts_with("note { hostile: more and more more") && seen[3].ends_with('…'), "{}", seen[3]);
+        assert_eq!(seen[4..], ["Order(3)", "hidden"]);
+        assert!(tap.messages().iter().all(|tapped| match &tapped.value {
+            TappedValue::Shown { text, .. } => text.len() <= 4 << 10,
+            _ => true,
+        }));
+        assert!(!format!("{tap:?}").contains("a key"));
+    });
+}
+
+/// Such a mailbox holds its messages apart.
+#[test]
+fn a_tap_sees_messages_behind_a_hard_bound() {
+    soon(|| {
+        let runtime = Runtime::builder().workers(1).build().unwrap();
+        let bound = Bound::Hard(8, Overflow::DropOldest);
+        let pair = runtime.spawn(pair(Deed::Nothing)).mailbox(bound).serve().unwrap();
+        let tap = pair.pid().tap(100, Duration::from_secs(10));
+        assert_eq!(pair.note(Hostile(Cell::new(Deed::Nothing)), "a key".to_owned(), 7).wait(), Ok(12));
+        assert_eq!(pair.count().wait(), Ok(1));
+        assert_eq!(values(&tap), ["note { hostile: Hostile, number: 7, .. }", "hidden"]);
+    });
+}
+
+/// What a message does to the process that is shown it, from its `Debug`.
+struct Reentrant(Address<Desk>);
+
+impl fmt::Debug for Reentrant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(desk) = self;
+        // Its own mailbox, its own tap, and an answer that can only come from another thread.
+        desk.file(7).send().unwrap();
+        let tap = desk.pid().tap(1, Duration::from_secs(10));
+        write!(f, "{} {:?}", tap.is_over(), desk.pid().describe())
+    }
+}
+
+/// Answered by two types of process, which need not know that it is shown.
+#[protocol]
+trait Filed {
+    #[message(inspect)]
+    fn file(&mut self, number: u8);
+    fn lose(&mut self, number: u8);
+}
+
+#[process(inspect)]
+struct Desk(Vec<u8>);
+
+#[process(protocols(Filed))]
+impl Desk {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message(inspect)]
+    fn read(&mut self, reentrant: Reentrant) -> Vec<u8> {
+        let Reentrant(_) = reentrant;
+        self.0.clone()
+    }
+}
+
+#[process]
+impl Filed for Desk {
+    fn file(&mut self, number: u8) {
+        self.0.push(number);
+    }
+
+    fn lose(&mut self, number: u8) {
+        self.0.retain(|other| *other != number);
+    }
+}
+
+#[test]
+fn a_debug_may_use_the_process_that_is_tapped_and_protocols_show_their_messages() {
+    soon(|| {
+        let runtime = Runtime::builder().workers(1).build().unwrap();
+        let desk = runtime.spawn(Desk(Vec::new())).serve().unwrap();
+        let tap = desk.pid().tap(100, Duration::from_secs(10));
+        desk.file(5).wait().unwrap();
+        desk.lose(6).wait().unwrap();
+        assert_eq!(desk.read(Reentrant(desk)).wait(), Ok(vec![5]));
+        let seen = values(&tap);
+        assert_eq!(seen[..2], ["file { number: 5 }", "hidden"]);
+        assert!(seen[2].starts_with("read { reentrant: false Describing"), "{}", seen[2]);
+        // The tap that the `Debug` has asked for is there in place of this one.
+        eventually(|| tap.is_over());
+        assert!(desk.pid().describe().wait().unwrap().text.contains('7'));
+    });
+}
+
+/// Takes its messages by itself.
+#[process]
+struct Reader;
+
+#[process]
+impl Reader {
+    #[entry]
+    async fn read(&mut self, ctx: &mut Context<Self>, tell: Sender<u64>) {
+        while tell.send(ctx.receive::<u64>().await).is_ok() {}
+    }
+}
+
+/// Written by hand.
+struct Counter;
+
+impl Process for Counter {
+    fn entries(&self) -> &'static [&'static str] {
+        &["start"]
+    }
+
+    fn init(&mut self, _: &mut InitContext<'_>, _: &str, _: Payloads) -> Result<(), InitError> {
+        Ok(())
+    }
+
+    fn step(&mut self, events: &mut Events<'_>, _: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+        while events.next().is_some() {}
+        Ok(())
+    }
+}
+
+#[test]
+fn an_entry_that_takes_its_messages_and_a_process_by_hand_have_taps() {
+    soon(|| {
+        let runtime = Runtime::new().unwrap();
+        let (tell, told) = channel();
+        let reader = runtime.spawn(Reader).read(tell).unwrap().pid();
+        let by_hand = runtime.spawn_process(Counter).start().unwrap();
+        let pinned = runtime.spawn_process_pinned(|| Counter).start().unwrap();
+        for pid in [reader, by_hand, pinned] {
+            let tap = pid.tap(3, Duration::from_secs(10));
+            for number in 0..300_u64 {
+                runtime.send(pid, number).unwrap();
+            }
+            eventually(|| tap.is_over());
+            assert_eq!(tap.messages().iter().map(|tapped| tapped.message).collect::<Vec<_>>(), ["u64"; 3]);
+            eventually(|| pid.info().is_some_and(|info| info.messages == 300));
+        }
+        assert_eq!(told.iter().take(300).collect::<Vec<_>>(), (0..300).collect::<Vec<_>>());
+    });
+}
+
 #[test]
 fn a_tap_needs_controls_and_is_shown_with_the_process() {
     soon(|| {
@@ -279,9 +471,13 @@ fn a_tap_needs_controls_and_is_shown_with_the_process() {
             let status = if may_act { "202" } else { "403" };
             assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
             assert!(pair.count().wait().is_ok());
+            assert!(pair.note(Hostile(Cell::new(Deed::Nothing)), "a key".to_owned(), 7).wait().is_ok());
             let tap = ask(&console, pair.pid())["tap"].clone();
             if may_act {
-                assert_eq!(tap["messages"][0]["method"], "count", "{tap}");
+                let [counted, noted] = [0, 1].map(|number| &tap["messages"][number]);
+                assert_eq!((&counted["method"], &counted["value"]), (&"count".into(), &Value::Null), "{tap}");
+                assert!(counted["why"].as_str().unwrap().contains("#[message(inspect)]"), "{tap}");
+                assert_eq!(noted["value"], "note { hostile: Hostile, number: 7, .. }", "{tap}");
             } else {
                 assert_eq!(tap, Value::Null);
             }
@@ -295,9 +491,10 @@ fn the_console_does_not_wait_for_a_long_step() {
     soon(|| {
         let runtime = Runtime::new().unwrap();
         let console = Console::of(&runtime).start().unwrap();
-        let (go, until) = channel::<()>();
+        let ((go, until), (begun, begins)) = (channel::<()>(), channel());
         let stuck = runtime.spawn(Stuck { until }).serve().unwrap();
-        stuck.wait_there().send().unwrap();
+        stuck.wait_there(begun).send().unwrap();
+        begins.recv().unwrap();
         let shown = ask(&console, stuck.pid());
         assert!(shown["state"]["why"].as_str().unwrap().contains("within 100 ms"), "{shown}");
         let state = stuck.pid().describe();
@@ -317,7 +514,8 @@ impl Stuck {
     fn serve(&mut self) {}
 
     #[message]
-    fn wait_there(&mut self) {
+    fn wait_there(&mut self, begun: Sender<()>) {
+        let _ = begun.send(());
         let _ = self.until.recv();
     }
 }

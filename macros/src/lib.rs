@@ -149,6 +149,9 @@ pub fn entry(_: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// Attributes below `#[message]`, such as `#[derive(Clone)]`, go to the generated type.
 ///
+/// With `#[message(inspect)]`, or `#[message(Tick, inspect)]`, taps show what the message holds, as the `Debug` of the
+/// arguments writes it; `#[inspect(skip)]` leaves an argument out. See `Pid::tap`.
+///
 /// In a `#[process(remote)]` there are the options `name = "bank.deposit"`, `codec = "named"` and `local`; after a
 /// type, they are written `#[message(Tick, local)]`. See [`process`](macro@process).
 #[proc_macro_attribute]

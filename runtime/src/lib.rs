@@ -210,7 +210,7 @@ pub mod inspect {
     pub use crate::links::message::Bindings;
     pub use crate::pool::plan::PoolStatistics;
     pub use crate::process::description::{DescribeError, Description};
-    pub use crate::process::tap::{Tap, TappedMessage};
+    pub use crate::process::tap::{Tap, TappedMessage, TappedValue};
     pub use crate::process::wait_probe::{WaitMeasurement, Waited};
 }
 

@@ -3,7 +3,7 @@
 use super::Case;
 use super::deed::{Fuse, Hostile};
 use futures_util::stream;
-use postroom::inspect::DescribeError;
+use postroom::inspect::{DescribeError, TappedValue};
 use postroom::manual::{Event, Events, InitContext, Process, StepOutput};
 use postroom::prelude::*;
 use postroom::{Cancel, Host, ProcessError, Signal};
@@ -13,6 +13,7 @@ use postroom_tests::{act, eventually, idle_for_ever};
 use std::fmt;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 pub(crate) const CASES: &[Case] = &[
     ("its making on a thread of its own", "Make", |hostile| {
@@ -162,6 +163,20 @@ pub(crate) const CASES: &[Case] = &[
         }
         shown.pid().kill();
     }),
+    ("the `Debug` of a message that is tapped", "MessageDebug", |hostile| {
+        let host = hostile.plain();
+        let Ok(shown) = host.spawn(Shown { state: Striking(hostile.clone()) }).serve() else { return };
+        let tap = shown.pid().tap(1, Duration::from_secs(10));
+        let handled = shown.take(Striking(hostile.clone())).wait();
+        assert!(handled.is_ok(), "{handled:?}");
+        let value = &tap.messages()[0].value;
+        if hostile.panics() {
+            assert!(matches!(value, TappedValue::Panicked(..)), "{value:?}");
+        } else {
+            assert!(matches!(value, TappedValue::Shown { .. }), "{value:?}");
+        }
+        shown.pid().kill();
+    }),
     ("the drop of a value that it inherits", "InheritedDrop", |hostile| {
         let host = hostile.plain();
         let Ok(pid) = host.spawn_process(idle_for_ever()).value(Fuse(hostile.clone())).start() else { return };
@@ -179,6 +194,11 @@ struct Shown {
 impl Shown {
     #[entry]
     fn serve(&mut self) {}
+
+    #[message(inspect)]
+    fn take(&mut self, striking: Striking) {
+        drop(striking);
+    }
 }
 
 struct Striking(Arc<Hostile>);

@@ -1,7 +1,7 @@
 //! `impl Actor`: the process's side of the runtime's interface.
 
 use super::deliver::MethodOwner;
-use super::{by_name, client, deliver, entries};
+use super::{by_name, client, deliver, entries, inspect};
 use crate::check::self_type::{kept_away, place, respan};
 use crate::parse::method::Method;
 use crate::parse::naming::local;
@@ -42,6 +42,7 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
         quote!(#(#cfgs)* if #mail.is::<#ty>() { return true; })
     });
     let delivers = block.messages.iter().filter_map(|message| deliver::message(message, &MethodOwner::own(), &private));
+    let shows = inspect::messages(&block.messages, protocols, &private);
     let signal_arms = block.signals.iter().filter_map(|signal| deliver::signal(&signal.method, self_type));
     let constructor = client::constructor(block);
     let handle_pid = client::pid(block, &handle);
@@ -146,6 +147,8 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
                 #(#delivers)*
                 #delivered
             }
+
+            #shows
 
             fn signal<'a>(
                 &'a mut self,

@@ -75,6 +75,9 @@ fn read(self_type: &SelfType, item: &mut ItemImpl, diagnostics: &mut Diagnostics
         }
         let marked = Marked { role: Role::Message, marker: parse_quote!(#[message]), ..marked };
         let mut read = Method::read(&mut method.sig, &Visibility::Inherited, marked, self_type, diagnostics);
+        if let Some(skip) = read.arguments.skip() {
+            diagnostics.on(skip, "the message belongs to the protocol: write this there", "remove it");
+        }
         read.sound &= diagnostics.count() == before;
         methods.push(read);
     }

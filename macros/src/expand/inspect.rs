@@ -1,9 +1,14 @@
-//! `#[process(inspect)]`: shows the fields that are not skipped, each by its own `Debug`.
+//! `#[process(inspect)]` and `#[message(inspect)]`: show the fields, and the arguments, that are not skipped, each by its
+//! own `Debug`.
 
+use crate::parse::argument::Reply;
+use crate::parse::message::{Message, MessageKind};
+use crate::parse::naming::local;
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Fields, Ident, Index};
+use syn::{Fields, Ident, Index, Path};
 
 /// A struct, or a variant, with which of its fields are skipped.
 pub(crate) struct Shape<'a> {
@@ -61,4 +66,77 @@ fn arm(shape: &Shape<'_>, f: &Ident) -> TokenStream {
             #out.#end()
         }
     }
+}
+
+/// Returns the function that shows a message: of these, or of the `protocols`. Nothing if none may be shown.
+pub(crate) fn messages(messages: &[Message], protocols: &[Path], private: &TokenStream) -> TokenStream {
+    if protocols.is_empty() && !messages.iter().any(|message| message.inspect) {
+        return TokenStream::new();
+    }
+    let (mail, f, found, some) = (local("mail"), local("f"), local("found"), quote!(::core::option::Option::Some));
+    let shown = messages.iter().filter(|message| message.inspect && message.method.sound).map(|message| {
+        let (cfgs, ty, value, shown) = (message.method.cfgs(), message.ty(), pattern(message), shown(message, &f));
+        quote!(#(#cfgs)* if let #some(#value) = #mail.peek::<#ty>() { return #some(#shown); })
+    });
+    quote! {
+        fn show_message(
+            #mail: &mut #private::Mail<'_>,
+            #f: &mut ::core::fmt::Formatter<'_>,
+        ) -> ::core::option::Option<::core::fmt::Result> {
+            #(#shown)*
+            #(
+                if let #some(#found) = <dyn #protocols as #private::Protocol>::show_message(#mail, #f) {
+                    return #some(#found);
+                }
+            )*
+            ::core::option::Option::None
+        }
+    }
+}
+
+/// Returns the name for an argument that is shown. Where it is no `Debug`, the error is at its type.
+fn binding(number: usize, ty: &TokenStream) -> Ident {
+    Ident::new(&format!("argument_{number}"), Span::mixed_site().located_at(ty.span()))
+}
+
+fn pattern(message: &Message) -> TokenStream {
+    let carried = &message.method.arguments.carried;
+    let shown = carried.iter().enumerate().filter(|(_, argument)| argument.skip.is_none());
+    let bindings = shown.map(|(number, argument)| (&argument.ident, binding(number, &argument.ty)));
+    match &message.kind {
+        MessageKind::Own { ident, .. } => {
+            let bindings = bindings.map(|(name, binding)| quote!(#name: #binding));
+            quote!(#ident { #(#bindings,)* .. })
+        }
+        MessageKind::Existing(_) => {
+            let binding = bindings.map(|(_, binding)| binding.to_token_stream()).next();
+            binding.unwrap_or_else(|| quote!(_))
+        }
+    }
+}
+
+fn shown(message: &Message, f: &Ident) -> TokenStream {
+    let (out, method) = (local("out"), &message.method);
+    let carried = &method.arguments.carried;
+    if let (MessageKind::Existing(_), [argument]) = (&message.kind, &carried[..]) {
+        if argument.skip.is_some() {
+            return quote!(#f.write_str(".."));
+        }
+        let binding = binding(0, &argument.ty);
+        return quote_spanned!(argument.ty.span()=> ::core::fmt::Debug::fmt(#binding, #f));
+    }
+    let fields =
+        carried.iter().enumerate().filter(|(_, argument)| argument.skip.is_none()).map(|(number, argument)| {
+            let (name, binding) = (argument.ident.unraw().to_string(), binding(number, &argument.ty));
+            quote_spanned!(argument.ty.span()=> #out.field(#name, #binding);)
+        });
+    let has_more = method.arguments.skip().is_some() || matches!(method.arguments.reply, Some(Reply::Stream { .. }));
+    let end = if has_more { quote!(finish_non_exhaustive) } else { quote!(finish) };
+    let name = method.ident.unraw().to_string();
+    quote!({
+        #[allow(unused_mut)]
+        let mut #out = #f.debug_struct(#name);
+        #(#fields)*
+        #out.#end()
+    })
 }

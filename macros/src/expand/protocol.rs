@@ -5,7 +5,7 @@
 //! type `dyn Storage`, as for a process's struct.
 
 use super::deliver::MethodOwner;
-use super::{by_name, client, deliver, handles, remote};
+use super::{by_name, client, deliver, handles, inspect, remote};
 use crate::check::diagnostics::Diagnostics;
 use crate::check::self_type::{SelfType, lifetime_fault};
 use crate::check::text::text;
@@ -217,6 +217,7 @@ fn addressed(self_type: &SelfType, messages: &[Message]) -> TokenStream {
     );
     let (parameters, _, clause) = self_type.generics.split_for_impl();
     let name = self_type.ident.unraw().to_string();
+    let shows = inspect::messages(messages, &[], &private);
     let names = messages.iter().map(|message| {
         let (cfgs, name) = (message.method.cfgs(), message.method.ident.unraw().to_string());
         quote!(#(#cfgs)* #name)
@@ -256,6 +257,8 @@ fn addressed(self_type: &SelfType, messages: &[Message]) -> TokenStream {
                 #named
                 #private::ByName::Continue(#inputs)
             }
+
+            #shows
         }
     }
 }

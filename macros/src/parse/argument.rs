@@ -4,6 +4,7 @@
 //! last.
 
 use super::generics::{occurs, without_self};
+use super::inspect;
 use super::marker::Role;
 use super::output::{self, Output};
 use crate::check::diagnostics::Diagnostics;
@@ -20,6 +21,8 @@ pub(crate) struct Argument {
     pub(crate) ty: TokenStream,
     /// Attributes of the message's field: documentation, `#[serde(…)]`.
     pub(crate) attrs: Vec<Attribute>,
+    /// `#[inspect(skip)]`, if it is there.
+    pub(crate) skip: Option<Attribute>,
 }
 
 /// How a method answers other than by returning.
@@ -38,6 +41,11 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
+    /// Returns the first `#[inspect(skip)]`.
+    pub(crate) fn skip(&self) -> Option<&Attribute> {
+        self.carried.iter().find_map(|argument| argument.skip.as_ref())
+    }
+
     /// Returns name, type and attributes of the message type's fields, including the reply of a stream.
     pub(crate) fn fields(&self) -> Vec<(&Ident, &TokenStream, &[Attribute])> {
         let mut fields: Vec<(&Ident, &TokenStream, &[Attribute])> = Vec::new();
@@ -300,7 +308,15 @@ fn carried(
             .any(|word| attribute.path().is_ident(word))
     });
     input.attrs = keep;
-    Argument { ident, ty: without_self(ty, &self_type.ty), attrs }
+    let (mut skips, attrs): (Vec<_>, _) = attrs.into_iter().partition(inspect::is_one);
+    if let Some(wrong) = skips.iter().find(|skip| !inspect::is_skip(skip)) {
+        diagnostics.on(wrong, "an argument is shown, or left out", "write `#[inspect(skip)]`");
+    }
+    let skip = skips.pop();
+    if let Some(skip) = skip.as_ref().filter(|_| role != Role::Message) {
+        diagnostics.on(skip, "`#[inspect(skip)]` has no effect: only messages are shown", "remove it");
+    }
+    Argument { ident, ty: without_self(ty, &self_type.ty), attrs, skip }
 }
 
 fn order(written: &Signature, kinds: &[ArgumentKind], diagnostics: &mut Diagnostics) {

@@ -1,4 +1,4 @@
-//! `#[inspect(skip)]` on a field.
+//! `#[inspect(skip)]` on a field of a process, or an argument of a message.
 
 use crate::check::diagnostics::Diagnostics;
 use syn::{Attribute, Field, Fields, Ident, Variant};
@@ -12,8 +12,7 @@ fn is_skipped(field: &mut Field, is_asked: bool, diagnostics: &mut Diagnostics) 
     let mut skips = false;
     for attribute in take(&mut field.attrs) {
         skips = true;
-        let is_skip = attribute.parse_args::<Ident>().is_ok_and(|word| word == "skip");
-        if !is_skip {
+        if !is_skip(&attribute) {
             diagnostics.on(&attribute, "a field is shown, or left out", "write `#[inspect(skip)]`");
         } else if !is_asked {
             let what = "`#[inspect(skip)]` has no effect: the type does not say `#[process(inspect)]`";
@@ -30,8 +29,17 @@ pub(crate) fn not_on_variant(variant: &mut Variant, diagnostics: &mut Diagnostic
     }
 }
 
+/// Returns whether this is `#[inspect(…)]`.
+pub(crate) fn is_one(attribute: &Attribute) -> bool {
+    attribute.path().is_ident("inspect")
+}
+
+pub(crate) fn is_skip(attribute: &Attribute) -> bool {
+    attribute.parse_args::<Ident>().is_ok_and(|word| word == "skip")
+}
+
 fn take(attrs: &mut Vec<Attribute>) -> Vec<Attribute> {
-    let (taken, rest) = std::mem::take(attrs).into_iter().partition(|attribute| attribute.path().is_ident("inspect"));
+    let (taken, rest) = std::mem::take(attrs).into_iter().partition(is_one);
     *attrs = rest;
     taken
 }

@@ -26,6 +26,8 @@ pub(crate) struct Message {
     pub(crate) repeated: bool,
     /// What other nodes know of it; nothing if it stays on its node.
     pub(crate) remote: Option<RemoteOptions>,
+    /// Taps may show what it holds.
+    pub(crate) inspect: bool,
 }
 
 /// What nodes agree on for a message, apart from its fields.
@@ -75,6 +77,10 @@ impl Message {
         }
         let options = message_options::read(&method.marked.marker, self_type.remote, diagnostics);
         let remote = remote(&method, &options, self_type, diagnostics);
+        if let Some(skip) = method.arguments.skip().filter(|_| !options.inspect) {
+            let what = "`#[inspect(skip)]` has no effect: the method does not say `#[message(inspect)]`";
+            diagnostics.on(skip, what, "remove it");
+        }
         let kind = match options.existing {
             Some(ty) => {
                 exactly_one(&method, &ty, diagnostics);
@@ -103,7 +109,7 @@ impl Message {
             }
         };
         method.sound &= diagnostics.count() == before;
-        Self { method, kind, repeated, remote }
+        Self { method, kind, repeated, remote, inspect: options.inspect }
     }
 
     /// The type made for this message, if one is.

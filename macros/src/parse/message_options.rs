@@ -1,4 +1,5 @@
-//! The options in `#[message(…)]`: the type of a message that exists, and what nodes agree on for a remote one.
+//! The options in `#[message(…)]`: the type of a message that exists, whether it may be shown, and what nodes agree on
+//! for a remote one.
 
 use crate::check::diagnostics::Diagnostics;
 use crate::check::suggest;
@@ -21,12 +22,14 @@ pub(crate) struct MessageOptions {
     pub(crate) named: bool,
     /// It stays on its node.
     pub(crate) local: bool,
+    /// Taps may show what it holds.
+    pub(crate) inspect: bool,
 }
 
 /// A part of the list.
 enum Part {
     Type(Type),
-    /// `local`, or `key = value`.
+    /// `inspect`, `local`, or `key = value`.
     Setting(Ident, Option<Expr>),
 }
 
@@ -35,7 +38,7 @@ impl Parse for Part {
         let ahead = input.fork();
         if let Ok(key) = ahead.parse::<Ident>() {
             let is_setting = ahead.peek(Token![=]);
-            if is_setting || (key == "local" && (ahead.is_empty() || ahead.peek(Token![,]))) {
+            if is_setting || ((key == "local" || key == "inspect") && (ahead.is_empty() || ahead.peek(Token![,]))) {
                 let key = input.parse()?;
                 let value = input.parse::<Option<Token![=]>>()?.map(|_| input.parse()).transpose()?;
                 return Ok(Self::Setting(key, value));
@@ -85,9 +88,19 @@ pub(crate) fn read(marker: &Attribute, remote: bool, diagnostics: &mut Diagnosti
         diagnostics.on(&list.tokens, "a method handles one message type", format!("write `{}`", text(&types[0])));
     }
     out.existing = types.into_iter().next();
+    let is_inspect = |(key, _): &&(Ident, Option<Expr>)| key == "inspect";
+    if let Some((key, value)) = settings.iter().find(is_inspect) {
+        out.inspect = true;
+        if let Some(value) = value {
+            diagnostics.on(quote!(#key = #value), "`inspect` stands alone", "write `inspect`");
+        }
+    }
+    settings.retain(|setting| !is_inspect(&setting));
     if !settings.is_empty() && !remote {
         let what = "these options are for messages that travel between nodes, and this block is not `remote`";
-        let instead = out.existing.as_ref().map_or_else(|| "message".to_owned(), |ty| format!("message({})", text(ty)));
+        let inspect = out.inspect.then(|| "inspect".to_owned());
+        let left: Vec<_> = out.existing.as_ref().map(text).into_iter().chain(inspect).collect();
+        let instead = if left.is_empty() { "message".to_owned() } else { format!("message({})", left.join(", ")) };
         diagnostics.on(list, what, format!("write `{instead}`"));
         return out;
     }
@@ -103,7 +116,7 @@ pub(crate) fn read(marker: &Attribute, remote: bool, diagnostics: &mut Diagnosti
 }
 
 fn setting(out: &mut MessageOptions, key: &Ident, value: Option<&Expr>, diagnostics: &mut Diagnostics) {
-    const KNOWN: &[&str] = &["codec", "local", "name"];
+    const KNOWN: &[&str] = &["codec", "inspect", "local", "name"];
     let whole = || {
         let value = value.map(|value| quote!(= #value));
         quote!(#key #value)

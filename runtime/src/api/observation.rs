@@ -125,13 +125,13 @@ impl Host {
         workers.chain(pinned).collect()
     }
 
-    /// Returns how long the handling of some messages took, and asks each worker's thread to time one more: the first
-    /// of the next process that it takes up. Threads of pinned processes are not asked. If several callers do this,
-    /// each gets a part.
+    /// Returns how long the handling of some messages took, and asks each thread to time one more: the first of the
+    /// next process that it takes up. If several callers do this, each gets a part.
     pub fn time_steps(self) -> Vec<TimedStep> {
         let host = self.scheduler();
         let timed = std::iter::from_fn(|| host.timed.pop()).collect();
         host.threads_in_use().for_each(|(_, thread)| thread.ask_for_time());
+        host.pinned_threads.all().into_iter().for_each(|pinned_thread| pinned_thread.thread.ask_for_time());
         timed
     }
 }

@@ -18,7 +18,7 @@ pub(crate) enum Control {
     Link(Box<SentLinkMessage>),
     Inspect(Inspect),
     Describe(DescriptionRequest),
-    Tap(TapSink),
+    Tap(Box<TapSink>),
     Upgrade(Upgrade),
 }
 

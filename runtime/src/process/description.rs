@@ -74,7 +74,7 @@ impl DescriptionRequest {
 
     /// Has `describe` write the state, which returns the text of its panic if it has one.
     pub(crate) fn answer(self, describe: impl FnOnce(&mut dyn fmt::Write) -> Result<StateShown, String>) {
-        let mut to = Limited { text: String::new(), until: instant_now() + LASTS, is_cut: false };
+        let mut to = Limited::new(MOST_BYTES, LASTS);
         let (shown, pid) = (describe(&mut to), self.pid);
         self.told.put(match shown {
             Ok(StateShown::Hidden) => Err(DescribeError::Hidden(pid)),
@@ -95,10 +95,17 @@ impl Drop for DescriptionRequest {
 }
 
 /// Takes text up to a number of bytes and a moment, and fails from then on: so that a `Debug` that heeds it ends.
-struct Limited {
-    text: String,
+pub(super) struct Limited {
+    pub(super) text: String,
+    most: usize,
     until: Instant,
-    is_cut: bool,
+    pub(super) is_cut: bool,
+}
+
+impl Limited {
+    pub(super) fn new(most: usize, lasts: Duration) -> Self {
+        Self { text: String::new(), most, until: instant_now() + lasts, is_cut: false }
+    }
 }
 
 impl fmt::Write for Limited {
@@ -107,7 +114,7 @@ impl fmt::Write for Limited {
             self.is_cut = true;
             return Err(fmt::Error);
         }
-        let room = MOST_BYTES - self.text.len();
+        let room = self.most - self.text.len();
         self.is_cut = part.len() > room;
         self.text.push_str(&part[..part.floor_char_boundary(room)]);
         if self.is_cut { Err(fmt::Error) } else { Ok(()) }
@@ -121,11 +128,12 @@ mod tests {
 
     #[test]
     fn text_is_cut_between_two_letters() {
-        let mut to = Limited { text: "a".to_owned(), until: instant_now() + Duration::from_secs(3600), is_cut: false };
+        let mut to = Limited::new(MOST_BYTES, Duration::from_secs(3600));
+        assert_eq!(to.write_str("a"), Ok(()));
         assert_eq!(to.write_str(&"ä".repeat(MOST_BYTES)), Err(fmt::Error));
         assert_eq!((to.text.len(), to.is_cut), (MOST_BYTES - 1, true));
         assert_eq!(to.write_str("x"), Err(fmt::Error));
-        let mut late = Limited { text: String::new(), until: instant_now(), is_cut: false };
+        let mut late = Limited::new(MOST_BYTES, Duration::ZERO);
         assert_eq!((late.write_str("x"), late.is_cut), (Err(fmt::Error), true));
     }
 }

@@ -176,8 +176,8 @@ enum Met {
     Something,
     /// A message, which was moved to `redeemed`.
     Message,
-    /// A message in place, which was recorded.
-    Recorded(MessageInPlace),
+    /// A message in place, which was noted: by the recorder, or by a tap.
+    Noted(MessageInPlace),
 }
 
 /// State that few steps need.
@@ -190,7 +190,7 @@ pub(crate) struct RareEvents {
     pub(crate) upgrades: Option<Box<Vec<Upgrade>>>,
     #[expect(clippy::box_collection, reason = "nearly always none, and one word then")]
     pub(crate) descriptions: Option<Box<Vec<DescriptionRequest>>>,
-    pub(crate) tap: Option<TapSink>,
+    pub(crate) tap: Option<Box<TapSink>>,
     /// Controls that the step did not take.
     pub(crate) left: Controls,
     /// Notices of ends that were not delivered, in their order among the messages.
@@ -390,14 +390,10 @@ impl StepInput {
         }
     }
 
-    /// Forgets the type of the last message, to see whether another comes.
-    pub(crate) fn forget_message(&self) {
-        self.slice.forget_message();
-    }
-
-    /// Returns the type of the last message delivered in this time slice.
-    pub(crate) fn last_message(&self) -> Option<&'static str> {
-        self.slice.message()
+    /// Has the messages of this step shown to a tap.
+    pub(crate) fn tap(&mut self, sink: Box<TapSink>) {
+        self.rare().tap = Some(sink);
+        self.generation = poisoned(self.generation);
     }
 
     fn rare(&mut self) -> &mut RareEvents {
@@ -463,7 +459,7 @@ impl StepInput {
                 Met::Nothing => {}
                 Met::Something => return None,
                 Met::Message => return Some(Mail::new(&mut self.redeemed, slice)),
-                Met::Recorded(message) => {
+                Met::Noted(message) => {
                     let message: *mut EnvelopeContent = message.content();
                     // SAFETY: as above.
                     return Some(Mail::new(unsafe { &mut *message }, slice));
@@ -476,14 +472,16 @@ impl StepInput {
     #[cold]
     fn meet(&mut self, envelope: MessageInPlace) -> Met {
         let sequence = envelope.sequence();
-        if let Some(recorder) = self.recorder
-            && envelope.is_message_for(unpoisoned(self.generation))
-        {
+        if envelope.is_message_for(unpoisoned(self.generation)) {
             self.messages += 1;
-            // SAFETY: the message belongs to the holder until its next look.
-            let name = unsafe { &*envelope.content() }.payload.as_ref().map(Payload::name_of);
-            self.record_message(recorder, sequence, name);
-            return Met::Recorded(envelope);
+            let message: *mut EnvelopeContent = envelope.content();
+            // SAFETY: the message belongs to the holder until its next look, after this borrow.
+            let message = unsafe { &mut *message };
+            if let Some(recorder) = self.recorder {
+                self.record_message(recorder, sequence, message.payload.as_ref().map(Payload::name_of));
+            }
+            self.show_message(message);
+            return Met::Noted(envelope);
         }
         let envelope = envelope.take();
         if envelope.generation != unpoisoned(self.generation) {
@@ -497,7 +495,9 @@ impl StepInput {
             if let Some(recorder) = self.recorder {
                 self.record_message(recorder, sequence, payload.as_ref().map(Payload::name_of));
             }
-            self.redeemed = EnvelopeContent { word, payload };
+            let mut redeemed = EnvelopeContent { word, payload };
+            self.show_message(&mut redeemed);
+            self.redeemed = redeemed;
             return Met::Message;
         }
         self.others += 1;
@@ -529,6 +529,16 @@ impl StepInput {
             _ => {}
         }
         Met::Something
+    }
+
+    /// Shows a message to the tap, if there is one. Runs users' code, which may do all that a method may.
+    fn show_message(&mut self, message: &mut EnvelopeContent) {
+        // Out of reach meanwhile, and given up after the last message.
+        if let Some(tap) = self.rare.as_mut().and_then(|rare| rare.tap.take())
+            && tap.note(&mut Mail::seen(message))
+        {
+            self.rare().tap = Some(tap);
+        }
     }
 
     fn record_message(&mut self, recorder: &'static Recorder, sequence: u64, name: Option<&'static TypeName>) {
@@ -620,7 +630,7 @@ impl StepInput {
                 Ok(Control::Describe(request)) => {
                     self.rare().descriptions.get_or_insert_default().push(request);
                 }
-                Ok(Control::Tap(sink)) => self.rare().tap = Some(sink),
+                Ok(Control::Tap(sink)) => self.tap(sink),
                 Ok(Control::Upgrade(upgrade)) => self.rare().upgrades.get_or_insert_default().push(upgrade),
                 Err(_) => {}
             }

@@ -1,6 +1,7 @@
 //! Facts about a process type.
 
 use super::Process;
+use super::tap::ShowMessage;
 use std::any::TypeId;
 
 #[derive(Debug)]
@@ -12,6 +13,8 @@ pub(crate) struct ProcessKind {
     pub(crate) answers: fn(TypeId) -> bool,
     /// Whether it may be asked for its state.
     pub(crate) is_inspected: bool,
+    /// Writes a message, if its method says that it may be shown.
+    pub(crate) show_message: ShowMessage,
 }
 
 pub(crate) struct KindOfProcess<P>(std::marker::PhantomData<P>);
@@ -22,5 +25,6 @@ impl<P: Process> KindOfProcess<P> {
         type_id: TypeId::of::<P>(),
         answers: |_| false,
         is_inspected: false,
+        show_message: |_, _| None,
     };
 }

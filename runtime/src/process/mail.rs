@@ -26,6 +26,11 @@ impl<'a> Mail<'a> {
         Self { envelope, slice: Some(slice) }
     }
 
+    /// Wraps the message in `envelope` for a look that leaves it there.
+    pub(crate) fn seen(envelope: &'a mut EnvelopeContent) -> Self {
+        Self { envelope, slice: None }
+    }
+
     /// Wraps the message of a package, moved into `envelope`.
     pub(crate) fn of(package: Package, envelope: &'a mut EnvelopeContent) -> Self {
         let (_, payload, caller) = package.into_parts();
@@ -44,6 +49,16 @@ impl<'a> Mail<'a> {
     #[inline]
     pub fn is<M: 'static>(&self) -> bool {
         self.envelope.payload.as_ref().is_some_and(Payload::is::<M>)
+    }
+
+    /// Returns the message if it is an `M`, and leaves it where it is. Exclusive, as it may not be `Sync`.
+    pub fn peek<M: Send + 'static>(&mut self) -> Option<&M> {
+        self.envelope.payload.as_mut()?.get_mut().map(|message| &*message)
+    }
+
+    /// Returns the name of the message's type.
+    pub(crate) fn type_name(&self) -> Option<&'static str> {
+        self.envelope.payload.as_ref().map(Payload::type_name)
     }
 
     #[inline]
@@ -86,4 +101,4 @@ impl<'a> Mail<'a> {
     }
 }
 
-impl_debug!([] Mail<'_>, self => "Mail" { message: self.envelope.payload.as_ref().map(Payload::type_name) });
+impl_debug!([] Mail<'_>, self => "Mail" { message: self.type_name() });

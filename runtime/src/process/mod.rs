@@ -29,7 +29,6 @@ pub use output::StepOutput;
 use description::StateShown;
 use handover::{Successor, Upgrade, UpgradeRefusal};
 use output::StepStatus;
-use tap::TapSink;
 
 use crate::errors::{EntryError, InitError, ProcessError};
 use crate::{mailbox::payload::Payloads, pid::Pid, util::thread_bound::Anchored};
@@ -129,12 +128,6 @@ pub trait Process: 'static {
         upgrade.refuse(UpgradeRefusal::Type(std::any::type_name::<Self>()));
     }
 
-    /// Notes the types of the next messages for one who looks. For the runtime: hand-written processes have no tap.
-    #[doc(hidden)]
-    fn tapped(&mut self, sink: TapSink) {
-        drop(sink);
-    }
-
     /// Writes the state for those who look. For the runtime: `#[process(inspect)]` asks for it.
     #[doc(hidden)]
     fn describe(&self, to: &mut dyn fmt::Write) -> StateShown {
@@ -217,10 +210,6 @@ impl<P: Process> Process for Anchored<P> {
 
     fn asked_to_upgrade(&mut self, upgrade: Upgrade) {
         self.get_mut().asked_to_upgrade(upgrade);
-    }
-
-    fn tapped(&mut self, sink: TapSink) {
-        self.get_mut().tapped(sink);
     }
 
     fn describe(&self, to: &mut dyn fmt::Write) -> StateShown {

@@ -1,22 +1,63 @@
-//! The types of the next messages of a process, for one who looks. With a limit of number and of time: one who forgets
-//! to look away costs little.
+//! The next messages of a process, for one who looks: their types, and their values where the method says
+//! `#[message(inspect)]`. With a limit of number, of time and of text: one who forgets to look away costs little.
+//!
+//! A tap is asked for through the control lane, and lies in the cold state of the process, which each step then looks
+//! at. A step with a tap takes each of its messages by the slow path, as a recorded one does (see `StepInput::tap`):
+//! so all processes have taps, and a message is noted when it is taken from its mailbox, wherever it is handled.
+//!
+//! The `Debug` of a message is users' code, which runs in the step, as the method will: it may do what that may. A panic
+//! is caught, and what it writes is cut at [`MOST_BYTES`] and [`LASTS`].
 
+use super::description::Limited;
+use super::mail::Mail;
+use crate::call::caller;
 use crate::env::clock::instant_now;
 use crate::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
+use crate::util::panics::{Site, contain};
+use std::cell::{Cell, RefCell};
+use std::fmt::{self, Write as _};
 use std::time::{Duration, Instant};
 
 /// The most messages, and the longest time, that can be asked for.
 const MOST: usize = 100;
 const LONGEST: Duration = Duration::from_secs(10);
+/// The most bytes of a message that are kept.
+const MOST_BYTES: usize = 4 << 10;
+/// How long the `Debug` of a message may write.
+const LASTS: Duration = Duration::from_millis(10);
 
-/// A message that a process has handled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Writes a message; `None` if its method does not say that it may be shown.
+pub(crate) type ShowMessage = fn(&mut Mail<'_>, &mut fmt::Formatter<'_>) -> Option<fmt::Result>;
+
+/// A message that a process has taken from its mailbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TappedMessage {
-    /// When its handling was over, or when its async method began.
+    /// When it was taken.
     pub at: Instant,
     /// The name of its type.
     pub message: &'static str,
+    /// What it holds.
+    pub value: TappedValue,
+}
+
+/// What a message holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TappedValue {
+    /// Not shown: its method does not say `#[message(inspect)]`.
+    Hidden,
+    /// As its `Debug` has written it.
+    Shown {
+        /// At most 4 KiB.
+        text: String,
+        /// Whether it would have written more, or for longer than 10 ms.
+        is_cut: bool,
+    },
+    /// Its `Debug` has returned an error.
+    Failed,
+    /// Its `Debug` has panicked, with this text.
+    Panicked(String),
 }
 
 #[derive(Debug)]
@@ -28,34 +69,69 @@ struct TapState {
 }
 
 /// The end at the process, which gives it up when there is nothing more to note.
-#[doc(hidden)]
 #[derive(Debug)]
-pub struct TapSink(Arc<TapState>);
+pub(crate) struct TapSink {
+    state: Arc<TapState>,
+    show: ShowMessage,
+}
 
 impl TapSink {
-    pub(crate) fn new(most: usize, within: Duration) -> (Self, Tap) {
+    pub(crate) fn new(most: usize, within: Duration, show: ShowMessage) -> (Self, Tap) {
         let (most, until) = (most.min(MOST), instant_now() + within.min(LONGEST));
         let state = Arc::new(TapState { most, until, kept: Mutex::new(Vec::new()), is_over: AtomicBool::new(false) });
-        (Self(state.clone()), Tap(state))
+        (Self { state: state.clone(), show }, Tap(state))
     }
 
     /// Notes a message. Returns whether there may be another.
-    pub(crate) fn note(&self, message: &'static str) -> bool {
-        let (state, at) = (&*self.0, instant_now());
-        if at >= state.until {
+    pub(crate) fn note(&self, mail: &mut Mail<'_>) -> bool {
+        let (state, at) = (&*self.state, instant_now());
+        let Some(message) = mail.type_name() else { return true };
+        if at >= state.until || state.most == 0 {
             return false;
         }
+        // Without the lock: it runs users' code.
+        let value = self.value_of(mail);
         let mut kept = lock(&state.kept);
         if kept.len() < state.most {
-            kept.push(TappedMessage { at, message });
+            kept.push(TappedMessage { at, message, value });
         }
         kept.len() < state.most
+    }
+
+    fn value_of(&self, mail: &mut Mail<'_>) -> TappedValue {
+        let mut to = Limited::new(MOST_BYTES, LASTS);
+        let shown = Shown { show: self.show, mail: RefCell::new(mail), is_hidden: Cell::new(false) };
+        match contain(Site::MessageDebug, || write!(to, "{shown:?}")) {
+            Ok(_) if shown.is_hidden.get() => TappedValue::Hidden,
+            // Having no room is no failure of the `Debug`.
+            Ok(Err(_)) if !to.is_cut => TappedValue::Failed,
+            Ok(_) => TappedValue::Shown { text: to.text, is_cut: to.is_cut },
+            Err(panic) => {
+                caller::blame_nobody();
+                TappedValue::Panicked(panic.to_string())
+            }
+        }
     }
 }
 
 impl Drop for TapSink {
     fn drop(&mut self) {
-        self.0.is_over.store(true, Ordering::Release);
+        self.state.is_over.store(true, Ordering::Release);
+    }
+}
+
+/// A message as its method shows it.
+struct Shown<'a, 'b> {
+    show: ShowMessage,
+    mail: RefCell<&'a mut Mail<'b>>,
+    is_hidden: Cell<bool>,
+}
+
+impl fmt::Debug for Shown<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = (self.show)(&mut self.mail.borrow_mut(), f);
+        self.is_hidden.set(shown.is_none());
+        shown.unwrap_or(Ok(()))
     }
 }
 
@@ -78,16 +154,37 @@ impl Tap {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::{Package, mailbox::node::EnvelopeContent};
+
+    /// Notes a number in a tap. Returns whether there may be another.
+    fn note(sink: &TapSink, number: i64) -> bool {
+        let pid = "<000000000001.0.1.1>".parse().expect("a PID");
+        let mut envelope = EnvelopeContent::empty();
+        sink.note(&mut Mail::of(Package::new(pid, number), &mut envelope))
+    }
 
     #[test]
     fn a_tap_ends_with_its_number_or_its_time() {
-        let (sink, tap) = TapSink::new(2, Duration::MAX);
-        assert!(sink.note("a") && !sink.note("b") && !sink.note("c"));
-        assert_eq!(tap.messages().iter().map(|tapped| tapped.message).collect::<Vec<_>>(), ["a", "b"]);
-        assert!(!tap.is_over());
+        let (sink, tap) = TapSink::new(2, Duration::MAX, |_, _| None);
+        assert!(note(&sink, 1) && !note(&sink, 2) && !note(&sink, 3));
+        let kept = tap.messages();
+        assert!(kept.iter().all(|tapped| (tapped.message, &tapped.value) == ("i64", &TappedValue::Hidden)));
+        assert!(kept.len() == 2 && !tap.is_over());
         drop(sink);
         assert!(tap.is_over());
-        let (late, tap) = TapSink::new(usize::MAX, Duration::ZERO);
-        assert!(!late.note("a") && tap.is_over() && tap.messages().is_empty());
+        let (late, tap) = TapSink::new(usize::MAX, Duration::ZERO, |_, _| None);
+        assert!(!note(&late, 1) && tap.is_over() && tap.messages().is_empty());
+        let (none, tap) = TapSink::new(0, Duration::MAX, |_, _| unreachable!("nothing may be shown"));
+        assert!(!note(&none, 1) && tap.messages().is_empty());
+    }
+
+    #[test]
+    fn a_value_is_shown_where_its_type_is_known() {
+        let (sink, tap) = TapSink::new(2, Duration::MAX, |mail, f| Some(fmt::Debug::fmt(mail.peek::<i64>()?, f)));
+        let pid = "<000000000001.0.1.1>".parse().expect("a PID");
+        let mut envelope = EnvelopeContent::empty();
+        assert!(note(&sink, 7) && !sink.note(&mut Mail::of(Package::new(pid, "text"), &mut envelope)));
+        let values: Vec<_> = tap.messages().into_iter().map(|tapped| tapped.value).collect();
+        assert_eq!(values, [TappedValue::Shown { text: "7".to_owned(), is_cut: false }, TappedValue::Hidden]);
     }
 }

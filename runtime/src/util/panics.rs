@@ -42,6 +42,7 @@ sites! {
     HandlesCancel => "`handles_cancel`",
     AskedToUpgrade => "`asked_to_upgrade`",
     StateDebug => "the `Debug` of an inspected state",
+    MessageDebug => "the `Debug` of an inspected message",
     UpgradeMake => "the closure that makes a successor",
     Close => "`close`",
     StateDrop => "the drop of a process",

@@ -8,7 +8,7 @@ use super::{context::Context, named_message::ByName, spawn_core::SpawnCore};
 use crate::actor::send::{Addressed, ProtocolInfo};
 use crate::process::{Event, unknown_entry};
 use crate::{Pid, ProcessError, Signal, errors::EntryError, process::mail::Mail, slots::ProcessKind};
-use std::{any::TypeId, marker::PhantomData};
+use std::{any::TypeId, fmt, marker::PhantomData};
 
 /// The part of the implementation that `#[process]` on the struct generates.
 #[diagnostic::on_unimplemented(
@@ -76,6 +76,11 @@ pub trait Actor: Declared + Sized + 'static {
     fn is_async(mail: &Mail<'_>) -> bool;
     /// Dispatches a message to its method. For generated code.
     fn deliver<'a>(&'a mut self, ctx: &'a mut Context<Self>, mail: &mut Mail<'_>) -> Dispatched<'a>;
+    /// Writes a message whose method says `#[message(inspect)]`. For generated code.
+    fn show_message(mail: &mut Mail<'_>, f: &mut fmt::Formatter<'_>) -> Option<fmt::Result> {
+        let _ = (mail, f);
+        None
+    }
     /// Dispatches a signal to its method, or returns it if there is none. For generated code.
     fn signal<'a>(&'a mut self, ctx: &'a mut Context<Self>, signal: Signal) -> Result<Dispatched<'a>, Signal>;
     /// Moves the struct and its context into the future of an async method. For generated code.
@@ -184,6 +189,7 @@ impl<P: Actor> KindOf<P> {
         type_id: TypeId::of::<P>(),
         answers: |protocol| P::PROTOCOLS.iter().any(|answered| answered.type_id == protocol),
         is_inspected: P::INSPECTED,
+        show_message: P::show_message,
     };
 }
 

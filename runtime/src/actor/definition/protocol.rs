@@ -12,7 +12,7 @@ use super::actor::{Dispatched, Handles};
 use super::{context::Context, inputs::Inputs, named_message::ByName};
 use crate::actor::send::{Addressed, Link, ProtocolInfo};
 use crate::process::mail::Mail;
-use std::{convert::Infallible, marker::PhantomData};
+use std::{convert::Infallible, fmt, marker::PhantomData};
 
 /// A protocol: `dyn` of a trait with `#[protocol]`. The macro implements it.
 ///
@@ -50,6 +50,12 @@ pub trait Protocol: Addressed {
 
     /// Finds a message of `process` by the name of its method and binds its inputs. For generated code.
     fn message_by_name(process: &'static str, message: &str, inputs: Inputs) -> ByName;
+
+    /// Writes a message whose method says `#[message(inspect)]`. For generated code.
+    fn show_message(mail: &mut Mail<'_>, f: &mut fmt::Formatter<'_>) -> Option<fmt::Result> {
+        let _ = (mail, f);
+        None
+    }
 }
 
 /// A process that implements the protocol `Q`, such as `dyn Storage`. The macro implements it.

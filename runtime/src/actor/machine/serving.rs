@@ -118,12 +118,7 @@ pub(crate) fn serve<P: Actor>(
             continue;
         }
         if let Some(input) = events.input_mut() {
-            let is_tapped = current::peek(|waits| waits.tap.is_some()) == Some(true);
-            let more = match is_tapped {
-                true => serve_mail_tapped(process, context, entered, input)?,
-                false => serve_mail_apart(process, context, entered, input)?,
-            };
-            if more {
+            if serve_mail_apart(process, context, entered, input)? {
                 continue;
             }
             return Ok(Served::All);
@@ -152,32 +147,6 @@ fn serve_mail_apart<P: Actor>(
     serve_mail_only(process, context, entered, input)
 }
 
-/// Handles one message, and notes its type for one who looks. One with an async method is noted when that begins.
-#[cold]
-fn serve_mail_tapped<P: Actor>(
-    process: &mut P,
-    context: &mut Context<P>,
-    entered: &Entered<'_>,
-    input: &mut StepInput,
-) -> Result<bool, ProcessError> {
-    let aside = || current::peek(|waits| waits.inbox.len());
-    let before = aside();
-    input.forget_message();
-    let more = serve_mail_apart(process, context, entered, input)?;
-    if let Some(message) = input.last_message().filter(|_| aside() == before) {
-        note_tapped(message);
-    }
-    Ok(more)
-}
-
-/// Notes a message for one who looks, if there is one.
-fn note_tapped(message: &'static str) {
-    let _over = current::peek(|waits| match &waits.tap {
-        Some(tap) if !tap.note(message) => waits.tap.take(),
-        _ => None,
-    });
-}
-
 /// Handles a message that was taken out of its mailbox earlier.
 fn serve_package<P: Actor>(
     process: &mut P,
@@ -185,7 +154,6 @@ fn serve_package<P: Actor>(
     package: Package,
 ) -> Result<Option<Served>, ProcessError> {
     let (to, mut envelope) = (package.to(), EnvelopeContent::empty());
-    note_tapped(package.type_name());
     let mail = Mail::of(package, &mut envelope);
     let is_async = P::ASYNC && P::is_async(&mail);
     match mail.into_package(to) {

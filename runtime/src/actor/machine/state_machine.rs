@@ -11,7 +11,6 @@ use crate::actor::definition::{Actor, Begin, FutureOutput, Inputs, MethodEvent, 
 use crate::actor::tasks::{Entered, Handover, TableCell, current, waker};
 use crate::process::description::StateShown;
 use crate::process::handover::{Upgrade, UpgradeRefusal};
-use crate::process::tap::TapSink;
 use crate::process::{Events, InitContext, Process, StepOutput};
 use crate::{
     Context, ExitReason, InitError, Payloads, Pid, ProcessError, engine::lifecycle::spawn::First, env::clock::Moment,
@@ -408,10 +407,6 @@ impl<P: Actor> Process for Machine<P> {
             Some(entry) => upgrade.refuse(UpgradeRefusal::Entry(entry)),
             None => self.table.allocated().ask_to_upgrade(upgrade),
         }
-    }
-
-    fn tapped(&mut self, sink: TapSink) {
-        self.table.allocated().tap = Some(Box::new(sink));
     }
 
     fn describe(&self, to: &mut dyn fmt::Write) -> StateShown {

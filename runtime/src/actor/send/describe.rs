@@ -58,16 +58,44 @@ impl Pid {
 }
 
 impl Pid {
-    /// Looks at the types of the next messages that this process handles: at most `most`, and no more than 100, for
-    /// `within`, and no longer than ten seconds. The messages themselves are not touched. Meanwhile each costs the
-    /// process a little more.
+    /// Looks at the next messages that this process takes from its mailbox: at most `most`, and no more than 100, for
+    /// `within`, and no longer than ten seconds. Meanwhile each costs the process a little more. A new tap takes the
+    /// place of an earlier one.
     ///
-    /// Only processes made with `#[process]` have a tap, and not what an async entry takes by itself.
+    /// A tap shows the types of messages. It shows what a message holds if its method says `#[message(inspect)]`, as
+    /// the `Debug` of its arguments writes it; `#[inspect(skip)]` leaves an argument out. Hand-written processes have
+    /// no methods: a tap shows the types of their messages.
+    ///
+    /// ```
+    /// use postroom::prelude::*;
+    /// use std::time::Duration;
+    ///
+    /// #[process]
+    /// struct Account { balance: i64 }
+    ///
+    /// #[process]
+    /// impl Account {
+    ///     #[entry]
+    ///     fn open(&mut self) {}
+    ///     #[message(inspect)]
+    ///     fn deposit(&mut self, amount: i64, #[inspect(skip)] pin: u16) { self.balance += amount * i64::from(pin != 0); }
+    /// }
+    ///
+    /// let runtime = Runtime::new()?;
+    /// let account = runtime.spawn(Account { balance: 0 }).open()?;
+    /// let tap = account.pid().tap(10, Duration::from_secs(1));
+    /// account.deposit(7, 1234).wait()?;
+    /// let text = format!("{:?}", tap.messages()[0].value);
+    /// assert!(text.contains("deposit { amount: 7, .. }") && !text.contains("1234"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn tap(self, most: usize, within: Duration) -> Tap {
-        let (sink, tap) = TapSink::new(most, within);
         let pid = self.resolve().unwrap_or(self);
-        if let Some(slot) = TABLE.living(pid).filter(|_| !is_elsewhere(pid)) {
-            send_control(slot, pid.generation(), Control::Tap(sink));
+        let slot = TABLE.living(pid).filter(|_| !is_elsewhere(pid));
+        let kind = slot.and_then(|slot| slot.metadata.kind());
+        let (sink, tap) = TapSink::new(most, within, kind.map_or(|_, _| None, |kind| kind.show_message));
+        if let Some(slot) = slot {
+            send_control(slot, pid.generation(), Control::Tap(Box::new(sink)));
         }
         tap
     }

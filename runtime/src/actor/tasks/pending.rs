@@ -14,7 +14,6 @@ use crate::deadlock::edges::{self, CallWait};
 use crate::deadlock::{foreign_wakers::is_lent, wait_graph::Incarnation};
 use crate::engine::{context::own::runs, lifecycle::spawn::current_host};
 use crate::env::clock::{Moment, TimerKey};
-use crate::process::tap::TapSink;
 use crate::sync::{Arc, Mutex, lock};
 use crate::{
     CallError, CommandError, ExitReason, Payload, Signal, errors::Cycle, mailbox::node_pool,
@@ -118,8 +117,6 @@ pub(crate) struct Waits {
     /// The requested upgrades; never empty.
     #[expect(clippy::box_collection, reason = "nearly always none, and one word then")]
     upgrades: Option<Box<VecDeque<Upgrade>>>,
-    /// Who looks at the next messages: each is then handled by itself.
-    pub(crate) tap: Option<Box<TapSink>>,
     pub(crate) end: Option<ExitReason>,
     /// The reason to end with after the last shielded future.
     pub(crate) end_after_shield: Option<ExitReason>,
@@ -475,7 +472,6 @@ impl Waits {
             || self.handling.is_some()
             || self.wants_background()
             || self.is_upgrading()
-            || self.tap.is_some()
             || self.end.is_some()
             || self.end_after_shield.is_some()
     }

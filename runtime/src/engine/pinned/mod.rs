@@ -165,7 +165,7 @@ impl ThreadContext {
             None => Next::Park(Rest::Inbox(pinned_thread)),
             Some(Work::Slice(token)) => {
                 pinned_thread.runs(token.pid());
-                Next::Run(token)
+                self.run_or_time(token)
             }
             Some(Work::Close(body, reason, closed)) => {
                 closed.put(self.thread.visit(|| crate::engine::lifecycle::exit::close(body, &reason)));

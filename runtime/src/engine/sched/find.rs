@@ -102,7 +102,7 @@ impl ThreadContext {
     }
 
     /// Returns what to do with a process: run it, or time a message of it if the thread was asked to.
-    fn run_or_time(&self, token: Token) -> Next {
+    pub(crate) fn run_or_time(&self, token: Token) -> Next {
         if self.thread.take_request_for_time() { Next::RunTimed(token) } else { Next::Run(token) }
     }
 

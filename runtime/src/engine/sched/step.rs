@@ -449,6 +449,9 @@ impl ThreadContext {
                 kept = std::mem::take(&mut cold_state.controls);
                 held = std::mem::take(&mut cold_state.held);
                 scratch.input.keep_notices(std::mem::take(&mut cold_state.notices));
+                if let Some(tap) = cold_state.tap.take() {
+                    scratch.input.tap(tap);
+                }
                 let has_values = cold_state.values.is_some();
                 if !scratch.has_values && has_values {
                     scratch.has_values = true;
@@ -467,11 +470,6 @@ impl ThreadContext {
         }
         if let Some(requests) = scratch.input.rare.as_mut().and_then(|rare| rare.descriptions.take()) {
             describe(token, *requests);
-        }
-        if let Some(sink) = scratch.input.rare.as_mut().and_then(|rare| rare.tap.take())
-            && let Some(body) = token.body()
-        {
-            body.tapped(sink);
         }
         if !is_cancelled {
             return Ok(());
@@ -666,15 +664,17 @@ fn warn_of(token: &Token, contradiction: Contradiction) {
 
 /// Stores rare state for the next step. Returns the reason to end with, if there is one.
 fn apply_rare_events(token: &mut Token, rare: RareEvents) -> Option<ExitReason> {
-    let RareEvents { stale, joins, left, notices, end, .. } = rare;
-    if !(joins.is_empty() && left.is_empty() && notices.is_empty()) {
-        if !(left.is_empty() && notices.is_empty()) {
+    let RareEvents { stale, joins, left, notices, tap, end, .. } = rare;
+    let needs_attention = !(left.is_empty() && notices.is_empty() && tap.is_none());
+    if !joins.is_empty() || needs_attention {
+        if needs_attention {
             token.attend(true);
         }
         let cold_state = token.make_cold_state();
         cold_state.joined.extend(joins);
         cold_state.controls = left;
         cold_state.notices = notices;
+        cold_state.tap = tap;
     }
     for envelope in stale {
         token.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::NoProcess);

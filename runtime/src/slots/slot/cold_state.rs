@@ -8,6 +8,7 @@ use crate::pid::Pid;
 use crate::process::control::{EndWaiter, Join};
 use crate::process::guardian::Guardian;
 pub(crate) use crate::process::kind::ProcessKind;
+use crate::process::tap::TapSink;
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -33,6 +34,8 @@ pub(crate) struct ColdState {
     pub(crate) notices: VecDeque<Box<SentLinkMessage>>,
     /// Timers of its yields, some of which have fired. Those of an async process are in its own table.
     pub(crate) timers: Vec<TimerKey>,
+    /// One who looks at its next messages.
+    pub(crate) tap: Option<Box<TapSink>>,
     pub(crate) guardian: Option<Arc<dyn Guardian>>,
     pub(crate) links: Option<Box<Links<Pid>>>,
 }
