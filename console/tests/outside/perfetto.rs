@@ -1,13 +1,12 @@
 //! Traces as Perfetto's own page, its trace processor and its schema read them.
 
-use super::{Clerk, scratch, tools};
+use super::{Clerk, browser, scratch, tools};
 use postroom::prelude::*;
 use postroom::record::{EventKind, Recording};
 use postroom_console::trace::Trace;
 use postroom_tests::within;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 const CLERKS: u64 = 3;
@@ -35,13 +34,10 @@ impl Customer {
 
 /// Opens a trace in Perfetto's page, and returns the rows of each query by its name.
 fn ask(tools: &Path, trace: &Path, queries: &[(&str, &str)]) -> Value {
-    let mut browser = Command::new(tools.join("browser/bin/python"));
-    browser.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/outside/processor.py"));
-    browser.args([&tools.join("perfetto"), trace]);
-    browser.args(queries.iter().map(|(name, sql)| format!("{name}: {sql}")));
-    let output = browser.output().expect("Python runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("the script prints JSON")
+    let paths = [&tools.join("perfetto"), trace].map(|path| path.to_str().expect("a path of UTF-8").to_owned());
+    let queries = queries.iter().map(|(name, sql)| format!("{name}: {sql}"));
+    let arguments: Vec<String> = paths.into_iter().chain(queries).collect();
+    browser::run(tools, "perfetto", &arguments.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 fn count(recording: &Recording, is_wanted: impl Fn(EventKind) -> bool) -> u64 {

@@ -1,19 +1,17 @@
-"""Opens a trace in Perfetto's own page and asks its trace processor; prints the answers as one line of JSON.
+"""Opens a trace in Perfetto's own page, asks its trace processor, and returns the answers.
 
 The arguments are the folder of the page, the trace, and queries as `NAME: SQL`. Each answer is a list of rows, which
 are objects. `perfetto.protos` reads the file as well, by Perfetto's schema: `decoded` says what it finds.
 """
 
+import asyncio
 import functools
 import http.server
-import json
-import sys
 import threading
 from pathlib import Path
 
 from google.protobuf.unknown_fields import UnknownFieldSet
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
-from playwright.sync_api import sync_playwright
 
 WAIT = 60_000  # milliseconds: a guard, not a measure
 
@@ -56,28 +54,33 @@ def decode(path):
     }
 
 
-def main(folder, path, *queries):
+async def run(browser, folder, path, *queries):
     server = http.server.ThreadingHTTPServer(
         ("127.0.0.1", 0), functools.partial(Quiet, directory=folder))
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    base = f"http://127.0.0.1:{server.server_port}/"
-    answers = {"decoded": decode(path)}
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-        page = browser.new_context().new_page()
-        # Nothing but the folder: the page would ask for fonts, versions and statistics elsewhere.
-        page.route("**/*", lambda route: route.continue_() if route.request.url.startswith((base, "blob:", "data:"))
-                   else route.abort())
-        page.goto(base)
-        page.wait_for_function("window.app && document.querySelector('input[type=file]')", timeout=WAIT)
-        page.set_input_files("input[type=file]", path)
-        page.wait_for_function("app.trace && app.trace.engine && !app.isLoadingTrace", timeout=WAIT)
-        for query in queries:
-            name, sql = query.split(": ", 1)
-            answers[name] = page.evaluate(ASK, sql)
-        browser.close()
-    server.shutdown()
-    print(json.dumps(answers))
+    decoded = asyncio.create_task(asyncio.to_thread(decode, path))
+    context = await browser.new_context()
+    try:
+        answers = await ask(await context.new_page(), f"http://127.0.0.1:{server.server_port}/", path, queries)
+    finally:
+        await context.close()
+        await asyncio.to_thread(server.shutdown)
+    return {"decoded": await decoded, **answers}
 
 
-main(*sys.argv[1:])
+async def ask(page, base, path, queries):
+    async def only_here(route):
+        # The page would ask for versions and statistics elsewhere. Fonts it can do without.
+        is_here = route.request.url.startswith((base, "blob:", "data:")) and route.request.resource_type != "font"
+        await (route.continue_() if is_here else route.abort())
+
+    await page.route("**/*", only_here)
+    await page.goto(base, wait_until="commit")
+    await page.wait_for_function("window.app && document.querySelector('input[type=file]')", timeout=WAIT)
+    await page.set_input_files("input[type=file]", path)
+    await page.wait_for_function("app.trace && app.trace.engine && !app.isLoadingTrace", timeout=WAIT)
+    answers = {}
+    for query in queries:
+        name, sql = query.split(": ", 1)
+        answers[name] = await page.evaluate(ASK, sql)
+    return answers

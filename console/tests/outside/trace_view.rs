@@ -1,12 +1,11 @@
 //! The view "Trace" in a browser.
 
-use super::tools;
+use super::{browser, tools};
 use postroom::prelude::*;
 use postroom_console::Console;
 use postroom_tests::within;
 use serde_json::Value;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 /// Has money, and is audited now and then.
@@ -93,12 +92,8 @@ fn the_page_records_and_shows_where_the_time_of_a_call_went() {
         let console = Console::of(&runtime).controls(true).start().unwrap();
         let pictures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("console-pictures");
         std::fs::create_dir_all(&pictures).unwrap();
-        let mut browser = Command::new(tools.join("browser/bin/python"));
-        browser.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/outside/trace_view.py"));
-        browser.args([console.url(), pictures.to_str().expect("a path of UTF-8"), "Bank::withdraw"]);
-        let output = browser.output().expect("Python runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let report: Value = serde_json::from_slice(&output.stdout).expect("the script prints JSON");
+        let pictures = pictures.to_str().expect("a path of UTF-8");
+        let report = browser::run(&tools, "trace", &[console.url(), pictures, "Bank::withdraw"]);
         assert_eq!(report["faults"], Value::Array(Vec::new()));
         for scheme in ["light", "dark"] {
             let shown = |kind: &str| &report["shown"][format!("{scheme}-{kind}")];
