@@ -1,23 +1,33 @@
-//! What the console costs, as figures: the time of an update with many processes, and the latency of calls with a page
-//! open and without.
+//! What the console costs, as figures: the time of an update with many processes, and how late messages come with a page
+//! open and without a console.
 //!
 //! `cargo run --release --package postroom-console --example figures -- 100000`
+//!
+//! The messages are those of the probe in `benches/compare`: a thread sends one each millisecond and waits for none, so
+//! that a runtime that stands still shows that in all the messages sent meanwhile.
 
 use postroom::prelude::*;
 use postroom_console::Console;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Rounds of each kind, one after the other.
-const ROUNDS: usize = 10;
-/// The calls of a round.
-const CALLS: usize = 20_000;
+/// Rounds of each kind, in turn.
+const ROUNDS: usize = 9;
+/// The messages of a round, and the pause between two.
+const MESSAGES: usize = 3_000;
+const PAUSE: Duration = Duration::from_millis(1);
+/// How long a console is open before the first message, so that its profile and its page are under way.
+const CALM: Duration = Duration::from_millis(1_500);
 /// Processes that call each other all the while.
 const BUSY: usize = 64;
+/// Processes that keep the workers busy with messages to each other, and how many of each are under way.
+const FLOODERS: usize = 1_000;
+const IN_FLIGHT: usize = 10;
 /// How often each view is asked for.
 const UPDATES: usize = 20;
 
@@ -52,6 +62,113 @@ impl Caller {
             ctx.sleep(Duration::from_millis(1)).await;
         }
     }
+}
+
+/// Notes how old its messages are.
+#[process]
+struct Prober {
+    ages: Vec<Duration>,
+    all: Sender<Vec<Duration>>,
+}
+
+#[process]
+impl Prober {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn note(&mut self, sent: Instant) {
+        self.ages.push(sent.elapsed());
+        if self.ages.len() == MESSAGES {
+            let _gone = self.all.send(std::mem::take(&mut self.ages));
+        }
+    }
+}
+
+/// Sends each message on, to another one.
+#[process]
+struct Flooder {
+    everybody: Arc<OnceLock<Vec<Address<Flooder>>>>,
+    next: usize,
+    over: Arc<AtomicBool>,
+}
+
+#[process]
+impl Flooder {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn hit(&mut self) {
+        let Some(everybody) = self.everybody.get().filter(|_| !self.over.load(Ordering::Relaxed)) else { return };
+        // A step that shares no factor with their number.
+        self.next = (self.next + 389) % everybody.len();
+        let _gone = everybody[self.next].hit().send();
+    }
+}
+
+/// Begins the flood, which ends when the flag is set.
+fn flood(runtime: &Runtime) -> Result<Arc<AtomicBool>, Box<dyn std::error::Error>> {
+    let (everybody, over) = (Arc::new(OnceLock::new()), Arc::new(AtomicBool::new(false)));
+    let flooder = |next| Flooder { everybody: everybody.clone(), next, over: over.clone() };
+    let flooders = (0..FLOODERS).map(|next| runtime.spawn(flooder(next)).serve()).collect::<Result<Vec<_>, _>>()?;
+    let flooders = everybody.get_or_init(|| flooders);
+    for flooder in flooders.iter().cycle().take(FLOODERS * IN_FLIGHT) {
+        flooder.hit().send()?;
+    }
+    Ok(over)
+}
+
+/// Returns how old the messages of a round were, in their order.
+fn round(runtime: &Runtime) -> Result<Vec<Duration>, Box<dyn std::error::Error>> {
+    let (all, ages) = channel();
+    let prober = runtime.spawn(Prober { ages: Vec::with_capacity(MESSAGES), all }).serve()?;
+    for _ in 0..MESSAGES {
+        thread::sleep(PAUSE);
+        prober.note(Instant::now()).send()?;
+    }
+    let mut ages = ages.recv()?;
+    prober.pid().stop();
+    ages.sort_unstable();
+    Ok(ages)
+}
+
+/// Prints the medians of the rounds, and the largest and the smallest.
+fn measure(runtime: &Runtime, load: &str) -> Result<(), Box<dyn std::error::Error>> {
+    let mut rounds = [Vec::new(), Vec::new()];
+    for number in 0..ROUNDS {
+        // Neither is always the first.
+        for is_watched in [number % 2 == 0, number % 2 != 0] {
+            let console = if is_watched { Some(Console::of(runtime).start()?) } else { None };
+            let page = console.as_ref().map(|console| {
+                let mut stream = request(console, "/api/watch?view=processes");
+                thread::spawn(move || {
+                    let (mut part, mut events) = ([0; 64 << 10], 0);
+                    while let Ok(read @ 1..) = stream.read(&mut part) {
+                        events += part[..read].windows(6).filter(|bytes| bytes == b"data: ").count();
+                    }
+                    events
+                })
+            });
+            thread::sleep(CALM);
+            let ages = round(runtime)?;
+            drop(console);
+            if let Some(page) = page {
+                let events = page.join().map_err(|_| "the page has panicked")?;
+                assert!(events as u64 >= CALM.as_secs() + 2, "the page got {events} updates only");
+            }
+            rounds[usize::from(is_watched)].push([500, 990, 999].map(|share| ages[ages.len() * share / 1000]));
+        }
+    }
+    for (name, rounds) in ["without a console", "with a page open"].into_iter().zip(rounds) {
+        let of = |figure: usize| {
+            let mut of: Vec<_> = rounds.iter().map(|round| round[figure]).collect();
+            of.sort_unstable();
+            format!("{:.1?} ({:.1?} to {:.1?})", of[of.len() / 2], of[0], of[of.len() - 1])
+        };
+        println!("messages {load}, {name}: p50 {}, p99 {}, p99.9 {}", of(0), of(1), of(2));
+    }
+    Ok(())
 }
 
 fn request(console: &Console, path: &str) -> TcpStream {
@@ -90,34 +207,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     drop(console);
 
-    // The same calls with a view watched and without a console, in turn.
-    let probe = runtime.spawn(Echo).serve()?;
-    let (mut with, mut without) = (Vec::new(), Vec::new());
-    for _ in 0..ROUNDS {
-        for (is_watched, times) in [(true, &mut with), (false, &mut without)] {
-            let console = if is_watched { Some(Console::of(&runtime).start()?) } else { None };
-            let over = Arc::new(AtomicBool::new(false));
-            let page = console.as_ref().map(|console| {
-                let (mut stream, over) = (request(console, "/api/watch?view=processes"), over.clone());
-                thread::spawn(move || {
-                    let mut part = [0; 64 << 10];
-                    while !over.load(Ordering::Relaxed) && stream.read(&mut part).is_ok_and(|read| read > 0) {}
-                })
-            });
-            for number in 0..CALLS as u64 {
-                let begun = Instant::now();
-                probe.echo(number).wait()?;
-                times.push(begun.elapsed());
-            }
-            over.store(true, Ordering::Relaxed);
-            drop(console);
-            let _read = page.map(thread::JoinHandle::join);
-        }
-    }
-    for (name, mut times) in [("with a page open", with), ("without a console", without)] {
-        times.sort_unstable();
-        let [p50, p99, p999] = [500, 990, 999].map(|share| times[times.len() * share / 1000]);
-        println!("calls {name}: p50 {p50:?}, p99 {p99:?}, p99.9 {p999:?}");
-    }
+    // The same messages with a page open and without a console, in turn; first with little else to do, then with much.
+    measure(&runtime, "among callers")?;
+    let over = flood(&runtime)?;
+    measure(&runtime, "in a flood")?;
+    over.store(true, Ordering::Relaxed);
     Ok(())
 }

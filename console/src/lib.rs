@@ -12,7 +12,7 @@
 //! ```
 //!
 //! The console has a thread of its own and takes none of the runtime's workers: it answers when all of them are stuck.
-//! It looks at the runtime when it is asked. A second thread makes a statistical profile, until a minute after the last
+//! It looks at the runtime when it is asked. Two more threads make a statistical profile, until a minute after the last
 //! look. While nobody asks, the console keeps the last ends, stalls and dead letters, and does nothing else. It only
 //! reads, unless [`Builder::controls`] says otherwise.
 //!
@@ -34,7 +34,7 @@
 //! | `/api/tree` | who has spawned whom |
 //! | `/api/waits` | who waits for whom |
 //! | `/api/stop?pid=`, `/api/kill?pid=` | by POST, with [`Builder::controls`]: stops or kills a process |
-//! | `/api/tap?pid=` | by POST, with [`Builder::controls`]: notes the next messages by type, for `/api/process` |
+//! | `/api/tap?pid=` | by POST, with [`Builder::controls`]: notes the next messages, for `/api/process` |
 //! | `/api/record?milliseconds=` | by POST, with [`Builder::controls`]: records what the runtime does |
 //! | `/api/slow`, `/api/slow?flow=` | the slowest messages of the last recording; one of them taken apart |
 //! | `/api/trace` | the last recording as a file for Perfetto |
@@ -51,6 +51,7 @@
 //! | `taps` | the next messages of processes |
 //! | `api` | the views, as values that become JSON |
 //! | `samples` | a statistical profile, while someone looks |
+//! | `priority` | that of the console's threads |
 //! | `metrics` | the figures as text |
 //! | `trace` | recordings as files for Perfetto, and why a call was slow |
 //! | `watch` | a view again and again |
@@ -64,6 +65,7 @@ mod acts;
 mod api;
 mod metrics;
 mod options;
+mod priority;
 mod routes;
 mod samples;
 mod server;

@@ -153,7 +153,11 @@ fn families(host: Host) -> Vec<Family> {
 
 /// Returns the totals of each type, of which there are at most [`MOST_TYPES`] and one for the others.
 fn types(host: Host) -> Vec<(&'static str, TypeTotals)> {
-    let mut types: Vec<_> = by_type(&host.processes()).into_iter().collect();
+    bounded(by_type(&host.processes()))
+}
+
+fn bounded(types: BTreeMap<&'static str, TypeTotals>) -> Vec<(&'static str, TypeTotals)> {
+    let mut types: Vec<_> = types.into_iter().collect();
     if types.len() > MOST_TYPES {
         let mut other = TypeTotals::default();
         types.drain(MOST_TYPES..).for_each(|(_, totals)| other.merge(&totals));
@@ -260,5 +264,33 @@ pub fn publish_metrics(host: &Host) {
                 Kind::Histogram => break,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_beyond_the_most_are_one_and_none_is_lost() {
+        let of = |processes| TypeTotals { processes, longest_mailbox: processes, ..TypeTotals::default() };
+        let named = |number: usize| (&*format!("Type{number:04}").leak(), of(number as u64));
+        let few = bounded((0..MOST_TYPES).map(named).collect());
+        assert!(few.len() == MOST_TYPES && few.iter().all(|(name, _)| *name != "other"));
+        let many = bounded((0..MOST_TYPES + 3).map(named).collect());
+        assert_eq!(many.len(), MOST_TYPES + 1);
+        let (name, totals) = &many[MOST_TYPES];
+        let (most, last) = (MOST_TYPES as u64, MOST_TYPES as u64 + 2);
+        assert_eq!((*name, totals.processes, totals.longest_mailbox), ("other", 3 * most + 3, last));
+    }
+
+    #[test]
+    fn a_label_is_escaped_and_a_series_is_a_line() {
+        let mut text = String::new();
+        let family = gauge("postroom_processes", "Help.").by("type", [("Cache<\"a\\b\n\">", 1)]);
+        write_family(&mut text, "host", &family).expect("a string takes it");
+        let sample = r#"postroom_processes{host="host",type="Cache<\"a\\b\n\">"} 1"#;
+        assert_eq!(text.lines().last(), Some(sample));
+        assert_eq!(text.lines().count(), 3);
     }
 }

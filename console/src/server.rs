@@ -2,6 +2,7 @@
 
 use crate::api::Sight;
 use crate::options::{Builder, ConsoleError};
+use crate::priority::give_way;
 use crate::routes::Site;
 use crate::samples::Samples;
 use crate::taps::Taps;
@@ -19,14 +20,25 @@ use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{sleep, timeout};
 
-/// The most connections at a time; others wait in the system's queue.
-const CONNECTIONS: usize = 16;
-/// How long a request's headers may take.
-const HEADERS_WITHIN: Duration = Duration::from_secs(10);
-/// How long a connection may take that is no watch.
-const REQUEST_WITHIN: Duration = Duration::from_secs(30);
-/// How long a watch may take: a little longer than it lasts.
-const WATCH_WITHIN: Duration = Duration::from_secs(660);
+/// How many connections there may be, and for how long.
+#[derive(Clone, Copy)]
+struct Limits {
+    /// The most at a time; others wait in the system's queue.
+    connections: usize,
+    /// How long a request's headers may take.
+    headers_within: Duration,
+    /// How long a connection may take that is no watch.
+    request_within: Duration,
+    /// How long a watch may take: a little longer than it lasts.
+    watch_within: Duration,
+}
+
+const LIMITS: Limits = Limits {
+    connections: 16,
+    headers_within: Duration::from_secs(10),
+    request_within: Duration::from_secs(30),
+    watch_within: Duration::from_secs(660),
+};
 /// The most bytes of headers.
 const HEADERS: usize = 64 << 10;
 /// How many abnormal ends, stalls and dead letters are kept, of each.
@@ -72,6 +84,17 @@ impl Console {
         hosts: Vec<String>,
         may_act: bool,
     ) -> Result<Self, ConsoleError> {
+        Self::serve_within(LIMITS, host, listener, token, hosts, may_act)
+    }
+
+    fn serve_within(
+        limits: Limits,
+        host: Host,
+        listener: TcpListener,
+        token: Token,
+        hosts: Vec<String>,
+        may_act: bool,
+    ) -> Result<Self, ConsoleError> {
         let lacks = |error: std::io::Error| ConsoleError::System(error.to_string());
         let address = listener.local_addr().map_err(lacks)?;
         listener.set_nonblocking(true).map_err(lacks)?;
@@ -81,7 +104,10 @@ impl Console {
         let site = Arc::new(Site::new(sight, Guard::new(token, address, hosts)));
         let reactor = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().map_err(lacks)?;
         let (stop, stopped) = oneshot::channel();
-        let run = move || reactor.block_on(accept(listener, site, stopped));
+        let run = move || {
+            give_way();
+            reactor.block_on(accept(listener, site, stopped, limits));
+        };
         let thread = thread::Builder::new().name("postroom-console".into()).spawn(run).map_err(lacks)?;
         Ok(Self { address, url, stop: Some(stop), thread: Some(thread) })
     }
@@ -98,12 +124,12 @@ impl Drop for Console {
     }
 }
 
-async fn accept(listener: TcpListener, site: Arc<Site>, mut stopped: oneshot::Receiver<()>) {
+async fn accept(listener: TcpListener, site: Arc<Site>, mut stopped: oneshot::Receiver<()>, limits: Limits) {
     let listener = match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(target: "postroom", %error, "the console cannot listen"),
     };
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    let room = Arc::new(Semaphore::new(limits.connections));
     loop {
         let next = async {
             let permit = Arc::clone(&room).acquire_owned().await;
@@ -117,7 +143,7 @@ async fn accept(listener: TcpListener, site: Arc<Site>, mut stopped: oneshot::Re
             Ok((stream, peer)) => {
                 let site = Arc::clone(&site);
                 tokio::spawn(async move {
-                    connection(stream, peer, site).await;
+                    connection(stream, peer, site, limits).await;
                     drop(permit);
                 });
             }
@@ -130,7 +156,8 @@ async fn accept(listener: TcpListener, site: Arc<Site>, mut stopped: oneshot::Re
 }
 
 /// Serves one request: without connections that are kept, nobody holds one without using it.
-async fn connection(stream: TcpStream, peer: SocketAddr, site: Arc<Site>) {
+async fn connection(stream: TcpStream, peer: SocketAddr, site: Arc<Site>, limits: Limits) {
+    let Limits { headers_within, request_within, watch_within, .. } = limits;
     let watches = Arc::new(AtomicBool::new(false));
     let noted = Arc::clone(&watches);
     let service = service_fn(move |request| {
@@ -141,11 +168,81 @@ async fn connection(stream: TcpStream, peer: SocketAddr, site: Arc<Site>) {
         .keep_alive(false)
         .max_buf_size(HEADERS)
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADERS_WITHIN)
+        .header_read_timeout(headers_within)
         .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(served);
     // What goes wrong on a connection is the other side's affair.
-    if timeout(REQUEST_WITHIN, &mut served).await.is_err() && watches.load(Ordering::Relaxed) {
-        let _ = timeout(WATCH_WITHIN - REQUEST_WITHIN, served).await;
+    if timeout(request_within, &mut served).await.is_err() && watches.load(Ordering::Relaxed) {
+        let _ = timeout(watch_within - request_within, served).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use postroom::Runtime;
+    use postroom_tests::soon;
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    const SHORT: Duration = Duration::from_millis(50);
+    const LONG: Duration = Duration::from_secs(3_600);
+    const ONE: Limits =
+        Limits { connections: 1, headers_within: LONG, request_within: LONG, watch_within: LONG.saturating_mul(2) };
+
+    /// Serves one connection at a time: that of `first`, which gets the head of a request, and then another.
+    fn both_are_served(limits: Limits, path: &str, first: impl FnOnce(&mut TcpStream, &str) + Send + 'static) {
+        let path = path.to_owned();
+        soon(move || {
+            let runtime = Runtime::builder().workers(1).build().expect("it is built");
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+            let token = Token::draw().expect("random numbers");
+            let bearer = format!("Authorization: Bearer {}", token.text());
+            let console = Console::serve_within(limits, runtime.host(), listener, token, Vec::new(), false);
+            let console = console.expect("it runs");
+            let address = console.address();
+            let mut place = TcpStream::connect(address).expect("it listens");
+            first(&mut place, &format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{bearer}\r\n\r\n"));
+            let mut other = TcpStream::connect(address).expect("it listens");
+            let request = format!("GET /api/overview HTTP/1.1\r\nHost: {address}\r\n{bearer}\r\n\r\n");
+            other.write_all(request.as_bytes()).expect("it reads");
+            let mut answer = String::new();
+            other.read_to_string(&mut answer).expect("it answers");
+            assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+            drop(place);
+        });
+    }
+
+    #[test]
+    fn one_that_sends_its_headers_slowly_loses_its_place() {
+        both_are_served(Limits { headers_within: SHORT, ..ONE }, "/", |_, _| ());
+        both_are_served(Limits { headers_within: SHORT, ..ONE }, "/", |stream, request| {
+            stream.write_all(&request.as_bytes()[..request.len() - 2]).expect("it reads");
+        });
+    }
+
+    #[test]
+    fn a_request_has_its_time_whatever_takes_it() {
+        both_are_served(Limits { request_within: SHORT, ..ONE }, "/", |stream, request| {
+            stream.write_all(&request.as_bytes()[..request.len() - 2]).expect("it reads");
+        });
+    }
+
+    #[test]
+    fn a_watch_outlives_a_request_and_has_its_time_too() {
+        let watch = |stream: &mut TcpStream, request: &str| stream.write_all(request.as_bytes()).expect("it reads");
+        both_are_served(Limits { request_within: SHORT, ..ONE }, "/api/watch?view=overview", move |stream, request| {
+            watch(stream, request);
+            let (mut seen, mut part) = (String::new(), [0; 4096]);
+            // They are a second apart.
+            while seen.matches("data: {").count() < 2 {
+                let read = stream.read(&mut part).expect("it goes on");
+                assert_ne!(read, 0, "it ended with {seen}");
+                seen += &String::from_utf8_lossy(&part[..read]);
+            }
+            stream.shutdown(std::net::Shutdown::Both).expect("it is open");
+        });
+        let limits = Limits { request_within: SHORT, watch_within: 2 * SHORT, ..ONE };
+        both_are_served(limits, "/api/watch?view=overview", watch);
     }
 }

@@ -198,6 +198,11 @@ impl Profile {
         (self.messages, self.counted) = (messages, Some(at));
     }
 
+    #[cfg(test)]
+    pub(super) fn has_looked(&self) -> bool {
+        self.now.looks > 0
+    }
+
     fn looks(&self) -> f64 {
         (self.now.looks + self.before.looks).max(1) as f64
     }

@@ -1,6 +1,11 @@
-//! The thread that looks at the runtime's threads a hundred times a second, while someone looks at the console.
+//! The threads that measure while someone looks at the console: one looks at the runtime's threads a hundred times a
+//! second, and another at all processes once a second.
+//!
+//! The first does little and is on time, or its shares would be those of the moments at which it gets a processor. The
+//! second has much to do, and gives way to the program.
 
 use super::profile::Profile;
+use crate::priority::give_way;
 use postroom::inspect::{ProcessInfo, WaitMeasurement, Waited};
 use postroom::{Host, Pid};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -25,17 +30,20 @@ struct Shared {
     state: Mutex<State>,
     changed: Condvar,
     profile: Mutex<Profile>,
+    measurements: Mutex<Vec<Measurement>>,
 }
 
 struct State {
     looked: Option<Instant>,
+    /// How long the thread goes on after the last look: [`LASTS`], but for tests.
+    lasts: Duration,
     is_over: bool,
 }
 
-/// The profile of a host, and the thread that makes it.
+/// The profile of a host, and the threads that make it.
 pub(crate) struct Samples {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -44,14 +52,27 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Samples {
     pub(crate) fn start(host: Host) -> std::io::Result<Self> {
+        Self::start_for(host, LASTS)
+    }
+
+    fn start_for(host: Host, lasts: Duration) -> std::io::Result<Self> {
         let shared = Arc::new(Shared {
-            state: Mutex::new(State { looked: None, is_over: false }),
+            state: Mutex::new(State { looked: None, lasts, is_over: false }),
             changed: Condvar::new(),
             profile: Mutex::new(Profile::new(host.workers())),
+            measurements: Mutex::default(),
         });
-        let own = shared.clone();
-        let thread = thread::Builder::new().name("postroom-samples".into()).spawn(move || run(host, &own))?;
-        Ok(Self { shared, thread: Some(thread) })
+        // Those that have started end with it, if another cannot.
+        let mut samples = Self { shared, threads: Vec::new() };
+        samples.spawn("postroom-samples", move |shared| sample(host, shared))?;
+        samples.spawn("postroom-rounds", move |shared| look_round(host, shared))?;
+        Ok(samples)
+    }
+
+    fn spawn(&mut self, name: &str, run: impl FnOnce(&Shared) + Send + 'static) -> std::io::Result<()> {
+        let shared = self.shared.clone();
+        self.threads.push(thread::Builder::new().name(name.into()).spawn(move || run(&shared))?);
+        Ok(())
     }
 
     /// Returns the profile: from now on, and for a minute, it is kept up to date.
@@ -70,12 +91,12 @@ impl Drop for Samples {
     fn drop(&mut self) {
         lock(&self.shared.state).is_over = true;
         self.shared.changed.notify_all();
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!(
-                target: "postroom", "the console's sampling thread has panicked, and measured nothing since"
-            );
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!(
+                    target: "postroom", "the console's sampling thread has panicked, and measured nothing since"
+                );
+            }
         }
     }
 }
@@ -87,35 +108,44 @@ fn await_look(shared: &Shared) -> bool {
     !shared.changed.wait_while(state, rests).unwrap_or_else(PoisonError::into_inner).is_over
 }
 
-/// Waits until the next look at the threads is due. Returns false when nobody has looked at the console for long.
-fn go_on(shared: &Shared) -> bool {
+/// Waits until the next look is due. Returns false when nobody has looked at the console for long.
+fn go_on(shared: &Shared, every: Duration) -> bool {
     let state = lock(&shared.state);
     let goes_on = |state: &mut State| !state.is_over;
     let (mut state, _) =
-        shared.changed.wait_timeout_while(state, EVERY, goes_on).unwrap_or_else(PoisonError::into_inner);
-    let is_wanted = state.looked.is_some_and(|looked| looked.elapsed() < LASTS);
+        shared.changed.wait_timeout_while(state, every, goes_on).unwrap_or_else(PoisonError::into_inner);
+    let is_wanted = state.looked.is_some_and(|looked| looked.elapsed() < state.lasts);
     if !is_wanted {
         state.looked = None;
     }
     is_wanted && !state.is_over
 }
 
-fn run(host: Host, shared: &Shared) {
+fn sample(host: Host, shared: &Shared) {
     while await_look(shared) {
-        let (mut measurements, mut round, mut rounds) = (Vec::new(), None::<Instant>, 0);
-        while go_on(shared) {
+        while go_on(shared, EVERY) {
             let (steps, timed, now) = (host.running_steps(), host.time_steps(), Instant::now());
             let mut profile = lock(&shared.profile);
             profile.look(now, &steps);
             profile.timed(&timed);
-            measurements.retain(|measurement| follow(&mut profile, now, measurement));
-            drop(profile);
-            if round.is_none_or(|round| now.duration_since(round) >= ROUND) {
-                (round, rounds) = (Some(now), rounds + 1);
-                begin_round(host, shared, &mut measurements, rounds);
+            lock(&shared.measurements).retain(|measurement| follow(&mut profile, now, measurement));
+        }
+        lock(&shared.measurements).clear();
+        lock(&shared.profile).rest();
+    }
+}
+
+fn look_round(host: Host, shared: &Shared) {
+    give_way();
+    let mut rounds = 0;
+    while await_look(shared) {
+        loop {
+            rounds += 1;
+            begin_round(host, shared, rounds);
+            if !go_on(shared, ROUND) {
+                break;
             }
         }
-        lock(&shared.profile).rest();
     }
 }
 
@@ -142,22 +172,19 @@ fn follow(profile: &mut Profile, now: Instant, measurement: &Measurement) -> boo
 }
 
 /// Counts messages, and begins to measure waits.
-fn begin_round(host: Host, shared: &Shared, measurements: &mut Vec<Measurement>, round: usize) {
+fn begin_round(host: Host, shared: &Shared, round: usize) {
     let (processes, now) = (host.processes(), Instant::now());
     let messages: HashMap<Pid, u64> = processes.iter().map(|info| (info.pid, info.messages)).collect();
     lock(&shared.profile).count(now, messages);
-    let measured: BTreeSet<Pid> = measurements.iter().map(|measurement| measurement.pid).collect();
-    for info in choose(&processes, round) {
-        if measurements.len() >= MOST {
-            break;
-        }
-        if measured.contains(&info.pid) {
-            continue;
-        }
-        if let Some(measurement) = info.pid.measure_wait() {
-            measurements.push(Measurement { pid: info.pid, process: info.process, measurement });
-        }
-    }
+    let measured: BTreeSet<Pid> = lock(&shared.measurements).iter().map(|measurement| measurement.pid).collect();
+    let chosen = choose(&processes, round).into_iter().filter(|info| !measured.contains(&info.pid));
+    let begin = |info: &ProcessInfo| {
+        let measurement = info.pid.measure_wait()?;
+        Some(Measurement { pid: info.pid, process: info.process, measurement })
+    };
+    let begun: Vec<_> = chosen.filter_map(begin).take(MOST.saturating_sub(measured.len())).collect();
+    // Not locked meanwhile: the thread that looks at the others is on time.
+    lock(&shared.measurements).extend(begun);
 }
 
 /// Chooses mailboxes that are not empty: the longest, and some of each type, others in each round.
@@ -177,4 +204,40 @@ fn choose(processes: &[ProcessInfo], round: usize) -> Vec<&ProcessInfo> {
     let is_longest: BTreeSet<Pid> = filled.iter().map(|info| info.pid).collect();
     filled.extend(chosen.into_values().filter(|info| !is_longest.contains(&info.pid)));
     filled
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use postroom::Runtime;
+    use postroom_tests::soon;
+
+    fn until(mut is_so: impl FnMut() -> bool) {
+        while !is_so() {
+            thread::sleep(EVERY);
+        }
+    }
+
+    #[test]
+    fn while_nobody_looks_nothing_is_sampled() {
+        soon(sample_while_someone_looks);
+    }
+
+    fn sample_while_someone_looks() {
+        let runtime = Runtime::builder().workers(1).build().expect("it is built");
+        let samples = Samples::start_for(runtime.host(), 10 * EVERY).expect("a thread");
+        // Without a look of its own. What is too late for this is not found; what is not there does not fail.
+        let (is_wanted, has_sampled) =
+            (|| lock(&samples.shared.state).looked.is_some(), || lock(&samples.shared.profile).has_looked());
+        thread::sleep(5 * EVERY);
+        assert!(!is_wanted() && !has_sampled());
+        drop(samples.look());
+        until(has_sampled);
+        // It forgets that again after a while, and is asleep.
+        until(|| !is_wanted() && !has_sampled());
+        thread::sleep(5 * EVERY);
+        assert!(!has_sampled());
+        drop(samples.look());
+        until(has_sampled);
+    }
 }
