@@ -4,10 +4,12 @@ use postroom::prelude::*;
 use postroom_console::{Console, ConsoleError};
 use postroom_tests::{eventually, soon};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
+use std::time::Duration;
 
 #[process]
 struct Clerk;
@@ -207,7 +209,11 @@ fn nothing_but_reading_is_served_and_every_answer_has_its_policy() {
     for path in ["/", "/page.js", "/api/overview", "/metrics", "/nowhere", "/api/nothing"] {
         let answer = ask(&console, path);
         let policy = answer.header("content-security-policy").expect("a policy");
-        assert!(policy.starts_with("default-src 'none';") && !policy.contains("unsafe"), "{policy}");
+        let directives: BTreeSet<_> = policy.split("; ").collect();
+        let own = ["script-src", "style-src", "connect-src", "img-src"].map(|kind| format!("{kind} 'self'"));
+        let none = ["default-src", "base-uri", "form-action", "frame-ancestors"].map(|kind| format!("{kind} 'none'"));
+        assert_eq!(directives, own.iter().chain(&none).map(String::as_str).collect(), "{policy}");
+        assert_eq!(answer.header("x-frame-options"), Some("DENY"));
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
         assert_eq!(answer.header("cache-control"), Some("no-store"));
         assert_eq!(answer.header("referrer-policy"), Some("no-referrer"));
@@ -232,10 +238,22 @@ fn floods_are_cut_off_and_others_are_still_served() {
         assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 4"), "{}", String::from_utf8_lossy(&answer));
     }
     assert_eq!(ask(&console, &format!("/?{}", "x".repeat(8 << 10))).status, 414);
+    // A body without an end is not waited for.
+    let bearer = format!("Host: {address}\r\nAuthorization: Bearer {}\r\n", token(&console));
+    let endless = raw(address, &format!("POST /api/kill HTTP/1.1\r\n{bearer}Content-Length: 1000000000000\r\n\r\nx"));
+    assert_eq!(endless.status, 403);
     // Connections that say nothing take all places; the rest waits in the system's queue, which has room for 128.
     let silent: Vec<_> = (0..100).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let mut waits = TcpStream::connect(address).unwrap();
+    waits.write_all(format!("GET /api/overview HTTP/1.1\r\n{bearer}\r\n").as_bytes()).unwrap();
+    waits.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let refused = waits.read(&mut [0]).expect_err("there is no place");
+    assert!(matches!(refused.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{refused}");
     drop(silent);
-    assert_eq!(ask(&console, "/api/overview").status, 200);
+    waits.set_read_timeout(None).unwrap();
+    let mut answer = String::new();
+    waits.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
 
 #[test]
@@ -357,7 +375,7 @@ fn metrics_are_what_the_statistics_say() {
     assert_eq!(value("postroom_workers{"), runtime.workers() as u64);
     assert!(answer.body.contains("postroom_processes{host=\"a \\\"host\\\"\",type=\"Clerk\"} 1\n"), "{}", answer.body);
     // Each family has its help once, and before its samples.
-    let mut told = std::collections::BTreeSet::new();
+    let mut told = BTreeSet::new();
     for line in answer.body.lines() {
         if let Some(rest) = line.strip_prefix("# HELP ") {
             assert!(told.insert(rest.split(' ').next().unwrap()), "twice: {line}");
@@ -377,7 +395,7 @@ fn the_dashboard_asks_for_metrics_that_there_are() {
     let console = Console::of(&runtime).start().unwrap();
     let metrics = ask(&console, "/metrics").body;
     let dashboard: Value = serde_json::from_str(include_str!("../grafana.json")).expect("it is JSON");
-    let mut names = std::collections::BTreeSet::new();
+    let mut names = BTreeSet::new();
     for panel in dashboard["panels"].as_array().expect("panels") {
         for target in panel["targets"].as_array().expect("targets") {
             let query = target["expr"].as_str().expect("a query");

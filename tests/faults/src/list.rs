@@ -33,7 +33,11 @@ impl Tests {
             "lib" => words("-p postroom --lib --features test"),
             "macros" => words("-p postroom-macros --lib"),
             "models" => words("-p postroom-models --lib"),
-            program => words(&format!("-p postroom-tests --test {program}")),
+            "console" => words("-p postroom-console --lib"),
+            program => match program.strip_prefix("console-") {
+                Some(program) => words(&format!("-p postroom-console --test {program}")),
+                None => words(&format!("-p postroom-tests --test {program}")),
+            },
         }
     }
 
@@ -47,9 +51,17 @@ impl Tests {
         })
     }
 
-    /// Returns whether the program links the whole runtime, so that a fault can be switched on at run time.
-    pub fn is_of_the_runtime(&self) -> bool {
-        !["macros", "models", "ui"].contains(&self.word.split('=').next().unwrap_or_default())
+    /// Returns whether the program links the whole crate with that folder, so that a fault in it can be switched on at
+    /// run time.
+    pub fn links(&self, folder: &str) -> bool {
+        match folder {
+            "console/src/" => self.is_of_the_console(),
+            _ => !["macros", "models", "ui"].contains(&self.word.split('=').next().unwrap_or_default()),
+        }
+    }
+
+    pub fn is_of_the_console(&self) -> bool {
+        self.word.starts_with("console")
     }
 }
 

@@ -30,8 +30,8 @@ const PATIENCE: u32 = 8;
 const SHORTEST_PATIENCE: Duration = Duration::from_secs(60);
 /// The time limit of a build.
 const BUILD: Duration = Duration::from_secs(1800);
-/// The root of the runtime.
-const ROOT: &str = "runtime/src/lib.rs";
+/// The folders of the crates whose faults are switched on at run time, and the roots of these.
+const CRATES: [(&str, &str); 2] = [("runtime/src/", "runtime/src/lib.rs"), ("console/src/", "console/src/lib.rs")];
 /// The exit statuses of `timeout` when it has ended its command.
 const TIMED_OUT: [i32; 2] = [124, 137];
 
@@ -73,7 +73,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let files = faults.iter().map(|fault| fault.file.as_str()).chain([ROOT]);
+    let files = faults.iter().map(|fault| fault.file.as_str()).chain(CRATES.map(|(_, root)| root));
     let originals = files.filter_map(|file| Some((file.to_string(), fs::read_to_string(root.join(file)).ok()?)));
     let originals = originals.collect();
     let place = Place { copy: home.join("copy"), target: home.join("target"), root, originals };
@@ -192,8 +192,10 @@ impl Place {
     /// Plants the faults that can be switched on at run time, builds, and removes those that do not compile. Returns
     /// the indices of the others.
     fn switch_on(&self, faults: &[Fault]) -> BTreeSet<usize> {
-        let can_be =
-            |fault: &Fault| fault.file.starts_with("runtime/src/") && fault.tests.iter().all(Tests::is_of_the_runtime);
+        let can_be = |fault: &Fault| {
+            let folder = CRATES.iter().find(|(folder, _)| fault.file.starts_with(folder));
+            folder.is_some_and(|(folder, _)| fault.tests.iter().all(|tests| tests.links(folder)))
+        };
         let mut switched: BTreeSet<usize> = (0..faults.len()).filter(|&index| can_be(&faults[index])).collect();
         loop {
             let places = self.write_switched(faults, &mut switched);
@@ -222,7 +224,8 @@ impl Place {
             let line = self.line_of(fault).expect("stale records are sorted out");
             places.entry((fault.file.clone(), line)).or_default().push(index);
         }
-        let files: BTreeSet<&str> = faults.iter().map(|fault| fault.file.as_str()).chain([ROOT]).collect();
+        let files = faults.iter().map(|fault| fault.file.as_str());
+        let files: BTreeSet<&str> = files.chain(CRATES.map(|(_, root)| root)).collect();
         for file in files {
             let text = &self.originals[file];
             let mut lines: Vec<String> = text.lines().map(str::to_string).collect();
@@ -244,7 +247,7 @@ impl Place {
                 }
             }
             let mut text = lines.join("\n") + "\n";
-            if file == ROOT {
+            if CRATES.iter().any(|(_, root)| *root == file) {
                 text += switch::MODULE;
             }
             self.write(file, text.as_bytes());
@@ -290,7 +293,11 @@ impl Place {
         more: impl FnOnce(&mut Command),
     ) -> Output {
         let mut command = self.command(within, program);
-        command.current_dir(self.copy.join(if tests.word.starts_with("lib") { "runtime" } else { "tests" }));
+        command.current_dir(self.copy.join(match tests.is_of_the_console() {
+            true => "console",
+            false if tests.word.starts_with("lib") => "runtime",
+            false => "tests",
+        }));
         command.args(tests.filter()).env("POSTROOM_FAULT", number.to_string());
         more(&mut command);
         command.output().expect("the tests start")
@@ -351,6 +358,7 @@ impl Place {
                     Some("lib") => "runtime",
                     Some("macros") => "macros",
                     Some("models") => "tests/models",
+                    Some(_) if tests.is_of_the_console() => "console",
                     _ => "tests",
                 }));
                 let output = command.args(tests.filter()).output().expect("the tests start");
