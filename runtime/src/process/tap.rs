@@ -100,7 +100,7 @@ impl TapSink {
 
     fn value_of(&self, mail: &mut Mail<'_>) -> TappedValue {
         let mut to = Limited::new(MOST_BYTES, LASTS);
-        let shown = Shown { show: self.show, mail: RefCell::new(mail), is_hidden: Cell::new(false) };
+        let shown = ShownMail { show: self.show, mail: RefCell::new(mail), is_hidden: Cell::new(false) };
         match contain(Site::MessageDebug, || write!(to, "{shown:?}")) {
             Ok(_) if shown.is_hidden.get() => TappedValue::Hidden,
             // Having no room is no failure of the `Debug`.
@@ -121,13 +121,13 @@ impl Drop for TapSink {
 }
 
 /// A message as its method shows it.
-struct Shown<'a, 'b> {
+struct ShownMail<'a, 'b> {
     show: ShowMessage,
     mail: RefCell<&'a mut Mail<'b>>,
     is_hidden: Cell<bool>,
 }
 
-impl fmt::Debug for Shown<'_, '_> {
+impl fmt::Debug for ShownMail<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = (self.show)(&mut self.mail.borrow_mut(), f);
         self.is_hidden.set(shown.is_none());
