@@ -15,3 +15,22 @@ pub(crate) fn give_way() {
         let _as_it_is = getpriority_process(own).and_then(|now| setpriority_process(own, (now + NICER).min(19)));
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use rustix::process::getpriority_process;
+    use std::thread;
+
+    #[test]
+    fn one_thread_gives_way_and_no_other() {
+        let now = || getpriority_process(Some(rustix::thread::gettid())).expect("it is alive");
+        let before = now();
+        let of_another = thread::spawn(move || {
+            give_way();
+            now()
+        });
+        assert_eq!(of_another.join().expect("it ends"), (before + NICER).min(19));
+        assert_eq!(now(), before);
+    }
+}
