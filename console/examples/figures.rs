@@ -138,7 +138,7 @@ fn measure(runtime: &Runtime, load: &str) -> Result<(), Box<dyn std::error::Erro
     let mut rounds = [Vec::new(), Vec::new()];
     for number in 0..ROUNDS {
         // Neither is always the first.
-        for is_watched in [number % 2 == 0, number % 2 != 0] {
+        for is_watched in [number.is_multiple_of(2), !number.is_multiple_of(2)] {
             let console = if is_watched { Some(Console::of(runtime).start()?) } else { None };
             let page = console.as_ref().map(|console| {
                 let mut stream = request(console, "/api/watch?view=processes");

@@ -210,8 +210,6 @@ fn a_chain_of_waits_is_followed_to_its_end_and_the_most_awaited_is_first() {
             .as_array()
             .unwrap()
             .iter()
-            .collect::<Vec<_>>()
-            .into_iter()
             .map(|waiter| (waiter["process"]["pid"].to_string(), waiter["method"].to_string()))
             .collect();
         let expected = [second, third].map(|clerk| (json!(clerk.pid()).to_string(), "\"Clerk::never\"".to_owned()));
