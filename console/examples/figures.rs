@@ -1,5 +1,5 @@
-//! What the console costs, as figures: the time of an update with many processes, and how late messages come with a page
-//! open and without a console.
+//! What the console costs, as figures: the time of an update with many processes, and how late messages come with a
+//! page open and without a console.
 //!
 //! `cargo run --release --package postroom-console --example figures -- 100000`
 //!

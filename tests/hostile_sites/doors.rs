@@ -22,7 +22,8 @@ const CODEC: &str = "the codec";
 const DOORS: &[(&str, &[&str])] = &[
     // A process, and the code that runs in its steps.
     ("process/mod.rs trait Process",
-        &["Start", "Slice", "Close", "StateDrop", "StateDebug", "MessageDebug", "HandlesCancel", "TrapsExits", "AskedToUpgrade"]),
+        &["Start", "Slice", "Close", "StateDrop", "StateDebug", "MessageDebug", "HandlesCancel", "TrapsExits",
+            "AskedToUpgrade"]),
     ("actor/machine/attach.rs attach", &["Slice"]),
     ("actor/machine/attach.rs attach_with", &["Slice"]),
     ("actor/machine/attach.rs then", &["Slice"]),

@@ -1,5 +1,5 @@
-//! `#[process(inspect)]` and `#[message(inspect)]`: show the fields, and the arguments, that are not skipped, each by its
-//! own `Debug`.
+//! `#[process(inspect)]` and `#[message(inspect)]`: show the fields, and the arguments, that are not skipped, each by
+//! its own `Debug`.
 
 use crate::parse::argument::Reply;
 use crate::parse::message::{Message, MessageKind};

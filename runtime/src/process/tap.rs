@@ -5,8 +5,8 @@
 //! at. A step with a tap takes each of its messages by the slow path, as a recorded one does (see `StepInput::tap`):
 //! so all processes have taps, and a message is noted when it is taken from its mailbox, wherever it is handled.
 //!
-//! The `Debug` of a message is users' code, which runs in the step, as the method will: it may do what that may. A panic
-//! is caught, and what it writes is cut at [`MOST_BYTES`] and [`LASTS`].
+//! The `Debug` of a message is users' code, which runs in the step, as the method will: it may do what that may. A
+//! panic is caught, and what it writes is cut at [`MOST_BYTES`] and [`LASTS`].
 
 use super::description::Limited;
 use super::mail::Mail;

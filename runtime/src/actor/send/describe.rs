@@ -78,7 +78,9 @@ impl Pid {
     ///     #[entry]
     ///     fn open(&mut self) {}
     ///     #[message(inspect)]
-    ///     fn deposit(&mut self, amount: i64, #[inspect(skip)] pin: u16) { self.balance += amount * i64::from(pin != 0); }
+    ///     fn deposit(&mut self, amount: i64, #[inspect(skip)] pin: u16) {
+    ///         self.balance += amount * i64::from(pin != 0);
+    ///     }
     /// }
     ///
     /// let runtime = Runtime::new()?;
