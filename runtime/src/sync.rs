@@ -9,7 +9,9 @@ mod barrier;
 #[cfg(feature = "chaos")]
 mod chaos;
 
-pub(crate) use barrier::{heavy_barrier, is_light_barrier_enough, light_barrier, prepare as prepare_barriers};
+pub(crate) use barrier::{
+    checked_light_barrier, heavy_barrier, is_light_barrier_enough, light_barrier, prepare as prepare_barriers,
+};
 #[cfg(feature = "chaos")]
 pub(crate) use chaos::{AtomicPtr, fence};
 #[cfg(feature = "test")]

@@ -33,6 +33,16 @@ pub(crate) fn light_barrier() {
     compiler_fence(Ordering::SeqCst);
 }
 
+/// A light barrier, or a fence where that is not enough.
+#[inline(always)]
+pub(crate) fn checked_light_barrier() {
+    if READY.load(Ordering::Acquire) {
+        compiler_fence(Ordering::SeqCst);
+    } else {
+        fence(Ordering::SeqCst);
+    }
+}
+
 #[cold]
 pub(crate) fn heavy_barrier() {
     fence(Ordering::SeqCst);

@@ -168,6 +168,10 @@ pub(crate) fn is_light_barrier_enough() -> bool {
     true
 }
 
+pub(crate) fn checked_light_barrier() {
+    light_barrier();
+}
+
 /// Without effect here: models have no simulator.
 pub(crate) fn touch_everything() {}
 

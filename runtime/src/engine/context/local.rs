@@ -333,6 +333,12 @@ impl Scheduler {
         })
     }
 
+    /// Returns the number of the calling thread, if it is one of this host's; more than any for one of a pinned process.
+    #[inline]
+    pub(crate) fn current_thread(&self) -> Option<usize> {
+        with_current(|context| context.filter(|context| ptr::eq(context.host, self)).map(|context| context.index))
+    }
+
     /// Runs foreign code, which may take long, between two steps: the thread's permit can be taken over as in a step.
     pub(crate) fn while_visiting<R>(&self, body: impl FnOnce() -> R) -> R {
         with_current(|context| {

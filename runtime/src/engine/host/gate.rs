@@ -1,42 +1,58 @@
 //! Admission of processes and visitors to a host, and waiting until all have left.
 //!
-//! Processes enter and leave at the rate of spawns, so they share no cache line: each permit, and all other threads
-//! together, have a tally of their own. Closing needs no lock on the way in:
+//! Processes enter and leave at the rate of spawns. So a thread of the host has a tally of its own, which it alone
+//! writes, without an atomic exchange; all other threads add to one that they share. Closing needs no lock on the way
+//! in:
 //!
-//! * C1 count oneself as entered; C2 check whether the gate is closed: if so, count oneself as left and turn back.
-//! * C3 count oneself as left; C4 check whether the gate is closed: if so, wake the waiting thread.
-//! * C5 close the gate; C6 add up all that left, *then* all that entered; equal means that none is inside.
+//! * C1 count oneself as entered, and pass the light barrier; C2 check whether the gate is closed: if so, count oneself
+//!   as left and turn back.
+//! * C3 count oneself as left, and pass the light barrier; C4 check whether the gate is closed: if so, wake the waiting
+//!   thread.
+//! * C5 close the gate, and pass the heavy barrier; C6 add up all that left, *then* all that entered; equal means that
+//!   none is inside.
 //!
-//! A thread that C2 admits was counted before C6 looks (all are sequentially consistent: C1 precedes C2, that precedes
-//! C5, and that precedes C6), so C6 counts it. Adding up `left` first overlooks none: one that leaves between the two
-//! sums was counted as entered by the second. And the last to leave either sees the gate closed at C4 and wakes the
-//! waiter, or C3 preceded C6. The waiter holds the lock while it adds up, and the waker takes it, so the wake cannot
-//! fall between the sum and the wait.
+//! By the barriers, either C2 finds the gate closed, or what its thread did before it, C1 included, is visible from the
+//! end of C5. So C6 counts each thread that C2 admits. Adding up `left` first overlooks none: one that leaves between
+//! the two sums was counted as entered by the second, since C1 happens before C3 and C6 acquires. In the same way the
+//! last to leave either finds the gate closed at C4 and wakes the waiter, or C6 counts it as left. The waiter holds the
+//! lock while it adds up, and the waker takes it, so the wake cannot fall between the sum and the wait.
+//!
+//! Of several that leave at once, each asks afterwards whether it was the last (`shutdown`), and one must find that it
+//! was. C5 holds the lock that C4 takes. So whoever has passed C4 with the gate closed sees C3 of all that passed it
+//! before; and of those that found the gate open, since the heavy barrier is over by then. If all found it open, the
+//! thread that closes it sees that none is inside.
 //!
 //! A snapshot of the number inside, while they come and go, must not exceed the truth: one that enters after the sum of
 //! those that left, and leaves before the sum of those that entered, is counted by the second alone. So
 //! [`Gate::snapshot`] adds up in the opposite order, and repeats until two snapshots agree.
 //!
-//! Two threads may count in one tally: one that has a permit, and one that had it and is still in its step (`handoff`).
-//! So counting is an atomic addition, which costs no more than the fence that a plain store would need.
+//! A tally follows its thread, not the permit: a thread may have lost its permit and still be in its step (`handoff`).
+//! When a thread has ended, another one may get its number, and its tally, under the lock of `sleep`. Threads beyond
+//! the first [`OWN`] besides the permits share the tally of those outside.
 //!
 //! A model is in `tests/models`.
 
 use crate::env::clock::instant_now;
 use crate::sync::{
-    AtomicBool, AtomicU64, CachePadded, Condvar, Mutex, Ordering, fence, fence_for_models, lock, wait, wait_for,
+    AtomicBool, AtomicU64, CachePadded, Condvar, Mutex, Ordering, checked_light_barrier, fence, heavy_barrier, lock,
+    wait, wait_for,
 };
 use std::time::{Duration, Instant};
 
 /// How often the tallies are read, at most, for an exact count. A guess: one reading costs as much as a spawn.
 const LOOKS: usize = if cfg!(loom) { 2 } else { 32 };
 
+/// How many threads besides those with permits have a tally of their own. A guess: as many as block at once in most
+/// programs.
+const OWN: usize = if cfg!(loom) { 0 } else { 8 };
+
 pub(crate) struct Gate {
     closed: AtomicBool,
     /// How many had entered, and left, when it was opened.
     before: AtomicU64,
+    /// One for each of the first threads, by number, and the last one for all others.
     tallies: Box<[CachePadded<Tally>]>,
-    /// Locked by the waiting thread and by those that wake it.
+    /// Locked by the thread that closes the gate, the waiting thread and those that wake it.
     waiting: Mutex<()>,
     left: Condvar,
 }
@@ -52,33 +68,40 @@ impl Gate {
         Self {
             closed: AtomicBool::new(false),
             before: AtomicU64::new(0),
-            tallies: (0..=permits).map(|_| tally()).collect(),
+            tallies: (0..=permits + OWN).map(|_| tally()).collect(),
             waiting: Mutex::new(()),
             left: Condvar::new(),
         }
     }
 
-    /// Counts in the tally of that permit, which few threads share, or in that of all threads without one.
-    fn count(&self, permit: Option<usize>, which: impl Fn(&Tally) -> &AtomicU64) {
-        let tally = permit.unwrap_or(self.tallies.len() - 1);
-        which(&self.tallies[tally]).fetch_add(1, Ordering::SeqCst);
-        fence_for_models();
+    /// Adds one in the tally of the host's thread with that number, which calls this, or in that of all others; and
+    /// passes the light barrier.
+    fn count(&self, thread: Option<usize>, which: impl Fn(&Tally) -> &AtomicU64) {
+        let shared = self.tallies.len() - 1;
+        match thread.filter(|&thread| thread < shared) {
+            Some(own) => {
+                let count = which(&self.tallies[own]);
+                count.store(count.load(Ordering::Relaxed) + 1, Ordering::Release);
+            }
+            None => _ = which(&self.tallies[shared]).fetch_add(1, Ordering::Release),
+        }
+        checked_light_barrier();
     }
 
     /// C1 and C2: enters. The thread must leave later.
     #[must_use = "who came in must leave"]
-    pub(crate) fn enter(&self, permit: Option<usize>) -> bool {
-        self.count(permit, |tally| &tally.entered);
+    pub(crate) fn enter(&self, thread: Option<usize>) -> bool {
+        self.count(thread, |tally| &tally.entered);
         let open = !self.is_closed();
         if !open {
-            self.leave(permit);
+            self.leave(thread);
         }
         open
     }
 
     /// C3 and C4: leaves.
-    pub(crate) fn leave(&self, permit: Option<usize>) {
-        self.count(permit, |tally| &tally.left);
+    pub(crate) fn leave(&self, thread: Option<usize>) {
+        self.count(thread, |tally| &tally.left);
         if self.is_closed() {
             let _waiting = lock(&self.waiting);
             self.left.notify_all();
@@ -98,8 +121,10 @@ impl Gate {
 
     /// C5: closes it. Returns whether it was open. The caller sees what those inside had done before.
     pub(crate) fn close(&self) -> bool {
+        let closing = lock(&self.waiting);
         let was_open = !self.closed.swap(true, Ordering::SeqCst);
-        fence_for_models();
+        heavy_barrier();
+        drop(closing);
         // Reading their tallies makes it visible.
         let _seen = self.totals();
         was_open

@@ -217,8 +217,10 @@ impl Scheduler {
 
     /// Counts a process out; if it was the last and no thread waits for the shutdown, ends the threads.
     pub(crate) fn leave(&'static self) {
-        self.gate.leave(self.current_worker());
-        self.end_if_left();
+        self.gate.leave(self.current_thread());
+        if self.unattended.load(Ordering::SeqCst) {
+            self.end_if_left();
+        }
     }
 
     /// Ends the threads if no thread waits for the shutdown and no process is left.

@@ -17,12 +17,12 @@ struct House {
 }
 
 impl House {
-    fn visit(&self, visitor: usize, permit: Option<usize>) -> bool {
-        let inside = self.gate.enter(permit);
+    fn visit(&self, visitor: usize, own: Option<usize>) -> bool {
+        let inside = self.gate.enter(own);
         if inside {
             // SAFETY: each visitor has its own cell, and loom checks it.
             self.work[visitor].with_mut(|work| unsafe { *work += 1 });
-            self.gate.leave(permit);
+            self.gate.leave(own);
         }
         reach(if inside { "entered" } else { "turned back" });
         inside
@@ -30,11 +30,11 @@ impl House {
 }
 
 /// Visitors enter, each `visits` times, while the gate is closed and the house waits until it is empty.
-fn model(permits: [Option<usize>; VISITORS], visits: usize) {
+fn model(own: [Option<usize>; VISITORS], visits: usize) {
     let work = [OwnedCell::new(0), OwnedCell::new(0)];
     let house = keep(House { gate: Gate::new(2), work });
     let visitors = [0, 1].map(|visitor| {
-        thread::spawn(move || (0..visits).filter(|_| house.visit(visitor, permits[visitor])).count() as u32)
+        thread::spawn(move || (0..visits).filter(|_| house.visit(visitor, own[visitor])).count() as u32)
     });
     assert!(house.gate.close());
     assert!(house.gate.wait_until_at_most(0, None));
@@ -44,13 +44,13 @@ fn model(permits: [Option<usize>; VISITORS], visits: usize) {
     assert_eq!(seen, came, "the house waits for each visitor that entered");
 }
 
-/// Two permits, each with a tally of its own.
+/// Two threads of the host, each with a tally of its own.
 #[test]
-fn permits() {
+fn threads_of_the_host() {
     check(deep(3, 4), &["entered", "turned back"], || model([Some(0), Some(1)], 1));
 }
 
-/// A permit and a thread from outside, each entering twice.
+/// A thread of the host and one from outside, each entering twice.
 #[test]
 fn a_worker_and_a_thread_from_outside() {
     check(3, &["entered", "turned back"], || model([Some(0), None], 2));
@@ -69,9 +69,9 @@ fn a_snapshot_never_sees_more_than_there_were() {
     check(4, &["none was inside", "one was inside"], || {
         let gate = keep(Gate::new(1));
         let visitor = thread::spawn(move || {
-            for permit in [Some(0), None, Some(0)] {
-                assert!(gate.enter(permit));
-                gate.leave(permit);
+            for own in [Some(0), None, Some(0)] {
+                assert!(gate.enter(own));
+                gate.leave(own);
             }
         });
         let (entered, left) = gate.snapshot();
@@ -82,9 +82,47 @@ fn a_snapshot_never_sees_more_than_there_were() {
     });
 }
 
-/// Without the single order of gate:C1, gate:C2, gate:C5 and gate:C6 the waiter misses a visitor that enters.
+/// Two leave while the gate is closed. Each asks afterwards whether it was the last, if the gate is closed, and so does
+/// the thread that has closed it: one of them must find that it was.
+fn last(own: [Option<usize>; VISITORS]) {
+    let gate = keep(Gate::new(2));
+    own.iter().for_each(|&own| assert!(gate.enter(own)));
+    let is_last = move || gate.is_closed() && gate.inside() == 0;
+    let visitors = own.map(|own| {
+        thread::spawn(move || {
+            gate.leave(own);
+            is_last()
+        })
+    });
+    assert!(gate.close());
+    let closer = is_last();
+    let visitors = visitors.map(|visitor| visitor.join().unwrap());
+    assert!(closer || visitors.contains(&true), "none has found that it was the last");
+    reach(if closer { "all had left when the gate was closed" } else { "a visitor was the last" });
+}
+
+const LAST: &[&str] = &["all had left when the gate was closed", "a visitor was the last"];
+
+#[test]
+fn the_last_to_leave_knows_it() {
+    check(deep(3, 4), LAST, || last([Some(0), Some(1)]));
+}
+
+#[test]
+fn the_last_to_leave_knows_it_beside_a_thread_from_outside() {
+    check(3, LAST, || last([Some(0), None]));
+}
+
+/// Without the barrier after gate:C1 the waiter misses a visitor that enters.
 #[test]
 #[should_panic]
-fn fault_no_single_order() {
-    fault::with(Fault::NoSingleOrder, permits);
+fn fault_no_light_barrier() {
+    fault::with(Fault::NoLightBarrier, threads_of_the_host);
+}
+
+/// Without the barrier after gate:C3 two that leave miss each other.
+#[test]
+#[should_panic]
+fn fault_no_light_barrier_when_leaving() {
+    fault::with(Fault::NoLightBarrier, the_last_to_leave_knows_it);
 }
