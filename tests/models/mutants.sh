@@ -189,10 +189,14 @@ mutant ring-keeps-what-is-being-overwritten $ring recorder \
     's/\(now \+ 1\)\.saturating_sub/(now).saturating_sub/'
 
 mutant count-is-not-ordered $gate gate \
-    '/fn count/,/^    \}/ s/fence_for_models\(\);//'
-# The fence of the sums orders the close as well, so removing only the fence of the close changes no execution.
+    '/fn count/,/^    \}/ s/checked_light_barrier\(\);//'
+mutant count-is-published-relaxed $gate gate \
+    '/fn count/,/^    \}/ s/Ordering::Release/Ordering::Relaxed/'
+mutant close-holds-no-lock $gate gate \
+    's/let closing = lock\(\&self\.waiting\);/let closing = ();/'
+# The fence of the sums orders the close as well, so removing only the barrier of the close changes no execution.
 mutant close-is-not-ordered $gate gate \
-    '/fn close/,/^    \}/ s/fence_for_models\(\);//; /fn totals/,/^    \}/ s/fence\(Ordering::SeqCst\);//'
+    '/fn close/,/^    \}/ s/heavy_barrier\(\);//; /fn totals/,/^    \}/ s/fence\(Ordering::SeqCst\);//'
 mutant entered-is-added-first $gate gate \
     '/fn totals/,/^    \}/ { s/let left = (.*)tally\.left/let LATER = \1tally.entered/; s/let entered ='\
 ' (.*)tally\.entered/let left = \1tally.left/; s/LATER/entered/ }'

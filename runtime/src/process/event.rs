@@ -332,9 +332,9 @@ impl StepInput {
         self.messages > 0 && !self.controlled && self.rare.is_none()
     }
 
-    /// Returns whether the step took something, left nothing that was there before it, and needed no rare state.
+    /// Returns whether the step left nothing that it was given, and needed no rare state.
     pub(crate) fn is_simple(&self) -> bool {
-        self.rare.is_none() && self.controls.is_empty() && self.has_taken() && !self.ended
+        self.rare.is_none() && self.controls.is_empty() && !self.ended
     }
 
     pub(crate) fn end_simple(&mut self) {

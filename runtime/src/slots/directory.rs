@@ -4,9 +4,11 @@
 //! that spawns and exits share no cache line per process.
 //!
 //! `take` skips a slot whose token a late sender holds at that moment (to dispose of its message); that slot goes back
-//! to the list. A slot is listed once, by the thread that ended its process.
+//! to the list. A slot is listed once, by the thread that ended its process; or that thread keeps it, with its token
+//! ([`vacant_slots`](super::slot::vacant_slots)), and takes it before those that are listed.
 
 use super::chunks::Chunks;
+use super::slot::local_tokens::{self, LocalTokens};
 use super::slot::{Slot, Token};
 use crate::env::world::World;
 use crate::pid::{Pid, Resident, SLOT_BITS};
@@ -85,9 +87,22 @@ impl SlotTable {
         (0..used).filter_map(|index| self.slot(index))
     }
 
-    /// Takes a free slot's token; `None` if all 2^28 slots are in use.
+    /// Takes a free slot's token: of one that the calling thread keeps, or one that is listed; `None` if all 2^28 slots
+    /// are in use.
+    #[inline]
     pub(crate) fn take(&self) -> Option<Token> {
-        let mut skipped = Vec::new();
+        if let Some(token) = local_tokens::current().and_then(LocalTokens::take_vacant) {
+            return Some(token.taken_up());
+        }
+        let Some(index) = self.take_index() else { return self.take_new() };
+        let token = self.slot(index).and_then(Token::claim_free);
+        if token.is_some() { token } else { self.take_another(index) }
+    }
+
+    /// Takes the token of another slot than `skipped`, whose token is held.
+    #[cold]
+    fn take_another(&self, skipped: u32) -> Option<Token> {
+        let mut skipped = vec![skipped];
         let token = loop {
             let Some(index) = self.take_index() else { break self.take_new() };
             let Some(token) = self.slot(index).and_then(Token::claim_free) else {
@@ -99,9 +114,7 @@ impl SlotTable {
             };
             break Some(token);
         };
-        if !skipped.is_empty() {
-            self.free.push(skipped);
-        }
+        self.free.push(skipped);
         token
     }
 

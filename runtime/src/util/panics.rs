@@ -164,6 +164,12 @@ pub(crate) fn contain_thread() {
 /// Runs user code and returns its panic as an error. `site` names the code.
 #[inline]
 pub(crate) fn contain<R>(site: Site, body: impl FnOnce() -> R) -> Result<R, Panic> {
+    contain_at(&Cell::new(site), body)
+}
+
+/// Runs pieces of user code, of which the first panic is returned: `body` sets `site` before each.
+#[inline]
+pub(crate) fn contain_at<R>(site: &Cell<Site>, body: impl FnOnce() -> R) -> Result<R, Panic> {
     let outer = CONTAINED.get();
     if !outer {
         CONTAINED.set(true);
@@ -173,7 +179,7 @@ pub(crate) fn contain<R>(site: Site, body: impl FnOnce() -> R) -> Result<R, Pani
         CONTAINED.set(false);
     }
     result.map_err(|payload| {
-        site.caught();
+        site.get().caught();
         // Inaccessible in the destructors of a thread's own thread-locals.
         let panic = Panic { message: message(&*payload), place: PLACE.try_with(RefCell::take).unwrap_or_default() };
         discard(payload);

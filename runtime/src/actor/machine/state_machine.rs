@@ -374,6 +374,12 @@ impl<P: Actor> Process for Machine<P> {
                 Some(None) => {}
             }
         }
+        if matches!(self.state, MachineState::Stopping(..)) && self.table.waits.is_none() {
+            // Nothing is polled and nothing is handled: the table is not needed.
+            out.set(StepStatus::Ended(ExitReason::Normal, None));
+            self.state.finish();
+            return Ok(());
+        }
         self.step_with_table(events, out)
     }
 

@@ -138,6 +138,7 @@ impl ThreadContext {
     /// handoff:H0 to handoff:H2. Returns whether another thread has the permit; if not, the step keeps it.
     fn hand_off(&self, need: Need) -> bool {
         self.share_local();
+        self.give_vacant_back();
         let mut grown = false;
         loop {
             let handed_off = self.host.idle.hand_off(self.index, need, grown);

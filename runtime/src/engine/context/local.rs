@@ -333,7 +333,8 @@ impl Scheduler {
         })
     }
 
-    /// Returns the number of the calling thread, if it is one of this host's; more than any for one of a pinned process.
+    /// Returns the number of the calling thread, if it is one of this host's. That of a pinned process's thread is
+    /// greater than any other.
     #[inline]
     pub(crate) fn current_thread(&self) -> Option<usize> {
         with_current(|context| context.filter(|context| ptr::eq(context.host, self)).map(|context| context.index))

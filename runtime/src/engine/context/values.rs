@@ -14,7 +14,12 @@ thread_local! {
     static VALUES: RefCell<Option<Values>> = const { RefCell::new(None) };
 }
 
+#[inline]
 pub(crate) fn with_inherited(own: Option<&BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>) -> Option<Values> {
+    if own.is_none() && !HAS_VALUES.get() { None } else { joined_with_inherited(own) }
+}
+
+fn joined_with_inherited(own: Option<&BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>) -> Option<Values> {
     let inherited = inherited_values();
     let Some(own) = own.filter(|own| !own.is_empty()) else { return inherited };
     let mut all = inherited.map_or_else(BTreeMap::new, |inherited| BTreeMap::clone(&inherited));

@@ -2,9 +2,9 @@
 
 use super::Scheduler;
 use crate::engine::workers::worker::Worker;
-use crate::slots::Token;
 use crate::slots::slot::local_tokens::Revoked;
 use crate::slots::slot::release::LaidDown;
+use crate::slots::{TABLE, Token};
 
 impl Scheduler {
     /// Moves what a thread keeps to itself, the process in its run-next slot and a warm one with input, to the inject
@@ -14,13 +14,13 @@ impl Scheduler {
     /// permit, and by all that search. Called while no thread can park: so it is in a queue again before its thread
     /// can, or the host would seem to be idle.
     pub(crate) fn move_local(&'static self, thread: &Worker, holder: usize) -> bool {
-        let mut vacant = Vec::new();
+        let mut vacant = Vacant::default();
         let moved = self.idle.with_permits(|permits| {
             let queue = permits.permit(holder).map_or(&self.global, |permit| &self.permits[permit].inject);
             let tokens = with_input(thread.local.revoke(), &mut vacant);
             tokens.map(|token| queue.push(token)).count() > 0
         });
-        vacant.into_iter().for_each(|token| drop(token.taken_up().empty_and_park(None)));
+        vacant.give_back();
         if moved {
             self.announce();
         }
@@ -29,23 +29,40 @@ impl Scheduler {
 
     /// Takes one process from those that a thread of a stopped host keeps to itself; queues the others.
     pub(crate) fn take_local(&'static self, thread: &Worker) -> Option<Token> {
-        let mut vacant = Vec::new();
+        let mut vacant = Vacant::default();
         let mut tokens = with_input(thread.local.revoke(), &mut vacant);
         let first = tokens.next();
         tokens.for_each(|token| self.push_global(token));
-        vacant.into_iter().for_each(|token| drop(token.taken_up().empty_and_park(None)));
+        vacant.give_back();
         first
     }
 }
 
+/// Tokens of vacant slots, to be parked when no lock is held: what has arrived there is passed to users' hooks.
+#[derive(Default)]
+struct Vacant {
+    /// Of slots that the thread kept for its next processes.
+    kept: Vec<Token>,
+    /// Of a warm process that has ended meanwhile, on another thread, which has listed the slot as free.
+    listed: Option<Token>,
+}
+
+impl Vacant {
+    fn give_back(self) {
+        self.kept.into_iter().for_each(|token| TABLE.take_back(token.taken_up()));
+        self.listed.into_iter().for_each(|token| drop(token.taken_up().empty_and_park(None)));
+    }
+}
+
 /// Lays the warm process down. Returns the tokens of those that have something to do.
-fn with_input(revoked: Option<Revoked>, vacant: &mut Vec<Token>) -> impl Iterator<Item = Token> {
-    let Revoked { run_next, warm } = revoked.unwrap_or_default();
+fn with_input(revoked: Option<Revoked>, vacant: &mut Vacant) -> impl Iterator<Item = Token> {
+    let Revoked { run_next, warm, vacant: kept } = revoked.unwrap_or_default();
+    vacant.kept = kept;
     let warm = warm.into_iter().filter_map(|token| match token.lay_down() {
         LaidDown::Parked => None,
         LaidDown::HasInput(token) => Some(token),
         LaidDown::Vacant(token) => {
-            vacant.push(token);
+            vacant.listed = Some(token);
             None
         }
     });

@@ -5,7 +5,9 @@
 //! 3. its names are free, and it is removed from its groups and topics;
 //! 4. messages left in its mailbox go to its guardian, if that keeps them for a successor; otherwise they become dead
 //!    letters, whose callers are told the exit reason. Then its token is parked as that of a vacant slot, so that a
-//!    sender that saw it alive and pushes only now gets its message back: no dead letter follows those below;
+//!    sender that saw it alive and pushes only now gets its message back: no dead letter follows those below. (If no
+//!    other process is told of the end, the token may be kept instead, for the next process: see
+//!    [`vacant_slots`](crate::slots::slot::vacant_slots));
 //! 5. the complete hooks are called;
 //! 6. it is counted out;
 //! 7. linked and monitoring processes are notified, then the waiters for its end;
@@ -49,31 +51,55 @@ use crate::recorder::event::EndKind;
 use crate::routing::router::package_of;
 use crate::slots::{ColdState, Slot, TABLE, Token};
 use crate::sync::{Ordering, lock, yield_now};
-use crate::util::panics::{Shown, Site, contain, dispose};
+use crate::util::panics::{Shown, Site, contain, contain_at, dispose};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ptr;
 
-/// Exits the process of this token. Does not panic.
+/// Exits the process of this token. Returns the token if its slot can be kept: see
+/// [`vacant_slots`](crate::slots::slot::vacant_slots). Does not panic.
+#[must_use = "the token may still be held"]
 pub(crate) fn end(
     host: &'static Scheduler,
     token: Token,
     body: Option<Body>,
     reason: ExitReason,
     result: Option<Payload>,
-) {
+) -> Option<Token> {
     let (Some(pid), slot, is_reusable) = (token.pid(), token.slot(), token.is_reusable()) else {
         unreachable!("a process ends once")
     };
     let token = Some(token);
-    let mut ending =
-        ExitingProcess { host, slot, pid, begun: 0, token, body, reason, result, handling: None, cold_state: None };
+    let mut ending = ExitingProcess {
+        host,
+        slot,
+        pid,
+        begun: 0,
+        token,
+        is_reusable,
+        vacant: None,
+        body,
+        reason,
+        result,
+        handling: None,
+        cold_state: None,
+    };
     while let Err(panic) = ending.go(ending.begun) {
         crate::util::log::error!(%pid, %panic, "a panic interrupted the exit of a process, which continues");
     }
-    if is_reusable {
+    let vacant = ending.vacant.take();
+    if ending.is_bare() {
+        // Which the compiler does not know: it would look at each field again.
+        std::mem::forget(ending);
+    }
+    if is_reusable && vacant.is_none() {
         TABLE.free(slot.index());
     }
+    vacant
 }
+
+/// The last stage of an exit.
+const LAST: u8 = 12;
 
 /// How many of the told processes are kept of an end.
 const TOLD: usize = 16;
@@ -86,6 +112,9 @@ struct ExitingProcess {
     begun: u8,
     /// Until it is parked.
     token: Option<Token>,
+    is_reusable: bool,
+    /// The token, when the slot is vacant, if it is not parked.
+    vacant: Option<Token>,
     body: Option<Body>,
     reason: ExitReason,
     result: Option<Payload>,
@@ -108,14 +137,29 @@ impl ExitingProcess {
                 this.host.leave();
                 this.host.give_place_back();
             });
+            if self.is_bare() {
+                self.begun = LAST;
+                crate::engine::context::values::forget_values();
+                return;
+            }
             self.stage(done, 7, Self::tell_bound);
             self.stage(done, 8, Self::tell_waiting);
             // The rest may hold the last references to users' values: dropped one by one.
             self.stage(done, 9, |this| this.result = None);
             self.stage(done, 10, |this| this.cold_state = None);
             self.stage(done, 11, |_| crate::engine::context::values::forget_values());
-            self.stage(done, 12, |this| this.reason = ExitReason::Normal);
+            self.stage(done, LAST, |this| this.reason = ExitReason::Normal);
         })
+    }
+
+    /// Returns whether nothing is left of the process: none is to be told of its end, and nothing is to be dropped.
+    #[inline]
+    fn is_bare(&self) -> bool {
+        let is_taken_apart = self.token.is_none() && self.body.is_none();
+        is_taken_apart
+            && self.result.is_none()
+            && self.cold_state.is_none()
+            && matches!(self.reason, ExitReason::Normal)
     }
 
     #[inline(always)]
@@ -193,8 +237,17 @@ impl ExitingProcess {
             hand_on(&mut token, &**guardian, self.pid, &self.reason);
         }
         loop {
-            empty(&mut token, &mut self.cold_state, self.pid, &self.reason);
-            release_mailbox(&token, &self.reason);
+            // Usually nothing is there; what arrives from here on keeps the token from being parked.
+            if self.cold_state.is_some() || token.lanes().has_control() || !token.lanes().is_data_empty() {
+                empty(&mut token, &mut self.cold_state, self.pid, &self.reason);
+            }
+            if self.slot.has_mailbox_state() {
+                release_mailbox(&token, &self.reason);
+            }
+            if self.may_keep_slot() {
+                self.vacant = Some(token);
+                return;
+            }
             match token.park_vacant() {
                 // A sender that saw the process alive is not done, or has just pushed.
                 Some(again) => token = again,
@@ -202,6 +255,19 @@ impl ExitingProcess {
             }
             yield_now();
         }
+    }
+
+    /// Returns whether the token of the vacant slot need not be parked: nobody is told of the end, so what arrives late
+    /// follows no such news.
+    #[inline]
+    fn may_keep_slot(&self) -> bool {
+        #[cfg(feature = "test")]
+        if crate::sync::simulated::is_here() {
+            return false;
+        }
+        let is_told = self.result.is_some() || self.cold_state.is_some() || self.host.is_observed();
+        let is_plain = matches!(self.reason, ExitReason::Normal) && !self.slot.has_mailbox_state();
+        self.is_reusable && is_plain && !is_told
     }
 
     #[inline]
@@ -302,10 +368,18 @@ fn guarded(body: impl FnOnce()) {
 }
 
 /// Calls `close` and drops the state. Returns the panic of either.
-pub(crate) fn close(mut body: Body, reason: &ExitReason) -> Option<ExitReason> {
+pub(crate) fn close(body: Body, reason: &ExitReason) -> Option<ExitReason> {
     crate::call::caller::while_ending(reason, || {
-        let closed = contain(Site::Close, || body.close());
-        let dropped = contain(Site::StateDrop, || drop(body));
+        let (mut body, site) = (Some(body), Cell::new(Site::Close));
+        let closed = contain_at(&site, || {
+            if let Some(body) = &mut body {
+                body.close();
+            }
+            site.set(Site::StateDrop);
+            drop(body.take());
+        });
+        // It is left there if its `close` has panicked.
+        let dropped = body.map_or(Ok(()), |body| contain(Site::StateDrop, || drop(body)));
         let panic = closed.and(dropped).err().map(|panic| ExitReason::Panic(panic.into()));
         crate::call::caller::blame(panic.as_ref().unwrap_or(reason));
         panic

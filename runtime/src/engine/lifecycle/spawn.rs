@@ -245,7 +245,7 @@ impl Scheduler {
             token.describe(guardian.is_some(), *told_to_stop);
         }
         // First into the table, then through the gate: a thread that closes the gate and then visits all processes, to
-        // tell them, finds each one that was let in. (The fences of the gate order the two.)
+        // tell them, finds each one that was let in. (The barriers of the gate order the two.)
         if !self.enter(pending.generation) {
             token.close();
             TABLE.take_back(token);
@@ -256,7 +256,9 @@ impl Scheduler {
         let values = with_inherited(pending.options.as_ref().map(|options| &options.values));
         let env = Environment { host: self, pid, parent, values, depth: depth + 1 };
         let inside = Inside::enter(&env);
-        let begun = self.admit(&token, pid, name).map_err(Box::new).and_then(|()| {
+        let is_admitted =
+            if name.is_some() || self.is_observed() { self.admit(&token, pid, name).map_err(Box::new) } else { Ok(()) };
+        let begun = is_admitted.and_then(|()| {
             #[cfg(feature = "test")]
             simulated_start(pending.kind)?;
             let outcome = contain(Site::Start, || spawned.start(&env));
@@ -276,7 +278,9 @@ impl Scheduler {
             }
         };
         drop(inside);
-        self.keep_cold_state(&mut token, pid, pending, env.values);
+        if pending.options.is_some() || pending.result.is_some() || env.values.is_some() {
+            self.keep_cold_state(&mut token, pid, pending, env.values);
+        }
         if spawned.traps_exits() {
             let cold_state = token.make_cold_state();
             // Unless its entry has said otherwise.
@@ -309,7 +313,6 @@ impl Scheduler {
     }
 
     /// Calls what may refuse a process before its own code runs: the registration of its name, and the hooks.
-    #[inline]
     fn admit(&'static self, token: &Token, pid: Pid, name: Option<&Arc<str>>) -> Result<(), SpawnError> {
         if let Some(name) = name {
             self.names.register(&Name::new(name.clone())?, pid)?;
@@ -326,7 +329,6 @@ impl Scheduler {
         Ok(())
     }
 
-    #[inline]
     fn keep_cold_state(&self, token: &mut Token, pid: Pid, pending: &mut PendingSpawn, values: Option<Values>) {
         let (options, result) = (pending.options.take(), pending.result.take());
         let (label, guardian) = options.map_or((None, None), |options| (options.label, options.guardian));

@@ -78,8 +78,12 @@ impl ThreadContext {
             // Always taken on the thread of a pinned process, which runs only that.
             return Some(self.recorded(self.next_of_pinned(pinned_thread)));
         }
+        if self.thread.is_called() {
+            self.give_vacant_back();
+        }
         if self.thread.take_tick() {
             self.cool();
+            self.give_old_vacant_back();
             // A far end comes first.
             self.fair.set(self.thread.counters.steps.get().saturating_sub(FAIR));
             self.keep_time();
@@ -124,7 +128,7 @@ impl ThreadContext {
             return Some(token);
         }
         self.streak.set(0);
-        let other = self.deque.pop().or_else(|| self.take_inject()).or_else(|| self.take_global());
+        let other = self.pop().or_else(|| self.take_inject()).or_else(|| self.take_global());
         if other.is_none()
             && let Some(token) = self.thread.local.take_next()
         {
@@ -132,7 +136,7 @@ impl ThreadContext {
         }
         if self.thread.local.has_warm() {
             self.lay_down_warm();
-            return other.or_else(|| self.deque.pop());
+            return other.or_else(|| self.pop());
         }
         other
     }
@@ -141,6 +145,13 @@ impl ThreadContext {
     #[inline(always)]
     pub(super) fn is_fairness_due(&self) -> bool {
         self.thread.counters.steps.get() - self.fair.get() >= FAIR
+    }
+
+    /// Takes the newest of the own deque. Checks first, as for the inject queue: the deque's own `pop` passes a fence,
+    /// and only this thread pushes there.
+    #[inline]
+    fn pop(&self) -> Option<Token> {
+        if self.deque.is_empty() { None } else { self.deque.pop() }
     }
 
     #[inline(never)]
@@ -319,7 +330,7 @@ impl ThreadContext {
         self.thread
             .local
             .take_next()
-            .or_else(|| self.deque.pop())
+            .or_else(|| self.pop())
             .or_else(|| self.take_inject())
             .or_else(|| self.take_global())
             .or_else(|| self.steal())

@@ -99,7 +99,10 @@ impl ThreadContext {
         }
         match self.take_near() {
             Some(token) => Next::Run(token),
-            None => self.search(self.host.idle.start_searching()),
+            None => {
+                self.give_vacant_back();
+                self.search(self.host.idle.start_searching())
+            }
         }
     }
 

@@ -124,9 +124,17 @@ impl StepScratch {
         std::mem::replace(&mut self.turn, recording::IDLE)
     }
 
-    /// Returns whether the step took something, left nothing, yielded nothing, and needed none of the rare state.
+    /// Returns whether the step left nothing, yielded nothing, and needed none of the rare state.
     fn is_simple(&self) -> bool {
         self.input.is_simple() && self.written.yields.is_empty()
+    }
+
+    /// Returns whether a simple step, within its budget, has ended the process, for no reason that must be told. It
+    /// need not have taken anything: its entry may have asked for the end.
+    fn ends_simply(&self) -> bool {
+        matches!(self.written.status, StepStatus::Ended(ExitReason::Normal, None))
+            && self.is_simple()
+            && !self.input.is_spent()
     }
 
     fn end(&mut self, reason: ExitReason, result: Option<Payload>) -> AfterStep {
@@ -364,8 +372,11 @@ impl ThreadContext {
         let (reason, result) = (std::mem::replace(&mut scratch.reason, ExitReason::Normal), scratch.result.take());
         scratch.has_panicked = false;
         let body = token.body().take();
-        end(self.host, token, body, reason, result);
+        let vacant = end(self.host, token, body, reason, result);
         self.thread.running.end();
+        if let Some(token) = vacant {
+            self.keep_vacant(token);
+        }
     }
 
     #[inline(always)]
@@ -494,6 +505,12 @@ impl ThreadContext {
     /// Acts on the outcome of a step that did more than take messages, or has `failed`.
     #[inline(never)]
     fn after(&self, scratch: &mut StepScratch, token: &mut Token, failed: Option<ExitReason>) -> AfterStep {
+        if failed.is_none() && scratch.ends_simply() && !token.slot().is_congested() {
+            scratch.input.end_simple();
+            // Nothing in it needs a drop.
+            std::mem::forget(std::mem::take(&mut scratch.written.status));
+            return AfterStep::End;
+        }
         let after = self.after_step(scratch, token, failed);
         let rests = matches!(after, AfterStep::ParkWaiting | AfterStep::ParkForYields);
         let slot = token.slot();
@@ -520,8 +537,8 @@ impl ThreadContext {
         }
         if failed.is_none() && scratch.is_simple() && !counts_yields {
             let simple = match &scratch.written.status {
-                StepStatus::Idle => Some(AfterStep::ParkIdle),
-                StepStatus::Suspended => Some(AfterStep::ParkWaiting),
+                StepStatus::Idle if scratch.input.has_taken() => Some(AfterStep::ParkIdle),
+                StepStatus::Suspended if scratch.input.has_taken() => Some(AfterStep::ParkWaiting),
                 StepStatus::Ended(ExitReason::Normal, None) => Some(AfterStep::End),
                 _ => None,
             };

@@ -76,6 +76,8 @@ pub(crate) struct ThreadSample {
     pub(crate) begun: Option<Moment>,
     pub(crate) has_permit: bool,
     pub(crate) has_local: bool,
+    /// Whether it keeps vacant slots.
+    pub(crate) has_vacant: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -191,8 +193,8 @@ impl StallDetector {
         if let (Some(before), Some(step)) = (stage.as_mut(), seen.step)
             && before.step == step
         {
-            if seen.has_local {
-                before.has_hidden = true;
+            before.has_hidden |= seen.has_local;
+            if seen.has_local || seen.has_vacant {
                 orders.push(Order::Move(thread));
             }
             return;

@@ -1,5 +1,5 @@
 //! The tokens that a thread keeps to itself, and moves without any atomic exchange: of the process that it runs next,
-//! and of one *warm* process.
+//! of one *warm* process, and of [vacant slots](super::vacant_slots).
 //!
 //! # The warm process
 //!
@@ -39,6 +39,7 @@
 //!
 //! A model is in `tests/models`.
 
+use super::vacant_slots::VacantSlots;
 use super::{Slot, Token};
 use crate::sync::{
     AtomicBool, AtomicPtr, AtomicU8, Ordering, disturb, fence, heavy_barrier, is_light_barrier_enough, light_barrier,
@@ -64,6 +65,7 @@ pub(crate) struct LocalTokens {
     attention: AtomicU8,
     run_next: AtomicPtr<Slot>,
     warm: AtomicPtr<Slot>,
+    vacant: VacantSlots,
 }
 
 /// What was taken from a thread.
@@ -71,6 +73,7 @@ pub(crate) struct LocalTokens {
 pub(crate) struct Revoked {
     pub(crate) run_next: Option<Token>,
     pub(crate) warm: Option<Token>,
+    pub(crate) vacant: Vec<Token>,
 }
 
 #[cfg(not(loom))]
@@ -88,7 +91,7 @@ pub(crate) fn set_current(tokens: Option<&'static LocalTokens>) -> Option<&'stat
 }
 
 #[inline(always)]
-pub(super) fn current() -> Option<&'static LocalTokens> {
+pub(crate) fn current() -> Option<&'static LocalTokens> {
     CURRENT.try_with(Cell::get).ok().flatten()
 }
 
@@ -118,6 +121,7 @@ impl LocalTokens {
             attention: AtomicU8::new(if is_light_barrier_enough() { 0 } else { FENCED }),
             run_next: AtomicPtr::new(ptr::null_mut()),
             warm: AtomicPtr::new(ptr::null_mut()),
+            vacant: VacantSlots::none(),
         }
     }
 
@@ -139,6 +143,12 @@ impl LocalTokens {
         // SAFETY: null, or a slot; slots are never freed.
         let warm = || unsafe { self.warm.load(Ordering::Relaxed).as_ref() };
         self.has_next() || warm().is_some_and(|slot| slot.lanes.depth() > 0 || slot.lanes.has_control())
+    }
+
+    /// Returns whether it keeps vacant slots.
+    #[inline(always)]
+    pub(crate) fn has_vacant(&self) -> bool {
+        self.vacant.has_some()
     }
 
     /// Returns what the thread is to check between two steps. The bits that this module does not define are
@@ -259,6 +269,38 @@ impl LocalTokens {
     pub(crate) fn take_warm(&self) -> Option<Token> {
         taken(self.section(0, || exchange(&self.warm, ptr::null_mut()))?)
     }
+
+    /// Keeps the token of a vacant slot, if the thread is watched and has its permit.
+    ///
+    /// # Errors
+    /// The token otherwise, or if there is no room, or if others are taking what the thread has.
+    #[inline]
+    pub(crate) fn keep_vacant(&self, token: Token) -> Result<(), Token> {
+        let mut token = Some(token);
+        // SAFETY: within the lock.
+        let keep = || token = token.take().and_then(|token| unsafe { self.vacant.keep(token) });
+        let _revoked = self.section(LOST | UNWATCHED, keep);
+        token.map_or(Ok(()), Err)
+    }
+
+    /// Takes the token of the vacant slot that was kept last.
+    #[inline]
+    pub(crate) fn take_vacant(&self) -> Option<Token> {
+        if !self.has_vacant() {
+            return None;
+        }
+        // SAFETY: within the lock.
+        self.section(0, || unsafe { self.vacant.take() })?
+    }
+
+    /// Takes the tokens of vacant slots that were there at the last tick.
+    #[cold]
+    pub(crate) fn take_old_vacant(&self) -> Vec<Token> {
+        let mut old = VacantSlots::room();
+        // SAFETY: within the lock.
+        let _revoked = self.section(0, || unsafe { self.vacant.take_old(&mut old) });
+        old
+    }
 }
 
 /// Operations of others.
@@ -266,9 +308,10 @@ impl LocalTokens {
     /// O5 to O9: takes all tokens. `None`: another thread is about to, or this one cannot be waited for.
     #[cold]
     pub(crate) fn revoke(&self) -> Option<Revoked> {
-        if !self.has_next() && !self.has_warm() {
+        if !self.has_next() && !self.has_warm() && !self.has_vacant() {
             return Some(Revoked::default());
         }
+        let mut vacant = VacantSlots::room();
         if self.attention.fetch_or(REVOKED, Ordering::AcqRel) & REVOKED != 0 {
             return None;
         }
@@ -283,9 +326,14 @@ impl LocalTokens {
             !self.busy.load(Ordering::Acquire)
         });
         disturb();
-        let revoked = is_quiet.then(|| Revoked {
-            run_next: taken(exchange(&self.run_next, ptr::null_mut())),
-            warm: taken(exchange(&self.warm, ptr::null_mut())),
+        let revoked = is_quiet.then(|| {
+            // SAFETY: within the lock.
+            unsafe { self.vacant.take_all(&mut vacant) };
+            Revoked {
+                run_next: taken(exchange(&self.run_next, ptr::null_mut())),
+                warm: taken(exchange(&self.warm, ptr::null_mut())),
+                vacant,
+            }
         });
         self.attention.fetch_and(!REVOKED, Ordering::Release);
         revoked

@@ -11,6 +11,7 @@
 //! | state | token (see [`Lanes`]) | [`Generation`] | [`Flags`], [`Deficit`] | left by |
 //! |---|---|---|---|---|
 //! | vacant | parked as vacant | closed | none | [`Token::claim_free`], then [`Token::open`] |
+//! | vacant | [kept](crate::slots::slot::vacant_slots) by a thread | closed | none | [`Token::open`] |
 //! | ready | in a run queue | alive | | a worker that takes it |
 //! | running | with a thread | alive | | the end of its time slice |
 //! | over its time slice | in the global queue | alive | slices to let pass | as many time slices of others |
@@ -31,7 +32,8 @@
 //!   line;
 //!   [`cold_state`]: data of few processes;
 //! * [`send`]: the path of a message, whose outcome is an [`admission`]; [`control`]: all other input;
-//! * [`local_tokens`]: the tokens that a thread keeps to itself, of the process to run next and of a warm one;
+//! * [`local_tokens`]: the tokens that a thread keeps to itself, of the process to run next, of a warm one, and of
+//!   [`vacant_slots`];
 //! * [`token`]: operations of the token's holder; [`release`]: parking the token and vacating the slot;
 //! * [`debug_owner`]: the assertion that one thread at a time holds it.
 
@@ -49,6 +51,7 @@ pub(crate) mod metadata;
 pub(crate) mod release;
 pub(crate) mod send;
 pub(crate) mod token;
+pub(crate) mod vacant_slots;
 
 use crate::call::dead_letter::Sink;
 use crate::env::clock::TimeKeeper;

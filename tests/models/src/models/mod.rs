@@ -18,6 +18,7 @@ mod suspend;
 mod takeover;
 mod token;
 mod transport_queue;
+mod vacant_slots;
 mod wait_graph;
 mod wait_in_step;
 mod wake;

@@ -167,6 +167,18 @@ fn what_waits_behind_a_step_moves_at_the_second_tick() {
 }
 
 #[test]
+fn vacant_slots_behind_a_step_are_taken_and_nobody_has_waited_for_it() {
+    let mut scene = Scene::of(2);
+    scene.idle = 1;
+    scene.enters(0, 1, 7);
+    scene.threads[0].has_vacant = true;
+    assert_eq!(scene.tick(), []);
+    assert_eq!(scene.tick(), [Order::Move(0)]);
+    scene.threads[0].has_vacant = false;
+    assert_eq!(scene.after(ms(10)), []);
+}
+
+#[test]
 fn a_step_that_has_hidden_somebody_is_reported_though_a_worker_is_idle() {
     let mut scene = Scene::of(2);
     scene.idle = 1;

@@ -1,0 +1,114 @@
+//! The vacant slots that a thread keeps for its next processes: see [`vacant_slots`](crate::slots::slot::vacant_slots).
+
+use super::local::ThreadContext;
+use crate::slots::{TABLE, Token};
+
+impl ThreadContext {
+    /// Keeps the vacant slot of that token for the next process that this thread spawns, if it may; otherwise gives it
+    /// back.
+    #[inline]
+    pub(crate) fn keep_vacant(&self, token: Token) {
+        if let Err(token) = self.thread.local.keep_vacant(token.put_down()) {
+            TABLE.take_back(token.taken_up());
+        }
+    }
+
+    /// Keeps no vacant slot any longer.
+    #[inline]
+    pub(crate) fn give_vacant_back(&self) {
+        if self.thread.local.has_vacant() {
+            self.give_all_vacant_back();
+        }
+    }
+
+    /// At a tick: keeps none that has been kept since the last one.
+    pub(crate) fn give_old_vacant_back(&self) {
+        if self.thread.local.has_vacant() {
+            let old = self.thread.local.take_old_vacant();
+            self.host.while_visiting(|| old.into_iter().for_each(|token| TABLE.take_back(token.taken_up())));
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn give_all_vacant_back(&self) {
+        // What has arrived there becomes dead letters, which are passed to users' hooks.
+        self.host.while_visiting(|| {
+            while let Some(token) = self.thread.local.take_vacant() {
+                TABLE.take_back(token.taken_up());
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::context::local::{current_pid, with_current};
+    use crate::engine::host::Scheduler;
+    use crate::manual::{Events, Process, StepOutput};
+    use crate::{Host, ProcessError, Runtime};
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    /// Ends with its first step.
+    struct Brief;
+
+    impl Process for Brief {
+        fn step(&mut self, _: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+            out.done();
+            Ok(())
+        }
+    }
+
+    /// Has others end on its thread until that keeps their slots. Says so, and then stays in its step.
+    struct Stuck {
+        keeps: Sender<()>,
+        go_on: Receiver<()>,
+    }
+
+    impl Process for Stuck {
+        fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+            while events.next().is_some() {}
+            if with_current(|context| context.is_some_and(|context| context.thread.local.has_vacant())) {
+                self.keeps.send(()).expect("the test waits");
+                self.go_on.recv().expect("the test goes on");
+                out.done();
+                return Ok(());
+            }
+            let (host, own) = (Host::current().expect("a host"), current_pid().expect("a process"));
+            host.spawn_process(Brief).start()?;
+            host.send(own, ()).expect("this process lives");
+            Ok(())
+        }
+    }
+
+    fn keeps_some(host: &'static Scheduler) -> bool {
+        host.threads.first(usize::MAX).any(|(_, thread)| thread.local.has_vacant())
+    }
+
+    /// Catches: a late message, in a slot that a stuck thread keeps, that waits until its step returns.
+    #[test]
+    fn what_a_thread_keeps_behind_a_step_that_does_not_end_is_given_back() {
+        let runtime = Runtime::builder().workers(1).build().expect("one worker");
+        let ((keeps, kept), (go, go_on)) = (channel(), channel());
+        runtime.spawn_process(Stuck { keeps, go_on }).start().expect("it starts");
+        kept.recv().expect("it keeps some");
+        while keeps_some(runtime.host().scheduler()) {
+            std::thread::yield_now();
+        }
+        go.send(()).expect("it waits");
+    }
+
+    /// Catches: a thread that sleeps with slots that it keeps, and a slot that is lost.
+    #[test]
+    fn a_thread_keeps_none_while_it_sleeps() {
+        let runtime = Runtime::builder().workers(2).build().expect("two workers");
+        let host = runtime.host().scheduler();
+        for _ in 0..3 {
+            (0..300).for_each(|_| _ = runtime.spawn_process(Brief).start().expect("it starts"));
+            host.wait_until_idle().expect("all have ended");
+            assert!(!keeps_some(host));
+        }
+        assert_eq!(host.gate.inside(), 0);
+        assert_eq!(host.gate.snapshot(), (900, 900));
+    }
+}

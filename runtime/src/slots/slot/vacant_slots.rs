@@ -1,0 +1,126 @@
+//! Vacant slots that a thread keeps, with their tokens, for the processes that it spawns next.
+//!
+//! To park the token of a vacant slot takes an atomic exchange, and to claim it for the next process another one. A
+//! thread that both ends and spawns processes saves the two: it keeps the token, and opens the next incarnation with
+//! it. These tokens are among those that a thread [keeps to itself](super::local_tokens), under the lock of these.
+//!
+//! # What arrives late
+//!
+//! A sender that found the process alive, and pushes after its end, meets no mark in the mailbox of a kept slot, as if
+//! the process were in its last step. What it has pushed lies there until the slot leaves this list. A process that is
+//! spawned in the slot finds it, and refuses it by its generation; or the token is parked, which disposes of it. So no
+//! slot may stay here for long. At each tick of the watchdog the thread parks the tokens that were there at the tick
+//! before. It parks all of them
+//! * when it is called;
+//! * before it looks for work in the queues of others, and so before it sleeps or ends;
+//! * before it gives its permit away, and before its step blocks.
+//!
+//! Behind a step that does not end, the watchdog takes them, with what is in the run-next slot. A thread that is not
+//! watched, or has lost its permit, keeps none.
+//!
+//! No one is told of the end of a process whose slot is kept (`exit` sees to that), so no dead letter follows such
+//! news.
+
+use super::Token;
+use crate::sync::{AtomicUsize, Ordering, OwnedCell};
+
+/// How many slots a thread keeps: as many as the directory moves at a time. With fewer, a process that spawns a hundred
+/// others before they run finds too few.
+const MOST: usize = 128;
+
+pub(super) struct VacantSlots {
+    /// How many there are. Any thread reads it, stale at once.
+    count: AtomicUsize,
+    /// The fewest that there were since the last tick: so many, the oldest, were there all the time.
+    fewest: AtomicUsize,
+    tokens: OwnedCell<Vec<Token>>,
+}
+
+// SAFETY: the lock of `local_tokens` gives the list to one thread at a time.
+unsafe impl Sync for VacantSlots {}
+
+impl VacantSlots {
+    pub(super) fn none() -> Self {
+        // Never grown under the lock: the allocator may be the user's.
+        let (count, fewest) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Self { count, fewest, tokens: OwnedCell::new(Vec::with_capacity(MOST)) }
+    }
+
+    #[inline(always)]
+    pub(super) fn has_some(&self) -> bool {
+        self.count.load(Ordering::Relaxed) > 0
+    }
+
+    #[inline(always)]
+    unsafe fn change<R>(&self, change: impl FnOnce(&mut Vec<Token>) -> R) -> R {
+        self.tokens.with_mut(|tokens| {
+            // SAFETY: the caller has the lock.
+            let tokens = unsafe { &mut *tokens };
+            let changed = change(tokens);
+            self.count.store(tokens.len(), Ordering::Relaxed);
+            changed
+        })
+    }
+
+    /// Keeps the token of a vacant slot. Returns it if there is no room.
+    ///
+    /// # Safety
+    /// The caller has the lock.
+    #[inline(always)]
+    pub(super) unsafe fn keep(&self, token: Token) -> Option<Token> {
+        let keep = |tokens: &mut Vec<Token>| {
+            if tokens.len() == MOST {
+                return Some(token);
+            }
+            tokens.push(token);
+            None
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.change(keep) }
+    }
+
+    /// Takes the token that was kept last.
+    ///
+    /// # Safety
+    /// The caller has the lock.
+    #[inline(always)]
+    pub(super) unsafe fn take(&self) -> Option<Token> {
+        let take = |tokens: &mut Vec<Token>| {
+            let token = tokens.pop();
+            if tokens.len() < self.fewest.load(Ordering::Relaxed) {
+                self.fewest.store(tokens.len(), Ordering::Relaxed);
+            }
+            token
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.change(take) }
+    }
+
+    /// At a tick: moves those that have been there since the last one into `to`, which has [room](Self::room) for all.
+    ///
+    /// # Safety
+    /// The caller has the lock.
+    pub(super) unsafe fn take_old(&self, to: &mut Vec<Token>) {
+        let take = |tokens: &mut Vec<Token>| {
+            to.extend(tokens.drain(..self.fewest.load(Ordering::Relaxed).min(tokens.len())));
+            self.fewest.store(tokens.len(), Ordering::Relaxed);
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.change(take) }
+    }
+
+    /// Moves all tokens into `to`, which has [room](Self::room) for them.
+    ///
+    /// # Safety
+    /// The caller has the lock.
+    pub(super) unsafe fn take_all(&self, to: &mut Vec<Token>) {
+        // SAFETY: the caller's promise.
+        unsafe { self.change(|tokens| to.append(tokens)) }
+        self.fewest.store(0, Ordering::Relaxed);
+    }
+
+    /// Returns an empty list with room for all.
+    pub(super) fn room() -> Vec<Token> {
+        Vec::with_capacity(MOST)
+    }
+}

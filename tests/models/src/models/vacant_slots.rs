@@ -1,0 +1,202 @@
+//! The vacant slots that a thread keeps (`slots/slot/{vacant_slots,local_tokens}.rs`), while the watchdog takes them
+//! and messages come late.
+//!
+//! The list, the slot, its lanes and its token are production code. The driver repeats the steps of
+//! `engine/context/vacant.rs`, `engine/lifecycle/exit.rs` and `engine/lifecycle/spawn.rs`.
+//!
+//! Not covered: the kernel's barrier, which is a fence here; a thread that is suspended while it uses its list.
+
+use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
+use crate::check::{check, keep, reach};
+use crate::exit::ExitReason;
+use crate::fault::{self, Fault};
+use crate::mailbox::lanes::Claim;
+use crate::pid::{NodeId, Pid};
+use crate::slots::slot::local_tokens::LocalTokens;
+use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, TABLE, Token};
+use crate::sync::OwnedCell;
+use loom::thread;
+use std::sync::Mutex;
+
+struct Host {
+    /// How many messages became dead letters. Invisible to loom, so that it orders nothing.
+    dead: Mutex<u32>,
+    /// Only the token's holder touches it: two holders are a race.
+    inside: OwnedCell<u32>,
+}
+
+// SAFETY: `inside` belongs to the token's holder, and loom checks it.
+unsafe impl Sync for Host {}
+
+impl Sink for Host {
+    fn dead_letter(&self, _letter: DeadLetter) {
+        *self.dead.lock().unwrap() += 1;
+    }
+}
+
+impl Schedule for Host {
+    fn wake(&'static self, _token: Token) {
+        unreachable!("no process is ever idle");
+    }
+}
+
+impl SlotHost for Host {}
+
+struct World {
+    slot: &'static Slot,
+    owner: &'static SlotOwner,
+    host: &'static Host,
+    local: &'static LocalTokens,
+}
+
+impl World {
+    fn new() -> &'static Self {
+        let host = keep(Host { dead: Mutex::new(0), inside: OwnedCell::new(0) });
+        let owner = keep(SlotOwner::new(host, NodeId::new(7).expect("a node id"), 1));
+        keep(Self { slot: keep(Slot::unused(0)), owner, host, local: keep(LocalTokens::none()) })
+    }
+
+    fn touch(&self) {
+        // SAFETY: the caller holds the token, and loom checks it.
+        self.host.inside.with_mut(|inside| unsafe { *inside += 1 });
+    }
+
+    /// `Scheduler::start_process`, and the only step of the process, which finds nothing that was meant for it.
+    fn run(&self, mut token: Token) -> Token {
+        let pid = token.open(self.owner);
+        self.touch();
+        while let Some(envelope) = token.lanes().pop_data() {
+            assert!(envelope.generation < pid.generation(), "nobody knows this process");
+            reach("refused by its generation");
+            token.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::NoProcess);
+        }
+        token
+    }
+
+    /// `engine/lifecycle/exit.rs`, and `ThreadContext::keep_vacant`.
+    fn end(&self, mut token: Token) {
+        token.close();
+        self.touch();
+        while let Some(envelope) = token.lanes().pop_data() {
+            reach("in time");
+            token.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::Normal);
+        }
+        if let Err(token) = self.local.keep_vacant(token.put_down()) {
+            reach("not kept");
+            TABLE.take_back(token.taken_up());
+        }
+    }
+
+    /// `SlotTable::take`, which goes to another slot where this waits.
+    fn take(&self) -> Token {
+        loop {
+            if let Some(token) = self.local.take_vacant() {
+                reach("taken from the list");
+                return token.taken_up();
+            }
+            if let Some(token) = Token::claim_free(self.slot) {
+                reach("taken from the table");
+                return token;
+            }
+            thread::yield_now();
+        }
+    }
+
+    /// `ThreadContext::give_vacant_back`.
+    fn give_back(&self) {
+        while let Some(token) = self.local.take_vacant() {
+            self.touch();
+            TABLE.take_back(token.taken_up());
+        }
+    }
+
+    /// `Scheduler::move_local`.
+    fn revoke(&self) {
+        for token in self.local.revoke().unwrap_or_default().vacant {
+            reach("revoked");
+            let token = token.taken_up();
+            self.touch();
+            TABLE.take_back(token);
+        }
+    }
+
+    /// Sends a message to the first process. Returns whether it came back.
+    fn send(&self, pid: Pid) -> bool {
+        let refused = self.slot.send(pid, 10_u32).is_err();
+        reach(if refused { "came back" } else { "sent" });
+        refused
+    }
+
+    /// Checks at the end of an execution that the slot is free, and that nothing was lost.
+    fn close(&self, sent: u32, refused: u32) {
+        assert!(!self.local.has_vacant(), "all were given back");
+        assert_eq!(self.slot.lanes.claim(), Claim::Vacant, "the token is parked");
+        // SAFETY: this is the token.
+        assert!(unsafe { self.slot.lanes.is_data_empty() }, "something was left");
+        assert_eq!(sent, refused + *self.host.dead.lock().unwrap(), "a message was lost, or doubled");
+    }
+}
+
+/// Ends a process and runs another one, as one thread, while the watchdog takes the slot from it.
+fn ends_and_begins_again() {
+    let world = World::new();
+    let first = world.run(Token::claim_free(world.slot).expect("the slot is free"));
+    let watchdog = thread::spawn(|| world.revoke());
+    world.end(first);
+    let second = world.run(world.take());
+    world.end(second);
+    watchdog.join().unwrap();
+    world.give_back();
+    world.close(0, 0);
+}
+
+#[test]
+fn the_watchdog_takes_what_a_thread_keeps() {
+    check(4, &["taken from the list", "taken from the table", "revoked", "not kept"], ends_and_begins_again);
+}
+
+#[test]
+fn a_late_message_becomes_a_dead_letter_or_comes_back() {
+    check(4, &["sent", "came back", "in time", "refused by its generation"], || {
+        let world = World::new();
+        let first = world.run(Token::claim_free(world.slot).expect("the slot is free"));
+        let pid = first.pid().expect("it lives");
+        let sender = thread::spawn(move || world.send(pid));
+        world.end(first);
+        let second = world.run(world.take());
+        world.end(second);
+        let came_back = sender.join().unwrap();
+        world.give_back();
+        world.close(1, u32::from(came_back));
+    });
+}
+
+#[test]
+fn a_late_message_is_not_lost_when_the_slot_is_revoked() {
+    check(2, &["sent", "came back", "revoked"], || {
+        let world = World::new();
+        let first = world.run(Token::claim_free(world.slot).expect("the slot is free"));
+        let pid = first.pid().expect("it lives");
+        let sender = thread::spawn(move || world.send(pid));
+        let watchdog = thread::spawn(|| world.revoke());
+        world.end(first);
+        watchdog.join().unwrap();
+        let came_back = sender.join().unwrap();
+        world.give_back();
+        world.close(1, u32::from(came_back));
+    });
+}
+
+/// Without the thread's barrier both use the list.
+#[test]
+#[should_panic]
+fn fault_no_light_barrier() {
+    fault::with(Fault::NoLightBarrier, the_watchdog_takes_what_a_thread_keeps);
+}
+
+/// Without the watchdog's barrier both use the list.
+#[test]
+#[should_panic]
+fn fault_no_heavy_barrier() {
+    fault::with(Fault::NoHeavyBarrier, the_watchdog_takes_what_a_thread_keeps);
+}
