@@ -19,7 +19,7 @@ use std::ptr::{self, NonNull};
 /// The slot of a calling process, seen from below.
 pub(crate) trait Port: Send + Sync {
     /// Takes the answer for the incarnation `generation`, in the node that was sent with the call.
-    fn answer(&'static self, node: NodeBox, generation: u64, tag: *mut MailNode, result: Result<Payload, CommandError>);
+    fn answer(&'static self, node: NodeBox, generation: u64);
 
     /// Returns the PID of its incarnation `generation`, if it has one.
     fn pid_of(&self, generation: u64) -> Option<Pid> {
@@ -56,10 +56,12 @@ pub(crate) struct Asker {
 
 impl Asker {
     pub(crate) fn fail(self, error: CallError) {
-        let result = Err(CommandError::Call(error));
+        let error = CommandError::Call(error);
         match self.asker {
-            Who::Process { port, generation } => port.answer(node_pool::empty(), generation, self.tag, result),
-            Who::Outside(outside) => outside.answer(result),
+            Who::Process { port, generation } => {
+                answer_process(port, node_pool::empty(), generation, self.tag, NodeKind::Failed, Payload::new(error));
+            }
+            Who::Outside(outside) => outside.answer(Err(error)),
         }
     }
 }
@@ -261,36 +263,66 @@ impl Caller {
 
     #[inline]
     pub(crate) fn answer(self, value: Payload) {
-        self.finish(Ok(value));
+        match self.into_asker() {
+            Some((node, Who::Process { port, generation }, tag)) => {
+                answer_process(port, node, generation, tag, NodeKind::Completed, value);
+            }
+            asker => answer_outside(asker, Ok(value)),
+        }
     }
 
     pub(crate) fn fail(self, error: CallError) {
-        self.finish(Err(CommandError::Call(error)));
+        self.fail_command(CommandError::Call(error));
     }
 
     pub(crate) fn fail_command(self, error: CommandError) {
-        self.finish(Err(error));
+        match self.into_asker() {
+            Some((node, Who::Process { port, generation }, tag)) => {
+                answer_process(port, node, generation, tag, NodeKind::Failed, Payload::new(error));
+            }
+            asker => answer_outside(asker, Err(error)),
+        }
     }
 
+    /// Returns who asked, and the emptied node; `None` if the call was withdrawn, so that its caller has been told.
     #[inline]
-    fn finish(self, result: Result<Payload, CommandError>) {
+    fn into_asker(self) -> Option<(NodeBox, Who, *mut MailNode)> {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: `this` is never dropped, so the node is taken once.
         let mut node = unsafe { ManuallyDrop::take(&mut this.0) };
         if call_id::is_withdrawn(node.next()) {
-            return throw_away(node);
+            throw_away(node);
+            return None;
         }
-        let envelope = node.take();
-        let Some(Ok(call)) = envelope.payload.map(Payload::take::<PendingCall>) else {
+        let tag = node.word();
+        let Some(call) = Payload::take_from::<PendingCall>(node.payload()) else {
             unreachable!("an unanswered caller's node holds its call")
         };
-        match call.asker {
-            Who::Process { port, generation } => port.answer(node, generation, envelope.word, result),
-            Who::Outside(outside) => {
-                node_pool::recycle(node);
-                outside.answer(result);
-            }
-        }
+        Some((node, call.asker, tag))
+    }
+}
+
+/// Brings an answer to a process, in a node without content: that of the call, which is written once more.
+#[inline]
+fn answer_process(
+    port: &'static dyn Port,
+    node: NodeBox,
+    generation: u64,
+    tag: *mut MailNode,
+    kind: NodeKind,
+    payload: Payload,
+) {
+    let mut node = node;
+    node.put(Envelope { kind, generation, word: tag, payload: Some(payload) });
+    port.answer(node, generation);
+}
+
+#[cold]
+#[inline(never)]
+fn answer_outside(asker: Option<(NodeBox, Who, *mut MailNode)>, result: Result<Payload, CommandError>) {
+    if let Some((node, Who::Outside(outside), _)) = asker {
+        node_pool::recycle(node);
+        outside.answer(result);
     }
 }
 

@@ -75,7 +75,7 @@ impl Drop for CallWait {
 /// # Errors
 /// The cycle, if the call closes one: its message is withdrawn and will never be handled. If the message is being
 /// handled already, another call of the cycle fails instead.
-#[inline]
+#[inline(always)]
 pub(crate) fn wait(
     from: Incarnation,
     on: Incarnation,

@@ -174,7 +174,7 @@ impl Edge {
     }
 
     /// Step Z1.
-    #[inline]
+    #[inline(always)]
     fn publish(&self, wait: Wait) {
         let (node, method) = match wait.what {
             What::Call(ticket, method) => (ptr::from_ref(ticket.node()).cast_mut(), method),
@@ -249,7 +249,7 @@ fn text(method: *mut u8, length: usize) -> &'static str {
 }
 
 /// Publishes that the process `from` waits, and that nothing else can resume it: steps Z1 to Z5. `edge` is its own.
-#[inline]
+#[inline(always)]
 pub(crate) fn publish<P: Places>(
     places: &P,
     second_look: &Mutex<()>,
@@ -266,7 +266,7 @@ pub(crate) fn publish<P: Places>(
 }
 
 /// Returns whether the edges lead from `on` back to `from`: step Z3. The edges may be stale.
-#[inline]
+#[inline(always)]
 pub(crate) fn leads_back(places: &impl Places, from: Incarnation, on: Incarnation) -> bool {
     let mut next = on;
     for _ in 0..DEPTH {

@@ -90,7 +90,9 @@ impl Moment {
 
     /// Adds a duration; [`Moment::NEVER`] if the result cannot be represented (584 years).
     pub(crate) fn after(self, duration: Duration) -> Self {
-        Self::from_nanoseconds(u128::from(self.0.get()).saturating_add(duration.as_nanos()))
+        let seconds = duration.as_secs().checked_mul(1_000_000_000);
+        let nanoseconds = seconds.and_then(|seconds| seconds.checked_add(duration.subsec_nanos().into()));
+        nanoseconds.and_then(|nanoseconds| self.0.checked_add(nanoseconds)).map_or(Self::NEVER, Self)
     }
 
     /// Returns the first moment not before this that is a multiple of `period` after `start`; `period` is not zero.

@@ -502,6 +502,14 @@ impl Controls {
         Some(unsafe { NodeBox::from_raw(node) })
     }
 
+    /// Takes the first node if it carries an answer.
+    #[inline]
+    pub(crate) fn pop_answer(&mut self) -> Option<NodeBox> {
+        // SAFETY: the list owns its nodes.
+        unsafe { self.first.as_ref() }.filter(|node| node.is_answer())?;
+        self.pop()
+    }
+
     /// Returns whether all are answers to yields of that incarnation.
     pub(crate) fn are_answers_for(&self, generation: u64) -> bool {
         // SAFETY: the list owns its nodes.

@@ -185,6 +185,11 @@ impl MailNode {
     }
 
     #[inline]
+    pub(crate) fn is_answer(&self) -> bool {
+        matches!(self.address().kind, NodeKind::Completed | NodeKind::Failed)
+    }
+
+    #[inline]
     pub(crate) fn is_answer_for(&self, generation: u64) -> bool {
         let NodeHeader { kind, generation: other } = self.address();
         // As `is_message_for`: the bits of `generation` above a generation do not count.
@@ -197,7 +202,7 @@ impl MailNode {
     /// # Safety
     /// The caller owns the node's content.
     pub(crate) unsafe fn answer_tag(&self) -> Option<u64> {
-        matches!(self.address().kind, NodeKind::Completed | NodeKind::Failed)
+        self.is_answer()
             // SAFETY: the caller's promise.
             .then(|| self.content.with_mut(|content| unsafe { (*content).word.addr() as u64 }))
     }
@@ -435,6 +440,26 @@ impl NodeBox {
         unsafe {
             (*self.0.as_ptr()).content.with_mut(|content| (*content).payload.as_ref().and_then(|value| value.peek()))
         }
+    }
+
+    /// Returns whether it carries an answer.
+    #[inline]
+    pub(crate) fn is_answer(&self) -> bool {
+        self.for_ever().is_answer()
+    }
+
+    /// Returns the word of the content.
+    #[inline]
+    pub(crate) fn word(&self) -> *mut MailNode {
+        // SAFETY: this is the node's only owner.
+        self.for_ever().content.with_mut(|content| unsafe { (*content).word })
+    }
+
+    /// Returns the payload of the content, in its place.
+    #[inline]
+    pub(crate) fn payload(&mut self) -> &mut Option<Payload> {
+        // SAFETY: this is the node's only owner.
+        self.for_ever().content.with_mut(|content| unsafe { &mut (*content).payload })
     }
 
     #[inline]

@@ -5,7 +5,7 @@ use super::description::DescriptionRequest;
 use super::tap::TapSink;
 use super::wait_probe::WaitProbe;
 use super::{handover::Upgrade, mail::Mail, slice::TimeSlice};
-use crate::errors::{CallError, CommandError};
+use crate::errors::CommandError;
 use crate::exit::ExitReason;
 use crate::links::message::{LinkEndpoint, SentLinkMessage};
 use crate::mailbox::lanes::{Controls, Holder, Lanes};
@@ -16,7 +16,7 @@ use crate::observe::spans;
 use crate::recorder::{kind::RecordKind, ring::TypeName, session::Recorder};
 use crate::signal::{Cancel, Down, Exit, Signal};
 use crate::util::panics::{Site, dispose};
-use crate::{call::package::Package, links::protocol::LinkEffect, util::debug::impl_debug};
+use crate::{call::answer::Answer, call::package::Package, links::protocol::LinkEffect, util::debug::impl_debug};
 use std::collections::VecDeque;
 
 /// An event for a process.
@@ -70,6 +70,24 @@ impl<'a> Events<'a> {
                 let place = events.iter().position(|event| !in_line(event))?;
                 events.remove(place)
             }
+        }
+    }
+
+    /// Returns false if [`next_control`](Self::next_control) would find nothing.
+    #[inline]
+    pub(crate) fn has_controls(&self) -> bool {
+        match &self.0 {
+            EventSource::Lanes(input) => !input.controls.is_empty() || input.rare.is_some(),
+            EventSource::Queue(_) => true,
+        }
+    }
+
+    /// Takes the next control, in the node that brought it, if it is an answer.
+    #[inline]
+    pub(crate) fn next_answer(&mut self) -> Option<Answer> {
+        match &mut self.0 {
+            EventSource::Lanes(input) => input.next_answer(),
+            EventSource::Queue(_) => None,
         }
     }
 
@@ -287,7 +305,7 @@ impl StepInput {
     }
 
     /// Takes the controls of a step that begins with some. Returns them unless they are all answers.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn begin_answered(&mut self) -> Option<Controls> {
         self.attend();
         let taken = self.holder.take_control();
@@ -333,15 +351,18 @@ impl StepInput {
     }
 
     /// Returns whether the step left nothing that it was given, and needed no rare state.
+    #[inline]
     pub(crate) fn is_simple(&self) -> bool {
         self.rare.is_none() && self.controls.is_empty() && !self.ended
     }
 
+    #[inline]
     pub(crate) fn end_simple(&mut self) {
         self.controlled = false;
         (self.others, self.messages, self.completions) = (0, 0, 0);
     }
 
+    #[inline]
     pub(crate) fn has_taken(&self) -> bool {
         self.messages + self.others > 0
     }
@@ -638,39 +659,36 @@ impl StepInput {
         }
     }
 
+    #[inline]
+    fn next_answer(&mut self) -> Option<Answer> {
+        if self.ended {
+            return None;
+        }
+        let node = self.controls.pop_answer()?;
+        self.others += 1;
+        self.completions += 1;
+        node_pool::spend(1);
+        Some(Answer::new(node))
+    }
+
     fn next_control(&mut self) -> Option<Event> {
+        if let Some(answer) = self.next_answer() {
+            return Some(Event::Completed { tag: answer.tag(), result: answer.into_result() });
+        }
         if self.ended {
             return None;
         }
         let Some(mut node) = self.controls.pop() else { return self.next_notice() };
         let envelope = node.take();
         node_pool::recycle(node);
-        let payload = envelope.payload?;
-        match envelope.kind {
-            NodeKind::Completed => Some(self.completed(envelope.word.addr(), Ok(payload))),
-            NodeKind::Failed => {
-                let error = match payload.take().unwrap_or(CommandError::Dropped) {
-                    CommandError::Call(CallError::Dropped) => CommandError::Dropped,
-                    error => error,
-                };
-                Some(self.completed(envelope.word.addr(), Err(error)))
+        match envelope.payload?.take::<Control>() {
+            Ok(Control::Cancel(reason)) => {
+                self.others += 1;
+                node_pool::spend(1);
+                Some(Event::Signal(Signal::Cancel(Cancel { reason })))
             }
-            _ => match payload.take::<Control>() {
-                Ok(Control::Cancel(reason)) => {
-                    self.others += 1;
-                    node_pool::spend(1);
-                    Some(Event::Signal(Signal::Cancel(Cancel { reason })))
-                }
-                _ => None,
-            },
+            _ => None,
         }
-    }
-
-    fn completed(&mut self, tag: usize, result: Result<Payload, CommandError>) -> Event {
-        self.others += 1;
-        self.completions += 1;
-        node_pool::spend(1);
-        Event::Completed { tag: tag as u64, result }
     }
 }
 

@@ -114,6 +114,13 @@ impl Written {
         }
     }
 
+    /// Forgets a status that says that the process is suspended, which needs no drop.
+    #[inline(always)]
+    pub(crate) fn forget_suspended(&mut self) {
+        debug_assert!(matches!(self.status, StepStatus::Suspended));
+        std::mem::forget(std::mem::take(&mut self.status));
+    }
+
     /// Returns whether nothing was written, except perhaps `idle`.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {

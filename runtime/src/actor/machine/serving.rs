@@ -4,7 +4,8 @@
 use crate::actor::definition::{
     Actor, Dispatched, FutureOutput, MethodEvent, MethodFuture, Movable, NotPinned, Pinned,
 };
-use crate::actor::tasks::{Entered, StashedMessage, WaitKey, current, pending};
+use crate::actor::tasks::{Entered, StashedMessage, WaitKey, Waits, current, pending};
+use crate::call::answer::Answer;
 #[cfg(feature = "spans")]
 use crate::observe::spans::{self, HeldSpan};
 use crate::process::{Event, Events};
@@ -113,8 +114,7 @@ pub(crate) fn serve<P: Actor>(
         {
             return Ok(served);
         }
-        if let Some(event) = events.next_control() {
-            bring::<P>(event);
+        if bring_next_apart::<P>(events) {
             continue;
         }
         if let Some(input) = events.input_mut() {
@@ -217,15 +217,53 @@ fn serve_waits<P: Actor>(process: &mut P, context: &mut Context<P>) -> Option<Se
     }
 }
 
+/// Stores the next completion or signal where the process's future finds it. Returns whether there was one.
+#[inline(always)]
+pub(crate) fn bring_next<P: Actor>(events: &mut Events<'_>) -> bool {
+    if !events.has_controls() {
+        return false;
+    }
+    if let Some(answer) = events.next_answer() {
+        let tag = answer.tag();
+        bring_answer(tag, answer);
+        return true;
+    }
+    match events.next_control() {
+        Some(event) => {
+            bring::<P>(event);
+            true
+        }
+        None => false,
+    }
+}
+
+/// [`bring_next`], not inlined.
+#[inline(never)]
+pub(crate) fn bring_next_apart<P: Actor>(events: &mut Events<'_>) -> bool {
+    bring_next::<P>(events)
+}
+
+#[inline(always)]
+fn bring_answer(tag: u64, answer: Answer) {
+    if tag == pending::DEADLINES {
+        drop(answer);
+        return expire();
+    }
+    if let Some(waker) = current::answer(WaitKey::of(tag), answer) {
+        waker.wake();
+    }
+}
+
+#[cold]
+fn expire() {
+    let wakers = current::with(Waits::expire);
+    wakers.into_iter().flatten().for_each(std::task::Waker::wake);
+}
+
 /// Stores an event where the process's future finds it.
 pub(crate) fn bring<P: Actor>(event: Event) {
     let event = match event {
-        Event::Completed { tag, result } if tag != pending::DEADLINES => {
-            if let Some(waker) = current::with(|waits| waits.answer(WaitKey::of(tag), result)).flatten() {
-                waker.wake();
-            }
-            return;
-        }
+        Event::Completed { tag, result } => return bring_answer(tag, Answer::of(result)),
         other => other,
     };
     // Replaced signals hold values of users: dropped after the table is released.
@@ -235,7 +273,8 @@ pub(crate) fn bring<P: Actor>(event: Event) {
             waits.inbox.push_back(StashedMessage::of(package));
             Vec::new()
         }
-        Event::Completed { .. } => waits.expire(),
+        // Brought above.
+        Event::Completed { .. } => Vec::new(),
         // Both a shutdown and a spawn that met it may cancel the process.
         Event::Signal(Signal::Cancel(Cancel { reason: ExitReason::Shutdown }))
             if waits.cancelled == Some(ExitReason::Shutdown) =>

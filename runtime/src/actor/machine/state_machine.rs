@@ -5,7 +5,7 @@
 //! async entry or method moves the struct and its context into a future, which returns them at its end: dropping the
 //! future (a kill) drops the method's locals first, then the struct.
 
-use super::serving::{Served, bring, serve, serve_mail_only};
+use super::serving::{Served, bring, bring_next, bring_next_apart, serve, serve_mail_only};
 use crate::actor::definition::actor::{async_entry, names, traps_exits};
 use crate::actor::definition::{Actor, Begin, FutureOutput, Inputs, MethodEvent, Pending};
 use crate::actor::tasks::{Entered, Handover, TableCell, current, waker};
@@ -187,9 +187,7 @@ impl<P: Actor> Machine<P> {
                 MachineState::Serving(process, context) => {
                     if current::is_upgrading() {
                         // Other controls follow the one at hand, or end the process first.
-                        while let Some(event) = events.next_control() {
-                            bring::<P>(event);
-                        }
+                        while bring_next_apart::<P>(events) {}
                         if !current::is_ending() {
                             // See `hand_over`.
                             return Ok(());
@@ -291,9 +289,7 @@ impl<P: Actor> Machine<P> {
     fn poll_away(future: &mut Pending<P>, incarnation: u64, events: &mut Events<'_>) -> Away<P> {
         let waker = waker::own_waker_of(incarnation);
         loop {
-            while let Some(event) = events.next_control() {
-                bring::<P>(event);
-            }
+            while bring_next::<P>(events) {}
             if current::special() {
                 // The wake-up came from something else.
                 current::peek(|waits| waits.waiting = None);
@@ -356,9 +352,9 @@ impl<P: Actor> Process for Machine<P> {
     }
 
     fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
-        if !self.table.is_busy()
+        if let MachineState::Serving(process, context) = &mut self.state
             && let Some(input) = events.mail_only()
-            && let MachineState::Serving(process, context) = &mut self.state
+            && !self.table.is_busy()
         {
             let served = current::enter(&mut self.table, None, |entered| {
                 let is_busy = serve_mail_only(process, context, entered, input)?;

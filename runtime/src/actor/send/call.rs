@@ -1,7 +1,8 @@
 //! The calling end of a call.
 
 use crate::actor::tasks::time_source::{OwnedTimer, now_for, time_keeper};
-use crate::actor::tasks::{Called, CommandResult, OutsideCall, WaitKey, Waits, current, waker};
+use crate::actor::tasks::{CommandResult, OutsideCall, WaitKey, Waits, current, waker};
+use crate::call::{answer::Answer, call_id::CallId, caller::Caller};
 use crate::deadlock::edges::{self, CallWait};
 use crate::engine::{
     blocking::block_in_place::while_blocked, context::local::current_pid, context::local::with_current,
@@ -10,9 +11,8 @@ use crate::engine::{
 use crate::env::clock::{Moment, TimeKeeper, has_virtual_clock, instant_now};
 use crate::util::{debug::impl_debug, oneshot::Oneshot};
 use crate::{
-    CallError, CommandError, Pid, SendError, actor::tasks::pending::RowState, call::caller::Caller,
-    deadlock::wait_graph::Incarnation, errors::Cycle, pid::incarnation, sync::Arc, this_node,
-    time::timekeeper::timekeeper,
+    CallError, CommandError, Pid, SendError, actor::tasks::pending::RowState, deadlock::wait_graph::Incarnation,
+    errors::Cycle, pid::incarnation, sync::Arc, this_node, time::timekeeper::timekeeper,
 };
 use std::future::{Future, IntoFuture};
 use std::task::{Context, Poll};
@@ -161,8 +161,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         let (caller, ticket) = Caller::outside(call.clone(), deadline);
         let (pid, on, method) = (self.pid, serving(self.pid), self.method);
         send_with_caller(pid, self.message, caller)?;
-        let called = as_sent(pid, on.map(|on| Called { on, method, ticket }));
-        let _waiting = match called.map_or(Ok(None), block) {
+        let on = on.filter(|&on| is_still_serving(pid, on));
+        let _waiting = match on.map_or(Ok(None), |on| block(on, method, ticket)) {
             Ok(waiting) => waiting,
             Err(cycle) => {
                 call.0.abandon();
@@ -200,16 +200,29 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
 
     /// Returns the call's own deadline, if it has one.
     pub(crate) fn limit(&self) -> Option<Moment> {
-        match self.limit {
-            Limit::Default => None,
-            Limit::After(timeout) => Some(now_for(self.pid).after(timeout)),
-            Limit::At(deadline) => Some(deadline),
-        }
+        self.limit.deadline(self.pid)
     }
 
     /// Returns the effective deadline: the call's own, or that of the call being served if it is sooner.
     pub(crate) fn due(&self) -> Option<Moment> {
-        let own = self.limit().unwrap_or_else(|| default_deadline(self.pid));
+        self.limit.due(self.pid)
+    }
+}
+
+impl Limit {
+    /// Returns the deadline that it sets for a call of that process, if it sets one.
+    #[inline]
+    fn deadline(self, pid: Pid) -> Option<Moment> {
+        match self {
+            Self::Default => None,
+            Self::After(timeout) => Some(now_for(pid).after(timeout)),
+            Self::At(deadline) => Some(deadline),
+        }
+    }
+
+    #[inline]
+    fn due(self, pid: Pid) -> Option<Moment> {
+        let own = self.deadline(pid).unwrap_or_else(|| default_deadline(pid));
         Some(current::deadline().map_or(own, |inherited| inherited.min(own)))
     }
 }
@@ -218,10 +231,11 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
 ///
 /// # Errors
 /// The cycle that the call would close.
-fn block(called: Called) -> Result<Option<CallWait>, Cycle> {
+#[inline(never)]
+fn block(on: Incarnation, method: &'static str, ticket: CallId) -> Result<Option<CallWait>, Cycle> {
     let running = with_current(|context| context.and_then(|context| context.thread.running()));
     match running.and_then(|slot| Some(incarnation(slot.index(), slot.living()?))) {
-        Some(incarnation) => edges::wait(incarnation, called.on, called.method, called.ticket, true),
+        Some(incarnation) => edges::wait(incarnation, on, method, ticket, true),
         None => Ok(None),
     }
 }
@@ -240,18 +254,18 @@ pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), SendEr
 }
 
 /// Returns the process that `pid` means now, packed in a word, if it is one of this program. An alias may have another
-/// target when the message is sent: see [`as_sent`].
+/// target when the message is sent: see [`is_still_serving`].
 #[inline]
 fn serving(pid: Pid) -> Option<Incarnation> {
     let pid = if pid.is_alias() { pid.serving()? } else { pid };
     (pid.node() == this_node()).then(|| pid.incarnation())
 }
 
-/// Returns the called process if it is still the one from before the send; an alias may have changed its target in
+/// Returns whether the called process is still the one from before the send; an alias may have changed its target in
 /// between, and a wait for the wrong process could be taken for part of a cycle.
 #[inline]
-fn as_sent(pid: Pid, called: Option<Called>) -> Option<Called> {
-    called.filter(|called| !pid.is_alias() || serving(pid) == Some(called.on))
+fn is_still_serving(pid: Pid, on: Incarnation) -> bool {
+    !pid.is_alias() || serving(pid) == Some(on)
 }
 
 fn send_with_caller<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), SendError<M>> {
@@ -279,14 +293,30 @@ pub(crate) fn unpack<T: Send + 'static, E: Send + 'static>(answer: CommandResult
     }
 }
 
+/// Like [`unpack`], for an answer that is still in its node.
+#[inline]
+fn open<T: Send + 'static, E: Send + 'static>(answer: Answer) -> Result<T, CallError<E>> {
+    match answer.open::<Result<T, E>>() {
+        Ok(result) => result.map_err(CallError::Failed),
+        Err(other) => open_another(other),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn open_another<T: Send + 'static, E: Send + 'static>(answer: Answer) -> Result<T, CallError<E>> {
+    unpack(answer.into_result())
+}
+
 /// A call that waits for its answer. Dropping it cancels the call.
 #[must_use = "a future does nothing until it is awaited"]
 pub struct CallFuture<M, T = (), E = Infallible>(CallStage<M, T, E>);
 
 enum CallStage<M, T, E> {
-    Ready(Option<Call<M, T, E>>),
+    /// A call, whose message is taken out to be sent.
+    Ready(Call<Option<M>, T, E>),
     /// The incarnation of the process that owns the row.
-    Process(WaitKey, Incarnation, Option<Called>),
+    Process(WaitKey, Incarnation),
     /// With the timer that ends it at its deadline, which is cancelled on drop.
     Outside(Arc<OutsideCall>, #[expect(dead_code, reason = "held for its drop")] Option<OwnedTimer>),
     Over,
@@ -298,96 +328,138 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> IntoFuture for Cal
     type Output = Result<T, CallError<E>>;
     type IntoFuture = CallFuture<M, T, E>;
 
+    #[inline]
     fn into_future(self) -> Self::IntoFuture {
-        CallFuture(CallStage::Ready(Some(self)))
+        let Self { pid, method, message, limit, answer } = self;
+        CallFuture(CallStage::Ready(Call { pid, method, message: Some(message), limit, answer }))
     }
 }
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for CallFuture<M, T, E> {
     type Output = Result<T, CallError<E>>;
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        if let CallStage::Ready(call) = &mut this.0 {
-            let Some(call) = call.take() else { return Poll::Pending };
-            match Self::begin(call, context) {
-                Ok((sent, is_polled)) => {
-                    *this = sent;
-                    if is_polled {
-                        return Poll::Pending;
-                    }
-                }
-                Err(error) => {
-                    this.0 = CallStage::Over;
-                    return Poll::Ready(Err(error.into()));
-                }
-            }
+        // The two common polls of a call that a process awaits: the one that sends it, and that which finds the answer.
+        if let CallStage::Process(key, incarnation) = self.0
+            && let Some(answer) = current::take_answer(key, incarnation)
+        {
+            self.finish(CallStage::Over);
+            return Poll::Ready(open(answer));
         }
-        let answer = match &this.0 {
-            CallStage::Process(key, incarnation, called) => {
-                let mut waker = waker::foreign_waker(context, *incarnation);
-                let poll = |waits: &mut Waits| {
-                    (waits.incarnation == *incarnation).then(|| waits.poll_call(*key, &mut waker, called))
-                };
-                let polled = current::with(poll).flatten();
-                match polled {
-                    Some(Poll::Pending) => return Poll::Pending,
-                    Some(Poll::Ready(answer)) => answer,
-                    // Moved out of its process: the answer goes there, not here.
-                    None => None,
-                }
-            }
-            CallStage::Outside(call, _) => match call.0.poll(context.waker()) {
-                Poll::Ready(answer) => Some(answer),
-                Poll::Pending => return Poll::Pending,
-            },
-            CallStage::Ready(_) | CallStage::Over => return Poll::Pending,
-        };
-        this.0 = CallStage::Over;
-        Poll::Ready(answer.map_or(Err(CallError::Dropped), unpack))
+        self.poll_unanswered(context)
+    }
+}
+
+/// Polls the row of a call that has no answer, or is not of the process that polls. Ready without an answer if the
+/// future was moved out of its process: the answer goes there, not here.
+#[cold]
+#[inline(never)]
+fn poll_row(key: WaitKey, incarnation: Incarnation, context: &Context<'_>) -> Poll<Option<Answer>> {
+    let mut waker = waker::foreign_waker(context, incarnation);
+    let poll = |waits: &mut Waits| (waits.incarnation == incarnation).then(|| waits.poll_call(key, &mut waker));
+    current::with(poll).flatten().unwrap_or(Poll::Ready(None))
+}
+
+impl<M, T, E> CallFuture<M, T, E> {
+    /// Returns a future without a call, for [`begin`](Self::begin).
+    pub(crate) fn unsent() -> Self {
+        Self(CallStage::Over)
+    }
+
+    /// Leaves a stage that needs no drop.
+    #[inline(always)]
+    fn finish(&mut self, next: CallStage<M, T, E>) {
+        debug_assert!(!matches!(self.0, CallStage::Ready(Call { message: Some(_), .. }) | CallStage::Outside(..)));
+        std::mem::forget(std::mem::replace(&mut self.0, next));
     }
 }
 
 impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> CallFuture<M, T, E> {
+    /// Sends the call, or polls one that has no answer yet.
+    #[inline(never)]
+    fn poll_unanswered(&mut self, context: &mut Context<'_>) -> Poll<Result<T, CallError<E>>> {
+        if let CallStage::Ready(call) = &mut self.0
+            && let Some(message) = call.message.take()
+        {
+            let (pid, method, deadline) = (call.pid, call.method, call.limit.due(call.pid));
+            match self.send(pid, method, message, deadline, context) {
+                Ok(true) => return Poll::Pending,
+                Ok(false) => {}
+                Err(error) => {
+                    self.finish(CallStage::Over);
+                    return Poll::Ready(Err(error.into()));
+                }
+            }
+        }
+        match &self.0 {
+            CallStage::Process(key, incarnation) => match poll_row(*key, *incarnation, context) {
+                Poll::Pending => Poll::Pending,
+                Poll::Ready(answer) => {
+                    self.finish(CallStage::Over);
+                    Poll::Ready(answer.map_or(Err(CallError::Dropped), open))
+                }
+            },
+            CallStage::Outside(call, _) => match call.0.poll(context.waker()) {
+                Poll::Ready(answer) => {
+                    self.0 = CallStage::Over;
+                    Poll::Ready(unpack(answer))
+                }
+                Poll::Pending => Poll::Pending,
+            },
+            CallStage::Ready(_) | CallStage::Over => Poll::Pending,
+        }
+    }
+
+    /// Sends a call with a future that has none: see [`send`](Self::send).
+    pub(crate) fn begin(&mut self, call: Call<M, T, E>, context: &Context<'_>) -> Result<bool, SendError<M>> {
+        let due = call.due();
+        self.send(call.pid, call.method, call.message, due, context)
+    }
+
     /// Sends the message, from inside a process or from outside (including from an executor that a method waits in).
-    /// Returns also whether the call counts as polled: a process awaiting it with its own waker looks for the answer
-    /// anyway.
-    pub(crate) fn begin(call: Call<M, T, E>, context: &Context<'_>) -> Result<(Self, bool), SendError<M>> {
-        let (deadline, on) = (call.due(), serving(call.pid));
+    /// Returns whether the call counts as polled: a process awaiting it with its own waker looks for the answer anyway.
+    #[inline]
+    fn send(
+        &mut self,
+        pid: Pid,
+        method: &'static str,
+        message: M,
+        deadline: Option<Moment>,
+        context: &Context<'_>,
+    ) -> Result<bool, SendError<M>> {
+        let on = serving(pid);
         let inside = current::with(|waits| {
             let incarnation = waits.incarnation;
-            if !current::is_polled(incarnation, context) {
+            let is_own = waker::is_own(context, incarnation);
+            if !is_own && !current::is_polled(incarnation, context) {
                 return None;
             }
-            let (key, caller, ticket) = waits.add_call(deadline)?;
-            let called = on.map(|on| Called { on, method: call.method, ticket });
-            let is_polled = waker::is_own(context, incarnation);
-            if is_polled {
-                waits.polled_call(key, called);
-            }
-            Some((key, incarnation, called, caller, is_polled))
+            let (key, caller) = waits.add_call(deadline, on.map(|on| (on, method)), is_own)?;
+            Some((key, incarnation, caller, is_own))
         });
-        if let Some((key, incarnation, called, caller, is_polled)) = inside.flatten() {
+        if let Some((key, incarnation, caller, is_own)) = inside.flatten() {
             // A refused message drops its caller, which answers the row; the row is not read any more.
-            if let Err(error) = send_with_caller(call.pid, call.message, caller) {
+            if let Err(error) = send_with_caller(pid, message, caller) {
                 let _unseen = current::with(|waits| waits.forget(key));
                 return Err(error);
             }
-            let called = as_sent(call.pid, called);
-            if call.pid.is_alias() && called.is_none() {
-                current::with(|waits| waits.polled_call(key, None));
+            if pid.is_alias() && on.is_some_and(|on| !is_still_serving(pid, on)) {
+                current::with(|waits| waits.forget_called(key));
             }
-            return Ok((Self(CallStage::Process(key, incarnation, called)), is_polled));
+            self.finish(CallStage::Process(key, incarnation));
+            return Ok(is_own);
         }
         let outside = Arc::new(OutsideCall(Oneshot::new(), current_pid()));
         let (caller, _ticket) = Caller::outside(outside.clone(), deadline);
-        send_with_caller(call.pid, call.message, caller)?;
+        send_with_caller(pid, message, caller)?;
         // The program's timekeeper, not that of the called host, which may end before the call; except for a host with
         // a virtual clock.
-        let virtual_clock = time_keeper(call.pid).filter(|time_keeper| time_keeper.clock_override().is_some());
+        let virtual_clock = time_keeper(pid).filter(|time_keeper| time_keeper.clock_override().is_some());
         let time_keeper = virtual_clock.unwrap_or_else(|| timekeeper());
         let limiter = deadline.and_then(|deadline| limit(&outside, deadline, time_keeper));
-        Ok((Self(CallStage::Outside(outside, limiter)), false))
+        self.0 = CallStage::Outside(outside, limiter);
+        Ok(false)
     }
 }
 
@@ -401,12 +473,18 @@ fn limit(call: &Arc<OutsideCall>, deadline: Moment, time_keeper: &'static dyn Ti
     })
 }
 
+/// Removes the row of a future that is dropped.
+#[cold]
+#[inline(never)]
+fn forget(key: WaitKey, incarnation: Incarnation) {
+    let _unseen = current::with(|waits| (waits.incarnation == incarnation).then(|| waits.forget(key)));
+}
+
 impl<M, T, E> Drop for CallFuture<M, T, E> {
+    #[inline]
     fn drop(&mut self) {
         match &self.0 {
-            CallStage::Process(key, incarnation, _) => {
-                let _unseen = current::with(|waits| (waits.incarnation == *incarnation).then(|| waits.forget(*key)));
-            }
+            CallStage::Process(key, incarnation) => forget(*key, *incarnation),
             CallStage::Outside(call, _) => _ = call.0.abandon(),
             CallStage::Ready(_) | CallStage::Over => {}
         }

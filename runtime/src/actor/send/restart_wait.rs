@@ -87,8 +87,9 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for Patient
                 RestartStage::Ready(call) => {
                     let (pid, method) = (call.pid(), call.method());
                     *due = due.or_else(|| call.due());
-                    match CallFuture::begin(call.until(*due), context) {
-                        Ok((sent, is_polled)) => {
+                    let mut sent = CallFuture::unsent();
+                    match sent.begin(call.until(*due), context) {
+                        Ok(is_polled) => {
                             *stage = RestartStage::Sent(sent);
                             if is_polled {
                                 return Poll::Pending;

@@ -4,11 +4,12 @@
 //! of the polling process without a lock, a reference or a lifetime.
 
 use super::waker::{self, foreign_waker, is_own};
-use super::{attachment::StashedMessage, pending::Waits};
+use super::{attachment::StashedMessage, pending::WaitKey, pending::Waits};
+use crate::call::answer::Answer;
 use crate::engine::context::own::is_slice_over;
 use crate::process::guardian::transfer_unhandled;
 use crate::{ExitReason, Package, env::clock::Moment};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::{cell::Cell, marker::PhantomData, ptr};
 
 /// The machine's storage for its table.
@@ -125,7 +126,7 @@ pub(crate) fn is_polled(incarnation: u64, context: &Context<'_>) -> bool {
 }
 
 /// Borrows the current process's table, unless it is borrowed already.
-#[inline]
+#[inline(always)]
 fn active<R>(look: impl FnOnce(&mut TableCell) -> Option<R>) -> Option<R> {
     // Ends the borrow, also by a panic.
     struct Looked;
@@ -168,6 +169,7 @@ pub(crate) fn is_upgrading() -> bool {
 
 /// Returns whether a poll needs more than answers and messages: for an end, a background future, a foreign waker, or
 /// because the process is shown as waiting while it runs.
+#[inline]
 pub(crate) fn special() -> bool {
     STOP.get() || peek(|waits| waits.is_special() || waits.waiting.is_some()) == Some(true)
 }
@@ -228,11 +230,27 @@ pub(crate) fn take_end() -> Option<ExitReason> {
     Some(peek(Waits::take_end).flatten().unwrap_or(ExitReason::Normal))
 }
 
+/// Notes an answer in its row. Returns the waker to wake.
+#[inline(always)]
+#[must_use = "the waker must be woken"]
+pub(crate) fn answer(key: WaitKey, answer: Answer) -> Option<Waker> {
+    active(|table| table.allocated().answer(key, answer))
+}
+
 /// Calls `look` with the current process's table, allocating it if needed; `None` outside of processes. `look` must not
 /// run foreign code.
 #[inline]
 pub(crate) fn with<R>(look: impl FnOnce(&mut Waits) -> R) -> Option<R> {
     active(|table| Some(look(table.allocated())))
+}
+
+/// Takes the answer to a call of that process, if the calling thread runs it and the answer has come.
+#[inline(always)]
+pub(crate) fn take_answer(key: WaitKey, incarnation: u64) -> Option<Answer> {
+    active(|table| {
+        let waits = table.waits.as_deref_mut().filter(|waits| waits.incarnation == incarnation)?;
+        waits.take_answer(key)
+    })
 }
 
 /// Calls `look` with the table, if the process has one.
@@ -241,6 +259,7 @@ pub(crate) fn peek<R>(look: impl FnOnce(&mut Waits) -> R) -> Option<R> {
     active(|table| table.waits.as_deref_mut().map(look))
 }
 
+#[inline]
 pub(crate) fn deadline() -> Option<Moment> {
     ACTIVE.get().deadline
 }

@@ -1,7 +1,7 @@
 //! The waits of a process, and how answers find them.
 //!
 //! * [`waker`]: the waker of a process; [`current`]: the process that a thread runs;
-//! * [`pending`]: the table of waits; [`background`]: futures beside the methods; [`attachment`]: the progress of
+//! * [`pending`]: the table of waits, of [`rows`]; [`background`]: futures beside the methods; [`attachment`]: the progress of
 //!   attached streams; [`handover`]: handing the state to another definition;
 //! * [`awaits`], [`interval`]: awaiting time, commands and cancellation; [`time_source`]: the clock of a process;
 //! * [`outside`]: answers to threads and to tasks of other executors.
@@ -14,6 +14,7 @@ pub(crate) mod handover;
 pub(crate) mod interval;
 pub(crate) mod outside;
 pub(crate) mod pending;
+pub(crate) mod rows;
 pub(crate) mod time_source;
 pub(crate) mod waker;
 
@@ -23,4 +24,4 @@ pub(crate) use background::Acts;
 pub(crate) use current::{Entered, TableCell, Wanting};
 pub(crate) use handover::Handover;
 pub(crate) use outside::{ExitWaiter, OutsideCall};
-pub(crate) use pending::{Called, CommandResult, WaitKey, Waits};
+pub(crate) use pending::{CommandResult, WaitKey, Waits};

@@ -3,13 +3,17 @@
 //! Every call, timer and command that a process awaits is a row of its table, under a tag that the answer carries. The
 //! table belongs to the process's machine; see [`current`](crate::actor::tasks::current) for how a future finds it.
 //!
+//! An answer stays in the node that brought it until its future takes the value out. The row of a process that awaits
+//! one thing lies in the table itself (see [`rows`](super::rows)).
+//!
 //! All deadlines of calls share one timer, for the earliest, which is set again when it fires: one entry in the wheel
 //! for each call would cost more than the call.
 
 use super::attachment::{Attachment, StashedMessage};
 use super::background::{Acts, BackgroundFutures, BoxedFuture};
+use super::rows::Rows;
 use super::waker::{self, TableOwner};
-use crate::call::{call_id::CallId, caller::Caller};
+use crate::call::{answer::Answer, call_id::CallId, caller::Caller};
 use crate::deadlock::edges::{self, CallWait};
 use crate::deadlock::{foreign_wakers::is_lent, wait_graph::Incarnation};
 use crate::engine::{context::own::runs, lifecycle::spawn::current_host};
@@ -19,7 +23,6 @@ use crate::{
     CallError, CommandError, ExitReason, Payload, Signal, errors::Cycle, mailbox::node_pool,
     process::handover::Upgrade, time::timers::TimerAction,
 };
-use slab::Slab;
 use std::task::{Poll, Waker};
 use std::{any::Any, collections::VecDeque, sync::Weak};
 
@@ -45,11 +48,13 @@ impl WaitKey {
 }
 
 pub(crate) struct PendingWait {
-    pub(crate) serial: u32,
-    pub(crate) state: RowState,
-    pub(crate) deadline: Option<Moment>,
-    pub(crate) ticket: Option<CallId>,
-    pub(crate) timer: Option<TimerKey>,
+    serial: u32,
+    state: RowState,
+    deadline: Option<Moment>,
+    ticket: Option<CallId>,
+    /// The process of this program whose answer a future awaits, and the called method.
+    called: Option<(Incarnation, &'static str)>,
+    timer: Option<TimerKey>,
 }
 
 impl PendingWait {
@@ -63,19 +68,11 @@ impl PendingWait {
     }
 }
 
-/// A process of this program whose answer a future of this process awaits.
-#[derive(Clone, Copy)]
-pub(crate) struct Called {
-    pub(crate) on: Incarnation,
-    pub(crate) method: &'static str,
-    pub(crate) ticket: CallId,
-}
-
 pub(crate) enum RowState {
     /// A future waits; holds its waker if that is not the process's own.
     Future(Option<Waker>),
     /// The answer has arrived; the future has not been polled since.
-    Answered(CommandResult),
+    Answered(Answer),
     /// The continuation of that index runs with the answer.
     Continuation(usize),
 }
@@ -85,7 +82,7 @@ pub(crate) struct Waits {
     pub(crate) owner: TableOwner,
     /// The owner, packed in a word.
     pub(crate) incarnation: Incarnation,
-    pub(crate) rows: Slab<PendingWait>,
+    pub(crate) rows: Rows<PendingWait>,
     pub(crate) serial: u32,
     /// The moment and the key of the shared timer.
     pub(crate) armed: Option<(Moment, TimerKey)>,
@@ -120,8 +117,8 @@ pub(crate) struct Waits {
     pub(crate) end: Option<ExitReason>,
     /// The reason to end with after the last shielded future.
     pub(crate) end_after_shield: Option<ExitReason>,
-    /// The last polled call and its row, if it is pending and was polled with the process's own waker.
-    polled: Option<(u32, Called)>,
+    /// The row of the last polled call, if it is pending and was polled with the process's own waker.
+    polled: Option<u32>,
     /// Published while the process waits for the answer to one call and nothing else.
     pub(crate) waiting: Option<CallWait>,
 }
@@ -144,33 +141,45 @@ impl Waits {
 
     pub(crate) fn add(&mut self, state: RowState) -> WaitKey {
         let serial = self.next_serial();
-        let row = self.rows.insert(PendingWait { serial, state, deadline: None, ticket: None, timer: None });
-        WaitKey { row: row as u32, serial }
+        let wait = PendingWait { serial, state, deadline: None, ticket: None, called: None, timer: None };
+        WaitKey { row: self.rows.insert(wait), serial }
     }
 
-    /// Adds a row for a call that waits until `deadline`; `None` in a machine driven by hand, which has no answers.
-    #[inline]
-    pub(crate) fn add_call(&mut self, deadline: Option<Moment>) -> Option<(WaitKey, Caller, CallId)> {
+    /// Adds a row for a call of that process and method that waits until `deadline`; `None` in a machine driven by
+    /// hand, which has no answers. `is_own`: it is polled with the process's own waker.
+    #[inline(always)]
+    pub(crate) fn add_call(
+        &mut self,
+        deadline: Option<Moment>,
+        called: Option<(Incarnation, &'static str)>,
+        is_own: bool,
+    ) -> Option<(WaitKey, Caller)> {
         let (slot, generation) = self.owner?;
         let serial = self.next_serial();
-        let place = self.rows.vacant_entry();
-        let key = WaitKey { row: place.key() as u32, serial };
+        let key = WaitKey { row: self.rows.next_place(), serial };
         let (caller, ticket) = Caller::process(slot, generation, key.tag(), deadline);
-        place.insert(PendingWait {
-            serial,
-            state: RowState::Future(None),
-            deadline,
-            ticket: Some(ticket),
-            timer: None,
-        });
+        let state = RowState::Future(None);
+        self.rows.insert(PendingWait { serial, state, deadline, ticket: Some(ticket), called, timer: None });
         if let Some(deadline) = deadline {
             self.arm(deadline);
         }
-        Some((key, caller, ticket))
+        if is_own {
+            self.polled = Some(key.row);
+        }
+        Some((key, caller))
     }
 
+    /// Notes that it is not known which process a call waits for.
+    #[cold]
+    pub(crate) fn forget_called(&mut self, key: WaitKey) {
+        if let Some(wait) = self.get(key) {
+            wait.called = None;
+        }
+    }
+
+    #[inline(always)]
     fn get(&mut self, key: WaitKey) -> Option<&mut PendingWait> {
-        self.rows.get_mut(key.row as usize).filter(|wait| wait.serial == key.serial)
+        self.rows.get_mut(key.row).filter(|wait| wait.serial == key.serial)
     }
 
     /// Creates the caller that answers the row, and that must do so before `deadline`.
@@ -188,29 +197,31 @@ impl Waits {
 
     /// Called when the process is about to be suspended: if only the answer to one call can resume it, publishes that
     /// wait. Returns whether that call would wait for itself: then it has failed, and must be polled for.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn suspend(&mut self) -> bool {
-        let (Some((row, called)), Some((slot, generation))) = (&self.polled, self.owner) else {
+        let (Some(row), Some((slot, generation))) = (self.polled, self.owner) else {
             return false;
         };
         // Several machines driven by hand may belong to the process, on any thread.
         if !runs(slot, generation) {
             return false;
         }
-        if self.has_background() || (self.rows.len() > 1 && self.has_other_future(*row)) {
+        if self.has_background() || (self.rows.has_others_than(row) && self.has_other_future(row)) {
             return false;
         }
+        let Some(wait) = self.rows.get_mut(row) else { return false };
+        let (Some(ticket), Some((on, method))) = (wait.ticket, wait.called) else { return false };
         // In this order: see `foreign_wakers`.
         if is_lent(self.incarnation) || slot.lanes.has_control() {
             return false;
         }
-        match edges::wait(self.incarnation, called.on, called.method, called.ticket, false) {
+        match edges::wait(self.incarnation, on, method, ticket, false) {
             Ok(waiting) => {
                 self.waiting = waiting;
                 false
             }
             Err(cycle) => {
-                self.fail(*row, cycle);
+                self.fail(row, cycle);
                 true
             }
         }
@@ -221,16 +232,16 @@ impl Waits {
     #[cold]
     fn has_other_future(&self, row: u32) -> bool {
         let is_future = |wait: &PendingWait| !matches!(wait.state, RowState::Continuation(_));
-        self.rows.iter().any(|(other, wait)| other != row as usize && is_future(wait))
+        self.rows.iter().any(|(other, wait)| other != row && is_future(wait))
     }
 
     /// Answers the row of a call that would have waited for itself, and was withdrawn.
     #[cold]
     fn fail(&mut self, row: u32, cycle: Cycle) {
-        if let Some(wait) = self.rows.get(row as usize) {
+        if let Some(wait) = self.rows.get_mut(row) {
             let key = WaitKey { row, serial: wait.serial };
             // The row has no foreign waker.
-            let _no_waker = self.answer(key, Err(CommandError::Call(CallError::Cycle(cycle))));
+            let _no_waker = self.answer(key, Answer::of(Err(CommandError::Call(CallError::Cycle(cycle)))));
         }
     }
 
@@ -275,12 +286,19 @@ impl Waits {
         }
     }
 
-    /// Ensures that the shared timer fires at `due` or earlier.
+    /// Ensures that the shared timer fires at `due` or earlier. Nearly always it does: of calls with the same timeout
+    /// the first has the earliest deadline, and the timer stays when that call is answered.
+    #[inline(always)]
     fn arm(&mut self, due: Moment) {
-        let Some(host) = current_host() else { return };
-        if self.armed.is_some_and(|(armed, _)| armed <= due) {
-            return;
+        if self.armed.is_none_or(|(armed, _)| due < armed) {
+            self.arm_anew(due);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn arm_anew(&mut self, due: Moment) {
+        let Some(host) = current_host() else { return };
         self.disarm();
         let Some((slot, generation)) = self.owner else { return };
         let timer = host.set_timer(due, TimerAction::Complete { slot, generation, tag: DEADLINES });
@@ -294,8 +312,22 @@ impl Waits {
     }
 
     #[must_use = "the waker must be woken"]
-    pub(crate) fn answer(&mut self, key: WaitKey, answer: CommandResult) -> Option<Waker> {
+    #[inline(always)]
+    pub(crate) fn answer(&mut self, key: WaitKey, answer: Answer) -> Option<Waker> {
         (self.waiting, self.polled) = (None, None);
+        let wait = self.get(key)?;
+        if let RowState::Future(None) = wait.state {
+            // Nothing is there to be dropped.
+            std::mem::forget(std::mem::replace(&mut wait.state, RowState::Answered(answer)));
+            return None;
+        }
+        self.answer_another(key, answer)
+    }
+
+    /// Answers a row that is not that of a future with the process's own waker.
+    #[cold]
+    #[inline(never)]
+    fn answer_another(&mut self, key: WaitKey, answer: Answer) -> Option<Waker> {
         let wait = self.get(key)?;
         match &mut wait.state {
             RowState::Future(waker) => {
@@ -307,8 +339,8 @@ impl Waits {
             RowState::Answered(_) => None,
             RowState::Continuation(number) => {
                 let number = *number;
-                self.rows.remove(key.row as usize);
-                self.ready.push_back((number, answer));
+                self.rows.remove(key.row);
+                self.ready.push_back((number, answer.into_result()));
                 None
             }
         }
@@ -325,7 +357,7 @@ impl Waits {
             .rows
             .iter()
             .filter(|(_, wait)| late(wait) && unanswered(wait))
-            .map(|(row, wait)| WaitKey { row: row as u32, serial: wait.serial })
+            .map(|(row, wait)| WaitKey { row, serial: wait.serial })
             .collect();
         let mut wakers = Vec::new();
         for key in expired {
@@ -335,7 +367,7 @@ impl Waits {
                     ticket.abandon();
                 }
             }
-            wakers.extend(self.answer(key, Err(CommandError::Call(CallError::Timeout))));
+            wakers.extend(self.answer(key, Answer::of(Err(CommandError::Call(CallError::Timeout)))));
         }
         let next = self.rows.iter().filter(|(_, wait)| unanswered(wait)).filter_map(|(_, wait)| wait.deadline).min();
         if let Some(next) = next {
@@ -344,46 +376,45 @@ impl Waits {
         wakers
     }
 
+    /// Takes the answer of a row that has one.
+    #[inline(always)]
+    pub(crate) fn take_answer(&mut self, key: WaitKey) -> Option<Answer> {
+        let wait = self.get(key)?;
+        if !matches!(wait.state, RowState::Answered(_)) {
+            return None;
+        }
+        match self.rows.remove(key.row)?.state {
+            RowState::Answered(answer) => Some(answer),
+            RowState::Future(_) | RowState::Continuation(_) => None,
+        }
+    }
+
     /// Polls a row. A foreign waker is stored until the answer arrives; the previous one is returned in its place, to
     /// be dropped after the table is released.
-    pub(crate) fn poll(&mut self, key: WaitKey, waker: &mut Option<Waker>) -> Poll<Option<CommandResult>> {
+    pub(crate) fn poll(&mut self, key: WaitKey, waker: &mut Option<Waker>) -> Poll<Option<Answer>> {
         let Some(wait) = self.get(key) else { return Poll::Ready(None) };
         if let RowState::Future(kept) = &mut wait.state {
             std::mem::swap(kept, waker);
             return Poll::Pending;
         }
-        match self.rows.remove(key.row as usize).state {
-            RowState::Answered(answer) => Poll::Ready(Some(answer)),
-            RowState::Future(_) | RowState::Continuation(_) => Poll::Ready(None),
-        }
+        Poll::Ready(self.take_answer(key))
     }
 
-    #[inline]
-    pub(crate) fn poll_call(
-        &mut self,
-        key: WaitKey,
-        waker: &mut Option<Waker>,
-        called: &Option<Called>,
-    ) -> Poll<Option<CommandResult>> {
+    /// Polls the row of a call.
+    pub(crate) fn poll_call(&mut self, key: WaitKey, waker: &mut Option<Waker>) -> Poll<Option<Answer>> {
         let is_own = waker.is_none();
         let poll = self.poll(key, waker);
         if poll.is_pending() {
-            self.polled_call(key, if is_own { *called } else { None });
+            self.polled = is_own.then_some(key.row);
         }
         poll
-    }
-
-    /// Notes a pending call; `called` if it was polled with the process's own waker.
-    #[inline]
-    pub(crate) fn polled_call(&mut self, key: WaitKey, called: Option<Called>) {
-        self.polled = called.map(|called| (key.row, called));
     }
 
     /// Removes the row of a dropped future. Returns its answer or waker, to be dropped after the table is released.
     pub(crate) fn forget(&mut self, key: WaitKey) -> Option<RowState> {
         self.get(key)?;
         self.polled = None;
-        let wait = self.rows.remove(key.row as usize);
+        let wait = self.rows.remove(key.row)?;
         wait.cancel();
         Some(wait.state)
     }
@@ -461,6 +492,7 @@ impl Waits {
         next
     }
 
+    #[inline]
     pub(crate) fn wants_background(&self) -> bool {
         self.new_background || self.background.as_ref().is_some_and(|background| background.wanted() > 0)
     }

@@ -137,6 +137,18 @@ impl StepScratch {
             && !self.input.is_spent()
     }
 
+    /// Returns whether the process has taken answers and awaits another one, and nothing else must be seen to after its
+    /// step: [`ThreadContext::after_other`] would find nothing to do.
+    #[inline(always)]
+    fn awaits_another_answer(&self, slot: &Slot) -> bool {
+        matches!(self.written.status, StepStatus::Suspended)
+            && self.is_simple()
+            && self.input.has_taken()
+            && !self.input.is_spent()
+            && !slot.is_congested()
+            && slot.metadata.outstanding.load(Ordering::Relaxed) == 0
+    }
+
     fn end(&mut self, reason: ExitReason, result: Option<Payload>) -> AfterStep {
         (self.reason, self.result) = (reason, result);
         AfterStep::End
@@ -390,7 +402,7 @@ impl ThreadContext {
             scratch.input.record_messages(begins_with_message);
         }
         if (slot.lanes.has_control() || token.is_special())
-            && let Err(panic) = self.begin_with_rare_events(scratch, token)
+            && let Err(panic) = self.begin_with_control(scratch, token)
         {
             return self.after(scratch, token, Some(ExitReason::Panic(panic.into())));
         }
@@ -432,11 +444,19 @@ impl ThreadContext {
     }
 
     /// Begins a step with something in the control lane, or with rare state. Returns a panic of the process, if asking
-    /// it caused one.
+    /// it caused one. Not inlined, like [`after`](Self::after): steps with messages alone would pay for it.
     #[inline(never)]
-    fn begin_with_rare_events(&self, scratch: &mut StepScratch, token: &mut Token) -> Result<(), Panic> {
-        let begun = self.begin_special(scratch, token);
+    fn begin_with_control(&self, scratch: &mut StepScratch, token: &mut Token) -> Result<(), Panic> {
         let slot = token.slot();
+        let begun = if token.is_special() {
+            self.begin_special(scratch, token, None)
+        } else {
+            // Usually an answer.
+            match scratch.input.begin_answered() {
+                Some(taken) => self.begin_special(scratch, token, Some(taken)),
+                None => Ok(()),
+            }
+        };
         // After the controls were taken, including a wake: it may have been for senders that wait for room.
         if slot.is_congested() {
             backpressure::suspend::resume_waiters(slot, false);
@@ -446,15 +466,18 @@ impl ThreadContext {
         begun
     }
 
-    fn begin_special(&self, scratch: &mut StepScratch, token: &mut Token) -> Result<(), Panic> {
+    /// Begins a step with rare state, or with the controls in `taken`, which are not all answers.
+    #[inline(never)]
+    fn begin_special(
+        &self,
+        scratch: &mut StepScratch,
+        token: &mut Token,
+        taken: Option<Controls>,
+    ) -> Result<(), Panic> {
         let slot = token.slot();
         let (mut kept, mut held) = (Controls::none(), Controls::none());
-        let taken = if !token.is_special() {
-            // Usually an answer.
-            match scratch.input.begin_answered() {
-                Some(taken) => taken,
-                None => return Ok(()),
-            }
+        let taken = if let Some(taken) = taken {
+            taken
         } else {
             if let Some(cold_state) = token.cold_state() {
                 kept = std::mem::take(&mut cold_state.controls);
@@ -511,6 +534,16 @@ impl ThreadContext {
             std::mem::forget(std::mem::take(&mut scratch.written.status));
             return AfterStep::End;
         }
+        if failed.is_none() && scratch.awaits_another_answer(token.slot()) {
+            scratch.input.end_simple();
+            scratch.written.forget_suspended();
+            return AfterStep::ParkWaiting;
+        }
+        self.after_other(scratch, token, failed)
+    }
+
+    #[inline(never)]
+    fn after_other(&self, scratch: &mut StepScratch, token: &mut Token, failed: Option<ExitReason>) -> AfterStep {
         let after = self.after_step(scratch, token, failed);
         let rests = matches!(after, AfterStep::ParkWaiting | AfterStep::ParkForYields);
         let slot = token.slot();

@@ -2,7 +2,6 @@
 
 use super::{Slot, Token};
 use crate::call::caller::Port;
-use crate::errors::CommandError;
 use crate::mailbox::lanes::Claim;
 use crate::mailbox::node::{Envelope, MailNode, NodeBox, NodeKind};
 use crate::mailbox::node_pool;
@@ -67,7 +66,17 @@ impl Slot {
         false
     }
 
+    /// Disposes of an answer for a process that has ended.
+    #[cold]
+    #[inline(never)]
+    fn answered_late(&self, mut node: NodeBox) {
+        let envelope = node.take();
+        node_pool::recycle(node);
+        self.late(envelope);
+    }
+
     /// Uses a token that may have been taken for its purpose.
+    #[inline]
     pub(super) fn settle(&'static self, claim: Claim) {
         match claim {
             Claim::Nothing => self.rouse_warm(),
@@ -82,17 +91,12 @@ impl Slot {
 struct RecordedSlot(Slot);
 
 impl Port for RecordedSlot {
-    fn answer(
-        &'static self,
-        node: NodeBox,
-        generation: u64,
-        tag: *mut MailNode,
-        result: Result<Payload, CommandError>,
-    ) {
+    fn answer(&'static self, node: NodeBox, generation: u64) {
         if let Some(recorder) = self.0.owner().and_then(|owner| owner.host.recorder()) {
-            recorder.note(RecordKind::Answer, incarnation(self.0.index(), generation), tag.addr() as u64, None);
+            let process = incarnation(self.0.index(), generation);
+            recorder.note(RecordKind::Answer, process, node.word().addr() as u64, None);
         }
-        self.0.answer(node, generation, tag, result);
+        self.0.answer(node, generation);
     }
 
     fn pid_of(&self, generation: u64) -> Option<Pid> {
@@ -110,17 +114,15 @@ impl Port for Slot {
         unsafe { &*std::ptr::from_ref(self).cast::<RecordedSlot>() }
     }
 
-    fn answer(
-        &'static self,
-        node: NodeBox,
-        generation: u64,
-        tag: *mut MailNode,
-        result: Result<Payload, CommandError>,
-    ) {
-        match result {
-            Ok(value) => self.post_control(node, NodeKind::Completed, generation, tag, Some(value)),
-            Err(error) => self.post_control(node, NodeKind::Failed, generation, tag, Some(Payload::new(error))),
+    fn answer(&'static self, node: NodeBox, generation: u64) {
+        #[cfg(feature = "test")]
+        if let Some(simulator) = crate::sync::simulated::here() {
+            simulator.sent(self.index());
         }
+        if !self.is_living(generation) {
+            return self.answered_late(node);
+        }
+        self.settle(self.lanes.push_control(node));
     }
 
     fn pid_of(&self, generation: u64) -> Option<Pid> {

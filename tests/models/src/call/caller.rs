@@ -1,14 +1,13 @@
 //! A stand-in for callers: no envelope of a model carries one.
 
-use crate::errors::{CallError, CommandError};
+use crate::errors::CallError;
 use crate::mailbox::node::{MailNode, NodeBox};
-use crate::mailbox::payload::Payload;
 use crate::pid::Pid;
 
 /// The slot of a caller, which receives the reply.
 pub(crate) trait Port: Send + Sync {
     #[allow(dead_code)]
-    fn answer(&'static self, node: NodeBox, generation: u64, tag: *mut MailNode, result: Result<Payload, CommandError>);
+    fn answer(&'static self, node: NodeBox, generation: u64);
 
     #[allow(dead_code)]
     fn pid_of(&self, _generation: u64) -> Option<Pid> {
