@@ -329,11 +329,12 @@ pub mod __private {
         IsLocalProtocol, IsRemoteProtocol, Remote, RemoteEntry, RemoteField, RemoteMessage, RemoteProtocol,
         RemoteProtocolProbe, RemoteVisitor, WireCodec,
     };
-    pub use crate::actor::definition::reply::{Asked, apart, is_large, open, open_into};
+    pub use crate::actor::definition::reply::{Asked, apart, is_in_block, open, open_held};
     pub use crate::actor::definition::spawn_core::SpawnCore;
     pub use crate::actor::machine::serving::never_away;
     pub use crate::actor::send::addressed::{Addressed, End, Link, ProtocolInfo};
     pub use crate::errors::EntryError;
+    pub use crate::mailbox::payload::Place;
     pub use crate::process::mail::Mail;
     #[cfg(feature = "test")]
     pub use crate::simulation::sim::{is_buggified, note_sometimes};

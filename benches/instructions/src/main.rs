@@ -11,6 +11,7 @@
 //!   out.
 
 mod compare;
+mod large;
 mod measure;
 mod operation;
 mod passing;

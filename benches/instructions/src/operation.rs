@@ -1,6 +1,6 @@
 //! What is counted.
 
-use crate::{passing, services};
+use crate::{large, passing, services};
 
 /// An operation of the runtime, as a process sees it. All run on one worker, which is never without work in between, so
 /// that no search for work and no sleep are counted; the thread outside sleeps until the end.
@@ -23,10 +23,14 @@ pub enum Operation {
     /// An async process begins to sleep for an hour and gives it up: a timer set and cancelled, as most are. (One that
     /// comes would have the worker wait for it.)
     Timer,
+    /// A message of 512 bytes that one process passes on to another one, which it wakes.
+    Carry512,
+    /// The same with one of 4,096 bytes: its payload is moved to the message and to the method, and not otherwise.
+    Carry4096,
 }
 
 /// All of them.
-pub const OPERATIONS: [Operation; 8] = [
+pub const OPERATIONS: [Operation; 10] = [
     Operation::Send,
     Operation::Receive,
     Operation::Counting,
@@ -35,6 +39,8 @@ pub const OPERATIONS: [Operation; 8] = [
     Operation::Call,
     Operation::Spawn,
     Operation::Timer,
+    Operation::Carry512,
+    Operation::Carry4096,
 ];
 
 impl Operation {
@@ -48,6 +54,8 @@ impl Operation {
             Self::Call => "call",
             Self::Spawn => "spawn",
             Self::Timer => "timer",
+            Self::Carry512 => "carry_512",
+            Self::Carry4096 => "carry_4096",
         }
     }
 
@@ -64,6 +72,8 @@ impl Operation {
             Self::Call => services::call(count),
             Self::Spawn => services::spawn(count),
             Self::Timer => services::timer(count),
+            Self::Carry512 => large::carry::<504>(count),
+            Self::Carry4096 => large::carry::<4_088>(count),
         }
     }
 

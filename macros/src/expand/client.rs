@@ -167,7 +167,7 @@ fn marker(generics: &Generics) -> Option<TokenStream> {
 
 /// Returns the method that makes the call of `pid`.
 fn call(message: &Message, self_type: &SelfType, pid: &TokenStream) -> TokenStream {
-    let (krate, method) = (&self_type.krate, &message.method);
+    let (krate, private, method) = (&self_type.krate, self_type.private(), &message.method);
     let (cfgs, deprecated, vis, name) = (method.cfgs(), &method.marked.deprecated, &method.vis, &method.ident);
     let label = format!("{}::{}", self_type.ident.unraw(), name.unraw());
     let docs = docs::whole(&method.marked.docs, &format!("Calls `{label}`."));
@@ -186,12 +186,16 @@ fn call(message: &Message, self_type: &SelfType, pid: &TokenStream) -> TokenStre
         _ => {
             // An invalid `#[message(Type)]` may have no argument, or several, to pass on.
             let value = if method.sound { value } else { quote!(::core::unreachable!()) };
-            (quote_spanned!(at=> #krate::Call<#ty, #ok, #error>), quote!(#krate::Call::new(#pid, #label, #value)))
+            (
+                quote_spanned!(at=> #krate::Call<#ty, #ok, #error>),
+                quote!(#krate::Call::made(#pid, #label, #private::Place::new(), #value)),
+            )
         }
     };
     let function = quote_spanned!(at=> #vis fn #name(&self, #inputs) -> #gives { #body });
     quote! {
         #(#cfgs)* #docs #(#deprecated)*
+        #[inline]
         #[allow(unused_variables, unreachable_code)]
         #function
     }

@@ -40,18 +40,15 @@ pub(crate) fn message(message: &Message, owner: &MethodOwner, private: &TokenStr
     // that is handled in a function of its own; and so are all without optimization, which does not remove dead
     // branches.
     let opened = local("opened");
-    let apart = quote! {
+    let held = quote! {
         if #mail.is::<#ty>() {
-            return #private::apart(move || {
-                let mut #opened = ::core::option::Option::None::<#ty>;
-                let ::core::option::Option::Some(#caller) = #private::open_into(
-                    #mail,
-                    &mut #opened,
-                    <#process as #private::Declared>::SKIPS_ABANDONED,
-                ) else {
+            return #private::apart::<#ty, _>(move || {
+                let #opened = #private::open_held::<#process, #ty>(#mail);
+                let ::core::option::Option::Some((#opened, #caller)) = #opened else {
                     return #private::Dispatched::Unhandled;
                 };
-                let ::core::option::Option::Some(#value) = #opened else { return #private::Dispatched::Unhandled };
+                let (#value, #opened) = #opened.take();
+                ::core::mem::drop(#opened);
                 #handled
             });
         }
@@ -59,11 +56,11 @@ pub(crate) fn message(message: &Message, owner: &MethodOwner, private: &TokenStr
     Some(quote! {
         #(#cfgs)*
         #[cfg(debug_assertions)]
-        #apart
+        #held
         #(#cfgs)*
         #[cfg(not(debug_assertions))]
-        if #private::is_large::<#ty>() {
-            #apart
+        if #private::is_in_block::<#ty>() {
+            #held
         } else if let ::core::option::Option::Some((#value, #caller)) = #private::open::<#process, #ty>(#mail) {
             return #handled;
         }

@@ -1,22 +1,27 @@
 //! Values with their types erased: messages, inputs, commands and results.
 //!
 //! A [`Payload`] holds a value of up to four words in place and a larger one in a block from the thread's cache, so
-//! that a message costs no allocation (up to 512 bytes; larger values come from the program's allocator). The type is
-//! represented by the address of a table; equality is decided by `TypeId`, as such addresses are not unique.
+//! that a message costs no allocation (see [`size_classes`](crate::mem::size_classes)). The type is represented by the
+//! address of a table; equality is decided by `TypeId`, as such addresses are not unique.
 //!
 //! Only this module erases and restores types; all its `unsafe` rests on one invariant, established by
 //! [`Payload::new`]: *`data` holds a valid `T` (in place or by the pointer of its block) exactly when `table` is the
 //! one made for `T`*.
+//!
+//! A large value is moved twice between an argument at the sender and the parameter of the method: into its block,
+//! which is taken before the value is put together ([`Place`]), and out of it ([`Held::take`]).
 
 #[cfg(feature = "spans")]
 use crate::observe::spans::Origin;
 #[cfg(feature = "spans")]
 use crate::sync::Arc;
 use crate::sync::{AtomicPtr, Ordering};
-use crate::util::block::Block;
+use crate::util::block::{Block, EmptyBlock};
+use crate::util::debug::impl_debug;
 use crate::util::panics::{Site, ignore};
 use std::any::TypeId;
 use std::fmt;
+use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::{self, NonNull};
 
@@ -30,21 +35,16 @@ struct TypeTable {
     #[cfg(feature = "spans")]
     traced: Option<TracedTable>,
     type_name: fn() -> &'static str,
+    /// Whether the value is in a block, and not in place.
+    is_in_block: bool,
     /// Drops the value, wherever it is stored.
     drop: unsafe fn(*mut Data),
 }
 
 struct TableOf<T>(T);
 
-impl<T: Send + 'static> TableOf<T> {
+impl<T> TableOf<T> {
     const IN_PLACE: bool = size_of::<T>() <= INLINE_BYTES && align_of::<T>() <= align_of::<Data>();
-    const TABLE: &'static TypeTable = &TypeTable {
-        type_id: TypeId::of::<T>(),
-        #[cfg(feature = "spans")]
-        traced: None,
-        type_name: std::any::type_name::<T>,
-        drop: Self::drop_value,
-    };
 
     /// Returns where the value is.
     ///
@@ -77,6 +77,104 @@ impl<T: Send + 'static> TableOf<T> {
         }
     }
 }
+
+impl<T: Send + 'static> TableOf<T> {
+    const TABLE: &'static TypeTable = &TypeTable {
+        type_id: TypeId::of::<T>(),
+        #[cfg(feature = "spans")]
+        traced: None,
+        type_name: std::any::type_name::<T>,
+        is_in_block: !Self::IN_PLACE,
+        drop: Self::drop_value,
+    };
+}
+
+/// Returns whether a message is held in place, and not in a block.
+#[inline(always)]
+pub(crate) const fn is_in_place<M>() -> bool {
+    TableOf::<M>::IN_PLACE
+}
+
+/// The place of a value that is yet to be made. For generated code.
+///
+/// It is taken first, so that the fields of a large value are moved to where it will be and not put together elsewhere.
+pub struct Place<M>(Option<EmptyBlock<M>>);
+
+impl<M> Place<M> {
+    /// Takes the place.
+    #[inline(always)]
+    #[allow(clippy::new_without_default, reason = "it takes memory")]
+    pub fn new() -> Self {
+        Self((!TableOf::<M>::IN_PLACE).then(EmptyBlock::new))
+    }
+
+    /// Puts the value there.
+    #[inline(always)]
+    pub fn fill(self, value: M) -> Held<M> {
+        let mut data = Data::uninit();
+        match self.0 {
+            // SAFETY: `data` is large enough and aligned for an `M`, as IN_PLACE says.
+            None => unsafe { data.as_mut_ptr().cast::<M>().write(value) },
+            // SAFETY: `data` is large enough and aligned for a pointer.
+            Some(block) => unsafe { data.as_mut_ptr().cast::<NonNull<M>>().write(block.fill(value).into_raw()) },
+        }
+        Held { data, of: PhantomData }
+    }
+}
+
+/// A value where a payload holds it, with its type: in place, or in a block. For generated code.
+pub struct Held<M> {
+    data: Data,
+    of: PhantomData<M>,
+}
+
+impl<M> Held<M> {
+    #[inline(always)]
+    pub(crate) fn new(value: M) -> Self {
+        Place::new().fill(value)
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> &M {
+        // SAFETY: the data holds an `M`, which is borrowed with it.
+        unsafe { TableOf::<M>::place(ptr::from_ref(&self.data).cast_mut()).as_ref() }
+    }
+
+    #[inline(always)]
+    fn into_data(self) -> Data {
+        ManuallyDrop::new(self).data
+    }
+
+    #[inline(always)]
+    pub(crate) fn into_value(self) -> M {
+        // SAFETY: the data holds an `M`, and is not used afterwards.
+        unsafe { TableOf::<M>::read(&mut self.into_data()) }
+    }
+
+    /// Moves the value out. Its block, if it is in one, is given back afterwards, by dropping the second part: so a
+    /// value that is taken apart at once is moved straight to its parts.
+    #[inline(always)]
+    pub fn take(self) -> (M, Option<EmptyBlock<M>>) {
+        let mut data = self.into_data();
+        // SAFETY: the data holds an `M`, which is moved out and then not used.
+        unsafe {
+            let place = TableOf::<M>::place(&mut data);
+            let empty = if TableOf::<M>::IN_PLACE { None } else { Some(EmptyBlock::from_raw(place)) };
+            (place.read(), empty)
+        }
+    }
+}
+
+impl<M> Drop for Held<M> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: the data holds an `M`, and is not used afterwards.
+        unsafe { TableOf::<M>::drop_value(&mut self.data) }
+    }
+}
+
+impl_debug!([M] Place<M>, self => "Place" { is_block: self.0.is_some() });
+impl_debug!([M] Held<M>, self => "Held" { type_name: std::any::type_name::<M>() });
 
 /// The type of a value, in a word that other threads read. It can be converted only to the name.
 pub(crate) struct TypeMark(AtomicPtr<TypeTable>);
@@ -132,22 +230,26 @@ impl Payload {
     /// Packs `value`.
     #[inline]
     pub fn new<T: Send + 'static>(value: T) -> Self {
-        let mut data = Data::uninit();
-        if TableOf::<T>::IN_PLACE {
-            // SAFETY: `data` is large enough and aligned for a `T`, as IN_PLACE says.
-            unsafe { data.as_mut_ptr().cast::<T>().write(value) };
-        } else {
-            // SAFETY: `data` is large enough and aligned for a pointer.
-            unsafe { data.as_mut_ptr().cast::<NonNull<T>>().write(Block::of(value).into_raw()) };
+        if is_packed::<T>() {
+            let value = ManuallyDrop::new(value);
+            // SAFETY: a `T` is a `Packed`, as just seen; it is moved once.
+            return unsafe { ptr::from_ref(&*value).cast::<Packed>().read() }.into_payload();
         }
-        Self { table: TableOf::<T>::TABLE, data }
+        Self::of(Held::new(value))
+    }
+
+    /// Packs a value that is already held as payloads hold it.
+    #[inline(always)]
+    pub(crate) fn of<T: Send + 'static>(held: Held<T>) -> Self {
+        Self { table: TableOf::<T>::TABLE, data: held.into_data() }
     }
 
     /// Packs a message that the calling thread sends.
     #[inline(always)]
     pub(crate) fn sent<T: Send + 'static>(message: T) -> Self {
+        // What is packed comes without an origin: a subscriber has come only now.
         #[cfg(feature = "spans")]
-        if crate::observe::spans::may_be_wanted() {
+        if crate::observe::spans::may_be_wanted() && !is_packed::<T>() {
             return Self::traced(message);
         }
         Self::new(message)
@@ -194,6 +296,11 @@ impl Payload {
     /// The payload itself, untouched, if its value is of another type.
     #[inline]
     pub fn take<T: Send + 'static>(self) -> Result<T, Self> {
+        if is_packed::<T>() {
+            let packed = ManuallyDrop::new(Packed::of_payload(self)?);
+            // SAFETY: as in `new`, the other way round.
+            return Ok(unsafe { ptr::from_ref(&*packed).cast::<T>().read() });
+        }
         if !self.holds::<T>() {
             #[cfg(feature = "spans")]
             return self.take_traced();
@@ -221,27 +328,20 @@ impl Payload {
         Some(value)
     }
 
-    /// Moves the value into `to` if it is a `T`, with one copy on the stack at a time: for large values.
-    pub(crate) fn take_into<T: Send + 'static>(place: &mut Option<Self>, to: &mut Option<T>) -> bool {
-        if TableOf::<T>::IN_PLACE {
-            *to = Self::take_from(place);
-            return to.is_some();
-        }
+    /// Takes the value out of `place` if it is a `T`, and leaves it where it is held.
+    #[inline(always)]
+    pub(crate) fn hold_from<T: Send + 'static>(place: &mut Option<Self>) -> Option<Held<T>> {
         let Some(payload) = place.as_mut().filter(|payload| payload.holds::<T>()) else {
             #[cfg(feature = "spans")]
-            {
-                *to = Self::take_traced_from(place);
-                return to.is_some();
-            }
+            return Self::take_traced_from(place).map(Held::new);
             #[cfg(not(feature = "spans"))]
-            return false;
+            return None;
         };
-        // SAFETY: the table is that of `T`, which is in a block; the payload is overwritten, and not dropped.
-        unsafe {
-            Block::from_raw(TableOf::<T>::place(&mut payload.data)).move_into(to);
-            std::ptr::write(place, None);
-        }
-        true
+        // The table is that of `T`, so `data` holds a valid `T`.
+        let held = Held { data: payload.data, of: PhantomData };
+        // SAFETY: the payload's value has another owner, so it is overwritten and not dropped.
+        unsafe { ptr::write(place, None) };
+        Some(held)
     }
 
     /// Returns a reference to the value if it is a `T`.
@@ -263,6 +363,61 @@ impl Payload {
         // SAFETY: as above, and `&mut self` is exclusive.
         self.holds::<T>().then(|| unsafe { TableOf::<T>::place(&mut self.data).as_mut() })
     }
+}
+
+/// A message in its block, with its type, for functions that take a message of any type: [`Payload::new`] makes a
+/// payload of that message, and [`Payload::take`] makes this of a payload. So large messages of all types go one way, in
+/// code that is there once, and in two registers.
+pub(crate) struct Packed {
+    table: &'static TypeTable,
+    block: NonNull<u8>,
+}
+
+// SAFETY: made of a `T` that is `Send`, to which it gives no access.
+unsafe impl Send for Packed {}
+
+impl Packed {
+    /// Packs a message that is held in a block.
+    #[inline(always)]
+    pub(crate) fn of<T: Send + 'static>(held: Held<T>) -> Self {
+        debug_assert!(!TableOf::<T>::IN_PLACE, "it is in a block");
+        let data = held.into_data();
+        // SAFETY: the data holds the pointer of a block.
+        Self { table: TableOf::<T>::TABLE, block: unsafe { data.as_ptr().cast::<NonNull<u8>>().read() } }
+    }
+
+    #[inline(always)]
+    pub(crate) fn into_payload(self) -> Payload {
+        let this = ManuallyDrop::new(self);
+        let mut data = Data::uninit();
+        // SAFETY: `data` is large enough and aligned for a pointer.
+        unsafe { data.as_mut_ptr().cast::<NonNull<u8>>().write(this.block) };
+        Payload { table: this.table, data }
+    }
+
+    /// Packs what is in a block. Another payload can come back from a sending than the one that was sent.
+    #[inline(always)]
+    fn of_payload(payload: Payload) -> Result<Self, Payload> {
+        if !payload.table.is_in_block {
+            return Err(payload);
+        }
+        let this = ManuallyDrop::new(payload);
+        // SAFETY: the value is in a block, so the data holds its pointer.
+        Ok(Self { table: this.table, block: unsafe { this.data.as_ptr().cast::<NonNull<u8>>().read() } })
+    }
+}
+
+impl Drop for Packed {
+    fn drop(&mut self) {
+        let Self { table, block } = *self;
+        drop(Self { table, block }.into_payload());
+    }
+}
+
+/// Returns whether a `T` is a [`Packed`]: a constant in optimized code.
+#[inline(always)]
+fn is_packed<T: 'static>() -> bool {
+    TypeId::of::<T>() == TypeId::of::<Packed>()
 }
 
 /// A message with its origin (feature `spans`), in a block: neither a node nor a payload has room for one more word.
@@ -291,6 +446,7 @@ impl<T: Send + 'static> TableOf<Traced<T>> {
         type_id: TypeId::of::<Traced<T>>(),
         traced: Some(TracedTable { type_id: TypeId::of::<T>(), origin: Self::origin }),
         type_name: std::any::type_name::<T>,
+        is_in_block: !Self::IN_PLACE,
         drop: Self::drop_value,
     };
 
@@ -461,9 +617,10 @@ mod tests {
         assert_eq!(Payload::take_from::<Vec<u32>>(&mut place), None);
         assert_eq!(Payload::take_from(&mut place), Some(vec![1, 2]));
         assert!(place.is_none());
-        let (value, mut to) = (Arc::new(()), None::<(Arc<()>, [u64; 600])>);
-        assert!(Payload::take_into(&mut Some(traced((value.clone(), [0_u64; 600]))), &mut to));
-        drop((to, traced(value.clone()), traced(value.clone()).take::<u8>()));
+        let value = Arc::new(());
+        let held = Payload::hold_from::<(Arc<()>, [u64; 600])>(&mut Some(traced((value.clone(), [0_u64; 600]))));
+        assert!(held.is_some());
+        drop((held, traced(value.clone()), traced(value.clone()).take::<u8>()));
         assert_eq!(Arc::strong_count(&value), 1);
     }
 
@@ -476,5 +633,38 @@ mod tests {
         drop(Payload::new(big()).take::<u8>());
         drop(Payload::new(big()).take::<(Arc<()>, [u64; 8])>());
         assert_eq!(Arc::strong_count(&value), 1);
+    }
+
+    /// Catches a block that is freed before its value was moved out of it, and a value that is dropped where it was
+    /// held although it has been taken.
+    #[test]
+    fn a_held_value_is_dropped_once_whether_taken_packed_or_left() {
+        fn all<T: Send + 'static>(value: &Arc<()>, make: impl Fn(Arc<()>) -> T) {
+            let held = || Place::<T>::new().fill(make(value.clone()));
+            assert_eq!(Arc::strong_count(value), 1);
+            let (taken, empty) = held().take();
+            drop(empty);
+            assert_eq!(Arc::strong_count(value), 2);
+            drop((taken, held(), held().into_value(), Payload::of(held()), Place::<T>::new()));
+            let mut place = Some(Payload::of(held()));
+            assert!(Payload::hold_from::<u8>(&mut place).is_none());
+            let again = Payload::hold_from::<T>(&mut place);
+            assert!(again.is_some() && place.is_none());
+            drop(again);
+            if is_in_place::<T>() {
+                assert!(Payload::of(held()).take::<Packed>().is_err());
+            } else {
+                let packed = Payload::new(Packed::of(held()));
+                drop(Packed::of(held()));
+                assert!(packed.is::<T>());
+                drop(packed.take::<Packed>().map(|packed| packed.into_payload().take::<T>()));
+            }
+            assert_eq!(Arc::strong_count(value), 1);
+        }
+        let value = Arc::new(());
+        all(&value, |value| value);
+        all(&value, |value| (value, [0_u64; 8]));
+        all(&value, |value| (value, [0_u64; 600]));
+        all(&value, |value| (value, Aligned(0)));
     }
 }

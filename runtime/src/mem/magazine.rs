@@ -24,6 +24,20 @@ impl FreeLink {
     pub(crate) const fn new(next: *mut Self) -> Self {
         Self(AtomicPtr::new(next))
     }
+
+    /// Returns the next free piece. A plain read: where pieces are taken, an atomic one would keep the compiler from
+    /// moving a large message straight to its piece.
+    ///
+    /// # Safety
+    /// The caller owns the piece, so that no thread writes to it.
+    #[inline(always)]
+    unsafe fn next(&self) -> *mut Self {
+        #[cfg(loom)]
+        return self.0.load(Ordering::Relaxed);
+        // SAFETY: it is valid, and others only read.
+        #[cfg(not(loom))]
+        return unsafe { self.0.as_ptr().read() };
+    }
 }
 
 /// How many full magazines a thread keeps. For nodes, with the loaded one, as many as a default mailbox holds.
@@ -68,7 +82,7 @@ impl ThreadCache {
     pub(crate) fn take(&mut self, depot: &Depot) -> NonNull<FreeLink> {
         let piece = NonNull::new(self.loaded).unwrap_or_else(|| self.refill(depot));
         // SAFETY: the cache owns its pieces.
-        self.loaded = unsafe { piece.as_ref() }.0.load(Ordering::Relaxed);
+        self.loaded = unsafe { piece.as_ref().next() };
         self.count = self.count.wrapping_sub(1);
         piece
     }

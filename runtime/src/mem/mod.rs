@@ -3,9 +3,11 @@
 //! * [`arena`]: regions that slots, nodes and blocks are carved from;
 //! * [`magazine`]: per-thread free lists of pieces of one size, exchanged between threads as whole chains;
 //! * [`size_classes`]: an allocator for process states and large messages, built on magazines;
+//! * [`large_blocks`]: blocks of one to eight kibibytes, of which each thread keeps a few;
 //! * [`poison`]: tells AddressSanitizer which recycled pieces must not be touched.
 
 pub(crate) mod arena;
+pub(crate) mod large_blocks;
 pub(crate) mod magazine;
 pub(crate) mod poison;
 pub(crate) mod size_classes;

@@ -1,11 +1,12 @@
 //! An allocator for process states, and for messages too large for their nodes.
 //!
-//! Blocks come in five sizes, from caches of the calling thread; larger or more aligned ones come from the program's
-//! allocator. So neither a spawn nor a message allocates in steady state, and blocks that are freed on another thread
-//! than they were taken on return in batches (79 ns for each with the system's allocator). The memory of blocks stays
-//! at its high-water mark, hence the bound on their size.
+//! Blocks come in five sizes, from caches of the calling thread; [larger](super::large_blocks) or more aligned ones
+//! come from the program's allocator. So neither a spawn nor a message allocates in steady state, and blocks that are
+//! freed on another thread than they were taken on return in batches (79 ns for each with the system's allocator). The
+//! memory of blocks stays at its high-water mark, hence the bound on their size.
 
 use super::arena::permanent;
+use super::large_blocks;
 use super::magazine::{Depot, FreeLink, ThreadCache, link};
 use super::poison;
 use std::alloc::{Layout, alloc, handle_alloc_error};
@@ -73,7 +74,10 @@ pub(crate) fn take(layout: Layout) -> NonNull<u8> {
             poison::taken(block, SIZES[class]);
             block
         }
-        None => allocate(layout),
+        None => match large_blocks::class_of(layout) {
+            Some(class) => large_blocks::take(class),
+            None => allocate(layout),
+        },
     }
 }
 
@@ -90,8 +94,12 @@ pub(crate) unsafe fn give_back(memory: NonNull<u8>, layout: Layout) {
             // SAFETY: the caller's promise.
             with_cache(class, |cache| unsafe { cache.add(&DEPOTS[class], memory.cast()) });
         }
-        // SAFETY: the caller's promise, and the layout that it was allocated with.
-        None => unsafe { std::alloc::dealloc(memory.as_ptr(), not_empty(layout)) },
+        None => match large_blocks::class_of(layout) {
+            // SAFETY: the caller's promise.
+            Some(class) => unsafe { large_blocks::give_back(class, memory) },
+            // SAFETY: the caller's promise, and the layout that it was allocated with.
+            None => unsafe { std::alloc::dealloc(memory.as_ptr(), not_empty(layout)) },
+        },
     }
 }
 

@@ -4,7 +4,8 @@
 
 use super::slice::TimeSlice;
 use crate::call::{caller::Caller, package::Package};
-use crate::mailbox::{node::EnvelopeContent, payload::Payload};
+use crate::mailbox::node::EnvelopeContent;
+use crate::mailbox::payload::{Held, Payload};
 #[cfg(feature = "spans")]
 use crate::observe::spans::{self, EnteredSpan, HeldSpan};
 use crate::{pid::Pid, util::debug::impl_debug};
@@ -72,16 +73,15 @@ impl<'a> Mail<'a> {
         Some((message, caller))
     }
 
-    /// Like `open`, moving the message into `to`. `None` if it is not an `M`.
-    pub(crate) fn open_into<M: Send + 'static>(&mut self, to: &mut Option<M>) -> Option<Option<Caller>> {
-        if !Payload::take_into(&mut self.envelope.payload, to) {
-            return None;
-        }
+    /// Like `open`, and leaves the message where it is held. `None` if it is not an `M`.
+    #[inline(always)]
+    pub(crate) fn open_held<M: Send + 'static>(&mut self) -> Option<(Held<M>, Option<Caller>)> {
+        let message = Payload::hold_from(&mut self.envelope.payload)?;
         let caller = self.caller();
         if let Some(slice) = self.slice {
             slice.note_message_of::<M>();
         }
-        Some(caller)
+        Some((message, caller))
     }
 
     #[inline]

@@ -121,7 +121,7 @@ fn call_on<M: Send + 'static>(
     })
 }
 
-fn unpack<M: Send + 'static>(payload: Payload) -> M {
+pub(crate) fn unpack<M: Send + 'static>(payload: Payload) -> M {
     match payload.take() {
         Ok(message) => message,
         Err(other) => unreachable!("a receiver gave back `{}` for another message", other.type_name()),

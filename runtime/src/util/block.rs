@@ -1,5 +1,6 @@
 //! A value in a block of its own, from the thread's cache.
 
+use super::debug::impl_debug;
 use super::defer::defer;
 use crate::mem::size_classes;
 use std::alloc::Layout;
@@ -16,10 +17,7 @@ unsafe impl<T: ?Sized + Send> Send for Block<T> {}
 impl<T> Block<T> {
     #[inline]
     pub(crate) fn of(value: T) -> Self {
-        let place = size_classes::take(Layout::new::<T>()).cast::<T>();
-        // SAFETY: the block has the layout of `T`, and no other owner.
-        unsafe { place.write(value) };
-        Self(place)
+        EmptyBlock::new().fill(value)
     }
 
     #[inline]
@@ -30,16 +28,6 @@ impl<T> Block<T> {
             let value = this.0.read();
             size_classes::give_back(this.0.cast(), Layout::new::<T>());
             value
-        }
-    }
-
-    /// Moves the value into `to`, with one copy on the stack at a time: for large values.
-    pub(crate) fn move_into(self, to: &mut Option<T>) {
-        let this = ManuallyDrop::new(self);
-        // SAFETY: as above.
-        unsafe {
-            *to = Some(this.0.read());
-            size_classes::give_back(this.0.cast(), Layout::new::<T>());
         }
     }
 }
@@ -88,3 +76,42 @@ impl<T: ?Sized> DerefMut for Block<T> {
         unsafe { self.0.as_mut() }
     }
 }
+
+/// A block before its value has come, or after it has gone.
+pub struct EmptyBlock<T>(NonNull<T>);
+
+// SAFETY: it is memory without a value, and this is its only owner.
+unsafe impl<T> Send for EmptyBlock<T> {}
+
+impl<T> EmptyBlock<T> {
+    #[inline(always)]
+    pub(crate) fn new() -> Self {
+        Self(size_classes::take(Layout::new::<T>()).cast())
+    }
+
+    #[inline(always)]
+    pub(crate) fn fill(self, value: T) -> Block<T> {
+        let place = ManuallyDrop::new(self).0;
+        // SAFETY: the block has the layout of `T`, and no other owner.
+        unsafe { place.write(value) };
+        Block(place)
+    }
+
+    /// # Safety
+    /// `place` came from [`Block::into_raw`], is converted back once, and its value is used by nobody else: it may be
+    /// moved out while this lives.
+    #[inline(always)]
+    pub(crate) unsafe fn from_raw(place: NonNull<T>) -> Self {
+        Self(place)
+    }
+}
+
+impl<T> Drop for EmptyBlock<T> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: taken with this layout, and without a value.
+        unsafe { size_classes::give_back(self.0.cast(), Layout::new::<T>()) };
+    }
+}
+
+impl_debug!([T] EmptyBlock<T>, self => "EmptyBlock");

@@ -4,6 +4,7 @@ use super::actor::{Declared, Dispatched};
 use crate::call::caller::{self, Caller};
 use crate::call::dead_letter::DeadLetterReason;
 use crate::engine::context::local::current_pid;
+use crate::mailbox::payload::{Held, is_in_place};
 use crate::process::handling;
 use crate::process::mail::Mail;
 use crate::{Package, Payload, ProcessError, actor::tasks::current};
@@ -31,32 +32,39 @@ pub fn open<P: Declared, M: Send + 'static>(mail: &mut Mail<'_>) -> Option<(M, A
     Some((message, Asked { caller, message: std::any::type_name::<M> }))
 }
 
-/// Like `ask`, for a message too large for the stack frame of a step: moves it once, into `to`. For generated code.
-#[inline(never)]
-pub fn open_into<M: Send + 'static>(mail: &mut Mail<'_>, to: &mut Option<M>, skip_abandoned: bool) -> Option<Asked> {
-    let caller = mail.open_into(to)?;
-    if let Some(reason) = caller.as_ref().and_then(|caller| refusal(caller, skip_abandoned)) {
-        if let Some(message) = to.take() {
-            discard(message, caller, reason);
-        }
+/// Like [`open`], and leaves the message where it is held, so that a large one is moved once: to the parameters of its
+/// method. For generated code.
+#[inline(always)]
+pub fn open_held<P: Declared, M: Send + 'static>(mail: &mut Mail<'_>) -> Option<(Held<M>, Asked)> {
+    let (message, caller) = mail.open_held::<M>()?;
+    if let Some(reason) = caller.as_ref().and_then(|caller| refusal(caller, P::SKIPS_ABANDONED)) {
+        discard_payload(Payload::of(message), caller, reason);
         return None;
     }
     if caller.is_some() || current::has_deadline() {
         current::set_deadline(caller.as_ref().and_then(Caller::deadline));
     }
-    Some(Asked { caller, message: std::any::type_name::<M> })
+    Some((message, Asked { caller, message: std::any::type_name::<M> }))
 }
 
-/// Returns whether a message is handled in a function of its own, because methods that share a function share its stack
-/// frame. A guess: moving a message of this size costs more than a call. For generated code.
+/// Returns whether a message is held in a block, from which it is moved once. For generated code.
 #[inline(always)]
-pub const fn is_large<M>() -> bool {
-    size_of::<M>() > 1024
+pub const fn is_in_block<M>() -> bool {
+    !is_in_place::<M>()
 }
 
-/// Calls `handle` in a stack frame of its own. For generated code.
+/// Calls `handle`, which handles an `M`: in a stack frame of its own if that is large, because methods that share a
+/// function share its frame. For generated code.
+#[inline(always)]
+pub fn apart<M, R>(handle: impl FnOnce() -> R) -> R {
+    /// A guess: moving a message of this size costs more than a call.
+    const LARGE: usize = 1024;
+    // Without optimization all of them, as dead branches are in the frame too.
+    if cfg!(debug_assertions) || size_of::<M>() > LARGE { in_own_frame(handle) } else { handle() }
+}
+
 #[inline(never)]
-pub fn apart<R>(handle: impl FnOnce() -> R) -> R {
+fn in_own_frame<R>(handle: impl FnOnce() -> R) -> R {
     handle()
 }
 
@@ -71,8 +79,13 @@ fn refusal(caller: &Caller, skip_abandoned: bool) -> Option<DeadLetterReason> {
 
 #[cold]
 fn discard<M: Send + 'static>(message: M, caller: Option<Caller>, reason: DeadLetterReason) {
+    discard_payload(Payload::new(message), caller, reason);
+}
+
+#[cold]
+fn discard_payload(message: Payload, caller: Option<Caller>, reason: DeadLetterReason) {
     if let Some(pid) = current_pid() {
-        Package::from_parts(pid, Payload::new(message), caller).discard(reason);
+        Package::from_parts(pid, message, caller).discard(reason);
     }
 }
 

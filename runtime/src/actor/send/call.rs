@@ -9,10 +9,11 @@ use crate::engine::{
     lifecycle::spawn::current_host, sched::launch::is_of_a_host,
 };
 use crate::env::clock::{Moment, TimeKeeper, has_virtual_clock, instant_now};
+use crate::mailbox::payload::{Held, Packed, Place, is_in_place};
 use crate::util::{debug::impl_debug, oneshot::Oneshot};
 use crate::{
     CallError, CommandError, Pid, SendError, actor::tasks::pending::RowState, deadlock::wait_graph::Incarnation,
-    errors::Cycle, pid::incarnation, sync::Arc, this_node, time::timekeeper::timekeeper,
+    errors::Cycle, errors::SendFailure, pid::incarnation, sync::Arc, this_node, time::timekeeper::timekeeper,
 };
 use std::future::{Future, IntoFuture};
 use std::task::{Context, Poll};
@@ -72,7 +73,7 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Call<M, T = (), E = Infallible> {
     pid: Pid,
     method: &'static str,
-    message: M,
+    message: Held<M>,
     limit: Limit,
     answer: PhantomData<fn() -> (T, E)>,
 }
@@ -88,7 +89,15 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// Creates a call of `pid` with `message`; `method` is shown to people, as `Type::method`.
     #[inline]
     pub fn new(pid: Pid, method: &'static str, message: M) -> Self {
-        Self { pid, method, message, limit: Limit::Default, answer: PhantomData }
+        Self::made(pid, method, Place::new(), message)
+    }
+
+    /// As [`new`](Self::new), with a place for the message that was taken before that was put together. For generated
+    /// code.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn made(pid: Pid, method: &'static str, place: Place<M>, message: M) -> Self {
+        Self { pid, method, message: place.fill(message), limit: Limit::Default, answer: PhantomData }
     }
 
     /// Returns the PID of the receiver.
@@ -98,12 +107,17 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
 
     /// Returns the message.
     pub fn message(&self) -> &M {
-        &self.message
+        self.message.get()
     }
 
     /// Returns the message without sending it.
     pub fn into_message(self) -> M {
-        self.message
+        self.message.into_value()
+    }
+
+    /// Returns the PID of the receiver, and the message as it is held.
+    pub(crate) fn into_parts(self) -> (Pid, Held<M>) {
+        (self.pid, self.message)
     }
 
     /// Returns the name of the method, as `Type::method`.
@@ -141,7 +155,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// process; [`UnknownNode`](crate::error::SendFailure::UnknownNode) and the other variants for PIDs from elsewhere.
     #[inline]
     pub fn send(self) -> Result<(), SendError<M>> {
-        send(self.pid, self.message)
+        send_held(self.pid, self.message)
     }
 
     /// Blocks the thread until the answer arrives. In async code, await the call instead. Inside a process this costs a
@@ -253,6 +267,32 @@ pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), SendEr
     crate::routing::router::send(pid, message).map_err(|(message, reason)| SendError { message, reason })
 }
 
+/// Sends a message as it is held: a large one without another move.
+#[inline]
+pub(crate) fn send_held<M: Send + 'static>(pid: Pid, message: Held<M>) -> Result<(), SendError<M>> {
+    if is_sent_by_value::<M>() {
+        return send(pid, message.into_value());
+    }
+    crate::routing::router::send(pid, Packed::of(message)).map_err(refused)
+}
+
+/// Returns whether a message is taken out of where it is held before it is sent: a small one, which is written to its
+/// node, and one that gets an origin beside it.
+#[inline(always)]
+fn is_sent_by_value<M>() -> bool {
+    #[cfg(feature = "spans")]
+    if crate::observe::spans::may_be_wanted() {
+        return true;
+    }
+    is_in_place::<M>()
+}
+
+#[cold]
+#[inline(never)]
+fn refused<M: Send + 'static>((message, reason): (Packed, SendFailure)) -> SendError<M> {
+    SendError { message: crate::routing::router::unpack(message.into_payload()), reason }
+}
+
 /// Returns the process that `pid` means now, packed in a word, if it is one of this program. An alias may have another
 /// target when the message is sent: see [`is_still_serving`].
 #[inline]
@@ -268,10 +308,14 @@ fn is_still_serving(pid: Pid, on: Incarnation) -> bool {
     !pid.is_alias() || serving(pid) == Some(on)
 }
 
-fn send_with_caller<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), SendError<M>> {
+fn send_with_caller<M: Send + 'static>(pid: Pid, message: Held<M>, caller: Caller) -> Result<(), SendError<M>> {
     #[cfg(test)]
     tests::meanwhile();
-    crate::routing::router::call(pid, message, caller).map_err(|(message, reason)| SendError { message, reason })
+    if !is_sent_by_value::<M>() {
+        return crate::routing::router::call(pid, Packed::of(message), caller).map_err(refused);
+    }
+    crate::routing::router::call(pid, message.into_value(), caller)
+        .map_err(|(message, reason)| SendError { message, reason })
 }
 
 pub(crate) fn unpack<T: Send + 'static, E: Send + 'static>(answer: CommandResult) -> Result<T, CallError<E>> {
@@ -310,11 +354,18 @@ fn open_another<T: Send + 'static, E: Send + 'static>(answer: Answer) -> Result<
 
 /// A call that waits for its answer. Dropping it cancels the call.
 #[must_use = "a future does nothing until it is awaited"]
-pub struct CallFuture<M, T = (), E = Infallible>(CallStage<M, T, E>);
+pub struct CallFuture<M, T = (), E = Infallible>(CallStage<M>, PhantomData<fn() -> Result<T, E>>);
 
-enum CallStage<M, T, E> {
-    /// A call, whose message is taken out to be sent.
-    Ready(Call<Option<M>, T, E>),
+/// A call, whose message is taken out to be sent.
+struct UnsentCall<M> {
+    pid: Pid,
+    method: &'static str,
+    message: Option<Held<M>>,
+    limit: Limit,
+}
+
+enum CallStage<M> {
+    Ready(UnsentCall<M>),
     /// The incarnation of the process that owns the row.
     Process(WaitKey, Incarnation),
     /// With the timer that ends it at its deadline, which is cancelled on drop.
@@ -330,8 +381,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> IntoFuture for Cal
 
     #[inline]
     fn into_future(self) -> Self::IntoFuture {
-        let Self { pid, method, message, limit, answer } = self;
-        CallFuture(CallStage::Ready(Call { pid, method, message: Some(message), limit, answer }))
+        let Self { pid, method, message, limit, .. } = self;
+        CallFuture(CallStage::Ready(UnsentCall { pid, method, message: Some(message), limit }), PhantomData)
     }
 }
 
@@ -364,13 +415,13 @@ fn poll_row(key: WaitKey, incarnation: Incarnation, context: &Context<'_>) -> Po
 impl<M, T, E> CallFuture<M, T, E> {
     /// Returns a future without a call, for [`begin`](Self::begin).
     pub(crate) fn unsent() -> Self {
-        Self(CallStage::Over)
+        Self(CallStage::Over, PhantomData)
     }
 
     /// Leaves a stage that needs no drop.
     #[inline(always)]
-    fn finish(&mut self, next: CallStage<M, T, E>) {
-        debug_assert!(!matches!(self.0, CallStage::Ready(Call { message: Some(_), .. }) | CallStage::Outside(..)));
+    fn finish(&mut self, next: CallStage<M>) {
+        debug_assert!(!matches!(self.0, CallStage::Ready(UnsentCall { message: Some(_), .. }) | CallStage::Outside(..)));
         std::mem::forget(std::mem::replace(&mut self.0, next));
     }
 }
@@ -424,7 +475,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> CallFuture<M, T, E
         &mut self,
         pid: Pid,
         method: &'static str,
-        message: M,
+        message: Held<M>,
         deadline: Option<Moment>,
         context: &Context<'_>,
     ) -> Result<bool, SendError<M>> {

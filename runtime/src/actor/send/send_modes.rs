@@ -1,10 +1,11 @@
 //! Sends that say what happens at a full mailbox.
 
-use super::call::{Call, send};
+use super::call::{Call, send_held};
 use crate::call::package::{Package, Undeliverable};
 use crate::engine::backpressure::congestion::{SendMode, with_mode};
 use crate::engine::backpressure::waiters::{self, RoomRequest, RoomSignal};
 use crate::env::clock::{Moment, TimeKeeper, instant_now};
+use crate::mailbox::payload::Held;
 use crate::routing::alias::{DEPTH, is_local_alias, target_of};
 use crate::routing::hosts::is_here;
 use crate::routing::router::{Node, Receiver, queue_abroad};
@@ -32,8 +33,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// # Errors
     /// As [`Call::send`]; also inside a process [`Full`](crate::error::SendFailure::Full) if the mailbox is full.
     pub fn try_send(self) -> Result<(), SendError<M>> {
-        let (pid, message) = (self.pid(), self.into_message());
-        with_mode(SendMode::Try, || send(pid, message))
+        let (pid, message) = self.into_parts();
+        with_mode(SendMode::Try, || send_held(pid, message))
     }
 
     /// Sends the message and expects no answer. Blocks the thread while the mailbox is full, or while the process is a
@@ -46,10 +47,12 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     pub fn send_wait(self) -> Result<(), SendError<M>> {
         let until = self.limit().filter(|limit| *limit != Moment::NEVER);
         let until = until.map(|limit| instant_now() + limit.since(now_for(self.pid())));
-        let (pid, mut message) = (self.pid(), self.into_message());
+        let (pid, mut message) = self.into_parts();
         loop {
-            match with_mode(SendMode::Try, || send(pid, message)) {
-                Err(SendError { message: back, reason }) if reason.is_retryable() && !is_over(until) => message = back,
+            match with_mode(SendMode::Try, || send_held(pid, message)) {
+                Err(SendError { message: back, reason }) if reason.is_retryable() && !is_over(until) => {
+                    message = Held::new(back);
+                }
                 outcome => return outcome,
             }
             if let Some(request) = room_request(pid) {
@@ -66,10 +69,10 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// As [`Call::send`], except [`Full`](crate::error::SendFailure::Full) and
     /// [`Restarting`](crate::error::SendFailure::Restarting).
     pub async fn send_async(self) -> Result<(), SendError<M>> {
-        let (pid, mut message) = (self.pid(), self.into_message());
+        let (pid, mut message) = self.into_parts();
         loop {
-            match with_mode(SendMode::Try, || send(pid, message)) {
-                Err(SendError { message: back, reason }) if reason.is_retryable() => message = back,
+            match with_mode(SendMode::Try, || send_held(pid, message)) {
+                Err(SendError { message: back, reason }) if reason.is_retryable() => message = Held::new(back),
                 outcome => return outcome,
             }
             if let Some(request) = room_request(pid) {
