@@ -267,8 +267,9 @@ pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), SendEr
     crate::routing::router::send(pid, message).map_err(|(message, reason)| SendError { message, reason })
 }
 
-/// Sends a message as it is held: a large one without another move.
-#[inline]
+/// Sends a message as it is held: a large one without another move. Always inlined, so that a small one is passed on as a
+/// value, without the room for a pointer of a block.
+#[inline(always)]
 pub(crate) fn send_held<M: Send + 'static>(pid: Pid, message: Held<M>) -> Result<(), SendError<M>> {
     if is_sent_by_value::<M>() {
         return send(pid, message.into_value());
@@ -308,6 +309,7 @@ fn is_still_serving(pid: Pid, on: Incarnation) -> bool {
     !pid.is_alias() || serving(pid) == Some(on)
 }
 
+#[inline(always)]
 fn send_with_caller<M: Send + 'static>(pid: Pid, message: Held<M>, caller: Caller) -> Result<(), SendError<M>> {
     #[cfg(test)]
     tests::meanwhile();
