@@ -30,6 +30,10 @@ fn mark(system: System) -> (&'static str, &'static str) {
         System::Kameo => ("#009e73", "M0,5.5L5,-4H-5z"),
         System::Ractor => ("#cc79a7", "M0,-5.5L5.5,0L0,5.5L-5.5,0z"),
         System::Xtra => ("#d55e00", "M-4.5,0a4.5,4.5 0 1,0 9,0a4.5,4.5 0 1,0 -9,0z"),
+        System::Stakker => ("#0072b2", "M-5,-1.5h10v3h-10z"),
+        System::Nexosim => ("#f0e442", "M-1.5,-5h3v10h-3z"),
+        System::Kanal => ("#999999", "M-3,-5.5h6v11h-6z"),
+        System::LocalSync => ("#332288", "M-5.5,-3h11v6h-11z"),
     }
 }
 

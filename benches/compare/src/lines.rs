@@ -62,9 +62,9 @@ impl Line {
         self.against(System::is_other_actor_framework)
     }
 
-    /// Postroom against the best of all others.
+    /// Postroom against the best of all others, but for the anchors.
     pub fn against_all(&self) -> Option<Ratio> {
-        self.against(|_| true)
+        self.against(|system| !system.is_anchor())
     }
 }
 

@@ -7,12 +7,12 @@ use std::fs;
 const LOCK: &str = include_str!("../Cargo.lock");
 
 /// What the figures were measured with, a line for each thing.
-pub fn describe() -> Vec<String> {
+pub fn describe(systems: &[System]) -> Vec<String> {
     let processor = proc_value("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown processor".to_string());
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let memory = proc_value("/proc/meminfo", "MemTotal").and_then(|text| kib(&text)).unwrap_or(0);
     let versions: Vec<_> =
-        System::ALL.iter().map(|system| format!("{system} {}", version(LOCK, system.name()).unwrap_or("?"))).collect();
+        systems.iter().map(|system| format!("{system} {}", version(LOCK, system.name()).unwrap_or("?"))).collect();
     vec![
         format!(
             "Machine: {processor}, {cores} cores, {:.0} GiB, {}",

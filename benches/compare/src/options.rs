@@ -14,6 +14,9 @@ cargo run --release --manifest-path benches/compare/Cargo.toml -- [OPTIONS]
 
   --only A,B       these workloads only (`pipeline` stands for all three pipelines)
   --systems A,B    these systems only: postroom, tokio, actix, kameo, ractor, xtra
+  --anchors        also systems that show how fast a message can be where more is given up for it, in the workloads that
+                   they have: stakker, nexosim, kanal (on async-executor), local-sync (on Tokio's LocalSet); needs
+                   `--features anchors` before the `--`. They can also be named after --systems.
   --workers 1,2    numbers of worker threads
   --runs N         runs of each measurement, of which the median counts (default 3)
   --probe          instead of the table: how late a message comes while others flood, block, loop, or set timers
@@ -58,10 +61,10 @@ pub struct Options {
 /// What was expected, what came, and what to do.
 pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Order, String> {
     let mut arguments = arguments.into_iter();
-    let (mut only, mut sweeps) = (None, Vec::new());
+    let (mut only, mut sweeps, mut anchors) = (None, Vec::new(), false);
     let mut options = Options {
         cases: Vec::new(),
-        systems: System::ALL.to_vec(),
+        systems: System::COMPARED.to_vec(),
         workers: Vec::new(),
         runs: 3,
         scale: Scale::Full,
@@ -75,7 +78,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Order, Strin
             Some((name, value)) => (name, Some(value.to_string())),
             None => (argument.as_str(), None),
         };
-        let has_value = !matches!(name, "--help" | "-h" | "--quick" | "--probe");
+        let has_value = !matches!(name, "--help" | "-h" | "--quick" | "--probe" | "--anchors");
         if let Some(value) = inline.as_ref().filter(|_| !has_value) {
             return Err(format!("{name} takes no value, but `{value}` came; leave it out"));
         }
@@ -84,6 +87,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Order, Strin
             "--help" | "-h" => return Ok(Order::Help),
             "--quick" => options.scale = Scale::Quick,
             "--probe" => options.probes = true,
+            "--anchors" => anchors = true,
             "--only" => only = Some(value()?),
             "--systems" => options.systems = list(name, &value()?)?,
             "--workers" => options.workers = workers(name, &value()?)?,
@@ -94,6 +98,16 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Order, Strin
             "--markdown" => options.markdown = Some(value()?.into()),
             _ => return Err(format!("expected an option, but `{argument}` came; --help lists what there is")),
         }
+    }
+    if anchors {
+        let more = System::ANCHORS.iter().filter(|anchor| !options.systems.contains(anchor));
+        options.systems.extend(more.copied().collect::<Vec<_>>());
+    }
+    if let Some(anchor) = options.systems.iter().find(|system| system.is_anchor() && !System::HAS_ANCHORS) {
+        return Err(format!(
+            "expected a program with anchors for {anchor}, but this one was built without; put `--features anchors` \
+             before the `--`"
+        ));
     }
     if options.probes && (!sweeps.is_empty() || options.svg.is_some()) {
         return Err(
@@ -193,7 +207,7 @@ mod tests {
     #[test]
     fn without_options_everything_is_measured_three_times_on_one_worker_and_on_two() {
         let options = options("");
-        assert_eq!((options.cases, options.systems, options.runs), (workloads(), System::ALL.to_vec(), 3));
+        assert_eq!((options.cases, options.systems, options.runs), (workloads(), System::COMPARED.to_vec(), 3));
         assert_eq!((options.workers, options.scale, options.csv), (vec![1, 2], Scale::Full, None));
     }
 
@@ -236,6 +250,25 @@ mod tests {
         assert!(refusal("--sweep speed").ends_with("style, all"));
         assert!(refusal("--only ping").contains("no row `ping`; choose from ping_pong,"));
         assert!(refusal("--only ,").contains("--only expects"));
+    }
+
+    #[test]
+    #[cfg(feature = "anchors")]
+    fn anchors_come_after_the_systems_that_were_chosen_and_once() {
+        assert_eq!(options("").systems, System::COMPARED);
+        assert_eq!(options("--anchors").systems, [System::COMPARED, System::ANCHORS].concat());
+        let chosen = options("--anchors --systems kanal,postroom").systems;
+        assert_eq!(chosen, [System::Kanal, System::Postroom, System::Stakker, System::Nexosim, System::LocalSync]);
+        assert_eq!(options("--systems stakker").systems, [System::Stakker]);
+    }
+
+    #[test]
+    #[cfg(not(feature = "anchors"))]
+    fn anchors_that_were_not_built_are_refused_with_what_to_do() {
+        for line in ["--anchors", "--systems postroom,stakker"] {
+            let refusal = refusal(line);
+            assert!(refusal.contains("anchors for stakker") && refusal.contains("`--features anchors`"), "{refusal}");
+        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub fn run(options: &Options) -> Result<bool, String> {
     for file in [&options.csv, &options.svg, &options.markdown].into_iter().flatten() {
         probe(file)?;
     }
-    let mut notes = machine::describe();
+    let mut notes = machine::describe(&options.systems);
     if options.systems.contains(&System::Postroom) {
         let active =
             check_features_in_child().map_err(|error| format!("Postroom would not be measured whole: {error}"))?;

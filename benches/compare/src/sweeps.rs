@@ -25,7 +25,7 @@ named!(
 );
 
 /// Bytes that a message carries.
-const PAYLOADS: [usize; 4] = [0, 32, 256, 4_096];
+const PAYLOADS: [usize; 5] = [0, 32, 256, 512, 4_096];
 
 /// How much memory the messages of one run may take if all of them wait at once.
 const BACKLOG_BYTES: u64 = 1 << 30;

@@ -13,15 +13,51 @@ pub enum System {
     Kameo,
     Ractor,
     Xtra,
+    /// An anchor: see [`Self::ANCHORS`].
+    Stakker,
+    Nexosim,
+    Kanal,
+    LocalSync,
 }
 
 named!(
     System,
     "system",
-    [Postroom = "postroom", Tokio = "tokio", Actix = "actix", Kameo = "kameo", Ractor = "ractor", Xtra = "xtra",]
+    [
+        Postroom = "postroom",
+        Tokio = "tokio",
+        Actix = "actix",
+        Kameo = "kameo",
+        Ractor = "ractor",
+        Xtra = "xtra",
+        Stakker = "stakker",
+        Nexosim = "nexosim",
+        Kanal = "kanal",
+        LocalSync = "local-sync",
+    ]
 );
 
 impl System {
+    /// Those that are compared unasked.
+    pub const COMPARED: &'static [Self] =
+        &[Self::Postroom, Self::Tokio, Self::Actix, Self::Kameo, Self::Ractor, Self::Xtra];
+
+    /// Those that show how fast a message can be where more is given up for it, as `compare_anchors` says. They are
+    /// built and measured on request only, and count in no summary.
+    pub const ANCHORS: &'static [Self] = &[Self::Stakker, Self::Nexosim, Self::Kanal, Self::LocalSync];
+
+    /// Whether this program was built with the anchors.
+    pub const HAS_ANCHORS: bool = cfg!(feature = "anchors");
+
+    pub fn is_anchor(self) -> bool {
+        Self::ANCHORS.contains(&self)
+    }
+
+    /// Whether it runs everything on one thread.
+    pub fn has_one_thread(self) -> bool {
+        matches!(self, Self::Stakker | Self::LocalSync)
+    }
+
     /// Runs `plan` in this process; `None` if the system has no natural way to do it.
     pub fn run(self, plan: &Plan) -> Option<Outcome> {
         match self {
@@ -31,12 +67,22 @@ impl System {
             Self::Kameo => compare_kameo::run(plan),
             Self::Ractor => compare_ractor::run(plan),
             Self::Xtra => compare_xtra::run(plan),
+            #[cfg(feature = "anchors")]
+            Self::Stakker => compare_anchors::stakker(plan),
+            #[cfg(feature = "anchors")]
+            Self::Nexosim => compare_anchors::nexosim(plan),
+            #[cfg(feature = "anchors")]
+            Self::Kanal => compare_anchors::kanal(plan),
+            #[cfg(feature = "anchors")]
+            Self::LocalSync => compare_anchors::local_sync(plan),
+            #[cfg(not(feature = "anchors"))]
+            Self::Stakker | Self::Nexosim | Self::Kanal | Self::LocalSync => None,
         }
     }
 
     /// Whether it is another actor framework, rather than Postroom or bare channels.
     pub fn is_other_actor_framework(self) -> bool {
-        !matches!(self, Self::Postroom | Self::Tokio)
+        !matches!(self, Self::Postroom | Self::Tokio) && !self.is_anchor()
     }
 
     /// Whether starting a process takes it many times as long as the others, so that it is given fewer to start.

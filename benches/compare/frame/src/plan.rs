@@ -153,8 +153,8 @@ pub struct Plan {
     pub size: u64,
     /// See the workload.
     pub width: u64,
-    /// Bytes that each message carries besides what the workload needs: 0, 32, 256 or 4,096, held in the message itself
-    /// (an array). Of the workloads `PingPong` and `Counting` only.
+    /// Bytes that each message carries besides what the workload needs: 0, 32, 256, 512 or 4,096, held in the message
+    /// itself (an array). Of the workloads `PingPong` and `Counting` only.
     pub payload: usize,
     /// How many messages a mailbox holds; `None` without a bound. A system whose bounded send waits, waits.
     pub bound: Option<usize>,

@@ -92,6 +92,7 @@ pub fn counting(plan: &Plan) -> Option<Outcome> {
         0 => Some(run(plan, produce::<0>(plan, 1))),
         32 => Some(run(plan, produce::<32>(plan, 1))),
         256 => Some(run(plan, produce::<256>(plan, 1))),
+        512 => Some(run(plan, produce::<512>(plan, 1))),
         4096 => Some(run(plan, produce::<4096>(plan, 1))),
         _ => None,
     }

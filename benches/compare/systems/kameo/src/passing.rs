@@ -82,6 +82,7 @@ pub fn ping_pong(plan: &Plan) -> Option<Outcome> {
         0 => Some(run(plan, play::<0>(plan, 1, 2))),
         32 => Some(run(plan, play::<32>(plan, 1, 2))),
         256 => Some(run(plan, play::<256>(plan, 1, 2))),
+        512 => Some(run(plan, play::<512>(plan, 1, 2))),
         4096 => Some(run(plan, play::<4096>(plan, 1, 2))),
         _ => None,
     }

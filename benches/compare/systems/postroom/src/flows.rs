@@ -66,6 +66,7 @@ pub fn counting(runtime: &Runtime, plan: &Plan) -> Option<Outcome> {
         0 => Some(count::<0>(runtime, plan)),
         32 => Some(count::<32>(runtime, plan)),
         256 => Some(count::<256>(runtime, plan)),
+        512 => Some(count::<512>(runtime, plan)),
         4_096 => Some(count::<4_096>(runtime, plan)),
         _ => None,
     }

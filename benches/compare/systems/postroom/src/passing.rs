@@ -50,6 +50,7 @@ pub fn ping_pong(runtime: &Runtime, plan: &Plan) -> Option<Outcome> {
         0 => Some(play::<0>(runtime, plan, 1)),
         32 => Some(play::<32>(runtime, plan, 1)),
         256 => Some(play::<256>(runtime, plan, 1)),
+        512 => Some(play::<512>(runtime, plan, 1)),
         4_096 => Some(play::<4_096>(runtime, plan, 1)),
         _ => None,
     }

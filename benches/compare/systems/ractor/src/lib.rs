@@ -80,9 +80,11 @@ fn run_with_payload(plan: &Plan) -> Option<Outcome> {
     match (plan.workload, plan.payload) {
         (Workload::PingPong, 32) => Some(in_runtime(plan, passing::ping_pong::<32>(plan))),
         (Workload::PingPong, 256) => Some(in_runtime(plan, passing::ping_pong::<256>(plan))),
+        (Workload::PingPong, 512) => Some(in_runtime(plan, passing::ping_pong::<512>(plan))),
         (Workload::PingPong, 4_096) => Some(in_runtime(plan, passing::ping_pong::<4_096>(plan))),
         (Workload::Counting, 32) => Some(in_runtime(plan, flows::counting::<32>(plan))),
         (Workload::Counting, 256) => Some(in_runtime(plan, flows::counting::<256>(plan))),
+        (Workload::Counting, 512) => Some(in_runtime(plan, flows::counting::<512>(plan))),
         (Workload::Counting, 4_096) => Some(in_runtime(plan, flows::counting::<4_096>(plan))),
         _ => None,
     }

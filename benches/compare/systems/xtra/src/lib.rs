@@ -43,6 +43,7 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
         (Workload::PingPong, 0) => on_runtime(workers, passing::ping_pong::<0>(bound, size)),
         (Workload::PingPong, 32) => on_runtime(workers, passing::ping_pong::<32>(bound, size)),
         (Workload::PingPong, 256) => on_runtime(workers, passing::ping_pong::<256>(bound, size)),
+        (Workload::PingPong, 512) => on_runtime(workers, passing::ping_pong::<512>(bound, size)),
         (Workload::PingPong, 4096) => on_runtime(workers, passing::ping_pong::<4096>(bound, size)),
         (Workload::PingPong, _) => return None,
         (Workload::Counting | Workload::FanIn | Workload::RadixSort, _) => return None,
