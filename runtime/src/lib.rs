@@ -334,7 +334,7 @@ pub mod __private {
     pub use crate::actor::machine::serving::never_away;
     pub use crate::actor::send::addressed::{Addressed, End, Link, ProtocolInfo};
     pub use crate::errors::EntryError;
-    pub use crate::mailbox::payload::Place;
+    pub use crate::mailbox::payload::MessagePlace;
     pub use crate::process::mail::Mail;
     #[cfg(feature = "test")]
     pub use crate::simulation::sim::{is_buggified, note_sometimes};

@@ -188,7 +188,7 @@ fn call(message: &Message, self_type: &SelfType, pid: &TokenStream) -> TokenStre
             let value = if method.sound { value } else { quote!(::core::unreachable!()) };
             (
                 quote_spanned!(at=> #krate::Call<#ty, #ok, #error>),
-                quote!(#krate::Call::made(#pid, #label, #private::Place::new(), #value)),
+                quote!(#krate::Call::made(#pid, #label, #private::MessagePlace::new(), #value)),
             )
         }
     };

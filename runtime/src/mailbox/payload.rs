@@ -9,7 +9,7 @@
 //! one made for `T`*.
 //!
 //! A large value is moved twice between an argument at the sender and the parameter of the method: into its block,
-//! which is taken before the value is put together ([`Place`]), and out of it ([`Held::take`]).
+//! which is taken before the value is put together ([`MessagePlace`]), and out of it ([`HeldMessage::take`]).
 
 #[cfg(feature = "spans")]
 use crate::observe::spans::Origin;
@@ -98,9 +98,9 @@ pub(crate) const fn is_in_place<M>() -> bool {
 /// The place of a value that is yet to be made. For generated code.
 ///
 /// It is taken first, so that the fields of a large value are moved to where it will be and not put together elsewhere.
-pub struct Place<M>(Option<EmptyBlock<M>>);
+pub struct MessagePlace<M>(Option<EmptyBlock<M>>);
 
-impl<M> Place<M> {
+impl<M> MessagePlace<M> {
     /// Takes the place.
     #[inline(always)]
     #[allow(clippy::new_without_default, reason = "it takes memory")]
@@ -110,7 +110,7 @@ impl<M> Place<M> {
 
     /// Puts the value there.
     #[inline(always)]
-    pub fn fill(self, value: M) -> Held<M> {
+    pub fn fill(self, value: M) -> HeldMessage<M> {
         let mut data = Data::uninit();
         match self.0 {
             // SAFETY: `data` is large enough and aligned for an `M`, as IN_PLACE says.
@@ -118,20 +118,20 @@ impl<M> Place<M> {
             // SAFETY: `data` is large enough and aligned for a pointer.
             Some(block) => unsafe { data.as_mut_ptr().cast::<NonNull<M>>().write(block.fill(value).into_raw()) },
         }
-        Held { data, of: PhantomData }
+        HeldMessage { data, of: PhantomData }
     }
 }
 
 /// A value where a payload holds it, with its type: in place, or in a block. For generated code.
-pub struct Held<M> {
+pub struct HeldMessage<M> {
     data: Data,
     of: PhantomData<M>,
 }
 
-impl<M> Held<M> {
+impl<M> HeldMessage<M> {
     #[inline(always)]
     pub(crate) fn new(value: M) -> Self {
-        Place::new().fill(value)
+        MessagePlace::new().fill(value)
     }
 
     #[inline]
@@ -165,7 +165,7 @@ impl<M> Held<M> {
     }
 }
 
-impl<M> Drop for Held<M> {
+impl<M> Drop for HeldMessage<M> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: the data holds an `M`, and is not used afterwards.
@@ -173,8 +173,8 @@ impl<M> Drop for Held<M> {
     }
 }
 
-impl_debug!([M] Place<M>, self => "Place" { is_block: self.0.is_some() });
-impl_debug!([M] Held<M>, self => "Held" { type_name: std::any::type_name::<M>() });
+impl_debug!([M] MessagePlace<M>, self => "MessagePlace" { is_block: self.0.is_some() });
+impl_debug!([M] HeldMessage<M>, self => "HeldMessage" { type_name: std::any::type_name::<M>() });
 
 /// The type of a value, in a word that other threads read. It can be converted only to the name.
 pub(crate) struct TypeMark(AtomicPtr<TypeTable>);
@@ -235,12 +235,12 @@ impl Payload {
             // SAFETY: a `T` is a `Packed`, as just seen; it is moved once.
             return unsafe { ptr::from_ref(&*value).cast::<Packed>().read() }.into_payload();
         }
-        Self::of(Held::new(value))
+        Self::of(HeldMessage::new(value))
     }
 
     /// Packs a value that is already held as payloads hold it.
     #[inline(always)]
-    pub(crate) fn of<T: Send + 'static>(held: Held<T>) -> Self {
+    pub(crate) fn of<T: Send + 'static>(held: HeldMessage<T>) -> Self {
         Self { table: TableOf::<T>::TABLE, data: held.into_data() }
     }
 
@@ -330,15 +330,15 @@ impl Payload {
 
     /// Takes the value out of `place` if it is a `T`, and leaves it where it is held.
     #[inline(always)]
-    pub(crate) fn hold_from<T: Send + 'static>(place: &mut Option<Self>) -> Option<Held<T>> {
+    pub(crate) fn hold_from<T: Send + 'static>(place: &mut Option<Self>) -> Option<HeldMessage<T>> {
         let Some(payload) = place.as_mut().filter(|payload| payload.holds::<T>()) else {
             #[cfg(feature = "spans")]
-            return Self::take_traced_from(place).map(Held::new);
+            return Self::take_traced_from(place).map(HeldMessage::new);
             #[cfg(not(feature = "spans"))]
             return None;
         };
         // The table is that of `T`, so `data` holds a valid `T`.
-        let held = Held { data: payload.data, of: PhantomData };
+        let held = HeldMessage { data: payload.data, of: PhantomData };
         // SAFETY: the payload's value has another owner, so it is overwritten and not dropped.
         unsafe { ptr::write(place, None) };
         Some(held)
@@ -366,8 +366,8 @@ impl Payload {
 }
 
 /// A message in its block, with its type, for functions that take a message of any type: [`Payload::new`] makes a
-/// payload of that message, and [`Payload::take`] makes this of a payload. So large messages of all types go one way, in
-/// code that is there once, and in two registers.
+/// payload of that message, and [`Payload::take`] makes this of a payload. So large messages of all types go one way,
+/// in code that is there once, and in two registers.
 pub(crate) struct Packed {
     table: &'static TypeTable,
     block: NonNull<u8>,
@@ -379,7 +379,7 @@ unsafe impl Send for Packed {}
 impl Packed {
     /// Packs a message that is held in a block.
     #[inline(always)]
-    pub(crate) fn of<T: Send + 'static>(held: Held<T>) -> Self {
+    pub(crate) fn of<T: Send + 'static>(held: HeldMessage<T>) -> Self {
         debug_assert!(!TableOf::<T>::IN_PLACE, "it is in a block");
         let data = held.into_data();
         // SAFETY: the data holds the pointer of a block.
@@ -640,12 +640,12 @@ mod tests {
     #[test]
     fn a_held_value_is_dropped_once_whether_taken_packed_or_left() {
         fn all<T: Send + 'static>(value: &Arc<()>, make: impl Fn(Arc<()>) -> T) {
-            let held = || Place::<T>::new().fill(make(value.clone()));
+            let held = || MessagePlace::<T>::new().fill(make(value.clone()));
             assert_eq!(Arc::strong_count(value), 1);
             let (taken, empty) = held().take();
             drop(empty);
             assert_eq!(Arc::strong_count(value), 2);
-            drop((taken, held(), held().into_value(), Payload::of(held()), Place::<T>::new()));
+            drop((taken, held(), held().into_value(), Payload::of(held()), MessagePlace::<T>::new()));
             let mut place = Some(Payload::of(held()));
             assert!(Payload::hold_from::<u8>(&mut place).is_none());
             let again = Payload::hold_from::<T>(&mut place);

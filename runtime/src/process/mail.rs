@@ -5,7 +5,7 @@
 use super::slice::TimeSlice;
 use crate::call::{caller::Caller, package::Package};
 use crate::mailbox::node::EnvelopeContent;
-use crate::mailbox::payload::{Held, Payload};
+use crate::mailbox::payload::{HeldMessage, Payload};
 #[cfg(feature = "spans")]
 use crate::observe::spans::{self, EnteredSpan, HeldSpan};
 use crate::{pid::Pid, util::debug::impl_debug};
@@ -75,7 +75,7 @@ impl<'a> Mail<'a> {
 
     /// Like `open`, and leaves the message where it is held. `None` if it is not an `M`.
     #[inline(always)]
-    pub(crate) fn open_held<M: Send + 'static>(&mut self) -> Option<(Held<M>, Option<Caller>)> {
+    pub(crate) fn open_held<M: Send + 'static>(&mut self) -> Option<(HeldMessage<M>, Option<Caller>)> {
         let message = Payload::hold_from(&mut self.envelope.payload)?;
         let caller = self.caller();
         if let Some(slice) = self.slice {

@@ -4,7 +4,7 @@ use super::actor::{Declared, Dispatched};
 use crate::call::caller::{self, Caller};
 use crate::call::dead_letter::DeadLetterReason;
 use crate::engine::context::local::current_pid;
-use crate::mailbox::payload::{Held, is_in_place};
+use crate::mailbox::payload::{HeldMessage, is_in_place};
 use crate::process::handling;
 use crate::process::mail::Mail;
 use crate::{Package, Payload, ProcessError, actor::tasks::current};
@@ -35,7 +35,7 @@ pub fn open<P: Declared, M: Send + 'static>(mail: &mut Mail<'_>) -> Option<(M, A
 /// Like [`open`], and leaves the message where it is held, so that a large one is moved once: to the parameters of its
 /// method. For generated code.
 #[inline(always)]
-pub fn open_held<P: Declared, M: Send + 'static>(mail: &mut Mail<'_>) -> Option<(Held<M>, Asked)> {
+pub fn open_held<P: Declared, M: Send + 'static>(mail: &mut Mail<'_>) -> Option<(HeldMessage<M>, Asked)> {
     let (message, caller) = mail.open_held::<M>()?;
     if let Some(reason) = caller.as_ref().and_then(|caller| refusal(caller, P::SKIPS_ABANDONED)) {
         discard_payload(Payload::of(message), caller, reason);

@@ -9,7 +9,7 @@ use crate::engine::{
     lifecycle::spawn::current_host, sched::launch::is_of_a_host,
 };
 use crate::env::clock::{Moment, TimeKeeper, has_virtual_clock, instant_now};
-use crate::mailbox::payload::{Held, Packed, Place, is_in_place};
+use crate::mailbox::payload::{HeldMessage, MessagePlace, Packed, is_in_place};
 use crate::util::{debug::impl_debug, oneshot::Oneshot};
 use crate::{
     CallError, CommandError, Pid, SendError, actor::tasks::pending::RowState, deadlock::wait_graph::Incarnation,
@@ -73,7 +73,7 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Call<M, T = (), E = Infallible> {
     pid: Pid,
     method: &'static str,
-    message: Held<M>,
+    message: HeldMessage<M>,
     limit: Limit,
     answer: PhantomData<fn() -> (T, E)>,
 }
@@ -89,14 +89,14 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// Creates a call of `pid` with `message`; `method` is shown to people, as `Type::method`.
     #[inline]
     pub fn new(pid: Pid, method: &'static str, message: M) -> Self {
-        Self::made(pid, method, Place::new(), message)
+        Self::made(pid, method, MessagePlace::new(), message)
     }
 
     /// As [`new`](Self::new), with a place for the message that was taken before that was put together. For generated
     /// code.
     #[doc(hidden)]
     #[inline(always)]
-    pub fn made(pid: Pid, method: &'static str, place: Place<M>, message: M) -> Self {
+    pub fn made(pid: Pid, method: &'static str, place: MessagePlace<M>, message: M) -> Self {
         Self { pid, method, message: place.fill(message), limit: Limit::Default, answer: PhantomData }
     }
 
@@ -116,7 +116,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     }
 
     /// Returns the PID of the receiver, and the message as it is held.
-    pub(crate) fn into_parts(self) -> (Pid, Held<M>) {
+    pub(crate) fn into_parts(self) -> (Pid, HeldMessage<M>) {
         (self.pid, self.message)
     }
 
@@ -262,15 +262,15 @@ fn default_deadline(pid: Pid) -> Moment {
     }
 }
 
-#[inline]
+#[inline(always)]
 pub(crate) fn send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), SendError<M>> {
     crate::routing::router::send(pid, message).map_err(|(message, reason)| SendError { message, reason })
 }
 
-/// Sends a message as it is held: a large one without another move. Always inlined, so that a small one is passed on as a
-/// value, without the room for a pointer of a block.
+/// Sends a message as it is held: a large one without another move. Always inlined, so that a small one is passed on as
+/// a value, without the room for a pointer of a block.
 #[inline(always)]
-pub(crate) fn send_held<M: Send + 'static>(pid: Pid, message: Held<M>) -> Result<(), SendError<M>> {
+pub(crate) fn send_held<M: Send + 'static>(pid: Pid, message: HeldMessage<M>) -> Result<(), SendError<M>> {
     if is_sent_by_value::<M>() {
         return send(pid, message.into_value());
     }
@@ -310,7 +310,7 @@ fn is_still_serving(pid: Pid, on: Incarnation) -> bool {
 }
 
 #[inline(always)]
-fn send_with_caller<M: Send + 'static>(pid: Pid, message: Held<M>, caller: Caller) -> Result<(), SendError<M>> {
+fn send_with_caller<M: Send + 'static>(pid: Pid, message: HeldMessage<M>, caller: Caller) -> Result<(), SendError<M>> {
     #[cfg(test)]
     tests::meanwhile();
     if !is_sent_by_value::<M>() {

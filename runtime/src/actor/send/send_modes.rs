@@ -5,7 +5,7 @@ use crate::call::package::{Package, Undeliverable};
 use crate::engine::backpressure::congestion::{SendMode, with_mode};
 use crate::engine::backpressure::waiters::{self, RoomRequest, RoomSignal};
 use crate::env::clock::{Moment, TimeKeeper, instant_now};
-use crate::mailbox::payload::Held;
+use crate::mailbox::payload::HeldMessage;
 use crate::routing::alias::{DEPTH, is_local_alias, target_of};
 use crate::routing::hosts::is_here;
 use crate::routing::router::{Node, Receiver, queue_abroad};
@@ -51,7 +51,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         loop {
             match with_mode(SendMode::Try, || send_held(pid, message)) {
                 Err(SendError { message: back, reason }) if reason.is_retryable() && !is_over(until) => {
-                    message = Held::new(back);
+                    message = HeldMessage::new(back);
                 }
                 outcome => return outcome,
             }
@@ -72,7 +72,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         let (pid, mut message) = self.into_parts();
         loop {
             match with_mode(SendMode::Try, || send_held(pid, message)) {
-                Err(SendError { message: back, reason }) if reason.is_retryable() => message = Held::new(back),
+                Err(SendError { message: back, reason }) if reason.is_retryable() => message = HeldMessage::new(back),
                 outcome => return outcome,
             }
             if let Some(request) = room_request(pid) {
