@@ -7,8 +7,8 @@ use std::fmt;
 const MARGIN: f64 = 0.05;
 /// The same for atomic instructions, of which there are few: runs of ten of them differ by a half, as threads meet.
 const ATOMICS_MARGIN: f64 = 0.1;
-/// How far their number may be in any case.
-const ATOMICS_SLACK: f64 = 0.05;
+/// How far their number may be in any case, unless an operation says otherwise.
+pub const ATOMICS_SLACK: f64 = 0.05;
 
 /// What a comparison says.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,8 +23,8 @@ pub fn compare_instructions(now: f64, recorded: Option<f64>) -> Verdict {
     compare(now, recorded, |recorded| recorded * MARGIN)
 }
 
-pub fn compare_atomics(now: f64, recorded: Option<f64>) -> Verdict {
-    compare(now, recorded, |recorded| (recorded * ATOMICS_MARGIN).max(ATOMICS_SLACK))
+pub fn compare_atomics(now: f64, recorded: Option<f64>, slack: f64) -> Verdict {
+    compare(now, recorded, |recorded| (recorded * ATOMICS_MARGIN).max(slack))
 }
 
 fn compare(now: f64, recorded: Option<f64>, allowed: impl Fn(f64) -> f64) -> Verdict {
@@ -84,11 +84,12 @@ mod tests {
 
     #[test]
     fn few_atomics_may_differ_by_the_slack_and_many_by_a_tenth() {
-        assert_eq!(compare_atomics(0.04, Some(0.0)), Verdict::Same { recorded: 0.0 });
-        assert!(matches!(compare_atomics(1.0, Some(0.0)), Verdict::Slower { .. }));
-        assert!(matches!(compare_atomics(1.0, Some(1.2)), Verdict::Faster { .. }));
-        assert_eq!(compare_atomics(11.7, Some(11.0)), Verdict::Same { recorded: 11.0 });
-        assert!(matches!(compare_atomics(9.0, Some(8.0)), Verdict::Slower { .. }));
+        assert_eq!(compare_atomics(0.04, Some(0.0), ATOMICS_SLACK), Verdict::Same { recorded: 0.0 });
+        assert!(matches!(compare_atomics(1.0, Some(0.0), ATOMICS_SLACK), Verdict::Slower { .. }));
+        assert!(matches!(compare_atomics(1.0, Some(1.2), ATOMICS_SLACK), Verdict::Faster { .. }));
+        assert_eq!(compare_atomics(11.7, Some(11.0), ATOMICS_SLACK), Verdict::Same { recorded: 11.0 });
+        assert_eq!(compare_atomics(0.9, Some(0.3), 1.0), Verdict::Same { recorded: 0.3 });
+        assert!(matches!(compare_atomics(9.0, Some(8.0), ATOMICS_SLACK), Verdict::Slower { .. }));
     }
 
     #[test]

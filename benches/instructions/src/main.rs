@@ -137,7 +137,7 @@ fn show(operation: Operation, recorded: &Recorded) -> Result<(Cost, [Verdict; 2]
     let (now, before) = (cost(operation)?, recorded.value(operation.name()));
     let verdicts = [
         compare_instructions(now.instructions, before.map(|cost| cost.instructions)),
-        compare_atomics(now.atomics, before.map(|cost| cost.atomics)),
+        compare_atomics(now.atomics, before.map(|cost| cost.atomics), operation.atomics_slack()),
     ];
     println!("{:10}{:>10.1} instructions  {}", operation.name(), now.instructions, verdicts[0]);
     println!("{:10}{:>10.2} atomic        {}", "", now.atomics, verdicts[1]);

@@ -240,6 +240,7 @@ impl Caller {
         self.is_abandoned() && !self.was_sent()
     }
 
+    #[inline]
     pub(crate) fn deadline(&self) -> Option<Moment> {
         self.look(|call| call.deadline)
     }

@@ -233,6 +233,7 @@ impl Edge {
     }
 
     /// Returns the content if it is still valid: a call that was answered, or abandoned, leaves its edge behind.
+    #[inline]
     pub(crate) fn stands(&self) -> Option<Wait> {
         self.read().filter(|wait| match wait.what {
             What::Call(ticket, _) => ticket.is_open(),

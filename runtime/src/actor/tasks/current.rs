@@ -155,10 +155,12 @@ pub(crate) fn has_table() -> bool {
 }
 
 /// Ends the current process when its method returns (in async code: at its next await).
+#[inline]
 pub(crate) fn stop() {
     STOP.set(!ACTIVE.get().table.is_null());
 }
 
+#[inline]
 pub(crate) fn is_ending() -> bool {
     STOP.get() || peek(|waits| waits.is_ending()) == Some(true)
 }
@@ -218,6 +220,7 @@ pub(crate) fn wake_self() {
 }
 
 /// Takes the reason for which the current process is to end now, if any.
+#[inline]
 pub(crate) fn take_end() -> Option<ExitReason> {
     if !has_table() {
         // The common case, without copying a reason.

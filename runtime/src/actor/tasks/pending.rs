@@ -498,6 +498,7 @@ impl Waits {
     }
 
     /// Returns whether there is work besides the mailbox. Waiting rows are not work.
+    #[inline]
     pub(crate) fn is_busy(&self) -> bool {
         self.has_something_to_serve()
             || !self.stash.is_empty()

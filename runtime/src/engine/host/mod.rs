@@ -282,6 +282,7 @@ impl Scheduler {
         unsafe { self.clock_override.load(Ordering::Acquire).as_ref() }
     }
 
+    #[inline]
     pub(crate) fn slot_owner(&self) -> &'static SlotOwner {
         self.slot_owner.get().unwrap_or_else(|| unreachable!("set when the host was made"))
     }
@@ -407,6 +408,7 @@ impl Scheduler {
         self.observed.store(self.has_hooks || are_recorded, Ordering::SeqCst);
     }
 
+    #[inline]
     pub(crate) fn take_place(&self) -> bool {
         let Some(limit) = self.config.limit else { return true };
         self.places
