@@ -64,8 +64,9 @@ impl Operation {
         OPERATIONS.into_iter().find(|operation| operation.name() == name)
     }
 
-    /// How far the number of its atomic instructions may be from the recorded one. Those of a large message depend on how
-    /// often the thread that passes it on still has the receiver's token, and that on the time which the copies take.
+    /// How far the number of its atomic instructions may be from the recorded one. Those of a large message depend on
+    /// how often the thread that passes it on still has the receiver's token, and that on the time which the copies
+    /// take.
     pub fn atomics_slack(self) -> f64 {
         if matches!(self, Self::Carry512 | Self::Carry4096) { 1.0 } else { ATOMICS_SLACK }
     }
