@@ -74,8 +74,8 @@ mod tests {
         Plan { workload, workers: 1, size, width, payload: 0, bound: None, bounding, via, style, work }
     }
 
-    /// One test, as stakker may run on one thread of a program only. The sizes are more than any mailbox and batch holds,
-    /// and no multiple of these.
+    /// One test, as stakker may run on one thread of a program only. The sizes are more than mailboxes and batches
+    /// hold, and no multiple of these.
     #[test]
     fn each_anchor_does_the_four_workloads_that_all_must_do_and_what_it_has_no_way_for_is_absent() {
         for (name, run) in ALL {
