@@ -80,7 +80,7 @@ pub struct Request {
 }
 
 fn within(time: Option<Duration>) -> String {
-    // Rounded up: it is free by then.
+    // Rounded up: the lease is over by then.
     time.map_or_else(String::new, |time| format!(", in at most {} s", time.as_millis().div_ceil(1_000)))
 }
 
@@ -118,7 +118,10 @@ pub enum RegisterError {
         name: String,
         /// The process that had it.
         holder: Pid,
-        /// The longest that it may take; `None` if this node has not seen the lease.
+        /// The longest until the lease is over, unless the lost node renews it once more because it has not heard yet
+        /// that it is lost; zero when it is over; `None` if this node has not seen the lease. The nodes delete the name
+        /// when they hear that the lease is over, so a registration at that very moment may come before that, and the
+        /// next one does not.
         free_within: Option<Duration>,
     },
     /// The name has no bytes, or too many.
