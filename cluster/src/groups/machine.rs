@@ -1,17 +1,16 @@
-//! One node's view of the groups, and what it asks of the store and of other nodes.
+//! One node's view of the groups: its members and subscribers, and what it tells other nodes and hears of them.
 
-use super::record::{Count, key, node_of};
+use super::counts::Counts;
 use super::{CountRequest, Listed, MembershipError};
-use crate::access::{Access, Answer};
+use crate::access::Answer;
 use crate::clock::Moment;
 use crate::directory::message::DirectoryMessage;
 use crate::directory::notices::Notices;
 use crate::directory::{MAX_NAME, is_name};
-use crate::engine::{Bucket, Change, Entry, Revision, StoreError};
+use crate::engine::{Change, Revision};
 use postroom::{ExitReason, GroupEvent, NodeId, Pid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// How many changes may wait for a peer, and for a subscriber.
 pub const MAX_QUEUED: usize = 1_024;
@@ -22,82 +21,25 @@ pub const MAX_MEMBERS: usize = 100_000;
 /// How many groups a peer may follow here.
 const MAX_FOLLOWED: usize = 100_000;
 
-/// The wait before the store is asked again that could not be reached, and between looks for orphaned entries.
-const AGAIN: Duration = Duration::from_secs(1);
-
-/// How long an entry must have been without a member of the cluster before it is deleted: the member may have joined
-/// and not have been seen yet.
-const ORPHANED: Duration = Bucket::LEASE_TTL;
-
 /// One node's view of the groups of its cluster. The head of the [module](super) has the protocol.
 pub struct Groups {
     node: NodeId,
     /// How many members this node may have in one group.
     most: usize,
-    /// This node's membership; `None` while it has none.
-    epoch: Option<Revision>,
-    /// Which memberships the others have.
-    members: BTreeMap<NodeId, Revision>,
+    /// What this node and the others say in the store.
+    counts: Counts,
     /// The members that this node has, and how often each has joined.
     own: BTreeMap<String, BTreeMap<Pid, u32>>,
     /// The groups of each of this node's members and subscribers.
     groups_of: BTreeMap<Pid, BTreeSet<String>>,
-    /// This node's entries, by key.
-    counts: BTreeMap<String, OwnCount>,
-    /// The entries of other nodes, by key.
-    known: BTreeMap<String, Known>,
-    /// The nodes of `known`, by group.
-    nodes_with: BTreeMap<String, BTreeSet<NodeId>>,
-    /// The keys of the snapshot that the watch is reporting.
-    snapshot: Option<BTreeSet<String>>,
     /// Nodes that there is a session with.
     peers: BTreeMap<NodeId, Follower>,
     /// Those of them that have said more than is kept of one node.
     floods: BTreeSet<NodeId>,
     followed: BTreeMap<String, Followed>,
     notices: Notices<(u64, GroupEvent)>,
-    requests: VecDeque<CountRequest>,
-    asked: BTreeMap<u64, Asked>,
     listed: VecDeque<Listed>,
-    again_at: Option<Moment>,
-    /// There may be entries of nodes that are no members.
-    has_orphans: bool,
     last_number: u64,
-}
-
-/// What this node says about one group in the store.
-struct OwnCount {
-    group: String,
-    stored: Stored,
-    is_asked: bool,
-    /// The store could not be reached: not before the next look.
-    rests: bool,
-}
-
-enum Stored {
-    Nothing,
-    /// This count, of this membership.
-    Count(Revision, Option<(u32, Revision)>),
-    /// It has to be read.
-    Unknown,
-}
-
-enum Asked {
-    Count {
-        key: String,
-        wrote: Option<(u32, Revision)>,
-    },
-    /// The deletion of another node's entry.
-    Orphan,
-}
-
-struct Known {
-    node: NodeId,
-    group: String,
-    epoch: Revision,
-    revision: Revision,
-    /// When it was first seen without its node being a member.
-    orphaned: Option<Moment>,
 }
 
 /// A peer, as one that may follow groups of this node.
@@ -132,23 +74,14 @@ impl Groups {
         Self {
             node,
             most: MAX_MEMBERS,
-            epoch: None,
-            members: BTreeMap::new(),
+            counts: Counts::new(node),
             own: BTreeMap::new(),
             groups_of: BTreeMap::new(),
-            counts: BTreeMap::new(),
-            known: BTreeMap::new(),
-            nodes_with: BTreeMap::new(),
-            snapshot: None,
             peers: BTreeMap::new(),
             floods: BTreeSet::new(),
             followed: BTreeMap::new(),
             notices: Notices::default(),
-            requests: VecDeque::new(),
-            asked: BTreeMap::new(),
             listed: VecDeque::new(),
-            again_at: None,
-            has_orphans: false,
             last_number: 0,
         }
     }
@@ -242,14 +175,7 @@ impl Groups {
 
     /// A process of this node has joined, or has left.
     fn changed(&mut self, group: &str, pid: Pid, change: Result<(), Option<ExitReason>>) {
-        let key = key(self.node, group);
-        self.counts.entry(key.clone()).or_insert_with(|| OwnCount {
-            group: group.to_owned(),
-            stored: Stored::Nothing,
-            is_asked: false,
-            rests: false,
-        });
-        self.write_count(&key);
+        self.counts.set(group, self.own.get(group).map_or(0, BTreeMap::len));
         let message = || match &change {
             Ok(()) => DirectoryMessage::Joined { group: group.to_owned(), pid },
             Err(reason) => DirectoryMessage::Left { group: group.to_owned(), pid, reason: reason.clone() },
@@ -318,8 +244,7 @@ impl Groups {
 
     /// Returns the other nodes that have members and that there is a session with.
     pub fn nodes_with_members(&self, group: &str) -> Vec<NodeId> {
-        let nodes = self.nodes_with.get(group).into_iter().flatten();
-        nodes.filter(|node| self.peers.contains_key(node)).copied().collect()
+        self.counts.nodes_with(group).filter(|node| self.peers.contains_key(node)).collect()
     }
 
     /// Has a process of this node told of the changes of a group. Returns the members that are known here; those of
@@ -562,218 +487,40 @@ impl Groups {
     }
 }
 
-/// The counts in the store.
+/// What the store is asked, and reports.
 impl Groups {
     /// Says whether this node is a member, with which epoch, and who the others are.
     /// Returns whether that has changed.
     pub fn set_membership(&mut self, epoch: Option<Revision>, members: &BTreeMap<NodeId, Revision>) -> bool {
-        if self.epoch == epoch && self.members == *members {
-            return false;
-        }
-        if epoch.is_some() && self.epoch == epoch && self.members != *members {
-            let over: Vec<_> = self.members.iter().filter(|(node, epoch)| members.get(node) != Some(epoch)).collect();
-            let is_over =
-                |known: &Known| over.iter().any(|(node, epoch)| **node == known.node && **epoch == known.epoch);
-            let keys: Vec<_> =
-                self.known.iter().filter(|(_, known)| is_over(known)).map(|(key, _)| key.clone()).collect();
-            keys.into_iter().for_each(|key| self.delete_orphan(&key));
-        }
-        if self.members != *members {
-            self.has_orphans = true;
-            self.members.clone_from(members);
-        }
-        if self.epoch == epoch {
-            return true;
-        }
-        self.epoch = epoch;
-        self.has_orphans = true;
-        // The others delete the entries of the membership that is over, some time.
-        self.counts.values_mut().for_each(|count| (count.stored, count.rests) = (Stored::Unknown, false));
-        let keys: Vec<_> = self.counts.keys().cloned().collect();
-        keys.into_iter().for_each(|key| self.write_count(&key));
-        true
-    }
-
-    /// Asks the store for what brings the entry to this node's count.
-    fn write_count(&mut self, key: &str) {
-        let (Some(epoch), Some(count)) = (self.epoch, self.counts.get_mut(key)) else { return };
-        if count.is_asked || count.rests {
-            return;
-        }
-        // Beyond that it is a matter of degree.
-        let members = u32::try_from(self.own.get(&count.group).map_or(0, BTreeMap::len)).unwrap_or(u32::MAX);
-        let record = || Count { group: count.group.clone(), epoch, members }.encode();
-        let wrote = (members > 0).then_some((members, epoch));
-        let access = match count.stored {
-            Stored::Unknown => Access::Get,
-            Stored::Nothing if members == 0 => {
-                self.counts.remove(key);
-                return;
-            }
-            Stored::Nothing => Access::Create(record()),
-            Stored::Count(revision, _) if members == 0 => Access::Delete(revision),
-            Stored::Count(_, stored) if stored == wrote => return,
-            Stored::Count(revision, _) => Access::Update(record(), revision),
-        };
-        count.is_asked = true;
-        let number = self.number();
-        self.asked.insert(number, Asked::Count { key: key.to_owned(), wrote });
-        self.requests.push_back(CountRequest { number, key: key.to_owned(), access });
+        self.counts.set_membership(epoch, members)
     }
 
     /// Handles the answer to a request, which came at `now`.
     pub fn handle(&mut self, now: Moment, number: u64, answer: Answer) {
-        let Some(Asked::Count { key, wrote }) = self.asked.remove(&number) else { return };
-        let epoch = self.epoch;
-        let Some(count) = self.counts.get_mut(&key) else { return };
-        count.is_asked = false;
-        count.stored = match answer {
-            Answer::Written(Ok(revision)) => match wrote {
-                // If the membership has changed meanwhile, it is of the earlier one, and may be deleted.
-                Some(_) if wrote.map(|(_, epoch)| epoch) != epoch => Stored::Unknown,
-                Some(wrote) => Stored::Count(revision, Some(wrote)),
-                None => Stored::Nothing,
-            },
-            Answer::Read(Ok(None)) => Stored::Nothing,
-            Answer::Read(Ok(Some(entry))) => {
-                let stored = Count::decode(entry.value).filter(|stored| stored.group == count.group);
-                Stored::Count(entry.revision, stored.map(|stored| (stored.members, stored.epoch)))
-            }
-            Answer::Written(Err(StoreError::Conflict { .. })) => Stored::Unknown,
-            Answer::Written(Err(_)) | Answer::Read(Err(_)) => {
-                count.rests = true;
-                self.again_at.get_or_insert(now + AGAIN);
-                Stored::Unknown
-            }
-        };
-        self.write_count(&key);
+        self.counts.handle(now, number, answer);
     }
 
     /// Handles a change that the watch of the groups reports.
     pub fn on_change(&mut self, change: Change) {
-        match change {
-            Change::Resync => self.snapshot = Some(BTreeSet::new()),
-            Change::Put(entry) => self.put(entry),
-            Change::Deleted { key, revision } => {
-                if node_of(&key) == Some(self.node) {
-                    self.own_entry_changed(&key, revision);
-                } else if self.known.get(&key).is_some_and(|known| known.revision < revision) {
-                    self.forget(&key);
-                }
-            }
-            Change::Synced { revision } => {
-                let Some(snapshot) = self.snapshot.take() else { return };
-                let is_gone = |(key, known): &(&String, &Known)| known.revision <= revision && !snapshot.contains(*key);
-                let gone: Vec<_> = self.known.iter().filter(is_gone).map(|(key, _)| key.clone()).collect();
-                gone.into_iter().for_each(|key| self.forget(&key));
-                let own = |count: &OwnCount| matches!(count.stored, Stored::Count(stored, _) if stored <= revision);
-                let own = self.counts.iter().filter(|(key, count)| own(count) && !snapshot.contains(*key));
-                let own: Vec<_> = own.map(|(key, _)| key.clone()).collect();
-                own.into_iter().for_each(|key| self.read_again(&key));
-            }
+        if let Some(group) = self.counts.on_change(change) {
+            self.follow(&group);
         }
-    }
-
-    fn put(&mut self, entry: Entry) {
-        let Entry { key, value, revision } = entry;
-        if let Some(snapshot) = &mut self.snapshot {
-            snapshot.insert(key.clone());
-        }
-        let Some(node) = node_of(&key) else { return };
-        if node == self.node {
-            return self.own_entry_changed(&key, revision);
-        }
-        if self.known.get(&key).is_some_and(|known| known.revision >= revision) {
-            return;
-        }
-        self.forget(&key);
-        // What is no record counts for nothing.
-        let Some(Count { group, epoch, .. }) = Count::decode(value) else { return };
-        self.nodes_with.entry(group.clone()).or_default().insert(node);
-        self.has_orphans |= self.members.get(&node) != Some(&epoch);
-        self.known.insert(key, Known { node, group: group.clone(), epoch, revision, orphaned: None });
-        self.follow(&group);
-    }
-
-    fn forget(&mut self, key: &str) {
-        let Some(Known { node, group, .. }) = self.known.remove(key) else { return };
-        if let Some(nodes) = self.nodes_with.get_mut(&group) {
-            nodes.remove(&node);
-            if nodes.is_empty() {
-                self.nodes_with.remove(&group);
-            }
-        }
-    }
-
-    /// Another node may have changed an entry of this one, which it took for lost.
-    fn own_entry_changed(&mut self, key: &str, revision: Revision) {
-        if self.counts.get(key).is_some_and(|c| matches!(c.stored, Stored::Count(stored, _) if stored < revision)) {
-            self.read_again(key);
-        }
-    }
-
-    fn read_again(&mut self, key: &str) {
-        // What is being asked finds out.
-        if let Some(count) = self.counts.get_mut(key).filter(|count| !count.is_asked) {
-            count.stored = Stored::Unknown;
-            self.write_count(key);
-        }
-    }
-
-    fn delete_orphan(&mut self, key: &str) {
-        let Some(revision) = self.known.get(key).map(|known| known.revision) else { return };
-        let number = self.number();
-        // Not repeated if it fails, but found again. A conflict means that another node was faster.
-        self.asked.insert(number, Asked::Orphan);
-        self.requests.push_back(CountRequest { number, key: key.to_owned(), access: Access::Delete(revision) });
     }
 
     /// Returns the next request to the store.
     pub fn poll_request(&mut self) -> Option<CountRequest> {
-        self.requests.pop_front()
+        self.counts.poll_request()
     }
 
     /// Returns when [`handle_timeout`](Self::handle_timeout) has something to do.
     pub fn next_timeout(&self) -> Option<Moment> {
-        [self.again_at, self.notices.next_timeout()].into_iter().flatten().min()
+        [self.counts.next_timeout(), self.notices.next_timeout()].into_iter().flatten().min()
     }
 
     /// Repeats what the store has not done, and deletes entries whose nodes are gone.
     pub fn handle_timeout(&mut self, now: Moment) {
         self.notices.handle_timeout(now);
-        if self.has_orphans && self.epoch.is_some() {
-            self.again_at.get_or_insert(now + AGAIN);
-        }
-        if self.again_at.is_none_or(|at| now < at) {
-            return;
-        }
-        self.again_at = None;
-        let resting = self.counts.iter_mut().filter(|(_, count)| count.rests);
-        let keys: Vec<_> = resting.map(|(key, count)| (count.rests = false, key.clone()).1).collect();
-        keys.into_iter().for_each(|key| self.write_count(&key));
-        self.look_for_orphans(now);
-    }
-
-    fn look_for_orphans(&mut self, now: Moment) {
-        if self.epoch.is_none() {
-            return;
-        }
-        self.has_orphans = false;
-        let mut orphans = Vec::new();
-        for (key, known) in &mut self.known {
-            if self.members.get(&known.node) == Some(&known.epoch) {
-                known.orphaned = None;
-                continue;
-            }
-            self.has_orphans = true;
-            let since = known.orphaned.get_or_insert(now);
-            if now.since(*since) > ORPHANED {
-                // Again in a while, if it is still there.
-                *since = now;
-                orphans.push(key.clone());
-            }
-        }
-        orphans.into_iter().for_each(|key| self.delete_orphan(&key));
+        self.counts.handle_timeout(now);
     }
 }
 

@@ -28,6 +28,7 @@
 //! 2. A subscriber that applies what it is told has the members that its node knows.
 //! 3. A process joins, for a subscriber, before it leaves, and in turn.
 
+mod counts;
 mod machine;
 mod record;
 #[cfg(test)]

@@ -1,0 +1,329 @@
+//! How many members of each group the nodes have, as they say in the store: what this node has it write, and what it
+//! knows of the others.
+
+use super::CountRequest;
+use super::record::{Count, key, node_of};
+use crate::access::{Access, Answer};
+use crate::clock::Moment;
+use crate::engine::{Bucket, Change, Entry, Revision, StoreError};
+use postroom::NodeId;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// The wait before the store is asked again that could not be reached, and between looks for orphaned entries.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// How long an entry must have been without a member of the cluster before it is deleted: the member may have joined
+/// and not have been seen yet.
+const ORPHANED: Duration = Bucket::LEASE_TTL;
+
+/// The entries of all nodes, as one node knows them.
+pub(super) struct Counts {
+    node: NodeId,
+    /// This node's membership; `None` while it has none.
+    epoch: Option<Revision>,
+    /// Which memberships the others have.
+    members: BTreeMap<NodeId, Revision>,
+    /// This node's entries, by key.
+    own: BTreeMap<String, OwnCount>,
+    /// The entries of other nodes, by key.
+    known: BTreeMap<String, Known>,
+    /// The nodes of `known`, by group.
+    nodes_with: BTreeMap<String, BTreeSet<NodeId>>,
+    /// The keys of the snapshot that the watch is reporting.
+    snapshot: Option<BTreeSet<String>>,
+    requests: VecDeque<CountRequest>,
+    asked: BTreeMap<u64, Asked>,
+    again_at: Option<Moment>,
+    /// There may be entries of nodes that are no members.
+    has_orphans: bool,
+    last_number: u64,
+}
+
+/// What this node says about one group in the store.
+struct OwnCount {
+    group: String,
+    members: u32,
+    stored: Stored,
+    is_asked: bool,
+    /// The store could not be reached: not before the next look.
+    rests: bool,
+}
+
+enum Stored {
+    Nothing,
+    /// This count, of this membership.
+    Count(Revision, Option<(u32, Revision)>),
+    /// It has to be read.
+    Unknown,
+}
+
+enum Asked {
+    Count {
+        key: String,
+        wrote: Option<(u32, Revision)>,
+    },
+    /// The deletion of another node's entry.
+    Orphan,
+}
+
+struct Known {
+    node: NodeId,
+    group: String,
+    epoch: Revision,
+    revision: Revision,
+    /// When it was first seen without its node being a member.
+    orphaned: Option<Moment>,
+}
+
+impl Counts {
+    /// Returns what a node knows that is no member yet.
+    pub(super) fn new(node: NodeId) -> Self {
+        Self {
+            node,
+            epoch: None,
+            members: BTreeMap::new(),
+            own: BTreeMap::new(),
+            known: BTreeMap::new(),
+            nodes_with: BTreeMap::new(),
+            snapshot: None,
+            requests: VecDeque::new(),
+            asked: BTreeMap::new(),
+            again_at: None,
+            has_orphans: false,
+            last_number: 0,
+        }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
+    /// Returns the other nodes whose entries say that they have members.
+    pub(super) fn nodes_with(&self, group: &str) -> impl Iterator<Item = NodeId> {
+        self.nodes_with.get(group).into_iter().flatten().copied()
+    }
+
+    /// This node has so many members of a group.
+    pub(super) fn set(&mut self, group: &str, members: usize) {
+        let key = key(self.node, group);
+        let count = self.own.entry(key.clone()).or_insert_with(|| OwnCount {
+            group: group.to_owned(),
+            members: 0,
+            stored: Stored::Nothing,
+            is_asked: false,
+            rests: false,
+        });
+        // Beyond that it is a matter of degree.
+        count.members = u32::try_from(members).unwrap_or(u32::MAX);
+        self.write(&key);
+    }
+
+    /// Returns whether anything has changed.
+    pub(super) fn set_membership(&mut self, epoch: Option<Revision>, members: &BTreeMap<NodeId, Revision>) -> bool {
+        if self.epoch == epoch && self.members == *members {
+            return false;
+        }
+        if epoch.is_some() && self.epoch == epoch && self.members != *members {
+            let over: Vec<_> = self.members.iter().filter(|(node, epoch)| members.get(node) != Some(epoch)).collect();
+            let is_over =
+                |known: &Known| over.iter().any(|(node, epoch)| **node == known.node && **epoch == known.epoch);
+            let keys: Vec<_> =
+                self.known.iter().filter(|(_, known)| is_over(known)).map(|(key, _)| key.clone()).collect();
+            keys.into_iter().for_each(|key| self.delete_orphan(&key));
+        }
+        if self.members != *members {
+            self.has_orphans = true;
+            self.members.clone_from(members);
+        }
+        if self.epoch == epoch {
+            return true;
+        }
+        self.epoch = epoch;
+        self.has_orphans = true;
+        // The others delete the entries of the membership that is over, some time.
+        self.own.values_mut().for_each(|count| (count.stored, count.rests) = (Stored::Unknown, false));
+        let keys: Vec<_> = self.own.keys().cloned().collect();
+        keys.into_iter().for_each(|key| self.write(&key));
+        true
+    }
+
+    /// Asks the store for what brings the entry to this node's count.
+    fn write(&mut self, key: &str) {
+        let (Some(epoch), Some(count)) = (self.epoch, self.own.get_mut(key)) else { return };
+        if count.is_asked || count.rests {
+            return;
+        }
+        let members = count.members;
+        let record = || Count { group: count.group.clone(), epoch, members }.encode();
+        let wrote = (members > 0).then_some((members, epoch));
+        let access = match count.stored {
+            Stored::Unknown => Access::Get,
+            Stored::Nothing if members == 0 => {
+                self.own.remove(key);
+                return;
+            }
+            Stored::Nothing => Access::Create(record()),
+            Stored::Count(revision, _) if members == 0 => Access::Delete(revision),
+            Stored::Count(_, stored) if stored == wrote => return,
+            Stored::Count(revision, _) => Access::Update(record(), revision),
+        };
+        count.is_asked = true;
+        let number = self.number();
+        self.asked.insert(number, Asked::Count { key: key.to_owned(), wrote });
+        self.requests.push_back(CountRequest { number, key: key.to_owned(), access });
+    }
+
+    pub(super) fn handle(&mut self, now: Moment, number: u64, answer: Answer) {
+        let Some(Asked::Count { key, wrote }) = self.asked.remove(&number) else { return };
+        let epoch = self.epoch;
+        let Some(count) = self.own.get_mut(&key) else { return };
+        count.is_asked = false;
+        count.stored = match answer {
+            Answer::Written(Ok(revision)) => match wrote {
+                // If the membership has changed meanwhile, it is of the earlier one, and may be deleted.
+                Some(_) if wrote.map(|(_, epoch)| epoch) != epoch => Stored::Unknown,
+                Some(wrote) => Stored::Count(revision, Some(wrote)),
+                None => Stored::Nothing,
+            },
+            Answer::Read(Ok(None)) => Stored::Nothing,
+            Answer::Read(Ok(Some(entry))) => {
+                let stored = Count::decode(entry.value).filter(|stored| stored.group == count.group);
+                Stored::Count(entry.revision, stored.map(|stored| (stored.members, stored.epoch)))
+            }
+            Answer::Written(Err(StoreError::Conflict { .. })) => Stored::Unknown,
+            Answer::Written(Err(_)) | Answer::Read(Err(_)) => {
+                count.rests = true;
+                self.again_at.get_or_insert(now + AGAIN);
+                Stored::Unknown
+            }
+        };
+        self.write(&key);
+    }
+
+    /// Returns the group of which another node has members, if it is that which is reported.
+    pub(super) fn on_change(&mut self, change: Change) -> Option<String> {
+        match change {
+            Change::Resync => self.snapshot = Some(BTreeSet::new()),
+            Change::Put(entry) => return self.put(entry),
+            Change::Deleted { key, revision } => {
+                if node_of(&key) == Some(self.node) {
+                    self.own_entry_changed(&key, revision);
+                } else if self.known.get(&key).is_some_and(|known| known.revision < revision) {
+                    self.forget(&key);
+                }
+            }
+            Change::Synced { revision } => {
+                let snapshot = self.snapshot.take()?;
+                let is_gone = |(key, known): &(&String, &Known)| known.revision <= revision && !snapshot.contains(*key);
+                let gone: Vec<_> = self.known.iter().filter(is_gone).map(|(key, _)| key.clone()).collect();
+                gone.into_iter().for_each(|key| self.forget(&key));
+                let own = |count: &OwnCount| matches!(count.stored, Stored::Count(stored, _) if stored <= revision);
+                let own = self.own.iter().filter(|(key, count)| own(count) && !snapshot.contains(*key));
+                let own: Vec<_> = own.map(|(key, _)| key.clone()).collect();
+                own.into_iter().for_each(|key| self.read_again(&key));
+            }
+        }
+        None
+    }
+
+    fn put(&mut self, entry: Entry) -> Option<String> {
+        let Entry { key, value, revision } = entry;
+        if let Some(snapshot) = &mut self.snapshot {
+            snapshot.insert(key.clone());
+        }
+        let node = node_of(&key)?;
+        if node == self.node {
+            self.own_entry_changed(&key, revision);
+            return None;
+        }
+        if self.known.get(&key).is_some_and(|known| known.revision >= revision) {
+            return None;
+        }
+        self.forget(&key);
+        // What is no record counts for nothing.
+        let Count { group, epoch, .. } = Count::decode(value)?;
+        self.nodes_with.entry(group.clone()).or_default().insert(node);
+        self.has_orphans |= self.members.get(&node) != Some(&epoch);
+        self.known.insert(key, Known { node, group: group.clone(), epoch, revision, orphaned: None });
+        Some(group)
+    }
+
+    fn forget(&mut self, key: &str) {
+        let Some(Known { node, group, .. }) = self.known.remove(key) else { return };
+        if let Some(nodes) = self.nodes_with.get_mut(&group) {
+            nodes.remove(&node);
+            if nodes.is_empty() {
+                self.nodes_with.remove(&group);
+            }
+        }
+    }
+
+    /// Another node may have changed an entry of this one, which it took for lost.
+    fn own_entry_changed(&mut self, key: &str, revision: Revision) {
+        if self.own.get(key).is_some_and(|c| matches!(c.stored, Stored::Count(stored, _) if stored < revision)) {
+            self.read_again(key);
+        }
+    }
+
+    fn read_again(&mut self, key: &str) {
+        // What is being asked finds out.
+        if let Some(count) = self.own.get_mut(key).filter(|count| !count.is_asked) {
+            count.stored = Stored::Unknown;
+            self.write(key);
+        }
+    }
+
+    fn delete_orphan(&mut self, key: &str) {
+        let Some(revision) = self.known.get(key).map(|known| known.revision) else { return };
+        let number = self.number();
+        // Not repeated if it fails, but found again. A conflict means that another node was faster.
+        self.asked.insert(number, Asked::Orphan);
+        self.requests.push_back(CountRequest { number, key: key.to_owned(), access: Access::Delete(revision) });
+    }
+
+    pub(super) fn poll_request(&mut self) -> Option<CountRequest> {
+        self.requests.pop_front()
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Moment> {
+        self.again_at
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Moment) {
+        if self.has_orphans && self.epoch.is_some() {
+            self.again_at.get_or_insert(now + AGAIN);
+        }
+        if self.again_at.is_none_or(|at| now < at) {
+            return;
+        }
+        self.again_at = None;
+        let resting = self.own.iter_mut().filter(|(_, count)| count.rests);
+        let keys: Vec<_> = resting.map(|(key, count)| (count.rests = false, key.clone()).1).collect();
+        keys.into_iter().for_each(|key| self.write(&key));
+        self.look_for_orphans(now);
+    }
+
+    fn look_for_orphans(&mut self, now: Moment) {
+        if self.epoch.is_none() {
+            return;
+        }
+        self.has_orphans = false;
+        let mut orphans = Vec::new();
+        for (key, known) in &mut self.known {
+            if self.members.get(&known.node) == Some(&known.epoch) {
+                known.orphaned = None;
+                continue;
+            }
+            self.has_orphans = true;
+            let since = known.orphaned.get_or_insert(now);
+            if now.since(*since) > ORPHANED {
+                // Again in a while, if it is still there.
+                *since = now;
+                orphans.push(key.clone());
+            }
+        }
+        orphans.into_iter().for_each(|key| self.delete_orphan(&key));
+    }
+}

@@ -1,0 +1,200 @@
+//! What the state machines of a directory want done, by the driver: requests to the store, what peers are told, and
+//! which processes of this node are told something, started or stopped.
+
+use super::{Directory, State};
+use crate::clock::Moment;
+use crate::directory::message::DirectoryMessage;
+use crate::engine::{Bucket, Revision};
+use crate::keyed::{Found, Start};
+use crate::node::peer::Peer;
+use postroom::error::SendFailure;
+use postroom::{NodeId, Pid, payloads};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// The wait before a peer without room is told again.
+const BUSY: Duration = Duration::from_millis(5);
+
+/// Which state machine a message is of.
+#[derive(Clone, Copy)]
+enum Part {
+    Groups,
+    Eventual,
+    Keys,
+}
+
+/// What a process was told.
+enum Told {
+    Events(Vec<(u64, postroom::GroupEvent)>),
+    Lost(Vec<crate::eventual::NameLost>),
+}
+
+impl Directory {
+    /// Does all that there is to do; by the driver, which says whether this node is a member.
+    pub(crate) fn advance(
+        self: &Arc<Self>,
+        now: Moment,
+        epoch: Option<Revision>,
+        members: &BTreeMap<NodeId, Revision>,
+    ) {
+        // First: what comes from now on is announced again.
+        let is_announced = self.is_announced.swap(false, Ordering::AcqRel);
+        let mut state = self.lock();
+        let is_changed = state.groups.set_membership(epoch, members);
+        if !is_announced && !is_changed && state.next_timeout().is_none_or(|at| now < at) {
+            return;
+        }
+        state.keys.set_member(epoch.is_some());
+        state.groups.handle_timeout(now);
+        state.eventual.handle_timeout(now);
+        state.keys.handle_timeout(now);
+        if state.blocked_until.is_some_and(|until| until <= now) {
+            state.blocked_until = None;
+        }
+        let requests: Vec<_> = std::iter::from_fn(|| state.groups.poll_request()).collect();
+        let events: Vec<_> = std::iter::from_fn(|| state.groups.poll_events()).collect();
+        let lost: Vec<_> = std::iter::from_fn(|| state.eventual.poll_lost()).collect();
+        let starts: Vec<_> = std::iter::from_fn(|| state.keys.poll_start()).collect();
+        let stops: Vec<_> = std::iter::from_fn(|| state.keys.poll_stop()).collect();
+        let mut listed = Vec::new();
+        while let Some(answer) = state.groups.poll_listed() {
+            listed.extend(state.listing.remove(&answer.number).map(|then| (then, answer.members)));
+        }
+        let mut found = Vec::new();
+        while let Some(Found { number, result }) = state.keys.poll_found() {
+            found.extend(state.asking.remove(&number).map(|then| (then, result)));
+        }
+        let floods: Vec<_> =
+            std::iter::from_fn(|| state.groups.poll_flood().or_else(|| state.keys.poll_flood())).collect();
+        let floods: Vec<_> = floods.iter().filter_map(|node| state.peers.get(node).cloned()).collect();
+        let peers: Vec<_> = match state.blocked_until {
+            None => {
+                let with_messages = state.peers.iter().filter(|(node, _)| state.has_message(**node));
+                with_messages.map(|(node, peer)| (*node, Arc::clone(peer))).collect()
+            }
+            Some(_) => Vec::new(),
+        };
+        drop(state);
+        for request in requests {
+            let directory = Arc::clone(self);
+            let then = move |answer| {
+                let now = directory.now();
+                directory.change(|state| state.groups.handle(now, request.number, answer));
+            };
+            // The driver has it while it calls this.
+            if let Some(engine) = self.engine.upgrade() {
+                request.access.perform(&*engine, Bucket::Groups, &request.key, then);
+            }
+        }
+        events.into_iter().for_each(|(pid, events)| self.tell(pid, events, |event| &event.1, Told::Events));
+        lost.into_iter().for_each(|(pid, lost)| self.tell(pid, lost, |lost| lost, Told::Lost));
+        starts.into_iter().for_each(|start| self.start(start));
+        stops.into_iter().for_each(|pid| _ = pid.stop());
+        listed.into_iter().for_each(|(then, members)| then.complete(Ok(members)));
+        found.into_iter().for_each(|(then, result)| then.complete(result));
+        floods.into_iter().for_each(|peer| peer.end_flood());
+        peers.into_iter().for_each(|(node, peer)| self.talk(now, node, &peer));
+    }
+
+    /// Tells a peer what there is to tell, as far as its session has room.
+    fn talk(&self, now: Moment, node: NodeId, peer: &Peer) {
+        loop {
+            let mut state = self.lock();
+            let message = state.poll_message(node);
+            drop(state);
+            let Some((part, message)) = message else { return };
+            match peer.offer(&message) {
+                // A session that is over is told of soon, which forgets what it was to be told.
+                Ok(()) | Err(SendFailure::UnknownNode(_)) => {}
+                Err(SendFailure::Full(_)) => {
+                    let mut state = self.lock();
+                    state.blocked_until = Some(now + BUSY);
+                    match part {
+                        Part::Groups => state.groups.refused(node, message),
+                        Part::Eventual => state.eventual.refused(node, message),
+                        Part::Keys => state.keys.refused(node, message),
+                    }
+                    return;
+                }
+                // The limits of names and of members keep each message short enough, unless the peer takes shorter
+                // ones than this node. Who has asked for the members there gets an answer all the same.
+                Err(_) => {
+                    self.counters.missed.fetch_add(1, Ordering::Relaxed);
+                    if let DirectoryMessage::Members { group, .. } = message {
+                        let _ = peer.offer(&DirectoryMessage::Members { group, members: Vec::new() });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends messages to a process of this node, which may run a user's code. `then` gets those without room.
+    fn tell<T: Send + 'static, M: Clone + Send + 'static>(
+        self: &Arc<Self>,
+        pid: Pid,
+        messages: Vec<T>,
+        message: impl Fn(&T) -> &M + Send + 'static,
+        told: impl FnOnce(Vec<T>) -> Told + Send + 'static,
+    ) {
+        let directory = Arc::clone(self);
+        self.run(Box::new(move || {
+            let mut refused = Vec::new();
+            for notice in messages {
+                // Behind one that was refused, the others wait too.
+                let is_refused = !refused.is_empty()
+                    || matches!(
+                        directory.host.try_send(pid, message(&notice).clone()),
+                        Err(error) if matches!(error.reason, SendFailure::Full(_))
+                    );
+                if is_refused {
+                    refused.push(notice);
+                }
+            }
+            let now = directory.now();
+            directory.change(|state| match told(refused) {
+                Told::Events(refused) => state.groups.told(now, pid, refused),
+                Told::Lost(refused) => state.eventual.told(now, pid, refused),
+            });
+        }));
+    }
+
+    /// Starts the process of a key.
+    fn start(self: &Arc<Self>, start: Start) {
+        let directory = Arc::clone(self);
+        self.run_at(
+            1,
+            Box::new(move || {
+                let Start { process, key, entry } = &start;
+                let begin = || directory.host.start(process, entry, payloads![key.clone()]);
+                let started = catch_unwind(AssertUnwindSafe(begin));
+                let result = match started {
+                    Ok(result) => result.map_err(|error| error.to_string()),
+                    Err(panic) => {
+                        // Its drop may panic again.
+                        std::mem::forget(panic);
+                        Err("the start has panicked".into())
+                    }
+                };
+                let pid = result.as_ref().ok().copied();
+                directory.change(|state| state.keys.started(&start, result));
+                pid.map(|pid| directory.watch(pid));
+            }),
+        );
+    }
+}
+
+impl State {
+    fn has_message(&self, node: NodeId) -> bool {
+        self.groups.has_message(node) || self.eventual.has_message(node) || self.keys.has_message(node)
+    }
+
+    /// Returns the next message for a peer.
+    fn poll_message(&mut self, node: NodeId) -> Option<(Part, DirectoryMessage)> {
+        let groups = self.groups.poll_message(node).map(|message| (Part::Groups, message));
+        let eventual = || self.eventual.poll_message(node).map(|message| (Part::Eventual, message));
+        groups.or_else(eventual).or_else(|| self.keys.poll_message(node).map(|message| (Part::Keys, message)))
+    }
+}
