@@ -107,7 +107,8 @@ pub fn encode_call_error(error: &CallError) -> Bytes {
         CallError::UnknownName => WireCallError::UnknownName,
         CallError::Shutdown => WireCallError::Shutdown,
         // Whose build differs from whose, a third node cannot tell.
-        CallError::NotRemote | CallError::OtherBuild(_) => WireCallError::NotRemote,
+        // What a node says of a call that it made itself.
+        CallError::NotRemote | CallError::OtherBuild(_) | CallError::TooLong { .. } => WireCallError::NotRemote,
         // Whether the message was handled is not known of it.
         other => {
             WireCallError::Died(WireReason { linked: Vec::new(), reason: WireEnd::Error(text_of(other, MAX_TEXT)) })

@@ -63,9 +63,20 @@ pub enum SendFailure {
     /// The process lives on another node, to which the message cannot travel.
     #[error(
         "the message cannot travel to the node of {0}: write `#[process(remote)]` before the `impl` with its method, \
-         export that type on both nodes in the same version, and keep the message within the transport's limit"
+         and export that type on both nodes in the same version"
     )]
     NotRemote(Pid),
+    /// The process lives on another node, and the message is longer than its transport takes.
+    #[error(
+        "the message has {bytes} bytes on its way to another node, which takes {limit}; send it in parts, or a \
+         reference to it, or raise the limit of the transport on all nodes"
+    )]
+    TooLong {
+        /// The length of the message, encoded.
+        bytes: usize,
+        /// The longest message.
+        limit: usize,
+    },
     /// The process lives on another node, whose build does not have the message, or has it in another form.
     #[error("{0}")]
     OtherBuild(&'static Skew),
@@ -249,10 +260,20 @@ pub enum CallError<E = Infallible> {
     /// The process lives on another node, to which the message cannot travel. Not delivered.
     #[error(
         "the call cannot travel to the node of the called process: write `#[process(remote)]` before the `impl` with \
-         its method, export that type on both nodes in the same version, and keep the message within the transport's \
-         limit"
+         its method, and export that type on both nodes in the same version"
     )]
     NotRemote,
+    /// The process lives on another node, and the message is longer than its transport takes. Not delivered.
+    #[error(
+        "the message has {bytes} bytes on its way to another node, which takes {limit}; send it in parts, or a \
+         reference to it, or raise the limit of the transport on all nodes"
+    )]
+    TooLong {
+        /// The length of the message, encoded.
+        bytes: usize,
+        /// The longest message.
+        limit: usize,
+    },
     /// The process lives on another node, whose build does not have the message, or has it in another form. Not
     /// delivered.
     #[error("{0}")]
@@ -273,6 +294,7 @@ impl<E> CallError<E> {
             | Self::UnknownName
             | Self::Shutdown
             | Self::NotRemote
+            | Self::TooLong { .. }
             | Self::OtherBuild(_) => Delivery::NotDelivered,
         }
     }
@@ -308,6 +330,7 @@ impl<E> CallError<E> {
             Self::UnknownName => CallError::UnknownName,
             Self::Shutdown => CallError::Shutdown,
             Self::NotRemote => CallError::NotRemote,
+            Self::TooLong { bytes, limit } => CallError::TooLong { bytes, limit },
             Self::OtherBuild(skew) => CallError::OtherBuild(skew),
         }
     }
@@ -329,6 +352,7 @@ impl<E> From<SendFailure> for CallError<E> {
             SendFailure::Shutdown(_) => Self::Shutdown,
             SendFailure::UnknownName => Self::UnknownName,
             SendFailure::NotRemote(_) => Self::NotRemote,
+            SendFailure::TooLong { bytes, limit } => Self::TooLong { bytes, limit },
             SendFailure::OtherBuild(skew) => Self::OtherBuild(skew),
             SendFailure::Gone(_)
             | SendFailure::UnknownNode(_)

@@ -41,7 +41,7 @@ pub(super) fn content(encoded: Encoded) -> Content {
 pub(super) enum Refusal {
     Full,
     Over,
-    TooLong,
+    TooLong { bytes: usize, limit: usize },
 }
 
 impl Refusal {
@@ -49,7 +49,7 @@ impl Refusal {
         match self {
             Self::Full => SendFailure::Full(to),
             Self::Over => SendFailure::UnknownNode(to),
-            Self::TooLong => SendFailure::NotRemote(to),
+            Self::TooLong { bytes, limit } => SendFailure::TooLong { bytes, limit },
         }
     }
 
@@ -57,7 +57,7 @@ impl Refusal {
         match self {
             Self::Full => "too much waits to be sent there; try again when some of it has been",
             Self::Over => "it was lost",
-            Self::TooLong => "the inputs are too long to be sent there",
+            Self::TooLong { .. } => "the inputs are too long to be sent there",
         }
     }
 }
@@ -123,7 +123,9 @@ impl Peer {
         };
         let queued = match admission {
             Admission::Accepted if state.put(Lane::Data, &envelope) => Ok(()),
-            Admission::Accepted => Err(Refusal::TooLong),
+            Admission::Accepted => {
+                Err(Refusal::TooLong { bytes: envelope.encode().len(), limit: state.session.longest(Lane::Data) })
+            }
             Admission::Beyond => state.queue_beyond(to, &envelope),
             Admission::IfRoom => state.queue(Lane::Data, to, &envelope),
         };
@@ -195,7 +197,7 @@ impl State {
                 Err(Refusal::Full)
             }
             Err(SendError::Closed(_)) => Err(Refusal::Over),
-            Err(SendError::TooLong { .. }) => Err(Refusal::TooLong),
+            Err(SendError::TooLong { bytes, limit, .. }) => Err(Refusal::TooLong { bytes, limit }),
         }
     }
 
@@ -206,7 +208,7 @@ impl State {
         }
         let (bytes, limits) = (envelope.encode(), self.session.limits(Lane::Data));
         if bytes.len() > limits.message {
-            return Err(Refusal::TooLong);
+            return Err(Refusal::TooLong { bytes: bytes.len(), limit: limits.message });
         }
         if !self.overflow.admit_beyond(to, bytes.len(), limits.queue) {
             return Err(Refusal::Full);

@@ -325,6 +325,31 @@ fn what_is_kept_for_a_child_waits_for_room_on_the_way_to_it() {
     assert!(sink.pid().resolve().is_some_and(|pid| pid.node() == two.cluster.id()));
 }
 
+/// A message that is too long is refused with both numbers, and comes back.
+///
+/// Mutation: have `Refusal::into_failure` take it for one that is not remote, or change one of the numbers.
+#[test]
+fn a_message_that_is_too_long_is_refused_with_its_length_and_the_limit() {
+    let nodes = Nodes::new();
+    let lane = LaneLimits { window: 128 << 10, queue: QUEUE, message: 4_096 };
+    let config = Config { data: lane, ..Config::default() };
+    let [one, two] =
+        ["eu-1", "eu-2"].map(|name| nodes.join_as(name, |builder| builder.export::<Sink>().sessions(config)));
+    assert!(one.cluster.wait_for_members(1, Duration::from_secs(60)));
+    let sink = sink(&two);
+    let put = |length: usize| on(&one, || sink.put(7, vec![1; length]).send());
+    put(4_000).unwrap();
+    let refused = put(5_000).unwrap_err();
+    let SendFailure::TooLong { bytes, limit } = refused.reason else { panic!("{refused}") };
+    assert!((5_001..5_100).contains(&bytes) && limit == 4_096, "{bytes} bytes, {limit}");
+    assert_eq!((refused.message.number, refused.message.filling.len()), (7, 5_000));
+    let text = refused.reason.to_string();
+    assert!(text.contains(&bytes.to_string()) && text.contains("4096"), "{text}");
+    let called = on(&one, || sink.put(7, vec![1; 5_000]).wait());
+    assert!(matches!(called, Err(CallError::TooLong { bytes, limit: 4_096 }) if bytes > 5_000), "{called:?}");
+    assert_eq!(on(&one, || sink.count().wait()), Ok(1));
+}
+
 /// The list of a group's members is one message, and there are no more of them than fit into it.
 ///
 /// Mutation: leave out `limit_lists`.
