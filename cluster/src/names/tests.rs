@@ -350,6 +350,21 @@ fn a_deletion_that_the_store_could_not_do_is_repeated() {
     assert_eq!((names.poll_request(), names.next_timeout()), (None, None));
 }
 
+/// Without a majority of the servers there are no new names: the registration is refused, and nothing is asked again.
+#[test]
+fn without_a_store_a_registration_is_refused_and_does_not_wait() {
+    let mut names = Names::default();
+    names.joined(Revision(1));
+    let number = names.register("a", "<1.0.5.1>".parse().unwrap());
+    let request = names.poll_request().unwrap();
+    assert!(matches!(request.access, Access::Create(_)));
+    names.handle(Moment::START, request.number, Answer::Written(Err(StoreError::Unavailable)));
+    let answer = names.poll_registered().unwrap();
+    assert_eq!((answer.number, answer.result), (number, Err(RegisterError::Unavailable { name: "a".into() })));
+    assert_eq!((names.poll_request(), names.next_timeout()), (None, None));
+    assert_eq!(names.holder("a"), None);
+}
+
 /// Two long names may have one key.
 #[test]
 fn the_holder_of_another_name_with_the_same_key_is_no_holder_of_this() {

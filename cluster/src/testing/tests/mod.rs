@@ -20,6 +20,7 @@
 //! | `a_node_that_leaves…` | `Driver::has_left` does not wait until its peers are told |
 //! | `a_node_too_many…` | `Driver::refuse_if_full` compares with one more |
 
+mod calls;
 mod delivery;
 mod ends;
 mod life;
