@@ -36,6 +36,9 @@ const JOIN_TIME: Duration = Duration::from_secs(30);
 /// The most nodes of a cluster, unless [`Builder::max_nodes`] says otherwise: each has a session with each other.
 const MAX_NODES: usize = 1_024;
 
+/// The most links and monitors with one other node, unless [`Builder::max_bonds`] says otherwise: some 100 MB.
+const MAX_BONDS: usize = 1_000_000;
+
 /// How long a node may take to become a member before the log says what it waits for.
 const LOG_AFTER: Duration = Duration::from_secs(1);
 
@@ -49,6 +52,7 @@ pub struct Builder {
     timing: Timing,
     session: Config,
     max_nodes: usize,
+    max_bonds: usize,
     join_time: Duration,
     pub(super) allow: Option<Arc<Allow>>,
 }
@@ -117,6 +121,7 @@ impl Cluster {
             timing: Timing::default(),
             session: Config::default(),
             max_nodes: MAX_NODES,
+            max_bonds: MAX_BONDS,
             join_time: JOIN_TIME,
             allow: None,
         }
@@ -164,6 +169,15 @@ impl Builder {
     /// finds so many is refused. All nodes of a cluster are to have the same.
     pub fn max_nodes(mut self, nodes: usize) -> Self {
         self.max_nodes = nodes;
+        self
+    }
+
+    /// Sets how many links, monitors and joins there may be between processes of this node and of one other; a million
+    /// unless it is said here. The session with a node that makes more ends, which
+    /// [`Statistics::floods`](crate::Statistics::floods) counts: all of them are heard of as lost. All nodes of a
+    /// cluster are to have the same.
+    pub fn max_bonds(mut self, bonds: usize) -> Self {
+        self.max_bonds = bonds;
         self
     }
 
@@ -306,6 +320,7 @@ impl Builder {
             view: Arc::clone(&view),
             keys: Arc::clone(&keys),
             directory: Arc::clone(&directory),
+            max_bonds: self.max_bonds,
         });
         begun.0.clear();
         let setup = Setup {

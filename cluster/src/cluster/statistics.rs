@@ -33,7 +33,8 @@ pub struct Statistics {
     /// Starts that it has refused since too many of the same node waited: at most 4,096, or 16 MiB of inputs.
     pub refused_starts: u64,
     /// Sessions that it has ended because the other node asked for, or said, more than it keeps of one node: 64 MiB of
-    /// answers that are not taken, 16 MiB of answers about keys, 100,000 members of one group or groups to follow.
+    /// answers that are not taken, 16 MiB of answers about keys, 100,000 members of one group or groups to follow, a
+    /// million links and monitors.
     pub floods: u64,
     /// Requests to end a process, sent with [`Pid::stop`](postroom::Pid::stop),
     /// [`Pid::cancel`](postroom::Pid::cancel) or [`Pid::kill`](postroom::Pid::kill), that the policies of other nodes

@@ -53,6 +53,8 @@ pub(crate) struct Delivery {
     slow: BTreeMap<(Pid, NodeId), Slow>,
     /// What is kept of each peer, in bytes; credit for what exceeds [`MAX_KEPT`] is given back later.
     kept: BTreeMap<NodeId, u64>,
+    /// How many links and monitors with one peer there may be.
+    max_bonds: usize,
 }
 
 /// What a delivery needs.
@@ -66,14 +68,15 @@ pub(crate) struct Setup {
     pub(crate) view: Arc<View>,
     pub(crate) keys: Arc<Keys>,
     pub(crate) directory: Arc<Directory>,
+    pub(crate) max_bonds: usize,
 }
 
 impl Delivery {
     pub(crate) fn new(setup: Setup) -> Self {
-        let Setup { node, host, porters, arrivals, counters, policy, view, keys, directory } = setup;
+        let Setup { node, host, porters, arrivals, counters, policy, view, keys, directory, max_bonds } = setup;
         let router = Router::of_node(node.id());
         let (slow, kept) = (BTreeMap::new(), BTreeMap::new());
-        Self { node, router, host, porters, arrivals, counters, policy, view, keys, directory, slow, kept }
+        Self { node, router, host, porters, arrivals, counters, policy, view, keys, directory, slow, kept, max_bonds }
     }
 
     /// Delivers until the node has left.
@@ -227,6 +230,11 @@ impl Delivery {
                 // A peer speaks for its own processes only.
                 if from.node() != peer.node() {
                     self.counters.undecodable.fetch_add(1, Ordering::Relaxed);
+                    return false;
+                }
+                let is_new = matches!(link, LinkKind::Link | LinkKind::Watch);
+                if is_new && self.router.ties(peer.node()) >= self.max_bonds {
+                    peer.end_flood();
                     return false;
                 }
                 let why = || exit_reason(&reason);

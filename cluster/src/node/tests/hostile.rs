@@ -290,6 +290,34 @@ fn a_peer_with_too_many_members_loses_its_session() {
     until("the member is known again", || members(&two) == [member.pid()]);
 }
 
+/// One whose processes make more links and monitors than there may be: all of them hear that the node is lost, once.
+#[test]
+fn a_peer_with_too_many_bonds_loses_its_session() {
+    let nodes = Nodes::new();
+    let [one, two] = ["eu-1", "eu-2"].map(|name| nodes.join_as(name, |builder| builder.max_bonds(8)));
+    for node in [&one, &two] {
+        assert!(node.cluster.wait_for_members(1, Duration::from_secs(60)));
+    }
+    let account = start(&one, "eu-2", 0);
+    let observer = one.runtime.spawn(Observer::default()).serve().unwrap();
+    observer.tie(account.pid()).wait().unwrap();
+    (0..7).for_each(|_| observer.watch(account.pid()).wait().unwrap());
+    assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(1));
+    assert_eq!((observer.heard().wait().unwrap(), two.cluster.statistics().floods), (Vec::new(), 0));
+    observer.watch(account.pid()).wait().unwrap();
+    until("the session ends", || two.cluster.statistics().floods == 1);
+    until("all are heard of", || observer.heard().wait().unwrap().len() == 9);
+    let heard = observer.heard().wait().unwrap();
+    let downs = heard.iter().filter(|heard| *heard == "down: its node was lost").count();
+    assert_eq!((downs, heard.iter().any(|heard| heard == "exit: its node was lost")), (8, true), "{heard:?}");
+    assert_eq!(one.cluster.statistics().floods, 0);
+    for node in [&one, &two] {
+        assert!(node.cluster.wait_for_members(1, Duration::from_secs(60)));
+    }
+    let another = start(&one, "eu-2", 0);
+    assert_eq!(on(&one, move || another.deposit(1).wait()), Ok(1));
+}
+
 /// A type whose `Default` blocks.
 #[process]
 struct Heavy;
