@@ -362,7 +362,7 @@ pub struct CallFuture<M, T = (), E = Infallible>(CallStage<M>, PhantomData<fn() 
 struct UnsentCall<M> {
     pid: Pid,
     method: &'static str,
-    message: Option<Held<M>>,
+    message: Option<HeldMessage<M>>,
     limit: Limit,
 }
 
@@ -423,7 +423,10 @@ impl<M, T, E> CallFuture<M, T, E> {
     /// Leaves a stage that needs no drop.
     #[inline(always)]
     fn finish(&mut self, next: CallStage<M>) {
-        debug_assert!(!matches!(self.0, CallStage::Ready(UnsentCall { message: Some(_), .. }) | CallStage::Outside(..)));
+        debug_assert!(!matches!(
+            self.0,
+            CallStage::Ready(UnsentCall { message: Some(_), .. }) | CallStage::Outside(..)
+        ));
         std::mem::forget(std::mem::replace(&mut self.0, next));
     }
 }
@@ -477,7 +480,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> CallFuture<M, T, E
         &mut self,
         pid: Pid,
         method: &'static str,
-        message: Held<M>,
+        message: HeldMessage<M>,
         deadline: Option<Moment>,
         context: &Context<'_>,
     ) -> Result<bool, SendError<M>> {

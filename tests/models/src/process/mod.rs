@@ -12,7 +12,6 @@ pub(crate) mod guardian;
 pub(crate) mod handover;
 #[path = "../../../../runtime/src/process/kind.rs"]
 pub(crate) mod kind;
-#[path = "../../../../runtime/src/process/tap.rs"]
 pub(crate) mod tap;
 
 /// The process in a slot.
