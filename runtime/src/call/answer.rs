@@ -9,9 +9,9 @@ use std::mem::ManuallyDrop;
 use std::ptr;
 
 #[derive(Debug)]
-pub(crate) struct Answer(ManuallyDrop<NodeBox>);
+pub(crate) struct BroughtAnswer(ManuallyDrop<NodeBox>);
 
-impl Answer {
+impl BroughtAnswer {
     /// Wraps a node whose content is an answer.
     #[inline]
     pub(crate) fn new(node: NodeBox) -> Self {
@@ -71,7 +71,7 @@ impl Answer {
 }
 
 /// An answer that nobody awaits any more.
-impl Drop for Answer {
+impl Drop for BroughtAnswer {
     fn drop(&mut self) {
         // SAFETY: `self` is being dropped, so its node is taken once.
         let mut node = unsafe { ManuallyDrop::take(&mut self.0) };
@@ -89,10 +89,10 @@ mod tests {
 
     #[test]
     fn an_answer_is_opened_as_what_it_is_and_comes_back_as_anything_else() {
-        let answer = Answer::of(Ok(Payload::new(7_u64)));
+        let answer = BroughtAnswer::of(Ok(Payload::new(7_u64)));
         let answer = answer.open::<u32>().expect_err("it is a `u64`");
         assert_eq!(answer.open::<u64>().ok(), Some(7));
-        let answer = Answer::of(Err(CommandError::Call(CallError::Timeout)));
+        let answer = BroughtAnswer::of(Err(CommandError::Call(CallError::Timeout)));
         let answer = answer.open::<u64>().expect_err("it has failed");
         assert!(matches!(answer.into_result(), Err(CommandError::Call(CallError::Timeout))));
     }
@@ -100,12 +100,12 @@ mod tests {
     #[test]
     fn the_value_of_an_answer_is_dropped_once_whoever_has_it() {
         let value = Arc::new(());
-        drop(Answer::of(Ok(Payload::new(value.clone()))));
+        drop(BroughtAnswer::of(Ok(Payload::new(value.clone()))));
         assert_eq!(Arc::strong_count(&value), 1);
-        let opened = Answer::of(Ok(Payload::new(value.clone()))).open::<Arc<()>>().ok();
+        let opened = BroughtAnswer::of(Ok(Payload::new(value.clone()))).open::<Arc<()>>().ok();
         assert_eq!(Arc::strong_count(&value), 2);
         drop(opened);
-        drop(Answer::of(Ok(Payload::new(value.clone()))).into_result());
+        drop(BroughtAnswer::of(Ok(Payload::new(value.clone()))).into_result());
         assert_eq!(Arc::strong_count(&value), 1);
     }
 }

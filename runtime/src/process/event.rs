@@ -16,7 +16,9 @@ use crate::observe::spans;
 use crate::recorder::{kind::RecordKind, ring::TypeName, session::Recorder};
 use crate::signal::{Cancel, Down, Exit, Signal};
 use crate::util::panics::{Site, dispose};
-use crate::{call::answer::Answer, call::package::Package, links::protocol::LinkEffect, util::debug::impl_debug};
+use crate::{
+    call::answer::BroughtAnswer, call::package::Package, links::protocol::LinkEffect, util::debug::impl_debug,
+};
 use std::collections::VecDeque;
 
 /// An event for a process.
@@ -84,7 +86,7 @@ impl<'a> Events<'a> {
 
     /// Takes the next control, in the node that brought it, if it is an answer.
     #[inline]
-    pub(crate) fn next_answer(&mut self) -> Option<Answer> {
+    pub(crate) fn next_answer(&mut self) -> Option<BroughtAnswer> {
         match &mut self.0 {
             EventSource::Lanes(input) => input.next_answer(),
             EventSource::Queue(_) => None,
@@ -660,7 +662,7 @@ impl StepInput {
     }
 
     #[inline]
-    fn next_answer(&mut self) -> Option<Answer> {
+    fn next_answer(&mut self) -> Option<BroughtAnswer> {
         if self.ended {
             return None;
         }
@@ -668,7 +670,7 @@ impl StepInput {
         self.others += 1;
         self.completions += 1;
         node_pool::spend(1);
-        Some(Answer::new(node))
+        Some(BroughtAnswer::new(node))
     }
 
     fn next_control(&mut self) -> Option<Event> {

@@ -5,7 +5,7 @@ use crate::actor::definition::{
     Actor, Dispatched, FutureOutput, MethodEvent, MethodFuture, Movable, NotPinned, Pinned,
 };
 use crate::actor::tasks::{Entered, StashedMessage, WaitKey, Waits, current, pending};
-use crate::call::answer::Answer;
+use crate::call::answer::BroughtAnswer;
 #[cfg(feature = "spans")]
 use crate::observe::spans::{self, HeldSpan};
 use crate::process::{Event, Events};
@@ -244,7 +244,7 @@ pub(crate) fn bring_next_apart<P: Actor>(events: &mut Events<'_>) -> bool {
 }
 
 #[inline(always)]
-fn bring_answer(tag: u64, answer: Answer) {
+fn bring_answer(tag: u64, answer: BroughtAnswer) {
     if tag == pending::DEADLINES {
         drop(answer);
         return expire();
@@ -263,7 +263,7 @@ fn expire() {
 /// Stores an event where the process's future finds it.
 pub(crate) fn bring<P: Actor>(event: Event) {
     let event = match event {
-        Event::Completed { tag, result } => return bring_answer(tag, Answer::of(result)),
+        Event::Completed { tag, result } => return bring_answer(tag, BroughtAnswer::of(result)),
         other => other,
     };
     // Replaced signals hold values of users: dropped after the table is released.

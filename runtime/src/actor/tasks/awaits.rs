@@ -4,7 +4,7 @@ use super::current;
 use super::pending::{CancelWait, RowState, WaitKey, Waits};
 use super::time_source::OwnedTimer;
 use super::waker::{self, foreign_waker};
-use crate::call::answer::Answer;
+use crate::call::answer::BroughtAnswer;
 use crate::engine::{context::local::with_current, lifecycle::spawn::current_host};
 use crate::env::clock::{Moment, TimeKeeper, has_virtual_clock};
 use crate::{
@@ -26,7 +26,7 @@ struct Row {
 }
 
 impl Row {
-    fn poll(&self, context: &TaskContext<'_>) -> Poll<Option<Answer>> {
+    fn poll(&self, context: &TaskContext<'_>) -> Poll<Option<BroughtAnswer>> {
         let mut waker = foreign_waker(context, self.incarnation);
         self.with(|waits, key| waits.poll(key, &mut waker)).unwrap_or(Poll::Pending)
     }
@@ -164,7 +164,7 @@ pub(crate) async fn perform<C: Command>(command: C) -> Result<C::Output, Command
         host.dispatch(Payload::new(command), caller);
     }
     let answer = poll_fn(|context| row.poll(context)).await;
-    match answer.map_or(Err(CommandError::Dropped), Answer::into_result) {
+    match answer.map_or(Err(CommandError::Dropped), BroughtAnswer::into_result) {
         Ok(value) => value.take::<C::Output>().map_err(|_| CommandError::Dropped),
         Err(CommandError::Call(CallError::Dropped)) => Err(CommandError::Dropped),
         Err(error) => Err(error),

@@ -5,7 +5,7 @@
 
 use super::waker::{self, foreign_waker, is_own};
 use super::{attachment::StashedMessage, pending::WaitKey, pending::Waits};
-use crate::call::answer::Answer;
+use crate::call::answer::BroughtAnswer;
 use crate::engine::context::own::is_slice_over;
 use crate::process::guardian::transfer_unhandled;
 use crate::{ExitReason, Package, env::clock::Moment};
@@ -236,7 +236,7 @@ pub(crate) fn take_end() -> Option<ExitReason> {
 /// Notes an answer in its row. Returns the waker to wake.
 #[inline(always)]
 #[must_use = "the waker must be woken"]
-pub(crate) fn answer(key: WaitKey, answer: Answer) -> Option<Waker> {
+pub(crate) fn answer(key: WaitKey, answer: BroughtAnswer) -> Option<Waker> {
     active(|table| table.allocated().answer(key, answer))
 }
 
@@ -249,7 +249,7 @@ pub(crate) fn with<R>(look: impl FnOnce(&mut Waits) -> R) -> Option<R> {
 
 /// Takes the answer to a call of that process, if the calling thread runs it and the answer has come.
 #[inline(always)]
-pub(crate) fn take_answer(key: WaitKey, incarnation: u64) -> Option<Answer> {
+pub(crate) fn take_answer(key: WaitKey, incarnation: u64) -> Option<BroughtAnswer> {
     active(|table| {
         let waits = table.waits.as_deref_mut().filter(|waits| waits.incarnation == incarnation)?;
         waits.take_answer(key)

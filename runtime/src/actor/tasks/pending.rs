@@ -13,7 +13,7 @@ use super::attachment::{Attachment, StashedMessage};
 use super::background::{Acts, BackgroundFutures, BoxedFuture};
 use super::rows::Rows;
 use super::waker::{self, TableOwner};
-use crate::call::{answer::Answer, call_id::CallId, caller::Caller};
+use crate::call::{answer::BroughtAnswer, call_id::CallId, caller::Caller};
 use crate::deadlock::edges::{self, CallWait};
 use crate::deadlock::{foreign_wakers::is_lent, wait_graph::Incarnation};
 use crate::engine::{context::own::runs, lifecycle::spawn::current_host};
@@ -72,7 +72,7 @@ pub(crate) enum RowState {
     /// A future waits; holds its waker if that is not the process's own.
     Future(Option<Waker>),
     /// The answer has arrived; the future has not been polled since.
-    Answered(Answer),
+    Answered(BroughtAnswer),
     /// The continuation of that index runs with the answer.
     Continuation(usize),
 }
@@ -241,7 +241,7 @@ impl Waits {
         if let Some(wait) = self.rows.get_mut(row) {
             let key = WaitKey { row, serial: wait.serial };
             // The row has no foreign waker.
-            let _no_waker = self.answer(key, Answer::of(Err(CommandError::Call(CallError::Cycle(cycle)))));
+            let _no_waker = self.answer(key, BroughtAnswer::of(Err(CommandError::Call(CallError::Cycle(cycle)))));
         }
     }
 
@@ -313,7 +313,7 @@ impl Waits {
 
     #[must_use = "the waker must be woken"]
     #[inline(always)]
-    pub(crate) fn answer(&mut self, key: WaitKey, answer: Answer) -> Option<Waker> {
+    pub(crate) fn answer(&mut self, key: WaitKey, answer: BroughtAnswer) -> Option<Waker> {
         (self.waiting, self.polled) = (None, None);
         let wait = self.get(key)?;
         if let RowState::Future(None) = wait.state {
@@ -327,7 +327,7 @@ impl Waits {
     /// Answers a row that is not that of a future with the process's own waker.
     #[cold]
     #[inline(never)]
-    fn answer_another(&mut self, key: WaitKey, answer: Answer) -> Option<Waker> {
+    fn answer_another(&mut self, key: WaitKey, answer: BroughtAnswer) -> Option<Waker> {
         let wait = self.get(key)?;
         match &mut wait.state {
             RowState::Future(waker) => {
@@ -367,7 +367,7 @@ impl Waits {
                     ticket.abandon();
                 }
             }
-            wakers.extend(self.answer(key, Answer::of(Err(CommandError::Call(CallError::Timeout)))));
+            wakers.extend(self.answer(key, BroughtAnswer::of(Err(CommandError::Call(CallError::Timeout)))));
         }
         let next = self.rows.iter().filter(|(_, wait)| unanswered(wait)).filter_map(|(_, wait)| wait.deadline).min();
         if let Some(next) = next {
@@ -378,7 +378,7 @@ impl Waits {
 
     /// Takes the answer of a row that has one.
     #[inline(always)]
-    pub(crate) fn take_answer(&mut self, key: WaitKey) -> Option<Answer> {
+    pub(crate) fn take_answer(&mut self, key: WaitKey) -> Option<BroughtAnswer> {
         let wait = self.get(key)?;
         if !matches!(wait.state, RowState::Answered(_)) {
             return None;
@@ -391,7 +391,7 @@ impl Waits {
 
     /// Polls a row. A foreign waker is stored until the answer arrives; the previous one is returned in its place, to
     /// be dropped after the table is released.
-    pub(crate) fn poll(&mut self, key: WaitKey, waker: &mut Option<Waker>) -> Poll<Option<Answer>> {
+    pub(crate) fn poll(&mut self, key: WaitKey, waker: &mut Option<Waker>) -> Poll<Option<BroughtAnswer>> {
         let Some(wait) = self.get(key) else { return Poll::Ready(None) };
         if let RowState::Future(kept) = &mut wait.state {
             std::mem::swap(kept, waker);
@@ -401,7 +401,7 @@ impl Waits {
     }
 
     /// Polls the row of a call.
-    pub(crate) fn poll_call(&mut self, key: WaitKey, waker: &mut Option<Waker>) -> Poll<Option<Answer>> {
+    pub(crate) fn poll_call(&mut self, key: WaitKey, waker: &mut Option<Waker>) -> Poll<Option<BroughtAnswer>> {
         let is_own = waker.is_none();
         let poll = self.poll(key, waker);
         if poll.is_pending() {
