@@ -108,7 +108,7 @@ mutant data-is-empty-without-first $lanes slot_reuse \
 mutant first-node-not-numbered $lanes token \
     's/unsafe \{ \(\*node\)\.number_first\(\) \};//'
 mutant fresh-node-counts-as-seen $lanes token \
-    '/fn first_sequence/,/^    \}/ s/return 0;/return 1;/'
+    '/fn first_sequence/,/^    \}/ s/sequence\.saturating_sub\(1\)/sequence/'
 mutant unknown-number-is-not-first $lanes mailbox \
     's/\{ known \} else \{ first \}/{ known } else { 7 }/'
 mutant depth-relaxed $lanes mailbox \
@@ -120,7 +120,7 @@ mutant head-stored-relaxed $lanes mailbox \
 mutant numbers-overflow $node mailbox \
     's/if distance >= LAST_SEQUENCE - BEHIND/if false/'
 mutant numbers-do-not-grow $node token \
-    's/1 \} else \{ before \+ 1 \}/1 } else { before }/'
+    's/1 \} else \{ sequence \+ 1 \}/1 } else { sequence }/'
 
 mutant rouse-forgets-claim $lanes suspend \
     '/fn rouse/,/^    \}/ s/Some\(self\.claim_after_control\(current\)\)/Some(Claim::Nothing)/'

@@ -46,7 +46,7 @@ impl Player {
     }
 
     #[message]
-    fn from_thread(&mut self, sender: usize, number: u64) {
+    fn numbered(&mut self, sender: usize, number: u64) {
         assert_eq!(number, self.next[sender], "each message once, and in order");
         self.next[sender] += 1;
         self.handled.fetch_add(1, SeqCst);
@@ -68,7 +68,7 @@ fn play(workers: usize, slow_every: u64, rounds: u64, messages: u64) {
             scope.spawn(move || {
                 for number in 0..messages {
                     for player in players {
-                        player.from_thread(sender, number).send().unwrap();
+                        player.numbered(sender, number).send().unwrap();
                     }
                 }
             });
