@@ -1,7 +1,7 @@
 //! Several servers, and servers that are stopped: these tests take longer.
 
 use super::proxy::Proxy;
-use super::server::{Server, cluster};
+use super::server::{Server, cluster, directory};
 use super::{
     GUARD, channel, connect, create, delete, get, kept, next, put, reaches, subscribe, update, wait_until,
     wait_until_down, watch,
@@ -10,6 +10,10 @@ use crate::engine::{Bucket, Change, Engine, Lane, ProbeOutcome, Revision, StoreE
 use crate::nats::Nats;
 use crate::nats::tombstones::KEPT;
 use bytes::Bytes;
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -167,4 +171,71 @@ fn tombstones_are_purged_in_time() {
     // The watch has missed nothing by it.
     let revision = create(&engine, Bucket::Names, "one", "again").unwrap();
     assert_eq!(next(&changes), put("one", "again", revision));
+}
+
+/// A file system of its own, of a few megabytes.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// `None` where this program may not mount one, which it says.
+    fn mount() -> Option<Self> {
+        let place = directory();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=8m", "tmpfs"]).arg(&place);
+        if mount.status().is_ok_and(|status| status.success()) {
+            return Some(Self(place));
+        }
+        // Past the capture of the test's output.
+        let _ = writeln!(std::io::stderr(), "SKIPPED, since it must mount a file system, as root: a full disk");
+        None
+    }
+
+    /// Fills it to the last byte.
+    fn fill(&self) {
+        let mut file = File::create(self.0.join("filler")).unwrap();
+        while file.write_all(&[0; 4_096]).is_ok() {}
+        while file.write_all(&[0]).is_ok() {}
+    }
+
+    fn make_room(&self) {
+        std::fs::remove_file(self.0.join("filler")).unwrap();
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+/// Each write is answered, by a refusal too; what was confirmed is there when the disk has room again.
+#[test]
+fn a_server_whose_disk_is_full_loses_nothing_that_it_has_confirmed() {
+    let Some(disk) = SmallDisk::mount() else { return };
+    let configuration = format!("jetstream {{ store_dir: {:?} }}\n", disk.0);
+    let Some(mut server) = Server::with(&[], &configuration) else { return };
+    let engine = connect(server.nats());
+    let mut confirmed = vec![("first".to_owned(), create(&engine, Bucket::Names, "first", "value").unwrap())];
+    disk.fill();
+    let mut refused = 0;
+    for number in 0.. {
+        let key = format!("n{number}");
+        match create(&engine, Bucket::Names, &key, "value") {
+            // The file system may have had room within a block that was there.
+            Ok(revision) => confirmed.push((key, revision)),
+            Err(StoreError::Full { .. } | StoreError::Unavailable | StoreError::Unknown) => refused += 1,
+            Err(other) => panic!("{other:?} of a full disk"),
+        }
+        if refused == 5 {
+            break;
+        }
+    }
+    disk.make_room();
+    server.restart();
+    for (key, revision) in &confirmed {
+        wait_until(|| get(&engine, Bucket::Names, key).is_ok());
+        let entry = get(&engine, Bucket::Names, key).unwrap();
+        assert_eq!(entry.map(|entry| entry.revision), Some(*revision), "{key} of {}", confirmed.len());
+    }
+    wait_for_create(&engine, "new");
 }
