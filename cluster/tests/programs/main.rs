@@ -238,7 +238,7 @@ fn what_was_on_its_way_when_a_program_was_paused_is_not_taken() {
 
 /// Has one of two nodes lose the other by a fault of its network, and find it again, under load in both directions.
 fn network_fault(what: &str, least: Duration, fault: impl FnOnce(&Program)) {
-    let Some(scene) = Scene::start() else { return };
+    let Some(scene) = Scene::with_pings() else { return };
     let [one, two] = scene.programs(["eu-1", "eu-2"]);
     let accounts = [observe(&one, "eu-2", 5), observe(&two, "eu-1", 5)];
     let holder = two.ask("spawn");

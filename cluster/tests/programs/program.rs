@@ -20,6 +20,11 @@ impl Scene {
         Server::start().map(|server| Self { server })
     }
 
+    /// Like `start`, with a server that looks after its connections as the guide says.
+    pub(crate) fn with_pings() -> Option<Self> {
+        Server::with(&["-js"], "ping_interval: \"1s\"\nping_max: 2\n").map(|server| Self { server })
+    }
+
     /// Starts a node that reaches the server through a proxy of its own, and waits until it has joined.
     pub(crate) fn program(&self, name: &str) -> Program {
         Program::start(name, self.server.port())

@@ -33,7 +33,7 @@ impl Server {
     }
 
     /// Starts a server with these arguments and this configuration.
-    pub(super) fn with(arguments: &[&str], configuration: &str) -> Option<Self> {
+    pub(crate) fn with(arguments: &[&str], configuration: &str) -> Option<Self> {
         if std::env::var("POSTROOM_NATS").is_ok_and(|value| value == "skip") {
             // Past the capture of the test's output.
             let test = std::thread::current().name().unwrap_or("a test").to_owned();
