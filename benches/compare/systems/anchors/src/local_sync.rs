@@ -37,7 +37,7 @@ async fn player(mut inbox: Rx<u64>, next: Tx<u64>) -> u64 {
     while let Some(left) = inbox.recv().await {
         received += 1;
         let Some(left) = u64::checked_sub(left, 1) else { break };
-        next.send(left).ok().expect(LOST);
+        next.send(left).expect(LOST);
     }
     received
 }
@@ -55,7 +55,7 @@ async fn circles(size: u64, circles: u64, width: u64) -> Outcome {
     }
     let start = Instant::now();
     for (first, index) in firsts.into_iter().zip(0..) {
-        first.send(share(size, circles, index) - 1).ok().expect(LOST);
+        first.send(share(size, circles, index) - 1).expect(LOST);
     }
     let mut received = 0;
     for player in players {
@@ -79,7 +79,7 @@ async fn numbers(size: u64, width: u64) -> Outcome {
         let address = address.clone();
         spawn_local(async move {
             for number in 0..share(size, width, producer) {
-                address.send(FromOne { producer: producer as usize, number }).ok().expect(LOST);
+                address.send(FromOne { producer: producer as usize, number }).expect(LOST);
                 if (number + 1).is_multiple_of(litter) {
                     yield_now().await;
                 }
@@ -98,8 +98,8 @@ struct Question {
 
 async fn call(callee: &Tx<Question>, number: u64) -> u64 {
     let (reply, answer) = oneshot::channel();
-    callee.send(Question { number, reply }).ok().expect(LOST);
-    answer.await.ok().expect("an answer")
+    callee.send(Question { number, reply }).expect(LOST);
+    answer.await.expect("an answer")
 }
 
 async fn ask(size: u64) -> Outcome {
