@@ -81,6 +81,8 @@ fn run(operation: Operation, count: u64) -> Result<Profile, MeasureError> {
     let file = env::temp_dir().join(format!("postroom-instructions-{}-{count}.profile", std::process::id()));
     let run = Command::new("valgrind")
         .args(["--tool=callgrind", "--dump-instr=yes", "--compress-strings=no", "--compress-pos=no"])
+        // Some processors copy long values by one repeated instruction, which Callgrind counts once for each byte.
+        .env("GLIBC_TUNABLES", "glibc.cpu.x86_rep_movsb_threshold=1000000000")
         .arg(format!("--callgrind-out-file={}", file.display()))
         .args(operation.collecting())
         .arg(program)
