@@ -53,8 +53,15 @@
 //! guarantees hold: the pusher looks at the global queue before it sleeps (S3) or becomes spare (handoff:A3, which
 //! announces), and the watchdog announces what is queued there behind a step that does not end.
 //!
+//! While a thread is left alone (`theft_policy`), it wakes no thread for what it pushes to its deque, nor for a process
+//! that has used up its time slice, and those that look for work, also at S3 and F3, pass its deque over. It has a
+//! permit and is awake, so it runs what is there. When that ends, the note is cleared, which is as a push (P1): by the
+//! watchdog at a tick, which then announces whatever is queued (watchdog:K2); by the thread that takes its permit,
+//! which announces that or hands the deque to the next holder (`handoff`); by the thread itself after S1, before its
+//! own S3.
+//!
 //! A push to a run-next slot wakes no thread: the process runs on the same core in less time than a thread takes to
-//! wake. Behind a step that does not end, the watchdog moves it. All three guarantees need a watchdog that is awake: a
+//! wake. Behind a step that does not end, the watchdog moves it. All these guarantees need a watchdog that is awake: a
 //! thread that got its permit while the watchdog rests ends that rest first (watchdog:G1).
 //!
 //! # The poller

@@ -26,7 +26,8 @@
 //!   queue gets a permit after at most n + 1 visits (plus its deficit in time slices, see `step`); usually long before
 //!   that, since idle permits take from all queues;
 //! * processes in the run-next slot or the deque behind an event that does not end are not bound to it, nor is a warm
-//!   one: other threads take from the deque at once, from the thread itself after two ticks (`stall`, detector:J1); and
+//!   one: other threads take from the deque at once, or after a tick if they have left it alone (`theft_policy`), from
+//!   the thread itself after two ticks (`stall`, detector:J1); and
 //!   if all permits are in such events, one of them goes to another thread after five quarters of the stall limit
 //!   (detector:J2): 12.5 ms, and the time that the system takes to wake a thread.
 //!
@@ -39,7 +40,8 @@
 
 use super::run_loop::Next;
 use super::spare::RestStep;
-use crate::engine::context::local::ThreadContext;
+use crate::engine::context::local::{Theft, ThreadContext};
+use crate::engine::watchdog::theft_policy::Gain;
 use crate::engine::workers::Permit;
 use crate::engine::workers::worker::{RECORDED, TIMED, Worker};
 use crate::env::clock::Moment;
@@ -164,7 +166,7 @@ impl ThreadContext {
             self.keep_time();
             self.visit_reactor();
         }
-        if !self.deque.is_empty() {
+        if !self.deque.is_empty() && !self.thread.is_left_alone() {
             // With the fence that pushes to the own deque omit.
             self.host.announce();
         }
@@ -254,12 +256,13 @@ impl ThreadContext {
     }
 
     fn search_for_work(&self, searching: bool) -> Next {
+        self.judge_theft();
         let (mut searching, mut visited) = (searching, false);
         loop {
             let over = self.host.is_stopped();
             let found = if searching && !over { self.search_awake() } else { None };
             let last = searching && (found.is_some() || over) && self.host.idle.stop_searching();
-            if last && (self.host.has_work() || self.host.has_unkept_timers()) {
+            if last && (self.host.has_work_to_take() || self.host.has_unkept_timers()) {
                 self.host.announce();
             }
             if over {
@@ -271,7 +274,7 @@ impl ThreadContext {
             let is_due = self.is_timer_due();
             if is_due || !visited && self.has_tasks() {
                 // Not while searching: other threads rely on a searcher to look soon. (driving:D6)
-                if searching && self.host.idle.stop_searching() && self.host.has_work() {
+                if searching && self.host.idle.stop_searching() && self.host.has_work_to_take() {
                     self.host.announce();
                 }
                 if is_due {
@@ -286,7 +289,7 @@ impl ThreadContext {
                 // rest:T1: work that a timer has queued here is not announced, as in a time slice; so this thread looks
                 // before it parks, whether or not it may search.
                 if let Some(token) = self.take_near() {
-                    if self.host.has_work() || self.host.has_unkept_timers() {
+                    if self.host.has_work_to_take() || self.host.has_unkept_timers() {
                         self.host.announce();
                     }
                     return self.run_or_time(token);
@@ -350,7 +353,8 @@ impl ThreadContext {
         for other in (first..count).chain(0..first) {
             let victim = self.host.threads.get(other).filter(|_| other < threads && other != self.index);
             let found = victim
-                .and_then(|victim| self.steal_from(other, victim))
+                .filter(|victim| !victim.is_left_alone())
+                .and_then(|victim| self.steal_and_note(other, victim))
                 .or_else(|| self.host.permits.get(other)?.inject.pop().inspect(|_| self.thread.counters.stolen.add(1)));
             if found.is_some() {
                 self.thread.counters.steals.add(1);
@@ -358,6 +362,27 @@ impl ThreadContext {
             }
         }
         None
+    }
+
+    fn steal_and_note(&self, number: usize, victim: &Worker) -> Option<Token> {
+        let before = self.thread.counters.stolen.get();
+        let found = self.steal_from(number, victim)?;
+        let stolen = self.thread.counters.stolen.get() - before;
+        let steps = self.thread.counters.steps.get();
+        self.theft.set(Some(Theft { victim: number, stolen, steps, at: Moment::now_by(None) }));
+        Some(found)
+    }
+
+    /// See `theft_policy`, *judge*.
+    fn judge_theft(&self) {
+        let Some(Theft { victim, stolen, steps, at }) = self.theft.take() else { return };
+        let steps = self.thread.counters.steps.get() - steps;
+        let gain = Gain { stolen, steps, took: Moment::now_by(None).since(at) };
+        if gain.is_poor()
+            && let Some(victim) = self.host.threads.get(victim)
+        {
+            victim.poor_thefts.add_shared(1);
+        }
     }
 
     fn steal_from(&self, number: usize, victim: &Worker) -> Option<Token> {
@@ -389,5 +414,55 @@ impl ThreadContext {
     fn is_timer_due(&self) -> bool {
         let next = self.host.next_timer();
         next < Moment::NEVER && next <= Moment::now()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Runtime;
+    use crate::engine::context::local::with_current;
+    use crate::manual::{Events, Process, StepOutput};
+    use crate::sync::{Arc, AtomicUsize, Ordering, yield_now};
+
+    /// A process whose steps are that.
+    struct Steps<F>(F);
+
+    impl<F: FnMut(&mut Events<'_>) + Send + 'static> Process for Steps<F> {
+        fn step(&mut self, events: &mut Events<'_>, _: &mut StepOutput<'_>) -> Result<(), crate::ProcessError> {
+            (self.0)(events);
+            Ok(())
+        }
+    }
+
+    /// Catches: a thread that is left alone for ever. Its step ends only when what it has queued has run.
+    #[test]
+    fn what_lies_behind_a_long_step_of_a_thread_that_is_left_alone_is_found() {
+        const BEHIND: usize = 10;
+        let runtime = Runtime::builder().workers(2).build().expect("it starts");
+        let ran = Arc::new(AtomicUsize::new(0));
+        let behind: Vec<_> = (0..BEHIND)
+            .map(|_| {
+                let ran = ran.clone();
+                let counts = move |events: &mut Events<'_>| {
+                    while events.next().is_some() {
+                        ran.fetch_add(1, Ordering::SeqCst);
+                    }
+                };
+                runtime.spawn_process(Steps(counts)).start().expect("it starts")
+            })
+            .collect();
+        let (host, awaited) = (runtime.host(), ran.clone());
+        let leaves_alone = move |_: &mut Events<'_>| {
+            with_current(|context| context.expect("a step").thread.leave_alone(true));
+            behind.iter().for_each(|&pid| host.send(pid, ()).expect("it lives"));
+            while awaited.load(Ordering::SeqCst) < BEHIND {
+                yield_now();
+            }
+        };
+        let _long = runtime.spawn_process(Steps(leaves_alone)).start().expect("it starts");
+        while ran.load(Ordering::SeqCst) < BEHIND {
+            yield_now();
+        }
+        assert!(runtime.shutdown().expect("not inside").is_clean());
     }
 }

@@ -3,11 +3,12 @@
 //!
 //! # A tick
 //!
-//! * K1 it samples all threads and queues; K2 it announces work that is queued while permits sleep, since the thread
-//!   that queued it may have overlooked them (`sleep`, *Own work*); K3 it marks each thread that is in a time slice:
-//!   such a thread visits the far ends of its queues and checks the clock before its next time slice (`find`), and a
-//!   time slice that was marked before ends (`slice`); K4 it executes the orders of the `detector`; K5 it sees that a
-//!   thread drives the reactor, if there is one (`driving`).
+//! * K1 it samples all threads and queues, and decides which threads are left alone by thieves (`theft_policy`); K2 it
+//!   announces work that is queued for others while permits sleep, since the thread that queued it may have overlooked
+//!   them (`sleep`, *Own work*); K3 it marks each thread that is in a time slice: such a thread visits the far ends of
+//!   its queues and checks the clock before its next time slice (`find`), and a time slice that was marked before ends
+//!   (`slice`); K4 it executes the orders of the `detector`; K5 it sees that a thread drives the reactor, if there is
+//!   one (`driving`).
 //!
 //! A thread that runs tasks of the reactor, or a timer's action, between two steps counts as in a step. A pinned
 //! process holds no permit and keeps no thread from one: it may take any time, and is not watched.
@@ -50,6 +51,7 @@ use crate::engine::host::{Scheduler, UserCode};
 use crate::engine::permits::holders::At;
 use crate::engine::watchdog::detector::{HostSample, Order, RestUntil, StallDetector, ThreadSample, tick_of};
 use crate::engine::watchdog::report::{Report, Stall};
+use crate::engine::watchdog::theft_policy::{TheftPolicy, ThreadWork};
 use crate::engine::workers::threads::StartedThread;
 use crate::env::clock::{Moment, instant_now};
 use crate::pid::Resident;
@@ -61,6 +63,12 @@ use std::time::Duration;
 
 struct WatchState {
     detector: StallDetector,
+    thefts: TheftPolicy,
+    /// When it looked last.
+    looked_at: Option<Moment>,
+    /// The steps and messages of each thread at the last tick.
+    counted: Vec<(u64, u64)>,
+    work: Vec<ThreadWork>,
     places: Vec<At>,
     threads: Vec<ThreadSample>,
     orders: Vec<Order>,
@@ -83,8 +91,17 @@ impl Scheduler {
         crate::util::panics::contain_thread();
         crate::sync::prepare_barriers();
         let detector = StallDetector::new(self.config.stall_limit);
-        let mut state =
-            WatchState { detector, places: Vec::new(), threads: Vec::new(), orders: Vec::new(), open: Vec::new() };
+        let mut state = WatchState {
+            detector,
+            thefts: TheftPolicy::default(),
+            looked_at: None,
+            counted: Vec::new(),
+            work: Vec::new(),
+            places: Vec::new(),
+            threads: Vec::new(),
+            orders: Vec::new(),
+            open: Vec::new(),
+        };
         let tick = tick_of(self.config.stall_limit);
         while !self.is_stopped() {
             let now = Moment::now_by(None);
@@ -152,7 +169,8 @@ impl Scheduler {
         }
         let is_due = self.next_timer() <= now;
         let queued = self.count_queued() + usize::from(is_due);
-        if queued > 0 && counts.sleeping > 0 {
+        self.decide_on_thieves(state, now);
+        if counts.sleeping > 0 && (is_due || self.has_work_to_take()) {
             // K2.
             self.announce();
         }
@@ -167,6 +185,35 @@ impl Scheduler {
         self.tend_reactor();
         self.watchdog.ticks.add(1);
         rest
+    }
+
+    /// K1: decides from which threads thieves take.
+    fn decide_on_thieves(&'static self, state: &mut WatchState, now: Moment) {
+        let looked_at = state.looked_at.replace(now);
+        let mut events = 0;
+        state.work.clear();
+        for (number, thread) in self.threads_in_use() {
+            if state.counted.len() <= number {
+                state.counted.resize(number + 1, (0, 0));
+            }
+            let (steps, messages) = (thread.counters.steps.get(), thread.counters.messages.get());
+            let (steps_before, messages_before) = std::mem::replace(&mut state.counted[number], (steps, messages));
+            let steps = steps.saturating_sub(steps_before);
+            events += steps + messages.saturating_sub(messages_before);
+            let has_permit = matches!(state.places.get(number), Some(At::Up(_)));
+            state.work.push(ThreadWork { steps, poor_thefts: thread.poor_thefts.take(), has_permit });
+        }
+        let Some(took) = looked_at.map(|at| now.since(at)) else { return };
+        for ((number, thread), &work) in self.threads_in_use().zip(&state.work) {
+            let alone = state.thefts.look(number, work, took, events);
+            if alone == thread.is_left_alone() {
+                continue;
+            }
+            // Under the lock: a thread that gives its permit away takes this back after that.
+            self.idle.with_permits(|permits| {
+                thread.leave_alone(alone && matches!(permits.at(number), At::Up(_)));
+            });
+        }
     }
 
     /// Executes the orders. Stalls are noted first: an order may be what ends the step.

@@ -1,7 +1,9 @@
-//! Detection of steps that run for too long. The thread that acts on it is [`crate::engine::sched::watchdog`].
+//! What the watchdog decides: which steps run for too long, and which threads thieves leave alone. The thread that acts
+//! on it is [`crate::engine::sched::watchdog`].
 //!
-//! * [`detector`]: the decisions, without a thread or a clock;
+//! * [`detector`]: stalled steps; [`theft_policy`]: thefts that gain nothing; both without a thread or a clock;
 //! * [`report`]: what statistics and users are told.
 
 pub(crate) mod detector;
 pub(crate) mod report;
+pub(crate) mod theft_policy;

@@ -24,9 +24,13 @@ use crate::fault::{self, Fault};
 use crate::sync::Ordering;
 use loom::thread;
 
-const WATCHDOG: Habits = Habits { watchdog: true, takes_over: false, fair: false };
-const TAKES_OVER: Habits = Habits { watchdog: true, takes_over: true, fair: false };
-const FAIR: Habits = Habits { watchdog: false, takes_over: false, fair: true };
+const WATCHDOG: Habits = Habits { watchdog: true, takes_over: false, fair: false, leaves_alone: false, shares: false };
+const TAKES_OVER: Habits = Habits { watchdog: true, takes_over: true, fair: false, leaves_alone: false, shares: false };
+const FAIR: Habits = Habits { watchdog: false, takes_over: false, fair: true, leaves_alone: false, shares: false };
+
+const LEFT_ALONE: Habits = Habits { watchdog: false, takes_over: false, fair: true, leaves_alone: true, shares: false };
+const SHARES: Habits = Habits { shares: true, ..LEFT_ALONE };
+const LEFT_ALONE_AND_WATCHED: Habits = Habits { watchdog: true, ..LEFT_ALONE };
 
 /// A job from outside meets the only thread, which is going to sleep.
 #[test]
@@ -95,6 +99,35 @@ fn own_work_is_announced_before_a_long_step() {
 fn own_work_behind_a_long_step() {
     check(deep(1, 2), &["overlooked a sleeper", "stole", "parked"], || {
         let world = World::new(2, &[Job::Spills(1, 2), Job::Short, Job::WaitsFor(1)], 0, WATCHDOG);
+        model(world, Begin::AtWork, || world.look_on());
+    });
+}
+
+/// A thread that is left alone announces nothing, and the other one passes its deque over and goes to sleep: the first
+/// runs the job itself.
+#[test]
+fn work_of_a_thread_that_is_left_alone_is_not_lost() {
+    check(3, &["left a thread alone", "parked"], || {
+        let world = World::new(2, &[Job::Spills(1, 2), Job::Short, Job::Short], 0, LEFT_ALONE);
+        model(world, Begin::AtWork, || ());
+    });
+}
+
+/// As above, and the thread's next step ends only when the other one has run that job: before it, the thread shares its
+/// deque again, and announces that.
+#[test]
+fn work_is_shared_again() {
+    check(3, &["left a thread alone", "woke a sleeper", "stole", "parked"], || {
+        let world = World::new(2, &[Job::Spills(1, 2), Job::Short, Job::WaitsFor(1)], 0, SHARES);
+        model(world, Begin::AtWork, || ());
+    });
+}
+
+/// As above: the watchdog ends that the thread is left alone, since its step is long.
+#[test]
+fn work_is_shared_again_by_the_watchdog() {
+    check(deep(1, 2), &["left a thread alone", "stole", "parked"], || {
+        let world = World::new(2, &[Job::Spills(1, 2), Job::Short, Job::WaitsFor(1)], 0, LEFT_ALONE_AND_WATCHED);
         model(world, Begin::AtWork, || world.look_on());
     });
 }
@@ -391,4 +424,17 @@ fn fault_fair_without_fence() {
 #[should_panic = "maximum number of branches"]
 fn fault_no_second_announcement() {
     fault::with(NO_SECOND_ANNOUNCEMENT, own_work_behind_a_long_step);
+}
+
+#[test]
+#[should_panic = "deadlock"]
+fn fault_shared_too_late() {
+    fault::with(SHARED_TOO_LATE, work_is_shared_again);
+}
+
+/// The watchdog checks for ever, and finds nothing.
+#[test]
+#[should_panic = "maximum number of branches"]
+fn fault_left_alone_for_ever() {
+    fault::with(LEFT_ALONE_FOR_EVER, work_is_shared_again_by_the_watchdog);
 }
