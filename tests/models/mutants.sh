@@ -364,6 +364,17 @@ mutant local-section-despite-revoked $local local_tokens \
     's/\(FENCED \| REVOKED \| forbidden\)/(FENCED | forbidden)/'
 mutant local-revoked-ends-relaxed $local local_tokens \
     's/(fetch_and\(!REVOKED, Ordering::)Release/\1Relaxed/'
+mutant local-sleeps-after-one-look $local local_tokens \
+    's/while (self\.has_warm\(\) \|\| self\.has_next\(\))/if \1/'
+mutant local-sleeps-with-a-warm-process $local local_tokens \
+    's/while self\.has_warm\(\) \|\| /while /'
+mutant local-sleeps-with-one-to-run-next $local local_tokens \
+    's/while self\.has_warm\(\) \|\| self\.has_next\(\)/while self.has_warm()/'
+mutant local-gives-up-without-telling $local local_tokens \
+    's/self\.attention\.fetch_and\(!REVOKED, Ordering::Release\);/if revoked.is_some() { & }/'
+mutant local-gives-up-and-takes-one $local local_tokens \
+    '/let revoked = is_quiet/,/^    \}/ s/^        revoked$/        revoked.or_else(|| Some(Revoked { warm: taken(exchange('\
+'\&self.warm, ptr::null_mut())), ..Revoked::default() }))/'
 mutant local-filled-behind-others $lanes local_tokens \
     '/fn empty_first/,/^    \}/ s/ \|\| self\.0\.tail\.load\(Ordering::Acquire\) != head//'
 mutant local-warm-is-not-roused $send local_tokens \

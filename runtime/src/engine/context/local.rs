@@ -237,12 +237,9 @@ impl ThreadContext {
         self.push_own(token);
     }
 
-    /// Leaves nothing to this thread alone: it is about to block, or to give its permit away.
+    /// Leaves nothing to this thread alone: it is about to block, to sleep, to exit, or to give its permit away.
     pub(crate) fn share_local(&self) {
-        self.lay_down_warm();
-        if let Some(token) = self.thread.local.take_next() {
-            self.share(token);
-        }
+        self.thread.local.leave_nothing(|warm| self.lay_down(warm), |next| self.share(next));
     }
 
     /// Keeps no process warm any longer.

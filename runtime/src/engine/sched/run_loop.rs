@@ -128,7 +128,7 @@ impl ThreadContext {
             return Next::Exit;
         }
         fence(Ordering::SeqCst);
-        self.lay_down_warm();
+        self.share_local();
         self.look_everywhere()
             .or_else(|| self.host.threads_in_use().find_map(|(_, thread)| self.host.take_local(thread)))
             .map_or(Next::Exit, Next::Run)

@@ -9,7 +9,7 @@ use crate::engine::permits::handoff::RestOutcome;
 use crate::engine::permits::sleep::BecameSpare;
 use crate::engine::workers::pinned::PinnedThread;
 use crate::env::clock::{Moment, forget_now, instant_now};
-use crate::sync::{park, yield_now};
+use crate::sync::park;
 use std::time::{Duration, Instant};
 
 /// How a thread parks, and how it continues.
@@ -40,12 +40,7 @@ pub(crate) enum RestStep {
 impl ThreadContext {
     /// sleep:S1 to sleep:S3.
     pub(super) fn sleep(&self, searched: bool) -> RestStep {
-        // What was being taken from this thread when it looked, by one that gave up (local:O7), is its own again; and
-        // nothing finds it on a thread that sleeps.
-        while self.thread.local.has_warm() || self.thread.local.has_next() {
-            self.share_local();
-            yield_now();
-        }
+        self.share_local();
         self.thread.heed();
         let timers = self.host.has_driver || self.host.next_timer() < Moment::NEVER;
         let result = self.host.idle.begin_sleep(self.index, searched, timers);

@@ -36,6 +36,8 @@
 //!
 //! *O7 ends*: a section, O1 to O4, is a dozen instructions, and runs no code of users. If the system stops the thread
 //! in one, O7 gives up after [`PATIENCE`] looks: the caller tries again later, as the watchdog does at its next tick.
+//! Then what the thread has is its own again, although it may have done without it at O2. Nobody looks at a thread that
+//! blocks, sleeps or exits; so before that it takes its tokens until there is none ([`LocalTokens::leave_nothing`]).
 //!
 //! A model is in `tests/models`.
 
@@ -268,6 +270,19 @@ impl LocalTokens {
 
     pub(crate) fn take_warm(&self) -> Option<Token> {
         taken(self.section(0, || exchange(&self.warm, ptr::null_mut()))?)
+    }
+
+    /// Takes the tokens of processes until there is none: the warm process is laid down, the one to run next is queued.
+    /// For a thread that is about to block, to sleep or to exit. Waits for others that are taking tokens: they have
+    /// them soon, or give up.
+    pub(crate) fn leave_nothing(&self, mut lay_down: impl FnMut(Token), mut queue: impl FnMut(Token)) {
+        while self.has_warm() || self.has_next() {
+            self.take_warm().into_iter().for_each(&mut lay_down);
+            self.take_next().into_iter().for_each(&mut queue);
+            if self.has_warm() || self.has_next() {
+                yield_now();
+            }
+        }
     }
 
     /// Keeps the token of a vacant slot, if the thread is watched and has its permit.

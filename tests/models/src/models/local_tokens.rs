@@ -1,9 +1,10 @@
 //! The tokens that a thread keeps to itself (`slots/slot/local_tokens.rs`), and the messages that it sends in place.
 //!
 //! The slot, its lanes, its token and the places are production code, and so is a send. The driver repeats the steps of
-//! `engine/context/local.rs` (`rest_idle`, `lay_down`) and `engine/host/recall.rs`.
+//! `engine/context/local.rs` (`rest_idle`, `lay_down`, `share_local`) and `engine/host/recall.rs`. Who takes tokens from
+//! a thread looks once whether that is within a section, and then gives up.
 //!
-//! Not covered: the kernel's barrier, which is a fence here; a thread that is stopped within a section for long.
+//! Not covered: the kernel's barrier, which is a fence here.
 
 use crate::call::dead_letter::{DeadLetter, Sink};
 use crate::check::{check, deep, keep, reach};
@@ -14,6 +15,11 @@ use crate::slots::slot::release::LaidDown;
 use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, Token};
 use crate::sync::{Mutex, lock};
 use loom::thread;
+
+/// A planted fault: the thread sleeps without giving anything away.
+const SLEEPS_WITH_ALL: u8 = 1;
+/// A planted fault: the thread looks once, and sleeps.
+const LOOKS_ONCE: u8 = 2;
 
 /// A run queue, and what the processes have received.
 struct Queue {
@@ -103,9 +109,22 @@ impl Scene {
         any
     }
 
+    /// `share_local`, after which the thread sleeps.
+    fn sleep(&self) {
+        match () {
+            () if fault::is(Fault::Driver(SLEEPS_WITH_ALL)) => {}
+            () if fault::is(Fault::Driver(LOOKS_ONCE)) => {
+                self.local.take_warm().into_iter().for_each(|token| self.lay_down(token));
+                self.local.take_next().into_iter().for_each(Token::wake);
+            }
+            () => self.local.leave_nothing(|warm| self.lay_down(warm), Token::wake),
+        }
+    }
+
     /// Runs all that is queued, and returns what has been received in all.
     fn finish(&self) -> Vec<u32> {
         while let Some(token) = { lock(&self.queue.tokens).pop() } {
+            assert!(!token.slot().lanes.glance().0, "a second token");
             let token = self.run(token);
             self.rest(token);
         }
@@ -238,6 +257,58 @@ fn a_sender_that_moves_to_the_thread_of_its_receiver() {
         let received = scene.finish();
         assert!(received == [0, 1, 2] || received == [0, 1], "in order: {received:?}");
     });
+}
+
+/// A thread has a process to run next and a warm one, and goes to sleep while another thread takes both, or gives up.
+/// A message to the warm process arrives meanwhile. When all sleep, nothing looks at the thread's tokens any more.
+fn sleeps_while_they_are_taken() {
+    check(deep(2, 3), &["taken", "given up", "kept out", "laid down with a message"], || {
+        let scene = Scene::new();
+        let (first, second) = (scene.start(0), scene.start(1));
+        first.0.send(first.2, 0_u32).expect("it lives");
+        scene.keep_warm(scene.run(first.1));
+        assert!(scene.local.put_next(second.1).is_ok_and(|displaced| displaced.is_none()));
+        let taker = thread::spawn(move || match scene.recall() {
+            true => reach("taken"),
+            false if scene.local.has_warm() => reach("given up"),
+            false => {}
+        });
+        let sender = thread::spawn(move || first.0.send(first.2, 10_u32).expect("it lives"));
+        if let Some(token) = scene.local.take_next()
+            && let Err(token) = scene.local.put_next(scene.run(token)).map(|displaced| assert!(displaced.is_none()))
+        {
+            reach("kept out");
+            token.wake();
+        }
+        scene.sleep();
+        taker.join().unwrap();
+        sender.join().unwrap();
+        if !lock(&scene.queue.tokens).is_empty() {
+            reach("laid down with a message");
+        }
+        assert_eq!(scene.finish(), [0, 10]);
+        // Both are idle, and neither token is lost.
+        first.0.send(first.2, 20_u32).expect("it lives");
+        second.0.send(second.2, 30_u32).expect("it lives");
+        assert_eq!(scene.finish().len(), 4);
+    });
+}
+
+#[test]
+fn a_thread_sleeps_while_its_tokens_are_taken_in_vain() {
+    sleeps_while_they_are_taken();
+}
+
+#[test]
+#[should_panic]
+fn fault_sleeps_with_its_tokens() {
+    fault::with(Fault::Driver(SLEEPS_WITH_ALL), sleeps_while_they_are_taken);
+}
+
+#[test]
+#[should_panic]
+fn fault_sleeps_after_one_look() {
+    fault::with(Fault::Driver(LOOKS_ONCE), sleeps_while_they_are_taken);
 }
 
 #[test]
