@@ -125,6 +125,12 @@ pub(crate) fn is_polled(incarnation: u64, context: &Context<'_>) -> bool {
     is_own(context, incarnation) || POLLED.get() == incarnation
 }
 
+/// Not `get`, which compiles to a call in each step.
+#[inline(always)]
+fn innermost() -> Active {
+    ACTIVE.try_with(Cell::get).unwrap_or(Active::NOTHING)
+}
+
 /// Borrows the current process's table, unless it is borrowed already.
 #[inline(always)]
 fn active<R>(look: impl FnOnce(&mut TableCell) -> Option<R>) -> Option<R> {
@@ -137,7 +143,7 @@ fn active<R>(look: impl FnOnce(&mut TableCell) -> Option<R>) -> Option<R> {
             LOOKING.with(|looking| looking.set(false));
         }
     }
-    let active = ACTIVE.try_with(Cell::get).unwrap_or(Active::NOTHING);
+    let active = innermost();
     // The flag is set first, so that there is never a second reference.
     if active.table.is_null() || LOOKING.replace(true) {
         return None;
@@ -151,13 +157,13 @@ fn active<R>(look: impl FnOnce(&mut TableCell) -> Option<R>) -> Option<R> {
 #[inline]
 pub(crate) fn has_table() -> bool {
     // SAFETY: as in `active`, which is not running: this is called between two messages.
-    unsafe { ACTIVE.get().table.as_ref() }.is_some_and(|table| table.waits.is_some())
+    unsafe { innermost().table.as_ref() }.is_some_and(|table| table.waits.is_some())
 }
 
 /// Ends the current process when its method returns (in async code: at its next await).
 #[inline]
 pub(crate) fn stop() {
-    STOP.set(!ACTIVE.get().table.is_null());
+    STOP.set(!innermost().table.is_null());
 }
 
 #[inline]
@@ -264,17 +270,17 @@ pub(crate) fn peek<R>(look: impl FnOnce(&mut Waits) -> R) -> Option<R> {
 
 #[inline]
 pub(crate) fn deadline() -> Option<Moment> {
-    ACTIVE.get().deadline
+    innermost().deadline
 }
 
 #[inline]
 pub(crate) fn has_deadline() -> bool {
-    ACTIVE.get().deadline.is_some()
+    innermost().deadline.is_some()
 }
 
 #[inline]
 pub(crate) fn set_deadline(deadline: Option<Moment>) -> Option<Moment> {
-    let active = ACTIVE.get();
+    let active = innermost();
     ACTIVE.set(Active { deadline, ..active });
     active.deadline
 }
