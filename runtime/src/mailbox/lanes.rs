@@ -371,11 +371,15 @@ impl Lanes {
 /// # Safety
 /// For each: the caller holds the token of these lanes.
 impl Lanes {
-    /// Advances to the oldest envelope of the data lane, which stays in its node until the next call.
+    /// Advances to the oldest envelope of the data lane, which stays in its node until the next call. If there is one,
+    /// and `goes_on` says no, the lane stays as it is and counts as empty.
     #[inline]
-    pub(crate) unsafe fn advance(&self) -> Advance<NonNull<MailNode>> {
+    pub(crate) unsafe fn advance(&self, goes_on: impl Fn() -> bool) -> Advance<NonNull<MailNode>> {
         let head = self.head.load(Ordering::Acquire);
         if marks(head) == FRESH {
+            if !goes_on() {
+                return Advance::Empty;
+            }
             let first = bare(head);
             self.head.store(first, Ordering::Release);
             // SAFETY: a marked value is not null.
@@ -384,6 +388,7 @@ impl Lanes {
         // SAFETY: null, or a node; nodes are never freed.
         let next = unsafe { head.as_ref() }.map_or(ptr::null_mut(), |head| head.next.load(Ordering::Acquire));
         match NonNull::new(next) {
+            Some(_) if !goes_on() => Advance::Empty,
             Some(node) => {
                 self.head.store(next, Ordering::Release);
                 // SAFETY: no sender touches a node that has a successor; it leaves the lane here.
@@ -398,7 +403,7 @@ impl Lanes {
     #[inline]
     pub(crate) unsafe fn pop_data(&self) -> Advance<Envelope> {
         // SAFETY: the caller holds the token.
-        match unsafe { self.advance() } {
+        match unsafe { self.advance(|| true) } {
             // SAFETY: linked, so its content was published before the link that was acquired, and is the holder's.
             Advance::To(node, free) => Advance::To(unsafe { take_in_place(node) }, free),
             Advance::Empty => Advance::Empty,
@@ -559,11 +564,12 @@ impl<'a> Holder<'a> {
         Self(lanes)
     }
 
-    /// Returns the oldest envelope in place; the node of the previous one goes back to the pool.
+    /// Returns the oldest envelope in place, if `goes_on`, which is asked only if there is one; the node of the previous
+    /// one goes back to the pool.
     #[inline]
-    pub(crate) fn next_data(&mut self) -> Option<MessageInPlace> {
+    pub(crate) fn next_data_if(&mut self, goes_on: impl Fn(&Self) -> bool) -> Option<MessageInPlace> {
         // SAFETY: this stands for the token.
-        match unsafe { self.0.advance() } {
+        match unsafe { self.0.advance(|| goes_on(self)) } {
             Advance::To(node, free) => {
                 free.into_iter().for_each(node_pool::recycle);
                 // SAFETY: linked, so its content was published before the link that was acquired, and is the holder's.

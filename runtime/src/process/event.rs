@@ -466,10 +466,8 @@ impl StepInput {
         let slice = self.slice;
         loop {
             // A wake-up alone does not end this: a future may wake itself in each poll until it has a message.
-            if self.holder.has_control_node() || slice.is_over(node_pool::spent()) {
-                return None;
-            }
-            let envelope = self.holder.next_data()?;
+            let goes_on = |holder: &Holder<'_>| !holder.has_control_node() && !slice.is_over(node_pool::spent());
+            let envelope = self.holder.next_data_if(goes_on)?;
             node_pool::spend(1);
             if envelope.is_message_for(self.generation) {
                 self.messages += 1;

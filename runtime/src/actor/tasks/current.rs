@@ -21,21 +21,21 @@ pub(crate) struct TableCell {
     pub(crate) waits: Option<Box<Waits>>,
 }
 
-#[derive(Clone, Copy)]
+/// What the innermost [`enter`] on this thread has set. One variable: each step saves and restores all of it.
 struct Active {
-    /// Null, or a pointer to the table borrowed by the innermost `enter` on this thread.
-    table: *mut TableCell,
+    /// Null, or a pointer to the table that it borrows.
+    table: Cell<*mut TableCell>,
     /// The deadline of the current method's caller.
-    deadline: Option<Moment>,
+    deadline: Cell<Option<Moment>>,
+    /// Whether the table is borrowed.
+    looking: Cell<bool>,
+    /// Whether the process has asked to end after its current method. Outside the table, so that this request alone
+    /// does not allocate one.
+    stop: Cell<bool>,
 }
 
 thread_local! {
-    static ACTIVE: Cell<Active> = const { Cell::new(Active::NOTHING) };
-    /// Whether the table is borrowed.
-    static LOOKING: Cell<bool> = const { Cell::new(false) };
-    /// Whether the process has asked to end after its current method. Outside the table, so that this request alone
-    /// does not allocate one.
-    static STOP: Cell<bool> = const { Cell::new(false) };
+    static ACTIVE: Active = const { Active::nothing() };
     /// The incarnation whose futures are being polled; zero if none.
     static POLLED: Cell<u64> = const { Cell::new(0) };
 }
@@ -60,25 +60,45 @@ impl TableCell {
 }
 
 impl Active {
-    const NOTHING: Self = Self { table: ptr::null_mut(), deadline: None };
+    const fn nothing() -> Self {
+        Self {
+            table: Cell::new(ptr::null_mut()),
+            deadline: Cell::new(None),
+            looking: Cell::new(false),
+            stop: Cell::new(false),
+        }
+    }
 }
 
-struct Restore(Active, bool, bool);
+struct Restore {
+    table: *mut TableCell,
+    deadline: Option<Moment>,
+    looking: bool,
+    stop: bool,
+}
 
 impl Restore {
     #[inline]
-    fn with(active: Active) -> Self {
-        // Includes the borrow flag: a value dropped inside a borrow may start a process.
-        Self(ACTIVE.replace(active), STOP.replace(false), LOOKING.replace(false))
+    fn with(table: *mut TableCell, deadline: Option<Moment>) -> Self {
+        ACTIVE.with(|active| Self {
+            table: active.table.replace(table),
+            deadline: active.deadline.replace(deadline),
+            // A value dropped inside a borrow may start a process.
+            looking: active.looking.replace(false),
+            stop: active.stop.replace(false),
+        })
     }
 }
 
 impl Drop for Restore {
     #[inline]
     fn drop(&mut self) {
-        ACTIVE.set(self.0);
-        STOP.set(self.1);
-        LOOKING.set(self.2);
+        ACTIVE.with(|active| {
+            active.table.set(self.table);
+            active.deadline.set(self.deadline);
+            active.looking.set(self.looking);
+            active.stop.set(self.stop);
+        });
     }
 }
 
@@ -94,7 +114,7 @@ impl Entered<'_> {
     pub(crate) fn is_busy(&self) -> bool {
         // SAFETY: `enter` borrows the table while this lives, and accesses it only through this pointer and its copy in
         // ACTIVE. The copy is not in use: this is called between two messages.
-        STOP.get() || unsafe { &*self.table }.is_busy()
+        is_stopping() || unsafe { &*self.table }.is_busy()
     }
 }
 
@@ -102,13 +122,13 @@ impl Entered<'_> {
 #[inline]
 pub(crate) fn enter<R>(table: &mut TableCell, deadline: Option<Moment>, body: impl FnOnce(&Entered<'_>) -> R) -> R {
     let table: *mut TableCell = table;
-    let _restore = Restore::with(Active { table, deadline });
+    let _restore = Restore::with(table, deadline);
     body(&Entered { table, lent: PhantomData })
 }
 
 /// Runs `body` as if this thread ran no process.
 pub(crate) fn outside<R>(body: impl FnOnce() -> R) -> R {
-    let _restore = Restore::with(Active::NOTHING);
+    let _restore = Restore::with(ptr::null_mut(), None);
     body()
 }
 
@@ -125,10 +145,15 @@ pub(crate) fn is_polled(incarnation: u64, context: &Context<'_>) -> bool {
     is_own(context, incarnation) || POLLED.get() == incarnation
 }
 
-/// Not `get`, which compiles to a call in each step.
-#[inline(always)]
-fn innermost() -> Active {
-    ACTIVE.try_with(Cell::get).unwrap_or(Active::NOTHING)
+#[inline]
+fn is_stopping() -> bool {
+    ACTIVE.with(|active| active.stop.get())
+}
+
+/// Returns the table of the innermost `enter`, or null.
+#[inline]
+fn table() -> *mut TableCell {
+    ACTIVE.with(|active| active.table.get())
 }
 
 /// Borrows the current process's table, unless it is borrowed already.
@@ -139,36 +164,35 @@ fn active<R>(look: impl FnOnce(&mut TableCell) -> Option<R>) -> Option<R> {
     impl Drop for Looked {
         #[inline]
         fn drop(&mut self) {
-            // Not `set`, which may compile to a call.
-            LOOKING.with(|looking| looking.set(false));
+            ACTIVE.with(|active| active.looking.set(false));
         }
     }
-    let active = innermost();
+    let table = table();
     // The flag is set first, so that there is never a second reference.
-    if active.table.is_null() || LOOKING.replace(true) {
+    if table.is_null() || ACTIVE.with(|active| active.looking.replace(true)) {
         return None;
     }
     let _looked = Looked;
     // SAFETY: not null, so it points to the table that the innermost `enter` borrows and uses only through this
-    // pointer. LOOKING refuses a second borrow inside the first, so there is one reference at a time.
-    look(unsafe { &mut *active.table })
+    // pointer. The flag refuses a second borrow inside the first, so there is one reference at a time.
+    look(unsafe { &mut *table })
 }
 
 #[inline]
 pub(crate) fn has_table() -> bool {
     // SAFETY: as in `active`, which is not running: this is called between two messages.
-    unsafe { innermost().table.as_ref() }.is_some_and(|table| table.waits.is_some())
+    unsafe { table().as_ref() }.is_some_and(|table| table.waits.is_some())
 }
 
 /// Ends the current process when its method returns (in async code: at its next await).
 #[inline]
 pub(crate) fn stop() {
-    STOP.set(!innermost().table.is_null());
+    ACTIVE.with(|active| active.stop.set(!active.table.get().is_null()));
 }
 
 #[inline]
 pub(crate) fn is_ending() -> bool {
-    STOP.get() || peek(|waits| waits.is_ending()) == Some(true)
+    is_stopping() || peek(|waits| waits.is_ending()) == Some(true)
 }
 
 pub(crate) fn is_upgrading() -> bool {
@@ -179,7 +203,7 @@ pub(crate) fn is_upgrading() -> bool {
 /// because the process is shown as waiting while it runs.
 #[inline]
 pub(crate) fn special() -> bool {
-    STOP.get() || peek(|waits| waits.is_special() || waits.waiting.is_some()) == Some(true)
+    is_stopping() || peek(|waits| waits.is_special() || waits.waiting.is_some()) == Some(true)
 }
 
 /// The next action after a poll that returned pending.
@@ -197,7 +221,7 @@ pub(crate) enum AfterPending {
 /// scheduler drives the machine and parks the process with it; if not, the process may be resumed by other means.
 #[inline]
 pub(crate) fn pending(seen_to: bool, by_scheduler: bool) -> AfterPending {
-    if STOP.get() && !seen_to {
+    if is_stopping() && !seen_to {
         return AfterPending::Special;
     }
     let pending = peek(|waits| {
@@ -230,12 +254,12 @@ pub(crate) fn wake_self() {
 pub(crate) fn take_end() -> Option<ExitReason> {
     if !has_table() {
         // The common case, without copying a reason.
-        return STOP.replace(false).then_some(ExitReason::Normal);
+        return ACTIVE.with(|active| active.stop.replace(false)).then_some(ExitReason::Normal);
     }
     if !is_ending() {
         return None;
     }
-    STOP.set(false);
+    ACTIVE.with(|active| active.stop.set(false));
     Some(peek(Waits::take_end).flatten().unwrap_or(ExitReason::Normal))
 }
 
@@ -270,19 +294,17 @@ pub(crate) fn peek<R>(look: impl FnOnce(&mut Waits) -> R) -> Option<R> {
 
 #[inline]
 pub(crate) fn deadline() -> Option<Moment> {
-    innermost().deadline
+    ACTIVE.with(|active| active.deadline.get())
 }
 
 #[inline]
 pub(crate) fn has_deadline() -> bool {
-    innermost().deadline.is_some()
+    deadline().is_some()
 }
 
 #[inline]
 pub(crate) fn set_deadline(deadline: Option<Moment>) -> Option<Moment> {
-    let active = innermost();
-    ACTIVE.set(Active { deadline, ..active });
-    active.deadline
+    ACTIVE.with(|active| active.deadline.replace(deadline))
 }
 
 /// The state of waiting for the next message, which ends on drop.
