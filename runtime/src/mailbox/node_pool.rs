@@ -57,32 +57,28 @@ pub(crate) fn node(envelope: Envelope) -> NodeBox {
 /// Takes a node and stores a message in it; `word` is its caller, or null.
 #[inline]
 pub(crate) fn message<M: Send + 'static>(generation: u64, message: M, word: *mut MailNode) -> NodeBox {
-    // SAFETY: it names no node.
-    unsafe { message_in(None, generation, message, word) }
+    let mut node = with_cache(NodeCache::take);
+    node.put_message((generation, 0), message, word);
+    node
 }
 
-/// Like [`message`], in that node, if there is one: it stays where it is, and only its content is used.
+/// Like [`message`], in that node, which stays where it is: only its content is used.
 ///
 /// # Safety
 /// The caller owns the content of that node.
 #[inline(always)]
 pub(crate) unsafe fn message_in<M: Send + 'static>(
-    first: Option<NonNull<MailNode>>,
+    first: NonNull<MailNode>,
     generation: u64,
     message: M,
     word: *mut MailNode,
-) -> NodeBox {
-    let (mut node, number) = match first {
-        None => (with_cache(NodeCache::take), 0),
-        Some(first) => {
-            // As a node from the pool.
-            spend(1);
-            // SAFETY: nodes are never freed; the caller's promise, and nobody else uses the value as an owner.
-            unsafe { (NodeBox::from_raw(first), first.as_ref().next_number()) }
-        }
-    };
+) {
+    // As a node from the pool.
+    spend(1);
+    // SAFETY: nodes are never freed; the caller's promise, and nobody else uses the value as an owner.
+    let (mut node, number) = unsafe { (NodeBox::from_raw(first), first.as_ref().next_number()) };
     node.put_message((generation, number), message, word);
-    node
+    let _first = node.into_raw();
 }
 
 pub(crate) fn empty() -> NodeBox {

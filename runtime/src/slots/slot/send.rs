@@ -196,16 +196,18 @@ impl Slot {
         message: M,
         word: *mut MailNode,
     ) -> Result<(), Box<SendRefusal>> {
-        let warm = if self.permit.is_warm() { self.take_empty() } else { None };
-        // One place that makes the node: of two, each would copy the message there.
-        // SAFETY: the token is held here, so the content of its lane's empty first node is too.
-        let node = unsafe { node_pool::message_in(warm.as_ref().map(|warm| warm.1), generation, message, word) };
-        let Some((mut token, first, local)) = warm else { return self.queue(node) };
-        token.lanes().refill(first);
-        if let Err(token) = local.put_only_next(token.put_down()) {
-            token.wake();
+        if self.permit.is_warm()
+            && let Some((mut token, first, local)) = self.take_empty()
+        {
+            // SAFETY: the token is held here, so the content of its lane's empty first node is too.
+            unsafe { node_pool::message_in(first, generation, message, word) };
+            token.lanes().refill(first);
+            if let Err(token) = local.put_only_next(token.put_down()) {
+                token.wake();
+            }
+            return Ok(());
         }
-        Ok(())
+        self.queue(node_pool::message(generation, message, word))
     }
 
     /// Takes the token of the process, if it is warm with the calling thread, with the first node of its empty lane.

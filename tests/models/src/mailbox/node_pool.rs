@@ -58,25 +58,23 @@ pub(crate) fn node(envelope: Envelope) -> NodeBox {
 }
 
 pub(crate) fn message<M: Send + 'static>(generation: u64, message: M, word: *mut MailNode) -> NodeBox {
-    // SAFETY: it names no node.
-    unsafe { message_in(None, generation, message, word) }
+    let mut node = empty();
+    node.put_message((generation, 0), message, word);
+    node
 }
 
 /// # Safety
 /// The caller owns the content of that node.
 pub(crate) unsafe fn message_in<M: Send + 'static>(
-    first: Option<NonNull<MailNode>>,
+    first: NonNull<MailNode>,
     generation: u64,
     message: M,
     word: *mut MailNode,
-) -> NodeBox {
-    let (mut node, number) = match first {
-        None => (empty(), 0),
-        // SAFETY: the caller's promise.
-        Some(first) => unsafe { (NodeBox::from_raw(first), first.as_ref().next_number()) },
-    };
+) {
+    // SAFETY: the caller's promise.
+    let (mut node, number) = unsafe { (NodeBox::from_raw(first), first.as_ref().next_number()) };
     node.put_message((generation, number), message, word);
-    node
+    let _first = node.into_raw();
 }
 
 pub(crate) fn empty() -> NodeBox {
