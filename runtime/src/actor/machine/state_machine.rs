@@ -23,8 +23,9 @@ enum MachineState<P> {
     New(P),
     Serving(P, Context<P>),
     /// Its entry has asked it to end, and it waits for nothing: it ends with its next step. What waits notes that in
-    /// its table of waits instead, which would be made for this alone.
-    Stopping(P, Context<P>),
+    /// its table of waits instead, which would be made for this alone. Last, whether that step has been made: noted
+    /// here, so that the struct is not moved.
+    Stopping(P, Context<P>, bool),
     /// In an async entry, with the deadline of its caller.
     Entry(Pending<P>, Option<Moment>),
     /// In an async method, with the deadline of its caller.
@@ -47,7 +48,7 @@ impl<P> MachineState<P> {
     fn finish(&mut self) {
         *self = match self.take() {
             Self::New(_) => Self::Over,
-            Self::Serving(process, context) | Self::Stopping(process, context) => Self::OverStruct(process, context),
+            Self::Serving(process, context) | Self::Stopping(process, context, _) => Self::OverStruct(process, context),
             Self::Entry(future, _) | Self::Method(future, _) => Self::OverFuture(future),
             over => over,
         };
@@ -95,9 +96,9 @@ impl<P: Actor> Machine<P> {
     /// Returns the struct; `None` while an async method owns it, and after the end.
     pub fn get(&self) -> Option<&P> {
         match &self.state {
-            MachineState::New(process) | MachineState::Serving(process, _) | MachineState::Stopping(process, _) => {
-                Some(process)
-            }
+            MachineState::New(process)
+            | MachineState::Serving(process, _)
+            | MachineState::Stopping(process, _, false) => Some(process),
             _ => None,
         }
     }
@@ -105,9 +106,9 @@ impl<P: Actor> Machine<P> {
     /// Returns the struct for a test to change.
     pub fn get_mut(&mut self) -> Option<&mut P> {
         match &mut self.state {
-            MachineState::New(process) | MachineState::Serving(process, _) | MachineState::Stopping(process, _) => {
-                Some(process)
-            }
+            MachineState::New(process)
+            | MachineState::Serving(process, _)
+            | MachineState::Stopping(process, _, false) => Some(process),
             _ => None,
         }
     }
@@ -130,7 +131,7 @@ impl<P: Actor> Machine<P> {
         });
         self.state = match end {
             None => MachineState::Serving(process, context),
-            Some(ExitReason::Normal) if self.table.waits.is_none() => MachineState::Stopping(process, context),
+            Some(ExitReason::Normal) if self.table.waits.is_none() => MachineState::Stopping(process, context, false),
             Some(reason) => {
                 self.table.allocated().end = Some(reason);
                 MachineState::Serving(process, context)
@@ -176,14 +177,15 @@ impl<P: Actor> Machine<P> {
         loop {
             match state {
                 MachineState::New(_) => return Err(StepError::BeforeInit.into()),
-                MachineState::Over | MachineState::OverStruct(..) | MachineState::OverFuture(_) => {
-                    return Err(StepError::AfterDone.into());
-                }
-                MachineState::Stopping(..) => {
+                MachineState::Stopping(_, _, is_over @ false) => {
                     out.set(StepStatus::Ended(ExitReason::Normal, None));
-                    state.finish();
+                    *is_over = true;
                     return Ok(());
                 }
+                MachineState::Over
+                | MachineState::OverStruct(..)
+                | MachineState::OverFuture(_)
+                | MachineState::Stopping(..) => return Err(StepError::AfterDone.into()),
                 MachineState::Serving(process, context) => {
                     if current::is_upgrading() {
                         // Other controls follow the one at hand, or end the process first.
@@ -370,10 +372,12 @@ impl<P: Actor> Process for Machine<P> {
                 Some(None) => {}
             }
         }
-        if matches!(self.state, MachineState::Stopping(..)) && self.table.waits.is_none() {
+        if let MachineState::Stopping(_, _, is_over @ false) = &mut self.state
+            && self.table.waits.is_none()
+        {
             // Nothing is polled and nothing is handled: the table is not needed.
             out.set(StepStatus::Ended(ExitReason::Normal, None));
-            self.state.finish();
+            *is_over = true;
             return Ok(());
         }
         self.step_with_table(events, out)
@@ -434,10 +438,13 @@ impl<P: Actor> fmt::Debug for Machine<P> {
         let state = match &self.state {
             MachineState::New(_) => "new",
             MachineState::Serving(..) => "serving",
-            MachineState::Stopping(..) => "stopping",
+            MachineState::Stopping(_, _, false) => "stopping",
             MachineState::Entry(..) => "in an async entry",
             MachineState::Method(..) => "in an async method",
-            MachineState::Over | MachineState::OverStruct(..) | MachineState::OverFuture(_) => "over",
+            MachineState::Over
+            | MachineState::OverStruct(..)
+            | MachineState::OverFuture(_)
+            | MachineState::Stopping(..) => "over",
         };
         write!(f, "Machine<{}>({state})", P::NAME)
     }

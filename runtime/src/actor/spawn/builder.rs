@@ -94,11 +94,14 @@ impl<P: Actor> SpawnCore<P> {
         result: Option<Arc<dyn EndWaiter>>,
         begin: impl FnOnce(&mut P, &mut Context<P>) -> Result<(), InitError> + Send + 'static,
     ) -> Result<Pid, SpawnError> {
-        match self.source.take().ok_or(SpawnError::Used)? {
+        // Errors are made where they are returned: one that is made and not needed has a drop.
+        let Some(source) = self.source.take() else { return Err(SpawnError::Used) };
+        match source {
             Source::Here(process, begins) => {
                 let mut begin = Some(begin);
-                let mut begin = |process: &mut P, context: &mut Context<P>| {
-                    begin.take().map_or(Err(InitError::Twice), |begin| begin(process, context))
+                let mut begin = |process: &mut P, context: &mut Context<P>| match begin.take() {
+                    Some(begin) => begin(process, context),
+                    None => Err(InitError::Twice),
                 };
                 begins(self.host.scheduler, &mut self.pending(entry, result), process, Beginning::Sync(&mut begin))
             }
