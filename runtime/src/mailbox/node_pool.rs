@@ -43,8 +43,11 @@ impl Drop for FlushNodes {
 
 #[inline]
 fn with_cache<R>(body: impl FnOnce(&mut NodeCache) -> R) -> R {
-    // SAFETY: the cache is this thread's alone, and no body below calls foreign code that could re-enter.
-    CACHE.with(|own| body(unsafe { &mut *own.get() }))
+    // The address alone: a large closure makes the access of the thread's variable a call.
+    let own = CACHE.with(|own| own.get());
+    // SAFETY: the cache is this thread's alone, and needs no destructor; no body below calls foreign code that could
+    // re-enter.
+    body(unsafe { &mut *own })
 }
 
 #[inline]

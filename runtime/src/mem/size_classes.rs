@@ -48,9 +48,11 @@ impl Drop for FlushBlocks {
 
 #[inline]
 fn with_cache<R>(class: usize, body: impl FnOnce(&mut ThreadCache) -> R) -> R {
-    // SAFETY: the caches are this thread's alone, `with` runs `body` on this thread, and no body here calls foreign
-    // code that could re-enter.
-    CACHES.with(|caches| body(unsafe { &mut (*caches.get())[class] }))
+    // The address alone: a large closure makes the access of the thread's variable a call.
+    let caches = CACHES.with(|caches| caches.get());
+    // SAFETY: the caches are this thread's alone, and need no destructor; no body here calls foreign code that could
+    // re-enter.
+    body(unsafe { &mut (*caches)[class] })
 }
 
 #[inline]
