@@ -564,8 +564,8 @@ impl<'a> Holder<'a> {
         Self(lanes)
     }
 
-    /// Returns the oldest envelope in place, if `goes_on`, which is asked only if there is one; the node of the previous
-    /// one goes back to the pool.
+    /// Returns the oldest envelope in place, if `goes_on`, which is asked only if there is one; the node of the
+    /// previous one goes back to the pool.
     #[inline]
     pub(crate) fn next_data_if(&mut self, goes_on: impl Fn(&Self) -> bool) -> Option<MessageInPlace> {
         // SAFETY: this stands for the token.

@@ -1,8 +1,8 @@
 //! The tokens that a thread keeps to itself (`slots/slot/local_tokens.rs`), and the messages that it sends in place.
 //!
 //! The slot, its lanes, its token and the places are production code, and so is a send. The driver repeats the steps of
-//! `engine/context/local.rs` (`rest_idle`, `lay_down`, `share_local`) and `engine/host/recall.rs`. Who takes tokens from
-//! a thread looks once whether that is within a section, and then gives up.
+//! `engine/context/local.rs` (`rest_idle`, `lay_down`, `share_local`) and `engine/host/recall.rs`. Who takes tokens
+//! from a thread looks once whether that is within a section, and then gives up.
 //!
 //! Not covered: the kernel's barrier, which is a fence here.
 
