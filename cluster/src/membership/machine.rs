@@ -2,7 +2,8 @@
 
 use super::record::read;
 use super::{
-    Event, Finding, GRACE, Identity, Inquiry, JoinError, Loss, MAX_BINDINGS, RETRY, Record, RecordError, Request,
+    Event, Finding, GRACE, Identity, Inquiry, JoinError, Loss, MAX_BINDINGS, PROBE_AGAIN, RETRY, Record, RecordError,
+    Request,
 };
 use crate::access::{Access, Answer};
 use crate::clock::Moment;
@@ -498,7 +499,7 @@ impl Membership {
             (ProbeOutcome::NoResponders, Step::ProbeAgain) => self.go(node, Step::Delete),
             (ProbeOutcome::NoResponders, _) => self.wait(now + GRACE, node, Step::Grace),
             // Both probes again: they are to be a grace apart, without an answer in between.
-            (ProbeOutcome::Unknown, _) => self.wait(now + RETRY, node, Step::Probe),
+            (ProbeOutcome::Unknown, _) => self.wait(now + PROBE_AGAIN, node, Step::Probe),
         }
     }
 

@@ -44,7 +44,8 @@
 //! | name of a node | [`MAX_NODE_NAME`] = 64 B | two are in each subject |
 //! | [`MAX_BINDINGS`] | 65,536 | at 100 B each, 7 MB; a node that restarts draws one more |
 //! | [`GRACE`] | 1 s | an interrupted connection is back by then; a loss is heard 1 s after the hint |
-//! | [`RETRY`] | 1 s | between attempts that the store, or the broker, could not answer |
+//! | [`RETRY`] | 1 s | between attempts that the store could not answer |
+//! | [`PROBE_AGAIN`] | 0.2 s | after a probe without an answer, which has waited itself |
 //!
 //! The cost of a node is one record, and a few words for each member. A suspect costs each node that was given the hint
 //! two probes, and one deletion, of which the first succeeds.
@@ -69,6 +70,10 @@ use std::time::Duration;
 pub const GRACE: Duration = Duration::from_secs(1);
 /// The wait before an attempt is repeated that could not be answered.
 pub const RETRY: Duration = Duration::from_secs(1);
+/// The wait before a probe is repeated that had no answer. It is short, since a node that became silent is not known to
+/// be gone before the first probe after the broker has given up its connection; and not zero, since a node that is cut
+/// off from the broker has its answers at once.
+pub const PROBE_AGAIN: Duration = Duration::from_millis(200);
 /// The longest name of a node.
 pub const MAX_NODE_NAME: usize = crate::subject::LONGEST_NAME;
 /// How many IDs of nodes that are members no more are remembered with their names.

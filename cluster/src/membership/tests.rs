@@ -380,6 +380,7 @@ fn no_answer_to_a_probe_proves_nothing_and_begins_anew() {
     let second = after_timer(&mut members);
     assert_eq!(second.inquiry, Inquiry::Probe);
     probed(&mut members, second.number, ProbeOutcome::Unknown);
+    assert_eq!(members.next_timeout(), Some(Moment::START + PROBE_AGAIN));
     let first = after_timer(&mut members);
     probed(&mut members, first.number, ProbeOutcome::NoResponders);
     let second = after_timer(&mut members);

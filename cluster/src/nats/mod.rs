@@ -22,6 +22,17 @@
 //! | `requests`, `store`, `tombstones` | the store, its compare and set, its tables, and what they need not keep |
 //! | `subscriptions` | subscriptions and probes |
 //!
+//! # A silent network
+//! A node whose network carries nothing any more, without an error, counts as lost for the others within 6 s:
+//!
+//! ```text
+//!  server gives up the connection 4.0  +  probe 0.5  +  until the next 0.2  +  grace 1.0  =  5.7
+//! ```
+//!
+//! The first term is that of a server with `ping_interval: "1s"` and `ping_max: 2`, which looks once a second, twice in
+//! vain. If only the node hears nothing, the server does not notice, and the node gives up the connection after 3.75 s.
+//! The sessions do not delay any of that: a neighbour is probed all the time, whether or not it is suspected.
+//!
 //! # The server
 //! NATS confirms a write before it is on the disk, so a failure of its power can lose some of the last two minutes. The
 //! parts of this crate keep nothing in the store that a living node could not write again; what must not be lost at all
@@ -30,7 +41,7 @@
 //! # What it adds to the contract
 //! * A queue has at most [`MAX_QUEUED`] messages and [`MAX_QUEUED_BYTES`]; what exceeds that is refused with
 //!   [`PublishError::Busy`]. Messages that wait when the connection breaks are lost, and [counted](Counts::unsent).
-//! * A silent server counts as lost after 6 s. An access to the store takes 5 s at most, a probe 2 s.
+//! * A silent server counts as lost after 3.75 s. An access to the store takes 5 s at most, a probe 0.5 s.
 //! * [`StoreError::Unavailable`] is also the answer if [`MAX_QUESTIONS`] are unanswered already.
 //! * **A read by a leader that was cut off from the other servers** may be older than the last write, until that leader
 //!   notices; this is NATS' own limit. Compare and set is not concerned.

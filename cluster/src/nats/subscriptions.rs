@@ -22,9 +22,10 @@ use std::time::Duration;
 /// The header that makes a message a probe.
 const PROBE_HEADER: &str = "Postroom-Probe";
 
-/// How long a probe waits for an answer. A server that does not run answers in less than a millisecond; this is for a
-/// subscriber behind a slow network.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a probe waits for an answer. That there is no subscriber a server says in less than a millisecond; a
+/// subscriber that does not answer in this time, behind a slow network, is probed again. A longer wait would only delay
+/// the probe that finds a silent node gone.
+pub(super) const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 
 pub(super) struct Subscriber {
     pub(super) shared: Arc<Shared>,

@@ -6,6 +6,9 @@ use super::{
     block, channel, connect, create, get, next, reaches, subscribe, update, wait_until, wait_until_down, watch,
 };
 use crate::engine::{Bucket, Change, Engine, Lane, ProbeOutcome, PublishError, StoreError};
+use crate::membership::{GRACE, PROBE_AGAIN};
+use crate::nats::lane::PING_INTERVAL;
+use crate::nats::subscriptions::PROBE_TIMEOUT;
 use crate::nats::{MAX_QUEUED, MAX_QUEUED_BYTES, Nats, Problem};
 use bytes::Bytes;
 use std::net::{Ipv4Addr, TcpListener};
@@ -235,6 +238,16 @@ fn a_slow_callback_loses_messages_of_its_own_and_no_others() {
     });
     create(&slow, Bucket::Names, "name", "value").unwrap();
     assert_eq!((slow.counts().connections, quick.counts().dropped), (2, 0));
+}
+
+/// The arithmetic at the head of [`nats`](crate::nats), with what the server takes by its own rules.
+#[test]
+fn a_silent_network_is_heard_within_six_seconds() {
+    // It looks every `ping_interval`, and closes at the third look without a sign of life; the first may come just too
+    // early to count.
+    let server = Duration::from_secs(1) * (1 + 3);
+    let given_up = server.max(PING_INTERVAL * 3);
+    assert!(given_up + PROBE_TIMEOUT + PROBE_AGAIN + GRACE < Duration::from_secs(6));
 }
 
 /// The error of a join that comes to nothing lists each server that was tried, and why there is no connection. No
