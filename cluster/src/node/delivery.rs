@@ -19,7 +19,7 @@ use crate::session::Item;
 use postroom::routing::{ControlMessage, LinkMessage, Node, Router};
 use postroom::{Address, CallError, ExitReason, Host, NodeId, Package, Pid};
 use requests::StartKind;
-use slow::{Kept, Slow};
+use slow::{Kept, MAX_KEPT, Slow};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -51,8 +51,10 @@ pub(crate) struct Delivery {
     directory: Arc<Directory>,
     /// By process and peer: each peer's messages to it wait in their order.
     slow: BTreeMap<(Pid, NodeId), Slow>,
-    /// What is kept of each peer, in bytes; credit for what exceeds [`MAX_KEPT`] is given back later.
+    /// What is kept of each peer, in bytes; credit for what exceeds `max_kept` is given back later.
     kept: BTreeMap<NodeId, u64>,
+    /// [`MAX_KEPT`], or what a test has set.
+    max_kept: u64,
     /// How many links and monitors with one peer there may be.
     max_bonds: usize,
 }
@@ -75,8 +77,22 @@ impl Delivery {
     pub(crate) fn new(setup: Setup) -> Self {
         let Setup { node, host, porters, arrivals, counters, policy, view, keys, directory, max_bonds } = setup;
         let router = Router::of_node(node.id());
-        let (slow, kept) = (BTreeMap::new(), BTreeMap::new());
-        Self { node, router, host, porters, arrivals, counters, policy, view, keys, directory, slow, kept, max_bonds }
+        Self {
+            node,
+            router,
+            host,
+            porters,
+            arrivals,
+            counters,
+            policy,
+            view,
+            keys,
+            directory,
+            slow: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            max_kept: MAX_KEPT,
+            max_bonds,
+        }
     }
 
     /// Delivers until the node has left.

@@ -317,6 +317,10 @@ impl Driver {
                 self.agenda.look_at(node);
             }
             Input::Register { name, pid, then } => {
+                // One that was paused may not know yet that its lease is over, and would write all the same.
+                if !self.may_send(now) {
+                    return then.complete(Err(RegisterError::NotAMember));
+                }
                 if !pid.is_alive() {
                     return then.complete(Err(RegisterError::Ended { pid }));
                 }

@@ -21,7 +21,7 @@ use crate::session::{Event, Session, Transmit};
 use bytes::Bytes;
 use postroom::routing::{Abandonment, Answerer};
 use postroom::{CallError, ExitReason, NodeId, Package, Pid};
-use sending::Admission;
+use sending::{Admission, MOST_OWED};
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -52,6 +52,8 @@ struct State {
     last_number: u64,
     /// What found the session's queue full. All that follows in the data lane waits behind it.
     overflow: Overflow,
+    /// [`MOST_OWED`], or what a test has set.
+    most_owed: usize,
     /// A PID for what is for the node and not for a process: no process has it.
     anyone: Pid,
     /// The driver knows that there is something to transmit.
@@ -94,6 +96,7 @@ impl Peer {
             asks: asks::Asks::default(),
             last_number: 0,
             overflow: Overflow::default(),
+            most_owed: MOST_OWED,
             anyone: Pid::from_bytes(nobody.to_be_bytes()).unwrap_or_else(|| unreachable!("a node has a number")),
             is_announced: false,
             held: None,

@@ -3,6 +3,7 @@
 
 mod abandonment;
 mod asks;
+mod bounds;
 mod children;
 mod directory;
 mod hostile;
@@ -360,6 +361,31 @@ fn a_node_that_is_cut_off_is_lost_once_and_comes_back_with_its_processes() {
     assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(103));
     nodes.pass(Duration::from_secs(20));
     assert_eq!(observer.heard().wait().unwrap().len(), 2, "once");
+}
+
+/// What was asked of a node while it was paused beyond its lease is not done when it goes on: the store may have that
+/// lease still.
+#[test]
+fn a_node_without_its_lease_registers_nothing() {
+    let (nodes, [one, two, _three]) = three();
+    let [account, other] = [start(&one, "eu-2", 1), start(&two, "eu-1", 2)];
+    let (sender, changes) = std::sync::mpsc::channel();
+    let on_change = Box::new(move |change| drop(sender.send(change)));
+    let _watch = nodes.broker.connect().watch(engine::Bucket::Names, None, on_change).unwrap();
+    let paused = nodes.lock().machines[1].driver.take();
+    let registered = two.cluster.register("acct-7", account);
+    let timing = crate::lease::Timing::default();
+    nodes.pass(timing.fence + (timing.ttl - timing.fence) / 2);
+    nodes.lock().machines[1].driver = paused;
+    assert_eq!(registered.wait(), Err(RegisterError::NotAMember));
+    one.cluster.register("acct-8", other).wait().unwrap();
+    loop {
+        let change = changes.recv_timeout(Duration::from_secs(60)).expect("a change");
+        if let engine::Change::Put(entry) = change {
+            assert_eq!(entry.key, crate::names::key("acct-8"));
+            break;
+        }
+    }
 }
 
 #[test]

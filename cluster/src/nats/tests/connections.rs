@@ -154,6 +154,39 @@ fn what_was_asked_of_one_connection_is_not_done_by_the_next() {
     }
 }
 
+/// Bulk in one lane does not delay the other, where it is sent and where it arrives: while nothing of it gets through,
+/// messages and probes of the other do.
+#[test]
+fn bulk_does_not_delay_the_control_lane() {
+    let Some(server) = Server::start() else { return };
+    for (held, most) in [(0, usize::MAX), (1, 16)] {
+        let proxies = [(); 2].map(|()| Proxy::to(server.port()));
+        let [here, there] = [0, 1].map(|at| connect(Nats::at(format!("127.0.0.1:{}", proxies[at].port()))));
+        let (bulk, _bulk) = subscribe(&there, Lane::Data, "bulk");
+        let (control, _control) = subscribe(&there, Lane::Control, "control");
+        proxies[held].hold(Lane::Data);
+        let long = Bytes::from(vec![0; 1 << 20]);
+        // Where it is sent, until no more is taken. Held for long, the connection counts as broken, which is as good.
+        let sent = (0..most).take_while(|_| here.publish(Lane::Data, "bulk", long.clone()).is_ok()).count();
+        assert!(sent > 0);
+        wait_until(|| {
+            let _ = here.publish(Lane::Control, "control", Bytes::from_static(b"now"));
+            control.try_recv().is_ok()
+        });
+        wait_until(|| {
+            let (push, outcomes) = channel();
+            here.probe("control", push);
+            next(&outcomes) == ProbeOutcome::Responders
+        });
+        assert!(bulk.try_recv().is_err(), "the bulk was to wait");
+        proxies[held].release();
+        wait_until(|| {
+            let _ = here.publish(Lane::Data, "bulk", Bytes::from_static(b"more"));
+            bulk.try_recv().is_ok()
+        });
+    }
+}
+
 #[test]
 fn messages_that_wait_are_bounded() {
     let Some(server) = Server::start() else { return };

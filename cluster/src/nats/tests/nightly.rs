@@ -1,6 +1,7 @@
 //! Several servers, and servers that are stopped: these tests take longer.
 
-use super::proxy::Proxy;
+mod bank;
+
 use super::server::{Server, cluster, directory};
 use super::{
     GUARD, channel, connect, create, delete, get, kept, next, put, reaches, subscribe, update, wait_until,
@@ -9,20 +10,23 @@ use super::{
 use crate::engine::{Bucket, Change, Engine, Lane, ProbeOutcome, Revision, StoreError};
 use crate::nats::Nats;
 use crate::nats::tombstones::KEPT;
-use bytes::Bytes;
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+/// Until a write was on its way twice when that happened. On a machine that stands still for seconds the connection may
+/// be given up before anything is asked.
 #[test]
 fn a_server_that_stops_is_given_up_and_found_again() {
     let Some(server) = Server::start() else { return };
     let engine = connect(server.nats());
     let (messages, _subscription) = subscribe(&engine, Lane::Data, "again");
     let (changes, _watch) = watch(&engine, Bucket::Names);
-    for round in 0..2 {
+    let (began, mut on_their_way) = (Instant::now(), 0);
+    for round in 0.. {
+        assert!(began.elapsed() < GUARD, "{on_their_way} of {round} writes were on their way");
         let key = format!("n{round}");
         server.pause();
         let (push, written) = channel();
@@ -31,8 +35,9 @@ fn a_server_that_stops_is_given_up_and_found_again() {
         engine.get(Bucket::Names, &key, push);
         let (push, probed) = channel();
         engine.probe("again", push);
-        // Whether it was written is not known; a read has done nothing.
-        assert_eq!(next(&written), Err(StoreError::Unknown));
+        // Whether it was written is not known, or it never left; a read has done nothing.
+        let written = next(&written).unwrap_err();
+        assert!(matches!(written, StoreError::Unknown | StoreError::Unavailable), "{written}");
         assert_eq!(next(&read), Err(StoreError::Unavailable));
         assert_eq!(next(&probed), ProbeOutcome::Unknown);
         wait_until_down(&engine);
@@ -40,8 +45,20 @@ fn a_server_that_stops_is_given_up_and_found_again() {
         server.resume();
         engine.wait(GUARD).unwrap();
         reaches(&engine, "again", &messages);
+        if written == StoreError::Unavailable {
+            let mut there = None;
+            wait_until(|| {
+                there = get(&engine, Bucket::Names, &key).ok();
+                there.is_some()
+            });
+            assert_eq!(there, Some(None));
+        }
         let there = wait_for_create(&engine, &key);
         wait_until(|| next(&changes) == put(&key, "value", there));
+        on_their_way += u32::from(written == StoreError::Unknown);
+        if on_their_way == 2 {
+            break;
+        }
     }
 }
 
@@ -116,39 +133,6 @@ fn the_store_survives_the_loss_of_its_leaders() {
             Change::Resync => seen = None,
             change @ Change::Deleted { .. } => panic!("{change:?}"),
         }
-    }
-}
-
-/// Bulk in one lane does not delay the other, where it is sent and where it arrives: while nothing of it gets through,
-/// messages and probes of the other do.
-#[test]
-fn bulk_does_not_delay_the_control_lane() {
-    let Some(server) = Server::start() else { return };
-    for (held, most) in [(0, usize::MAX), (1, 16)] {
-        let proxies = [(); 2].map(|()| Proxy::to(server.port()));
-        let [here, there] = [0, 1].map(|at| connect(Nats::at(format!("127.0.0.1:{}", proxies[at].port()))));
-        let (bulk, _bulk) = subscribe(&there, Lane::Data, "bulk");
-        let (control, _control) = subscribe(&there, Lane::Control, "control");
-        proxies[held].hold(Lane::Data);
-        let long = Bytes::from(vec![0; 1 << 20]);
-        // Where it is sent, until no more is taken. Held for long, the connection counts as broken, which is as good.
-        let sent = (0..most).take_while(|_| here.publish(Lane::Data, "bulk", long.clone()).is_ok()).count();
-        assert!(sent > 0);
-        wait_until(|| {
-            let _ = here.publish(Lane::Control, "control", Bytes::from_static(b"now"));
-            control.try_recv().is_ok()
-        });
-        wait_until(|| {
-            let (push, outcomes) = channel();
-            here.probe("control", push);
-            next(&outcomes) == ProbeOutcome::Responders
-        });
-        assert!(bulk.try_recv().is_err(), "the bulk was to wait");
-        proxies[held].release();
-        wait_until(|| {
-            let _ = here.publish(Lane::Data, "bulk", Bytes::from_static(b"more"));
-            bulk.try_recv().is_ok()
-        });
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 
 /// How much may wait for slow processes of this node, for each peer, before the peer gets no more credit: what is on
 /// its way when a first process falls behind, and as much again for others.
-const MAX_KEPT: u64 = 64 << 20;
+pub(super) const MAX_KEPT: u64 = 64 << 20;
 
 /// What waits for a process whose mailbox was full, in the order in which it came.
 pub(super) enum Kept {
@@ -58,6 +58,11 @@ pub(super) struct Waiting {
 }
 
 impl Delivery {
+    #[cfg(test)]
+    pub(crate) fn limit_kept(&mut self, bytes: u64) {
+        self.max_kept = bytes;
+    }
+
     /// Delivers to a process, behind what is kept for it. Returns whether it is kept with its credit.
     pub(super) fn deliver(&mut self, peer: &Arc<Peer>, to: Pid, what: Kept, lane: Lane, cost: u64) -> bool {
         let key = (to, peer.node());
@@ -72,7 +77,7 @@ impl Delivery {
         }
         let kept = self.kept.entry(peer.node()).or_default();
         *kept += cost;
-        let holds_credit = *kept > MAX_KEPT;
+        let holds_credit = *kept > self.max_kept;
         slow.kept.push_back(Waiting { what, lane, cost, holds_credit });
         slow.bytes += cost;
         slow.tell(to);

@@ -20,7 +20,7 @@ const MAX_WAITING: usize = 1_024;
 const MAX_OWED: usize = 16 << 20;
 
 /// How many bytes may wait for room in the session in any case: answers, links, and what suspended processes have sent.
-const MOST_OWED: usize = 64 << 20;
+pub(super) const MOST_OWED: usize = 64 << 20;
 
 /// Whether a message is accepted for which there is no room.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -173,6 +173,11 @@ impl Peer {
     pub(crate) fn owes_too_much(&self) -> bool {
         self.lock().overflow.owed() > MAX_OWED
     }
+
+    #[cfg(test)]
+    pub(crate) fn limit_owed(&self, bytes: usize) {
+        self.lock().most_owed = bytes;
+    }
 }
 
 impl State {
@@ -222,7 +227,7 @@ impl State {
     /// Queues what may not be refused. A peer that takes none of its answers loses the session, before they fill the
     /// memory.
     pub(super) fn must_queue(&mut self, lane: Lane, envelope: Envelope) -> bool {
-        if self.overflow.bytes() > MOST_OWED && !self.session.has_ended() {
+        if self.overflow.bytes() > self.most_owed && !self.session.has_ended() {
             self.is_flooding = true;
             self.session.abort();
         }

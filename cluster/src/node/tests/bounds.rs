@@ -1,0 +1,146 @@
+//! What may wait at a node in all, for one other or because of it. The limits are set lower than those that nodes have,
+//! and the limits of the sessions are small.
+//!
+//! Each was seen to fail when its limit was not looked at.
+
+use super::asks::Gate;
+use super::*;
+use crate::session::{Config, LaneLimits};
+
+const LENGTH: usize = 1_000;
+const WINDOW: u64 = 128 << 10;
+const QUEUE: u64 = 256 << 10;
+
+#[process]
+#[derive(Default)]
+struct Laggard {
+    count: u64,
+}
+
+#[process(remote)]
+impl Laggard {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn put(&mut self, number: u64, filling: Vec<u8>) {
+        let _ = filling;
+        assert_eq!(number, self.count, "in order, none lost");
+        self.count += 1;
+    }
+
+    #[message]
+    fn count(&mut self) -> u64 {
+        self.count
+    }
+
+    #[message]
+    fn filled(&mut self, length: u32) -> Vec<u8> {
+        vec![0; length as usize]
+    }
+
+    /// Keeps it busy until the gate opens.
+    #[message(local)]
+    fn stand(&mut self, gate: Arc<Gate>) {
+        postroom::block_in_place(|| gate.pass());
+    }
+}
+
+/// Two nodes whose sessions have little room.
+fn two() -> (Nodes, [Node; 2]) {
+    let nodes = Nodes::new();
+    let lane = LaneLimits { window: WINDOW, queue: QUEUE, message: 64 << 10 };
+    let config = Config { data: lane, ..Config::default() };
+    let two = ["eu-1", "eu-2"].map(|name| nodes.join_as(name, |builder| builder.export::<Laggard>().sessions(config)));
+    for node in &two {
+        assert!(node.cluster.wait_for_members(1, Duration::from_secs(60)));
+    }
+    (nodes, two)
+}
+
+/// Each of them may have more kept for it than all together: then the other node gets no more credit, until they go on.
+/// Nothing is lost by that.
+#[test]
+fn what_is_kept_for_all_slow_processes_has_a_limit() {
+    const LIMIT: u64 = 512 << 10;
+    const LAGGARDS: usize = 8;
+    let (nodes, [one, two]) = two();
+    nodes.lock().machines[1].delivery.as_mut().unwrap().limit_kept(LIMIT);
+    let account = start(&one, "eu-2", 0);
+    let gate = Arc::new(Gate::default());
+    let laggards = [(); LAGGARDS].map(|()| {
+        let laggard = two.runtime.spawn(Laggard::default()).mailbox(Bound::Hard(4, Overflow::Refuse)).serve().unwrap();
+        laggard.stand(Arc::clone(&gate)).send().unwrap();
+        laggard
+    });
+    until("all stand", || gate.waiting() == LAGGARDS as u64);
+    let mut sent = [0; LAGGARDS];
+    loop {
+        let before = sent;
+        for (laggard, sent) in laggards.iter().zip(&mut sent) {
+            while on(&one, || laggard.put(*sent, vec![0; LENGTH]).send()).is_ok() {
+                *sent += 1;
+            }
+        }
+        if sent == before {
+            break;
+        }
+        nodes.pass(Duration::from_secs(1));
+    }
+    let accepted = sent.iter().sum::<u64>() * LENGTH as u64;
+    // The mailboxes, and a message that exceeds each of the three.
+    let most = LIMIT + WINDOW + QUEUE + (4 * LAGGARDS + 3) as u64 * LENGTH as u64;
+    assert!((LIMIT..=most).contains(&accepted), "{accepted} of {most}: {sent:?}");
+    // That concerns all senders there, once the rest of the queue is full too.
+    let mut deposits = 0;
+    let refused = loop {
+        match on(&one, || account.deposit(1).send()) {
+            Ok(()) => deposits += 1,
+            Err(refused) => break refused.reason,
+        }
+        assert!(deposits < LENGTH, "there is no end of it");
+    };
+    assert_eq!(refused, SendFailure::Full(account.pid()));
+
+    gate.open();
+    for (laggard, sent) in laggards.iter().zip(sent) {
+        until("all are taken", || on(&one, || laggard.count().wait()) == Ok(sent));
+    }
+    assert_eq!(on(&one, || account.deposit(1).wait()), Ok(deposits as i64 + 1));
+    assert_eq!([&one, &two].map(losses), [crate::Statistics::default(); 2]);
+}
+
+/// One that calls and takes no answers loses its session, which both sides hear, and the next one begins with nothing.
+#[test]
+fn a_peer_that_takes_no_answers_to_its_calls_loses_its_session() {
+    const LIMIT: usize = 512 << 10;
+    const ANSWER: u32 = 40_000;
+    const CALLS: usize = 40;
+    let (nodes, [one, two]) = two();
+    let laggard = two.runtime.spawn(Laggard::default()).mailbox(Bound::Unbounded).serve().unwrap();
+    let observer = one.runtime.spawn(Observer::default()).serve().unwrap();
+    observer.watch(laggard.pid()).wait().unwrap();
+    assert_eq!(on(&one, || laggard.count().wait()), Ok(0));
+    two.cluster.peer(one.cluster.id()).unwrap().limit_owed(LIMIT);
+    // Without it nothing of what arrives there is taken.
+    let delivery = nodes.lock().machines[0].delivery.take();
+    let here = postroom::routing::Node::of(one.cluster.id()).unwrap();
+    let call = || std::thread::spawn(move || here.enter(|| laggard.filled(ANSWER).wait()));
+    let calls: Vec<_> = (0..CALLS).map(|_| call()).collect();
+    until("the session ends", || two.cluster.statistics().floods == 1);
+    assert!(two.cluster.statistics().unconfirmed > 0);
+    nodes.lock().machines[0].delivery = delivery;
+    let answers: Vec<_> = calls.into_iter().map(|call| call.join().unwrap()).collect();
+    // What had arrived by then is taken.
+    let lost = answers.iter().filter(|answer| **answer == Err(CallError::Died(ExitReason::NodeLost))).count();
+    let taken = answers.iter().filter(|answer| answer.as_ref().is_ok_and(|bytes| bytes.len() == ANSWER as usize));
+    assert_eq!(lost + taken.count(), CALLS, "{answers:?}");
+    assert!(lost >= CALLS - 1 - WINDOW as usize / ANSWER as usize, "{lost}");
+
+    for node in [&one, &two] {
+        assert!(node.cluster.wait_for_members(1, Duration::from_secs(60)));
+    }
+    assert_eq!(on(&one, || laggard.filled(ANSWER).wait()).map(|bytes| bytes.len()), Ok(ANSWER as usize));
+    assert_eq!(observer.heard().wait().unwrap(), ["down: its node was lost"]);
+    assert_eq!([&one, &two].map(|node| node.cluster.statistics().floods), [0, 1]);
+}
