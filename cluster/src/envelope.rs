@@ -18,7 +18,7 @@
 //! key taken number u64 | type                                                  42
 //! child     number u64 | content                                               60
 //! ended     number u64 | name length u16 | name | reason                       61
-//! ask       number u64 (0: nobody waits) | to pid | what u8 | reason           62
+//! ask       number u64 (0: no one waits) | to pid | what u8 | reason           62
 //! told      number u64 | what u8 | bytes                                       63
 //! directory a message of groups, eventual names or keys                        50
 //! content   message u16 | bytes
@@ -147,7 +147,7 @@ pub enum Envelope {
     },
     /// Something that is asked of the node about one of its processes, and answered.
     Ask {
-        /// The number that the answer is to have. Zero if nobody waits for one: then the only answer is that the node
+        /// The number that the answer is to have. Zero if no one waits for one: then the only answer is that the node
         /// does not allow it.
         number: u64,
         /// The process.

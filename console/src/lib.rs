@@ -13,7 +13,7 @@
 //!
 //! The console has a thread of its own and takes none of the runtime's workers: it answers when all of them are stuck.
 //! It looks at the runtime when it is asked. Two more threads make a statistical profile, until a minute after the last
-//! look. While nobody asks, the console keeps the last ends, stalls and dead letters, and does nothing else. It only
+//! look. While no one asks, the console keeps the last ends, stalls and dead letters, and does nothing else. It only
 //! reads, unless [`Builder::controls`] says otherwise.
 //!
 //! # Who may look

@@ -155,7 +155,7 @@ async fn accept(listener: TcpListener, site: Arc<Site>, mut stopped: oneshot::Re
     }
 }
 
-/// Serves one request: without connections that are kept, nobody holds one without using it.
+/// Serves one request: no connection is kept, so none is held without being used.
 async fn connection(stream: TcpStream, peer: SocketAddr, site: Arc<Site>, limits: Limits) {
     let Limits { headers_within, request_within, watch_within, .. } = limits;
     let watches = Arc::new(AtomicBool::new(false));

@@ -19,7 +19,7 @@ const LASTS: Duration = Duration::from_secs(600);
 /// How long the other side may take to read one event.
 const READ_WITHIN: Duration = Duration::from_secs(10);
 
-/// Returns the events of a view. The watch ends when nobody reads.
+/// Returns the events of a view. The watch ends when no one reads.
 pub(crate) fn events(sight: Arc<Sight>, view: View, permit: OwnedSemaphorePermit) -> Body {
     // One event at a time: none is made while the last has not been read.
     let (mut sender, body) = Channel::<Bytes>::new(1);

@@ -209,7 +209,7 @@ fn a_browser_shows_every_view() {
         let clerks: Vec<_> = (0..30).map(|_| runtime.spawn(Clerk).serve().unwrap()).collect();
         let victims = ["light", "dark"].map(|name| runtime.spawn(Clerk).label(name).serve().unwrap().pid());
         let console = Console::of(&runtime).controls(true).start().unwrap();
-        // For the view of ends: one who fails, and a message that nobody handles.
+        // For the view of ends: a process that fails, and a message without a handler.
         let unlucky = runtime.spawn(Clerk).label("unlucky").serve().unwrap();
         runtime.send(unlucky.pid(), "nobody's".to_string()).unwrap();
         let _failed = unlucky.tear().wait();

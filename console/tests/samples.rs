@@ -66,6 +66,42 @@ fn ask(console: &Console, path: &str) -> Value {
     if path == "/metrics" { Value::String(body.to_owned()) } else { serde_json::from_str(body).expect("it is JSON") }
 }
 
+/// Returns the nice value of each thread of this program that has the name, as the system cuts it off.
+#[cfg(target_os = "linux")]
+fn niceness(name: &str) -> Vec<i64> {
+    let threads = std::fs::read_dir("/proc/self/task").expect("Linux lists the threads of a program");
+    // A thread that ends meanwhile has no file any more.
+    let stats = threads.filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("stat")).ok());
+    let named = stats.filter_map(|stat| {
+        let (before, after) = stat.rsplit_once(')')?;
+        let (_, its_name) = before.split_once('(')?;
+        // The nice value is the 19th field, and the name is the second.
+        (its_name == name).then(|| after.split_whitespace().nth(16)?.parse().ok()).flatten()
+    });
+    named.collect()
+}
+
+/// The thread that serves and the one that goes round all processes have much to do. Other tests' consoles have threads
+/// of these names too, which have the same priority once they run.
+#[cfg(target_os = "linux")]
+#[test]
+fn threads_with_much_to_do_give_way_to_those_of_the_program() {
+    soon(|| {
+        let runtime = Runtime::builder().workers(1).build().unwrap();
+        let own = std::fs::read_to_string("/proc/thread-self/stat").expect("Linux tells of the calling thread");
+        let own = own.rsplit_once(')').and_then(|(_, after)| after.split_whitespace().nth(16)).expect("it is nice");
+        let own: i64 = own.parse().expect("a number");
+        let console = Console::of(&runtime).start().unwrap();
+        for name in ["postroom-consol", "postroom-rounds"] {
+            eventually(|| {
+                let niceness = niceness(name);
+                !niceness.is_empty() && niceness.iter().all(|nice| *nice == (own + 10).min(19))
+            });
+        }
+        drop(console);
+    });
+}
+
 #[derive(Default)]
 struct Counts {
     ends: AtomicUsize,
@@ -105,7 +141,7 @@ fn ends_are_listed_in_each_console_and_hooks_are_called_all_the_same() {
         let (go, until): (Sender<()>, Receiver<()>) = channel();
         clerk.wait_for(until).send().unwrap();
         other.count(1).send().unwrap();
-        runtime.send(clerk.pid(), "for nobody".to_string()).unwrap();
+        runtime.send(clerk.pid(), "not handled".to_string()).unwrap();
         eventually(|| counts.stalls.load(Ordering::SeqCst) >= 1);
         drop(go);
         let _ = clerk.fail().wait();
@@ -231,7 +267,7 @@ fn a_message_is_timed_when_someone_asks() {
         for number in 0..100 {
             assert_eq!(clerk.count(number).wait(), Ok(number + 1));
         }
-        assert!(runtime.time_steps().is_empty(), "nobody has asked");
+        assert!(runtime.time_steps().is_empty(), "no one has asked");
         let timed = Mutex::new(Vec::new());
         eventually(|| {
             // More than fit in one time slice; each is handled once, in its order.
@@ -256,7 +292,7 @@ fn a_message_of_a_pinned_process_is_timed() {
         let runtime = Runtime::builder().workers(1).build().unwrap();
         let clerk = runtime.spawn_pinned(|| Clerk).serve().unwrap();
         assert_eq!(clerk.count(0).wait(), Ok(1));
-        assert!(runtime.time_steps().is_empty(), "nobody has asked");
+        assert!(runtime.time_steps().is_empty(), "no one has asked");
         let sent = Cell::new(1);
         // More than fit in one time slice; each is handled once, in its order.
         let send_many = || {

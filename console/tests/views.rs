@@ -293,7 +293,7 @@ fn types_and_metrics_add_up_their_processes() {
     soon(|| {
         let runtime = Runtime::builder().workers(2).name("office").build().unwrap();
         let (clerks, _printer, free) = office(&runtime);
-        runtime.send(clerks[0].pid(), "for nobody".to_owned()).unwrap();
+        runtime.send(clerks[0].pid(), "not handled".to_owned()).unwrap();
         eventually(|| runtime.statistics().dead_letters.unhandled == 1);
         let console = Console::of(&runtime).start().unwrap();
         let types = ask(&console, "/api/types");

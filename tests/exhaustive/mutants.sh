@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Plants one fault at a time in a copy of `links/protocol.rs` and searches: each must be found.
+# Plants one fault at a time in a copy of `links/protocol.rs` or `routing/ties.rs` and searches: each must be found.
 # Usage: tests/exhaustive/mutants.sh [--list] [word]    (only mutants whose name contains the word; all take minutes)
 # `--list` only reports mutants that no longer match the code.
 set -u
@@ -9,17 +9,19 @@ trap 'rm -rf "$copy"' EXIT
 # One act less than the scenarios have, as in CI: this finds all mutants, in a tenth of the time.
 export RUST_BACKTRACE=0 POSTROOM_EXHAUSTIVE_MORE=${POSTROOM_EXHAUSTIVE_MORE:--1}
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/tests/exhaustive/target}/mutants
-mkdir -p "$copy/tests/exhaustive" "$copy/runtime/src/links"
+mkdir -p "$copy/tests/exhaustive" "$copy/runtime/src/links" "$copy/runtime/src/routing"
 cp -r "$root"/tests/exhaustive/{Cargo.toml,Cargo.lock,src} "$copy/tests/exhaustive"
-protocol=runtime/src/links/protocol.rs
+file=runtime/src/links/protocol.rs
 missed=0
 
 # mutant NAME SED-EXPRESSION
 mutant() {
     [[ $1 == *${word:-}* ]] || return 0
-    sed -E "$2" "$root/$protocol" >"$copy/$protocol"
-    if cmp -s "$root/$protocol" "$copy/$protocol"; then
-        echo "STALE   $1: protocol.rs no longer has that line"; missed=1
+    cp "$root/runtime/src/links/protocol.rs" "$copy/runtime/src/links"
+    cp "$root/runtime/src/routing/ties.rs" "$copy/runtime/src/routing"
+    sed -E "$2" "$root/$file" >"$copy/$file"
+    if cmp -s "$root/$file" "$copy/$file"; then
+        echo "STALE   $1: ${file##*/} no longer has that line"; missed=1
     elif ((only_list)); then
         :
     elif ! (cd "$copy/tests/exhaustive" && cargo test -q --no-run) >"$copy/log" 2>&1; then
@@ -37,20 +39,21 @@ if [[ ${1:-} == --list ]]; then only_list=1; shift; fi
 word=${1:-}
 
 mutant unlink-number-is-ignored \
-    's/if self\.links\.get\(\&from\) == Some\(\&LinkState::Unlinking\(\*number\)\)/if'\
-' matches!(self.links.get(\&from), Some(LinkState::Unlinking(_)))/'
+    's/is_some_and\(\|unlinking\| unlinking\.number == \*number\)/is_some_and(|_| *number > 0)/'
 mutant unlink-is-not-answered \
     's/LinkEffect::Answer\(LinkMessage::Unlinked\(\*number\)\)/{ let _ = number; LinkEffect::Nothing }/'
 mutant unlink-forgets-at-once \
-    's/self\.links\.insert\(other, LinkState::Unlinking\(number\)\);/self.links.remove(\&other);/'
+    's/self\.unlinking\.insert\(other, Unlinking \{ number, again: None \}\);//'
 mutant unlinking-process-accepts-links \
-    's/self\.links\.entry\(from\)\.or_insert\(LinkState::Linked\);/self.links.insert(from, LinkState::Linked);/'
+    's/is_none_or\(\|unlinking\| unlinking\.again == Some\(by\)\)/is_none_or(|_| true)/'
 mutant unlinked-ends-a-new-link \
-    's/if self\.links\.get\(\&from\) == Some\(\&LinkState::Unlinking\(\*number\)\)/if *number > 0/'
+    's/^( *)self\.unlinking\.remove\(\&from\);/\1self.unlinking.remove(\&from); self.links.remove(\&(from, by));/'
 mutant crossing-unlinks-count-once \
-    '/If both unlink at once/,/^ *\}$/ s/== Some\(\&LinkState::Linked\)/.is_some()/'
+    '/If both unlink at once/,/^ *\}$/ s/self\.links\.remove\(\&\(from, by\)\);/self.links.remove(\&(from, by));'\
+' self.unlinking.remove(\&from);/'
 mutant linking-again-sends-nothing \
-    's/Some\(LinkState::Linked\) => None,/Some(_) => None,/; s/None \| Some\(LinkState::Unlinking\(_\)\) =>/None =>/'
+    's/if self\.is_linked\(other\) \{/if self.is_linked(other) || (over.0 < 9'\
+' \&\& self.unlinking.contains_key(\&other)) {/'
 mutant dead-do-not-answer-links \
     's/LinkMessage::Link => Some\(LinkMessage::Exit\(Why::gone\(\)\)\)/LinkMessage::Link => None/'
 mutant dead-do-not-answer-unlinks \
@@ -70,23 +73,59 @@ mutant normal-exit-sends-no-notice \
     's/\.chain\(\[\(other, LinkMessage::Exit\(why\.clone\(\)\)\)\]\)/.chain((!why.is_quiet()).then(|| (other,'\
 ' LinkMessage::Exit(why.clone()))))/'
 mutant normal-exit-is-delivered \
-    's/Some\(LinkState::Linked\) if why\.is_quiet\(\) => LinkEffect::Nothing,//'
+    's/true if why\.is_quiet\(\) => LinkEffect::Nothing,//'
 mutant normal-exit-is-sent-as-failure \
     's/\(\!why\.is_quiet\(\)\)\.then\(/true.then(/'
 mutant failure-ends-trapping-processes \
-    's/Some\(LinkState::Linked\) if !self\.traps => LinkEffect::End/Some(LinkState::Linked) => LinkEffect::End/'
+    's/true if \!self\.traps => LinkEffect::End/true => LinkEffect::End/;'\
+' s/^ *_ => LinkEffect::Nothing,$/ false => LinkEffect::Nothing,/'
 mutant exit-ends-trapping-processes \
-    's/Some\(LinkState::Linked\) if self\.traps => LinkEffect::Exit\(why\.clone\(\)\),//'
+    's/true if self\.traps => LinkEffect::Exit\(why\.clone\(\)\),//'
 mutant exit-of-an-unlinked-process-is-delivered \
-    's/Some\(LinkState::Unlinking\(_\)\) \| None => LinkEffect::Nothing,/Some(LinkState::Unlinking(_)) if'\
-' self.traps => LinkEffect::Exit(why.clone()), Some(LinkState::Unlinking(_)) | None => LinkEffect::Nothing,/'
+    's/false => LinkEffect::Nothing,/false if self.traps =>'\
+' LinkEffect::Exit(why.clone()), false => LinkEffect::Nothing,/'
 mutant exit-does-not-end-the-link \
-    's/match self\.links\.remove\(\&from\) \{/match self.links.get(\&from).copied() {/'
+    's/match self\.links\.remove\(\&\(from, by\)\) \{/match self.links.contains(\&(from, by)) {/'
 mutant downs-are-not-sent \
     's/exits\.chain\(downs\)/exits/; s/let downs = .*$//'
 mutant owned-does-not-notify-its-owner \
     's/\.chain\(disowned\)//; s/let disowned = .*$/let _ = \&self.owner;/'
 mutant owned-outlives-its-owner \
     's/\(self\.owned, messages\)/(BTreeSet::new(), messages)/'
+
+# Across nodes.
+mutant unlink-of-another-connection-counts \
+    '/If both unlink at once/,/^ *\}$/ s/self\.links\.remove\(\&\(from, by\)\);/self.links.retain(|(who, _)| *who'\
+' != from);/'
+file=runtime/src/routing/ties.rs
+mutant link-is-not-noted-when-it-is-sent \
+    's/^( *)self\.links\.insert\(\(from, to\)\);/\1let _ = \&self.links;/'
+mutant link-is-not-noted-when-it-arrives \
+    's/^( *)self\.links\.insert\(link\);/\1let _ = link;/'
+mutant watch-is-not-noted-when-it-is-sent \
+    's/LinkMessage::Watch\(number\) => _ = self\.watched\.insert\(\(from, \*number\), to\),/LinkMessage::Watch(_)'\
+' => {}/'
+mutant watch-is-not-noted-when-it-arrives \
+    's/LinkMessage::Watch\(number\) => _ = self\.watchers\.insert\(\(from, \*number\), to\),/LinkMessage::Watch(_)'\
+' => {}/'
+mutant unlink-is-not-noted \
+    's/^ *self\.unlinking\.insert\(\(from, to\), \(\*number, false\)\);/let _ = number;/'
+mutant unlink-of-the-other-leaves-the-number-of-ours \
+    's/LinkMessage::Unlink\(_\) => _ = self\.links\.remove\(\&link\),/LinkMessage::Unlink(_) => _ ='\
+' self.unlinking.remove(\&link),/'
+mutant loss-leaves-links \
+    's/messages\.push\(\(other, local, LinkMessage::Exit\(ExitReason::NodeLost\)\)\);//'
+mutant loss-leaves-unlinks \
+    's/messages\.push\(\(other, local, LinkMessage::Unlinked\(number\)\)\);/let _ = (local, other, number);/'
+mutant loss-leaves-monitors \
+    's/messages\.push\(\(other, local, LinkMessage::Down\(number, ExitReason::NodeLost\)\)\);/let _ = (local, number,'\
+' other);/'
+mutant loss-leaves-watchers \
+    's/messages\.push\(\(other, local, LinkMessage::Unwatch\(number\)\)\);/let _ = (other, number, local);/'
+mutant refused-link-is-not-answered \
+    's/LinkMessage::Link => Some\(LinkMessage::Exit\(ExitReason::NodeLost\)\),/LinkMessage::Link => None,/'
+mutant refused-monitor-is-not-answered \
+    's/LinkMessage::Watch\(number\) => Some\(LinkMessage::Down\(\*number, ExitReason::NodeLost\)\),/LinkMessage::Watch(_)'\
+' => None,/'
 
 exit $missed

@@ -24,7 +24,7 @@ const BATCH: usize = 64;
 
 impl Cluster {
     /// Returns the topic of this name for events of type `E`. A handle, cheap to clone. **Events may be lost**, and
-    /// nobody hears of it; each subscriber gets an event at most once. For messages that must arrive, use a
+    /// no one hears of it; each subscriber gets an event at most once. For messages that must arrive, use a
     /// [group](Self::group).
     ///
     /// ```

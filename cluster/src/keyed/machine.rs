@@ -401,7 +401,7 @@ impl Keys {
         self.stops.pop_front()
     }
 
-    /// Returns whether nothing is asked, and nobody waits.
+    /// Returns whether nothing is asked, and no one waits.
     #[cfg(test)]
     pub(super) fn is_idle(&self) -> bool {
         self.waiting == 0 && self.questions.is_empty()

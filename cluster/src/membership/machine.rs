@@ -84,7 +84,7 @@ impl KnownNames {
 /// This node itself.
 struct Own {
     identity: Identity,
-    /// It joins for the first time: nobody has seen its ID.
+    /// It joins for the first time: no other node has seen its ID.
     is_new: bool,
     step: OwnStep,
     /// The request that is to be answered; the answer to any other is late.

@@ -603,7 +603,7 @@ fn an_id_belongs_to_the_name_that_it_was_first_seen_with() {
     answer(&mut members, request.number, Answer::Written(Ok(Revision(13))));
     assert_eq!(next(&mut members), Event::Entered(Revision(13)));
 
-    // Nobody takes this node's own ID from it.
+    // No one takes this node's own ID from it.
     let mut members = entered();
     let record = Record::new("thief", 1).unwrap();
     let entry = Entry { key: "thief.1".into(), value: record.encode(), revision: Revision(6) };

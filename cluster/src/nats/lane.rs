@@ -165,7 +165,7 @@ async fn connect(
                     if let Some(refusal) = Violation::read(&text) {
                         counts.refused(lane, &refusal);
                         if !refusal.is_subscription {
-                            // Nobody may wait for it.
+                            // Perhaps no one waits for it.
                             let _ = refused.send(refusal.subject);
                         }
                     }

@@ -105,7 +105,7 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// Returns whether somebody has to do something about it. The others can end by themselves.
+    /// Returns whether an operator has to do something about it. The others can end by themselves.
     pub fn is_lasting(&self) -> bool {
         !matches!(self, Self::NoAnswer | Self::Unreachable { .. } | Self::StoreDown { .. })
     }

@@ -180,7 +180,7 @@ impl Shared {
         by_place.into_values().map(attempt).collect()
     }
 
-    /// Returns the problem that somebody has to do something about, or else the first.
+    /// Returns the problem that an operator has to do something about, or else the first.
     pub(super) fn problem(&self) -> Option<Problem> {
         worst(&self.problems()).cloned()
     }

@@ -127,7 +127,7 @@ impl Overflow {
         self.slow.get(&to).map_or(&self.queue, |slow| &slow.queue).clone()
     }
 
-    /// Notes that something for `to` was refused as too much. Nobody waits for the control lane.
+    /// Notes that something for `to` was refused as too much. No sender waits for the control lane.
     pub(super) fn refuse(&mut self, lane: Lane, to: Pid) {
         if lane == Lane::Data && !self.is_slow(to) {
             self.is_congested = true;
@@ -210,12 +210,12 @@ impl Overflow {
 
     /// Returns the room for those that wait, when `buffered` of the session's `limit` is in use: if that is at most
     /// half, for so many as are likely to fill the other half, and at least one; for all, when nothing is left or
-    /// nobody waits.
+    /// no one waits.
     pub(super) fn room(&mut self, buffered: u64, limit: u64) -> Option<Room> {
         if !self.is_congested || !self.is_clear(Lane::Data) || buffered > limit / 2 {
             return None;
         }
-        // Nobody waits yet: one that was refused and is about to finds that there is room.
+        // No one waits yet: one that was refused and is about to finds that there is room.
         if buffered == 0 || self.queue.waiting() == 0 {
             (self.is_congested, self.expected) = (false, 0);
             return Some(Room::for_all(self.queue.clone()));
@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(most(overflow.room(0, LIMIT)), Some(None));
         assert_eq!(most(overflow.room(0, LIMIT)), None, "once");
         let mut overflow = congested();
-        assert_eq!(most(overflow.room(LIMIT / 2, LIMIT)), Some(None), "nobody waits");
+        assert_eq!(most(overflow.room(LIMIT / 2, LIMIT)), Some(None), "no one waits");
         let mut overflow = congested();
         overflow.push(Lane::Data, Bytes::from(vec![0; 100]), Why::Owed);
         assert_eq!(most(overflow.room(0, LIMIT)), None, "what waits here goes first");

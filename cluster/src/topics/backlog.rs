@@ -16,7 +16,7 @@ pub const MAX_BYTES: usize = 4 << 20;
 /// use postroom_cluster::topics::{Backlog, MAX_EVENTS};
 ///
 /// let mut backlog = Backlog::default();
-/// assert!(backlog.push("first".into()), "it was empty: somebody has to be told");
+/// assert!(backlog.push("first".into()), "it was empty: the reader has to be told");
 /// assert!(!backlog.push("second".into()));
 /// (0..MAX_EVENTS).for_each(|_| _ = backlog.push("more".into()));
 /// assert_eq!(backlog.dropped(), 2);
@@ -43,7 +43,7 @@ impl Backlog {
         !std::mem::replace(&mut self.is_busy, true)
     }
 
-    /// Returns the next event. With `None`, who hands out is done: the next event has somebody told again.
+    /// Returns the next event. After `None` the reader is done, and is told of the next event again.
     pub fn pop(&mut self) -> Option<Bytes> {
         let event = self.events.pop_front();
         self.is_busy = event.is_some();
@@ -62,8 +62,8 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// Each event is handed out in its order, or counted; and somebody is told when there is something to hand out and
-    /// nobody does.
+    /// Each event is handed out in its order, or counted; and the reader is told when there is something to hand out and
+    /// it has stopped.
     #[test]
     fn each_event_is_handed_out_in_order_or_counted() {
         let (mut full, mut long) = (0, 0);

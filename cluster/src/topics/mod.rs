@@ -1,7 +1,7 @@
 //! Topics of the cluster: events for all who have subscribed, **lossy**.
 //!
 //! An event is one plain message of the broker, on a subject of the topic: it reaches each node that has subscribers at
-//! most once, and nobody hears of one that is lost: on the way, while a node is cut off, or where there is no room.
+//! most once, and no one hears of one that is lost: on the way, while a node is cut off, or where there is no room.
 //! There are no sessions, no order between publishers, and no history.
 //!
 //! ```text

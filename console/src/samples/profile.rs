@@ -118,7 +118,7 @@ impl Profile {
         }
     }
 
-    /// Forgets all but the totals: nobody looks.
+    /// Forgets all but the totals: no one looks.
     pub(super) fn rest(&mut self) {
         let totals = std::mem::take(&mut self.totals);
         *self = Self { totals, ..Self::new(self.lanes.len()) };

@@ -108,7 +108,7 @@ fn await_look(shared: &Shared) -> bool {
     !shared.changed.wait_while(state, rests).unwrap_or_else(PoisonError::into_inner).is_over
 }
 
-/// Waits until the next look is due. Returns false when nobody has looked at the console for long.
+/// Waits until the next look is due. Returns false when no one has looked at the console for long.
 fn go_on(shared: &Shared, every: Duration) -> bool {
     let state = lock(&shared.state);
     let goes_on = |state: &mut State| !state.is_over;

@@ -1,6 +1,6 @@
 //! Messages of the link protocol in flight.
 
-use super::protocol::{Cause, LinkEffect, LinkMessage, Links, answer_for_the_dead};
+use super::protocol::{Cause, ConnectionId, LinkEffect, LinkMessage, Links, answer_for_the_dead};
 use crate::exit::ExitReason;
 use crate::mailbox::node::Envelope;
 use crate::pid::{Pid, Resident};
@@ -57,10 +57,16 @@ impl Bindings {
     }
 }
 
+/// The parts of a [`SentLinkMessage`].
+pub(crate) type OpenedLinkMessage =
+    ((Pid, ConnectionId), Option<&'static dyn LinkEndpoint>, Option<LinkMessage<ExitReason>>);
+
 /// A link message with its sender. Dropped unheard it is answered on behalf of the ended process.
 pub(crate) struct SentLinkMessage {
     from: Pid,
     to: Pid,
+    /// Which it came by.
+    by: ConnectionId,
     /// Where answers go; `None` for messages without an answer.
     back: Option<&'static dyn LinkEndpoint>,
     message: Option<LinkMessage<ExitReason>>,
@@ -74,7 +80,13 @@ impl SentLinkMessage {
         back: Option<&'static dyn LinkEndpoint>,
         message: LinkMessage<ExitReason>,
     ) -> Self {
-        Self { from, to, back, message: Some(message) }
+        Self { from, to, by: ConnectionId::LOCAL, back, message: Some(message) }
+    }
+
+    /// Notes that it came by a connection.
+    pub(crate) fn by(mut self, by: ConnectionId) -> Self {
+        self.by = by;
+        self
     }
 
     pub(crate) fn from(&self) -> Pid {
@@ -86,9 +98,9 @@ impl SentLinkMessage {
         matches!(self.message, Some(LinkMessage::Down(..) | LinkMessage::Exit(_)))
     }
 
-    /// Returns the message and the way back.
-    pub(crate) fn open(mut self) -> (Pid, Option<&'static dyn LinkEndpoint>, Option<LinkMessage<ExitReason>>) {
-        (self.from, self.back, self.message.take())
+    /// Returns the message, its sender with the connection, and the way back.
+    pub(crate) fn open(mut self) -> OpenedLinkMessage {
+        ((self.from, self.by), self.back, self.message.take())
     }
 }
 

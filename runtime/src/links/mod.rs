@@ -21,6 +21,11 @@
 //!   process is answered, on behalf of the ended process, by the thread that finds it undeliverable: see
 //!   [`SentLinkMessage`](message::SentLinkMessage).
 //!
+//! * U5 Between nodes a message belongs to the connection that it came by, and so does a link. A process may come to a
+//!   message of a lost connection when it is linked with the sender again, over the next one; the message does not
+//!   concern that link. Until an unlink is answered, by the other or by the loss, no link is taken from the other,
+//!   unless the process itself has linked again over the same connection.
+//!
 //! Links are Erlang's, with the numbered unlinking of its distribution protocol (OTP 23). The model check of
 //! [`protocol`] is in `tests/exhaustive`.
 //!

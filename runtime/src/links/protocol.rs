@@ -11,6 +11,20 @@ pub(crate) trait Cause: Clone {
     fn gone() -> Self;
 }
 
+/// Which connection between two nodes a link was made over, and a message came by. None has the same ID twice.
+///
+/// A message of a connection concerns its own links only: a process may come to what it was sent before a loss when it
+/// has been linked with the other over the next connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ConnectionId(pub(crate) u64);
+
+impl ConnectionId {
+    /// That of links within a node.
+    pub(crate) const LOCAL: Self = Self(0);
+    /// That of links with a process of a node that is not connected: they are lost as soon as they are made.
+    pub(crate) const NONE: Self = Self(u64::MAX);
+}
+
 /// What processes say to each other about links and monitors; `Why` is an exit reason.
 ///
 /// Transports carry it between nodes as it is, and need not know what it means: a number belongs to the process that
@@ -61,16 +75,19 @@ pub(crate) enum LinkEffect<Why> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum LinkState {
-    Linked,
-    /// Unlinked here; the other has not answered with this number.
-    Unlinking(u64),
+struct Unlinking {
+    /// The other answers with it.
+    number: u64,
+    /// The connection over which the process has linked with the other again.
+    again: Option<ConnectionId>,
 }
 
 /// One process's half of all its links.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Links<Who: Ord> {
-    links: BTreeMap<Who, LinkState>,
+    links: BTreeSet<(Who, ConnectionId)>,
+    /// The processes that it has unlinked from and that have not answered.
+    unlinking: BTreeMap<Who, Unlinking>,
     /// The processes that it watches, by number.
     watched: BTreeMap<u64, Who>,
     /// Its watchers, with their numbers.
@@ -85,7 +102,8 @@ pub(crate) struct Links<Who: Ord> {
 impl<Who: Ord> Default for Links<Who> {
     fn default() -> Self {
         Self {
-            links: BTreeMap::new(),
+            links: BTreeSet::new(),
+            unlinking: BTreeMap::new(),
             watched: BTreeMap::new(),
             watchers: BTreeSet::new(),
             owned: BTreeSet::new(),
@@ -107,21 +125,36 @@ impl<Who: Ord + Copy> Links<Who> {
         self.traps = traps;
     }
 
-    /// Links with `other`. Returns the message to send to it.
-    pub(crate) fn link<Why>(&mut self, other: Who) -> Option<LinkMessage<Why>> {
-        match self.links.insert(other, LinkState::Linked) {
-            Some(LinkState::Linked) => None,
-            None | Some(LinkState::Unlinking(_)) => Some(LinkMessage::Link),
+    /// Returns the links with `other`: a lost one remains until the process comes to the notice.
+    pub(crate) fn links_with(&self, other: Who) -> impl Iterator<Item = (Who, ConnectionId)> {
+        self.links.range((other, ConnectionId::LOCAL)..=(other, ConnectionId::NONE)).copied()
+    }
+
+    fn is_linked(&self, other: Who) -> bool {
+        self.links_with(other).next().is_some()
+    }
+
+    /// Links with `other`, over that connection. Returns the message to send to it.
+    pub(crate) fn link<Why>(&mut self, other: Who, over: ConnectionId) -> Option<LinkMessage<Why>> {
+        if self.is_linked(other) {
+            return None;
         }
+        self.links.insert((other, over));
+        if let Some(unlinking) = self.unlinking.get_mut(&other) {
+            unlinking.again = Some(over);
+        }
+        Some(LinkMessage::Link)
     }
 
     /// Unlinks from `other`. Returns the message to send to it.
     pub(crate) fn unlink<Why>(&mut self, other: Who) -> Option<LinkMessage<Why>> {
-        if self.links.get(&other) != Some(&LinkState::Linked) {
+        if !self.is_linked(other) {
             return None;
         }
+        let links = self.links_with(other).collect::<Vec<_>>();
+        links.iter().for_each(|link| _ = self.links.remove(link));
         let number = self.next_number();
-        self.links.insert(other, LinkState::Unlinking(number));
+        self.unlinking.insert(other, Unlinking { number, again: None });
         Some(LinkMessage::Unlink(number))
     }
 
@@ -149,8 +182,8 @@ impl<Who: Ord + Copy> Links<Who> {
 
     /// Makes both halves of a link with a process that has not started, and so gets no messages yet.
     pub(crate) fn link_child(&mut self, me: Who, spawned: &mut Self, other: Who) {
-        self.links.insert(other, LinkState::Linked);
-        spawned.links.insert(me, LinkState::Linked);
+        self.links.insert((other, ConnectionId::LOCAL));
+        spawned.links.insert((me, ConnectionId::LOCAL));
     }
 
     pub(crate) fn watch_child(&mut self, me: Who, spawned: &mut Self, other: Who) {
@@ -163,24 +196,30 @@ impl<Who: Ord + Copy> Links<Who> {
         spawned.owner = Some(me);
     }
 
-    /// Handles a message from `from`. The message stays the caller's, to be dropped when nothing here is borrowed: the
-    /// last reference to a reason runs a user's drop, which may link or unlink this very process.
-    pub(crate) fn receive<Why: Cause>(&mut self, from: Who, message: &LinkMessage<Why>) -> LinkEffect<Why> {
+    /// Handles a message from `from`, which came by a connection. The message stays the caller's, to be dropped when
+    /// nothing here is borrowed: the last reference to a reason runs a user's drop, which may link or unlink this very
+    /// process.
+    pub(crate) fn receive<Why: Cause>(
+        &mut self,
+        (from, by): (Who, ConnectionId),
+        message: &LinkMessage<Why>,
+    ) -> LinkEffect<Why> {
         match message {
             LinkMessage::Link => {
-                self.links.entry(from).or_insert(LinkState::Linked);
+                // Otherwise it was sent before the other heard of the unlink.
+                if self.unlinking.get(&from).is_none_or(|unlinking| unlinking.again == Some(by)) {
+                    self.links.insert((from, by));
+                }
                 LinkEffect::Nothing
             }
             LinkMessage::Unlink(number) => {
                 // If both unlink at once, each waits for its own answer.
-                if self.links.get(&from) == Some(&LinkState::Linked) {
-                    self.links.remove(&from);
-                }
+                self.links.remove(&(from, by));
                 LinkEffect::Answer(LinkMessage::Unlinked(*number))
             }
             LinkMessage::Unlinked(number) => {
-                if self.links.get(&from) == Some(&LinkState::Unlinking(*number)) {
-                    self.links.remove(&from);
+                if self.unlinking.get(&from).is_some_and(|unlinking| unlinking.number == *number) {
+                    self.unlinking.remove(&from);
                 }
                 LinkEffect::Nothing
             }
@@ -201,15 +240,15 @@ impl<Who: Ord + Copy> Links<Who> {
                 LinkEffect::Down(*number, why.clone())
             }
             LinkMessage::Down(..) => LinkEffect::Nothing,
-            LinkMessage::Exit(why) => match self.links.remove(&from) {
-                Some(LinkState::Linked) if why.is_quiet() => LinkEffect::Nothing,
-                Some(LinkState::Linked) if self.traps => LinkEffect::Exit(why.clone()),
-                Some(LinkState::Linked) => LinkEffect::End(why.clone()),
-                Some(LinkState::Unlinking(_)) | None => LinkEffect::Nothing,
+            LinkMessage::Exit(why) => match self.links.remove(&(from, by)) {
+                true if why.is_quiet() => LinkEffect::Nothing,
+                true if self.traps => LinkEffect::Exit(why.clone()),
+                true => LinkEffect::End(why.clone()),
+                false => LinkEffect::Nothing,
             },
             // The notice follows: if exits are trapped, it is what gets delivered.
-            LinkMessage::Failed(why) => match self.links.get(&from) {
-                Some(LinkState::Linked) if !self.traps => LinkEffect::End(why.clone()),
+            LinkMessage::Failed(why) => match self.links.contains(&(from, by)) {
+                true if !self.traps => LinkEffect::End(why.clone()),
                 _ => LinkEffect::Nothing,
             },
         }
@@ -217,8 +256,7 @@ impl<Who: Ord + Copy> Links<Who> {
 
     /// Handles the end of the process. Returns those that end with it, and the messages to send.
     pub(crate) fn end<Why: Cause>(self, why: &Why) -> (BTreeSet<Who>, Vec<(Who, LinkMessage<Why>)>) {
-        let linked = self.links.iter().filter(|(_, link)| **link == LinkState::Linked);
-        let exits = linked.flat_map(|(&other, _)| {
+        let exits = self.links().flat_map(|other| {
             let failed = (!why.is_quiet()).then(|| (other, LinkMessage::Failed(why.clone())));
             // In this order: a partner that does not trap exits has ended when the notice arrives.
             failed.into_iter().chain([(other, LinkMessage::Exit(why.clone()))])
@@ -230,14 +268,16 @@ impl<Who: Ord + Copy> Links<Who> {
         (self.owned, messages)
     }
 
+    /// Returns the linked processes, each once.
     pub(crate) fn links(&self) -> impl Iterator<Item = Who> {
-        self.links.iter().filter(|(_, link)| **link == LinkState::Linked).map(|(&other, _)| other)
+        let mut before = None;
+        self.links.iter().map(|(other, _)| *other).filter(move |other| before.replace(*other) != Some(*other))
     }
 
     /// Returns whether an unlink has not been answered. For a simulation, between turns.
     #[cfg(feature = "test")]
     pub(crate) fn is_unlinking(&self) -> bool {
-        self.links.values().any(|link| *link != LinkState::Linked)
+        self.unlinking.values().any(|unlinking| unlinking.again.is_none())
     }
 
     pub(crate) fn all_watched(&self) -> impl Iterator<Item = Who> {

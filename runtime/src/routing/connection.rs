@@ -6,6 +6,10 @@
 //! * A message from the other node that was posted while the connection was lost could arrive after the notice of the
 //!   loss. So it is followed by a second notice, which finds nothing to do if the first came later.
 //!
+//! A process may come to a message of this connection when it is tied to the other over the next one. So the message
+//! is posted with the [`ConnectionId`], and a link ends with what came by its own connection only. A message that links
+//! is therefore sent over the connection that its process has noted, or is answered: see [`Way`].
+//!
 //! No lock is held while a transport or a process is told.
 
 use super::joins;
@@ -15,15 +19,16 @@ use super::transport::{ControlMessage, Transport};
 use crate::env::program::this_node;
 use crate::exit::ExitReason;
 use crate::links::message::{Bindings, LinkEndpoint, SentLinkMessage};
-use crate::links::protocol::{LinkEffect, LinkMessage};
+use crate::links::protocol::{ConnectionId, LinkEffect, LinkMessage};
 use crate::mailbox::node::Envelope;
-use crate::pid::{Pid, Resident};
+use crate::pid::{NodeId, Pid, Resident};
 use crate::slots::TABLE;
-use crate::sync::{Arc, Mutex, lock};
+use crate::sync::{Arc, AtomicU64, Mutex, Ordering, lock};
 use crate::util::panics::{Site, contain, dispose};
 
 /// A transport, and the ties that end with it.
 pub(super) struct Connection {
+    id: ConnectionId,
     transport: Arc<dyn Transport>,
     /// `None` when it is lost.
     ties: Mutex<Option<Ties>>,
@@ -31,7 +36,9 @@ pub(super) struct Connection {
 
 impl Connection {
     pub(super) fn new(transport: Arc<dyn Transport>) -> Self {
-        Self { transport, ties: Mutex::new(Some(Ties::default())) }
+        static LAST: AtomicU64 = AtomicU64::new(ConnectionId::LOCAL.0);
+        let id = ConnectionId(LAST.fetch_add(1, Ordering::Relaxed) + 1);
+        Self { id, transport, ties: Mutex::new(Some(Ties::default())) }
     }
 
     pub(super) fn transport(&self) -> &dyn Transport {
@@ -99,11 +106,11 @@ impl Connection {
             LinkMessage::Watch(number) => Some(LinkMessage::Unwatch(*number)),
             _ => None,
         };
-        post(from, to, name, message);
+        post(self.id, from, to, name, message);
         if let Some(undo) = undo
             && lock(&self.ties).is_none()
         {
-            post(from, to, name, undo);
+            post(self.id, from, to, name, undo);
         }
         true
     }
@@ -112,36 +119,56 @@ impl Connection {
     pub(super) fn lose(&self) {
         let ties = lock(&self.ties).take();
         for (from, to, message) in ties.map(Ties::lost).unwrap_or_default() {
-            post(from, to, to, message);
+            post(self.id, from, to, to, message);
         }
     }
 }
 
-/// Hands a message of a process of another node to the process `to`, which was addressed as `name`.
-fn post(from: Pid, to: Pid, name: Pid, message: LinkMessage<ExitReason>) {
+/// Hands a message of a process of another node, which came by a connection, to the process `to`, which was addressed
+/// as `name`.
+fn post(by: ConnectionId, from: Pid, to: Pid, name: Pid, message: LinkMessage<ExitReason>) {
     if joins::is_joiner(to) {
         return joins::receive(from, message);
     }
     // Answers on behalf of an ended process come from the name that the other knows.
     match TABLE.last(to) {
-        Some(slot) => slot.post(to, SentLinkMessage::new(from, to, Some(&Abroad), message)),
+        Some(slot) => slot.post(to, SentLinkMessage::new(from, to, Some(&Abroad), message).by(by)),
         None => drop(SentLinkMessage::new(from, name, Some(&Abroad), message)),
+    }
+}
+
+/// The way to another node: its connection, if it has one.
+pub(crate) struct Way(Option<Arc<Connection>>);
+
+impl Way {
+    pub(crate) fn between(here: NodeId, there: NodeId) -> Self {
+        Self(Router::with(here, |router| router.connection(there)))
+    }
+
+    /// Returns the ID of a link that is made over it.
+    pub(crate) fn id(&self) -> ConnectionId {
+        self.0.as_ref().map_or(ConnectionId::NONE, |connection| connection.id)
+    }
+
+    /// Sends a message of a process of this node to one of the other; if it cannot be sent, it is answered here.
+    pub(crate) fn send(self, from: Pid, to: Pid, message: LinkMessage<ExitReason>) {
+        let answer = answer_for_the_lost(&message);
+        let is_sent = match &self.0 {
+            Some(connection) => connection.send(from, to, message),
+            None => {
+                dispose(Site::ReasonDrop, message);
+                false
+            }
+        };
+        if let Some(answer) = answer.filter(|_| !is_sent) {
+            post(self.id(), to, from, from, answer);
+        }
     }
 }
 
 /// Sends a message of a process of this node to one of another; if it cannot be sent, it is answered here.
 pub(crate) fn send_link(from: Pid, to: Pid, message: LinkMessage<ExitReason>) {
-    let answer = answer_for_the_lost(&message);
-    let is_sent = match Router::with(from.node(), |router| router.connection(to.node())) {
-        Some(connection) => connection.send(from, to, message),
-        None => {
-            dispose(Site::ReasonDrop, message);
-            false
-        }
-    };
-    if let Some(answer) = answer.filter(|_| !is_sent) {
-        post(to, from, from, answer);
-    }
+    Way::between(from.node(), to.node()).send(from, to, message);
 }
 
 /// Sends a control to a process of another node. Returns whether it was sent.
@@ -163,6 +190,7 @@ impl super::Node {
     /// is not for this node, or from a node that is not connected: it is dropped.
     ///
     /// Call it, and `deliver`, from one thread at a time for each other node, in the order in which things were sent.
+    /// Connect a node again only when the last call for it has returned.
     pub fn post_link(self, from: Pid, to: Pid, message: LinkMessage<ExitReason>) -> bool {
         if to.node() != self.id() {
             dispose(Site::ReasonDrop, message);

@@ -439,6 +439,8 @@ impl Router {
 
     /// Connects `transport` to `node`. An earlier one is [disconnected](Self::disconnect).
     pub fn connect(&self, node: NodeId, transport: Arc<dyn Transport>) {
+        // Those that it ties hear of the loss before anything comes over the next one.
+        self.disconnect(node);
         let connection = Arc::new(Connection::new(transport));
         let before = self.nodes.write().unwrap_or_else(PoisonError::into_inner).insert(node, connection);
         // Outside the lock: the drop of a transport may connect another.

@@ -3,7 +3,8 @@
 //! Both halves of a link are kept by their processes; this is a shadow of the local ones, brought forward by each link
 //! message that passes in either direction. It may list a tie that its process has ended in the meantime, which then
 //! ignores the notice. It never lacks one: an outgoing message is noted after its process has changed its half and
-//! before it is sent, and an incoming one before its process can change its half.
+//! before it is sent, and an incoming one before its process can change its half. `tests/exhaustive` checks it with
+//! that half.
 //!
 //! # Aliases
 //!
@@ -16,17 +17,13 @@ use crate::links::protocol::LinkMessage;
 use crate::pid::Pid;
 use std::collections::{BTreeMap, BTreeSet};
 
-#[derive(Debug, PartialEq, Eq)]
-enum TieState {
-    Linked,
-    /// Unlinked here, and not answered with this number.
-    Unlinking(u64),
-}
-
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Ties {
     /// Links, by the local process and the name of the other.
-    links: BTreeMap<(Pid, Pid), TieState>,
+    links: BTreeSet<(Pid, Pid)>,
+    /// Those that the local process has unlinked, and that the other has not answered with this number; and whether the
+    /// process has linked again.
+    unlinking: BTreeMap<(Pid, Pid), (u64, bool)>,
     /// What local processes watch, by the number of the watch.
     watched: BTreeMap<(Pid, u64), Pid>,
     /// Local processes that are watched, by the watcher and its number.
@@ -42,8 +39,14 @@ impl Ties {
     pub(super) fn sends(&mut self, from: Pid, to: Pid, message: &LinkMessage<ExitReason>) -> Vec<Pid> {
         let mut names = vec![from];
         match message {
-            LinkMessage::Link => _ = self.links.insert((from, to), TieState::Linked),
-            LinkMessage::Unlink(number) => _ = self.links.insert((from, to), TieState::Unlinking(*number)),
+            LinkMessage::Link => {
+                self.links.insert((from, to));
+                self.unlinking.entry((from, to)).and_modify(|(_, again)| *again = true);
+            }
+            LinkMessage::Unlink(number) => {
+                self.links.remove(&(from, to));
+                self.unlinking.insert((from, to), (*number, false));
+            }
             LinkMessage::Watch(number) => _ = self.watched.insert((from, *number), to),
             LinkMessage::Unwatch(number) => _ = self.watched.remove(&(from, *number)),
             LinkMessage::Down(number, _) => _ = self.watchers.remove(&(to, *number)),
@@ -52,7 +55,7 @@ impl Ties {
         }
         match message {
             LinkMessage::Exit(_) => names.extend(self.forget_aliases(from, to)),
-            LinkMessage::Unlinked(_) if !self.links.contains_key(&(from, to)) => {
+            LinkMessage::Unlinked(_) if !self.is_linked((from, to)) => {
                 names.extend(self.forget_aliases(from, to));
             }
             LinkMessage::Unlink(_) | LinkMessage::Unlinked(_) | LinkMessage::Failed(_) => {
@@ -66,7 +69,8 @@ impl Ties {
     /// Notes that a message was not sent: what it asked for is answered here.
     pub(super) fn unsent(&mut self, from: Pid, to: Pid, message: &LinkMessage<ExitReason>) {
         match message {
-            LinkMessage::Link | LinkMessage::Unlink(_) => _ = self.links.remove(&(from, to)),
+            LinkMessage::Link => _ = self.links.remove(&(from, to)),
+            LinkMessage::Unlink(_) => _ = self.unlinking.remove(&(from, to)),
             LinkMessage::Watch(number) => _ = self.watched.remove(&(from, *number)),
             _ => {}
         }
@@ -74,7 +78,12 @@ impl Ties {
 
     /// Returns how many links and watches there are.
     pub(super) fn count(&self) -> usize {
-        self.links.len() + self.watched.len() + self.watchers.len()
+        self.links.len() + self.unlinking.len() + self.watched.len() + self.watchers.len()
+    }
+
+    /// Returns whether there is a link, or one that the local process has unlinked without an answer yet.
+    fn is_linked(&self, link: (Pid, Pid)) -> bool {
+        self.links.contains(&link) || self.unlinking.contains_key(&link)
     }
 
     fn forget_aliases(&mut self, local: Pid, other: Pid) -> BTreeSet<Pid> {
@@ -101,21 +110,21 @@ impl Ties {
         match message {
             LinkMessage::Link => {
                 // One that the local process has unlinked from was sent before the other heard of it.
-                let state = self.links.entry(link).or_insert(TieState::Linked);
-                if name != to && *state == TieState::Linked {
+                if self.unlinking.get(&link).is_none_or(|(_, again)| *again) {
+                    self.links.insert(link);
+                }
+                if name != to && self.links.contains(&link) {
                     self.aliased.insert((name, from), to);
                     self.aliases.entry(link).or_default().insert(name);
                 }
             }
-            LinkMessage::Unlink(_) => {
-                if self.links.get(&link) == Some(&TieState::Linked) {
-                    self.links.remove(&link);
-                }
-            }
+            LinkMessage::Unlink(_) => _ = self.links.remove(&link),
             LinkMessage::Unlinked(number) => {
-                if self.links.get(&link) == Some(&TieState::Unlinking(*number)) {
-                    self.links.remove(&link);
-                    self.forget_aliases(to, from);
+                if self.unlinking.get(&link).is_some_and(|(unlinking, _)| unlinking == number) {
+                    self.unlinking.remove(&link);
+                    if !self.links.contains(&link) {
+                        self.forget_aliases(to, from);
+                    }
                 }
             }
             LinkMessage::Exit(_) => {
@@ -133,14 +142,12 @@ impl Ties {
     /// Ends all ties. Returns the messages that tell the local processes, with sender and receiver.
     pub(super) fn lost(self) -> Vec<(Pid, Pid, LinkMessage<ExitReason>)> {
         let mut messages = Vec::new();
-        for ((local, other), state) in self.links {
-            match state {
-                TieState::Linked => {
-                    messages.push((other, local, LinkMessage::Failed(ExitReason::NodeLost)));
-                    messages.push((other, local, LinkMessage::Exit(ExitReason::NodeLost)));
-                }
-                TieState::Unlinking(number) => messages.push((other, local, LinkMessage::Unlinked(number))),
-            }
+        for (local, other) in self.links {
+            messages.push((other, local, LinkMessage::Failed(ExitReason::NodeLost)));
+            messages.push((other, local, LinkMessage::Exit(ExitReason::NodeLost)));
+        }
+        for ((local, other), (number, _)) in self.unlinking {
+            messages.push((other, local, LinkMessage::Unlinked(number)));
         }
         for ((local, number), other) in self.watched {
             messages.push((other, local, LinkMessage::Down(number, ExitReason::NodeLost)));

@@ -1,18 +1,22 @@
 //! The properties that must hold, and the search of all states.
 
-use crate::links::Links;
-use crate::world::{Act, COUNT, Event, Index, MonitorState, Why, World, is_unlinking};
+use crate::links::protocol::Links;
+use crate::routing::NODES;
+use crate::world::{Act, COUNT, Event, Index, MonitorState, State, Why, World, is_unlinking};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use std::time::Instant;
 
-/// The number of messages in flight at once that some state of each scenario must reach.
-const IN_FLIGHT: usize = 8;
+/// The number of messages in flight at once that some state of each scenario must reach: on one node, and on two, where
+/// they have fewer acts.
+const IN_FLIGHT: [usize; NODES] = [8, 4];
 
 /// The initial state, and the acts that processes may perform.
 #[derive(Clone)]
 pub(crate) struct Scenario {
     pub(crate) start: World,
     pub(crate) allowed: &'static [ActKind],
+    /// The processes that act, and with which they do.
+    pub(crate) actors: &'static [Index],
     /// Whether all three processes are in the same position at the start. Then the first act is always the first
     /// process's, towards the second, which leaves a sixth of the states.
     pub(crate) is_symmetric: bool,
@@ -36,7 +40,7 @@ pub(crate) enum ActKind {
 impl Scenario {
     fn acts(&self, world: &World, process: Index, acts: &mut Vec<Act>) {
         for kind in self.allowed {
-            let others = (0..COUNT).filter(|other| *other != process);
+            let others = self.actors.iter().copied().filter(|other| *other != process);
             match kind {
                 ActKind::Link => acts.extend(others.flat_map(|other| [Act::Link(other), Act::Unlink(other)])),
                 ActKind::Watch => {
@@ -79,7 +83,8 @@ impl Model for Scenario {
             return;
         }
         for process in 0..COUNT {
-            if world.acts > 0 && world.running(process).is_some() {
+            let is_idle = world.is_idle(process);
+            if world.acts > 0 && is_idle && self.actors.contains(&process) && world.running(process).is_some() {
                 let mut acts = Vec::new();
                 self.acts(world, process, &mut acts);
                 if self.is_symmetric && *world == self.start {
@@ -87,21 +92,27 @@ impl Model for Scenario {
                 }
                 events.extend(acts.into_iter().map(|act| Event::Act(process, act)));
             }
-            if matches!(world.states[process], crate::world::State::Exiting(..)) {
+            if is_idle && matches!(world.states[process], State::Exiting(..)) {
                 events.push(Event::NotifyPartners(process));
             }
             for from in 0..COUNT {
                 let queued = world.control[from][process].len();
                 if world.is_dead(process) {
                     events.extend((0..queued).map(|place| Event::AnswerForDead(from, process, place)));
-                } else {
+                } else if is_idle {
                     let receivable = if self.control_is_unordered { queued } else { queued.min(1) };
                     events.extend((0..receivable).map(|place| Event::Receive(from, process, place)));
                 }
-                if !world.notices[from][process].is_empty() && (queued == 0 || self.notices_overtake) {
+                let is_notified = is_idle && !world.notices[from][process].is_empty();
+                if is_notified && (queued == 0 || self.notices_overtake) {
                     events.push(Event::ReceiveNotice(from, process));
                 }
             }
+        }
+        if let Some(sessions) = &world.sessions {
+            let mut between = Vec::new();
+            sessions.events(&mut between);
+            events.extend(between.into_iter().map(Event::BetweenNodes));
         }
     }
 
@@ -117,6 +128,7 @@ impl Model for Scenario {
             Event::ReceiveNotice(from, process) => world.receive_notice(from, process),
             Event::NotifyPartners(process) => world.notify_partners(process),
             Event::AnswerForDead(from, process, place) => world.answer_for_dead(from, process, place),
+            Event::BetweenNodes(event) => world.between_nodes(event),
         }
         Some(world)
     }
@@ -143,12 +155,28 @@ impl Model for Scenario {
             Property::always("at rest owners know the processes that they own, and no others", |_, world| {
                 at_rest(world, owners_know)
             }),
+            Property::always("at rest nothing is bound across nodes without a session", |_, world| {
+                at_rest(world, nothing_without_a_session)
+            }),
+            Property::always("at rest each link across nodes that has ended was told once", |_, world| {
+                at_rest(world, ends_are_told)
+            }),
+            Property::always("at rest a node knows all that ends with the session", |_, world| {
+                at_rest(world, ties_agree)
+            }),
             Property::sometimes("many messages are in flight at once", |_, world: &World| {
-                world.in_flight() >= IN_FLIGHT
+                world.in_flight() >= IN_FLIGHT[usize::from(world.sessions.is_some())]
             }),
-            Property::sometimes("a process has exited, and the world is at rest", |_, world: &World| {
-                world.is_at_rest() && (0..COUNT).any(|process| world.is_dead(process))
+            Property::sometimes("the nodes are in their next session", |_, world: &World| {
+                world.sessions.as_ref().is_none_or(|sessions| sessions.is_renewed())
             }),
+            Property::sometimes(
+                "a process has exited, if it may, and the world is at rest",
+                |this: &Self, world: &World| {
+                    let may_exit = this.allowed.iter().any(|kind| matches!(kind, ActKind::Finish | ActKind::Fail));
+                    world.is_at_rest() && (!may_exit || (0..COUNT).any(|process| world.is_dead(process)))
+                },
+            ),
         ]
     }
 }
@@ -197,6 +225,39 @@ fn owners_know(world: &World) -> bool {
             let owns = links.owned().any(|owned| owned == other);
             owns == (world.owns[process][other] && !world.is_dead(other))
         })
+    })
+}
+
+/// Returns each running process, with each process of the other node.
+fn across(world: &World) -> impl Iterator<Item = (Index, &Links<Index>, Index)> {
+    running(world).flat_map(move |(one, links)| {
+        (0..COUNT).filter(move |other| world.elsewhere(one, *other).is_some()).map(move |other| (one, links, other))
+    })
+}
+
+/// Returns how many links and monitors a process has with another, in both directions.
+fn bonds(links: &Links<Index>, other: Index) -> usize {
+    links.links().chain(links.all_watched()).chain(links.watchers()).filter(|bound| *bound == other).count()
+}
+
+fn nothing_without_a_session(world: &World) -> bool {
+    let is_connected = world.sessions.as_ref().is_none_or(|sessions| sessions.is_connected());
+    is_connected || across(world).all(|(_, links, other)| bonds(links, other) == 0)
+}
+
+fn ends_are_told(world: &World) -> bool {
+    across(world).all(|(one, links, other)| {
+        let linked = links.links_with(other).count();
+        world.elsewhere(one, other).is_none_or(|sessions| sessions.links(one, other) == linked)
+    })
+}
+
+fn ties_agree(world: &World) -> bool {
+    let Some(sessions) = &world.sessions else { return true };
+    (0..NODES).all(|node| {
+        let local = across(world).filter(|(one, ..)| sessions.of_node(node).any(|local| local == *one));
+        let known: usize = local.map(|(_, links, other)| bonds(links, other)).sum();
+        sessions.ties(node).is_none_or(|ties| ties >= known)
     })
 }
 

@@ -1,7 +1,8 @@
 //! The initial states, and the acts that processes may perform.
 
 use crate::check::{ActKind, Scenario, check};
-use crate::world::World;
+use crate::routing::Sessions;
+use crate::world::{COUNT, World};
 
 /// Returns how many acts the processes may perform in all: `default` plus `POSTROOM_EXHAUSTIVE_MORE`.
 fn acts(default: u8) -> u8 {
@@ -15,6 +16,7 @@ fn strangers(acts: u8, allowed: &'static [ActKind]) -> Scenario {
     Scenario {
         start: World::new(self::acts(acts)),
         allowed,
+        actors: &[0, 1, 2],
         is_symmetric: true,
         notices_overtake: false,
         control_is_unordered: false,
@@ -28,7 +30,7 @@ fn bound(acts: u8, allowed: &'static [ActKind]) -> Scenario {
         start.bind_spawned(one, other, true, true, false);
         start.bind_spawned(other, one, true, true, false);
     }
-    Scenario { start, allowed, is_symmetric: true, notices_overtake: false, control_is_unordered: false }
+    Scenario { start, is_symmetric: true, ..strangers(acts, allowed) }
 }
 
 /// Three processes, of which the first owns the second, and the second the third.
@@ -36,7 +38,20 @@ fn owners(acts: u8, allowed: &'static [ActKind]) -> Scenario {
     let mut start = World::new(self::acts(acts));
     start.bind_spawned(0, 1, true, true, true);
     start.bind_spawned(1, 2, false, true, true);
-    Scenario { start, allowed, is_symmetric: false, notices_overtake: false, control_is_unordered: false }
+    Scenario { start, is_symmetric: false, ..strangers(acts, allowed) }
+}
+
+/// Unrelated processes: the first two on one node, the third on another. The nodes have at most two sessions.
+fn apart(acts: u8, actors: &'static [usize], refuses: bool, allowed: &'static [ActKind]) -> Scenario {
+    let mut start = World::new(self::acts(acts));
+    start.sessions = Some(Box::new(Sessions::new([0, 0, 1], 2, refuses)));
+    Scenario { start, actors, is_symmetric: false, ..strangers(acts, allowed) }
+}
+
+/// The same, in which all processes trap exits.
+fn trapping(mut scenario: Scenario) -> Scenario {
+    (0..COUNT).for_each(|process| scenario.start.trap(process));
+    scenario
 }
 
 const ALL: &[ActKind] = &[ActKind::Link, ActKind::Watch, ActKind::Trap, ActKind::Kill, ActKind::Finish, ActKind::Fail];
@@ -77,4 +92,30 @@ fn fault_a_link_is_received_after_the_exit_notice() {
 #[should_panic(expected = "at rest")]
 fn fault_a_monitor_request_is_received_after_its_withdrawal() {
     check(Scenario { control_is_unordered: true, ..strangers(4, &[ActKind::Watch, ActKind::Finish]) });
+}
+
+/// Both trap exits, so that they live on, and link again in the next session.
+#[test]
+fn links_across_nodes() {
+    check(trapping(apart(4, &[0, 2], false, &[ActKind::Link])));
+}
+
+#[test]
+fn refused_links_across_nodes() {
+    check(trapping(apart(3, &[0, 2], true, &[ActKind::Link])));
+}
+
+#[test]
+fn failures_across_nodes() {
+    check(apart(3, &[0, 2], false, &[ActKind::Link, ActKind::Trap, ActKind::Fail]));
+}
+
+#[test]
+fn monitors_across_nodes() {
+    check(apart(3, &[0, 2], true, &[ActKind::Watch, ActKind::Finish]));
+}
+
+#[test]
+fn all_across_nodes() {
+    check(trapping(apart(3, &[0, 1, 2], false, &[ActKind::Link, ActKind::Watch, ActKind::Fail])));
 }

@@ -1,10 +1,12 @@
-//! Three processes, and the messages in flight between them.
+//! Three processes, and the messages in flight between them. What is between the nodes of two is in `routing`.
 //!
 //! The messages of one sender in one lane arrive in order; between senders, and between lanes, there is no order. That
 //! is less than production promises, where a lane has one order for all senders. A notice is received when the control
 //! lane has no message of its sender left; production waits until the lane is empty.
 
-use crate::links::{Cause, LinkEffect, LinkMessage, Links, answer_for_the_dead};
+pub(crate) use crate::exit::ExitReason as Why;
+use crate::links::protocol::{Cause, ConnectionId, LinkEffect, LinkMessage, Links, answer_for_the_dead};
+use crate::routing::{NodeEvent, Sessions};
 use std::collections::{BTreeMap, VecDeque};
 
 /// The number of processes.
@@ -13,28 +15,10 @@ pub(crate) const COUNT: usize = 3;
 /// The index of a process.
 pub(crate) type Index = usize;
 
-/// Why a process exited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Why {
-    Normal,
-    Failed,
-    Gone,
-}
-
-impl Cause for Why {
-    fn is_quiet(&self) -> bool {
-        *self == Self::Normal
-    }
-
-    fn gone() -> Self {
-        Self::Gone
-    }
-}
-
 /// A message in the control lane.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Control {
-    Link(LinkMessage<Why>),
+    Link(ConnectionId, LinkMessage<Why>),
     /// A kill, or the cancellation by an owner that has exited.
     Kill,
 }
@@ -66,6 +50,7 @@ pub(crate) enum Event {
     NotifyPartners(Index),
     /// A message of the first finds the second dead, and is answered on its behalf.
     AnswerForDead(Index, Index, usize),
+    BetweenNodes(NodeEvent),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -90,9 +75,11 @@ pub(crate) struct World {
     pub(crate) states: [State; COUNT],
     /// Indexed by sender, then receiver.
     pub(crate) control: [[VecDeque<Control>; COUNT]; COUNT],
-    pub(crate) notices: [[VecDeque<LinkMessage<Why>>; COUNT]; COUNT],
+    pub(crate) notices: [[VecDeque<(ConnectionId, LinkMessage<Why>)>; COUNT]; COUNT],
     /// How many acts are left.
     pub(crate) acts: u8,
+    /// What is between the nodes of processes, if there are two.
+    pub(crate) sessions: Option<Box<Sessions>>,
 
     // What an outside observer knows, to be compared with what the processes know.
     pub(crate) traps: [bool; COUNT],
@@ -116,6 +103,7 @@ impl World {
             control: Default::default(),
             notices: Default::default(),
             acts,
+            sessions: None,
             traps: Default::default(),
             watches: Default::default(),
             failure_pending: Default::default(),
@@ -140,12 +128,25 @@ impl World {
     /// Returns the number of messages in flight.
     pub(crate) fn in_flight(&self) -> usize {
         let controls = self.control.as_flattened().iter().map(VecDeque::len);
-        controls.chain(self.notices.as_flattened().iter().map(VecDeque::len)).sum()
+        let here: usize = controls.chain(self.notices.as_flattened().iter().map(VecDeque::len)).sum();
+        here + self.sessions.as_ref().map_or(0, |sessions| sessions.in_flight())
     }
 
     /// Returns whether only an act can change the state.
     pub(crate) fn is_at_rest(&self) -> bool {
-        self.in_flight() == 0 && !self.states.iter().any(|state| matches!(state, State::Exiting(..)))
+        self.in_flight() == 0
+            && !self.states.iter().any(|state| matches!(state, State::Exiting(..)))
+            && self.sessions.as_ref().is_none_or(|sessions| sessions.agree())
+    }
+
+    /// Returns whether the thread of the process is between two steps.
+    pub(crate) fn is_idle(&self, process: Index) -> bool {
+        !self.sessions.as_ref().is_some_and(|sessions| sessions.is_sending(process))
+    }
+
+    /// Returns how many links a running process has with another: one for each session.
+    pub(crate) fn links_with(&self, process: Index, other: Index) -> usize {
+        self.running(process).map_or(0, |links| links.links_with(other).count())
     }
 
     /// Binds two processes as if one had just spawned the other: linked, monitored or owned.
@@ -170,15 +171,23 @@ impl World {
         self.fault = Some(fault);
     }
 
-    /// `engine/context/own.rs`: a message to a dead process is dropped at once unless it asks for an answer.
+    /// `engine/context/own.rs`.
     fn send(&mut self, from: Index, to: Index, message: LinkMessage<Why>) {
+        match &mut self.sessions {
+            Some(sessions) if sessions.is_elsewhere(from, to) => sessions.sends(from, to, message, None),
+            _ => self.post(ConnectionId::LOCAL, from, to, message),
+        }
+    }
+
+    /// A message to a dead process is dropped at once unless it asks for an answer.
+    pub(crate) fn post(&mut self, by: ConnectionId, from: Index, to: Index, message: LinkMessage<Why>) {
         let is_notice = matches!(message, LinkMessage::Down(..) | LinkMessage::Exit(_));
         match &self.states[to] {
             State::Dead if answer_for_the_dead(&message).is_none() => {}
             // Never received: `engine/lifecycle/exit.rs` drops the data lane.
             State::Exiting(..) if is_notice => {}
-            _ if is_notice => self.notices[from][to].push_back(message),
-            _ => self.control[from][to].push_back(Control::Link(message)),
+            _ if is_notice => self.notices[from][to].push_back((by, message)),
+            _ => self.control[from][to].push_back(Control::Link(by, message)),
         }
     }
 
@@ -208,19 +217,37 @@ impl World {
         }
     }
 
+    /// Has a process trap exits, or no longer.
+    pub(crate) fn trap(&mut self, process: Index) {
+        self.traps[process] = !self.traps[process];
+        let traps = self.traps[process];
+        self.links(process).expect("it runs").trap(traps);
+    }
+
     /// Performs an act. Returns whether it changed anything.
     pub(crate) fn act(&mut self, process: Index, act: Act) -> bool {
         self.acts -= 1;
+        let over = match (act, &self.sessions) {
+            (Act::Link(other), Some(sessions)) if sessions.is_elsewhere(process, other) => sessions.choice(process),
+            _ => ConnectionId::LOCAL,
+        };
         let Some(links) = self.links(process) else { return false };
         match act {
             Act::Link(other) => {
-                let Some(message) = links.link(other) else { return false };
+                let Some(message) = links.link(other, over) else { return false };
                 self.exit_delivered[process][other] = false;
-                self.send(process, other, message);
+                self.observe_act(process, other);
+                match &mut self.sessions {
+                    Some(sessions) if over != ConnectionId::LOCAL => {
+                        sessions.sends(process, other, message, Some(over));
+                    }
+                    _ => self.send(process, other, message),
+                }
             }
             Act::Unlink(other) => {
                 let Some(message) = links.unlink(other) else { return false };
                 self.failure_pending[process][other] = false;
+                self.observe_act(process, other);
                 self.send(process, other, message);
             }
             Act::Watch(other) => {
@@ -233,11 +260,7 @@ impl World {
                 self.watches[process].insert(number, (other, MonitorState::Withdrawn));
                 self.send(process, other, LinkMessage::Unwatch(number));
             }
-            Act::Trap => {
-                self.traps[process] = !self.traps[process];
-                let traps = self.traps[process];
-                self.links(process).expect("it runs").trap(traps);
-            }
+            Act::Trap => self.trap(process),
             Act::Kill(other) => self.kill(process, other),
             Act::End(why) => self.begin_exit(process, why),
         }
@@ -247,16 +270,18 @@ impl World {
     /// `StepInput::receive`, or for an exiting process `receive` of `exit.rs`.
     pub(crate) fn receive(&mut self, from: Index, process: Index, place: usize) {
         let Some(control) = self.control[from][process].remove(place) else { return };
-        let Control::Link(message) = control else {
+        let Control::Link(by, message) = control else {
             if self.running(process).is_some() {
                 self.begin_exit(process, Why::Failed);
             }
             return;
         };
+        let before = self.links_with(process, from);
         let received = match &mut self.states[process] {
-            State::Running(links) | State::Exiting(links, _) => links.receive(from, &message),
+            State::Running(links) | State::Exiting(links, _) => links.receive((from, by), &message),
             State::Dead => unreachable!("the dead receive nothing"),
         };
+        self.observe(from, process, before, &message, &received);
         let runs = self.running(process).is_some();
         match received {
             LinkEffect::Nothing => {}
@@ -274,9 +299,13 @@ impl World {
 
     /// `StepInput::next_notice`.
     pub(crate) fn receive_notice(&mut self, from: Index, process: Index) {
-        let Some(message) = self.notices[from][process].pop_front() else { return };
+        let Some((by, message)) = self.notices[from][process].pop_front() else { return };
+        let before = self.links_with(process, from);
         let Some(links) = self.links(process) else { unreachable!("notices to an exiting process are dropped") };
-        match links.receive(from, &message) {
+        let received = links.receive((from, by), &message);
+        self.observe(from, process, before, &message, &received);
+        let is_elsewhere = self.elsewhere(process, from).is_some();
+        match received {
             LinkEffect::Nothing => {}
             LinkEffect::Answer(_) => self.report("a notice was answered"),
             LinkEffect::Down(number, _) => {
@@ -294,7 +323,7 @@ impl World {
                 if why.is_quiet() {
                     self.report("a normal exit was delivered to a partner");
                 }
-                if std::mem::replace(&mut self.exit_delivered[process][from], true) {
+                if !is_elsewhere && std::mem::replace(&mut self.exit_delivered[process][from], true) {
                     self.report("an exit was delivered twice");
                 }
             }
@@ -315,7 +344,11 @@ impl World {
             for other in links.links() {
                 self.failure_pending[other][process] = match &self.states[other] {
                     // It has unlinked, and this process has not received that yet.
-                    State::Running(links) => !is_unlinking(links, process),
+                    // Whether it is notified of one of another node is observed in `routing`.
+                    State::Running(links) => {
+                        let has_unlinked = links.links_with(process).count() == 0 && is_unlinking(links, process);
+                        !has_unlinked && self.elsewhere(other, process).is_none()
+                    }
                     _ => false,
                 };
             }
@@ -337,7 +370,7 @@ impl World {
 
     /// The drop of a `SentLinkMessage` that reached no process.
     pub(crate) fn answer_for_dead(&mut self, from: Index, dead: Index, place: usize) {
-        if let Some(Control::Link(message)) = self.control[from][dead].remove(place)
+        if let Some(Control::Link(_, message)) = self.control[from][dead].remove(place)
             && let Some(answer) = answer_for_the_dead(&message)
         {
             self.send(dead, from, answer);
@@ -347,16 +380,13 @@ impl World {
 
 /// Returns whether the message is answered on behalf of a dead process.
 fn is_question(control: &Control) -> bool {
-    matches!(control, Control::Link(message) if answer_for_the_dead(message).is_some())
+    matches!(control, Control::Link(_, message) if answer_for_the_dead(message).is_some())
 }
 
-/// Returns whether the process waits for the answer to an unlink: it would send a message to link, as an unlinked
-/// process does, but unlike an unlinked process it ignores a `Link` of the other.
+/// Returns whether the process waits for the answer to an unlink: then it takes no link from the other.
 pub(crate) fn is_unlinking(links: &Links<Index>, other: Index) -> bool {
+    const UNUSED: ConnectionId = ConnectionId(u64::MAX - 1);
     let mut linked = links.clone();
-    let says = linked.link::<Why>(other).is_some();
-    let mut fresh = links.clone();
-    // A process that is not linked is linked by a `Link`, unless it waits for an answer.
-    let _nothing: LinkEffect<Why> = fresh.receive(other, &LinkMessage::Link);
-    says && !fresh.links().any(|linked| linked == other)
+    let _nothing: LinkEffect<Why> = linked.receive((other, UNUSED), &LinkMessage::Link);
+    linked == *links
 }

@@ -3,6 +3,7 @@
 use super::wire::{Mode, Pair, with_pair};
 use postroom::prelude::*;
 use postroom::routing::Router;
+use postroom_tests::face::{Gate, until};
 use postroom_tests::partner::{Partner, Report, Reports, Trapper, fell_with};
 use std::sync::mpsc::channel;
 
@@ -32,6 +33,33 @@ impl Doomed {
             to.say(word).send().unwrap();
         }
         panic!("failed as it was reports");
+    }
+}
+
+/// Links in the middle of a step, and traps exits.
+#[process]
+struct Busy {
+    heard: Vec<Exit>,
+}
+
+#[process]
+impl Busy {
+    #[entry]
+    fn serve(&mut self) {}
+    /// Stays in this step until the gate is open, and then links with `other`.
+    #[message]
+    fn hold_and_link(&mut self, begun: Gate, gate: Gate, other: Option<Pid>) {
+        begun.open();
+        gate.pass();
+        other.into_iter().for_each(|other| other.link().unwrap());
+    }
+    #[message]
+    fn heard(&mut self) -> Vec<Exit> {
+        self.heard.clone()
+    }
+    #[signal]
+    fn exit(&mut self, exit: Exit) {
+        self.heard.push(exit);
     }
 }
 
@@ -136,7 +164,7 @@ fn a_monitor_that_is_removed_does_not_fire_and_is_forgotten_elsewhere() {
         let monitor = watcher.watch(watched.pid()).wait().unwrap();
         pair.net.pump_until(|| !watched.pid().bindings().wait().unwrap().monitored_by.is_empty());
         watched.fail().send().unwrap();
-        postroom_tests::face::until(|| pair.net.under_way() > 0);
+        until(|| pair.net.under_way() > 0);
         assert!(watcher.unwatch(monitor).wait().unwrap());
         pair.net.pump();
         watcher.say("no more").wait().unwrap();
@@ -205,7 +233,7 @@ fn an_unlink_holds_on_both_sides_even_if_the_failure_is_on_its_way() {
         let end = other.pid().join();
         other.fail().send().unwrap();
         end.wait();
-        postroom_tests::face::until(|| pair.net.under_way() > 0);
+        until(|| pair.net.under_way() > 0);
         one.unlink(other.pid()).wait().unwrap();
         pair.net.pump_until(|| pair.net.under_way() == 0);
         one.ping().wait().unwrap();
@@ -257,7 +285,7 @@ fn all_ties_end_with_the_connection_and_each_is_told_once() {
         }
         assert_eq!((downs, exits), (2, 1));
         // The other half falls, too: it does not trap exits. What is left knows of nothing.
-        postroom_tests::face::until(|| !watched.pid().is_alive());
+        until(|| !watched.pid().is_alive());
         for it in [watcher.pid(), unlinks.pid()] {
             assert_eq!(it.bindings().wait().unwrap().count(), 0);
         }
@@ -269,6 +297,56 @@ fn all_ties_end_with_the_connection_and_each_is_told_once() {
         until_linked(pair, watcher.pid(), alive.pid(), true);
         assert_eq!(reports.so_far(), []);
         assert_eq!(Router::of_node(one).nodes(), [other]);
+    });
+}
+
+/// Catches: the notice of a loss ends the link that the other has made since, over the next connection, while the process
+/// was busy. The other keeps its half.
+#[test]
+fn the_loss_of_one_connection_does_not_end_a_link_over_the_next() {
+    with_pair(|pair| {
+        let busy = pair.here.spawn(Busy { heard: Vec::new() }).serve().unwrap();
+        let (other, reports) = trapping(&pair.there);
+        other.link(busy.pid()).wait().unwrap();
+        until_linked(pair, busy.pid(), other.pid(), true);
+        let (begun, gate) = (Gate::new(), Gate::new());
+        busy.hold_and_link(begun.clone(), gate.clone(), None).send().unwrap();
+        begun.pass();
+        pair.cut();
+        let lost = |pid| Exit { pid, reason: ExitReason::NodeLost };
+        assert_eq!(reports.exit(), lost(busy.pid()));
+        let (one, there) = pair.nodes();
+        pair.net.connect(one, there);
+        other.link(busy.pid()).wait().unwrap();
+        pair.net.pump_until(|| pair.net.under_way() == 0);
+        gate.open();
+        assert_eq!(busy.heard().wait().unwrap(), [lost(other.pid())]);
+        until_linked(pair, busy.pid(), other.pid(), true);
+        assert_eq!(reports.so_far(), []);
+    });
+}
+
+/// Catches: an unlink of the last connection ends the link that the process has made over the next, before it came to
+/// the unlink.
+#[test]
+fn an_unlink_over_one_connection_does_not_end_a_link_over_the_next() {
+    with_pair(|pair| {
+        let busy = pair.here.spawn(Busy { heard: Vec::new() }).serve().unwrap();
+        let (other, reports) = trapping(&pair.there);
+        let (begun, gate) = (Gate::new(), Gate::new());
+        busy.hold_and_link(begun.clone(), gate.clone(), Some(other.pid())).send().unwrap();
+        begun.pass();
+        other.link(busy.pid()).wait().unwrap();
+        other.unlink(busy.pid()).wait().unwrap();
+        pair.net.pump_until(|| pair.net.under_way() == 0);
+        pair.cut();
+        let (one, there) = pair.nodes();
+        pair.net.connect(one, there);
+        gate.open();
+        // It has handled all of it when it answers.
+        assert_eq!(busy.heard().wait().unwrap(), []);
+        until_linked(pair, busy.pid(), other.pid(), true);
+        assert_eq!(reports.so_far(), []);
     });
 }
 

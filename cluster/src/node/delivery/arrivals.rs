@@ -49,7 +49,7 @@ pub(crate) struct Arrivals {
 #[derive(Default)]
 struct ArrivalQueue {
     arrivals: VecDeque<Arrival>,
-    /// The delivery sleeps, and has not been woken. Waking costs a system call, also when nobody sleeps.
+    /// The delivery sleeps, and has not been woken. Waking costs a system call, even when no thread sleeps.
     is_waiting: bool,
     /// The delivery has ended.
     is_closed: bool,

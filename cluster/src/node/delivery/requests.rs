@@ -192,7 +192,7 @@ impl Delivery {
     /// A peer has answered a request.
     pub(super) fn told(&self, peer: &Arc<Peer>, number: u64, told: ToldKind, bytes: &[u8]) {
         if number == 0 {
-            // Nobody waits for it.
+            // No one waits for it.
             self.counters.policy.denied.fetch_add(u64::from(told == ToldKind::Denied), Ordering::Relaxed);
             return;
         }
@@ -219,7 +219,7 @@ struct AskAnswer {
 impl AskAnswer {
     fn give(mut self, told: ToldKind, bytes: Bytes) {
         self.is_given = true;
-        // To one that nobody waits for, only that it is not allowed.
+        // To one that no one waits for, only that it is not allowed.
         if self.number > 0 || told == ToldKind::Denied {
             self.peer.say(Envelope::Told { number: self.number, told, bytes });
         }

@@ -7,7 +7,7 @@ use std::task::{Context as TaskContext, Waker};
 /// Longer than any test: it is not the deadline that ends a call here.
 const LONG: Duration = Duration::from_secs(3_600);
 
-/// Does not handle what nobody waits for.
+/// Does not handle what no one waits for.
 #[process(skip_abandoned)]
 #[derive(Default)]
 struct Marked {

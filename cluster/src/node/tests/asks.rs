@@ -113,7 +113,7 @@ fn without_a_policy_a_node_ends_only_what_it_has_started() {
     assert_eq!(one.cluster.stop(other, SOON).wait(), denied);
     assert_eq!(one.cluster.cancel(other, "no reason", SOON).wait(), denied);
     assert_eq!((two.cluster.statistics().refused, one.cluster.statistics().denied), (3, 0));
-    // Those that nobody waits for are accepted by the transport, refused there, and counted here.
+    // Those that no one waits for are accepted by the transport, refused there, and counted here.
     assert_eq!(on(&one, || (other.kill(), other.stop(), other.cancel("no reason"))), (true, true, true));
     until("the refusals are told", || one.cluster.statistics().denied == 3);
     assert_eq!(two.cluster.statistics().refused, 6);

@@ -353,7 +353,7 @@ fn children_end_when_the_node_of_their_supervisor_is_lost() {
     settle(&nodes);
     assert_eq!(lives(number), 0);
     let cancelled = events(number).iter().filter(|event| event.starts_with("cancel")).count();
-    assert_eq!(cancelled, 0, "killed: nobody waits for them");
+    assert_eq!(cancelled, 0, "killed: no one waits for them");
     for node in [&two, &three] {
         until("it is forgotten", || node.cluster.members().iter().all(|member| member.id != one.cluster.id()));
     }

@@ -305,7 +305,7 @@ impl Floods {
 /// Messages that a supervisor keeps for a child elsewhere, more than there is room for on the way and beyond: the rest
 /// waits, in its order, and is not lost.
 ///
-/// Mutation: in `ChildSlot::hand_over`, make what finds no room a dead letter; or in `RoomWait::resume`, tell nobody.
+/// Mutation: in `ChildSlot::hand_over`, make what finds no room a dead letter; or in `RoomWait::resume`, tell none.
 #[test]
 fn what_is_kept_for_a_child_waits_for_room_on_the_way_to_it() {
     let (nodes, [one, two]) = two();

@@ -19,7 +19,7 @@ fn a_start_with_a_key_is_made_once_on_a_node() {
     let (_nodes, [one, two, three]) = three();
     let first = keyed(&one, "eu-2", "order-17").unwrap();
     assert_eq!(keyed(&one, "eu-2", "order-17"), Ok(first));
-    assert_eq!(keyed(&three, "eu-2", "order-17"), Ok(first), "whoever asks");
+    assert_eq!(keyed(&three, "eu-2", "order-17"), Ok(first), "whichever node asks");
     assert_ne!(keyed(&one, "eu-2", "order-18").unwrap(), first);
     assert_ne!(keyed(&one, "eu-3", "order-17").unwrap(), first, "each node has keys of its own");
     let taken = one.cluster.node("eu-2").unwrap().start::<Slow>("serve", payloads![]).key("order-17").wait();

@@ -2,8 +2,10 @@
 
 use crate::engine::context::own::{send_link_message, with_own};
 use crate::engine::{blocking::block_in_place::while_blocked, shutdown::send_control};
-use crate::links::protocol::{LinkMessage, Links};
+use crate::env::program::this_node;
+use crate::links::protocol::{ConnectionId, LinkMessage, Links};
 use crate::process::control::{Control, Inspect};
+use crate::routing::connection::Way;
 use crate::routing::hosts::is_elsewhere;
 use crate::slots::{Slot, TABLE};
 use crate::{Monitor, Pid, Signal, links::message::Bindings, sync::Arc, util::oneshot::Oneshot};
@@ -54,9 +56,14 @@ impl Pid {
     /// [`TopologyError`] outside of processes and for the process itself.
     pub fn link(self) -> Result<(), TopologyError> {
         let other = self.meant();
-        let (own, message) = self.bind(other, |links| links.link(other))?;
-        if let Some(message) = message {
-            send_link_message(own, other, message);
+        // Chosen once, so that the link is of the connection that its message goes by.
+        let way = (other.node() != this_node()).then(|| Way::between(this_node(), other.node()));
+        let over = way.as_ref().map_or(ConnectionId::LOCAL, Way::id);
+        let (own, message) = self.bind(other, |links| links.link(other, over))?;
+        match (message, way) {
+            (Some(message), Some(way)) => way.send(own.1, other, message),
+            (Some(message), None) => send_link_message(own, other, message),
+            (None, _) => {}
         }
         Ok(())
     }

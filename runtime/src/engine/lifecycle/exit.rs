@@ -462,10 +462,10 @@ fn empty(token: &mut Token, cold_state: &mut Option<Box<ColdState>>, pid: Pid, r
 
 /// Applies a link message to a process that has ended but not yet notified others.
 fn receive(slot: &'static Slot, pid: Pid, cold_state: &mut ColdState, sent: SentLinkMessage) {
-    let (from, _, Some(message)) = sent.open() else { return };
-    let effect = cold_state.links().receive(from, &message);
+    let (sender, _, Some(message)) = sent.open() else { return };
+    let effect = cold_state.links().receive(sender, &message);
     dispose(Site::ReasonDrop, message);
     if let LinkEffect::Answer(answer) = effect {
-        send_link_message((slot, pid), from, answer);
+        send_link_message((slot, pid), sender.0, answer);
     }
 }

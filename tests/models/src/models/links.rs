@@ -171,12 +171,12 @@ fn end(other: &'static Other, mut token: Token) {
             std::mem::forget(envelope);
         } else if let Control::Link(sent) = control(envelope) {
             reach("received while exiting");
-            let (from, _, message) = sent.open();
+            let (sender, _, message) = sent.open();
             let links = cold_state.get_or_insert_default().links.get_or_insert_default();
             if let LinkEffect::Answer(answer) =
-                links.receive(from, &message.expect("it has just been taken from the lane"))
+                links.receive(sender, &message.expect("it has just been taken from the lane"))
             {
-                other.post(from, SentLinkMessage::new(me, from, None, answer));
+                other.post(sender.0, SentLinkMessage::new(me, sender.0, None, answer));
             }
         }
     }

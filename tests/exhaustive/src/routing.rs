@@ -1,0 +1,8 @@
+//! The production module, and what is between two nodes around it.
+
+mod sessions;
+#[allow(dead_code)]
+#[path = "../../../runtime/src/routing/ties.rs"]
+mod ties;
+
+pub(crate) use sessions::{NODES, NodeEvent, Sessions};
