@@ -62,8 +62,8 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// Each event is handed out in its order, or counted; and the reader is told when there is something to hand out and
-    /// it has stopped.
+    /// Each event is handed out in its order, or counted; and the reader is told when there is something to hand out
+    /// and it has stopped.
     #[test]
     fn each_event_is_handed_out_in_order_or_counted() {
         let (mut full, mut long) = (0, 0);
