@@ -52,8 +52,7 @@ mutant crossing-unlinks-count-once \
     '/If both unlink at once/,/^ *\}$/ s/self\.links\.remove\(\&\(from, by\)\);/self.links.remove(\&(from, by));'\
 ' self.unlinking.remove(\&from);/'
 mutant linking-again-sends-nothing \
-    's/if self\.is_linked\(other\) \{/if self.is_linked(other) || (over.0 < 9'\
-' \&\& self.unlinking.contains_key(\&other)) {/'
+    's/^        Some\(LinkMessage::Link\)$/        (!self.unlinking.contains_key(\&other)).then_some(LinkMessage::Link)/'
 mutant dead-do-not-answer-links \
     's/LinkMessage::Link => Some\(LinkMessage::Exit\(Why::gone\(\)\)\)/LinkMessage::Link => None/'
 mutant dead-do-not-answer-unlinks \

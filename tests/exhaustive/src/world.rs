@@ -234,14 +234,19 @@ impl World {
         let Some(links) = self.links(process) else { return false };
         match act {
             Act::Link(other) => {
-                let Some(message) = links.link(other, over) else { return false };
+                let before = links.links_with(other).count();
+                let message = links.link(other, over);
+                if message.is_none() && links.links_with(other).count() == before {
+                    return false;
+                }
                 self.exit_delivered[process][other] = false;
                 self.observe_act(process, other);
-                match &mut self.sessions {
-                    Some(sessions) if over != ConnectionId::LOCAL => {
+                match (&mut self.sessions, message) {
+                    (Some(sessions), Some(message)) if over != ConnectionId::LOCAL => {
                         sessions.sends(process, other, message, Some(over));
                     }
-                    _ => self.send(process, other, message),
+                    (_, Some(message)) => self.send(process, other, message),
+                    (_, None) => {}
                 }
             }
             Act::Unlink(other) => {
