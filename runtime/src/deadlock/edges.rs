@@ -11,7 +11,7 @@ use crate::errors::{CallError, Cycle};
 use crate::pid::{GENERATION_BITS, LAST_GENERATION, Pid, Resident};
 use crate::slots::chunks::Chunks;
 use crate::slots::directory::TABLE;
-use crate::slots::slot::Slot;
+use crate::slots::slot::{Slot, local_tokens};
 use crate::sync::Mutex;
 
 static EDGES: World<Chunks<Edge>> = World::new(Chunks::new(|_| Edge::unused()));
@@ -31,6 +31,12 @@ impl Places for LocalProcesses {
     #[inline]
     fn edge(&self, incarnation: Incarnation) -> Option<&Edge> {
         EDGES.get(index_of(incarnation))
+    }
+
+    #[inline(always)]
+    fn runs_next_here(&self, incarnation: Incarnation) -> bool {
+        // Of whichever incarnation: one that has ended closes no cycle.
+        local_tokens::current().is_some_and(|local| local.is_next(index_of(incarnation)))
     }
 
     fn is_stuck(&self, incarnation: Incarnation, blocks: bool) -> bool {

@@ -10,6 +10,7 @@
 //! # Steps
 //! * Z1. The waiter writes its edge: first no number, then the rest, then the number (a sequence lock whose sequence
 //!   never repeats: see [`call_id`](crate::call::call_id)).
+//!   If the process at its far end runs next on this thread, whose hands its token is in, that is all.
 //! * Z2. A sequentially consistent fence.
 //! * Z3. It walks from the far end of its edge ([`leads_back`]). Mostly there is no other edge: the walk ends.
 //! * Z4. If the walk came back: under a program-wide lock, it looks again ([`cycle`]). It notes all edges of the cycle,
@@ -22,6 +23,12 @@
 //! *A cycle is found.* Of all processes that close the cycle concurrently, let P's fence be the last. Each of the
 //! others wrote its edge before its own fence, which precedes P's, so P's walk finds it, or finds something newer,
 //! whose writer then walks itself and after P. Without Z2 each may find the others' edges unwritten.
+//!
+//! One that ended with Z1 wrote its edge while its thread had the token of the next process of the cycle, which ran
+//! after that, on this thread or on one that got the token from it, before it wrote the edge that it has in the cycle
+//! (each process that runs and still waits writes its edge anew). So each such edge was written before that of the next
+//! process, as seen by the latter's thread. Hence not all of the cycle ended with Z1; and following the cycle from one
+//! that did leads to one with a fence, before which the edge was written too.
 //!
 //! *A call that fails is never delivered.* Whether a message is withdrawn or handled is decided by one word (see
 //! [`call_id`](crate::call::call_id)). In a cycle there is one that can be withdrawn: were all of them being handled,
@@ -144,6 +151,13 @@ pub(crate) trait Places {
     /// it ends, waits for something else, or looks itself.
     fn is_stuck(&self, incarnation: Incarnation, blocks: bool) -> bool;
 
+    /// Returns whether the calling thread has the token of that process, which it will run next, so that everything
+    /// that this thread has done is visible to the process when it runs.
+    #[inline(always)]
+    fn runs_next_here(&self, _incarnation: Incarnation) -> bool {
+        false
+    }
+
     /// Withdraws the message of another process's call, unless it is being handled. Returns the caller to notify.
     fn withdraw(&self, ticket: CallId) -> Option<Self::Caller>;
 }
@@ -259,6 +273,9 @@ pub(crate) fn publish<P: Places>(
     wait: Wait,
 ) -> Option<Closed<P::Caller>> {
     edge.publish(wait);
+    if places.runs_next_here(wait.on) {
+        return None;
+    }
     fence(Ordering::SeqCst);
     if !leads_back(places, from, wait.on) {
         return None;

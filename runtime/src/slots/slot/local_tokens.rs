@@ -241,6 +241,16 @@ impl LocalTokens {
         taken(self.section(0, || exchange(&self.run_next, ptr::null_mut()))?)
     }
 
+    /// Returns whether the process in that slot runs next, unless others are taking it. Whoever runs it, here or after
+    /// taking it from here, sees what this thread has done before.
+    #[inline(always)]
+    pub(crate) fn is_next(&self, index: u32) -> bool {
+        // SAFETY: null, or a slot; slots are never freed.
+        let is_it =
+            || unsafe { self.run_next.load(Ordering::Relaxed).as_ref() }.is_some_and(|slot| slot.index() == index);
+        self.section(0, is_it) == Some(true)
+    }
+
     /// Keeps the token of an idle process. Returns the one that was kept.
     ///
     /// # Errors

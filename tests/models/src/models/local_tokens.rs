@@ -39,21 +39,21 @@ impl Schedule for Queue {
 
 impl SlotHost for Queue {}
 
-struct Scene {
+pub(super) struct Scene {
     queue: &'static Queue,
     owner: &'static SlotOwner,
-    local: &'static LocalTokens,
+    pub(super) local: &'static LocalTokens,
 }
 
 impl Scene {
-    fn new() -> &'static Self {
+    pub(super) fn new() -> &'static Self {
         let queue = keep(Queue { tokens: Mutex::new(Vec::new()), received: Mutex::new(Vec::new()) });
         let owner = keep(SlotOwner::new(queue, NodeId::new(7).expect("a node id"), 1));
         keep(Self { queue, owner, local: keep(LocalTokens::none()) })
     }
 
     /// Starts the process of that slot.
-    fn start(&self, index: u32) -> (&'static Slot, Token, Pid) {
+    pub(super) fn start(&self, index: u32) -> (&'static Slot, Token, Pid) {
         let slot: &'static Slot = keep(Slot::unused(index));
         let mut token = Token::claim_free(slot).expect("the slot is free");
         let pid = token.open(self.owner);
@@ -133,7 +133,7 @@ impl Scene {
 }
 
 /// Makes `local` the tokens of the calling thread while it runs `body`.
-fn within(local: &'static LocalTokens, body: impl FnOnce()) {
+pub(super) fn within(local: &'static LocalTokens, body: impl FnOnce()) {
     local_tokens::set_current(Some(local));
     body();
     local_tokens::set_current(None);

@@ -8,6 +8,8 @@ use crate::check::{check, keep, reach};
 use crate::deadlock::wait_graph::{Closed, Edge, Incarnation, Places, Wait, What, publish};
 use crate::fault::{self, Fault};
 use crate::mailbox::node::MailNode;
+use crate::models::local_tokens::{Scene, within};
+use crate::slots::slot::local_tokens;
 use crate::sync::{Mutex, Ordering};
 use loom::thread;
 use std::ptr;
@@ -33,6 +35,14 @@ impl Places for Graph {
 
     fn is_stuck(&self, _life: Incarnation, _blocks: bool) -> bool {
         true
+    }
+
+    fn runs_next_here(&self, incarnation: Incarnation) -> bool {
+        let is_next = local_tokens::current().is_some_and(|local| local.is_next(incarnation as u32));
+        if is_next {
+            reach("no walk");
+        }
+        is_next
     }
 }
 
@@ -90,6 +100,55 @@ fn cycle(count: u64) {
 #[test]
 fn two_at_once() {
     check(5, &["closed", "waits"], || cycle(2));
+}
+
+/// The first calls the second, which runs next on the same thread, or on one that takes it away; the second calls the
+/// first from there, before it has seen that call.
+#[test]
+fn a_wait_for_the_process_that_runs_next() {
+    check(5, &["closed", "waits", "no walk", "here", "taken away"], || {
+        let graph = Graph::new(2);
+        let (first, second) = (Graph::issue(1), Graph::issue(2));
+        let scene = Scene::new();
+        assert!(scene.local.put_next(scene.start(2).1).is_ok_and(|displaced| displaced.is_none()));
+        let other = thread::spawn(move || {
+            let taken = scene.local.revoke().and_then(|revoked| revoked.run_next);
+            taken.is_some_and(|_token| {
+                reach("taken away");
+                graph.call(2, 1, second)
+            })
+        });
+        let mut failed = 0;
+        within(scene.local, || {
+            failed += u32::from(graph.call(1, 2, first));
+            if scene.local.take_next().is_some() {
+                reach("here");
+                failed += u32::from(graph.call(2, 1, second));
+            }
+        });
+        failed += u32::from(other.join().unwrap());
+        // One that was being taken when the thread looked for it, and is left, runs there after all.
+        if let Some(_left) = scene.local.take_next() {
+            failed += u32::from(graph.call(2, 1, second));
+        }
+        assert_eq!(failed, 1, "one call of the cycle fails");
+    });
+}
+
+/// As `two_at_once`, while a third process runs next on the thread of the first.
+#[test]
+fn a_wait_while_another_process_runs_next() {
+    check(4, &["closed", "waits"], || {
+        let graph = Graph::new(2);
+        let (first, second) = (Graph::issue(1), Graph::issue(2));
+        let scene = Scene::new();
+        assert!(scene.local.put_next(scene.start(3).1).is_ok_and(|displaced| displaced.is_none()));
+        let other = thread::spawn(move || graph.call(2, 1, second));
+        let mut failed = 0;
+        within(scene.local, || failed += u32::from(graph.call(1, 2, first)));
+        failed += u32::from(other.join().unwrap());
+        assert_eq!(failed, 1, "one call of the cycle fails");
+    });
 }
 
 /// Three in a cycle.
