@@ -372,16 +372,26 @@ mutant local-section-despite-revoked $local local_tokens \
 mutant local-revoked-ends-relaxed $local local_tokens \
     's/(fetch_and\(!REVOKED, Ordering::)Release/\1Relaxed/'
 mutant local-sleeps-after-one-look $local local_tokens \
-    's/while (self\.has_warm\(\) \|\| self\.has_next\(\))/if \1/'
+    's/while (self\.has_kept\(\) \|\| self\.has_next\(\))/if \1/'
 mutant local-sleeps-with-a-warm-process $local local_tokens \
-    's/while self\.has_warm\(\) \|\| /while /'
+    's/while self\.has_kept\(\) \|\| /while /'
 mutant local-sleeps-with-one-to-run-next $local local_tokens \
-    's/while self\.has_warm\(\) \|\| self\.has_next\(\)/while self.has_warm()/'
+    's/while self\.has_kept\(\) \|\| self\.has_next\(\)/while self.has_kept()/'
 mutant local-gives-up-without-telling $local local_tokens \
     's/self\.attention\.fetch_and\(!REVOKED, Ordering::Release\);/if revoked.is_some() { & }/'
 mutant local-gives-up-and-takes-one $local local_tokens \
     '/let revoked = is_quiet/,/^    \}/ s/^        revoked$/        revoked.or_else(|| Some(Revoked { warm: taken(exchange('\
 '\&self.warm, ptr::null_mut())), ..Revoked::default() }))/'
+mutant local-answer-is-left-behind $local local_tokens \
+    's/run_next\.map\(\|token\| self\.push_answer\(token\)\)/run_next/'
+mutant local-displaced-without-its-answer $local local_tokens \
+    's/\.map\(\|displaced\| self\.push_answer\(displaced\)\)//'
+mutant local-answer-of-another $local local_tokens \
+    '/fn has_answer/,/^    \}/ s/ptr::eq\(self\.answered.*\)$/token.slot().index() < u32::MAX/'
+mutant local-answer-overtakes $local local_tokens \
+    's/is_free \&\& !slot\.lanes\.has_control\(\)/is_free/'
+mutant local-at-hand-is-not-roused $slot local_tokens \
+    '/fn rouse_at_hand/,/^    \}/ s/token\.wake\(\);/drop(token);/'
 mutant local-filled-behind-others $lanes local_tokens \
     '/fn empty_first/,/^    \}/ s/ \|\| self\.0\.tail\.load\(Ordering::Acquire\) != head//'
 mutant local-warm-is-not-roused $send local_tokens \

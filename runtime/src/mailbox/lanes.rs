@@ -7,7 +7,7 @@
 //!
 //! | where the token is | `tail` | `control` | taken by |
 //! |---|---|---|---|
-//! | a thread (also of a *warm* process: idle) or a run queue | no mark | no WAIT | - |
+//! | a thread (also of a process that is idle or waits) or a run queue | no mark | no WAIT | - |
 //! | parked, process idle | IDLE | no WAIT | a push of anything |
 //! | parked, process waits for control only | no mark | WAIT | a push of control |
 //! | parked, slot vacant | VACANT | no WAIT | a push of anything, or the start of a process |
@@ -530,6 +530,16 @@ impl Controls {
     pub(crate) fn has_signal(&self) -> bool {
         // SAFETY: the list owns its nodes.
         unsafe { linked(self.first) }.any(MailNode::is_signal)
+    }
+
+    /// Adds a node before all others.
+    pub(crate) fn push_first(&mut self, node: NodeBox) {
+        node.next().store(self.first, Ordering::Relaxed);
+        let node = node.into_raw().as_ptr();
+        if self.first.is_null() {
+            self.last = node;
+        }
+        self.first = node;
     }
 
     pub(crate) fn push(&mut self, node: NodeBox) {

@@ -9,7 +9,7 @@ use crate::errors::CommandError;
 use crate::exit::ExitReason;
 use crate::links::message::{LinkEndpoint, SentLinkMessage};
 use crate::mailbox::lanes::{Controls, Holder, Lanes};
-use crate::mailbox::node::{Envelope, EnvelopeContent, MessageInPlace, NodeKind, poisoned, unpoisoned};
+use crate::mailbox::node::{Envelope, EnvelopeContent, MessageInPlace, NodeBox, NodeKind, poisoned, unpoisoned};
 use crate::mailbox::{node_pool, payload::Payload};
 #[cfg(feature = "spans")]
 use crate::observe::spans;
@@ -306,11 +306,15 @@ impl StepInput {
         Some(self.endpoint?.resident()?.incarnation())
     }
 
-    /// Takes the controls of a step that begins with some. Returns them unless they are all answers.
+    /// Takes the controls of a step that begins with some, `brought` before all others. Returns them unless they are all
+    /// answers.
     #[inline(always)]
-    pub(crate) fn begin_answered(&mut self) -> Option<Controls> {
+    pub(crate) fn begin_answered(&mut self, brought: Option<NodeBox>) -> Option<Controls> {
         self.attend();
-        let taken = self.holder.take_control();
+        let mut taken = self.holder.take_control();
+        if let Some(brought) = brought {
+            taken.push_first(brought);
+        }
         if taken.are_answers_for(self.generation) {
             self.controls = taken;
             return None;

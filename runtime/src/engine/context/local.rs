@@ -207,6 +207,23 @@ impl ThreadContext {
         None
     }
 
+    /// Parks the token of a process that waits for control only, or keeps it while another process is to run next: see
+    /// [`local_tokens`]. Returns it if something has arrived.
+    #[inline(always)]
+    pub(crate) fn rest_waiting(&self, mut token: Token) -> Option<Token> {
+        let local = &self.thread.local;
+        if !local.has_next() || self.cool.get() > 0 || token.lanes().has_control() || !token.may_stay_warm() {
+            return self.park_token(token, Token::park_waiting);
+        }
+        self.thread.running.end();
+        token.slot().permit.set_at_hand(true);
+        match local.keep_at_hand(token.put_down()) {
+            Ok(None) => {}
+            Ok(Some(token)) | Err(token) => self.lay_down_at_hand(token),
+        }
+        None
+    }
+
     /// Keeps the token of an idle process whose lanes are empty.
     #[inline(always)]
     fn keep_warm(&self, token: Token) {
@@ -221,7 +238,17 @@ impl ThreadContext {
     /// Parks the token of a process that was warm, or queues it if something has arrived.
     #[inline(never)]
     fn lay_down(&self, token: Token) {
-        match token.lay_down() {
+        self.after_lay_down(token.lay_down());
+    }
+
+    /// Parks the token of a process that was at hand, or queues it if something has arrived.
+    #[inline(never)]
+    fn lay_down_at_hand(&self, token: Token) {
+        self.after_lay_down(token.lay_down_at_hand());
+    }
+
+    fn after_lay_down(&self, laid_down: LaidDown) {
+        match laid_down {
             LaidDown::Parked => {}
             LaidDown::Vacant(token) => drop(token.taken_up().empty_and_park(None)),
             LaidDown::HasInput(token) => self.share(token),
@@ -239,13 +266,15 @@ impl ThreadContext {
 
     /// Leaves nothing to this thread alone: it is about to block, to sleep, to exit, or to give its permit away.
     pub(crate) fn share_local(&self) {
-        self.thread.local.leave_nothing(|warm| self.lay_down(warm), |next| self.share(next));
+        let lay_down = |token| self.lay_down(token);
+        let lay_down_at_hand = |token| self.lay_down_at_hand(token);
+        self.thread.local.leave_nothing(lay_down, lay_down_at_hand, |next| self.share(next));
     }
 
-    /// Keeps no process warm any longer.
+    /// Keeps no process warm or at hand any longer.
     #[inline]
-    pub(crate) fn lay_down_warm(&self) {
-        if self.thread.local.has_warm() {
+    pub(crate) fn lay_down_kept(&self) {
+        if self.thread.local.has_kept() {
             self.lay_down_taken();
         }
     }
@@ -256,12 +285,20 @@ impl ThreadContext {
         if let Some(token) = self.thread.local.take_warm() {
             self.lay_down(token);
         }
+        if let Some(token) = self.thread.local.take_at_hand() {
+            self.lay_down_at_hand(token);
+        }
     }
 
-    /// Queues the process that is kept warm, if others have sent it something.
-    pub(crate) fn look_at_warm(&self) {
-        if !self.thread.local.has_warm() {
+    /// Queues the processes that are kept warm or at hand, if others have sent them something.
+    pub(crate) fn look_at_kept(&self) {
+        if !self.thread.local.has_kept() {
             return;
+        }
+        if self.thread.local.is_at_hand_called()
+            && let Some(token) = self.thread.local.take_at_hand()
+        {
+            self.lay_down_at_hand(token);
         }
         if let Some(token) = self.thread.local.take_warm() {
             let mut token = token.taken_up();
@@ -274,7 +311,7 @@ impl ThreadContext {
 
     /// A tick has passed: the steps of this thread may be long.
     pub(crate) fn cool(&self) {
-        self.lay_down_warm();
+        self.lay_down_kept();
         self.cool.set(self.cool.get().max(COOL));
     }
 

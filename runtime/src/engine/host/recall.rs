@@ -7,7 +7,7 @@ use crate::slots::slot::release::LaidDown;
 use crate::slots::{TABLE, Token};
 
 impl Scheduler {
-    /// Moves what a thread keeps to itself, the process in its run-next slot and a warm one with input, to the inject
+    /// Moves what a thread keeps to itself, the process in its run-next slot and those kept with input, to the inject
     /// queue of the permit that `holder` has, or to the global queue if it has none. Returns whether there was any.
     ///
     /// In the global queue it would be behind all others; the inject queue is visited next by the thread with the
@@ -54,11 +54,12 @@ impl Vacant {
     }
 }
 
-/// Lays the warm process down. Returns the tokens of those that have something to do.
+/// Lays down the process that was warm, and the one at hand. Returns the tokens of those that have something to do.
 fn with_input(revoked: Option<Revoked>, vacant: &mut Vacant) -> impl Iterator<Item = Token> {
-    let Revoked { run_next, warm, vacant: kept } = revoked.unwrap_or_default();
+    let Revoked { run_next, warm, at_hand, vacant: kept } = revoked.unwrap_or_default();
     vacant.kept = kept;
-    let warm = warm.into_iter().filter_map(|token| match token.lay_down() {
+    let laid_down = warm.into_iter().map(Token::lay_down).chain(at_hand.into_iter().map(Token::lay_down_at_hand));
+    let left = laid_down.filter_map(|laid_down| match laid_down {
         LaidDown::Parked => None,
         LaidDown::HasInput(token) => Some(token),
         LaidDown::Vacant(token) => {
@@ -66,5 +67,5 @@ fn with_input(revoked: Option<Revoked>, vacant: &mut Vacant) -> impl Iterator<It
             None
         }
     });
-    run_next.into_iter().chain(warm)
+    run_next.into_iter().chain(left)
 }

@@ -124,7 +124,7 @@ impl ThreadContext {
         }
         let streak = self.streak.get();
         if streak < STREAK
-            && let Some(token) = self.thread.local.take_next()
+            && let Some(token) = self.thread.local.take_next_to_run()
         {
             self.streak.set(streak + 1);
             return Some(token);
@@ -132,12 +132,12 @@ impl ThreadContext {
         self.streak.set(0);
         let other = self.pop().or_else(|| self.take_inject()).or_else(|| self.take_global());
         if other.is_none()
-            && let Some(token) = self.thread.local.take_next()
+            && let Some(token) = self.thread.local.take_next_to_run()
         {
             return Some(token);
         }
-        if self.thread.local.has_warm() {
-            self.lay_down_warm();
+        if self.thread.local.has_kept() {
+            self.lay_down_kept();
             return other.or_else(|| self.pop());
         }
         other
@@ -158,7 +158,7 @@ impl ThreadContext {
 
     #[inline(never)]
     fn be_fair(&self) -> Option<Token> {
-        self.look_at_warm();
+        self.look_at_kept();
         self.warm_up();
         let visit = self.visits.get().wrapping_add(1);
         self.visits.set(visit);
@@ -171,7 +171,7 @@ impl ThreadContext {
             self.host.announce();
         }
         let token = self.take_far(visit).or_else(|| self.take_outside(visit))?;
-        self.lay_down_warm();
+        self.lay_down_kept();
         self.thread.counters.fair.add(1);
         Some(token)
     }
@@ -332,7 +332,7 @@ impl ThreadContext {
     pub(super) fn look_everywhere(&self) -> Option<Token> {
         self.thread
             .local
-            .take_next()
+            .take_next_to_run()
             .or_else(|| self.pop())
             .or_else(|| self.take_inject())
             .or_else(|| self.take_global())

@@ -203,7 +203,7 @@ impl ThreadContext {
     /// no more than short ones.
     #[cold]
     fn defer_slice(&self, token: Token) -> Option<Token> {
-        let mut token = token;
+        let mut token = self.thread.local.push_answer(token);
         if let Deferral::Suspended { .. } = token.slot().deficit.deferral() {
             return self.stay_suspended(token);
         }
@@ -294,7 +294,7 @@ impl ThreadContext {
         }
         let held = match after {
             AfterStep::ParkIdle => self.rest_idle(token),
-            AfterStep::ParkWaiting => self.park_token(token, Token::park_waiting),
+            AfterStep::ParkWaiting => self.rest_waiting(token),
             AfterStep::ParkForYields => self.park_for_yields(token),
             AfterStep::Again => Some(token),
             AfterStep::Suspend(congestion, waits) => match self.suspend_for(scratch, token, congestion, waits) {
@@ -399,10 +399,11 @@ impl ThreadContext {
         // SAFETY: this is the token, and only the input uses the lanes until the step is over.
         unsafe { scratch.input.begin(&slot.lanes, slot, token.generation()) };
         if RECORDED {
-            let begins_with_message = !slot.lanes.has_control() && !token.is_special();
+            let is_answered = self.thread.local.has_answer(token);
+            let begins_with_message = !is_answered && !slot.lanes.has_control() && !token.is_special();
             scratch.input.record_messages(begins_with_message);
         }
-        if (slot.lanes.has_control() || token.is_special())
+        if (slot.lanes.has_control() || token.is_special() || self.thread.local.has_answer(token))
             && let Err(panic) = self.begin_with_control(scratch, token)
         {
             return self.after(scratch, token, Some(ExitReason::Panic(panic.into())));
@@ -453,7 +454,7 @@ impl ThreadContext {
             self.begin_special(scratch, token, None)
         } else {
             // Usually an answer.
-            match scratch.input.begin_answered() {
+            match scratch.input.begin_answered(self.thread.local.take_answer(token)) {
                 Some(taken) => self.begin_special(scratch, token, Some(taken)),
                 None => Ok(()),
             }
@@ -494,10 +495,15 @@ impl ThreadContext {
                 }
                 token.attend(has_values);
             }
-            if kept.is_empty() && held.is_empty() && !slot.lanes.has_control() {
+            let brought = self.thread.local.take_answer(token);
+            if kept.is_empty() && held.is_empty() && brought.is_none() && !slot.lanes.has_control() {
                 return Ok(());
             }
-            token.lanes().take_control()
+            let mut taken = token.lanes().take_control();
+            if let Some(brought) = brought {
+                taken.push_first(brought);
+            }
+            taken
         };
         let is_cancelled = scratch.input.begin_controlled(kept, held, taken);
         if let Some(upgrades) = scratch.input.rare.as_mut().and_then(|rare| rare.upgrades.take()) {

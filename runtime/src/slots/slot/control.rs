@@ -1,6 +1,6 @@
 //! What reaches a process outside its data lane: controls, wakes, and answers.
 
-use super::{Slot, Token};
+use super::{Slot, Token, local_tokens};
 use crate::call::caller::Port;
 use crate::mailbox::lanes::Claim;
 use crate::mailbox::node::{Envelope, MailNode, NodeBox, NodeKind};
@@ -66,6 +66,19 @@ impl Slot {
         false
     }
 
+    /// Brings an answer to a process that may be at hand for the calling thread.
+    #[inline(always)]
+    fn answer_at_hand(&'static self, node: NodeBox) {
+        let node = match local_tokens::current() {
+            Some(local) => match local.put_answered_next(self, node) {
+                Ok(()) => return,
+                Err(node) => node,
+            },
+            None => node,
+        };
+        self.settle(self.lanes.push_control(node));
+    }
+
     /// Disposes of an answer for a process that has ended.
     #[cold]
     #[inline(never)]
@@ -79,7 +92,7 @@ impl Slot {
     #[inline]
     pub(super) fn settle(&'static self, claim: Claim) {
         match claim {
-            Claim::Nothing => self.rouse_warm(),
+            Claim::Nothing => self.rouse_kept(),
             Claim::Process => self.schedule(),
             Claim::Vacant => drop(Token(self).taken_up().empty_and_park(None)),
         }
@@ -121,6 +134,9 @@ impl Port for Slot {
         }
         if !self.is_living(generation) {
             return self.answered_late(node);
+        }
+        if self.permit.is_at_hand() {
+            return self.answer_at_hand(node);
         }
         self.settle(self.lanes.push_control(node));
     }

@@ -72,7 +72,8 @@ impl Slot {
     /// Returns whether the process is idle, and whether it waits for control only. From any thread, stale at once.
     pub(crate) fn glance(&self) -> (bool, bool) {
         let (is_idle, waits) = self.lanes.glance();
-        (is_idle || self.permit.is_warm() && self.lanes.depth() == 0, waits)
+        let is_warm = self.permit.is_warm() && self.lanes.depth() == 0;
+        (is_idle || is_warm, waits || self.permit.is_at_hand() && !self.lanes.has_control())
     }
 
     /// Returns whether there is more than its mailbox to that.

@@ -1,15 +1,16 @@
-//! The permit that ran a process last, and whether the process is *warm*: idle, with its token kept by the thread that
-//! ran it last (see `slots/slot/local_tokens`).
+//! The permit that ran a process last, and whether its token is kept by the thread that ran it last (see
+//! `slots/slot/local_tokens`): of a process that is *warm*, which is idle, or *at hand*, which waits for control only.
 //!
-//! Only the token's holder writes. For others the mark is a hint that may be stale: the tokens of the thread decide.
+//! Only the token's holder writes. For others the marks are hints that may be stale: the tokens of the thread decide.
 
 use crate::sync::{AtomicU16, Ordering};
 
 pub(crate) struct LastPermit(AtomicU16);
 
 const WARM: u16 = 1 << 15;
+const AT_HAND: u16 = 1 << 14;
 /// Stands for no permit.
-const NONE: u16 = WARM - 1;
+const NONE: u16 = AT_HAND - 1;
 
 impl LastPermit {
     /// There may be as many permits.
@@ -32,7 +33,7 @@ impl LastPermit {
 
     /// Returns the permit: at or above the number of permits if there is none.
     pub(crate) fn get(&self) -> usize {
-        usize::from(self.0.load(Ordering::Relaxed) & !WARM)
+        usize::from(self.0.load(Ordering::Relaxed) & NONE)
     }
 
     #[inline(always)]
@@ -41,8 +42,23 @@ impl LastPermit {
     }
 
     #[inline(always)]
+    pub(crate) fn is_at_hand(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & AT_HAND != 0
+    }
+
+    #[inline(always)]
     pub(crate) fn set_warm(&self, is_warm: bool) {
-        let permit = self.0.load(Ordering::Relaxed);
-        self.0.store(if is_warm { permit | WARM } else { permit & !WARM }, Ordering::Relaxed);
+        self.set_mark(WARM, is_warm);
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_at_hand(&self, is_at_hand: bool) {
+        self.set_mark(AT_HAND, is_at_hand);
+    }
+
+    #[inline(always)]
+    fn set_mark(&self, mark: u16, is_set: bool) {
+        let before = self.0.load(Ordering::Relaxed);
+        self.0.store(if is_set { before | mark } else { before & !mark }, Ordering::Relaxed);
     }
 }

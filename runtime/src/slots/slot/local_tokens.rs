@@ -1,5 +1,5 @@
 //! The tokens that a thread keeps to itself, and moves without any atomic exchange: of the process that it runs next,
-//! of one *warm* process, and of [vacant slots](super::vacant_slots).
+//! of one *warm* process, of one that is *at hand*, and of [vacant slots](super::vacant_slots).
 //!
 //! # The warm process
 //!
@@ -18,6 +18,21 @@
 //!
 //! (Rejected: four places, for chains of several processes. A chain returns by calls, whose callers wait rather than
 //! idle; and a single place is found without a search.)
+//!
+//! # The process at hand
+//!
+//! A process is at hand if it waits for control only, usually for an answer, and the thread that has run it last still
+//! holds its token. The thread keeps one, when and as long as it would keep a process warm. An answer from the same
+//! thread needs none of three exchanges then: the one that parks the token, the one that pushes the answer and takes
+//! the token, and the one that takes the answer out of the control lane. The answering process has the other one run
+//! next, and the answer lies beside the run-next slot ([`LocalTokens::put_answered_next`]). It stays with the token: if
+//! the thread takes that to run the process, the answer comes first in the step; if the token is displaced, or taken by
+//! others, the answer is pushed into the control lane by the one who has the token then.
+//!
+//! An answer goes this way only while the control lane is empty, and so comes before what is pushed there later. Only
+//! if others take the process just then may it come after what the same thread has sent next. No process notices: the
+//! only ones at hand are futures, which are polled when all controls have been taken. What others send to a process at
+//! hand waits in its control lane as for a warm one.
 //!
 //! # The lock
 //!
@@ -43,6 +58,8 @@
 
 use super::vacant_slots::VacantSlots;
 use super::{Slot, Token};
+use crate::mailbox::lanes::Claim;
+use crate::mailbox::node::{MailNode, NodeBox};
 use crate::sync::{
     AtomicBool, AtomicPtr, AtomicU8, Ordering, disturb, fence, heavy_barrier, is_light_barrier_enough, light_barrier,
     spin, yield_now,
@@ -66,7 +83,13 @@ pub(crate) struct LocalTokens {
     busy: AtomicBool,
     attention: AtomicU8,
     run_next: AtomicPtr<Slot>,
+    /// An answer for the process in `run_next`, or for the one that the thread has taken from there to run it, until its
+    /// step begins: for whoever has the token.
+    answer: AtomicPtr<MailNode>,
+    /// Whom the answer is for; meaningless if there is none.
+    answered: AtomicPtr<Slot>,
     warm: AtomicPtr<Slot>,
+    at_hand: AtomicPtr<Slot>,
     vacant: VacantSlots,
 }
 
@@ -75,6 +98,7 @@ pub(crate) struct LocalTokens {
 pub(crate) struct Revoked {
     pub(crate) run_next: Option<Token>,
     pub(crate) warm: Option<Token>,
+    pub(crate) at_hand: Option<Token>,
     pub(crate) vacant: Vec<Token>,
 }
 
@@ -110,9 +134,9 @@ fn kept_out(token: *mut Slot) -> Token {
 
 /// Exchanges the content of a place. For the one who has the lock.
 #[inline(always)]
-fn exchange(place: &AtomicPtr<Slot>, token: *mut Slot) -> *mut Slot {
+fn exchange<T>(place: &AtomicPtr<T>, content: *mut T) -> *mut T {
     let before = place.load(Ordering::Relaxed);
-    place.store(token, Ordering::Relaxed);
+    place.store(content, Ordering::Relaxed);
     before
 }
 
@@ -122,7 +146,10 @@ impl LocalTokens {
             busy: AtomicBool::new(false),
             attention: AtomicU8::new(if is_light_barrier_enough() { 0 } else { FENCED }),
             run_next: AtomicPtr::new(ptr::null_mut()),
+            answer: AtomicPtr::new(ptr::null_mut()),
+            answered: AtomicPtr::new(ptr::null_mut()),
             warm: AtomicPtr::new(ptr::null_mut()),
+            at_hand: AtomicPtr::new(ptr::null_mut()),
             vacant: VacantSlots::none(),
         }
     }
@@ -134,17 +161,26 @@ impl LocalTokens {
         !self.run_next.load(Ordering::Relaxed).is_null()
     }
 
+    /// Returns whether a process is warm, or at hand.
     #[inline(always)]
-    pub(crate) fn has_warm(&self) -> bool {
-        !self.warm.load(Ordering::Relaxed).is_null()
+    pub(crate) fn has_kept(&self) -> bool {
+        !self.warm.load(Ordering::Relaxed).is_null() || !self.at_hand.load(Ordering::Relaxed).is_null()
     }
 
-    /// Returns whether there is a process to run next, or a warm one with something to do. From any thread, stale at
-    /// once.
+    /// Returns whether a process is at hand, and has something to do.
+    pub(crate) fn is_at_hand_called(&self) -> bool {
+        // SAFETY: null, or a slot; slots are never freed.
+        unsafe { self.at_hand.load(Ordering::Relaxed).as_ref() }.is_some_and(|slot| slot.lanes.has_control())
+    }
+
+    /// Returns whether there is a process to run next, or a warm one or one at hand with something to do. From any
+    /// thread, stale at once.
     pub(crate) fn has_work(&self) -> bool {
         // SAFETY: null, or a slot; slots are never freed.
         let warm = || unsafe { self.warm.load(Ordering::Relaxed).as_ref() };
-        self.has_next() || warm().is_some_and(|slot| slot.lanes.depth() > 0 || slot.lanes.has_control())
+        self.has_next()
+            || warm().is_some_and(|slot| slot.lanes.depth() > 0 || slot.lanes.has_control())
+            || self.is_at_hand_called()
     }
 
     /// Returns whether it keeps vacant slots.
@@ -210,10 +246,8 @@ impl LocalTokens {
     #[inline(always)]
     pub(crate) fn put_next(&self, token: Token) -> Result<Option<Token>, Token> {
         let raw = token.into_raw();
-        match self.section(0, || exchange(&self.run_next, raw)) {
-            Some(displaced) => Ok(taken(displaced)),
-            None => Err(kept_out(raw)),
-        }
+        let put = || taken(exchange(&self.run_next, raw)).map(|displaced| self.push_answer(displaced));
+        self.section(0, put).ok_or_else(|| kept_out(raw))
     }
 
     /// Has `token` run next, if there is none yet, and the thread is watched and has its permit.
@@ -233,12 +267,73 @@ impl LocalTokens {
         if put == Some(true) { Ok(()) } else { Err(kept_out(raw)) }
     }
 
+    /// Has that process run next with an answer, if it is at hand and its control lane is empty, there is none to run
+    /// next yet, and the thread is watched and has its permit.
+    ///
+    /// # Errors
+    /// The answer otherwise, or if others are taking what the thread has.
     #[inline(always)]
+    pub(super) fn put_answered_next(&self, slot: &'static Slot, answer: NodeBox) -> Result<(), NodeBox> {
+        let put = self.section(LOST | UNWATCHED, || {
+            let is_free = ptr::eq(self.at_hand.load(Ordering::Relaxed), slot) && !self.has_next();
+            let may = is_free && !slot.lanes.has_control();
+            if may {
+                slot.permit.set_at_hand(false);
+                answer.next().store(ptr::null_mut(), Ordering::Relaxed);
+                self.answer.store(answer.as_ptr().as_ptr(), Ordering::Relaxed);
+                self.answered.store(ptr::from_ref(slot).cast_mut(), Ordering::Relaxed);
+                self.run_next.store(exchange(&self.at_hand, ptr::null_mut()), Ordering::Relaxed);
+            }
+            may
+        });
+        if put != Some(true) {
+            return Err(answer);
+        }
+        let _in_its_place = answer.into_raw();
+        Ok(())
+    }
+
+    /// Takes the token of the process to run next, for other uses than to run it here.
     pub(crate) fn take_next(&self) -> Option<Token> {
+        Some(self.push_answer(self.take_next_to_run()?))
+    }
+
+    /// Takes the token of the process to run next. Its step takes the answer that comes with it, if there is one, by
+    /// [`take_answer`](Self::take_answer).
+    #[inline(always)]
+    pub(crate) fn take_next_to_run(&self) -> Option<Token> {
         if !self.has_next() {
             return None;
         }
         taken(self.section(0, || exchange(&self.run_next, ptr::null_mut()))?)
+    }
+
+    /// Returns whether there is an answer for the process with that token, which the calling thread has.
+    #[inline(always)]
+    pub(crate) fn has_answer(&self, token: &Token) -> bool {
+        !self.answer.load(Ordering::Relaxed).is_null() && ptr::eq(self.answered.load(Ordering::Relaxed), token.slot())
+    }
+
+    /// Takes the answer for the process with that token, which the calling thread has.
+    #[inline(always)]
+    pub(crate) fn take_answer(&self, token: &Token) -> Option<NodeBox> {
+        if !self.has_answer(token) {
+            return None;
+        }
+        let answer = NonNull::new(self.answer.load(Ordering::Relaxed))?;
+        self.answer.store(ptr::null_mut(), Ordering::Relaxed);
+        // SAFETY: it came from `into_raw`, and is taken out once.
+        Some(unsafe { NodeBox::from_raw(answer) })
+    }
+
+    /// Pushes the answer for the process with that token, which the calling thread has, into its control lane: it does
+    /// not run here, or not yet.
+    pub(crate) fn push_answer(&self, token: Token) -> Token {
+        if let Some(answer) = self.take_answer(&token) {
+            let claim = token.slot().lanes.push_control(answer);
+            debug_assert_eq!(claim, Claim::Nothing, "the token is here");
+        }
+        token
     }
 
     /// Returns whether the process in that slot runs next, unless others are taking it. Whoever runs it, here or after
@@ -278,18 +373,50 @@ impl LocalTokens {
         if kept == Some(true) { Some(kept_out(ptr::from_ref(slot).cast_mut())) } else { None }
     }
 
+    /// Keeps the token of a process that waits for control only. Returns the one that was kept.
+    ///
+    /// # Errors
+    /// The token, if others are taking what the thread has.
+    #[inline(always)]
+    pub(crate) fn keep_at_hand(&self, token: Token) -> Result<Option<Token>, Token> {
+        let raw = token.into_raw();
+        match self.section(0, || exchange(&self.at_hand, raw)) {
+            Some(before) => Ok(taken(before)),
+            None => Err(kept_out(raw)),
+        }
+    }
+
+    /// Takes the token of that process, if it is at hand.
+    pub(super) fn take_at_hand_of(&self, slot: &'static Slot) -> Option<Token> {
+        let take = || {
+            let is_it = ptr::eq(self.at_hand.load(Ordering::Relaxed), slot);
+            if is_it { exchange(&self.at_hand, ptr::null_mut()) } else { ptr::null_mut() }
+        };
+        taken(self.section(0, take)?)
+    }
+
+    pub(crate) fn take_at_hand(&self) -> Option<Token> {
+        taken(self.section(0, || exchange(&self.at_hand, ptr::null_mut()))?)
+    }
+
     pub(crate) fn take_warm(&self) -> Option<Token> {
         taken(self.section(0, || exchange(&self.warm, ptr::null_mut()))?)
     }
 
-    /// Takes the tokens of processes until there is none: the warm process is laid down, the one to run next is queued.
-    /// For a thread that is about to block, to sleep or to exit. Waits for others that are taking tokens: they have
-    /// them soon, or give up.
-    pub(crate) fn leave_nothing(&self, mut lay_down: impl FnMut(Token), mut queue: impl FnMut(Token)) {
-        while self.has_warm() || self.has_next() {
+    /// Takes the tokens of processes until there is none: the warm process and the one at hand are laid down, the one to
+    /// run next is queued. For a thread that is about to block, to sleep or to exit. Waits for others that are taking
+    /// tokens: they have them soon, or give up.
+    pub(crate) fn leave_nothing(
+        &self,
+        mut lay_down: impl FnMut(Token),
+        mut lay_down_at_hand: impl FnMut(Token),
+        mut queue: impl FnMut(Token),
+    ) {
+        while self.has_kept() || self.has_next() {
             self.take_warm().into_iter().for_each(&mut lay_down);
+            self.take_at_hand().into_iter().for_each(&mut lay_down_at_hand);
             self.take_next().into_iter().for_each(&mut queue);
-            if self.has_warm() || self.has_next() {
+            if self.has_kept() || self.has_next() {
                 yield_now();
             }
         }
@@ -333,7 +460,7 @@ impl LocalTokens {
     /// O5 to O9: takes all tokens. `None`: another thread is about to, or this one cannot be waited for.
     #[cold]
     pub(crate) fn revoke(&self) -> Option<Revoked> {
-        if !self.has_next() && !self.has_warm() && !self.has_vacant() {
+        if !self.has_next() && !self.has_kept() && !self.has_vacant() {
             return Some(Revoked::default());
         }
         let mut vacant = VacantSlots::room();
@@ -354,8 +481,10 @@ impl LocalTokens {
         let revoked = is_quiet.then(|| {
             // SAFETY: within the lock.
             unsafe { self.vacant.take_all(&mut vacant) };
+            let run_next = taken(exchange(&self.run_next, ptr::null_mut()));
             Revoked {
-                run_next: taken(exchange(&self.run_next, ptr::null_mut())),
+                run_next: run_next.map(|token| self.push_answer(token)),
+                at_hand: taken(exchange(&self.at_hand, ptr::null_mut())),
                 warm: taken(exchange(&self.warm, ptr::null_mut())),
                 vacant,
             }

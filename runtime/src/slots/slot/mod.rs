@@ -351,6 +351,23 @@ impl Slot {
             token.wake();
         }
     }
+
+    /// As [`rouse_warm`](Self::rouse_warm), also if it is at hand: it has something in its control lane.
+    #[inline]
+    fn rouse_kept(&'static self) {
+        if self.permit.is_at_hand() {
+            return self.rouse_at_hand();
+        }
+        self.rouse_warm();
+    }
+
+    #[cold]
+    fn rouse_at_hand(&'static self) {
+        if let Some(token) = local_tokens::current().and_then(|local| local.take_at_hand_of(self)) {
+            self.permit.set_at_hand(false);
+            token.wake();
+        }
+    }
 }
 
 /// The exclusive right to run, end, vacate or reuse a slot. One per slot: a value of this type, or a mark of [`Lanes`].

@@ -13,7 +13,7 @@ use crate::process::control::Control;
 use crate::sync::{Ordering, yield_now};
 use std::ptr::NonNull;
 
-/// What became of the token of a process that was warm.
+/// What became of the token of a process that was warm or at hand.
 #[must_use = "the token may still be held"]
 pub(crate) enum LaidDown {
     Parked,
@@ -46,6 +46,17 @@ impl Token {
             ParkResult::Refused | ParkResult::Reclaimed(Claim::Process) => LaidDown::HasInput(self),
             ParkResult::Reclaimed(Claim::Vacant) => LaidDown::Vacant(self),
             ParkResult::Reclaimed(Claim::Nothing) => unreachable!("a token that was taken back"),
+        }
+    }
+
+    /// Parks the token of a process that was at hand, as [`lay_down`](Self::lay_down) does that of a warm one.
+    pub(crate) fn lay_down_at_hand(self) -> LaidDown {
+        self.0.permit.set_at_hand(false);
+        // SAFETY: this is the token.
+        match unsafe { self.0.lanes.park_waiting() } {
+            ParkResult::Parked => LaidDown::Parked,
+            ParkResult::Refused => LaidDown::HasInput(self),
+            ParkResult::Reclaimed(_) => unreachable!("the mark and the lane are one word"),
         }
     }
 

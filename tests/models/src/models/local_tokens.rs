@@ -6,9 +6,12 @@
 //!
 //! Not covered: the kernel's barrier, which is a fence here.
 
+use crate::call::caller::Port;
 use crate::call::dead_letter::{DeadLetter, Sink};
 use crate::check::{check, deep, keep, reach};
 use crate::fault::{self, Fault};
+use crate::mailbox::node::{Envelope, NodeBox, NodeKind};
+use crate::mailbox::{node_pool, payload::Payload};
 use crate::pid::{NodeId, Pid};
 use crate::slots::slot::local_tokens::{self, LocalTokens};
 use crate::slots::slot::release::LaidDown;
@@ -103,9 +106,10 @@ impl Scene {
     /// `recall`.
     fn recall(&self) -> bool {
         let Some(revoked) = self.local.revoke() else { return false };
-        let any = revoked.run_next.is_some() || revoked.warm.is_some();
+        let any = revoked.run_next.is_some() || revoked.warm.is_some() || revoked.at_hand.is_some();
         revoked.run_next.into_iter().for_each(Token::wake);
         revoked.warm.into_iter().for_each(|token| self.lay_down(token));
+        revoked.at_hand.into_iter().for_each(|token| self.lay_down_at_hand(token));
         any
     }
 
@@ -117,8 +121,63 @@ impl Scene {
                 self.local.take_warm().into_iter().for_each(|token| self.lay_down(token));
                 self.local.take_next().into_iter().for_each(Token::wake);
             }
-            () => self.local.leave_nothing(|warm| self.lay_down(warm), Token::wake),
+            () => {
+                let lay_down_at_hand = |token| self.lay_down_at_hand(token);
+                self.local.leave_nothing(|warm| self.lay_down(warm), lay_down_at_hand, Token::wake);
+            }
         }
+    }
+
+    /// `rest_waiting`.
+    fn keep_at_hand(&self, token: Token) {
+        if token.slot().lanes.has_control() {
+            return self.wait(token);
+        }
+        token.slot().permit.set_at_hand(true);
+        match self.local.keep_at_hand(token) {
+            Ok(None) => {}
+            Ok(Some(token)) | Err(token) => self.lay_down_at_hand(token),
+        }
+    }
+
+    fn lay_down_at_hand(&self, token: Token) {
+        match token.lay_down_at_hand() {
+            LaidDown::Parked => {}
+            LaidDown::HasInput(token) => token.wake(),
+            LaidDown::Vacant(_) => unreachable!("the process lives"),
+        }
+    }
+
+    /// Parks the token of a process that waits for control only, or queues it.
+    fn wait(&self, token: Token) {
+        if let Some(token) = token.taken_up().park_waiting() {
+            token.put_down().wake();
+        }
+    }
+
+    /// Runs a process that waits for control only, with the answer that its token was taken with. Notes the tags of all
+    /// answers.
+    fn run_waiting(&self, token: Token, brought: Option<NodeBox>) -> Token {
+        let mut token = token.taken_up();
+        // SAFETY: as in `run`.
+        unsafe { token.slot().own_cold_state() }.labelled = true;
+        let mut controls = token.lanes().take_control();
+        brought.into_iter().for_each(|brought| controls.push_first(brought));
+        lock(&self.queue.received).extend(controls.answers().map(|tag| tag as u32));
+        while let Some(mut node) = controls.pop() {
+            drop(node.take());
+            node_pool::recycle(node);
+        }
+        token.put_down()
+    }
+
+    /// As `finish`, for processes that wait for control only.
+    fn finish_waiting(&self) -> Vec<u32> {
+        while let Some(token) = { lock(&self.queue.tokens).pop() } {
+            let token = self.run_waiting(token, None);
+            self.wait(token);
+        }
+        lock(&self.queue.received).clone()
     }
 
     /// Runs all that is queued, and returns what has been received in all.
@@ -164,7 +223,7 @@ fn moved_and_taken() {
         other.join().unwrap();
         assert!(scene.recall() || !lock(&scene.queue.tokens).is_empty());
         scene.finish();
-        assert!(!scene.local.has_next() && !scene.local.has_warm(), "both were found");
+        assert!(!scene.local.has_next() && !scene.local.has_kept(), "both were found");
     });
 }
 
@@ -270,7 +329,7 @@ fn sleeps_while_they_are_taken() {
         assert!(scene.local.put_next(second.1).is_ok_and(|displaced| displaced.is_none()));
         let taker = thread::spawn(move || match scene.recall() {
             true => reach("taken"),
-            false if scene.local.has_warm() => reach("given up"),
+            false if scene.local.has_kept() => reach("given up"),
             false => {}
         });
         let sender = thread::spawn(move || first.0.send(first.2, 10_u32).expect("it lives"));
@@ -294,6 +353,61 @@ fn sleeps_while_they_are_taken() {
     });
 }
 
+/// Answers a call of the process.
+fn answer(slot: &'static Slot, pid: Pid, tag: u32) {
+    let word = std::ptr::without_provenance_mut(tag as usize);
+    let (kind, payload) = (NodeKind::Completed, Some(Payload::new(tag)));
+    let node = node_pool::node(Envelope { kind, generation: pid.generation(), word, payload });
+    slot.answer(node, pid.generation());
+}
+
+/// A thread answers a process that it has at hand, twice, while another thread answers it too, or takes it away, or
+/// both.
+fn answered(answers: bool, takes: bool) {
+    let mut places = vec!["beside the slot", "in the lane"];
+    places.extend(takes.then_some("taken away"));
+    let places = Box::leak(places.into_boxed_slice());
+    check(deep(2, 3), places, move || {
+        let scene = Scene::new();
+        let (slot, token, pid) = scene.start(0);
+        scene.keep_at_hand(token);
+        let other = thread::spawn(move || {
+            if answers {
+                answer(slot, pid, 10);
+            }
+            if takes && scene.recall() {
+                reach("taken away");
+            }
+        });
+        within(scene.local, || {
+            for tag in [1, 2] {
+                answer(slot, pid, tag);
+                if let Some(token) = scene.local.take_next_to_run() {
+                    let brought = scene.local.take_answer(&token);
+                    reach(if brought.is_some() { "beside the slot" } else { "in the lane" });
+                    scene.keep_at_hand(scene.run_waiting(token, brought));
+                } else {
+                    reach("in the lane");
+                }
+            }
+            // `look_at_kept`.
+            if scene.local.is_at_hand_called() {
+                scene.local.take_at_hand().into_iter().for_each(|token| scene.lay_down_at_hand(token));
+            }
+        });
+        other.join().unwrap();
+        scene.recall();
+        let received = scene.finish_waiting();
+        let mut own: Vec<_> = received.iter().copied().filter(|&tag| tag < 10).collect();
+        if takes {
+            // The first may be on its way into the lane while the second goes there.
+            own.sort_unstable();
+        }
+        assert_eq!(own, [1, 2], "once, and in order: {received:?}");
+        assert_eq!(received.len(), 2 + usize::from(answers), "{received:?}");
+    });
+}
+
 #[test]
 fn a_thread_sleeps_while_its_tokens_are_taken_in_vain() {
     sleeps_while_they_are_taken();
@@ -309,6 +423,81 @@ fn fault_sleeps_with_its_tokens() {
 #[should_panic]
 fn fault_sleeps_after_one_look() {
     fault::with(Fault::Driver(LOOKS_ONCE), sleeps_while_they_are_taken);
+}
+
+#[test]
+fn answers_to_a_process_at_hand_and_from_another_thread() {
+    answered(true, false);
+}
+
+#[test]
+fn answers_to_a_process_at_hand_that_is_taken_away() {
+    answered(false, true);
+}
+
+#[test]
+fn answers_to_a_process_at_hand_that_is_answered_and_taken_away() {
+    answered(true, true);
+}
+
+/// A process at hand is answered by another thread, and after that by its own.
+#[test]
+fn an_answer_that_follows_one_from_another_thread() {
+    check(3, &["followed", "had not come"], || {
+        let scene = Scene::new();
+        let (slot, token, pid) = scene.start(0);
+        scene.keep_at_hand(token);
+        let answered = keep(Mutex::new(false));
+        let other = thread::spawn(move || {
+            answer(slot, pid, 1);
+            *lock(answered) = true;
+        });
+        within(scene.local, || {
+            let follows = *lock(answered);
+            reach(if follows { "followed" } else { "had not come" });
+            if follows {
+                answer(slot, pid, 2);
+            }
+            if let Some(token) = scene.local.take_next_to_run() {
+                let brought = scene.local.take_answer(&token);
+                scene.keep_at_hand(scene.run_waiting(token, brought));
+            }
+        });
+        other.join().unwrap();
+        scene.recall();
+        let received = scene.finish_waiting();
+        assert!(received == [1, 2] || received == [1], "in order: {received:?}");
+    });
+}
+
+/// A process is answered at hand, and another one is to run next in its place: the answer stays with its process.
+#[test]
+fn an_answered_process_that_is_displaced() {
+    check(2, &["displaced", "taken away"], || {
+        let scene = Scene::new();
+        let (slot, token, pid) = scene.start(0);
+        let (_, second, _) = scene.start(1);
+        scene.keep_at_hand(token);
+        let other = thread::spawn(move || {
+            if scene.recall() {
+                reach("taken away");
+            }
+        });
+        within(scene.local, || {
+            answer(slot, pid, 1);
+            assert!(scene.local.take_answer(&second).is_none(), "it is for the other one");
+            match scene.local.put_next(second) {
+                Ok(displaced) => displaced.into_iter().for_each(|token| {
+                    reach("displaced");
+                    token.wake();
+                }),
+                Err(token) => token.wake(),
+            }
+        });
+        other.join().unwrap();
+        scene.recall();
+        assert_eq!(scene.finish_waiting(), [1]);
+    });
 }
 
 #[test]
