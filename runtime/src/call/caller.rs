@@ -156,6 +156,7 @@ pub(crate) fn number() -> u64 {
 
 impl Caller {
     /// A process, which finds the answer under `tag` in its control lane.
+    #[inline]
     pub(crate) fn process(
         port: &'static dyn Port,
         generation: u64,
@@ -170,6 +171,7 @@ impl Caller {
         Self::new(PendingCall { asker: Who::Outside(outside), deadline }, 0)
     }
 
+    #[inline]
     fn new(call: PendingCall, tag: u64) -> (Self, CallId) {
         let word = ptr::without_provenance_mut(tag as usize);
         let node =

@@ -89,6 +89,7 @@ impl Moment {
     }
 
     /// Adds a duration; [`Moment::NEVER`] if the result cannot be represented (584 years).
+    #[inline]
     pub(crate) fn after(self, duration: Duration) -> Self {
         let seconds = duration.as_secs().checked_mul(1_000_000_000);
         let nanoseconds = seconds.and_then(|seconds| seconds.checked_add(duration.subsec_nanos().into()));

@@ -306,8 +306,15 @@ impl StepInput {
         Some(self.endpoint?.resident()?.incarnation())
     }
 
-    /// Takes the controls of a step that begins with some, `brought` before all others. Returns them unless they are all
-    /// answers.
+    /// Begins a step with an answer for this incarnation, and no other controls.
+    #[inline(always)]
+    pub(crate) fn begin_brought(&mut self, answer: NodeBox) {
+        self.attend();
+        self.controls.push_first(answer);
+    }
+
+    /// Takes the controls of a step that begins with some, `brought` before all others. Returns them unless all of them
+    /// are answers.
     #[inline(always)]
     pub(crate) fn begin_answered(&mut self, brought: Option<NodeBox>) -> Option<Controls> {
         self.attend();

@@ -114,7 +114,7 @@ pub(crate) fn serve<P: Actor>(
         {
             return Ok(served);
         }
-        if bring_next_apart::<P>(events) {
+        if bring_next_apart::<P>(entered, events) {
             continue;
         }
         if let Some(input) = events.input_mut() {
@@ -219,13 +219,15 @@ fn serve_waits<P: Actor>(process: &mut P, context: &mut Context<P>) -> Option<Se
 
 /// Stores the next completion or signal where the process's future finds it. Returns whether there was one.
 #[inline(always)]
-pub(crate) fn bring_next<P: Actor>(events: &mut Events<'_>) -> bool {
+pub(crate) fn bring_next<P: Actor>(entered: &Entered<'_>, events: &mut Events<'_>) -> bool {
     if !events.has_controls() {
         return false;
     }
     if let Some(answer) = events.next_answer() {
         let tag = answer.tag();
-        bring_answer(tag, answer);
+        if let Err(answer) = entered.answer(WaitKey::of(tag), answer) {
+            bring_answer(tag, answer);
+        }
         return true;
     }
     match events.next_control() {
@@ -239,11 +241,11 @@ pub(crate) fn bring_next<P: Actor>(events: &mut Events<'_>) -> bool {
 
 /// [`bring_next`], not inlined.
 #[inline(never)]
-pub(crate) fn bring_next_apart<P: Actor>(events: &mut Events<'_>) -> bool {
-    bring_next::<P>(events)
+pub(crate) fn bring_next_apart<P: Actor>(entered: &Entered<'_>, events: &mut Events<'_>) -> bool {
+    bring_next::<P>(entered, events)
 }
 
-#[inline(always)]
+#[inline(never)]
 fn bring_answer(tag: u64, answer: BroughtAnswer) {
     if tag == pending::DEADLINES {
         drop(answer);

@@ -189,7 +189,7 @@ impl<P: Actor> Machine<P> {
                 MachineState::Serving(process, context) => {
                     if current::is_upgrading() {
                         // Other controls follow the one at hand, or end the process first.
-                        while bring_next_apart::<P>(events) {}
+                        while bring_next_apart::<P>(entered, events) {}
                         if !current::is_ending() {
                             // See `hand_over`.
                             return Ok(());
@@ -208,7 +208,7 @@ impl<P: Actor> Machine<P> {
                 MachineState::Entry(future, deadline) | MachineState::Method(future, deadline) => {
                     current::set_deadline(*deadline);
                     current::set_polled(incarnation);
-                    let polled = Self::poll_away(future, incarnation, events);
+                    let polled = Self::poll_away(future, incarnation, entered, events);
                     current::set_polled(0);
                     *deadline = current::deadline();
                     match polled {
@@ -251,6 +251,38 @@ impl<P: Actor> Machine<P> {
         Ok(())
     }
 
+    /// A step of a process that serves messages, or stops.
+    #[inline(never)]
+    fn step_serving(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+        if let MachineState::Serving(process, context) = &mut self.state
+            && let Some(input) = events.mail_only()
+            && !self.table.is_busy()
+        {
+            let served = current::enter(&mut self.table, None, |entered| {
+                let is_busy = serve_mail_only(process, context, entered, input)?;
+                Ok::<_, ProcessError>(is_busy.then(current::take_end))
+            })?;
+            match served {
+                None => return Ok(()),
+                Some(Some(reason)) => {
+                    out.set(StepStatus::Ended(reason, None));
+                    self.state.finish();
+                    return Ok(());
+                }
+                Some(None) => {}
+            }
+        }
+        if let MachineState::Stopping(_, _, is_over @ false) = &mut self.state
+            && self.table.waits.is_none()
+        {
+            // Nothing is polled and nothing is handled: the table is not needed.
+            out.set(StepStatus::Ended(ExitReason::Normal, None));
+            *is_over = true;
+            return Ok(());
+        }
+        self.step_with_table(events, out)
+    }
+
     /// Hands the state to the requested definition.
     #[cold]
     fn hand_over(&mut self, out: &mut StepOutput<'_>) {
@@ -288,11 +320,11 @@ impl<P: Actor> Machine<P> {
     }
 
     /// Delivers the events that a future waits for, and polls it.
-    fn poll_away(future: &mut Pending<P>, incarnation: u64, events: &mut Events<'_>) -> Away<P> {
+    fn poll_away(future: &mut Pending<P>, incarnation: u64, entered: &Entered<'_>, events: &mut Events<'_>) -> Away<P> {
         let waker = waker::own_waker_of(incarnation);
         loop {
-            while bring_next::<P>(events) {}
-            if current::special() {
+            while bring_next::<P>(entered, events) {}
+            if entered.is_special() {
                 // The wake-up came from something else.
                 current::peek(|waits| waits.waiting = None);
                 current::poll_background();
@@ -353,34 +385,12 @@ impl<P: Actor> Process for Machine<P> {
         }
     }
 
+    // Two functions with a frame each: this one needs none.
     fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
-        if let MachineState::Serving(process, context) = &mut self.state
-            && let Some(input) = events.mail_only()
-            && !self.table.is_busy()
-        {
-            let served = current::enter(&mut self.table, None, |entered| {
-                let is_busy = serve_mail_only(process, context, entered, input)?;
-                Ok::<_, ProcessError>(is_busy.then(current::take_end))
-            })?;
-            match served {
-                None => return Ok(()),
-                Some(Some(reason)) => {
-                    out.set(StepStatus::Ended(reason, None));
-                    self.state.finish();
-                    return Ok(());
-                }
-                Some(None) => {}
-            }
+        match self.state {
+            MachineState::Serving(..) | MachineState::Stopping(..) => self.step_serving(events, out),
+            _ => self.step_with_table(events, out),
         }
-        if let MachineState::Stopping(_, _, is_over @ false) = &mut self.state
-            && self.table.waits.is_none()
-        {
-            // Nothing is polled and nothing is handled: the table is not needed.
-            out.set(StepStatus::Ended(ExitReason::Normal, None));
-            *is_over = true;
-            return Ok(());
-        }
-        self.step_with_table(events, out)
     }
 
     fn close(&mut self) {

@@ -116,6 +116,28 @@ impl Entered<'_> {
         // ACTIVE. The copy is not in use: this is called between two messages.
         is_stopping() || unsafe { &*self.table }.is_busy()
     }
+
+    /// Returns whether a poll needs more than answers and messages: for an end, a background future, a foreign waker,
+    /// or because the process is shown as waiting while it runs.
+    #[inline(always)]
+    pub(crate) fn is_special(&self) -> bool {
+        // SAFETY: as above, between two polls.
+        let waits = unsafe { &*self.table }.waits.as_ref();
+        is_stopping() || waits.is_some_and(|waits| waits.is_special() || waits.waiting.is_some())
+    }
+
+    /// Notes an answer in its row, if a future of the process awaits it with the process's own waker.
+    ///
+    /// # Errors
+    /// The answer: it must take the usual way, by [`answer`].
+    #[inline(always)]
+    pub(crate) fn answer(&self, key: WaitKey, answer: BroughtAnswer) -> Result<(), BroughtAnswer> {
+        // SAFETY: as above; and no foreign code runs meanwhile, since nothing is dropped or woken.
+        match unsafe { &mut *self.table }.waits.as_deref_mut() {
+            Some(waits) => waits.answer_own(key, answer),
+            None => Err(answer),
+        }
+    }
 }
 
 /// Runs `body` with `table` as the calling thread's table, under `deadline`.
@@ -199,16 +221,9 @@ pub(crate) fn is_upgrading() -> bool {
     peek(|waits| waits.is_upgrading()) == Some(true)
 }
 
-/// Returns whether a poll needs more than answers and messages: for an end, a background future, a foreign waker, or
-/// because the process is shown as waiting while it runs.
-#[inline]
-pub(crate) fn special() -> bool {
-    is_stopping() || peek(|waits| waits.is_special() || waits.waiting.is_some()) == Some(true)
-}
-
 /// The next action after a poll that returned pending.
 pub(crate) enum AfterPending {
-    /// Handle what [`special`] reports.
+    /// Handle what [`Entered::is_special`] reports.
     Special,
     /// Deliver the next message: a future waits for it.
     Wants,
@@ -217,8 +232,9 @@ pub(crate) enum AfterPending {
     Again,
 }
 
-/// Decides what follows a pending poll. `seen_to`: whether [`special`] was handled. `by_scheduler`: whether the
-/// scheduler drives the machine and parks the process with it; if not, the process may be resumed by other means.
+/// Decides what follows a pending poll. `seen_to`: whether what [`Entered::is_special`] reports was handled.
+/// `by_scheduler`: whether the scheduler drives the machine and parks the process with it; if not, the process may be
+/// resumed by other means.
 #[inline]
 pub(crate) fn pending(seen_to: bool, by_scheduler: bool) -> AfterPending {
     if is_stopping() && !seen_to {

@@ -311,16 +311,27 @@ impl Waits {
         }
     }
 
-    #[must_use = "the waker must be woken"]
+    /// Answers the row of a future with the process's own waker. Drops nothing of users.
+    ///
+    /// # Errors
+    /// The answer, if the row is another one or is not there.
     #[inline(always)]
+    pub(crate) fn answer_own(&mut self, key: WaitKey, answer: BroughtAnswer) -> Result<(), BroughtAnswer> {
+        match self.get(key) {
+            Some(wait) if matches!(wait.state, RowState::Future(None)) => {
+                // Nothing is there to be dropped.
+                std::mem::forget(std::mem::replace(&mut wait.state, RowState::Answered(answer)));
+                (self.waiting, self.polled) = (None, None);
+                Ok(())
+            }
+            _ => Err(answer),
+        }
+    }
+
+    #[must_use = "the waker must be woken"]
     pub(crate) fn answer(&mut self, key: WaitKey, answer: BroughtAnswer) -> Option<Waker> {
         (self.waiting, self.polled) = (None, None);
-        let wait = self.get(key)?;
-        if let RowState::Future(None) = wait.state {
-            // Nothing is there to be dropped.
-            std::mem::forget(std::mem::replace(&mut wait.state, RowState::Answered(answer)));
-            return None;
-        }
+        let answer = self.answer_own(key, answer).err()?;
         self.answer_another(key, answer)
     }
 

@@ -450,6 +450,13 @@ impl ThreadContext {
     #[inline(never)]
     fn begin_with_control(&self, scratch: &mut StepScratch, token: &mut Token) -> Result<(), Panic> {
         let slot = token.slot();
+        if !token.is_special() && !slot.lanes.has_control() {
+            // What comes there from here on is left to the next step.
+            if let Some(answer) = self.thread.local.take_answer(token) {
+                scratch.input.begin_brought(answer);
+            }
+            return Ok(());
+        }
         let begun = if token.is_special() {
             self.begin_special(scratch, token, None)
         } else {

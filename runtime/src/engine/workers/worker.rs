@@ -142,6 +142,7 @@ impl Worker {
         self.left_alone.store(alone, Ordering::SeqCst);
     }
 
+    #[inline]
     pub(crate) fn running(&self) -> Option<&'static Slot> {
         self.running.slot()
     }

@@ -83,8 +83,8 @@ pub(crate) struct LocalTokens {
     busy: AtomicBool,
     attention: AtomicU8,
     run_next: AtomicPtr<Slot>,
-    /// An answer for the process in `run_next`, or for the one that the thread has taken from there to run it, until its
-    /// step begins: for whoever has the token.
+    /// An answer for the process in `run_next`, or for the one that the thread has taken from there to run it, until
+    /// its step begins. It belongs to the one who has the token.
     answer: AtomicPtr<MailNode>,
     /// Whom the answer is for; meaningless if there is none.
     answered: AtomicPtr<Slot>,

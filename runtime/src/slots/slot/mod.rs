@@ -266,7 +266,8 @@ impl Slot {
     }
 
     /// Returns whether the process of that generation, which waits for another one, is alive and, unless it `blocks`,
-    /// has an empty control lane. A model is in `tests/models`.
+    /// has an empty control lane. (An answer beside a run-next slot is in no lane, but its call is not open any more.)
+    /// A model is in `tests/models`.
     pub(crate) fn is_stuck(&self, generation: u64, blocks: bool) -> bool {
         self.is_living(generation) && (blocks || self.lanes.is_quiet())
     }

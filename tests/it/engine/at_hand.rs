@@ -1,0 +1,147 @@
+//! Processes that a worker has at hand while they await an answer: each gets its answers, and whatever else comes.
+
+use postroom::prelude::*;
+use postroom_tests::{Latch, eventually, soon};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+
+/// Answers; every so many calls its step waits until the watchdog has ticked twice, so that it is taken for stuck: by
+/// turns before it answers, and after that.
+#[process]
+struct Callee {
+    calls: u64,
+    slow_every: u64,
+}
+
+#[process]
+impl Callee {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn next(&mut self, ctx: &mut Context<Self>, number: u64, reply: Reply<u64>) {
+        self.calls += 1;
+        if self.calls.is_multiple_of(2 * self.slow_every) {
+            seem_stuck(ctx);
+        }
+        reply.send(number + 1);
+        if self.calls % (2 * self.slow_every) == self.slow_every {
+            seem_stuck(ctx);
+        }
+    }
+}
+
+fn seem_stuck(ctx: &Context<Callee>) {
+    let host = ctx.host().unwrap();
+    let before = host.statistics().watchdog.ticks;
+    eventually(|| host.statistics().watchdog.ticks > before + 3);
+}
+
+#[process]
+struct Caller {
+    callee: Address<Callee>,
+}
+
+#[process]
+impl Caller {
+    #[entry]
+    async fn call(&mut self, count: u64) -> u64 {
+        let mut number = 0;
+        for _ in 0..count {
+            number = self.callee.next(number).await.expect("the callee answers");
+        }
+        number
+    }
+}
+
+/// Catches: an answer that is lost, or comes twice, when the watchdog takes the caller or both from their thread.
+#[test]
+fn calls_are_answered_though_the_callee_seems_stuck() {
+    soon(|| {
+        for (workers, callers, slow_every, count) in [(1, 1, 50, 1_000), (2, 1, 50, 1_000), (2, 4, 100, 1_000)] {
+            let builder = Runtime::builder().workers(workers).stall_limit(Duration::from_millis(4));
+            let runtime = builder.build().unwrap();
+            let callee = runtime.spawn(Callee { calls: 0, slow_every }).serve().unwrap();
+            let call = || runtime.spawn(Caller { callee }).call(count).unwrap();
+            let callers: Vec<_> = (0..callers).map(|_| call()).collect();
+            for caller in callers {
+                assert_eq!(caller.wait().unwrap(), count);
+            }
+            let report = runtime.shutdown().unwrap();
+            assert!(report.is_clean(), "{report:?}");
+        }
+    });
+}
+
+/// Stays in its step until it is told that the caller has gone on.
+#[process]
+struct Hog {
+    inside: Latch,
+    over: Arc<AtomicBool>,
+}
+
+#[process]
+impl Hog {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn work(&mut self) {
+        self.inside.open();
+        eventually(|| self.over.load(SeqCst));
+    }
+}
+
+#[process]
+struct Patient {
+    hog: Address<Hog>,
+    timeout: Duration,
+    over: Arc<AtomicBool>,
+}
+
+#[process]
+impl Patient {
+    #[entry]
+    async fn call(&mut self) -> bool {
+        let timed_out = matches!(self.hog.work().timeout(self.timeout).await, Err(CallError::Timeout));
+        self.over.store(timed_out, SeqCst);
+        timed_out
+    }
+}
+
+/// A caller of a process that does not end its step, and what tells that one to.
+fn with_hog(workers: usize, timeout: Duration, body: impl FnOnce(&Runtime, Running<Patient, bool>, &AtomicBool)) {
+    let runtime = Runtime::builder().workers(workers).stall_limit(Duration::from_millis(4)).build().unwrap();
+    let (inside, over) = (Latch::new(), Arc::new(AtomicBool::new(false)));
+    let hog = runtime.spawn(Hog { inside: inside.clone(), over: over.clone() }).serve().unwrap();
+    let caller = runtime.spawn(Patient { hog, timeout, over: over.clone() }).call().unwrap();
+    inside.wait();
+    body(&runtime, caller, &over);
+    runtime.until_idle().unwrap();
+}
+
+/// Catches: a deadline that does not reach a caller whose thread is stuck in the step of the process it has called.
+#[test]
+fn a_deadline_reaches_a_process_at_hand_behind_a_step_that_does_not_end() {
+    soon(|| {
+        for workers in [1, 2] {
+            with_hog(workers, Duration::from_millis(20), |_, caller, _| assert!(caller.wait().unwrap()));
+        }
+    });
+}
+
+/// Catches: a kill that does not reach it.
+#[test]
+fn a_kill_reaches_a_process_at_hand_behind_a_step_that_does_not_end() {
+    soon(|| {
+        for workers in [1, 2] {
+            with_hog(workers, Duration::MAX, |_, caller, over| {
+                let pid = caller.pid();
+                assert!(pid.kill());
+                assert_eq!(pid.join().wait(), ExitReason::Killed);
+                over.store(true, SeqCst);
+            });
+        }
+    });
+}
