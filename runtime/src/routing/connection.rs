@@ -17,6 +17,7 @@ use super::router::Router;
 use super::ties::{Ties, answer_for_the_lost};
 use super::transport::{ControlMessage, Transport};
 use crate::env::program::this_node;
+use crate::env::world::World;
 use crate::exit::ExitReason;
 use crate::links::message::{Bindings, LinkEndpoint, SentLinkMessage};
 use crate::links::protocol::{ConnectionId, LinkEffect, LinkMessage};
@@ -36,7 +37,7 @@ pub(super) struct Connection {
 
 impl Connection {
     pub(super) fn new(transport: Arc<dyn Transport>) -> Self {
-        static LAST: AtomicU64 = AtomicU64::new(ConnectionId::LOCAL.0);
+        static LAST: World<AtomicU64> = World::new(AtomicU64::new(ConnectionId::LOCAL.0));
         let id = ConnectionId(LAST.fetch_add(1, Ordering::Relaxed) + 1);
         Self { id, transport, ties: Mutex::new(Some(Ties::default())) }
     }

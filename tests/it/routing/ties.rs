@@ -300,8 +300,8 @@ fn all_ties_end_with_the_connection_and_each_is_told_once() {
     });
 }
 
-/// Catches: the notice of a loss ends the link that the other has made since, over the next connection, while the process
-/// was busy. The other keeps its half.
+/// Catches: the notice of a loss ends the link that the other has made since, over the next connection, while the
+/// process was busy. The other keeps its half.
 #[test]
 fn the_loss_of_one_connection_does_not_end_a_link_over_the_next() {
     with_pair(|pair| {

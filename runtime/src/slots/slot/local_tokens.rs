@@ -403,9 +403,9 @@ impl LocalTokens {
         taken(self.section(0, || exchange(&self.warm, ptr::null_mut()))?)
     }
 
-    /// Takes the tokens of processes until there is none: the warm process and the one at hand are laid down, the one to
-    /// run next is queued. For a thread that is about to block, to sleep or to exit. Waits for others that are taking
-    /// tokens: they have them soon, or give up.
+    /// Takes the tokens of processes until there is none: the warm process and the one at hand are laid down, the one
+    /// to run next is queued. For a thread that is about to block, to sleep or to exit. Waits for others that are
+    /// taking tokens: they have them soon, or give up.
     pub(crate) fn leave_nothing(
         &self,
         mut lay_down: impl FnMut(Token),

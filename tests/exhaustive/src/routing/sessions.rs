@@ -1,8 +1,8 @@
 //! What is between two nodes: a session, which ends at any moment, and then perhaps the next one.
 //!
 //! Repeats the steps of `routing/connection.rs`, each of which may be interrupted by those of other threads: a link
-//! message is noted among the ties and then passed on, or answered here; one that arrives is noted, posted, and followed
-//! by a second notice if the session was lost meanwhile.
+//! message is noted among the ties and then passed on, or answered here; one that arrives is noted, posted, and
+//! followed by a second notice if the session was lost meanwhile.
 //!
 //! A session keeps the order of all messages from one node to the other and loses none while it lives. Each node hears
 //! of its end at a moment of its own, and then whatever has not arrived is lost. No node is in two sessions, and none
@@ -95,8 +95,8 @@ pub(crate) struct Sessions {
     noted: [Option<u8>; COUNT],
 
     // What an outside observer knows.
-    /// How many links of the first with the second, of another node, were made and have not ended for it: by an unlink of
-    /// either, a normal exit, or an exit that was delivered.
+    /// How many links of the first with the second, of another node, were made and have not ended for it: by an unlink
+    /// of either, a normal exit, or an exit that was delivered.
     links: [[usize; COUNT]; COUNT],
     /// The session in which each watch was noted.
     watches: [BTreeMap<u64, u8>; COUNT],
