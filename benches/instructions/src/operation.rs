@@ -64,11 +64,15 @@ impl Operation {
         OPERATIONS.into_iter().find(|operation| operation.name() == name)
     }
 
-    /// How far the number of its atomic instructions may be from the recorded one. Those of a large message depend on
-    /// how often the thread that passes it on still has the receiver's token, and that on the time which the copies
-    /// take.
+    /// How far the number of its atomic instructions may be from the recorded one. Where a thread keeps tokens, that
+    /// depends on how often a tick of the watchdog makes it let go of them, and so on the time: for a ping-pong 0.05 to
+    /// 0.13 were counted (3.05 without kept tokens). Of a large message it also depends on how long the copies take.
     pub fn atomics_slack(self) -> f64 {
-        if matches!(self, Self::Carry512 | Self::Carry4096) { 1.0 } else { ATOMICS_SLACK }
+        match self {
+            Self::Carry512 | Self::Carry4096 => 1.0,
+            Self::PingPong | Self::Recorded | Self::Call => 0.3,
+            _ => ATOMICS_SLACK,
+        }
     }
 
     /// Does it so many times.
