@@ -69,13 +69,16 @@ pub(crate) enum MonitorState {
     Withdrawn,
 }
 
+/// A message of the link protocol, with the connection that it came by.
+pub(crate) type Notice = (ConnectionId, LinkMessage<Why>);
+
 /// The state of the search.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct World {
     pub(crate) states: [State; COUNT],
     /// Indexed by sender, then receiver.
     pub(crate) control: [[VecDeque<Control>; COUNT]; COUNT],
-    pub(crate) notices: [[VecDeque<(ConnectionId, LinkMessage<Why>)>; COUNT]; COUNT],
+    pub(crate) notices: [[VecDeque<Notice>; COUNT]; COUNT],
     /// How many acts are left.
     pub(crate) acts: u8,
     /// What is between the nodes of processes, if there are two.
