@@ -1,5 +1,6 @@
 //! Processes that a worker has at hand while they await an answer: each gets its answers, and whatever else comes.
 
+use super::warm::Hog;
 use postroom::prelude::*;
 use postroom_tests::{Latch, eventually, soon};
 use std::sync::Arc;
@@ -72,25 +73,6 @@ fn calls_are_answered_though_the_callee_seems_stuck() {
             assert!(report.is_clean(), "{report:?}");
         }
     });
-}
-
-/// Stays in its step until it is told that the caller has gone on.
-#[process]
-struct Hog {
-    inside: Latch,
-    over: Arc<AtomicBool>,
-}
-
-#[process]
-impl Hog {
-    #[entry]
-    fn serve(&mut self) {}
-
-    #[message]
-    fn work(&mut self) {
-        self.inside.open();
-        eventually(|| self.over.load(SeqCst));
-    }
 }
 
 #[process]

@@ -121,21 +121,22 @@ impl Front {
     }
 }
 
+/// A process whose step does not end before `over` is set.
 #[process]
-struct Hog {
-    inside: Latch,
-    reached: Arc<AtomicBool>,
+pub(super) struct Hog {
+    pub(super) inside: Latch,
+    pub(super) over: Arc<AtomicBool>,
 }
 
 #[process]
 impl Hog {
     #[entry]
-    fn serve(&mut self) {}
+    pub(super) fn serve(&mut self) {}
 
     #[message]
-    fn work(&mut self) {
+    pub(super) fn work(&mut self) {
         self.inside.open();
-        eventually(|| self.reached.load(SeqCst));
+        eventually(|| self.over.load(SeqCst));
     }
 }
 
@@ -146,7 +147,7 @@ fn a_warm_process_behind_a_step_that_does_not_end_is_found() {
         for workers in [1, 2] {
             let runtime = Runtime::builder().workers(workers).stall_limit(Duration::from_millis(4)).build().unwrap();
             let (inside, reached) = (Latch::new(), Arc::new(AtomicBool::new(false)));
-            let hog = runtime.spawn(Hog { inside: inside.clone(), reached: reached.clone() }).serve().unwrap();
+            let hog = runtime.spawn(Hog { inside: inside.clone(), over: reached.clone() }).serve().unwrap();
             let front = runtime.spawn(Front { hog, reached }).serve().unwrap();
             front.begin().send().unwrap();
             inside.wait();

@@ -51,8 +51,9 @@
 //!
 //! *O7 ends*: a section, O1 to O4, is a dozen instructions, and runs no code of users. If the system stops the thread
 //! in one, O7 gives up after [`PATIENCE`] looks: the caller tries again later, as the watchdog does at its next tick.
-//! Then what the thread has is its own again, although it may have done without it at O2. Nobody looks at a thread that
-//! blocks, sleeps or exits; so before that it takes its tokens until there is none ([`LocalTokens::leave_nothing`]).
+//! Then what the thread has is its own again, although it may have done without it at O2. No other thread looks at one
+//! that blocks, sleeps or exits; so before that it takes its tokens until there is none
+//! ([`LocalTokens::leave_nothing`]).
 //!
 //! A model is in `tests/models`.
 
@@ -336,8 +337,8 @@ impl LocalTokens {
         token
     }
 
-    /// Returns whether the process in that slot runs next, unless others are taking it. Whoever runs it, here or after
-    /// taking it from here, sees what this thread has done before.
+    /// Returns whether the process in that slot runs next, unless others are taking it. The thread that
+    /// runs it, this one or one that has taken it from here, sees what this thread has done before.
     #[inline(always)]
     pub(crate) fn is_next(&self, index: u32) -> bool {
         // SAFETY: null, or a slot; slots are never freed.

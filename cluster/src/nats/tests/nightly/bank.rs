@@ -234,7 +234,7 @@ fn the_money_of_a_bank_is_conserved_while_networks_fail() {
     let statements: Vec<_> = owners.zip(&bank.accounts).map(read).collect();
     check(&movements, &statements);
     eprintln!(
-        "{} done, {} not, of {} nobody knows",
+        "{} done, {} not, {} with an unknown outcome",
         bank.count(Told::Done),
         bank.count(Told::NotDone),
         bank.count(Told::Unknown)
@@ -269,5 +269,5 @@ fn check(movements: &[Movement], statements: &[(i64, Vec<u64>)]) {
     let unknown: i64 =
         movements.iter().filter(|movement| movement.told == Told::Unknown).map(|of| of.amount.abs()).sum();
     let opening = OPENING * statements.len() as i64;
-    assert!((total - opening).abs() <= unknown, "{total} of {opening}, and of {unknown} nobody knows");
+    assert!((total - opening).abs() <= unknown, "{total} of {opening}, and {unknown} have an unknown outcome");
 }
