@@ -142,6 +142,8 @@ fn families(host: Host) -> Vec<Family> {
             .of(watchdog.taken_over),
         gauge("postroom_timers", "Pending timers.").of(statistics.timers as u64),
         gauge("postroom_workers", "Workers: the steps that can run at a time.").of(statistics.workers.len() as u64),
+        gauge("postroom_workers_awake_limit", "Workers that are awake at most, since more would be slower.")
+            .of(watchdog.awake_limit as u64),
         gauge("postroom_threads", "Threads of the runtime.").by("state", states),
         gauge("postroom_queue_length", "Processes that are ready and wait for a worker.").by("queue", queues),
         gauge("postroom_names", "Registered names.").of(directory.names as u64),

@@ -371,6 +371,10 @@ mutant local-section-despite-revoked $local local_tokens \
     's/\(FENCED \| REVOKED \| forbidden\)/(FENCED | forbidden)/'
 mutant local-revoked-ends-relaxed $local local_tokens \
     's/(fetch_and\(!REVOKED, Ordering::)Release/\1Relaxed/'
+mutant awake-limit-of-nothing $sleep sleep \
+    's/awake\.max\(1\)/awake.min(0)/'
+mutant awake-limit-lets-all-sleep $sleep sleep \
+    's/self\.sleeping\(\) > self\.held\(\)/self.sleeping() > self.held() + 1/'
 mutant local-sleeps-after-one-look $local local_tokens \
     's/while (self\.has_kept\(\) \|\| self\.has_next\(\))/if \1/'
 mutant local-sleeps-with-a-warm-process $local local_tokens \

@@ -128,6 +128,9 @@ pub struct WatchdogStatistics {
     pub taken_over: u64,
     /// Processes moved out of the run-next slot behind such a step, to where other threads find them.
     pub moved: u64,
+    /// How many workers are awake at most for the work that there is, because more of them would be slower: all, unless
+    /// many processes talk to few. The guide's chapter on the scheduler tells how it is found.
+    pub awake_limit: usize,
 }
 
 /// Names, groups, topics and labels of a host.
@@ -384,6 +387,7 @@ impl Host {
                 stalls: host.watchdog.stalls.get(),
                 taken_over: host.watchdog.taken_over.get(),
                 moved: host.watchdog.moved.get(),
+                awake_limit: host.idle.awake_limit(),
             },
             directory: DirectoryStatistics {
                 names,

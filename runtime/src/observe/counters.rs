@@ -21,14 +21,6 @@ impl Counter {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Takes what a counter with several writers has, for its one reader.
-    pub(crate) fn take(&self) -> u64 {
-        match self.get() {
-            0 => 0,
-            _ => self.0.swap(0, Ordering::Relaxed),
-        }
-    }
-
     pub(crate) fn reset(&self) {
         self.0.store(0, Ordering::Relaxed);
     }

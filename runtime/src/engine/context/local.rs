@@ -24,15 +24,6 @@ use crate::util::defer::defer;
 use std::cell::{Cell, RefCell};
 use std::ptr;
 
-/// A theft, and how many steps the thief had done before.
-#[derive(Clone, Copy)]
-pub(crate) struct Theft {
-    pub(crate) victim: usize,
-    pub(crate) stolen: u64,
-    pub(crate) steps: u64,
-    pub(crate) at: Moment,
-}
-
 pub(crate) struct ThreadContext {
     pub(crate) host: &'static Scheduler,
     pub(crate) user: Arc<UserCode>,
@@ -56,8 +47,6 @@ pub(crate) struct ThreadContext {
     pub(crate) untimed: Cell<u8>,
     /// How many visits to far ends it must make before it keeps a process warm; [`ALWAYS_COOL`] if it never does.
     pub(crate) cool: Cell<u8>,
-    /// Its last theft, unless it has run out of work since.
-    pub(crate) theft: Cell<Option<Theft>>,
     /// How many steps in a row came from the run-next slot.
     pub(crate) streak: Cell<u32>,
     pub(crate) random: RefCell<Random>,
@@ -119,7 +108,6 @@ impl ThreadContext {
             deficit_seen: Cell::new(Moment::about_now()),
             slice_used: Cell::new(Moment::about_now()),
             cool: Cell::new(0),
-            theft: Cell::new(None),
             streak: Cell::new(0),
             turn_end: Cell::new(0),
             random: RefCell::new(Random::new(host.seed(), index as u64)),
@@ -177,9 +165,7 @@ impl ThreadContext {
     /// Queues a process in the thread's deque.
     fn push_own(&self, token: Token) {
         self.deque.push(token);
-        if !self.thread.is_left_alone()
-            && let Some(thread) = self.host.idle.announce_own()
-        {
+        if let Some(thread) = self.host.idle.announce_own() {
             self.host.unpark(thread);
         }
     }

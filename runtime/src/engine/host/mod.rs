@@ -327,13 +327,6 @@ impl Scheduler {
             || self.threads_in_use().any(|(_, thread)| !thread.stealer.is_empty())
     }
 
-    /// Returns whether there is work for a thread that has none: not in the deques of threads that are left alone.
-    pub(crate) fn has_work_to_take(&self) -> bool {
-        !self.global.is_empty()
-            || self.permits.iter().any(|permit| !permit.inject.is_empty())
-            || self.threads_in_use().any(|(_, thread)| !thread.stealer.is_empty() && !thread.is_left_alone())
-    }
-
     /// Returns the threads that there may be, with their numbers.
     #[inline]
     pub(crate) fn threads_in_use(&self) -> impl Iterator<Item = (usize, &Worker)> {
@@ -387,8 +380,6 @@ impl Scheduler {
 
     /// Lists the thread among those that left work in their deque, if it has some.
     pub(crate) fn leave_behind(&self, number: usize, thread: &Worker) {
-        thread.leave_alone(false);
-
         if !thread.stealer.is_empty() && !thread.is_left.swap(true, Ordering::SeqCst) {
             self.left.push(number);
         }

@@ -252,13 +252,13 @@ impl Idle {
     }
 
     /// Takes the last sleeper off the list; it counts as searching if `as_searcher` says so.
-    pub(crate) fn take_sleeper(&self, sleepers: &mut Sleepers, as_searcher: u32) -> Option<usize> {
+    pub(crate) fn take_sleeper(&self, sleepers: &mut Sleepers, as_searcher: u64) -> Option<usize> {
         let last = sleepers.list.len().checked_sub(1)?;
         Some(self.take_off(sleepers, last, as_searcher))
     }
 
     /// Takes the sleeper at that place of the list off it.
-    pub(crate) fn take_off(&self, sleepers: &mut Sleepers, place: usize, as_searcher: u32) -> usize {
+    pub(crate) fn take_off(&self, sleepers: &mut Sleepers, place: usize, as_searcher: u64) -> usize {
         let sleeper = sleepers.list.remove(place);
         sleepers.rises += 1;
         let mut change = as_searcher.wrapping_sub(SLEEPING);

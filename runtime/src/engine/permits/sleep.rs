@@ -53,16 +53,24 @@
 //! guarantees hold: the pusher looks at the global queue before it sleeps (S3) or becomes spare (handoff:A3, which
 //! announces), and the watchdog announces what is queued there behind a step that does not end.
 //!
-//! While a thread is left alone (`theft_policy`), it wakes no thread for what it pushes to its deque, nor for a process
-//! that has used up its time slice, and those that look for work, also at S3 and F3, pass its deque over. It has a
-//! permit and is awake, so it runs what is there. When that ends, the note is cleared, which is as a push (P1): by the
-//! watchdog at a tick, which then announces whatever is queued (watchdog:K2); by the thread that takes its permit,
-//! which announces that or hands the deque to the next holder (`handoff`); by the thread itself after S1, before its
-//! own S3.
-//!
 //! A push to a run-next slot wakes no thread: the process runs on the same core in less time than a thread takes to
 //! wake. Behind a step that does not end, the watchdog moves it. All these guarantees need a watchdog that is awake: a
 //! thread that got its permit while the watchdog rests ends that rest first (watchdog:G1).
+//!
+//! # Held back
+//!
+//! While fewer threads than permits are to be awake (`awake_limit`), the difference of the two is *held back*: so many
+//! sleepers sleep on while there is work. The number is in the word of the counts, and less than that of permits.
+//! * P3, F3: if no more threads sleep than are held back, the pusher is done.
+//! * S3: if no more threads sleep than are held back, this one included, it parks.
+//! * If fewer threads sleep than are held back, one that looks for work takes only from its own queues, and so goes to
+//!   sleep when these are empty. What others could take from it is taken.
+//!
+//! *Nothing is lost*: the word has an order, and in all of it at least as many threads are awake as are not held back,
+//! one or more. The S1 by which more sleep than are held back is followed by the whole S3; so a push whose P3 came
+//! before it is seen there, and one whose P3 comes after it wakes a thread. Until there is such an S1, a thread is
+//! awake, that is in a step or between two, and visits all queues. What is lost is help: behind a step that does not
+//! end, the watchdog ends the limit, and announces what is queued (watchdog:K1, watchdog:K2).
 //!
 //! # The poller
 //!
@@ -78,19 +86,21 @@
 //! tried: it loses locality, and threads thrash). A model is in `tests/models`.
 
 use super::holders::{At, Permits};
-use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, CachePadded, Mutex, Ordering, fence, lock};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, CachePadded, Mutex, Ordering, fence, lock};
 
 /// The most permits that one host can have; the counts below have 12 bits each.
 pub(crate) const MAX_WORKERS: usize = 1 << 10;
 
-pub(crate) const SLEEPING: u32 = 1;
-pub(crate) const SEARCHING: u32 = 1 << 12;
-const FIELD: u32 = (1 << 12) - 1;
+pub(crate) const SLEEPING: u64 = 1;
+pub(crate) const SEARCHING: u64 = 1 << 12;
+/// How many sleepers are held back. Changed under the lock.
+const HELD: u64 = 1 << 24;
+const FIELD: u64 = (1 << 12) - 1;
 /// There is a poller. Set and cleared under the lock.
-pub(crate) const POLLER: u32 = 1 << 31;
+pub(crate) const POLLER: u64 = 1 << 63;
 
 pub(crate) struct Idle {
-    pub(crate) counts: CachePadded<AtomicU32>,
+    pub(crate) counts: CachePadded<AtomicU64>,
     permits: usize,
     pub(crate) sleepers: Mutex<Sleepers>,
     /// One more than the index of the highest thread record in use. Written under the lock.
@@ -124,11 +134,22 @@ pub(crate) struct Sleepers {
 pub(crate) struct BecameSpare(pub(crate) Option<usize>);
 
 #[derive(Clone, Copy)]
-struct SleepWord(u32);
+struct SleepWord(u64);
 
 impl SleepWord {
     fn sleeping(self) -> usize {
         (self.0 & FIELD) as usize
+    }
+
+    /// See *Held back* above.
+    fn held(self) -> usize {
+        ((self.0 / HELD) & FIELD) as usize
+    }
+
+    /// Returns whether work is worth waking a thread.
+    #[inline(always)]
+    fn wakes(self) -> bool {
+        self.sleeping() > self.held() && self.searching() == 0
     }
 
     fn searching(self) -> usize {
@@ -148,7 +169,7 @@ impl Idle {
 
     pub(crate) fn new(permits: usize, threads: usize) -> Self {
         Self {
-            counts: CachePadded::new(AtomicU32::new(0)),
+            counts: CachePadded::new(AtomicU64::new(0)),
             permits,
             sleepers: Mutex::new(Sleepers {
                 list: Vec::with_capacity(permits),
@@ -200,14 +221,14 @@ impl Idle {
 
     #[inline(always)]
     fn rouse_for(&self, seen: SleepWord) -> Option<usize> {
-        if seen.sleeping() == 0 || seen.searching() > 0 { None } else { self.rouse(true) }
+        if seen.wakes() { self.rouse(true) } else { None }
     }
 
     /// Takes the last sleeper off the list; with `alone`, only if no thread searches.
     #[cold]
     fn rouse(&self, alone: bool) -> Option<usize> {
         let mut sleepers = lock(&self.sleepers);
-        if alone && self.count(Ordering::SeqCst).searching() > 0 {
+        if alone && !self.count(Ordering::SeqCst).wakes() {
             return None;
         }
         let thread = self.take_sleeper(&mut sleepers, SEARCHING)?;
@@ -250,6 +271,33 @@ impl Idle {
 
     pub(crate) fn is_anyone_searching(&self) -> bool {
         self.count(Ordering::SeqCst).searching() > 0
+    }
+
+    /// Returns whether a thread that sleeps is to wake for work that it sees (sleep:S3).
+    pub(crate) fn wakes_for_work(&self) -> bool {
+        self.count(Ordering::SeqCst).wakes()
+    }
+
+    /// Returns whether more threads are awake than are to be.
+    pub(crate) fn are_too_many_awake(&self) -> bool {
+        let counts = self.count(Ordering::Relaxed);
+        counts.sleeping() < counts.held()
+    }
+
+    /// From here on work wakes no thread while at least so many are awake, and at least one. For the watchdog, which
+    /// then announces the work that there is.
+    pub(crate) fn limit_awake(&self, awake: usize) {
+        let held = self.permits.saturating_sub(awake.max(1));
+        if self.count(Ordering::Relaxed).held() != held {
+            let _sleepers = lock(&self.sleepers);
+            let change = (held as u64).wrapping_sub(self.count(Ordering::Relaxed).held() as u64);
+            self.counts.fetch_add(change.wrapping_mul(HELD), Ordering::SeqCst);
+        }
+    }
+
+    /// Returns how many threads are awake at most for the work that there is.
+    pub(crate) fn awake_limit(&self) -> usize {
+        self.permits - self.count(Ordering::Relaxed).held()
     }
 
     pub(crate) fn is_another_awake(&self) -> bool {

@@ -26,8 +26,8 @@
 //!   queue gets a permit after at most n + 1 visits (plus its deficit in time slices, see `step`); usually long before
 //!   that, since idle permits take from all queues;
 //! * processes in the run-next slot or the deque behind an event that does not end are not bound to it, nor is a warm
-//!   one: other threads take from the deque at once, or after a tick if they have left it alone (`theft_policy`), from
-//!   the thread itself after two ticks (`stall`, detector:J1); and
+//!   one: other threads take from the deque at once, or after two ticks if they are held back (`awake_limit`), from the
+//!   thread itself after two ticks (`stall`, detector:J1); and
 //!   if all permits are in such events, one of them goes to another thread after five quarters of the stall limit
 //!   (detector:J2): 12.5 ms, and the time that the system takes to wake a thread.
 //!
@@ -40,8 +40,7 @@
 
 use super::run_loop::Next;
 use super::spare::RestStep;
-use crate::engine::context::local::{Theft, ThreadContext};
-use crate::engine::watchdog::theft_policy::Gain;
+use crate::engine::context::local::ThreadContext;
 use crate::engine::workers::Permit;
 use crate::engine::workers::worker::{RECORDED, TIMED, Worker};
 use crate::env::clock::Moment;
@@ -166,7 +165,7 @@ impl ThreadContext {
             self.keep_time();
             self.visit_reactor();
         }
-        if !self.deque.is_empty() && !self.thread.is_left_alone() {
+        if !self.deque.is_empty() {
             // With the fence that pushes to the own deque omit.
             self.host.announce();
         }
@@ -227,7 +226,7 @@ impl ThreadContext {
     #[inline]
     fn take_global(&self) -> Option<Token> {
         let global = &self.host.global;
-        if global.is_empty() {
+        if global.is_empty() || self.host.idle.are_too_many_awake() {
             return None;
         }
         let first = global.pop()?;
@@ -256,13 +255,17 @@ impl ThreadContext {
     }
 
     fn search_for_work(&self, searching: bool) -> Next {
-        self.judge_theft();
         let (mut searching, mut visited) = (searching, false);
         loop {
             let over = self.host.is_stopped();
-            let found = if searching && !over { self.search_awake() } else { None };
+            let found = match searching && !over {
+                // sleep, *Held back*
+                true if self.host.idle.are_too_many_awake() => self.take_own(),
+                true => self.search_awake(),
+                false => None,
+            };
             let last = searching && (found.is_some() || over) && self.host.idle.stop_searching();
-            if last && (self.host.has_work_to_take() || self.host.has_unkept_timers()) {
+            if last && (self.host.has_work() || self.host.has_unkept_timers()) {
                 self.host.announce();
             }
             if over {
@@ -274,7 +277,7 @@ impl ThreadContext {
             let is_due = self.is_timer_due();
             if is_due || !visited && self.has_tasks() {
                 // Not while searching: other threads rely on a searcher to look soon. (driving:D6)
-                if searching && self.host.idle.stop_searching() && self.host.has_work_to_take() {
+                if searching && self.host.idle.stop_searching() && self.host.has_work() {
                     self.host.announce();
                 }
                 if is_due {
@@ -289,7 +292,7 @@ impl ThreadContext {
                 // rest:T1: work that a timer has queued here is not announced, as in a time slice; so this thread looks
                 // before it parks, whether or not it may search.
                 if let Some(token) = self.take_near() {
-                    if self.host.has_work_to_take() || self.host.has_unkept_timers() {
+                    if self.host.has_work() || self.host.has_unkept_timers() {
                         self.host.announce();
                     }
                     return self.run_or_time(token);
@@ -302,6 +305,12 @@ impl ThreadContext {
                 rest => return self.after_rest(rest),
             }
         }
+    }
+
+    /// Takes from the queues that are this thread's, though others take from them, too.
+    fn take_own(&self) -> Option<Token> {
+        let behind = self.behind.take().and_then(|behind| self.take_behind(behind));
+        behind.or_else(|| self.thread.local.take_next_to_run()).or_else(|| self.pop()).or_else(|| self.take_inject())
     }
 
     fn search_awake(&self) -> Option<Token> {
@@ -353,8 +362,7 @@ impl ThreadContext {
         for other in (first..count).chain(0..first) {
             let victim = self.host.threads.get(other).filter(|_| other < threads && other != self.index);
             let found = victim
-                .filter(|victim| !victim.is_left_alone())
-                .and_then(|victim| self.steal_and_note(other, victim))
+                .and_then(|victim| self.steal_from(other, victim))
                 .or_else(|| self.host.permits.get(other)?.inject.pop().inspect(|_| self.thread.counters.stolen.add(1)));
             if found.is_some() {
                 self.thread.counters.steals.add(1);
@@ -362,27 +370,6 @@ impl ThreadContext {
             }
         }
         None
-    }
-
-    fn steal_and_note(&self, number: usize, victim: &Worker) -> Option<Token> {
-        let before = self.thread.counters.stolen.get();
-        let found = self.steal_from(number, victim)?;
-        let stolen = self.thread.counters.stolen.get() - before;
-        let steps = self.thread.counters.steps.get();
-        self.theft.set(Some(Theft { victim: number, stolen, steps, at: Moment::now_by(None) }));
-        Some(found)
-    }
-
-    /// See `theft_policy`, *judge*.
-    fn judge_theft(&self) {
-        let Some(Theft { victim, stolen, steps, at }) = self.theft.take() else { return };
-        let steps = self.thread.counters.steps.get() - steps;
-        let gain = Gain { stolen, steps, took: Moment::now_by(None).since(at) };
-        if gain.is_poor()
-            && let Some(victim) = self.host.threads.get(victim)
-        {
-            victim.poor_thefts.add_shared(1);
-        }
     }
 
     fn steal_from(&self, number: usize, victim: &Worker) -> Option<Token> {
@@ -434,9 +421,9 @@ mod tests {
         }
     }
 
-    /// Catches: a thread that is left alone for ever. Its step ends only when what it has queued has run.
+    /// Catches: a limit that stays while a step does not end. It ends only when what it has queued has run.
     #[test]
-    fn what_lies_behind_a_long_step_of_a_thread_that_is_left_alone_is_found() {
+    fn what_lies_behind_a_long_step_is_found_by_threads_that_are_held_back() {
         const BEHIND: usize = 10;
         let runtime = Runtime::builder().workers(2).build().expect("it starts");
         let ran = Arc::new(AtomicUsize::new(0));
@@ -452,14 +439,14 @@ mod tests {
             })
             .collect();
         let (host, awaited) = (runtime.host(), ran.clone());
-        let leaves_alone = move |_: &mut Events<'_>| {
-            with_current(|context| context.expect("a step").thread.leave_alone(true));
+        let holds_back = move |_: &mut Events<'_>| {
+            with_current(|context| context.expect("a step").host.idle.limit_awake(1));
             behind.iter().for_each(|&pid| host.send(pid, ()).expect("it lives"));
             while awaited.load(Ordering::SeqCst) < BEHIND {
                 yield_now();
             }
         };
-        let _long = runtime.spawn_process(Steps(leaves_alone)).start().expect("it starts");
+        let _long = runtime.spawn_process(Steps(holds_back)).start().expect("it starts");
         while ran.load(Ordering::SeqCst) < BEHIND {
             yield_now();
         }

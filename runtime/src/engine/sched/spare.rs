@@ -44,8 +44,6 @@ impl ThreadContext {
         self.thread.heed();
         let timers = self.host.has_driver || self.host.next_timer() < Moment::NEVER;
         let result = self.host.idle.begin_sleep(self.index, searched, timers);
-        // After sleep:S1, so that sleep:S3 sees what is in its own deque.
-        self.thread.leave_alone(false);
         self.thread.counters.parks.add(1);
         let is_poller = result.unwrap_or_else(|spare| {
             self.pass_on(spare);
@@ -157,8 +155,8 @@ impl ThreadContext {
         let host = self.host;
         let unkept = !poller && host.has_unkept_timers();
         let due = poller && host.next_timer() <= Moment::now();
-        // Not if another thread searches: that one finds it (sleep:F3 or sleep:S3).
-        let work = host.has_work_to_take() && !host.idle.is_anyone_searching();
+        // Not if another thread searches: that one finds it (sleep:F3 or sleep:S3). Nor if this one is held back.
+        let work = host.idle.wakes_for_work() && host.has_work();
         let any = unkept || due || work;
         if any && !host.idle.end_sleep(self.index) {
             if work {

@@ -363,9 +363,8 @@ impl ThreadContext {
     /// The process has used its time slice: others come first. See `sleep`, *Own work*.
     fn push_used(&self, token: Token) {
         // A single permit has no other thread to call.
-        let is_next = self.host.permits.len() == 1
-            || self.thread.is_left_alone()
-            || self.is_brief() && self.deque.is_empty() && self.host.global.is_empty();
+        let is_next =
+            self.host.permits.len() == 1 || self.is_brief() && self.deque.is_empty() && self.host.global.is_empty();
         self.host.global.push(token);
         if is_next {
             self.be_watched();

@@ -3,9 +3,9 @@
 //!
 //! # A tick
 //!
-//! * K1 it samples all threads and queues, and decides which threads are left alone by thieves (`theft_policy`); K2 it
+//! * K1 it samples all threads and queues, and decides how many threads are awake at most (`awake_limit`); K2 it
 //!   announces work that is queued for others while permits sleep, since the thread that queued it may have overlooked
-//!   them (`sleep`, *Own work*); K3 it marks each thread that is in a time slice: such a thread visits the far ends of
+//!   them (`sleep`, *Own work* and *Held back*); K3 it marks each thread that is in a time slice: such a thread visits the far ends of
 //!   its queues and checks the clock before its next time slice (`find`), and a time slice that was marked before ends
 //!   (`slice`); K4 it executes the orders of the `detector`; K5 it sees that a thread drives the reactor, if there is
 //!   one (`driving`).
@@ -49,9 +49,9 @@
 use crate::engine::host::incidents::KeptStall;
 use crate::engine::host::{Scheduler, UserCode};
 use crate::engine::permits::holders::At;
-use crate::engine::watchdog::detector::{HostSample, Order, RestUntil, StallDetector, ThreadSample, tick_of};
+use crate::engine::watchdog::awake_limit::{AwakeLimit, Done};
+use crate::engine::watchdog::detector::{HostSample, Order, RestUntil, StallDetector, StepId, ThreadSample, tick_of};
 use crate::engine::watchdog::report::{Report, Stall};
-use crate::engine::watchdog::theft_policy::{TheftPolicy, ThreadWork};
 use crate::engine::workers::threads::StartedThread;
 use crate::env::clock::{Moment, instant_now};
 use crate::pid::Resident;
@@ -63,12 +63,13 @@ use std::time::Duration;
 
 struct WatchState {
     detector: StallDetector,
-    thefts: TheftPolicy,
+    awake_limit: AwakeLimit,
     /// When it looked last.
     looked_at: Option<Moment>,
     /// The steps and messages of each thread at the last tick.
     counted: Vec<(u64, u64)>,
-    work: Vec<ThreadWork>,
+    /// The step that each thread was in.
+    steps: Vec<Option<StepId>>,
     places: Vec<At>,
     threads: Vec<ThreadSample>,
     orders: Vec<Order>,
@@ -93,10 +94,10 @@ impl Scheduler {
         let detector = StallDetector::new(self.config.stall_limit);
         let mut state = WatchState {
             detector,
-            thefts: TheftPolicy::default(),
+            awake_limit: AwakeLimit::new(self.permits.len()),
             looked_at: None,
             counted: Vec::new(),
-            work: Vec::new(),
+            steps: Vec::new(),
             places: Vec::new(),
             threads: Vec::new(),
             orders: Vec::new(),
@@ -169,8 +170,8 @@ impl Scheduler {
         }
         let is_due = self.next_timer() <= now;
         let queued = self.count_queued() + usize::from(is_due);
-        self.decide_on_thieves(state, now);
-        if counts.sleeping > 0 && (is_due || self.has_work_to_take()) {
+        self.limit_awake(state, now);
+        if counts.sleeping > 0 && (is_due || self.has_work()) {
             // K2.
             self.announce();
         }
@@ -187,33 +188,26 @@ impl Scheduler {
         rest
     }
 
-    /// K1: decides from which threads thieves take.
-    fn decide_on_thieves(&'static self, state: &mut WatchState, now: Moment) {
+    /// K1: decides how many threads are awake at most.
+    fn limit_awake(&'static self, state: &mut WatchState, now: Moment) {
         let looked_at = state.looked_at.replace(now);
-        let mut events = 0;
-        state.work.clear();
-        for (number, thread) in self.threads_in_use() {
+        let (mut events, mut is_any_long) = (0, false);
+        for ((number, thread), sample) in self.threads_in_use().zip(&state.threads) {
             if state.counted.len() <= number {
                 state.counted.resize(number + 1, (0, 0));
+                state.steps.resize(number + 1, None);
             }
             let (steps, messages) = (thread.counters.steps.get(), thread.counters.messages.get());
             let (steps_before, messages_before) = std::mem::replace(&mut state.counted[number], (steps, messages));
-            let steps = steps.saturating_sub(steps_before);
-            events += steps + messages.saturating_sub(messages_before);
-            let has_permit = matches!(state.places.get(number), Some(At::Up(_)));
-            state.work.push(ThreadWork { steps, poor_thefts: thread.poor_thefts.take(), has_permit });
+            // A step that handles ten messages does no less than ten steps.
+            events += steps.saturating_sub(steps_before).max(messages.saturating_sub(messages_before));
+            is_any_long |= sample.has_permit && sample.step.is_some() && sample.step == state.steps[number];
+            state.steps[number] = sample.step;
         }
         let Some(took) = looked_at.map(|at| now.since(at)) else { return };
-        for ((number, thread), &work) in self.threads_in_use().zip(&state.work) {
-            let alone = state.thefts.look(number, work, took, events);
-            if alone == thread.is_left_alone() {
-                continue;
-            }
-            // Under the lock: a thread that gives its permit away takes this back after that.
-            self.idle.with_permits(|permits| {
-                thread.leave_alone(alone && matches!(permits.at(number), At::Up(_)));
-            });
-        }
+        let awake = state.places.iter().filter(|at| matches!(at, At::Up(_))).count();
+        let limit = state.awake_limit.look(Done { events, took, awake, is_any_long });
+        self.idle.limit_awake(limit);
     }
 
     /// Executes the orders. Stalls are noted first: an order may be what ends the step.

@@ -1,9 +1,9 @@
 //! What the watchdog decides: which steps run for too long, and which threads thieves leave alone. The thread that acts
 //! on it is [`crate::engine::sched::watchdog`].
 //!
-//! * [`detector`]: stalled steps; [`theft_policy`]: thefts that gain nothing; both without a thread or a clock;
+//! * [`detector`]: stalled steps; [`awake_limit`]: how many threads are awake; both without a thread or a clock;
 //! * [`report`]: what statistics and users are told.
 
+pub(crate) mod awake_limit;
 pub(crate) mod detector;
 pub(crate) mod report;
-pub(crate) mod theft_policy;

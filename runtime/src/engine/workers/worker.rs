@@ -24,7 +24,7 @@ use super::running::RunningProcess;
 use crate::engine::watchdog::detector::StepId;
 use crate::env::clock::Moment;
 use crate::mailbox::lanes::Lanes;
-use crate::observe::counters::{Counter, Counters};
+use crate::observe::counters::Counters;
 use crate::process::slice::TimeSlice;
 use crate::slots::slot::local_tokens::{LOST, LocalTokens, UNWATCHED};
 use crate::slots::{Slot, Token};
@@ -67,10 +67,7 @@ pub(crate) struct Worker {
     /// When its time slice began, in nanoseconds, and how many steps it had done by then, if it is unwatched.
     begun: AtomicU64,
     begun_after: AtomicU64,
-    /// Whether thieves take nothing from its deque, and how many thefts there have gained nothing: see `theft_policy`.
     /// Set by the watchdog, while the thread has a permit.
-    left_alone: AtomicBool,
-    pub(crate) poor_thefts: Counter,
     /// Whether its deque is listed among those left behind.
     pub(crate) is_left: AtomicBool,
     /// The session of the recorder that it has seen last; zero if that is over.
@@ -107,8 +104,6 @@ impl Worker {
             nowhere: Lanes::unused(),
             begun: AtomicU64::new(NOT_NOTED),
             begun_after: AtomicU64::new(0),
-            left_alone: AtomicBool::new(false),
-            poor_thefts: Counter::default(),
             is_left: AtomicBool::new(false),
             recorded_in: AtomicU64::new(0),
             visiting: AtomicBool::new(false),
@@ -124,22 +119,9 @@ impl Worker {
     pub(crate) fn renew(&self) {
         self.local.heed(ALL, Ordering::SeqCst);
         self.begun.store(NOT_NOTED, Ordering::Relaxed);
-        self.left_alone.store(false, Ordering::SeqCst);
-        self.poor_thefts.reset();
         self.is_left.store(false, Ordering::SeqCst);
         self.has_run.store(false, Ordering::Relaxed);
         self.counters.reset();
-    }
-
-    /// Returns whether thieves take nothing from its deque.
-    #[inline(always)]
-    pub(crate) fn is_left_alone(&self) -> bool {
-        self.left_alone.load(Ordering::Relaxed)
-    }
-
-    /// What it has in its deque is for all from here on, or not. For others to find it, it must be announced.
-    pub(crate) fn leave_alone(&self, alone: bool) {
-        self.left_alone.store(alone, Ordering::SeqCst);
     }
 
     #[inline]

@@ -43,10 +43,10 @@ pub(super) const FIRED_AND_LEFT: Fault = Fault::Driver(16);
 /// The watchdog moves the job in a run-next slot without the lock that keeps its thread from going to sleep.
 pub(super) const MOVED_WITHOUT_LOCK: Fault = Fault::Driver(4);
 
-/// A thread's deque is announced to all before it is shared again.
-pub(super) const SHARED_TOO_LATE: Fault = Fault::Driver(17);
-/// The watchdog never ends that a thread is left alone.
-pub(super) const LEFT_ALONE_FOR_EVER: Fault = Fault::Driver(18);
+/// A sleeper that is held back does not look again, nor does the last one, which is not.
+pub(super) const NO_LOOK_WHILE_LIMITED: Fault = Fault::Driver(17);
+/// The watchdog never ends the limit of threads that are awake.
+pub(super) const LIMITED_FOR_EVER: Fault = Fault::Driver(18);
 
 /// The most threads of a model.
 const THREADS: usize = 2;
@@ -155,10 +155,8 @@ pub(super) struct Habits {
     pub(super) takes_over: bool,
     /// A thread does before each step what production does every `FAIR` steps.
     pub(super) fair: bool,
-    /// The first thread is left alone at the start.
-    pub(super) leaves_alone: bool,
-    /// A thread that is left alone shares its deque before each step, as one that gives its permit away.
-    pub(super) shares: bool,
+    /// One thread is to be awake.
+    pub(super) limited: bool,
 }
 
 pub(super) struct World {
@@ -179,8 +177,6 @@ pub(super) struct World {
     stopped: AtomicBool,
     habits: Habits,
     asleep: [Unseen; THREADS],
-    /// Whether other threads take nothing from the thread's deque.
-    left_alone: [AtomicBool; THREADS],
     /// Whether the thread's permit was taken while the watchdog rested. Each is used by its thread only.
     unwatched: [Unseen; THREADS],
 }
@@ -189,6 +185,9 @@ impl World {
     pub(super) fn new(threads: usize, jobs: &'static [Job], timers: usize, habits: Habits) -> &'static Self {
         let idle = Idle::new(threads, threads);
         (0..threads).for_each(|permit| _ = idle.begin(Some(permit)));
+        if habits.limited {
+            idle.limit_awake(1);
+        }
         keep(Self {
             threads,
             idle,
@@ -204,7 +203,6 @@ impl World {
             stopped: AtomicBool::new(false),
             habits,
             asleep: [Unseen::new(false), Unseen::new(false)],
-            left_alone: [AtomicBool::new(habits.leaves_alone), AtomicBool::new(false)],
             unwatched: [Unseen::new(false), Unseen::new(false)],
         })
     }
@@ -281,29 +279,12 @@ impl World {
         }
     }
 
-    /// `Worker::is_left_alone`.
-    fn is_left_alone(&self, thread: usize) -> bool {
-        self.left_alone[thread].load(Ordering::Relaxed)
-    }
-
-    /// `Worker::leave_alone`, with the announcement that follows where others are to find what is in the deque.
-    fn share(&self, thread: usize) {
-        if fault::is(SHARED_TOO_LATE) {
-            self.announce();
-        }
-        self.left_alone[thread].store(false, Ordering::SeqCst);
-        if !fault::is(SHARED_TOO_LATE) {
-            self.announce();
-        }
-    }
-
-    /// `Scheduler::has_work_to_take`, called by thread `me`.
+    /// `Scheduler::has_work`, called by thread `me`.
     fn has_work(&self, me: usize) -> bool {
         let looks_at = |thread| thread != me || !fault::is(OWN_WORK_LEFT);
         let looks_at_global = me != 0 || !fault::is(USED_SLICE_LEFT);
         looks_at_global && !self.global.is_empty()
-            || (0..THREADS)
-                .any(|thread| looks_at(thread) && !self.deques[thread].is_empty() && !self.is_left_alone(thread))
+            || (0..THREADS).any(|thread| looks_at(thread) && !self.deques[thread].is_empty())
     }
 
     /// `Scheduler::has_unkept_timers`.
@@ -345,9 +326,6 @@ impl World {
     fn push_own(&self, me: usize, job: usize) {
         let other_asleep = self.asleep[1 - me].load(Ordering::Relaxed);
         self.deques[me].push(job);
-        if self.is_left_alone(me) {
-            return reach("left a thread alone");
-        }
         match self.idle.announce_own() {
             Some(thread) => {
                 reach("woke a sleeper for own work");
@@ -362,10 +340,7 @@ impl World {
 
     /// `ThreadContext::be_fair`.
     fn be_fair(&self, me: usize) {
-        if self.habits.shares && self.is_left_alone(me) {
-            return self.share(me);
-        }
-        if !self.habits.fair || fault::is(FAIR_UNANNOUNCED) || self.deques[me].is_empty() || self.is_left_alone(me) {
+        if !self.habits.fair || fault::is(FAIR_UNANNOUNCED) || self.deques[me].is_empty() {
             return;
         }
         if fault::is(FAIR_WITHOUT_FENCE) {
@@ -461,7 +436,7 @@ impl World {
 
     /// `ThreadContext::take_global`: takes one job, and moves another to the own deque.
     fn take_global(&self, me: usize) -> Option<usize> {
-        if fault::is(USED_SLICE_LEFT) && me == 0 {
+        if fault::is(USED_SLICE_LEFT) && me == 0 || self.idle.are_too_many_awake() {
             return None;
         }
         let first = self.global.pop()?;
@@ -528,11 +503,11 @@ impl World {
 
     /// One round of `ThreadContext::search_awake`.
     fn look_everywhere(&self, me: usize) -> Option<usize> {
-        let steal = || match self.is_left_alone(1 - me) {
-            true => None,
-            false => self.deques[1 - me].pop(),
-        };
-        self.take_near(me).or_else(|| steal().inspect(|_| reach("stole")))
+        if self.idle.are_too_many_awake() {
+            reach("took from its own queues only");
+            return self.take_next(me).or_else(|| self.take_own(me));
+        }
+        self.take_near(me).or_else(|| self.deques[1 - me].pop().inspect(|_| reach("stole")))
     }
 
     /// `ThreadContext::sleep`.
@@ -541,7 +516,6 @@ impl World {
         let Ok(poller) = self.idle.begin_sleep(me, searched, timers) else {
             unreachable!("no thread waits for a permit")
         };
-        self.left_alone[me].store(false, Ordering::SeqCst);
         self.rest(me, poller);
     }
 
@@ -571,7 +545,8 @@ impl World {
             let pending = self.timer.load(Ordering::SeqCst);
             let unkept = keeps_timers && !poller && pending && !idle.has_poller();
             let due = poller && pending;
-            let work = looks && self.has_work(me) && !idle.is_anyone_searching();
+            let looks = looks && !(self.habits.limited && fault::is(NO_LOOK_WHILE_LIMITED));
+            let work = looks && idle.wakes_for_work() && self.has_work(me);
             if unkept || due || work {
                 assert!(idle.end_sleep(me), "no thread takes its permit");
                 continue;
@@ -587,12 +562,11 @@ impl World {
         let mut places = Vec::new();
         while !self.stopped.load(Ordering::Acquire) {
             let counts = self.idle.sample(&mut places);
-            // `Scheduler::decide_on_thieves`, for threads whose steps are long.
-            if !fault::is(LEFT_ALONE_FOR_EVER) {
-                self.left_alone.iter().for_each(|left_alone| left_alone.store(false, Ordering::SeqCst));
+            // `Scheduler::limit_awake`, for steps that are long.
+            if !fault::is(LIMITED_FOR_EVER) {
+                self.idle.limit_awake(self.threads);
             }
-            let has_work = !self.global.is_empty()
-                || (0..THREADS).any(|thread| !self.deques[thread].is_empty() && !self.is_left_alone(thread));
+            let has_work = !self.global.is_empty() || self.deques.iter().any(|deque| !deque.is_empty());
             if has_work && counts.sleeping > 0 && !fault::is(NO_SECOND_ANNOUNCEMENT) {
                 self.announce();
             }

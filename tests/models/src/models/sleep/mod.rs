@@ -24,13 +24,11 @@ use crate::fault::{self, Fault};
 use crate::sync::Ordering;
 use loom::thread;
 
-const WATCHDOG: Habits = Habits { watchdog: true, takes_over: false, fair: false, leaves_alone: false, shares: false };
-const TAKES_OVER: Habits = Habits { watchdog: true, takes_over: true, fair: false, leaves_alone: false, shares: false };
-const FAIR: Habits = Habits { watchdog: false, takes_over: false, fair: true, leaves_alone: false, shares: false };
-
-const LEFT_ALONE: Habits = Habits { watchdog: false, takes_over: false, fair: true, leaves_alone: true, shares: false };
-const SHARES: Habits = Habits { shares: true, ..LEFT_ALONE };
-const LEFT_ALONE_AND_WATCHED: Habits = Habits { watchdog: true, ..LEFT_ALONE };
+const WATCHDOG: Habits = Habits { watchdog: true, takes_over: false, fair: false, limited: false };
+const TAKES_OVER: Habits = Habits { watchdog: true, takes_over: true, fair: false, limited: false };
+const FAIR: Habits = Habits { watchdog: false, takes_over: false, fair: true, limited: false };
+const LIMITED: Habits = Habits { watchdog: false, takes_over: false, fair: false, limited: true };
+const LIMITED_AND_WATCHED: Habits = Habits { watchdog: true, takes_over: false, fair: false, limited: true };
 
 /// A job from outside meets the only thread, which is going to sleep.
 #[test]
@@ -103,31 +101,44 @@ fn own_work_behind_a_long_step() {
     });
 }
 
-/// A thread that is left alone announces nothing, and the other one passes its deque over and goes to sleep: the first
-/// runs the job itself.
+/// One thread is to be awake. Both are at first, and the one that has nothing goes to sleep whatever the other one has:
+/// that one runs it.
 #[test]
-fn work_of_a_thread_that_is_left_alone_is_not_lost() {
-    check(3, &["left a thread alone", "parked"], || {
-        let world = World::new(2, &[Job::Spills(1, 2), Job::Short, Job::Short], 0, LEFT_ALONE);
+fn work_is_not_lost_while_a_thread_is_held_back() {
+    check(3, &["took from its own queues only", "parked"], || {
+        let world = World::new(2, &[Job::Spills(1, 2), Job::Short, Job::Short], 0, LIMITED);
         model(world, Begin::AtWork, || ());
     });
 }
 
-/// As above, and the thread's next step ends only when the other one has run that job: before it, the thread shares its
-/// deque again, and announces that.
+/// As above, and the jobs come from outside while both threads are on their way to sleep: the last one sees them, or is
+/// woken.
 #[test]
-fn work_is_shared_again() {
-    check(3, &["left a thread alone", "woke a sleeper", "stole", "parked"], || {
-        let world = World::new(2, &[Job::Spills(1, 2), Job::Short, Job::WaitsFor(1)], 0, SHARES);
-        model(world, Begin::AtWork, || ());
+fn work_from_outside_is_not_lost_while_a_thread_is_held_back() {
+    check(deep(2, 3), &["took from its own queues only", "woke a sleeper", "parked"], || {
+        let world = World::new(2, &[Job::Short, Job::Short], 0, LIMITED);
+        model(world, Begin::Awake, || {
+            world.push_global(0);
+            world.push_global(1);
+        });
     });
 }
 
-/// As above: the watchdog ends that the thread is left alone, since its step is long.
+/// A timer wakes the poller, though that makes two threads awake.
 #[test]
-fn work_is_shared_again_by_the_watchdog() {
-    check(deep(1, 2), &["left a thread alone", "stole", "parked"], || {
-        let world = World::new(2, &[Job::Spills(1, 2), Job::Short, Job::WaitsFor(1)], 0, LEFT_ALONE_AND_WATCHED);
+fn a_timer_is_not_lost_while_a_thread_is_held_back() {
+    check(deep(2, 3), &["took from its own queues only", "fired a timer", "parked"], || {
+        let world = World::new(2, &[Job::Short], 1, LIMITED);
+        model(world, Begin::AtWork, || world.set_timer());
+    });
+}
+
+/// The only thread that is awake is in a step that ends only when another one has run what is queued: the watchdog ends
+/// the limit.
+#[test]
+fn work_behind_a_long_step_ends_the_limit() {
+    check(deep(1, 2), &["stole", "parked"], || {
+        let world = World::new(2, &[Job::Spills(1, 2), Job::Short, Job::WaitsFor(1)], 0, LIMITED_AND_WATCHED);
         model(world, Begin::AtWork, || world.look_on());
     });
 }
@@ -428,13 +439,13 @@ fn fault_no_second_announcement() {
 
 #[test]
 #[should_panic = "deadlock"]
-fn fault_shared_too_late() {
-    fault::with(SHARED_TOO_LATE, work_is_shared_again);
+fn fault_no_look_while_limited() {
+    fault::with(NO_LOOK_WHILE_LIMITED, work_from_outside_is_not_lost_while_a_thread_is_held_back);
 }
 
 /// The watchdog checks for ever, and finds nothing.
 #[test]
 #[should_panic = "maximum number of branches"]
-fn fault_left_alone_for_ever() {
-    fault::with(LEFT_ALONE_FOR_EVER, work_is_shared_again_by_the_watchdog);
+fn fault_limited_for_ever() {
+    fault::with(LIMITED_FOR_EVER, work_behind_a_long_step_ends_the_limit);
 }
