@@ -137,6 +137,7 @@ const RENDER = {
         ["suspended at full mailboxes", now.suspended], ["pending timers", now.timers],
         ["stalled steps", now.stalls, now.stalls > 0], ["dead letters", dead],
         ["ready, in the shared queue", now.global_queue], ["threads in blocking steps", now.blocked_threads],
+        ["workers awake at most", now.awake_limit],
       ]),
       make("h2", {}, "Workers"),
       table("Workers", [

@@ -317,6 +317,7 @@ fn the_views_show_what_the_program_does() {
 
         let overview = ask(&console, "/api/overview").json();
         assert_eq!(overview["live"], 21);
+        assert_eq!(overview["awake_limit"], overview["workers"].as_array().unwrap().len());
         let all = ask(&console, "/api/processes?count=5&sort=messages").json();
         assert_eq!(
             (&all["total"], &all["matching"], all["rows"].as_array().unwrap().len()),

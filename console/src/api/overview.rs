@@ -28,6 +28,8 @@ pub(super) struct Overview {
     detached_threads: usize,
     stalls: u64,
     taken_over: u64,
+    /// How many workers are awake at most.
+    awake_limit: usize,
     dead_letters: DeadLetters,
     names: usize,
     groups: usize,
@@ -149,6 +151,7 @@ pub(super) fn look(host: Host, samples: &Samples) -> Overview {
         detached_threads: blocking.detached,
         stalls: watchdog.stalls,
         taken_over: watchdog.taken_over,
+        awake_limit: watchdog.awake_limit,
         dead_letters: DeadLetters {
             ended: dead_letters.ended,
             unhandled: dead_letters.unhandled,
