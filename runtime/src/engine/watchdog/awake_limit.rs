@@ -12,19 +12,20 @@
 //! # The rule
 //!
 //! While events are short on average ([`SHORT`]):
-//! * *try*: after a while with two or more threads awake, half of them are to do; if fewer are awake than could be, the
-//!   next try is with twice as many, and so on in turn.
-//! * *compare*: after [`SETTLE`] ticks, the rate of events of [`MEASURED`] ticks is compared with that of as many ticks
-//!   before the try. If it is clearly higher ([`GAIN`]) it stays so, and the same is tried again. Otherwise it is as it
-//!   was for [`PAUSE`] ticks, and for twice as many after each try in vain, up to [`LONGEST_PAUSE`].
-//! * *end*: when the rate has changed by half, or events are not short any more, or a step has lasted for a whole tick,
-//!   all threads may be awake.
+//! * *try*: after a while only one thread is to be awake, the next time half of them, and so on in turn; while there is
+//!   a limit, also twice as many.
+//! * *compare*: after [`SETTLE`] ticks, the rate of events of [`MEASURED`] ticks, or of one if it is far from that
+//!   before, is compared with that of as many ticks before the try. If it is clearly higher ([`GAIN`]) it stays so, and
+//!   the next try follows, upwards from one thread. Otherwise it is as it was for [`PAUSE`] ticks, and for twice as many
+//!   after each try in vain, up to [`LONGEST_PAUSE`].
+//! * *end*: when the rate has halved or doubled, or events are not short any more, or a step has lasted for a whole
+//!   tick, all threads may be awake.
 //!
 //! # What it costs
 //!
-//! A try with half of the threads takes at most half of the speed, for 10 ms in 160 ms at first and in 2.5 s later. What
-//! is queued while a thread is held back waits for short steps of others; behind a step that is not short, until the
-//! second tick that finds it (*end*), which announces it: 5 ms at most, where another thread would take it at once.
+//! A program that is fastest on all threads has a fraction of them for 5 to 10 ms in 160 ms at first, and in 10 s later.
+//! What is queued while a thread is held back waits for short steps of others; behind a step that is not short, until
+//! the second tick that finds it (*end*), which announces it: 5 ms at most, where another thread would take it at once.
 //!
 //! Source: hill climbing as in the thread pool of .NET, which however adds threads where tasks block; here that is not
 //! needed (`handoff`), and the number of workers is the most.
@@ -47,7 +48,8 @@ const MEASURED: usize = 3;
 
 /// The number of ticks between two tries: 160 ms.
 const PAUSE: u32 = 64;
-const LONGEST_PAUSE: u32 = 1024;
+/// 10 s: less than a thousandth of the time goes to tries then, also for what is measured at the slowest thousandth.
+const LONGEST_PAUSE: u32 = 4096;
 
 /// By which part the rate must be higher for a number of threads to stay.
 const GAIN: f64 = 1.0 / 8.0;
@@ -123,7 +125,11 @@ impl AwakeLimit {
     /// Handles a tick. Returns how many threads are awake at most until the next one.
     pub(crate) fn look(&mut self, done: Done) -> usize {
         if !done.is_short() {
-            self.set(self.workers, Phase::Pause(FIRST));
+            let pause = match self.phase {
+                Phase::Pause(ticks) if self.limit == self.workers => ticks.saturating_sub(1).max(FIRST),
+                _ => self.next_pause,
+            };
+            self.set(self.workers, Phase::Pause(pause));
             self.next_goal = Goal::One;
             return self.limit;
         }
@@ -271,6 +277,19 @@ mod tests {
         }
         let mut long = AwakeLimit::new(16);
         assert!((0..1_000).all(|_| long.look(busy(1_000, 16)) == 16), "40 µs for each event");
+    }
+
+    #[test]
+    fn a_long_step_now_and_then_does_not_hasten_the_next_try() {
+        let mut policy = AwakeLimit::new(16);
+        let mut tries = 0;
+        for tick in 0..4_000 {
+            let done = busy(10_000 * policy.limit as u64, policy.limit);
+            let before = policy.limit;
+            policy.look(Done { is_any_long: tick % 20 == 0, ..done });
+            tries += u32::from(before == 16 && policy.limit < 16);
+        }
+        assert!((1..=8).contains(&tries), "{tries}");
     }
 
     #[test]
