@@ -192,7 +192,8 @@ impl Scheduler {
     fn limit_awake(&'static self, state: &mut WatchState, now: Moment) {
         let looked_at = state.looked_at.replace(now);
         let (mut events, mut is_any_long) = (0, false);
-        for ((number, thread), sample) in self.threads_in_use().zip(&state.threads) {
+        for (number, thread) in self.threads_in_use() {
+            let Some(sample) = state.threads.get(number) else { break };
             if state.counted.len() <= number {
                 state.counted.resize(number + 1, (0, 0));
                 state.steps.resize(number + 1, None);
