@@ -381,6 +381,13 @@ mutant local-sleeps-with-a-warm-process $local local_tokens \
     's/while self\.has_kept\(\) \|\| /while /'
 mutant local-sleeps-with-one-to-run-next $local local_tokens \
     's/while self\.has_kept\(\) \|\| self\.has_next\(\)/while self.has_kept()/'
+mutant local-sleeps-with-one-at-hand $local sleep \
+    '/fn has_kept/,/^    \}/ s/ \|\| !self\.at_hand.*$//'
+mutant local-at-hand-is-not-taken $local sleep \
+    's/at_hand: taken\(exchange\(\&self\.at_hand.*$/at_hand: None,/'
+mutant local-at-hand-parks-despite-its-answer $release sleep \
+    '/fn lay_down_at_hand/,/^    \}/ s/ParkResult::Refused => LaidDown::HasInput\(self\)/ParkResult::Refused =>'\
+' LaidDown::Parked/'
 mutant local-gives-up-without-telling $local local_tokens \
     's/self\.attention\.fetch_and\(!REVOKED, Ordering::Release\);/if revoked.is_some() { & }/'
 mutant local-gives-up-and-takes-one $local local_tokens \

@@ -1,0 +1,268 @@
+//! A process at hand (`slots/slot/local_tokens.rs`) while its thread goes to sleep, or is in a step that does not end.
+//! Its token is in no queue, and an answer from another thread finds it held: that leaves the rest to the thread.
+//!
+//! The tokens, the slot with its control lane, and the counts of sleepers are production code. The driver repeats the
+//! steps of `find.rs`, `spare.rs`, `context/local.rs` and `recall.rs`, of one thread with a permit.
+//!
+//! Not covered: more than one thread with a permit; an answer from the thread itself (`local_tokens` has that).
+
+use super::driver::{Flag, Queue};
+use crate::call::caller::Port;
+use crate::call::dead_letter::{DeadLetter, Sink};
+use crate::check::{check, deep, keep, reach};
+use crate::engine::permits::handoff::RestOutcome;
+use crate::engine::permits::sleep::Idle;
+use crate::fault::{self, Fault};
+use crate::mailbox::node::{Envelope, NodeKind};
+use crate::mailbox::{node_pool, payload::Payload};
+use crate::pid::NodeId;
+use crate::slots::slot::local_tokens::LocalTokens;
+use crate::slots::slot::release::LaidDown;
+use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, Token};
+use crate::sync::{AtomicBool, Mutex, Ordering, lock};
+use loom::thread;
+
+/// A thread goes to sleep without `share_local`: it relies on having laid everything down before.
+const SLEEPS_UNSHARED: Fault = Fault::Driver(19);
+/// The watchdog leaves a process at hand where it is.
+const LEFT_AT_HAND: Fault = Fault::Driver(20);
+
+/// The tag of the only answer.
+const ANSWER: u64 = 5;
+
+/// A thread with a permit, and its process at hand.
+struct World {
+    idle: Idle,
+    local: LocalTokens,
+    own: Queue,
+    global: Queue,
+    /// The token of the process while that is queued. The queues hold its number.
+    queued: Mutex<Option<Token>>,
+    parked: Flag,
+    ran: Flag,
+    stopped: AtomicBool,
+}
+
+impl Sink for World {
+    fn dead_letter(&self, _letter: DeadLetter) {}
+}
+
+impl SlotHost for World {}
+
+impl Schedule for World {
+    /// `Scheduler::push_global`, of a thread without a permit.
+    fn wake(&'static self, token: Token) {
+        reach("queued by its answer");
+        self.push(&self.global, token);
+        self.announce();
+    }
+}
+
+impl World {
+    /// Returns a world with a process at hand, and what answers that.
+    fn new() -> (&'static Self, impl FnOnce() + Send + 'static) {
+        let idle = Idle::new(1, 1);
+        idle.begin(Some(0));
+        let world = keep(Self {
+            idle,
+            local: LocalTokens::none(),
+            own: Queue::new(),
+            global: Queue::new(),
+            queued: Mutex::new(None),
+            parked: Flag::new(),
+            ran: Flag::new(),
+            stopped: AtomicBool::new(false),
+        });
+        let owner = keep(SlotOwner::new(world, NodeId::new(7).expect("a node id"), 1));
+        let slot: &'static Slot = keep(Slot::unused(0));
+        let mut token = Token::claim_free(slot).expect("the slot is free");
+        let generation = token.open(owner).generation();
+        // `rest_waiting`.
+        slot.permit.set_at_hand(true);
+        assert!(world.local.keep_at_hand(token.put_down()).is_ok_and(|before| before.is_none()));
+        let answer = move || {
+            let word = std::ptr::without_provenance_mut(ANSWER as usize);
+            let (kind, payload) = (NodeKind::Completed, Some(Payload::new(ANSWER)));
+            slot.answer(node_pool::node(Envelope { kind, generation, word, payload }), generation);
+        };
+        (world, answer)
+    }
+
+    fn push(&self, queue: &Queue, token: Token) {
+        assert!(lock(&self.queued).replace(token).is_none(), "a second token");
+        queue.push(0);
+    }
+
+    fn pop(&self, queue: &Queue) -> Option<Token> {
+        queue.pop().and_then(|_| lock(&self.queued).take())
+    }
+
+    /// `Scheduler::announce`.
+    fn announce(&self) {
+        self.idle.announce().into_iter().for_each(|_| self.parked.raise());
+    }
+
+    /// `Scheduler::has_work_to_take`.
+    fn has_work(&self) -> bool {
+        !self.own.is_empty() || !self.global.is_empty()
+    }
+
+    /// Runs the process, which has been answered; then all is done.
+    fn run(&self, token: Token) {
+        let mut token = token.taken_up();
+        let mut controls = token.lanes().take_control();
+        assert_eq!(controls.answers().collect::<Vec<_>>(), [ANSWER]);
+        while let Some(mut node) = controls.pop() {
+            drop(node.take());
+            node_pool::recycle(node);
+        }
+        assert!(token.park_waiting().is_none(), "there is no other answer");
+        self.stopped.store(true, Ordering::SeqCst);
+        self.ran.raise();
+        self.idle.stop().into_iter().for_each(|_| self.parked.raise());
+    }
+
+    /// `ThreadContext::run`.
+    fn work(&self) {
+        let mut searching = false;
+        loop {
+            if let Some(token) = self.take_near() {
+                if searching && self.idle.stop_searching() && self.has_work() {
+                    self.announce();
+                }
+                return self.run(token);
+            }
+            self.sleep(searching);
+            searching = true;
+        }
+    }
+
+    /// `ThreadContext::take_near`.
+    fn take_near(&self) -> Option<Token> {
+        let queued = self.pop(&self.own).or_else(|| self.pop(&self.global));
+        if self.local.has_kept() {
+            self.local.take_at_hand().into_iter().for_each(|token| self.lay_down(token));
+            return queued.or_else(|| self.pop(&self.own));
+        }
+        queued
+    }
+
+    /// `ThreadContext::lay_down_at_hand`.
+    fn lay_down(&self, token: Token) {
+        match token.lay_down_at_hand() {
+            LaidDown::Parked => reach("parked its token"),
+            LaidDown::HasInput(token) => {
+                reach("found its answer");
+                self.push(&self.own, token);
+                assert_eq!(self.idle.announce_own(), None, "no other thread has a permit");
+            }
+            LaidDown::Vacant(_) => unreachable!("the process lives"),
+        }
+    }
+
+    /// `ThreadContext::share_local`.
+    fn share_local(&self) {
+        fn unkept(_: Token) {
+            unreachable!("no process is warm, and none is to run next");
+        }
+        self.local.leave_nothing(unkept, |token| self.lay_down(token), unkept);
+    }
+
+    /// `ThreadContext::sleep`.
+    fn sleep(&self, searched: bool) {
+        if !fault::is(SLEEPS_UNSHARED) {
+            self.share_local();
+        }
+        assert_eq!(self.idle.begin_sleep(0, searched, false), Ok(false), "there are no timers");
+        loop {
+            match self.idle.look(0, false) {
+                RestOutcome::Up(..) => return,
+                RestOutcome::Asleep(_) => {}
+                RestOutcome::Ended | RestOutcome::Spare(_) => unreachable!("no other thread runs the process"),
+            }
+            if self.has_work() && !self.idle.is_anyone_searching() {
+                assert!(self.idle.end_sleep(0), "no thread takes its permit");
+                continue;
+            }
+            reach("slept");
+            self.parked.wait();
+        }
+    }
+
+    /// `Scheduler::move_local`.
+    fn move_local(&self) {
+        if fault::is(LEFT_AT_HAND) {
+            return;
+        }
+        let moved = self.idle.with_permits(|_| {
+            let Some(revoked) = self.local.revoke() else {
+                reach("gave up");
+                return false;
+            };
+            let laid_down = revoked.at_hand.map(Token::lay_down_at_hand);
+            let Some(LaidDown::HasInput(token)) = laid_down else { return false };
+            reach("moved it");
+            self.push(&self.global, token);
+            true
+        });
+        if moved {
+            self.announce();
+        }
+    }
+}
+
+/// A process at hand is answered from outside while its thread goes to sleep, and the watchdog takes what that keeps.
+fn answered_while_its_thread_goes_to_sleep() {
+    let places = ["queued by its answer", "found its answer", "parked its token", "moved it", "gave up", "slept"];
+    check(deep(2, 3), Box::leak(Box::new(places)), || {
+        let (world, answer) = World::new();
+        let worker = thread::spawn(|| world.work());
+        let outside = thread::spawn(answer);
+        world.move_local();
+        outside.join().unwrap();
+        worker.join().unwrap();
+    });
+}
+
+/// A process is at hand of a thread whose step ends only when that process has run. It is answered from outside: the
+/// watchdog moves it, and another thread, here the same, gets the permit and runs it.
+fn answered_behind_a_long_step() {
+    check(deep(2, 3), &["queued by its answer", "moved it"], || {
+        let (world, answer) = World::new();
+        let worker = thread::spawn(|| world.ran.wait());
+        let outside = thread::spawn(answer);
+        while !world.stopped.load(Ordering::Acquire) {
+            world.move_local();
+            match world.pop(&world.global) {
+                Some(token) => world.run(token),
+                None => thread::yield_now(),
+            }
+        }
+        outside.join().unwrap();
+        worker.join().unwrap();
+    });
+}
+
+#[test]
+fn a_process_at_hand_is_answered_while_its_thread_goes_to_sleep() {
+    answered_while_its_thread_goes_to_sleep();
+}
+
+#[test]
+fn a_process_at_hand_is_answered_behind_a_long_step() {
+    answered_behind_a_long_step();
+}
+
+/// The watchdog has taken its time to give up: what the thread could not lay down is in no queue.
+#[test]
+#[should_panic = "deadlock"]
+fn fault_sleeps_unshared() {
+    fault::with(SLEEPS_UNSHARED, answered_while_its_thread_goes_to_sleep);
+}
+
+/// The watchdog looks for ever, and finds nothing.
+#[test]
+#[should_panic = "maximum number of branches"]
+fn fault_left_at_hand() {
+    fault::with(LEFT_AT_HAND, answered_behind_a_long_step);
+}
