@@ -76,7 +76,7 @@ impl<K: LaneKey> PoolProcess<K> {
 
     /// Ends the pool without handling its queue.
     fn cancel(&mut self, reason: ExitReason) {
-        for package in self.router.tell(|plan, now| plan.abandon(now, reason.clone())) {
+        for package in self.router.tell(|plan, _| plan.end_with(reason.clone())) {
             self.router.fail(package, DeadLetterReason::Ended, CallError::Gone(reason.clone()));
         }
         for member in self.router.look(|plan, _| plan.all()) {
@@ -86,6 +86,8 @@ impl<K: LaneKey> PoolProcess<K> {
                 _ => member.cancel(reason.clone()),
             };
         }
+        // Only now does the plan stop idle members: the first request decides for what reason a member ends.
+        self.router.tell(|plan, now| plan.drain(now));
         self.reason = reason;
     }
 

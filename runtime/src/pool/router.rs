@@ -92,8 +92,7 @@ impl<K: LaneKey> PoolRouter<K> {
     /// Ends the pool: no further actions are executed. Returns the queued messages, and the members alive.
     pub(crate) fn close(&self) -> (Vec<Package>, Vec<Pid>) {
         let mut state = lock(&self.state);
-        let now = state.no_earlier(self.now());
-        let left = state.plan.abandon(now, ExitReason::NoProcess);
+        let left = state.plan.end_with(ExitReason::NoProcess);
         state.plan.close();
         if let Some((_, key)) = state.alarm.take() {
             self.host.forget(key);
@@ -309,8 +308,8 @@ impl<K: LaneKey> PoolRouter<K> {
         package: Package,
         copy: fn(&mut Payload) -> Option<Payload>,
     ) -> Result<(), (Package, PoolRefusal)> {
-        let (draining, members) = self.look(|plan, _| (plan.draining, plan.members()));
-        if draining {
+        let (accepts, members) = self.look(|plan, _| (plan.accepts(), plan.members()));
+        if !accepts {
             self.count(|counted| counted.refused += 1);
             return Err((package, PoolRefusal::Draining));
         }

@@ -77,10 +77,10 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         self.drain(now);
     }
 
-    /// Ends the pool: no message is accepted and no member started. Returns the queued messages.
-    pub(super) fn end_with(&mut self, reason: ExitReason) -> Vec<T> {
+    /// Ends the pool for this reason: no message is accepted. Returns the queued messages. Idle members are not stopped
+    /// before [`drain`](Self::drain): until then the caller can have them end for another reason.
+    pub(crate) fn end_with(&mut self, reason: ExitReason) -> Vec<T> {
         self.ending.get_or_insert(reason);
-        self.draining = true;
         self.waiting = 0;
         self.patience.clear();
         let lines = self.lanes.values_mut().flat_map(|lane| std::mem::take(&mut lane.queue));

@@ -158,6 +158,9 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
 
     /// Retires a member that is idle for long enough, or schedules another look.
     pub(super) fn consider(&mut self, now: Moment, number: u64) {
+        if self.over {
+            return;
+        }
         let Some(member) = self.members.get(&number).filter(|member| member.is_idle()) else { return };
         let Some(lane) = self.lanes.get(&member.lane) else { return };
         let idle_until = self.rules.idle.map(|idle| member.idle_since.after(idle));

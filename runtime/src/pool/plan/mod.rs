@@ -151,7 +151,7 @@ pub(crate) struct PoolPlan<K, T> {
     serial: u64,
     waiting: usize,
     starting: usize,
-    pub(crate) draining: bool,
+    draining: bool,
     /// The reason of a pool that ends without handling its queue.
     ending: Option<ExitReason>,
     /// When members are killed that outlive a pool that has given up.
@@ -201,7 +201,7 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
     }
 
     pub(crate) fn arrive(&mut self, now: Moment, key: K, message: T) -> Result<(), (T, PoolRefusal)> {
-        if self.draining {
+        if !self.accepts() {
             return Err((message, PoolRefusal::Draining));
         }
         let free = self.choose(&key, true);
@@ -350,13 +350,6 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         self.settle();
     }
 
-    /// Ends the pool for this reason. Returns the queued messages.
-    pub(crate) fn abandon(&mut self, now: Moment, reason: ExitReason) -> Vec<T> {
-        let left = self.end_with(reason);
-        self.drain(now);
-        left
-    }
-
     /// Discards the remaining actions.
     pub(crate) fn close(&mut self) {
         (self.draining, self.over) = (true, true);
@@ -380,9 +373,14 @@ impl<K: Clone + Ord, T> PoolPlan<K, T> {
         std::mem::take(&mut self.freed)
     }
 
+    /// Returns whether it accepts messages, if there is room: it does not when it drains, or ends.
+    pub(crate) fn accepts(&self) -> bool {
+        !self.draining && self.ending.is_none()
+    }
+
     pub(crate) fn has_room(&self) -> bool {
         let is_free = |member: &MemberRecord<K>| member.has_room(&self.rules);
-        self.draining || self.waiting < self.rules.queue || self.members.values().any(is_free)
+        !self.accepts() || self.waiting < self.rules.queue || self.members.values().any(is_free)
     }
 
     /// Returns the members that get messages.

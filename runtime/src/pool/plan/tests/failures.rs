@@ -137,6 +137,37 @@ fn one_failure_too_many_and_the_pool_gives_up() {
     assert_eq!((world.over, world.plan.due(), world.plan.statistics(PoolStatistics::default()).failed), (1, None, 3));
 }
 
+/// Catches a pool that is killed, or cancelled for a reason, and stops its idle members before they are told so: they
+/// would end normally.
+#[test]
+fn a_pool_that_ends_for_a_reason_stops_no_member_before_it_drains() {
+    let mut world = World::new(rules(2, 2), 1);
+    let members = [world.start(), world.start()];
+    world.arrive(0, 0).unwrap();
+    assert_eq!(world.plan.end_with(ExitReason::Killed), Vec::<u32>::new());
+    assert_eq!(world.arrive(0, 1), Err(PoolRefusal::Draining));
+    world.done(0);
+    assert_eq!(world.stopped, []);
+    world.plan.drain(world.now);
+    world.act();
+    assert_eq!(world.stopped, members);
+    members.into_iter().for_each(|member| world.down(member));
+    assert_eq!((world.over, world.starts.len()), (1, 0));
+}
+
+/// Catches a pool whose process has ended, and that stops members that its process is about to cancel.
+#[test]
+fn a_closed_pool_stops_no_member() {
+    let mut world = World::new(rules(1, 1), 1);
+    world.start();
+    world.arrive(0, 0).unwrap();
+    world.arrive(0, 1).unwrap();
+    assert_eq!(world.plan.end_with(ExitReason::NoProcess), [1]);
+    world.plan.close();
+    world.done(0);
+    assert_eq!((world.stopped.len(), world.over), (0, 0));
+}
+
 /// Catches failures that are counted for ever instead of within the window.
 #[test]
 fn failures_that_are_far_enough_apart_are_never_too_many() {
