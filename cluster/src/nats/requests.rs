@@ -41,7 +41,7 @@ pub(super) enum Failure {
 impl Failure {
     pub(super) fn text(&self) -> String {
         match self {
-            Self::NoResponders => "nobody answers for it".into(),
+            Self::NoResponders => "there is no responder".into(),
             Self::NoAnswer => "there was no answer in time".into(),
             Self::NoReplicas(text) | Self::Refused(text) => text.clone(),
             other => format!("{other:?}"),

@@ -20,7 +20,7 @@ const DEFAULT_MAX_NAMES: u64 = 100_000;
 const MAX_RECORDS: u64 = 65_536;
 
 /// Whom an engine without a name answers probes as.
-const NOBODY: &str = "anyone";
+const ANYONE: &str = "anyone";
 
 /// The length of the seed of a user's nkey, which begins with `SU`.
 const SEED_LENGTH: usize = 58;
@@ -308,7 +308,7 @@ impl Nats {
 
     /// Returns the name in answers to probes.
     pub(super) fn answers_as(&self) -> &str {
-        if self.node.is_empty() { NOBODY } else { &self.node }
+        if self.node.is_empty() { ANYONE } else { &self.node }
     }
 
     /// Returns how many entries a table has room for.

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_resumed_above_half_and_all_are_when_nothing_is_left() {
+    fn none_is_resumed_above_half_and_all_are_when_nothing_is_left() {
         let mut overflow = congested();
         assert_eq!(most(overflow.room(LIMIT / 2 + 1, LIMIT)), None);
         assert_eq!(most(overflow.room(0, LIMIT)), Some(None));

@@ -83,7 +83,7 @@ enum Waiting {
 
 impl Peer {
     pub(crate) fn new(node: NodeId, codecs: Codecs, port: Port, session: Session) -> Self {
-        let nobody = u128::from(node.get()) << 80;
+        let no_process = u128::from(node.get()) << 80;
         let state = State {
             session,
             phase: Phase::Opening(VecDeque::new()),
@@ -97,7 +97,7 @@ impl Peer {
             last_number: 0,
             overflow: Overflow::default(),
             most_owed: MOST_OWED,
-            anyone: Pid::from_bytes(nobody.to_be_bytes()).unwrap_or_else(|| unreachable!("a node has a number")),
+            anyone: Pid::from_bytes(no_process.to_be_bytes()).unwrap_or_else(|| unreachable!("a node has a number")),
             is_announced: false,
             held: None,
             events: VecDeque::new(),

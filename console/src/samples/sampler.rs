@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn while_nobody_looks_nothing_is_sampled() {
+    fn while_no_one_looks_nothing_is_sampled() {
         soon(sample_while_someone_looks);
     }
 

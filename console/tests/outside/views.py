@@ -75,6 +75,6 @@ async def act(page, scheme):
     await page.locator("#view", has_text="is not alive").wait_for(timeout=WAIT)
     await page.goto(f"{base}#processes?filter={scheme}")
     await page.locator("#view", has_text="No process matches.").wait_for(timeout=WAIT)
-    # Nobody looks: nothing is asked for, and nothing is shown as new.
+    # No one looks: nothing is asked for, and nothing is shown as new.
     await page.get_by_role("button", name="Pause").click()
     await page.wait_for_function("document.getElementById('status').textContent === 'paused'", timeout=WAIT)
