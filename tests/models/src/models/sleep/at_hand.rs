@@ -102,7 +102,7 @@ impl World {
         self.idle.announce().into_iter().for_each(|_| self.parked.raise());
     }
 
-    /// `Scheduler::has_work_to_take`.
+    /// `Scheduler::has_work`.
     fn has_work(&self) -> bool {
         !self.own.is_empty() || !self.global.is_empty()
     }
@@ -180,7 +180,7 @@ impl World {
                 RestOutcome::Asleep(_) => {}
                 RestOutcome::Ended | RestOutcome::Spare(_) => unreachable!("no other thread runs the process"),
             }
-            if self.has_work() && !self.idle.is_anyone_searching() {
+            if self.idle.wakes_for_work() && self.has_work() {
                 assert!(self.idle.end_sleep(0), "no thread takes its permit");
                 continue;
             }
