@@ -168,6 +168,14 @@ impl Lanes {
         }
     }
 
+    /// Takes the token out of lanes that were never used, for the thread that alone can reach them. What it stores next
+    /// for others, with Release, lets them in.
+    #[inline]
+    pub(crate) fn begin(&self) {
+        debug_assert!(marks(self.tail.load(Ordering::Relaxed)) == VACANT, "never used");
+        self.tail.store(ptr::null_mut(), Ordering::Relaxed);
+    }
+
     /// Queues `node` in the data lane. Calls `check_length` if its number is a multiple of [`LENGTH_CHECK`]; and
     /// `known`, which returns the number of a recent node, or zero, if the preceding sender was preempted while
     /// numbering its own. If that is unknown too, the node follows the one last consumed: the length is forgotten.

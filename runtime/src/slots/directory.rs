@@ -1,7 +1,10 @@
 //! The directory of slots, and the list of free ones.
 //!
 //! Free slots are listed by index: each thread keeps some and exchanges [`BATCH`] at a time with the program's list, so
-//! that spawns and exits share no cache line per process.
+//! that spawns and exits share no cache line per process. Slots that were never used come to a thread in batches, too.
+//! Of these it opens the first incarnation by plain stores: the thread alone has been given the index, and no PID of the
+//! slot has been valid yet, so nobody has passed the check of a generation that comes before each push and each claim.
+//! The mark in the mailbox is for those that the thread leaves when it ends: they are listed like others.
 //!
 //! `take` skips a slot whose token a late sender holds at that moment (to dispose of its message); that slot goes back
 //! to the list. A slot is listed once, by the thread that ended its process; or that thread keeps it, with its token
@@ -14,8 +17,10 @@ use crate::env::world::World;
 use crate::pid::{Pid, Resident, SLOT_BITS};
 use crate::sync::{AtomicU32, Ordering, SegQueue};
 use std::cell::RefCell;
+use std::ops::Range;
 
-/// How many free indices move between a thread and the program at a time. A guess: that many spawns share the cost.
+/// How many free indices move between a thread and the program at a time, and how many new ones a thread takes. A guess:
+/// that many spawns share the cost.
 const BATCH: usize = 128;
 
 /// How many slots whose token is held are skipped before a new slot is made.
@@ -23,7 +28,7 @@ const SKIPS: usize = 8;
 
 pub(crate) struct SlotTable {
     slots: Chunks<Slot>,
-    /// How many slots were handed out at least once.
+    /// How many slots were given to threads at least once.
     used: AtomicU32,
     free: SegQueue<Vec<u32>>,
 }
@@ -32,16 +37,32 @@ pub(crate) struct SlotTable {
 pub(crate) static TABLE: World<SlotTable> = World::new(SlotTable::new());
 
 thread_local! {
-    static CACHE: RefCell<IndexCache> = const { RefCell::new(IndexCache(Vec::new())) };
+    static CACHE: RefCell<IndexCache> = const { RefCell::new(IndexCache::EMPTY) };
 }
 
 /// A thread's free indices. They go to the program's list when it ends.
-struct IndexCache(Vec<u32>);
+struct IndexCache {
+    free: Vec<u32>,
+    /// Those that were never used.
+    new: Range<u32>,
+}
+
+impl IndexCache {
+    const EMPTY: Self = Self { free: Vec::new(), new: 0..0 };
+
+    /// Takes all of them.
+    fn leave(&mut self) -> Vec<u32> {
+        let mut left = std::mem::take(&mut self.free);
+        left.extend(std::mem::take(&mut self.new));
+        left
+    }
+}
 
 impl Drop for IndexCache {
     fn drop(&mut self) {
-        if !self.0.is_empty() {
-            TABLE.free.push(std::mem::take(&mut self.0));
+        let left = self.leave();
+        if !left.is_empty() {
+            TABLE.free.push(left);
         }
     }
 }
@@ -50,10 +71,13 @@ impl SlotTable {
     /// Takes `count` slots that were never used, in ascending order; fewer if there are no more.
     #[cfg(feature = "test")]
     pub(crate) fn lease(&self, count: u32) -> Vec<u32> {
+        self.take_unused(count).filter(|index| self.slots.make(*index).is_some()).collect()
+    }
+
+    fn take_unused(&self, count: u32) -> Range<u32> {
         let more = |used: u32| (used < 1 << SLOT_BITS).then(|| used.saturating_add(count).min(1 << SLOT_BITS));
         let first = self.used.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more);
-        let indices = first.map_or(0..0, |first| first..more(first).unwrap_or(first));
-        indices.filter(|index| self.slots.make(*index).is_some()).collect()
+        first.map_or(0..0, |first| first..more(first).unwrap_or(first))
     }
 
     const fn new() -> Self {
@@ -95,7 +119,7 @@ impl SlotTable {
             return Some(token.taken_up());
         }
         let Some(index) = self.take_index() else { return self.take_new() };
-        let token = self.slot(index).and_then(Token::claim_free);
+        let token = self.slots.make(index).and_then(Token::claim_free);
         if token.is_some() { token } else { self.take_another(index) }
     }
 
@@ -105,7 +129,7 @@ impl SlotTable {
         let mut skipped = vec![skipped];
         let token = loop {
             let Some(index) = self.take_index() else { break self.take_new() };
-            let Some(token) = self.slot(index).and_then(Token::claim_free) else {
+            let Some(token) = self.slots.make(index).and_then(Token::claim_free) else {
                 skipped.push(index);
                 if skipped.len() < SKIPS {
                     continue;
@@ -123,19 +147,23 @@ impl SlotTable {
         if let Some(simulator) = crate::sync::simulated::here() {
             return simulator.take_slot();
         }
-        with_cache(|free| {
-            if free.is_empty() {
-                *free = self.free.pop()?;
+        with_cache(|cache| {
+            // The list's own `pop` passes a fence, even if it is empty.
+            if cache.free.is_empty() && !self.free.is_empty() {
+                cache.free = self.free.pop()?;
             }
-            free.pop()
+            cache.free.pop()
         })
     }
 
     fn take_new(&self) -> Option<Token> {
-        let index = self
-            .used
-            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |used| (used < 1 << SLOT_BITS).then_some(used + 1));
-        self.slots.make(index.ok()?).and_then(Token::claim_free)
+        let index = with_cache(|cache| {
+            if cache.new.is_empty() {
+                cache.new = self.take_unused(BATCH as u32);
+            }
+            cache.new.next()
+        });
+        self.slots.make(index?).map(Token::claim_unused)
     }
 
     /// Vacates the slot of a process that has ended, and returns it to the list.
@@ -151,7 +179,7 @@ impl SlotTable {
         if let Some(simulator) = crate::sync::simulated::here() {
             return simulator.return_slot(index);
         }
-        with_cache(|free| {
+        with_cache(|IndexCache { free, .. }| {
             if free.len() >= 2 * BATCH {
                 self.free.push(free.split_off(BATCH));
             }
@@ -161,7 +189,51 @@ impl SlotTable {
 }
 
 /// Calls `body` with the thread's free indices: none, if it is ending and has no list any more.
-fn with_cache<R>(body: impl Fn(&mut Vec<u32>) -> R) -> R {
-    let here = CACHE.try_with(|cache| body(&mut cache.borrow_mut().0));
-    here.unwrap_or_else(|_| body(&mut IndexCache(Vec::new()).0))
+fn with_cache<R>(body: impl Fn(&mut IndexCache) -> R) -> R {
+    let here = CACHE.try_with(|cache| body(&mut cache.borrow_mut()));
+    here.unwrap_or_else(|_| body(&mut { IndexCache::EMPTY }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pid::SLOT_BITS;
+    use std::collections::HashSet;
+
+    /// Runs `body` on a thread that has no free indices, and leaves none to the program's table.
+    fn apart(body: impl FnOnce() + Send) {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                body();
+                CACHE.with(|cache| drop(cache.borrow_mut().leave()));
+            });
+        });
+    }
+
+    /// Mutations: the new indices are not left; the second thread's first batch begins where the first one's did.
+    #[test]
+    fn new_slots_that_a_thread_leaves_are_listed_and_each_is_taken_once() {
+        static OWN: SlotTable = SlotTable::new();
+        let mut taken = HashSet::new();
+        let mut take = |token: Option<Token>| {
+            let slot = token.expect("there are free slots").slot();
+            assert!(taken.insert(slot.index()), "slot {} is taken twice", slot.index());
+            assert!(Token::claim_free(slot).is_none(), "the token of slot {} is taken", slot.index());
+        };
+        apart(|| {
+            (0..2).for_each(|_| take(OWN.take()));
+            OWN.free.push(CACHE.with(|cache| cache.borrow_mut().leave()));
+        });
+        apart(|| (2..2 * BATCH).for_each(|_| take(OWN.take())));
+        assert_eq!(OWN.used.load(Ordering::Relaxed) as usize, 2 * BATCH, "the listed ones come first");
+    }
+
+    /// Mutation: `take` looks at the chunks that are there, and does not make one.
+    #[test]
+    fn a_listed_slot_whose_chunk_was_never_made_is_taken() {
+        static OWN: SlotTable = SlotTable::new();
+        let last = (1 << SLOT_BITS) - 1;
+        OWN.free.push(vec![last]);
+        apart(|| assert_eq!(OWN.take().map(|token| token.slot().index()), Some(last)));
+    }
 }

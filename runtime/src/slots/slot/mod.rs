@@ -10,6 +10,7 @@
 //!
 //! | state | token (see [`Lanes`]) | [`Generation`] | [`Flags`], [`Deficit`] | left by |
 //! |---|---|---|---|---|
+//! | never used | parked as vacant | closed | none | [`Token::claim_unused`], then [`Token::open`] |
 //! | vacant | parked as vacant | closed | none | [`Token::claim_free`], then [`Token::open`] |
 //! | vacant | [kept](crate::slots::slot::vacant_slots) by a thread | closed | none | [`Token::open`] |
 //! | ready | in a run queue | alive | | a worker that takes it |

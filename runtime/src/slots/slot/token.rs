@@ -21,6 +21,12 @@ impl Token {
         }
     }
 
+    /// Takes the token of a slot that was never used, and whose index has been given to the calling thread alone.
+    pub(crate) fn claim_unused(slot: &'static Slot) -> Self {
+        slot.lanes.begin();
+        Self(slot).taken_up()
+    }
+
     /// Claims the token of a live slot, if it is parked. For the owner of a stand-alone mailbox.
     pub(crate) fn claim_own(slot: &'static Slot) -> Option<Self> {
         (slot.lanes.claim() == Claim::Process).then(|| Self(slot).taken_up())
@@ -100,6 +106,11 @@ impl Token {
         self.0.body.with_mut(|body| unsafe { &mut *body })
     }
 
+    #[inline]
+    pub(crate) fn has_cold_state(&self) -> bool {
+        self.0.flags.any(COLD_STATE)
+    }
+
     pub(crate) fn cold_state(&mut self) -> Option<&mut ColdState> {
         self.0.debug_owner.check();
         // SAFETY: as for the body.
@@ -113,7 +124,7 @@ impl Token {
 
     pub(crate) fn take_cold_state(&mut self) -> Option<Box<ColdState>> {
         self.0.debug_owner.check();
-        if !self.0.flags.any(COLD_STATE) {
+        if !self.has_cold_state() {
             return None;
         }
         self.0.flags.set(COLD_STATE | ATTEND, false);
