@@ -265,7 +265,7 @@ mutant refused-member-is-counted $members registrations \
 mutant add-is-not-ordered $members registrations \
     '/fn add/,/^    \}/ s/fence_for_models\(\);//'
 mutant end-is-not-ordered $members registrations \
-    '/fn end\(/,/^    \}/ s/fence_for_models\(\);//'
+    '/fn may_have\(/,/^    \}/ s/fence_for_models\(\);//'
 mutant end-forgets-a-member $members registrations \
     's/lock\(self\.shard\(pid\)\)\.remove\(\&pid\)/lock(self.shard(pid)).get(\&pid).map(|_| Registered::new())/'
 mutant end-skips-the-members $members registrations \

@@ -129,12 +129,18 @@ impl Registrations {
         }
     }
 
-    /// Y6 to Y8, for a process whose Y5 was a sequentially consistent store.
+    /// Y6, for a process whose Y5 was a sequentially consistent store: returns false if it has no registrations.
     #[inline]
-    pub(crate) fn end(&self, pid: Pid, reason: &ExitReason) {
+    pub(crate) fn may_have(&self, pid: Pid) -> bool {
         touch_everything();
         fence_for_models();
-        if self.cell(pid).load(Ordering::SeqCst) != 0 {
+        self.cell(pid).load(Ordering::SeqCst) != 0
+    }
+
+    /// Y6 to Y8, as above.
+    #[inline]
+    pub(crate) fn end(&self, pid: Pid, reason: &ExitReason) {
+        if self.may_have(pid) {
             self.end_all(pid, reason);
         }
     }

@@ -120,22 +120,24 @@ impl<P: Actor> Machine<P> {
     ) -> Result<First, InitError> {
         let (mut process, mut context) = self.take_new(ctx)?;
         // Passed by reference though mostly `None`: a wide copy of a word just written stalls about twenty cycles.
-        let (mut failed, mut end) = (None, None);
+        let (mut failed, mut end, mut stops) = (None, None, false);
         current::enter(&mut self.table, current::deadline(), |_| {
             if let Err(error) = begin(&mut process, &mut context) {
                 failed = Some(error);
             }
-            if let Some(reason) = current::take_end() {
+            if !current::has_table() {
+                stops = current::take_stop();
+            } else if let Some(reason) = current::take_end() {
                 end = Some(reason);
             }
         });
-        self.state = match end {
-            None => MachineState::Serving(process, context),
-            Some(ExitReason::Normal) if self.table.waits.is_none() => MachineState::Stopping(process, context, false),
-            Some(reason) => {
+        self.state = if stops {
+            MachineState::Stopping(process, context, false)
+        } else {
+            if let Some(reason) = end {
                 self.table.allocated().end = Some(reason);
-                MachineState::Serving(process, context)
             }
+            MachineState::Serving(process, context)
         };
         let rest = matches!(self.state, MachineState::Serving(..))
             && self.table.waits.as_ref().is_none_or(|waits| waits.is_at_rest());
@@ -395,9 +397,10 @@ impl<P: Actor> Process for Machine<P> {
 
     fn close(&mut self) {
         // The pending future is dropped with its process's table installed, so that its waits are cancelled.
-        let state = self.state.take();
+        let state = &mut self.state;
         current::enter(&mut self.table, current::deadline(), |_| {
-            drop(state);
+            // Drops what was there, where it was.
+            *state = MachineState::Over;
             if current::has_table() {
                 current::leave();
             }

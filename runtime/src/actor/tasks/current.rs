@@ -265,12 +265,18 @@ pub(crate) fn wake_self() {
     waker::wake(peek(|waits| waits.incarnation).unwrap_or(0));
 }
 
+/// Returns whether the current process has been asked to [`stop`], and forgets it.
+#[inline]
+pub(crate) fn take_stop() -> bool {
+    ACTIVE.with(|active| active.stop.replace(false))
+}
+
 /// Takes the reason for which the current process is to end now, if any.
 #[inline]
 pub(crate) fn take_end() -> Option<ExitReason> {
     if !has_table() {
         // The common case, without copying a reason.
-        return ACTIVE.with(|active| active.stop.replace(false)).then_some(ExitReason::Normal);
+        return take_stop().then_some(ExitReason::Normal);
     }
     if !is_ending() {
         return None;

@@ -41,6 +41,11 @@ pub(crate) fn replace_values(values: Option<Values>) -> Option<Values> {
     VALUES.try_with(|own| own.replace(values)).unwrap_or_default()
 }
 
+/// Returns whether the thread runs or starts a process with such values.
+pub(crate) fn has_values() -> bool {
+    HAS_VALUES.get()
+}
+
 /// Clears the values: this thread runs a process without any.
 pub(crate) fn forget_values() {
     if HAS_VALUES.get() {

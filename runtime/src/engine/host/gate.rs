@@ -76,6 +76,7 @@ impl Gate {
 
     /// Adds one in the tally of the host's thread with that number, which calls this, or in that of all others; and
     /// passes the light barrier.
+    #[inline]
     fn count(&self, thread: Option<usize>, which: impl Fn(&Tally) -> &AtomicU64) {
         let shared = self.tallies.len() - 1;
         match thread.filter(|&thread| thread < shared) {
@@ -90,22 +91,36 @@ impl Gate {
 
     /// C1 and C2: enters. The thread must leave later.
     #[must_use = "who came in must leave"]
+    #[inline]
     pub(crate) fn enter(&self, thread: Option<usize>) -> bool {
         self.count(thread, |tally| &tally.entered);
         let open = !self.is_closed();
         if !open {
-            self.leave(thread);
+            self.turn_back(thread);
         }
         open
     }
 
+    #[cold]
+    #[inline(never)]
+    fn turn_back(&self, thread: Option<usize>) {
+        self.leave(thread);
+    }
+
     /// C3 and C4: leaves.
+    #[inline]
     pub(crate) fn leave(&self, thread: Option<usize>) {
         self.count(thread, |tally| &tally.left);
         if self.is_closed() {
-            let _waiting = lock(&self.waiting);
-            self.left.notify_all();
+            self.wake_waiting();
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wake_waiting(&self) {
+        let _waiting = lock(&self.waiting);
+        self.left.notify_all();
     }
 
     /// Opens it again, after all have left. Threads that are about to turn back may find it open: they compare the

@@ -14,6 +14,10 @@
 //! 8. the rest of its data, including its exit reason, is dropped;
 //! 9. its slot can be reused: not before, since the code of those notified still runs as this process.
 //!
+//! A process that ends normally and has left nothing behind, of whose end nobody is told, goes through the same steps
+//! without looks for what it does not have (`end_plainly`). Whether it has left something is seen after its `close`: if
+//! so, the rest of the steps are made as for any other process.
+//!
 //! This holds for a sender that is preempted between its check and its push, unless two of them push at the same time
 //! (the first has the token of the vacant slot and empties it, and the second's message becomes a dead letter), or
 //! another process has started in the slot (which finds a message that was not meant for it). Then the dead letter
@@ -31,6 +35,7 @@ use crate::call::caller::Caller;
 use crate::call::dead_letter::DeadLetterReason;
 use crate::engine::backpressure::suspend;
 use crate::engine::context::own::send_link_message;
+use crate::engine::context::values::has_values;
 use crate::engine::host::Scheduler;
 use crate::engine::host::hooks::Started;
 use crate::engine::host::incidents::{AbnormalEnd, reason_text};
@@ -66,37 +71,78 @@ pub(crate) fn end(
     reason: ExitReason,
     result: Option<Payload>,
 ) -> Option<Token> {
-    let (Some(pid), slot, is_reusable) = (token.pid(), token.slot(), token.is_reusable()) else {
-        unreachable!("a process ends once")
-    };
-    let token = Some(token);
-    let mut ending = ExitingProcess {
-        host,
-        slot,
-        pid,
-        begun: 0,
-        token,
-        is_reusable,
-        vacant: None,
-        body,
-        reason,
-        result,
-        handling: None,
-        cold_state: None,
-    };
-    while let Err(panic) = ending.go(ending.begun) {
-        crate::util::log::error!(%pid, %panic, "a panic interrupted the exit of a process, which continues");
-    }
-    let vacant = ending.vacant.take();
-    if ending.is_bare() {
-        // Which the compiler does not know: it would look at each field again.
-        std::mem::forget(ending);
-    }
-    if is_reusable && vacant.is_none() {
-        TABLE.free(slot.index());
-    }
-    vacant
+    let pid = pid_of(&token);
+    ExitingProcess::new(host, token, pid, (body, reason, result)).end(0)
 }
+
+/// Like [`end`], for a process that ends normally and without a result.
+#[must_use = "the token may still be held"]
+pub(crate) fn end_normally(host: &'static Scheduler, mut token: Token, body: Option<Body>) -> Option<Token> {
+    let pid = pid_of(&token);
+    match body {
+        // Where its end may have a span, that is entered in the stages.
+        Some(body) if !cfg!(feature = "spans") && !token.has_cold_state() => {
+            match end_plainly(host, &mut token, pid, body) {
+                Ok(()) => Some(token),
+                Err(panic) => end_closed(host, token, pid, panic),
+            }
+        }
+        body => ExitingProcess::new(host, token, pid, (body, ExitReason::Normal, None)).end(0),
+    }
+}
+
+#[inline]
+fn pid_of(token: &Token) -> Pid {
+    token.pid().unwrap_or_else(|| unreachable!("a process ends once"))
+}
+
+/// Makes all steps of the exit of a process that has left nothing: then its slot is vacant. Does not panic: what follows
+/// `close` is the runtime's own.
+///
+/// # Errors
+/// It has left something, or somebody is told of its end: only its first two steps have been made. The panic is that of
+/// its `close`, if that has panicked.
+#[inline]
+fn end_plainly(host: &'static Scheduler, token: &mut Token, pid: Pid, body: Body) -> Result<(), Option<ExitReason>> {
+    token.close();
+    let panic = close(body, &ExitReason::Normal);
+    debug_assert!(!token.has_cold_state() && !has_values(), "a process that ends gets neither");
+    let has_left =
+        panic.is_some() || REGISTRATIONS.may_have(pid) || token.lanes().has_control() || !token.lanes().is_data_empty();
+    if has_left || !may_keep_slot(host, token) {
+        return Err(panic);
+    }
+    host.leave();
+    host.give_place_back();
+    Ok(())
+}
+
+/// Continues the exit of a process after its first two steps.
+#[cold]
+#[inline(never)]
+fn end_closed(host: &'static Scheduler, token: Token, pid: Pid, panic: Option<ExitReason>) -> Option<Token> {
+    let mut ending = ExitingProcess::new(host, token, pid, (None, ExitReason::Normal, None));
+    if let Some(panic) = panic
+        && let Err(panic) = contain(Site::Backstop, || ending.note_panic(&panic))
+    {
+        ending.interrupted(&panic);
+    }
+    ending.end(CLOSED)
+}
+
+/// Returns whether the token of a vacant slot need not be parked: nobody is told of the end, so what arrives late
+/// follows no such news.
+#[inline]
+fn may_keep_slot(host: &Scheduler, token: &Token) -> bool {
+    #[cfg(feature = "test")]
+    if crate::sync::simulated::is_here() {
+        return false;
+    }
+    token.is_reusable() && !token.slot().has_mailbox_state() && !host.is_observed()
+}
+
+/// The stage of an exit after which the process is closed, and its state dropped.
+const CLOSED: u8 = 2;
 
 /// The last stage of an exit.
 const LAST: u8 = 12;
@@ -112,7 +158,6 @@ struct ExitingProcess {
     begun: u8,
     /// Until it is parked.
     token: Option<Token>,
-    is_reusable: bool,
     /// The token, when the slot is vacant, if it is not parked.
     vacant: Option<Token>,
     body: Option<Body>,
@@ -124,12 +169,53 @@ struct ExitingProcess {
 }
 
 impl ExitingProcess {
+    fn new(
+        host: &'static Scheduler,
+        token: Token,
+        pid: Pid,
+        (body, reason, result): (Option<Body>, ExitReason, Option<Payload>),
+    ) -> Self {
+        let slot = token.slot();
+        Self {
+            host,
+            slot,
+            pid,
+            begun: 0,
+            token: Some(token),
+            vacant: None,
+            body,
+            reason,
+            result,
+            handling: None,
+            cold_state: None,
+        }
+    }
+
+    /// Makes the stages after the first `done`.
+    fn end(mut self, done: u8) -> Option<Token> {
+        let is_reusable = self.token.as_ref().is_some_and(Token::is_reusable);
+        self.begun = done;
+        while let Err(panic) = self.go(self.begun) {
+            self.interrupted(&panic);
+        }
+        let vacant = self.vacant.take();
+        if is_reusable && vacant.is_none() {
+            TABLE.free(self.slot.index());
+        }
+        vacant
+    }
+
+    #[cold]
+    fn interrupted(&self, panic: &Panic) {
+        let pid = self.pid;
+        crate::util::log::error!(%pid, %panic, "a panic interrupted the exit of a process, which continues");
+    }
+
     /// Runs the stages after the first `done`; a panic costs the rest of one.
-    #[inline]
     fn go(&mut self, done: u8) -> Result<(), Panic> {
         contain(Site::Backstop, || {
             self.stage(done, 1, Self::report);
-            self.stage(done, 2, Self::close);
+            self.stage(done, CLOSED, Self::close);
             self.stage(done, 3, Self::leave_registrants);
             self.stage(done, 4, Self::empty_mailbox);
             self.stage(done, 5, Self::complete);
@@ -137,11 +223,6 @@ impl ExitingProcess {
                 this.host.leave();
                 this.host.give_place_back();
             });
-            if self.is_bare() {
-                self.begun = LAST;
-                crate::engine::context::values::forget_values();
-                return;
-            }
             self.stage(done, 7, Self::tell_bound);
             self.stage(done, 8, Self::tell_waiting);
             // The rest may hold the last references to users' values: dropped one by one.
@@ -150,16 +231,6 @@ impl ExitingProcess {
             self.stage(done, 11, |_| crate::engine::context::values::forget_values());
             self.stage(done, LAST, |this| this.reason = ExitReason::Normal);
         })
-    }
-
-    /// Returns whether nothing is left of the process: none is to be told of its end, and nothing is to be dropped.
-    #[inline]
-    fn is_bare(&self) -> bool {
-        let is_taken_apart = self.token.is_none() && self.body.is_none();
-        is_taken_apart
-            && self.result.is_none()
-            && self.cold_state.is_none()
-            && matches!(self.reason, ExitReason::Normal)
     }
 
     #[inline(always)]
@@ -205,11 +276,16 @@ impl ExitingProcess {
         #[cfg(feature = "spans")]
         let _span = crate::observe::spans::enter_stop(self.pid);
         if let Some(panic) = while_leaving(successor, || close(body, &self.reason)) {
-            if self.reason.is_normal() {
-                self.reason = panic.clone();
-            }
-            self.log(&panic);
+            self.note_panic(&panic);
         }
+    }
+
+    /// Its `close`, or the drop of its state, has panicked.
+    fn note_panic(&mut self, panic: &ExitReason) {
+        if self.reason.is_normal() {
+            self.reason = panic.clone();
+        }
+        self.log(panic);
     }
 
     #[inline]
@@ -244,7 +320,8 @@ impl ExitingProcess {
             if self.slot.has_mailbox_state() {
                 release_mailbox(&token, &self.reason);
             }
-            if self.may_keep_slot() {
+            let is_told = self.result.is_some() || self.cold_state.is_some();
+            if !is_told && matches!(self.reason, ExitReason::Normal) && may_keep_slot(self.host, &token) {
                 self.vacant = Some(token);
                 return;
             }
@@ -255,19 +332,6 @@ impl ExitingProcess {
             }
             yield_now();
         }
-    }
-
-    /// Returns whether the token of the vacant slot need not be parked: nobody is told of the end, so what arrives late
-    /// follows no such news.
-    #[inline]
-    fn may_keep_slot(&self) -> bool {
-        #[cfg(feature = "test")]
-        if crate::sync::simulated::is_here() {
-            return false;
-        }
-        let is_told = self.result.is_some() || self.cold_state.is_some() || self.host.is_observed();
-        let is_plain = matches!(self.reason, ExitReason::Normal) && !self.slot.has_mailbox_state();
-        self.is_reusable && is_plain && !is_told
     }
 
     #[inline]
@@ -367,7 +431,7 @@ fn guarded(body: impl FnOnce()) {
     }
 }
 
-/// Calls `close` and drops the state. Returns the panic of either.
+/// Calls `close` and drops the state. Returns the panic of either; does not panic itself.
 pub(crate) fn close(body: Body, reason: &ExitReason) -> Option<ExitReason> {
     crate::call::caller::while_ending(reason, || {
         let (mut body, site) = (Some(body), Cell::new(Site::Close));
@@ -381,7 +445,12 @@ pub(crate) fn close(body: Body, reason: &ExitReason) -> Option<ExitReason> {
         // It is left there if its `close` has panicked.
         let dropped = body.map_or(Ok(()), |body| contain(Site::StateDrop, || drop(body)));
         let panic = closed.and(dropped).err().map(|panic| ExitReason::Panic(panic.into()));
-        crate::call::caller::blame(panic.as_ref().unwrap_or(reason));
+        // It wakes callers: foreign code.
+        if crate::call::caller::has_orphans()
+            && let Err(panic) = contain(Site::Backstop, || crate::call::caller::blame(panic.as_ref().unwrap_or(reason)))
+        {
+            crate::util::log::error!(%panic, "the waker of a caller panicked");
+        }
         panic
     })
 }

@@ -447,6 +447,7 @@ impl Inside {
 }
 
 impl Drop for Inside {
+    #[inline]
     fn drop(&mut self) {
         STARTING.set(self.outer);
         use_clock(self.clock_override);

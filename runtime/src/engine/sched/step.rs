@@ -19,7 +19,7 @@ use crate::call::package::Package;
 use crate::engine::backpressure;
 use crate::engine::backpressure::state::Congestion;
 use crate::engine::context::local::ThreadContext;
-use crate::engine::lifecycle::exit::end;
+use crate::engine::lifecycle::exit::{end, end_normally};
 use crate::engine::workers::worker::Worker;
 use crate::env::clock::{Moment, TimerKey};
 use crate::exit::{ExitReason, Panic};
@@ -381,10 +381,14 @@ impl ThreadContext {
 
     #[cold]
     fn end(&self, scratch: &mut StepScratch, mut token: Token) {
-        let (reason, result) = (std::mem::replace(&mut scratch.reason, ExitReason::Normal), scratch.result.take());
         scratch.has_panicked = false;
         let body = token.body().take();
-        let vacant = end(self.host, token, body, reason, result);
+        let vacant = if matches!(scratch.reason, ExitReason::Normal) && scratch.result.is_none() {
+            end_normally(self.host, token, body)
+        } else {
+            let (reason, result) = (std::mem::replace(&mut scratch.reason, ExitReason::Normal), scratch.result.take());
+            end(self.host, token, body, reason, result)
+        };
         self.thread.running.end();
         if let Some(token) = vacant {
             self.keep_vacant(token);
