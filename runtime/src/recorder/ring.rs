@@ -36,7 +36,7 @@ pub(crate) struct Record {
 /// The bytes of a record.
 pub(crate) const RECORD_BYTES: usize = 32;
 
-#[repr(C, align(32))]
+#[repr(C)]
 struct RecordCell {
     words: [AtomicU64; 3],
     name: AtomicPtr<TypeName>,
@@ -44,6 +44,10 @@ struct RecordCell {
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<RecordCell>() == RECORD_BYTES);
+/// Memory that is to be zero and aligned to more than this is taken by `malloc` and filled, 8 MiB for each thread:
+/// see [`zeroed`].
+#[cfg(not(loom))]
+const _: () = assert!(align_of::<RecordCell>() <= 16);
 
 pub(crate) struct Ring {
     /// A power of two of them.
