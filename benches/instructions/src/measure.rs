@@ -15,6 +15,8 @@ use crate::profile::{Profile, is_exclusive};
 const FEW: u64 = 10_000;
 const MANY: u64 = 110_000;
 
+const TUNABLES: &str = "glibc.cpu.x86_rep_movsb_threshold=1000000000:glibc.cpu.x86_rep_stosb_threshold=1000000000";
+
 /// Why there is no number.
 #[derive(Debug, thiserror::Error)]
 pub enum MeasureError {
@@ -81,8 +83,9 @@ fn run(operation: Operation, count: u64) -> Result<Profile, MeasureError> {
     let file = env::temp_dir().join(format!("postroom-instructions-{}-{count}.profile", std::process::id()));
     let run = Command::new("valgrind")
         .args(["--tool=callgrind", "--dump-instr=yes", "--compress-strings=no", "--compress-pos=no"])
-        // Some processors copy long values by one repeated instruction, which Callgrind counts once for each byte.
-        .env("GLIBC_TUNABLES", "glibc.cpu.x86_rep_movsb_threshold=1000000000")
+        // Some processors copy and fill long values by one repeated instruction, which Callgrind counts once for each
+        // byte.
+        .env("GLIBC_TUNABLES", TUNABLES)
         .arg(format!("--callgrind-out-file={}", file.display()))
         .args(operation.collecting())
         .arg(program)

@@ -2,9 +2,9 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -54,6 +54,7 @@ pub fn call(count: u64) {
 
 /// What all children have in common.
 struct Family {
+    parent: OnceLock<Address<Parent>>,
     ended: AtomicU64,
     size: u64,
     done: Sender<u64>,
@@ -77,11 +78,15 @@ impl Drop for Child {
         let ended = self.family.ended.fetch_add(1, Ordering::Relaxed) + 1;
         if ended == self.family.size {
             self.family.done.send(ended).expect("somebody waits");
+        } else if ended.is_multiple_of(LITTER) {
+            let parent = self.family.parent.get().expect("set before the first child");
+            parent.raise(self.family.size - ended).send().expect("the parent lives");
         }
     }
 }
 
-/// How many children are born before they run.
+/// How many children are born before they run. When the last of them has ended, the next ones are born: how many live
+/// does not depend on how soon the parent comes to its turn again, which is by the clock.
 const LITTER: u64 = 100;
 
 #[process]
@@ -96,19 +101,16 @@ impl Parent {
 
     #[message]
     fn raise(&mut self, ctx: &mut Context<Self>, left: u64) {
-        let now = left.min(LITTER);
-        for _ in 0..now {
+        self.family.parent.get_or_init(|| ctx.address());
+        for _ in 0..left.min(LITTER) {
             ctx.spawn(Child { family: self.family.clone() }).live().expect("a child");
-        }
-        if left > now {
-            ctx.address().raise(left - now).send().expect("this process lives");
         }
     }
 }
 
 pub fn spawn(count: u64) {
     let start = |runtime: &Runtime, done| {
-        let family = Arc::new(Family { ended: AtomicU64::new(0), size: count, done });
+        let family = Arc::new(Family { parent: OnceLock::new(), ended: AtomicU64::new(0), size: count, done });
         let parent = runtime.spawn(Parent { family }).serve().expect("a parent");
         parent.raise(count).send().expect("the parent lives");
     };
