@@ -98,6 +98,12 @@ impl Pid {
         NodeId(NonZeroU64::new(self.place.get() >> HOST_BITS).expect("a PID is made from a node id"))
     }
 
+    /// Returns whether the process lives in that program run.
+    #[inline]
+    pub(crate) fn is_of(self, node: NodeId) -> bool {
+        self.place.get() >> HOST_BITS == node.0.get()
+    }
+
     /// Returns the number of its host in that program.
     #[inline]
     pub fn host_number(self) -> u16 {

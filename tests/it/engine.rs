@@ -1,3 +1,4 @@
+mod answered;
 mod at_hand;
 mod blocking;
 pub(crate) mod bounds;

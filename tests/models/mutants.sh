@@ -271,10 +271,10 @@ mutant end-forgets-a-member $members registrations \
 mutant end-skips-the-members $members registrations \
     's/load\(Ordering::SeqCst\) != 0/load(Ordering::SeqCst) > 1/'
 mutant edge-without-fence $graph wait_graph \
-    '/^pub\(crate\) fn publish</,/^\}/ s/fence\(Ordering::SeqCst\);//'
+    '/^fn look</,/^\}/ s/fence\(Ordering::SeqCst\);//'
 mutant edge-published-after-the-look $graph wait_graph \
     '/^pub\(crate\) fn publish</,/^\}/ { s/^    edge\.publish\(wait\);//; s/^        return None;/        edge.publish(wait);'\
-' return None;/; s/^    fence\(Ordering::SeqCst\);/    edge.publish(wait); fence(Ordering::SeqCst);/ }'
+' return None;/; s/^    look\(/    edge.publish(wait); look(/ }'
 mutant next-is-seen-outside-the-lock $local wait_graph \
     '/fn is_next/,/^    \}/ s/self\.section\(0, is_it\) == Some\(true\)/is_it()/'
 mutant any-process-runs-next $local wait_graph \

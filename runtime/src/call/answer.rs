@@ -29,6 +29,13 @@ impl BroughtAnswer {
         Self::new(node_pool::node(envelope))
     }
 
+    /// Returns its node.
+    pub(crate) fn into_node(self) -> NodeBox {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: `this` is never dropped, so the node is taken once.
+        unsafe { ManuallyDrop::take(&mut this.0) }
+    }
+
     /// Returns what it answers.
     #[inline]
     pub(crate) fn tag(&self) -> u64 {

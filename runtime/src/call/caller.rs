@@ -145,13 +145,21 @@ thread_local! {
 }
 
 /// Returns a number that is unique in the program, and not zero.
+#[inline]
 pub(crate) fn number() -> u64 {
-    // Zero is reserved, so the first block is left out.
-    static BLOCKS: World<AtomicU64> = World::new(AtomicU64::new(NUMBERS));
     let next = NEXT_NUMBER.get();
-    let next = if next.is_multiple_of(NUMBERS) { BLOCKS.fetch_add(NUMBERS, Ordering::Relaxed) } else { next };
+    let next = if next.is_multiple_of(NUMBERS) { next_numbers() } else { next };
     NEXT_NUMBER.set(next + 1);
     next
+}
+
+/// Reserves numbers. Returns the first.
+#[cold]
+#[inline(never)]
+fn next_numbers() -> u64 {
+    // Zero is reserved, so the first block is left out.
+    static BLOCKS: World<AtomicU64> = World::new(AtomicU64::new(NUMBERS));
+    BLOCKS.fetch_add(NUMBERS, Ordering::Relaxed)
 }
 
 impl Caller {
@@ -174,8 +182,8 @@ impl Caller {
     #[inline]
     fn new(call: PendingCall, tag: u64) -> (Self, CallId) {
         let word = ptr::without_provenance_mut(tag as usize);
-        let node =
-            node_pool::node(Envelope { kind: NodeKind::Call, generation: 0, word, payload: Some(Payload::new(call)) });
+        let mut node = node_pool::empty();
+        node.put_value(NodeKind::Call, 0, word, call);
         let ticket = CallId::issue(node.for_ever(), number());
         (Self(ManuallyDrop::new(node)), ticket)
     }
@@ -262,6 +270,33 @@ impl Caller {
 
     fn look<R>(&self, look: impl FnOnce(&PendingCall) -> R) -> R {
         self.0.peek().map(look).unwrap_or_else(|| unreachable!("an unanswered caller's node holds its call"))
+    }
+
+    /// Answers with a value, which is written where a process finds it.
+    #[inline]
+    pub(crate) fn answer_with<T: Send + 'static>(self, value: T) {
+        let asker = self.look(|call| match call.asker {
+            Who::Process { port, generation } => Some((port, generation)),
+            Who::Outside(_) => None,
+        });
+        match asker {
+            Some((port, generation)) if !self.is_withdrawn() => {
+                let mut this = ManuallyDrop::new(self);
+                // SAFETY: `this` is never dropped, so the node is taken once.
+                let mut node = unsafe { ManuallyDrop::take(&mut this.0) };
+                let tag = node.word();
+                // What is overwritten is the call of a process, which needs no drop.
+                node.put_value(NodeKind::Completed, generation, tag, value);
+                port.answer(node, generation);
+            }
+            _ => self.answer_another(Payload::new(value)),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn answer_another(self, value: Payload) {
+        self.answer(value);
     }
 
     #[inline]

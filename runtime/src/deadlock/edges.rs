@@ -56,7 +56,7 @@ fn pid_of(incarnation: Incarnation) -> Option<Pid> {
 
 /// Returns the edge of a process that the calling thread runs.
 #[inline]
-fn own_edge(incarnation: Incarnation) -> Option<&'static Edge> {
+pub(crate) fn own_edge(incarnation: Incarnation) -> Option<&'static Edge> {
     if cfg!(debug_assertions) {
         // Tests of this file use processes beyond the table.
         TABLE.slot(index_of(incarnation)).inspect(|slot| slot.debug_owner.check());
@@ -90,10 +90,23 @@ pub(crate) fn wait(
     blocks: bool,
 ) -> Result<Option<CallWait>, Cycle> {
     let Some(edge) = own_edge(from) else { return Ok(None) };
+    wait_at(edge, from, on, method, ticket, blocks).map(Some)
+}
+
+/// As [`wait`], for a process with that edge.
+#[inline(always)]
+pub(crate) fn wait_at(
+    edge: &'static Edge,
+    from: Incarnation,
+    on: Incarnation,
+    method: &'static str,
+    ticket: CallId,
+    blocks: bool,
+) -> Result<CallWait, Cycle> {
     let waiting = CallWait(edge, ticket.number());
     match publish(&LocalProcesses, &SECOND_LOOK, from, edge, Wait { on, what: What::Call(ticket, method), blocks }) {
-        None => Ok(Some(waiting)),
-        Some(closed) => closed_by_a_call(closed).map(|()| Some(waiting)),
+        None => Ok(waiting),
+        Some(closed) => closed_by_a_call(closed).map(|()| waiting),
     }
 }
 

@@ -276,6 +276,18 @@ pub(crate) fn publish<P: Places>(
     if places.runs_next_here(wait.on) {
         return None;
     }
+    look(places, second_look, from, edge, wait)
+}
+
+/// Steps Z2 to Z5. Not inlined, so that what ends with Z1 does not put a `Wait` together for it.
+#[inline(never)]
+fn look<P: Places>(
+    places: &P,
+    second_look: &Mutex<()>,
+    from: Incarnation,
+    edge: &Edge,
+    wait: Wait,
+) -> Option<Closed<P::Caller>> {
     fence(Ordering::SeqCst);
     if !leads_back(places, from, wait.on) {
         return None;

@@ -75,9 +75,11 @@ impl Moment {
         {
             // SAFETY: reads a counter that every processor of this architecture has.
             let cycles = unsafe { std::arch::x86_64::_rdtsc() };
-            let read = READ.get();
-            let since = cycles.wrapping_sub(read.cycles);
-            if since < FRESH_CYCLES { read.after(since) } else { Read::anew(read).moment }
+            READ.with(|last| {
+                let read = last.get();
+                let since = cycles.wrapping_sub(read.cycles);
+                if since < FRESH_CYCLES { read.after(since) } else { Read::anew() }
+            })
         }
         #[cfg(not(target_arch = "x86_64"))]
         Self::now()
@@ -136,12 +138,15 @@ impl Read {
         Moment(self.moment.0.saturating_add((cycles * self.pace) >> 20))
     }
 
+    /// Reads the clock, and notes it.
     #[cold]
-    fn anew(last: Self) -> Self {
+    #[inline(never)]
+    fn anew() -> Moment {
         if let Some(clock_override) = CLOCK.get() {
-            // Not stored, so that it is read each time.
-            return Self { moment: clock_override.load(), ..Self::NOTHING };
+            // Not noted, so that it is read each time.
+            return clock_override.load();
         }
+        let last = READ.get();
         // In this order: a thread that is preempted between the two gets a moment in the past, not one in the future.
         let moment = Moment::now();
         // SAFETY: as in `about_now`.
@@ -156,9 +161,8 @@ impl Read {
             }
             _ => last.pace,
         };
-        let read = Self { cycles, moment, pace };
-        READ.set(read);
-        read
+        READ.set(Self { cycles, moment, pace });
+        moment
     }
 }
 

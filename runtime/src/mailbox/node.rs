@@ -416,6 +416,25 @@ impl NodeBox {
         });
     }
 
+    /// Stores a value that is no message in a node whose content needs no drop. Written in place: an [`Envelope`] would
+    /// be put together elsewhere, and copied from there.
+    #[inline(always)]
+    pub(crate) fn put_value<T: Send + 'static>(
+        &mut self,
+        kind: NodeKind,
+        generation: u64,
+        word: *mut MailNode,
+        value: T,
+    ) {
+        // SAFETY: nodes are never freed.
+        let node = unsafe { &*self.0.as_ptr() };
+        node.mark.store(generation | (kind as u64) << KIND_SHIFT, Ordering::Relaxed);
+        node.content.with_mut(|place| {
+            // SAFETY: this is the node's only owner; the content that it overwrites needs no drop.
+            unsafe { place.write(EnvelopeContent { word, payload: Some(Payload::new(value)) }) };
+        });
+    }
+
     /// Stores a message with its origin. A function of its own: with it, other messages would be made in two places and
     /// copied from there.
     #[cfg(feature = "spans")]

@@ -84,6 +84,7 @@ pub(crate) unsafe fn message_in<M: Send + 'static>(
     let _first = node.into_raw();
 }
 
+#[inline]
 pub(crate) fn empty() -> NodeBox {
     with_cache(NodeCache::take)
 }

@@ -313,6 +313,14 @@ impl StepInput {
         self.controls.push_first(answer);
     }
 
+    /// Counts an answer that a step was given in another way.
+    #[inline(always)]
+    pub(crate) fn count_answer(&mut self) {
+        self.others += 1;
+        self.completions += 1;
+        node_pool::spend(1);
+    }
+
     /// Takes the controls of a step that begins with some, `brought` before all others. Returns them unless all of them
     /// are answers.
     #[inline(always)]
@@ -676,9 +684,7 @@ impl StepInput {
             return None;
         }
         let node = self.controls.pop_answer()?;
-        self.others += 1;
-        self.completions += 1;
-        node_pool::spend(1);
+        self.count_answer();
         Some(BroughtAnswer::new(node))
     }
 

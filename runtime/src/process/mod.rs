@@ -2,6 +2,7 @@
 //!
 //! * [`event`]: the input of a step; [`mail`]: a message in place;
 //! * [`output`]: the output of a step; [`slice`](mod@slice): the budget of a time slice;
+//! * [`resume`]: a step that begins with an answer;
 //! * [`body`]: the storage of its state; [`kind`]: facts about its type;
 //! * [`handover`]: its replacement by another definition;
 //! * [`description`]: what it shows of its state; [`wait_probe`]: how long messages wait; [`tap`]: what
@@ -19,6 +20,7 @@ pub(crate) mod handover;
 pub(crate) mod kind;
 pub(crate) mod mail;
 pub(crate) mod output;
+pub(crate) mod resume;
 pub(crate) mod slice;
 pub(crate) mod tap;
 pub(crate) mod wait_probe;
@@ -29,6 +31,7 @@ pub use output::StepOutput;
 use description::StateShown;
 use handover::{Successor, Upgrade, UpgradeRefusal};
 use output::StepStatus;
+use resume::{Brought, StepParts};
 
 use crate::errors::{EntryError, InitError, ProcessError};
 use crate::{mailbox::payload::Payloads, pid::Pid, util::thread_bound::Anchored};
@@ -122,6 +125,13 @@ pub trait Process: 'static {
         false
     }
 
+    /// Makes a step whose input begins with an answer. For the runtime.
+    #[doc(hidden)]
+    fn resume(&mut self, answer: Brought, parts: StepParts<'_>) -> Result<(), ProcessError> {
+        parts.input.begin_brought(answer.0);
+        parts.step(|events, out| self.step(events, out))
+    }
+
     /// Handles a request to upgrade. For the runtime: hand-written ones use [`StepOutput::upgrade`].
     #[doc(hidden)]
     fn asked_to_upgrade(&mut self, upgrade: Upgrade) {
@@ -194,6 +204,10 @@ impl<P: Process> Process for Anchored<P> {
 
     fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
         self.get_mut().step(events, out)
+    }
+
+    fn resume(&mut self, answer: Brought, parts: StepParts<'_>) -> Result<(), ProcessError> {
+        self.get_mut().resume(answer, parts)
     }
 
     fn close(&mut self) {

@@ -114,6 +114,14 @@ impl Written {
         }
     }
 
+    /// Writes that the process is suspended, in a step that has written no status yet.
+    #[inline(always)]
+    pub(crate) fn suspend(&mut self) {
+        debug_assert!(matches!(self.status, StepStatus::Idle));
+        // Nothing is there to be dropped.
+        std::mem::forget(std::mem::replace(&mut self.status, StepStatus::Suspended));
+    }
+
     /// Forgets a status that says that the process is suspended, which needs no drop.
     #[inline(always)]
     pub(crate) fn forget_suspended(&mut self) {

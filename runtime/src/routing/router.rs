@@ -63,16 +63,17 @@ fn try_send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, RefusalRe
     }
 }
 
-/// Sends a message with a caller; a refusal also fails the caller.
+/// Sends a message with a caller; a refusal also fails the caller. Always inlined, for the poll that sends a call: others
+/// reach it through a function of their own.
 ///
 /// # Errors
 /// The message and the reason.
-#[inline]
+#[inline(always)]
 pub(crate) fn call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), (M, SendFailure)> {
     try_call(pid, message, caller).or_else(|(message, caller, why)| call_on(pid, message, caller, why))
 }
 
-#[inline]
+#[inline(always)]
 fn try_call<M: Send + 'static>(pid: Pid, message: M, caller: Caller) -> Result<(), (M, Option<Caller>, RefusalReason)> {
     match TABLE.slot(pid.slot()) {
         Some(slot) if !is_elsewhere(pid) => slot.call(pid, message, caller),

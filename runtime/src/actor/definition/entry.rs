@@ -2,6 +2,8 @@
 
 use super::{context::Context, inputs::InputInfo, placement::MethodFuture};
 use crate::{InitError, Payload, ProcessError};
+use std::pin::Pin;
+use std::task::{Context as TaskContext, Poll};
 use std::{convert::Infallible, fmt};
 
 /// An entry of a process.
@@ -68,10 +70,20 @@ impl<P: 'static> Start<P> {
 
 /// Erases the result type of an entry's future, for the machine to poll.
 pub(crate) fn pending<P: 'static, T: Send + 'static, E: Send + 'static>(future: EntryFuture<P, T, E>) -> Pending<P> {
-    Box::pin(async move {
-        let (process, context, EntryResult { result, error }) = future.await;
-        FutureOutput::Entry(process, context, Payload::new(result), error)
-    })
+    Box::pin(ErasedEntry(future))
+}
+
+/// Written by hand: each poll of the entry passes through it, and this keeps no state of its own.
+struct ErasedEntry<P, T, E>(EntryFuture<P, T, E>);
+
+impl<P: 'static, T: Send + 'static, E: Send + 'static> Future for ErasedEntry<P, T, E> {
+    type Output = FutureOutput<P>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(context).map(|(process, context, EntryResult { result, error })| {
+            FutureOutput::Entry(process, context, Payload::new(result), error)
+        })
+    }
 }
 
 /// The result of an async entry with the text of its error. For generated code.

@@ -92,7 +92,7 @@ fn discard_payload(message: Payload, caller: Option<Caller>, reason: DeadLetterR
 /// Not inlined, so that a message that was sent, not called, pays nothing for it.
 #[inline(never)]
 fn answer<T: Send + 'static>(caller: Caller, value: T) {
-    caller.answer(Payload::new(Ok::<T, Infallible>(value)));
+    caller.answer_with(Ok::<T, Infallible>(value));
 }
 
 /// Dropped unanswered if the process fails or is ended inside the method: that is why the message was noted.
@@ -144,7 +144,7 @@ impl Asked {
         let mut caller = self.into_caller();
         // A caller that only listens learns of it from the drop.
         if let Some(caller) = caller.take_if(|caller| !caller.was_sent()) {
-            caller.answer(Payload::new(result));
+            caller.answer_with(result);
             return Dispatched::Done;
         }
         let Err(error) = result else { return Dispatched::Done };

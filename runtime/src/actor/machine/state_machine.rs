@@ -8,9 +8,12 @@
 use super::serving::{Served, bring, bring_next, bring_next_apart, serve, serve_mail_only};
 use crate::actor::definition::actor::{async_entry, names, traps_exits};
 use crate::actor::definition::{Actor, Begin, FutureOutput, Inputs, MethodEvent, Pending};
-use crate::actor::tasks::{Entered, Handover, TableCell, current, waker};
+use crate::actor::tasks::{Entered, Handover, TableCell, WaitKey, current, waker};
+use crate::call::answer::BroughtAnswer;
 use crate::process::description::StateShown;
+use crate::process::event::StepInput;
 use crate::process::handover::{Upgrade, UpgradeRefusal};
+use crate::process::resume::{Brought, StepParts};
 use crate::process::{Events, InitContext, Process, StepOutput};
 use crate::{
     Context, ExitReason, InitError, Payloads, Pid, ProcessError, engine::lifecycle::spawn::First, env::clock::Moment,
@@ -175,7 +178,9 @@ impl<P: Actor> Machine<P> {
         entered: &Entered<'_>,
         events: &mut Events<'_>,
         out: &mut StepOutput<'_>,
+        polled: Option<Poll<FutureOutput<P>>>,
     ) -> Result<(), ProcessError> {
+        let mut polled = polled;
         loop {
             match state {
                 MachineState::New(_) => return Err(StepError::BeforeInit.into()),
@@ -210,10 +215,10 @@ impl<P: Actor> Machine<P> {
                 MachineState::Entry(future, deadline) | MachineState::Method(future, deadline) => {
                     current::set_deadline(*deadline);
                     current::set_polled(incarnation);
-                    let polled = Self::poll_away(future, incarnation, entered, events);
+                    let away = Self::poll_away(future, incarnation, entered, events, polled.take());
                     current::set_polled(0);
                     *deadline = current::deadline();
-                    match polled {
+                    match away {
                         Away::Idle => {}
                         Away::Suspended => out.set(StepStatus::Suspended),
                         Away::Ended(reason) => {
@@ -243,14 +248,79 @@ impl<P: Actor> Machine<P> {
     #[inline(never)]
     fn step_with_table(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
         let (state, incarnation) = (&mut self.state, self.table.incarnation);
-        current::enter(&mut self.table, None, |entered| Self::step_inside(state, incarnation, entered, events, out))?;
+        let step = |entered: &Entered<'_>| Self::step_inside(state, incarnation, entered, events, out, None);
+        current::enter(&mut self.table, None, step)?;
+        self.end_step(out);
+        Ok(())
+    }
+
+    /// Notes what a step has left, and makes way for a successor.
+    #[inline(always)]
+    fn end_step(&mut self, out: &mut StepOutput<'_>) {
         if let Some(waits) = &mut self.table.waits {
             waits.note_work(matches!(self.state, MachineState::Method(..)));
         }
         if matches!(self.state, MachineState::Serving(..)) && self.table.is_upgrading() {
             self.hand_over(out);
         }
-        Ok(())
+    }
+
+    /// Polls a future that awaits `answer`, and nothing else. Returns what it gave, if there is more to be done than to
+    /// wait for the next answer; or the answer, if there is more to be seen to first.
+    #[inline(always)]
+    fn poll_answered(
+        state: &mut MachineState<P>,
+        incarnation: u64,
+        entered: &Entered<'_>,
+        answer: BroughtAnswer,
+        input: &mut StepInput,
+    ) -> Answered<P> {
+        let (MachineState::Entry(future, deadline) | MachineState::Method(future, deadline)) = state else {
+            return Answered::Not(answer);
+        };
+        if let Err(answer) = entered.answer(WaitKey::of(answer.tag()), answer) {
+            return Answered::Not(answer);
+        }
+        input.count_answer();
+        if entered.is_special() {
+            return Answered::Polled(None);
+        }
+        current::set_deadline(*deadline);
+        current::set_polled(incarnation);
+        let waker = waker::own_waker_of(incarnation);
+        let polled = future.as_mut().poll(&mut TaskContext::from_waker(&waker));
+        *deadline = current::deadline();
+        if polled.is_ready() {
+            return Answered::Polled(Some(polled));
+        }
+        match current::pending_here() {
+            current::AfterPending::Suspended => {}
+            current::AfterPending::Again => return Answered::Polled(None),
+            current::AfterPending::Special | current::AfterPending::Wants => return Answered::Polled(Some(polled)),
+        }
+        current::set_polled(0);
+        Answered::Suspended
+    }
+
+    /// Goes on with a step that has begun with an answer.
+    #[cold]
+    #[inline(never)]
+    fn step_on(
+        state: &mut MachineState<P>,
+        incarnation: u64,
+        entered: &Entered<'_>,
+        parts: StepParts<'_>,
+        polled: Option<Poll<FutureOutput<P>>>,
+    ) -> Result<(), ProcessError> {
+        parts.step(|events, out| Self::step_inside(state, incarnation, entered, events, out, polled))
+    }
+
+    /// A step that begins with an answer that must be dealt with as others are.
+    #[cold]
+    #[inline(never)]
+    fn step_answered(&mut self, answer: BroughtAnswer, parts: StepParts<'_>) -> Result<(), ProcessError> {
+        parts.input.begin_brought(answer.into_node());
+        parts.step(|events, out| self.step(events, out))
     }
 
     /// A step of a process that serves messages, or stops.
@@ -322,20 +392,34 @@ impl<P: Actor> Machine<P> {
     }
 
     /// Delivers the events that a future waits for, and polls it.
-    fn poll_away(future: &mut Pending<P>, incarnation: u64, entered: &Entered<'_>, events: &mut Events<'_>) -> Away<P> {
+    /// `polled`: what it has given already.
+    fn poll_away(
+        future: &mut Pending<P>,
+        incarnation: u64,
+        entered: &Entered<'_>,
+        events: &mut Events<'_>,
+        polled: Option<Poll<FutureOutput<P>>>,
+    ) -> Away<P> {
         let waker = waker::own_waker_of(incarnation);
+        let mut polled = polled;
         loop {
-            while bring_next::<P>(entered, events) {}
-            if entered.is_special() {
-                // The wake-up came from something else.
-                current::peek(|waits| waits.waiting = None);
-                current::poll_background();
-                current::rouse();
-                if let Some(reason) = current::take_end() {
-                    return Away::Ended(reason);
+            let poll = match polled.take() {
+                Some(poll) => poll,
+                None => {
+                    while bring_next::<P>(entered, events) {}
+                    if entered.is_special() {
+                        // The wake-up came from something else.
+                        current::peek(|waits| waits.waiting = None);
+                        current::poll_background();
+                        current::rouse();
+                        if let Some(reason) = current::take_end() {
+                            return Away::Ended(reason);
+                        }
+                    }
+                    future.as_mut().poll(&mut TaskContext::from_waker(&waker))
                 }
-            }
-            if let Poll::Ready(finished) = future.as_mut().poll(&mut TaskContext::from_waker(&waker)) {
+            };
+            if let Poll::Ready(finished) = poll {
                 return Away::Finished(finished);
             }
             let mut pending = current::pending(false, events.is_from_scheduler());
@@ -375,6 +459,16 @@ enum Away<P> {
     Finished(FutureOutput<P>),
 }
 
+/// What a step has done with the answer that it began with.
+enum Answered<P> {
+    /// Nothing.
+    Not(BroughtAnswer),
+    /// It is in its row, and this was polled since.
+    Polled(Option<Poll<FutureOutput<P>>>),
+    /// The future waits for another one, and nothing else is to be done.
+    Suspended,
+}
+
 impl<P: Actor> Process for Machine<P> {
     fn entries(&self) -> &'static [&'static str] {
         names::<P>()
@@ -393,6 +487,29 @@ impl<P: Actor> Process for Machine<P> {
             MachineState::Serving(..) | MachineState::Stopping(..) => self.step_serving(events, out),
             _ => self.step_with_table(events, out),
         }
+    }
+
+    fn resume(&mut self, answer: Brought, mut parts: StepParts<'_>) -> Result<(), ProcessError> {
+        let (state, incarnation) = (&mut self.state, self.table.incarnation);
+        let answer = BroughtAnswer::new(answer.0);
+        let refused = current::enter(&mut self.table, None, |entered| {
+            match Self::poll_answered(state, incarnation, entered, answer, parts.input) {
+                Answered::Suspended => {
+                    parts.written.suspend();
+                    Ok(None)
+                }
+                Answered::Polled(polled) => {
+                    parts.input.attend();
+                    Self::step_on(state, incarnation, entered, parts.again(), polled).map(|()| None)
+                }
+                Answered::Not(answer) => Ok(Some(answer)),
+            }
+        })?;
+        if let Some(answer) = refused {
+            return self.step_answered(answer, parts);
+        }
+        self.end_step(&mut StepOutput::on(parts.written));
+        Ok(())
     }
 
     fn close(&mut self) {

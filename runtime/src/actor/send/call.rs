@@ -18,7 +18,7 @@ use crate::{
 use std::future::{Future, IntoFuture};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use std::{convert::Infallible, marker::PhantomData, pin::Pin};
+use std::{convert::Infallible, marker::PhantomData, mem::ManuallyDrop, pin::Pin};
 
 /// How long a call waits unless the call or [`Builder::call_timeout`](crate::Builder::call_timeout) says otherwise:
 /// five seconds.
@@ -174,7 +174,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         let call = Arc::new(OutsideCall(Oneshot::new(), current_pid()));
         let (caller, ticket) = Caller::outside(call.clone(), deadline);
         let (pid, on, method) = (self.pid, serving(self.pid), self.method);
-        send_with_caller(pid, self.message, caller)?;
+        send_with_caller_apart(pid, self.message, caller)?;
         let on = on.filter(|&on| is_still_serving(pid, on));
         let _waiting = match on.map_or(Ok(None), |on| block(on, method, ticket)) {
             Ok(waiting) => waiting,
@@ -208,7 +208,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         });
         if let Some(caller) = caller.flatten() {
             // A refused message drops its caller, which answers the continuation.
-            let _refused = send_with_caller(self.pid, self.message, caller);
+            let _refused = send_with_caller_apart(self.pid, self.message, caller);
         }
     }
 
@@ -255,11 +255,18 @@ fn block(on: Incarnation, method: &'static str, ticket: CallId) -> Result<Option
 }
 
 /// The deadline of a call that sets none; for a process, accurate to a third of a millisecond.
+#[inline]
 fn default_deadline(pid: Pid) -> Moment {
     match with_current(|context| context.map(|context| context.host.config.call_timeout)) {
         Some(timeout) => Moment::about_now().after(timeout),
-        None => now_for(pid).after(DEFAULT_TIMEOUT),
+        None => default_deadline_outside(pid),
     }
+}
+
+#[cold]
+#[inline(never)]
+fn default_deadline_outside(pid: Pid) -> Moment {
+    now_for(pid).after(DEFAULT_TIMEOUT)
 }
 
 #[inline(always)]
@@ -299,7 +306,7 @@ fn refused<M: Send + 'static>((message, reason): (Packed, SendFailure)) -> SendE
 #[inline]
 fn serving(pid: Pid) -> Option<Incarnation> {
     let pid = if pid.is_alias() { pid.serving()? } else { pid };
-    (pid.node() == this_node()).then(|| pid.incarnation())
+    pid.is_of(this_node()).then(|| pid.incarnation())
 }
 
 /// Returns whether the called process is still the one from before the send; an alias may have changed its target in
@@ -318,6 +325,16 @@ fn send_with_caller<M: Send + 'static>(pid: Pid, message: HeldMessage<M>, caller
     }
     crate::routing::router::call(pid, message.into_value(), caller)
         .map_err(|(message, reason)| SendError { message, reason })
+}
+
+/// [`send_with_caller`], not inlined.
+#[inline(never)]
+fn send_with_caller_apart<M: Send + 'static>(
+    pid: Pid,
+    message: HeldMessage<M>,
+    caller: Caller,
+) -> Result<(), SendError<M>> {
+    send_with_caller(pid, message, caller)
 }
 
 pub(crate) fn unpack<T: Send + 'static, E: Send + 'static>(answer: CommandResult) -> Result<T, CallError<E>> {
@@ -356,7 +373,7 @@ fn open_another<T: Send + 'static, E: Send + 'static>(answer: BroughtAnswer) -> 
 
 /// A call that waits for its answer. Dropping it cancels the call.
 #[must_use = "a future does nothing until it is awaited"]
-pub struct CallFuture<M, T = (), E = Infallible>(CallStage<M>, PhantomData<fn() -> Result<T, E>>);
+pub struct CallFuture<M, T = (), E = Infallible>(ManuallyDrop<CallStage<M>>, PhantomData<fn() -> Result<T, E>>);
 
 /// A call, whose message is taken out to be sent.
 struct UnsentCall<M> {
@@ -384,7 +401,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> IntoFuture for Cal
     #[inline]
     fn into_future(self) -> Self::IntoFuture {
         let Self { pid, method, message, limit, .. } = self;
-        CallFuture(CallStage::Ready(UnsentCall { pid, method, message: Some(message), limit }), PhantomData)
+        let call = UnsentCall { pid, method, message: Some(message), limit };
+        CallFuture(ManuallyDrop::new(CallStage::Ready(call)), PhantomData)
     }
 }
 
@@ -394,7 +412,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Future for CallFut
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         // The two common polls of a call that a process awaits: the one that sends it, and that which finds the answer.
-        if let CallStage::Process(key, incarnation) = self.0
+        if let CallStage::Process(key, incarnation) = *self.0
             && let Some(answer) = current::take_answer(key, incarnation)
         {
             self.finish(CallStage::Over);
@@ -417,17 +435,17 @@ fn poll_row(key: WaitKey, incarnation: Incarnation, context: &Context<'_>) -> Po
 impl<M, T, E> CallFuture<M, T, E> {
     /// Returns a future without a call, for [`begin`](Self::begin).
     pub(crate) fn unsent() -> Self {
-        Self(CallStage::Over, PhantomData)
+        Self(ManuallyDrop::new(CallStage::Over), PhantomData)
     }
 
     /// Leaves a stage that needs no drop.
     #[inline(always)]
     fn finish(&mut self, next: CallStage<M>) {
         debug_assert!(!matches!(
-            self.0,
+            *self.0,
             CallStage::Ready(UnsentCall { message: Some(_), .. }) | CallStage::Outside(..)
         ));
-        std::mem::forget(std::mem::replace(&mut self.0, next));
+        self.0 = ManuallyDrop::new(next);
     }
 }
 
@@ -435,7 +453,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> CallFuture<M, T, E
     /// Sends the call, or polls one that has no answer yet.
     #[inline(never)]
     fn poll_unanswered(&mut self, context: &mut Context<'_>) -> Poll<Result<T, CallError<E>>> {
-        if let CallStage::Ready(call) = &mut self.0
+        if let CallStage::Ready(call) = &mut *self.0
             && let Some(message) = call.message.take()
         {
             let (pid, method, deadline) = (call.pid, call.method, call.limit.due(call.pid));
@@ -448,7 +466,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> CallFuture<M, T, E
                 }
             }
         }
-        match &self.0 {
+        match &*self.0 {
             CallStage::Process(key, incarnation) => match poll_row(*key, *incarnation, context) {
                 Poll::Pending => Poll::Pending,
                 Poll::Ready(answer) => {
@@ -458,7 +476,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> CallFuture<M, T, E
             },
             CallStage::Outside(call, _) => match call.0.poll(context.waker()) {
                 Poll::Ready(answer) => {
-                    self.0 = CallStage::Over;
+                    *self.0 = CallStage::Over;
                     Poll::Ready(unpack(answer))
                 }
                 Poll::Pending => Poll::Pending,
@@ -508,13 +526,13 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> CallFuture<M, T, E
         }
         let outside = Arc::new(OutsideCall(Oneshot::new(), current_pid()));
         let (caller, _ticket) = Caller::outside(outside.clone(), deadline);
-        send_with_caller(pid, message, caller)?;
+        send_with_caller_apart(pid, message, caller)?;
         // The program's timekeeper, not that of the called host, which may end before the call; except for a host with
         // a virtual clock.
         let virtual_clock = time_keeper(pid).filter(|time_keeper| time_keeper.clock_override().is_some());
         let time_keeper = virtual_clock.unwrap_or_else(|| timekeeper());
         let limiter = deadline.and_then(|deadline| limit(&outside, deadline, time_keeper));
-        self.0 = CallStage::Outside(outside, limiter);
+        *self.0 = CallStage::Outside(outside, limiter);
         Ok(false)
     }
 }
@@ -536,13 +554,27 @@ fn forget(key: WaitKey, incarnation: Incarnation) {
     let _unseen = current::with(|waits| (waits.incarnation == incarnation).then(|| waits.forget(key)));
 }
 
-impl<M, T, E> Drop for CallFuture<M, T, E> {
-    #[inline]
-    fn drop(&mut self) {
-        match &self.0 {
+impl<M, T, E> CallFuture<M, T, E> {
+    /// Cancels a call, or gives up one that was not sent.
+    #[cold]
+    #[inline(never)]
+    fn cancel(&mut self) {
+        match &*self.0 {
             CallStage::Process(key, incarnation) => forget(*key, *incarnation),
             CallStage::Outside(call, _) => _ = call.0.abandon(),
             CallStage::Ready(_) | CallStage::Over => {}
+        }
+        // Also drops the message, or the timer.
+        *self.0 = CallStage::Over;
+    }
+}
+
+impl<M, T, E> Drop for CallFuture<M, T, E> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // Nearly always: an awaited call is dropped when it has its answer.
+        if !matches!(*self.0, CallStage::Over) {
+            self.cancel();
         }
     }
 }

@@ -178,26 +178,37 @@ fn table() -> *mut TableCell {
     ACTIVE.with(|active| active.table.get())
 }
 
-/// Borrows the current process's table, unless it is borrowed already.
+/// The borrow of the current process's table, which ends on drop, also by a panic.
+struct Borrowed(*mut TableCell);
+
+impl Borrowed {
+    /// Borrows the current process's table, unless it is borrowed already.
+    #[inline(always)]
+    fn begin() -> Option<Self> {
+        let table = table();
+        // The flag is set first, so that there is never a second reference.
+        if table.is_null() || ACTIVE.with(|active| active.looking.replace(true)) { None } else { Some(Self(table)) }
+    }
+
+    #[inline(always)]
+    fn table(&mut self) -> &mut TableCell {
+        // SAFETY: not null, so it points to the table that the innermost `enter` borrows and uses only through this
+        // pointer. The flag refuses a second borrow inside the first, so there is one reference at a time.
+        unsafe { &mut *self.0 }
+    }
+}
+
+impl Drop for Borrowed {
+    #[inline]
+    fn drop(&mut self) {
+        ACTIVE.with(|active| active.looking.set(false));
+    }
+}
+
+/// Calls `look` with the current process's table, unless it is borrowed already.
 #[inline(always)]
 fn active<R>(look: impl FnOnce(&mut TableCell) -> Option<R>) -> Option<R> {
-    // Ends the borrow, also by a panic.
-    struct Looked;
-    impl Drop for Looked {
-        #[inline]
-        fn drop(&mut self) {
-            ACTIVE.with(|active| active.looking.set(false));
-        }
-    }
-    let table = table();
-    // The flag is set first, so that there is never a second reference.
-    if table.is_null() || ACTIVE.with(|active| active.looking.replace(true)) {
-        return None;
-    }
-    let _looked = Looked;
-    // SAFETY: not null, so it points to the table that the innermost `enter` borrows and uses only through this
-    // pointer. The flag refuses a second borrow inside the first, so there is one reference at a time.
-    look(unsafe { &mut *table })
+    look(Borrowed::begin()?.table())
 }
 
 #[inline]
@@ -252,6 +263,26 @@ pub(crate) fn pending(seen_to: bool, by_scheduler: bool) -> AfterPending {
         }
     });
     pending.unwrap_or(AfterPending::Suspended)
+}
+
+/// Decides what follows a pending poll in a step that the scheduler makes of the process itself, as [`pending`] does
+/// otherwise. Always inlined, so without a closure.
+#[inline(always)]
+pub(crate) fn pending_here() -> AfterPending {
+    if is_stopping() {
+        return AfterPending::Special;
+    }
+    let Some(mut borrowed) = Borrowed::begin() else { return AfterPending::Special };
+    let Some(waits) = borrowed.table().waits.as_deref_mut() else { return AfterPending::Special };
+    if waits.is_special() {
+        AfterPending::Special
+    } else if waits.wants_message {
+        AfterPending::Wants
+    } else if waits.suspend_running() {
+        AfterPending::Again
+    } else {
+        AfterPending::Suspended
+    }
 }
 
 /// Returns whether other processes come first: the time slice is used up, and the remaining input is not in the

@@ -15,7 +15,7 @@ use super::rows::Rows;
 use super::waker::{self, TableOwner};
 use crate::call::{answer::BroughtAnswer, call_id::CallId, caller::Caller};
 use crate::deadlock::edges::{self, CallWait};
-use crate::deadlock::{foreign_wakers::is_lent, wait_graph::Incarnation};
+use crate::deadlock::{foreign_wakers::is_lent, wait_graph::Edge, wait_graph::Incarnation};
 use crate::engine::{context::own::runs, lifecycle::spawn::current_host};
 use crate::env::clock::{Moment, TimerKey};
 use crate::sync::{Arc, Mutex, lock};
@@ -121,6 +121,8 @@ pub(crate) struct Waits {
     polled: Option<u32>,
     /// Published while the process waits for the answer to one call and nothing else.
     pub(crate) waiting: Option<CallWait>,
+    /// The place of that in the wait graph, once it was looked up.
+    edge: Option<&'static Edge>,
 }
 
 impl Waits {
@@ -156,10 +158,13 @@ impl Waits {
     ) -> Option<(WaitKey, Caller)> {
         let (slot, generation) = self.owner?;
         let serial = self.next_serial();
-        let key = WaitKey { row: self.rows.next_place(), serial };
-        let (caller, ticket) = Caller::process(slot, generation, key.tag(), deadline);
-        let state = RowState::Future(None);
-        self.rows.insert(PendingWait { serial, state, deadline, ticket: Some(ticket), called, timer: None });
+        let (row, caller) = self.rows.insert_with(|row| {
+            let tag = WaitKey { row, serial }.tag();
+            let (caller, ticket) = Caller::process(slot, generation, tag, deadline);
+            let state = RowState::Future(None);
+            (PendingWait { serial, state, deadline, ticket: Some(ticket), called, timer: None }, caller)
+        });
+        let key = WaitKey { row, serial };
         if let Some(deadline) = deadline {
             self.arm(deadline);
         }
@@ -199,13 +204,16 @@ impl Waits {
     /// wait. Returns whether that call would wait for itself: then it has failed, and must be polled for.
     #[inline(always)]
     pub(crate) fn suspend(&mut self) -> bool {
-        let (Some(row), Some((slot, generation))) = (self.polled, self.owner) else {
+        // Several machines driven by hand may belong to the process, on any thread.
+        self.owner.is_some_and(|(slot, generation)| runs(slot, generation)) && self.suspend_running()
+    }
+
+    /// As [`suspend`](Self::suspend), in a step that the scheduler makes of the process itself.
+    #[inline(always)]
+    pub(crate) fn suspend_running(&mut self) -> bool {
+        let (Some(row), Some((slot, _))) = (self.polled, self.owner) else {
             return false;
         };
-        // Several machines driven by hand may belong to the process, on any thread.
-        if !runs(slot, generation) {
-            return false;
-        }
         if self.has_background() || (self.rows.has_others_than(row) && self.has_other_future(row)) {
             return false;
         }
@@ -215,9 +223,11 @@ impl Waits {
         if is_lent(self.incarnation) || slot.lanes.has_control() {
             return false;
         }
-        match edges::wait(self.incarnation, on, method, ticket, false) {
+        let Some(edge) = self.edge.or_else(|| edges::own_edge(self.incarnation)) else { return false };
+        self.edge = Some(edge);
+        match edges::wait_at(edge, self.incarnation, on, method, ticket, false) {
             Ok(waiting) => {
-                self.waiting = waiting;
+                self.waiting = Some(waiting);
                 false
             }
             Err(cycle) => {

@@ -20,27 +20,32 @@ impl<T> Default for Rows<T> {
 }
 
 impl<T> Rows<T> {
-    /// Returns the place that [`insert`](Self::insert) takes next.
-    #[inline(always)]
-    pub(crate) fn next_place(&self) -> u32 {
-        if self.first.is_none() { FIRST } else { self.more.vacant_key() as u32 + 1 }
+    /// Adds a row. Returns its place.
+    pub(crate) fn insert(&mut self, row: T) -> u32 {
+        self.insert_with(|_| (row, ())).0
     }
 
-    /// Adds a row. Returns its place.
+    /// Adds a row that is made for its place: there, not elsewhere and moved. Returns its place, and what was made with
+    /// it.
     #[inline(always)]
-    pub(crate) fn insert(&mut self, row: T) -> u32 {
+    pub(crate) fn insert_with<R>(&mut self, make: impl FnOnce(u32) -> (T, R)) -> (u32, R) {
         if self.first.is_some() {
-            return self.insert_beside(row);
+            return self.insert_beside(make);
         }
+        let (row, made) = make(FIRST);
         // Nothing is there to be dropped.
         std::mem::forget(self.first.replace(row));
-        FIRST
+        (FIRST, made)
     }
 
     #[cold]
     #[inline(never)]
-    fn insert_beside(&mut self, row: T) -> u32 {
-        self.more.insert(row) as u32 + 1
+    fn insert_beside<R>(&mut self, make: impl FnOnce(u32) -> (T, R)) -> (u32, R) {
+        let entry = self.more.vacant_entry();
+        let place = entry.key() as u32 + 1;
+        let (row, made) = make(place);
+        entry.insert(row);
+        (place, made)
     }
 
     #[inline(always)]
@@ -82,9 +87,9 @@ mod tests {
         assert!(rows.is_empty());
         let places: Vec<u32> = (0..4)
             .map(|row| {
-                let next = rows.next_place();
-                assert_eq!(rows.insert(row), next);
-                next
+                let (place, made_for) = rows.insert_with(|place| (row, place));
+                assert_eq!(place, made_for);
+                place
             })
             .collect();
         assert_eq!(places.len(), rows.iter().count());

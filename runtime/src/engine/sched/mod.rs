@@ -3,11 +3,13 @@
 //! * [`run_loop`]: run, park or exit;
 //! * [`find`]: where the next process comes from, in order;
 //! * [`step`]: running a process for one time slice; [`timed`]: for one message, with the time it takes;
+//! * [`answered`]: the time slice of a process that was answered here;
 //! * [`recorded`]: the run loop while the host is recorded;
 //! * [`slot_owner`]: the host as the owner of slots: scheduling, bounds, timers, dead letters;
 //! * [`driving`]: sleeping threads as drivers of timers and the reactor; [`spare`]: threads without a permit;
 //! * [`launch`]: starting and ending threads; [`watchdog`]: the thread that looks for long steps.
 
+pub(crate) mod answered;
 pub(crate) mod driving;
 pub(crate) mod find;
 pub(crate) mod launch;

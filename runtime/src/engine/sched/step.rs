@@ -27,11 +27,11 @@ use crate::mailbox::lanes::Controls;
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::pid::Pid;
-use crate::process::StepOutput;
 use crate::process::description::DescriptionRequest;
-use crate::process::event::{Events, RareEvents, StepInput};
+use crate::process::event::{RareEvents, StepInput};
 use crate::process::handover::Upgrade;
 use crate::process::output::{Contradiction, StepRequest, StepStatus, Written, Yield};
+use crate::process::resume::StepParts;
 use crate::process::slice::BUDGET;
 use crate::recorder::recording;
 use crate::slots::slot::deficit::Deferral;
@@ -39,7 +39,6 @@ use crate::slots::{Slot, Token};
 use crate::sync::{Ordering, disturb};
 use crate::time::timers::{TimerAction, complete};
 use crate::util::panics::{Site, contain, dispose};
-use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::time::Duration;
 
@@ -53,7 +52,7 @@ const PASS: Duration = Duration::from_micros(50);
 /// takes longer than this, and is shared.)
 const BRIEF: Duration = Duration::from_micros(50);
 
-enum AfterStep {
+pub(super) enum AfterStep {
     /// Another step in this time slice: there is input, and budget.
     Again,
     /// Let others run first.
@@ -124,6 +123,11 @@ impl StepScratch {
         std::mem::replace(&mut self.turn, recording::IDLE)
     }
 
+    #[inline(always)]
+    pub(super) fn parts(&mut self) -> StepParts<'_> {
+        StepParts { input: &mut self.input, written: &mut self.written }
+    }
+
     /// Returns whether the step left nothing, yielded nothing, and needed none of the rare state.
     fn is_simple(&self) -> bool {
         self.input.is_simple() && self.written.yields.is_empty()
@@ -140,13 +144,20 @@ impl StepScratch {
     /// Returns whether the process has taken answers and awaits another one, and nothing else must be seen to after its
     /// step: [`ThreadContext::after_other`] would find nothing to do.
     #[inline(always)]
-    fn awaits_another_answer(&self, slot: &Slot) -> bool {
+    pub(super) fn awaits_another_answer(&self, slot: &Slot) -> bool {
         matches!(self.written.status, StepStatus::Suspended)
             && self.is_simple()
             && self.input.has_taken()
             && !self.input.is_spent()
             && !slot.is_congested()
             && slot.metadata.outstanding.load(Ordering::Relaxed) == 0
+    }
+
+    /// Forgets a step after which the process [`awaits_another_answer`](Self::awaits_another_answer).
+    #[inline(always)]
+    pub(super) fn end_awaiting(&mut self) {
+        self.input.end_simple();
+        self.written.forget_suspended();
     }
 
     fn end(&mut self, reason: ExitReason, result: Option<Payload>) -> AfterStep {
@@ -158,6 +169,9 @@ impl StepScratch {
 impl ThreadContext {
     #[inline(always)]
     pub(crate) fn run_slice(&self, scratch: &mut StepScratch, token: Token) {
+        if self.thread.local.has_answer(&token) {
+            return self.run_answered_slice(scratch, token);
+        }
         self.run_slice_with::<false>(scratch, token);
     }
 
@@ -170,6 +184,7 @@ impl ThreadContext {
     /// Runs a time slice of one event.
     #[cold]
     pub(super) fn run_short_slice(&self, scratch: &mut StepScratch, token: Token) {
+        let token = self.thread.local.push_answer(token);
         match scratch.input.recorder() {
             None => self.run_slice_begun::<false>(scratch, token, |input| input.begin_slice_of(1)),
             Some(_) => self.run_slice_begun::<true>(scratch, token, |input| input.begin_slice_of(1)),
@@ -288,7 +303,7 @@ impl ThreadContext {
 
     /// Acts on the outcome of a step. Returns the token if there is another step in this time slice.
     #[inline(always)]
-    fn conclude(&self, scratch: &mut StepScratch, token: Token, after: AfterStep) -> Option<Token> {
+    pub(super) fn conclude(&self, scratch: &mut StepScratch, token: Token, after: AfterStep) -> Option<Token> {
         if scratch.has_values {
             self.put_values_down(scratch, &after);
         }
@@ -310,8 +325,13 @@ impl ThreadContext {
                 None
             }
         };
-        let token = held?;
-        // Something arrived: continue while the budget lasts and no thread waits for the permit.
+        self.may_go_on(scratch, held?)
+    }
+
+    /// Returns a token that was not parked, since something has arrived, if there is another step in this time slice.
+    #[inline(always)]
+    pub(super) fn may_go_on(&self, scratch: &StepScratch, token: Token) -> Option<Token> {
+        // While the budget lasts and no thread waits for the permit.
         if !scratch.input.is_spent() && !self.thread.is_called() {
             return Some(token);
         }
@@ -406,7 +426,8 @@ impl ThreadContext {
             let begins_with_message = !is_answered && !slot.lanes.has_control() && !token.is_special();
             scratch.input.record_messages(begins_with_message);
         }
-        if (slot.lanes.has_control() || token.is_special() || self.thread.local.has_answer(token))
+        // An answer beside the token, and nothing else, has a slice of its own unless that is recorded: see `answered`.
+        if (slot.lanes.has_control() || token.is_special() || RECORDED && self.thread.local.has_answer(token))
             && let Err(panic) = self.begin_with_control(scratch, token)
         {
             return self.after(scratch, token, Some(ExitReason::Panic(panic.into())));
@@ -415,24 +436,8 @@ impl ThreadContext {
             scratch.input.record_answers();
         }
         let Some(body) = token.body() else { unreachable!("a token that is scheduled is that of a living process") };
-        let outcome = if scratch.input.ended {
-            Ok(())
-        } else {
-            // Borrows of the scratch, without drops of their own.
-            let mut events = ManuallyDrop::new(Events::input(&mut scratch.input));
-            let mut out = ManuallyDrop::new(StepOutput::on(&mut scratch.written));
-            let outcome = body.step(&mut events, &mut out);
-            if !(events.is_from_scheduler() && out.is_kept()) {
-                let (events, out) = (ManuallyDrop::into_inner(events), ManuallyDrop::into_inner(out));
-                let own = out.into_own();
-                // They hold users' values, with drops of their own.
-                let _panic = contain(Site::EventDrop, || drop(events));
-                if let Some(own) = own {
-                    let _panic = contain(Site::StatusDrop, || scratch.written.add(own));
-                }
-            }
-            outcome
-        };
+        let outcome =
+            if scratch.input.ended { Ok(()) } else { scratch.parts().step(|events, out| body.step(events, out)) };
         if caller::has_orphans() {
             // Dropped by a panic that the process caught itself.
             caller::blame_nobody();
@@ -534,7 +539,7 @@ impl ThreadContext {
     }
 
     #[inline(always)]
-    fn count(&self, scratch: &StepScratch, slot: &'static Slot) {
+    pub(super) fn count(&self, scratch: &StepScratch, slot: &'static Slot) {
         let counters = &self.thread.counters;
         counters.steps.add(1);
         counters.messages.add(u64::from(scratch.input.messages));
@@ -544,7 +549,7 @@ impl ThreadContext {
 
     /// Acts on the outcome of a step that did more than take messages, or has `failed`.
     #[inline(never)]
-    fn after(&self, scratch: &mut StepScratch, token: &mut Token, failed: Option<ExitReason>) -> AfterStep {
+    pub(super) fn after(&self, scratch: &mut StepScratch, token: &mut Token, failed: Option<ExitReason>) -> AfterStep {
         if failed.is_none() && scratch.ends_simply() && !token.slot().is_congested() {
             scratch.input.end_simple();
             // Nothing in it needs a drop.
@@ -552,8 +557,7 @@ impl ThreadContext {
             return AfterStep::End;
         }
         if failed.is_none() && scratch.awaits_another_answer(token.slot()) {
-            scratch.input.end_simple();
-            scratch.written.forget_suspended();
+            scratch.end_awaiting();
             return AfterStep::ParkWaiting;
         }
         self.after_other(scratch, token, failed)

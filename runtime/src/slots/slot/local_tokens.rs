@@ -321,6 +321,13 @@ impl LocalTokens {
         if !self.has_answer(token) {
             return None;
         }
+        self.take_its_answer()
+    }
+
+    /// Takes the answer for a process of which the calling thread has the token, and has seen that there
+    /// [is one](Self::has_answer).
+    #[inline(always)]
+    pub(crate) fn take_its_answer(&self) -> Option<NodeBox> {
         let answer = NonNull::new(self.answer.load(Ordering::Relaxed))?;
         self.answer.store(ptr::null_mut(), Ordering::Relaxed);
         // SAFETY: it came from `into_raw`, and is taken out once.

@@ -34,7 +34,7 @@ impl Slot {
     ///
     /// # Errors
     /// The message and its caller, if there is no such process here, its host is recorded, or its mailbox is full.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn call<M: Send + 'static>(
         &'static self,
         to: Pid,

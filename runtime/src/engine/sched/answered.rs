@@ -1,0 +1,66 @@
+//! The time slice of a process whose answer lies beside its token: the caller of a call within a thread.
+//!
+//! Such a slice nearly always consists of one step, which takes that answer and ends in the next wait. Nothing else is
+//! given to it, so little of what [`step`](super::step) looks at can have changed; whatever is not so is left to it.
+
+use super::step::StepScratch;
+use crate::call::caller;
+use crate::engine::context::local::ThreadContext;
+use crate::errors::ProcessError;
+use crate::process::resume::Brought;
+use crate::process::slice::BUDGET;
+use crate::slots::Token;
+use crate::sync::disturb;
+
+impl ThreadContext {
+    /// Runs the time slice of a process that has [an answer](crate::slots::slot::local_tokens) here. Not inlined, so
+    /// that others do not pay for it.
+    #[inline(never)]
+    pub(super) fn run_answered_slice(&self, scratch: &mut StepScratch, token: Token) {
+        let slot = token.slot();
+        if slot.lanes.has_control() {
+            // Its step takes the answer first.
+            return self.run_slice_with::<false>(scratch, token);
+        }
+        if !slot.deficit.is_none() || token.is_special() {
+            let token = self.thread.local.push_answer(token);
+            return self.run_slice_with::<false>(scratch, token);
+        }
+        let mut token = token.taken_up();
+        self.thread.running.begin(&token);
+        slot.permit.set(self.permit_index.get());
+        scratch.input.begin_slice(BUDGET);
+        disturb();
+        // SAFETY: this is the token, and only the input uses the lanes until the step is over.
+        unsafe { scratch.input.begin(&slot.lanes, slot, token.generation()) };
+        let Some(answer) = self.thread.local.take_its_answer() else { unreachable!("it was seen, and is its own") };
+        let Some(body) = token.body() else { unreachable!("a token that is scheduled is that of a living process") };
+        let outcome = body.resume(Brought(answer), scratch.parts());
+        if caller::has_orphans() {
+            // Dropped by a panic that the process caught itself.
+            caller::blame_nobody();
+        }
+        self.count(scratch, slot);
+        if outcome.is_ok() && scratch.awaits_another_answer(slot) {
+            scratch.end_awaiting();
+            disturb();
+            let Some(held) = self.rest_waiting(token) else { return };
+            return self.go_on_answered(scratch, held);
+        }
+        let failed = outcome.err().map(ProcessError::into_reason);
+        let after = self.after(scratch, &mut token, failed);
+        disturb();
+        if let Some(token) = self.conclude(scratch, token, after) {
+            self.go_on::<false>(scratch, token);
+        }
+    }
+
+    /// Goes on with a process for which something has arrived meanwhile.
+    #[cold]
+    #[inline(never)]
+    fn go_on_answered(&self, scratch: &mut StepScratch, token: Token) {
+        if let Some(token) = self.may_go_on(scratch, token) {
+            self.go_on::<false>(scratch, token);
+        }
+    }
+}
