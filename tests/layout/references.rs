@@ -150,6 +150,7 @@ const OF_THE_MACHINE: &[&str] = &[
     "env/clock.rs",
     "mailbox/node_pool.rs",
     "mem/arena.rs",
+    "mem/large_blocks.rs",
     "mem/size_classes.rs",
     "sync/barrier.rs",
     "sync/chaos.rs",

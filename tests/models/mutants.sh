@@ -48,7 +48,7 @@ members=links/registrations.rs
 graph=deadlock/wait_graph.rs call=call/call_id.rs running=engine/workers/running.rs
 permits=engine/permits/holders.rs handoff=engine/permits/handoff.rs next=time/next_due.rs names=names/table.rs
 transport=routing/transport_queue.rs
-ring=recorder/ring.rs local=slots/slot/local_tokens.rs
+ring=recorder/ring.rs local=slots/slot/local_tokens.rs magazine=mem/magazine.rs
 
 mutant push-data-relaxed $lanes mailbox \
     's/(tail\.swap\(node, Ordering::)AcqRel/\1Relaxed/'
@@ -407,5 +407,18 @@ mutant local-filled-behind-others $lanes local_tokens \
     '/fn empty_first/,/^    \}/ s/ \|\| self\.0\.tail\.load\(Ordering::Acquire\) != head//'
 mutant local-warm-is-not-roused $send local_tokens \
     '/fn take_empty/,/^    \}/ s/token\.put_down\(\)\.wake\(\);/drop(token);/'
+mutant depot-keeps-one-more $magazine depot \
+    's/(count\.fetch_add\(1, Ordering::Relaxed\)) >= \*most/\1 > *most/'
+mutant depot-reserves-in-two-steps $magazine depot \
+    's/count\.fetch_add\(1, Ordering::Relaxed\) >= \*most/{ let before = count.load(Ordering::Relaxed); '\
+'count.store(before + 1, Ordering::Relaxed); before } >= *most/'
+mutant depot-counts-what-is-surplus $magazine depot \
+    's/^( *)count\.fetch_sub\(1, Ordering::Relaxed\);/\1let _ = count;/'
+mutant depot-releases-before-it-takes $magazine depot \
+    's/^ *bound\.count\.fetch_sub\(1, Ordering::Relaxed\);/let _ = bound;/; '\
+'s/let magazine = (self\.magazines\.pop\(\)\?;)/if let Some(bound) = \&self.bound { '\
+'bound.count.fetch_sub(1, Ordering::Relaxed); } let magazine = \1/'
+mutant depot-does-not-release $magazine depot \
+    's/bound\.count\.fetch_sub\(1, Ordering::Relaxed\);/let _ = bound;/'
 
 exit $missed

@@ -15,7 +15,7 @@ use std::ptr::NonNull;
 /// How many nodes move between a thread and the program at a time: 16 KiB, to spread the queue's cost (about 40 ns).
 const MAGAZINE: usize = 256;
 
-static DEPOT: Depot = Depot::new(MAGAZINE, slab, || FLUSH.try_with(|_| ()).is_ok());
+static DEPOT: Depot = Depot::new(MAGAZINE, || FLUSH.try_with(|_| ()).is_ok());
 
 struct NodeCache {
     cache: ThreadCache,
@@ -37,7 +37,7 @@ struct FlushNodes;
 
 impl Drop for FlushNodes {
     fn drop(&mut self) {
-        with_cache(|own| own.cache.leave(&DEPOT));
+        let _none = with_cache(|own| own.cache.leave(&DEPOT));
     }
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn recycle(node: NodeBox) {
     // Before another thread can take it.
     poison::given_back(node.cast(), MailNode::ALWAYS_READABLE, size_of::<MailNode>());
     // SAFETY: it was taken from this depot, and has no content.
-    with_cache(|own| unsafe { own.cache.add(&DEPOT, node.cast()) });
+    let _none = with_cache(|own| unsafe { own.cache.add(&DEPOT, node.cast()) });
 }
 
 /// Returns the thread's count of spent budget: a time slice has spent the difference of two such counts. Kept here
@@ -135,7 +135,7 @@ impl NodeCache {
     #[inline]
     fn take(&mut self) -> NodeBox {
         self.spent += 1;
-        let node = self.cache.take(&DEPOT).cast();
+        let node = self.cache.take(&DEPOT, slab).cast();
         poison::taken(node.cast(), size_of::<MailNode>());
         // SAFETY: the pieces of this depot are nodes, and this one leaves the cache here, so it has one owner.
         unsafe { NodeBox::from_raw(node) }

@@ -1,18 +1,31 @@
 //! Free pieces of memory of one size, cached by each thread and exchanged between threads in magazines.
 //!
 //! A thread has a loaded magazine and up to [`SPARES`] full ones. Another full one goes to the program's depot; a
-//! thread that has none left takes one from there; and only if there is none is memory allocated, a slab at a time. So
-//! a piece costs a few plain loads and stores, whichever threads take and free it, and one queue operation a magazine.
+//! thread that has none left takes one from there; and only if there is none is memory allocated. So a piece costs a
+//! few plain loads and stores, whichever threads take and free it, and one queue operation a magazine.
 //!
 //! The spare magazines are a stack: pieces freed last are taken first, and are still in the core's cache. (The depot is
 //! a queue. With one spare magazine, as in the scheme's source, a burst of a thousand messages went through it, so that
 //! a single thread cycled through all the memory that it had ever needed.)
 //!
-//! The memory is never freed: it stays at its high-water mark. A thread that ends gives its magazines to the depot.
+//! Small pieces are carved from slabs and never freed: their memory stays at its high-water mark. Large ones come from
+//! the program's allocator, one at a time, and their depot keeps a bounded number of magazines; what is beyond is
+//! *surplus*, which the caller frees. A thread that ends gives its magazines to the depot.
+//!
+//! # The bound
+//!
+//! * *reserve*: a thread that adds a magazine to a bounded depot counts it first. If as many were counted before, it
+//!   takes that back, and the magazine is surplus. *push*: otherwise it adds it to the queue.
+//! * *pop*: a thread takes a magazine from the queue. *release*: then it takes it out of the count.
+//!
+//! Each magazine in the queue was counted before and is still, so there are never more of them than the bound. And the
+//! count does not fall below zero: a release comes after the reserve of the same magazine, by the order of the queue.
+//! The count may be too high for a moment: then a magazine is freed that there was room for. It orders nothing; the
+//! pieces are handed over by the queue. A model is in `tests/models`.
 //!
 //! Source: Bonwick and Adams, Magazines and Vmem, 2001.
 
-use crate::sync::{AtomicPtr, Ordering, SegQueue};
+use crate::sync::{AtomicPtr, AtomicUsize, Ordering, SegQueue};
 use std::ptr::{self, NonNull};
 
 /// The first word of a free piece: the next free one. Atomic, because holders of a stale pointer may read it at any
@@ -21,7 +34,7 @@ use std::ptr::{self, NonNull};
 pub(crate) struct FreeLink(AtomicPtr<FreeLink>);
 
 impl FreeLink {
-    pub(crate) const fn new(next: *mut Self) -> Self {
+    pub(crate) fn new(next: *mut Self) -> Self {
         Self(AtomicPtr::new(next))
     }
 
@@ -43,24 +56,79 @@ impl FreeLink {
 /// How many full magazines a thread keeps. For nodes, with the loaded one, as many as a default mailbox holds.
 const SPARES: usize = 4;
 
-/// A magazine: linked free pieces.
-struct Magazine(NonNull<FreeLink>);
+/// A magazine: linked free pieces. An iterator takes them out; what is left when it is dropped is leaked.
+pub(crate) struct Magazine(*mut FreeLink);
 
 // SAFETY: a magazine owns its pieces.
 unsafe impl Send for Magazine {}
 
+impl Iterator for Magazine {
+    type Item = NonNull<FreeLink>;
+
+    fn next(&mut self) -> Option<NonNull<FreeLink>> {
+        let piece = NonNull::new(self.0)?;
+        // SAFETY: the magazine owns its pieces.
+        self.0 = unsafe { piece.as_ref().next() };
+        Some(piece)
+    }
+}
+
 /// The program's magazines of one size.
 pub(crate) struct Depot {
-    magazines: SegQueue<Magazine>,
-    length: usize,
-    slab: fn(usize) -> NonNull<FreeLink>,
+    pub(crate) magazines: SegQueue<Magazine>,
+    /// The number of pieces in a full magazine.
+    pub(crate) length: usize,
+    pub(crate) bound: Option<DepotBound>,
     /// Arranges that [`ThreadCache::leave`] is called when the calling thread ends; returns false if that is too late.
-    register: fn() -> bool,
+    pub(crate) register: fn() -> bool,
+}
+
+/// How many magazines there may be, and how many are counted.
+pub(crate) struct DepotBound {
+    pub(crate) most: usize,
+    pub(crate) count: AtomicUsize,
+}
+
+// Loom's types are not made in constants.
+#[cfg(not(loom))]
+impl Depot {
+    /// Creates a depot that keeps all magazines.
+    pub(crate) const fn new(length: usize, register: fn() -> bool) -> Self {
+        Self { magazines: SegQueue::new(), length, bound: None, register }
+    }
+
+    /// Creates a depot that keeps at most `most` magazines.
+    pub(crate) const fn bounded(length: usize, most: usize, register: fn() -> bool) -> Self {
+        let bound = Some(DepotBound { most, count: AtomicUsize::new(0) });
+        Self { magazines: SegQueue::new(), length, bound, register }
+    }
 }
 
 impl Depot {
-    pub(crate) const fn new(length: usize, slab: fn(usize) -> NonNull<FreeLink>, register: fn() -> bool) -> Self {
-        Self { magazines: SegQueue::new(), length, slab, register }
+    /// Adds a magazine. Returns it if it is surplus.
+    pub(crate) fn put(&self, first: NonNull<FreeLink>) -> Option<Magazine> {
+        let magazine = Magazine(first.as_ptr());
+        if let Some(DepotBound { most, count }) = &self.bound {
+            // *reserve*
+            if count.fetch_add(1, Ordering::Relaxed) >= *most {
+                count.fetch_sub(1, Ordering::Relaxed);
+                return Some(magazine);
+            }
+        }
+        // *push*
+        self.magazines.push(magazine);
+        None
+    }
+
+    /// Takes a magazine.
+    pub(crate) fn get(&self) -> Option<Magazine> {
+        // *pop*
+        let magazine = self.magazines.pop()?;
+        if let Some(bound) = &self.bound {
+            // *release*
+            bound.count.fetch_sub(1, Ordering::Relaxed);
+        }
+        Some(magazine)
     }
 }
 
@@ -78,21 +146,41 @@ impl ThreadCache {
     pub(crate) const EMPTY: Self =
         Self { loaded: ptr::null_mut(), count: 0, spares: [ptr::null_mut(); SPARES], spare: 0 };
 
+    /// Takes a piece. If there is none, `slab` makes as many as it is told, linked.
     #[inline]
-    pub(crate) fn take(&mut self, depot: &Depot) -> NonNull<FreeLink> {
-        let piece = NonNull::new(self.loaded).unwrap_or_else(|| self.refill(depot));
-        // SAFETY: the cache owns its pieces.
-        self.loaded = unsafe { piece.as_ref().next() };
-        self.count = self.count.wrapping_sub(1);
-        piece
+    pub(crate) fn take(&mut self, depot: &Depot, slab: fn(usize) -> NonNull<FreeLink>) -> NonNull<FreeLink> {
+        let first = NonNull::new(self.loaded).unwrap_or_else(|| self.refill(depot, slab));
+        self.take_loaded(first)
     }
 
-    /// Frees a piece.
+    /// Takes a piece of the loaded magazine, if there is one.
+    #[inline(always)]
+    pub(crate) fn take_if_loaded(&mut self) -> Option<NonNull<FreeLink>> {
+        let first = NonNull::new(self.loaded)?;
+        Some(self.take_loaded(first))
+    }
+
+    /// Takes a piece, if there is one.
+    pub(crate) fn take_kept(&mut self, depot: &Depot) -> Option<NonNull<FreeLink>> {
+        let first = NonNull::new(self.loaded).or_else(|| self.reload(depot))?;
+        Some(self.take_loaded(first))
+    }
+
+    #[inline(always)]
+    fn take_loaded(&mut self, first: NonNull<FreeLink>) -> NonNull<FreeLink> {
+        // SAFETY: the cache owns its pieces.
+        self.loaded = unsafe { first.as_ref().next() };
+        self.count = self.count.wrapping_sub(1);
+        first
+    }
+
+    /// Frees a piece. Returns what is surplus: nothing if the depot has no bound.
     ///
     /// # Safety
-    /// The piece was taken from a cache of the same depot, and is not used, except for reads of its first word.
+    /// The piece was taken from a cache of the same depot, or allocated for it, and is not used, except for reads of
+    /// its first word.
     #[inline]
-    pub(crate) unsafe fn add(&mut self, depot: &Depot, piece: NonNull<FreeLink>) {
+    pub(crate) unsafe fn add(&mut self, depot: &Depot, piece: NonNull<FreeLink>) -> Option<Magazine> {
         if self.loaded.is_null() || self.count == depot.length {
             return self.add_first(depot, piece);
         }
@@ -100,27 +188,29 @@ impl ThreadCache {
         unsafe { piece.as_ref() }.0.store(self.loaded, Ordering::Relaxed);
         self.loaded = piece.as_ptr();
         self.count += 1;
+        None
     }
 
     /// The loaded magazine is empty or full: makes it a spare one, or sends it to the depot.
     #[cold]
-    fn add_first(&mut self, depot: &Depot, piece: NonNull<FreeLink>) {
+    fn add_first(&mut self, depot: &Depot, piece: NonNull<FreeLink>) -> Option<Magazine> {
         // SAFETY: the caller gives it up.
         unsafe { piece.as_ref() }.0.store(ptr::null_mut(), Ordering::Relaxed);
         if !(depot.register)() {
             // No destructor would empty this cache any more.
-            return depot.magazines.push(Magazine(piece));
+            return depot.put(piece);
         }
-        if let Some(full) = NonNull::new(std::mem::replace(&mut self.loaded, piece.as_ptr())) {
-            match self.spares.get_mut(self.spare) {
-                Some(place) => {
-                    *place = full.as_ptr();
-                    self.spare += 1;
-                }
-                None => depot.magazines.push(Magazine(full)),
-            }
-        }
+        let full = NonNull::new(std::mem::replace(&mut self.loaded, piece.as_ptr()));
         self.count = 1;
+        let full = full?;
+        match self.spares.get_mut(self.spare) {
+            Some(place) => {
+                *place = full.as_ptr();
+                self.spare += 1;
+                None
+            }
+            None => depot.put(full),
+        }
     }
 
     fn take_spare(&mut self) -> Option<NonNull<FreeLink>> {
@@ -128,12 +218,15 @@ impl ThreadCache {
         NonNull::new(self.spares[self.spare])
     }
 
-    /// The loaded magazine is empty: takes a spare one, one of the depot's, or new memory.
+    /// The loaded magazine is empty: takes a spare one, or one of the depot's.
+    fn next_magazine(&mut self, depot: &Depot) -> Option<NonNull<FreeLink>> {
+        self.take_spare().or_else(|| NonNull::new(depot.get()?.0))
+    }
+
+    /// The loaded magazine is empty: loads another one, of new memory if there is none. Returns its first piece.
     #[cold]
-    fn refill(&mut self, depot: &Depot) -> NonNull<FreeLink> {
-        let magazine = self.take_spare();
-        let magazine = magazine.or_else(|| depot.magazines.pop().map(|magazine| magazine.0));
-        let magazine = magazine.unwrap_or_else(|| (depot.slab)(depot.length));
+    fn refill(&mut self, depot: &Depot, slab: fn(usize) -> NonNull<FreeLink>) -> NonNull<FreeLink> {
+        let magazine = self.next_magazine(depot).unwrap_or_else(|| slab(depot.length));
         // A thread that has ended may have left a shorter one. Then the count is too high when the magazine is empty,
         // and a later spare one is shorter than others.
         self.count = depot.length;
@@ -141,17 +234,30 @@ impl ThreadCache {
             // No destructor would empty this cache any more: it keeps one piece and returns the others. SAFETY: a
             // magazine owns its pieces.
             let rest = unsafe { magazine.as_ref() }.0.swap(ptr::null_mut(), Ordering::Relaxed);
-            NonNull::new(rest).into_iter().for_each(|rest| depot.magazines.push(Magazine(rest)));
+            NonNull::new(rest).into_iter().for_each(|rest| depot.magazines.push(Magazine(rest.as_ptr())));
         }
         magazine
     }
 
-    /// Called when the thread ends.
-    pub(crate) fn leave(&mut self, depot: &Depot) {
-        let loaded = NonNull::new(std::mem::replace(&mut self.loaded, ptr::null_mut()));
+    /// The loaded magazine is empty: loads another one, if there is one and a destructor will empty this cache. Returns
+    /// its first piece.
+    #[cold]
+    fn reload(&mut self, depot: &Depot) -> Option<NonNull<FreeLink>> {
+        let magazine = (depot.register)().then(|| self.next_magazine(depot))??;
+        // As above.
+        self.count = depot.length;
+        Some(magazine)
+    }
+
+    /// Called when the thread ends: gives its magazines to the depot. Returns one that is surplus; the next call
+    /// continues with the others.
+    pub(crate) fn leave(&mut self, depot: &Depot) -> Option<Magazine> {
         self.count = 0;
-        for magazine in loaded.into_iter().chain(std::iter::from_fn(|| self.take_spare())) {
-            depot.magazines.push(Magazine(magazine));
+        loop {
+            let loaded = NonNull::new(std::mem::replace(&mut self.loaded, ptr::null_mut()));
+            if let Some(surplus) = depot.put(loaded.or_else(|| self.take_spare())?) {
+                return Some(surplus);
+            }
         }
     }
 }
@@ -172,7 +278,7 @@ pub(crate) unsafe fn link(memory: NonNull<u8>, count: usize, size: usize) -> Non
     memory.cast()
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::mem::arena::permanent;
@@ -183,13 +289,54 @@ mod tests {
     #[test]
     fn of_a_burst_that_a_thread_has_given_back_it_takes_the_last_first() {
         // SAFETY: the memory was just taken, and is aligned to a cache line.
-        let slab = |count| unsafe { link(permanent(count * size_of::<FreeLink>()), count, size_of::<FreeLink>()) };
+        let slab: fn(usize) -> _ =
+            |count| unsafe { link(permanent(count * size_of::<FreeLink>()), count, size_of::<FreeLink>()) };
         // A depot of its own: in a shared one, threads that have ended leave shorter magazines. The burst fills the
         // loaded magazine and four spare ones.
-        let (depot, mut cache) = (Depot::new(LENGTH, slab, || true), ThreadCache::EMPTY);
-        let taken: Vec<_> = (0..5 * LENGTH).map(|_| cache.take(&depot)).collect();
+        let (depot, mut cache) = (Depot::new(LENGTH, || true), ThreadCache::EMPTY);
+        let taken: Vec<_> = (0..5 * LENGTH).map(|_| cache.take(&depot, slab)).collect();
         // SAFETY: each was taken from this cache, and is not used any more.
-        taken.iter().for_each(|&piece| unsafe { cache.add(&depot, piece) });
-        assert!(taken.iter().rev().all(|&piece| cache.take(&depot) == piece));
+        taken.iter().for_each(|&piece| assert!(unsafe { cache.add(&depot, piece) }.is_none()));
+        assert!(taken.iter().rev().all(|&piece| cache.take(&depot, slab) == piece));
+    }
+    /// Mutations: the surplus is dropped, or is only the piece that was added; a magazine that was taken stays counted.
+    #[test]
+    fn a_bounded_depot_keeps_so_many_magazines_and_the_others_come_back() {
+        const MOST: usize = 2;
+        let (depot, mut cache) = (Depot::bounded(LENGTH, MOST, || true), ThreadCache::EMPTY);
+        assert!(cache.take_kept(&depot).is_none());
+        // SAFETY: the memory was just taken, and is aligned to a cache line.
+        let pieces =
+            unsafe { link(permanent(16 * LENGTH * size_of::<FreeLink>()), 16 * LENGTH, size_of::<FreeLink>()) };
+        let mut pieces = Magazine(pieces.as_ptr());
+        let mut add = |cache: &mut ThreadCache, count| {
+            // SAFETY: each is added once, and not used any more.
+            let surplus = pieces.by_ref().take(count).filter_map(|piece| unsafe { cache.add(&depot, piece) });
+            surplus.map(Iterator::count).collect::<Vec<_>>()
+        };
+        let kept = 1 + SPARES + MOST;
+        assert_eq!(add(&mut cache, kept * LENGTH), [0; 0]);
+        assert_eq!(add(&mut cache, LENGTH + 1), [LENGTH, LENGTH]);
+        assert_eq!(depot.get().map(Iterator::count), Some(LENGTH));
+        assert_eq!(add(&mut cache, 2 * LENGTH), [LENGTH], "there was room for one");
+        // Of the thread's five magazines, none has room.
+        let surplus: Vec<_> = std::iter::from_fn(|| cache.leave(&depot)).map(Iterator::count).collect();
+        assert_eq!(surplus.len(), 1 + SPARES);
+        assert!(cache.take_kept(&depot).is_some());
+        let rest = std::iter::from_fn(|| cache.take_kept(&depot)).count();
+        assert_eq!(rest, MOST * LENGTH - 1);
+    }
+
+    /// Mutation: a thread whose destructors have run loads a magazine.
+    #[test]
+    fn a_thread_that_is_too_late_to_return_its_pieces_keeps_none() {
+        let (depot, mut cache) = (Depot::bounded(LENGTH, 1, || false), ThreadCache::EMPTY);
+        // SAFETY: the memory was just taken, and is aligned to a cache line.
+        let mut pieces = Magazine(unsafe { link(permanent(2 * 8), 2, 8) }.as_ptr());
+        let mut next = || pieces.next().unwrap();
+        // SAFETY: they are added once, and not used any more.
+        let surplus = unsafe { [cache.add(&depot, next()), cache.add(&depot, next())] };
+        assert_eq!(surplus.map(|surplus| surplus.map(Iterator::count)), [None, Some(1)]);
+        assert!(cache.take_kept(&depot).is_none() && depot.get().is_some());
     }
 }

@@ -1,9 +1,10 @@
-//! Memory that the runtime manages itself. It is carved from an arena, recycled through magazines, and never returned.
+//! Memory that the runtime manages itself. It is carved from an arena, recycled through magazines, and never returned;
+//! large blocks are.
 //!
 //! * [`arena`]: regions that slots, nodes and blocks are carved from;
 //! * [`magazine`]: per-thread free lists of pieces of one size, exchanged between threads as whole chains;
 //! * [`size_classes`]: an allocator for process states and large messages, built on magazines;
-//! * [`large_blocks`]: blocks of one to eight kibibytes, of which each thread keeps a few;
+//! * [`large_blocks`]: blocks of one to eight kibibytes from the program's allocator, recycled within bounds;
 //! * [`poison`]: tells AddressSanitizer which recycled pieces must not be touched.
 
 pub(crate) mod arena;

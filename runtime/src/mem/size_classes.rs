@@ -23,9 +23,12 @@ const ALIGN: usize = 64;
 const MAGAZINE_BYTES: usize = 16 << 10;
 
 static DEPOTS: [Depot; SIZES.len()] = [depot::<48>(), depot::<64>(), depot::<128>(), depot::<256>(), depot::<512>()];
+/// What makes new pieces of each size.
+const SLABS: [fn(usize) -> NonNull<FreeLink>; SIZES.len()] =
+    [slab::<48>, slab::<64>, slab::<128>, slab::<256>, slab::<512>];
 
 const fn depot<const SIZE: usize>() -> Depot {
-    Depot::new(MAGAZINE_BYTES / SIZE, slab::<SIZE>, || FLUSH.try_with(|_| ()).is_ok())
+    Depot::new(MAGAZINE_BYTES / SIZE, || FLUSH.try_with(|_| ()).is_ok())
 }
 
 thread_local! {
@@ -41,7 +44,7 @@ struct FlushBlocks;
 impl Drop for FlushBlocks {
     fn drop(&mut self) {
         for (class, depot) in DEPOTS.iter().enumerate() {
-            with_cache(class, |cache| cache.leave(depot));
+            let _none = with_cache(class, |cache| cache.leave(depot));
         }
     }
 }
@@ -72,7 +75,7 @@ const fn class_of(layout: Layout) -> Option<usize> {
 pub(crate) fn take(layout: Layout) -> NonNull<u8> {
     match class_of(layout) {
         Some(class) => {
-            let block = with_cache(class, |cache| cache.take(&DEPOTS[class])).cast();
+            let block = with_cache(class, |cache| cache.take(&DEPOTS[class], SLABS[class])).cast();
             poison::taken(block, SIZES[class]);
             block
         }
@@ -94,7 +97,7 @@ pub(crate) unsafe fn give_back(memory: NonNull<u8>, layout: Layout) {
             // Before another thread can take it.
             poison::given_back(memory, size_of::<FreeLink>(), SIZES[class]);
             // SAFETY: the caller's promise.
-            with_cache(class, |cache| unsafe { cache.add(&DEPOTS[class], memory.cast()) });
+            let _none = with_cache(class, |cache| unsafe { cache.add(&DEPOTS[class], memory.cast()) });
         }
         None => match large_blocks::class_of(layout) {
             // SAFETY: the caller's promise.

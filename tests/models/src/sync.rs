@@ -98,6 +98,28 @@ impl<T> OwnedCell<T> {
     }
 }
 
+/// A queue that hands over what is in it. Behind a lock, which orders more than the real one does: only for a protocol
+/// that nothing but its elements is handed over by.
+pub(crate) struct SegQueue<T>(Mutex<std::collections::VecDeque<T>>);
+
+impl<T> SegQueue<T> {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(std::collections::VecDeque::new()))
+    }
+
+    pub(crate) fn push(&self, value: T) {
+        lock(&self.0).push_back(value);
+    }
+
+    pub(crate) fn pop(&self) -> Option<T> {
+        lock(&self.0).pop_front()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        lock(&self.0).len()
+    }
+}
+
 /// A value without padding, which the models do not need.
 #[derive(Debug)]
 pub(crate) struct CachePadded<T>(T);

@@ -22,7 +22,8 @@
 //! # Rest
 //!
 //! * R1 the watchdog has found all permits idle at some ticks: under the lock of `sleep` it checks whether they all
-//!   are; if so, it notes that it rests. R2 it parks until the note is gone.
+//!   are; if so, it notes that it rests. R2 it frees the large blocks that the program keeps, and parks until the note
+//!   is gone.
 //! * R3 a thread that has got a permit checks, under the lock, whether the watchdog rests. If so the thread is
 //!   *unwatched*: it notes that, and when its time slice began, so that its time can be measured later.
 //! * G1 an unwatched thread that queues something without announcing it (in its run-next slot, in its deque, in the
@@ -54,6 +55,7 @@ use crate::engine::watchdog::detector::{HostSample, Order, RestUntil, StallDetec
 use crate::engine::watchdog::report::{Report, Stall};
 use crate::engine::workers::threads::StartedThread;
 use crate::env::clock::{Moment, instant_now};
+use crate::mem::large_blocks;
 use crate::pid::Resident;
 use crate::recorder::{kind::RecordKind, session::DumpCause};
 use crate::sync::{Arc, Ordering, lock, park, spawn_thread, sync_channel, unpark};
@@ -110,6 +112,7 @@ impl Scheduler {
                 RestUntil::Tick => self.stay(now.after(tick), || true),
                 RestUntil::Calm(longest) => {
                     if self.idle.rest_watchdog() {
+                        while self.idle.does_watchdog_rest() && large_blocks::release() {}
                         let until = longest.map_or(Moment::NEVER, |longest| now.after(longest));
                         self.stay(until, || self.idle.does_watchdog_rest());
                         // If the time ended it; otherwise another thread has.

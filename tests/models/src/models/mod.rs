@@ -1,5 +1,6 @@
 //! The models, one file for each protocol.
 
+mod depot;
 mod driving;
 mod gate;
 mod handoff;
