@@ -5,6 +5,7 @@ use super::target::{Target, named};
 use super::{BATCH, share};
 use crate::plan::{Outcome, Plan};
 use postroom::prelude::*;
+use std::hint::black_box;
 use std::time::Instant;
 
 /// Adds up the numbers of one producer, each with a payload of `N` bytes.
@@ -22,7 +23,9 @@ impl<const N: usize> Counter<N> {
     fn serve(&mut self) {}
 
     #[message]
-    fn number(&mut self, number: u64, _payload: [u8; N]) {
+    fn number(&mut self, number: u64, payload: [u8; N]) {
+        // So that the payload is read, which an optimizer could else leave out.
+        black_box(&payload);
         assert_eq!(number, self.expected, "numbers come in order");
         self.expected += 1;
         self.sum += number;
@@ -47,11 +50,11 @@ impl<const N: usize> Producer<N> {
     fn produce(&mut self, ctx: &mut Context<Self>, from: u64) {
         let until = self.until.min(from + BATCH);
         for number in from..until {
-            let _payload = [1; N];
+            let payload = [1; N];
             match &self.counter {
-                Target::Address(counter) => counter.number(number, _payload).send(),
-                Target::Pid(counter) => ctx.send(*counter, CounterNumber { number, _payload }),
-                Target::Name(counter) => ctx.send(named(ctx, counter), CounterNumber { number, _payload }),
+                Target::Address(counter) => counter.number(number, payload).send(),
+                Target::Pid(counter) => ctx.send(*counter, CounterNumber { number, payload }),
+                Target::Name(counter) => ctx.send(named(ctx, counter), CounterNumber { number, payload }),
             }
             .expect("the counter lives");
         }

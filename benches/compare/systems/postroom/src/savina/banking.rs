@@ -1,4 +1,4 @@
-//! Transfers between accounts, each a call in a message.
+//! Transfers between accounts.
 
 use crate::kernel::{OPENING, Transfers};
 use crate::plan::{Outcome, Plan};
@@ -6,9 +6,12 @@ use crate::{BATCH, finish::Finish};
 use postroom::prelude::*;
 use std::time::Instant;
 
+/// The question and its answer are two messages, as in the programs of all other systems: an account that awaited the
+/// answer could wait for one that waits for it.
 #[process]
 struct Account {
     balance: i64,
+    teller: Address<Teller>,
 }
 
 #[process]
@@ -16,20 +19,21 @@ impl Account {
     #[entry]
     fn serve(&mut self) {}
 
-    /// Goes on meanwhile, as the guide says for calls that may cross: two accounts that await each other would wait for
-    /// ever.
     #[message]
-    fn transfer(&mut self, ctx: &mut Context<Self>, to: Address<Account>, amount: i64, teller: Address<Teller>) {
+    fn transfer(&mut self, ctx: &mut Context<Self>, to: Address<Account>, amount: i64) {
         self.balance -= amount;
-        ctx.call(to.deposit(amount)).then(move |_, answer, _| {
-            answer.expect("an answer");
-            teller.transferred().send().expect("the teller lives");
-        });
+        to.deposit(ctx.address(), amount).send().expect("the account lives");
     }
 
     #[message]
-    fn deposit(&mut self, amount: i64) {
+    fn deposit(&mut self, from: Address<Account>, amount: i64) {
         self.balance += amount;
+        from.deposited().send().expect("the account lives");
+    }
+
+    #[message]
+    fn deposited(&mut self) {
+        self.teller.transferred().send().expect("the teller lives");
     }
 
     #[message]
@@ -53,11 +57,16 @@ impl Teller {
     fn serve(&mut self) {}
 
     #[message]
+    fn meet(&mut self, accounts: Vec<Address<Account>>) {
+        self.accounts = accounts;
+    }
+
+    #[message]
     fn order(&mut self, ctx: &mut Context<Self>, left: u64) {
         let now = left.min(BATCH);
         for (from, to) in self.transfers.by_ref().take(now as usize) {
             let [from, to] = [from, to].map(|index| self.accounts[index]);
-            from.transfer(to, 1, ctx.address()).send().expect("the account lives");
+            from.transfer(to, 1).send().expect("the account lives");
         }
         if left > now {
             ctx.address().order(left - now).send().expect("this process lives");
@@ -75,16 +84,18 @@ impl Teller {
 
 pub fn banking(runtime: &Runtime, plan: &Plan) -> Outcome {
     let mut finish = Finish::new();
-    let accounts: Vec<_> =
-        (0..plan.width).map(|_| runtime.spawn(Account { balance: OPENING }).serve().expect("an account")).collect();
     let teller = Teller {
-        accounts: accounts.clone(),
+        accounts: Vec::new(),
         transfers: Transfers::new(plan.size, plan.width),
         orders: plan.size,
         transferred: 0,
         done: finish.recipient(),
     };
     let teller = runtime.spawn(teller).serve().expect("a teller");
+    let accounts: Vec<_> = (0..plan.width)
+        .map(|_| runtime.spawn(Account { balance: OPENING, teller }).serve().expect("an account"))
+        .collect();
+    teller.meet(accounts.clone()).wait().expect("a living teller");
     let start = Instant::now();
     teller.order(plan.size).send().expect("a living teller");
     let check = finish.wait();
