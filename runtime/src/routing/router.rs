@@ -63,8 +63,8 @@ fn try_send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, RefusalRe
     }
 }
 
-/// Sends a message with a caller; a refusal also fails the caller. Always inlined, for the poll that sends a call: others
-/// reach it through a function of their own.
+/// Sends a message with a caller; a refusal also fails the caller. Always inlined, for the poll that sends a call:
+/// others reach it through a function of their own.
 ///
 /// # Errors
 /// The message and the reason.

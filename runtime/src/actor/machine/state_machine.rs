@@ -274,16 +274,16 @@ impl<P: Actor> Machine<P> {
         entered: &Entered<'_>,
         answer: BroughtAnswer,
         input: &mut StepInput,
-    ) -> Answered<P> {
+    ) -> AfterAnswer<P> {
         let (MachineState::Entry(future, deadline) | MachineState::Method(future, deadline)) = state else {
-            return Answered::Not(answer);
+            return AfterAnswer::Not(answer);
         };
         if let Err(answer) = entered.answer(WaitKey::of(answer.tag()), answer) {
-            return Answered::Not(answer);
+            return AfterAnswer::Not(answer);
         }
         input.count_answer();
         if entered.is_special() {
-            return Answered::Polled(None);
+            return AfterAnswer::Polled(None);
         }
         current::set_deadline(*deadline);
         current::set_polled(incarnation);
@@ -291,15 +291,15 @@ impl<P: Actor> Machine<P> {
         let polled = future.as_mut().poll(&mut TaskContext::from_waker(&waker));
         *deadline = current::deadline();
         if polled.is_ready() {
-            return Answered::Polled(Some(polled));
+            return AfterAnswer::Polled(Some(polled));
         }
         match current::pending_here() {
             current::AfterPending::Suspended => {}
-            current::AfterPending::Again => return Answered::Polled(None),
-            current::AfterPending::Special | current::AfterPending::Wants => return Answered::Polled(Some(polled)),
+            current::AfterPending::Again => return AfterAnswer::Polled(None),
+            current::AfterPending::Special | current::AfterPending::Wants => return AfterAnswer::Polled(Some(polled)),
         }
         current::set_polled(0);
-        Answered::Suspended
+        AfterAnswer::Suspended
     }
 
     /// Goes on with a step that has begun with an answer.
@@ -460,7 +460,7 @@ enum Away<P> {
 }
 
 /// What a step has done with the answer that it began with.
-enum Answered<P> {
+enum AfterAnswer<P> {
     /// Nothing.
     Not(BroughtAnswer),
     /// It is in its row, and this was polled since.
@@ -494,15 +494,15 @@ impl<P: Actor> Process for Machine<P> {
         let answer = BroughtAnswer::new(answer.0);
         let refused = current::enter(&mut self.table, None, |entered| {
             match Self::poll_answered(state, incarnation, entered, answer, parts.input) {
-                Answered::Suspended => {
+                AfterAnswer::Suspended => {
                     parts.written.suspend();
                     Ok(None)
                 }
-                Answered::Polled(polled) => {
+                AfterAnswer::Polled(polled) => {
                     parts.input.attend();
                     Self::step_on(state, incarnation, entered, parts.again(), polled).map(|()| None)
                 }
-                Answered::Not(answer) => Ok(Some(answer)),
+                AfterAnswer::Not(answer) => Ok(Some(answer)),
             }
         })?;
         if let Some(answer) = refused {
