@@ -2,9 +2,9 @@
 //!
 //! Free slots are listed by index: each thread keeps some and exchanges [`BATCH`] at a time with the program's list, so
 //! that spawns and exits share no cache line per process. Slots that were never used come to a thread in batches, too.
-//! Of these it opens the first incarnation by plain stores: the thread alone has been given the index, and no PID of the
-//! slot has been valid yet, so nobody has passed the check of a generation that comes before each push and each claim.
-//! The mark in the mailbox is for those that the thread leaves when it ends: they are listed like others.
+//! Of these it opens the first incarnation by plain stores: the thread alone has been given the index, and no PID of
+//! the slot has been valid yet, so no thread has passed the check of a generation that comes before each push and each
+//! claim. The mark in the mailbox is for those that the thread leaves when it ends: they are listed like others.
 //!
 //! `take` skips a slot whose token a late sender holds at that moment (to dispose of its message); that slot goes back
 //! to the list. A slot is listed once, by the thread that ended its process; or that thread keeps it, with its token
@@ -19,8 +19,8 @@ use crate::sync::{AtomicU32, Ordering, SegQueue};
 use std::cell::RefCell;
 use std::ops::Range;
 
-/// How many free indices move between a thread and the program at a time, and how many new ones a thread takes. A guess:
-/// that many spawns share the cost.
+/// How many free indices move between a thread and the program at a time, and how many new ones a thread takes. A
+/// guess: that many spawns share the cost.
 const BATCH: usize = 128;
 
 /// How many slots whose token is held are skipped before a new slot is made.

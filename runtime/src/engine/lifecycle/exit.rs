@@ -96,8 +96,8 @@ fn pid_of(token: &Token) -> Pid {
     token.pid().unwrap_or_else(|| unreachable!("a process ends once"))
 }
 
-/// Makes all steps of the exit of a process that has left nothing: then its slot is vacant. Does not panic: what follows
-/// `close` is the runtime's own.
+/// Makes all steps of the exit of a process that has left nothing: then its slot is vacant. Does not panic: what
+/// follows `close` is the runtime's own.
 ///
 /// # Errors
 /// It has left something, or somebody is told of its end: only its first two steps have been made. The panic is that of

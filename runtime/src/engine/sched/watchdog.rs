@@ -5,10 +5,10 @@
 //!
 //! * K1 it samples all threads and queues, and decides how many threads are awake at most (`awake_limit`); K2 it
 //!   announces work that is queued for others while permits sleep, since the thread that queued it may have overlooked
-//!   them (`sleep`, *Own work* and *Held back*); K3 it marks each thread that is in a time slice: such a thread visits the far ends of
-//!   its queues and checks the clock before its next time slice (`find`), and a time slice that was marked before ends
-//!   (`slice`); K4 it executes the orders of the `detector`; K5 it sees that a thread drives the reactor, if there is
-//!   one (`driving`).
+//!   them (`sleep`, *Own work* and *Held back*); K3 it marks each thread that is in a time slice: such a thread visits
+//!   the far ends of its queues and checks the clock before its next time slice (`find`), and a time slice that was
+//!   marked before ends (`slice`); K4 it executes the orders of the `detector`; K5 it sees that a thread drives the
+//!   reactor, if there is one (`driving`).
 //!
 //! A thread that runs tasks of the reactor, or a timer's action, between two steps counts as in a step. A pinned
 //! process holds no permit and keeps no thread from one: it may take any time, and is not watched.

@@ -16,14 +16,14 @@
 //!   a limit, also twice as many.
 //! * *compare*: after [`SETTLE`] ticks, the rate of events of [`MEASURED`] ticks, or of one if it is far from that
 //!   before, is compared with that of as many ticks before the try. If it is clearly higher ([`GAIN`]) it stays so, and
-//!   the next try follows, upwards from one thread. Otherwise it is as it was for [`PAUSE`] ticks, and for twice as many
-//!   after each try in vain, up to [`LONGEST_PAUSE`].
+//!   the next try follows, upwards from one thread. Otherwise it is as it was for [`PAUSE`] ticks, and for twice as
+//!   many after each try in vain, up to [`LONGEST_PAUSE`].
 //! * *end*: when the rate has halved or doubled, or events are not short any more, or a step has lasted for a whole
 //!   tick, all threads may be awake.
 //!
 //! # What it costs
 //!
-//! A program that is fastest on all threads has a fraction of them for 5 to 10 ms in 160 ms at first, and in 10 s later.
+//! A program that is fastest on all threads has a part of them for 5 to 10 ms in 160 ms at first, and in 10 s later.
 //! What is queued while a thread is held back waits for short steps of others; behind a step that is not short, until
 //! the second tick that finds it (*end*), which announces it: 5 ms at most, where another thread would take it at once.
 //!
@@ -89,7 +89,7 @@ enum Goal {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Phase {
+enum LimitPhase {
     /// No try for so many ticks.
     Pause(u32),
     /// A try in its tick with that number, after a limit with that rate.
@@ -100,7 +100,7 @@ enum Phase {
 pub(crate) struct AwakeLimit {
     workers: usize,
     limit: usize,
-    phase: Phase,
+    phase: LimitPhase,
     /// The rates of the last ticks with this limit.
     rates: VecDeque<f64>,
     /// The rate that was found with this limit.
@@ -114,7 +114,7 @@ impl AwakeLimit {
         Self {
             workers,
             limit: workers,
-            phase: Phase::Pause(FIRST),
+            phase: LimitPhase::Pause(FIRST),
             rates: VecDeque::with_capacity(MEASURED),
             found: 0.0,
             next_pause: PAUSE,
@@ -126,27 +126,27 @@ impl AwakeLimit {
     pub(crate) fn look(&mut self, done: Done) -> usize {
         if !done.is_short() {
             let pause = match self.phase {
-                Phase::Pause(ticks) if self.limit == self.workers => ticks.saturating_sub(1).max(FIRST),
+                LimitPhase::Pause(ticks) if self.limit == self.workers => ticks.saturating_sub(1).max(FIRST),
                 _ => self.next_pause,
             };
-            self.set(self.workers, Phase::Pause(pause));
+            self.set(self.workers, LimitPhase::Pause(pause));
             self.next_goal = Goal::One;
             return self.limit;
         }
         match self.phase {
-            Phase::Try { goal, limit_before, rate_before, tick } => {
-                self.phase = Phase::Try { goal, limit_before, rate_before, tick: tick + 1 };
+            LimitPhase::Try { goal, limit_before, rate_before, tick } => {
+                self.phase = LimitPhase::Try { goal, limit_before, rate_before, tick: tick + 1 };
                 if tick >= SETTLE {
                     self.note(done.rate());
                     self.judge(goal, limit_before, rate_before);
                 }
             }
-            Phase::Pause(ticks) => {
+            LimitPhase::Pause(ticks) => {
                 self.note(done.rate());
-                self.phase = Phase::Pause(ticks.saturating_sub(1));
+                self.phase = LimitPhase::Pause(ticks.saturating_sub(1));
                 if self.rates.len() == MEASURED {
                     if self.has_changed() {
-                        self.set(self.workers, Phase::Pause(FIRST));
+                        self.set(self.workers, LimitPhase::Pause(FIRST));
                         self.next_goal = Goal::One;
                     } else if ticks == 0 {
                         self.begin(self.next_goal);
@@ -166,11 +166,11 @@ impl AwakeLimit {
         }
         if rate > rate_before * (1.0 + GAIN) {
             (self.found, self.next_pause) = (rate, PAUSE);
-            self.phase = Phase::Pause(0);
+            self.phase = LimitPhase::Pause(0);
             // From one thread on, upwards; and otherwise on in the same direction.
             self.next_goal = if goal == Goal::Half { Goal::Half } else { Goal::Double };
         } else {
-            self.set(limit_before, Phase::Pause(self.next_pause));
+            self.set(limit_before, LimitPhase::Pause(self.next_pause));
             self.found = rate_before;
             self.next_pause = (self.next_pause * 2).min(LONGEST_PAUSE);
             self.next_goal = match goal {
@@ -189,14 +189,14 @@ impl AwakeLimit {
         };
         if limit == self.limit {
             self.next_goal = if self.limit == 1 { Goal::Double } else { Goal::Half };
-            self.phase = Phase::Pause(self.next_pause);
+            self.phase = LimitPhase::Pause(self.next_pause);
         } else {
-            let phase = Phase::Try { goal, limit_before: self.limit, rate_before: self.rate(), tick: 0 };
+            let phase = LimitPhase::Try { goal, limit_before: self.limit, rate_before: self.rate(), tick: 0 };
             self.set(limit, phase);
         }
     }
 
-    fn set(&mut self, limit: usize, phase: Phase) {
+    fn set(&mut self, limit: usize, phase: LimitPhase) {
         (self.limit, self.phase) = (limit, phase);
         self.rates.clear();
     }
