@@ -399,6 +399,8 @@ fn a_debug_may_use_the_process_that_is_tapped_and_protocols_show_their_messages(
         assert!(seen[2].starts_with("read { reentrant: false Describing"), "{}", seen[2]);
         // The tap that the `Debug` has asked for is there in place of this one.
         eventually(|| tap.is_over());
+        // Behind the message that it has sent: a state is shown before those that wait.
+        desk.lose(8).wait().unwrap();
         assert!(desk.pid().describe().wait().unwrap().text.contains('7'));
     });
 }
