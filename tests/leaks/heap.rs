@@ -6,13 +6,18 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 /// The system's allocator, with a count of bytes.
 struct Counting;
 
-/// The bytes in small blocks, and in large ones: the runtime's regions, which are never freed, and long lists.
-static BYTES: [AtomicI64; 2] = [AtomicI64::new(0), AtomicI64::new(0)];
+/// The bytes in small blocks; in large ones: the runtime's regions, which are never freed, and long lists; and in blocks
+/// of the sizes that the runtime recycles within bounds.
+pub static BYTES: [AtomicI64; 3] = [AtomicI64::new(0), AtomicI64::new(0), AtomicI64::new(0)];
 /// The least size of a large block: that of a region of the runtime.
 const LARGE: usize = 256 << 10;
 
+/// As in the runtime's `mem/large_blocks.rs`.
+const RECYCLED: [usize; 4] = [1_088, 2_112, 4_160, 8_256];
+
 fn count(layout: &Layout) -> &'static AtomicI64 {
-    &BYTES[usize::from(layout.size() >= LARGE)]
+    let size = layout.size();
+    &BYTES[if RECYCLED.contains(&size) { 2 } else { usize::from(size >= LARGE) }]
 }
 
 #[global_allocator]
@@ -33,7 +38,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Returns the bytes in use, in small blocks and in large ones.
+/// Returns the bytes in use, in small blocks, including recycled ones, and in large ones.
 pub fn heap() -> [i64; 2] {
-    BYTES.each_ref().map(|bytes| bytes.load(Relaxed))
+    let [small, large, recycled] = BYTES.each_ref().map(|bytes| bytes.load(Relaxed));
+    [small + recycled, large]
 }
