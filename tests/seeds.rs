@@ -28,8 +28,8 @@ const FIRST: u64 = 400;
 const EACH: i64 = 24;
 /// How many bytes in small pieces there may be more in any case: lists that have grown for an unusually long run.
 const MORE_SMALL: i64 = 48 << 10;
-/// How many bytes there may be more in blocks that the runtime recycles: 160 KiB of each of four sizes for the thread of
-/// the simulations, and as much for those that have ended. It is reached slowly, since few runs need many at a time.
+/// How many bytes there may be more in blocks that the runtime recycles: 160 KiB of each of four sizes for the thread
+/// of the simulations, and as much for those that have ended. It is reached slowly, since few runs need many at a time.
 const MORE_RECYCLED: i64 = (2 * 4 * 160) << 10;
 /// How many bytes in large pieces there may be more: two regions, for a run with more processes than any before.
 const MORE_LARGE: i64 = 4 << 20;

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 /// The system's allocator, with a count of bytes.
 struct Counting;
 
-/// The bytes in small blocks; in large ones: the runtime's regions, which are never freed, and long lists; and in blocks
-/// of the sizes that the runtime recycles within bounds.
+/// The bytes in small blocks; in large ones: the runtime's regions, which are never freed, and long lists; and in
+/// blocks of the sizes that the runtime recycles within bounds.
 pub static BYTES: [AtomicI64; 3] = [AtomicI64::new(0), AtomicI64::new(0), AtomicI64::new(0)];
 /// The least size of a large block: that of a region of the runtime.
 const LARGE: usize = 256 << 10;
