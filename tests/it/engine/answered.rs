@@ -7,6 +7,7 @@ use postroom::manual::{Events, InitContext, Machine, Process, StepOutput};
 use postroom::prelude::*;
 use postroom::{InitError, Payloads, ProcessError};
 use postroom_tests::soon;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 const ROUNDS: u64 = 200;
@@ -22,6 +23,21 @@ impl Callee {
     #[message]
     fn next(&mut self, number: u64) -> u64 {
         number + 1
+    }
+
+    /// Answers nothing until the sender is dropped.
+    #[message]
+    fn hold(&mut self, until: Receiver<()>) {
+        let _dropped = until.recv();
+    }
+}
+
+impl Caller {
+    /// Holds the answers back until what is returned is dropped: a caller cannot end before it is joined.
+    fn hold(&self) -> Sender<()> {
+        let (held, until) = channel();
+        self.callee.hold(until).send().unwrap();
+        held
     }
 }
 
@@ -160,8 +176,11 @@ fn a_cycle_is_closed_after_an_answer() {
 fn a_process_ends_at_its_next_await_after_an_answer() {
     soon(|| {
         with_caller(|runtime, caller| {
+            let held = caller.hold();
             let caller = runtime.spawn(caller).call_and_stop().unwrap();
-            assert_eq!(caller.pid().join().wait(), ExitReason::Normal);
+            let joined = caller.pid().join();
+            drop(held);
+            assert_eq!(joined.wait(), ExitReason::Normal);
         });
     });
 }
@@ -171,8 +190,11 @@ fn a_process_ends_at_its_next_await_after_an_answer() {
 fn a_machine_inside_a_process_by_hand_gets_its_answers() {
     soon(|| {
         with_caller(|runtime, caller| {
+            let held = caller.hold();
             let around = runtime.spawn_process(Around(Machine::new(caller))).start_at("call", payloads![]).unwrap();
-            assert_eq!(around.join().wait(), ExitReason::Normal);
+            let joined = around.join();
+            drop(held);
+            assert_eq!(joined.wait(), ExitReason::Normal);
         });
     });
 }
