@@ -14,8 +14,8 @@
 //! 8. the rest of its data, including its exit reason, is dropped;
 //! 9. its slot can be reused: not before, since the code of those notified still runs as this process.
 //!
-//! A process that ends normally and has left nothing behind, of whose end nobody is told, goes through the same steps
-//! without looks for what it does not have (`end_plainly`). Whether it has left something is seen after its `close`: if
+//! A process that ends normally and has left nothing behind, of whose end no process is told, goes through the same
+//! steps without looks for what it does not have (`end_plainly`). Whether it has left something is seen after its `close`: if
 //! so, the rest of the steps are made as for any other process.
 //!
 //! This holds for a sender that is preempted between its check and its push, unless two of them push at the same time
@@ -100,8 +100,8 @@ fn pid_of(token: &Token) -> Pid {
 /// follows `close` is the runtime's own.
 ///
 /// # Errors
-/// It has left something, or somebody is told of its end: only its first two steps have been made. The panic is that of
-/// its `close`, if that has panicked.
+/// It has left something, or a process is told of its end: only its first two steps have been made. The panic is that
+/// of its `close`, if that has panicked.
 #[inline]
 fn end_plainly(host: &'static Scheduler, token: &mut Token, pid: Pid, body: Body) -> Result<(), Option<ExitReason>> {
     token.close();
@@ -130,7 +130,7 @@ fn end_closed(host: &'static Scheduler, token: Token, pid: Pid, panic: Option<Ex
     ending.end(CLOSED)
 }
 
-/// Returns whether the token of a vacant slot need not be parked: nobody is told of the end, so what arrives late
+/// Returns whether the token of a vacant slot need not be parked: no process is told of the end, so what arrives late
 /// follows no such news.
 #[inline]
 fn may_keep_slot(host: &Scheduler, token: &Token) -> bool {
