@@ -15,8 +15,8 @@
 //! 9. its slot can be reused: not before, since the code of those notified still runs as this process.
 //!
 //! A process that ends normally and has left nothing behind, of whose end no process is told, goes through the same
-//! steps without looks for what it does not have (`end_plainly`). Whether it has left something is seen after its `close`: if
-//! so, the rest of the steps are made as for any other process.
+//! steps without looks for what it does not have (`end_plainly`). Whether it has left something is seen after its
+//! `close`: if so, the rest of the steps are made as for any other process.
 //!
 //! This holds for a sender that is preempted between its check and its push, unless two of them push at the same time
 //! (the first has the token of the vacant slot and empties it, and the second's message becomes a dead letter), or
