@@ -1,5 +1,5 @@
-//! What the watchdog decides: which steps run for too long, and which threads thieves leave alone. The thread that acts
-//! on it is [`crate::engine::sched::watchdog`].
+//! What the watchdog decides: which steps run for too long, and how many threads are awake. The thread that acts on it
+//! is [`crate::engine::sched::watchdog`].
 //!
 //! * [`detector`]: stalled steps; [`awake_limit`]: how many threads are awake; both without a thread or a clock;
 //! * [`report`]: what statistics and users are told.
