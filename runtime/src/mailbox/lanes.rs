@@ -137,6 +137,12 @@ fn marks(pointer: *mut MailNode) -> usize {
     pointer.addr() & MARKS
 }
 
+/// Returns whether an address from `head` is that of a node that has not been consumed.
+#[inline(always)]
+fn is_fresh(head: *mut MailNode) -> bool {
+    head.addr() & FRESH != 0
+}
+
 #[inline(always)]
 fn bare(pointer: *mut MailNode) -> *mut MailNode {
     pointer.map_addr(|address| address & !MARKS)
@@ -301,7 +307,7 @@ impl Lanes {
         let head = self.head.load(Ordering::Acquire);
         // SAFETY: null, or the address of a node; nodes are never freed.
         let sequence = unsafe { bare(head).as_ref() }.map_or(0, MailNode::sequence);
-        if marks(head) == FRESH { sequence.saturating_sub(1) } else { sequence }
+        if is_fresh(head) { sequence.saturating_sub(1) } else { sequence }
     }
 
     /// Returns `known`, if that is later than the node last consumed; else the number of that node.
@@ -336,7 +342,7 @@ impl Lanes {
     pub(crate) unsafe fn queued_types(&self, generation: u64) -> Vec<&'static str> {
         let head = self.head.load(Ordering::Acquire);
         let mut next = bare(head);
-        if marks(head) != FRESH {
+        if !is_fresh(head) {
             // SAFETY: what is in `head` is not recycled while the caller's promise holds; nor are those that follow.
             next = unsafe { head.as_ref() }.map_or(ptr::null_mut(), |head| head.next.load(Ordering::Acquire));
         }
@@ -384,7 +390,7 @@ impl Lanes {
     #[inline]
     pub(crate) unsafe fn advance(&self, goes_on: impl Fn() -> bool) -> Advance<NonNull<MailNode>> {
         let head = self.head.load(Ordering::Acquire);
-        if marks(head) == FRESH {
+        if is_fresh(head) {
             if !goes_on() {
                 return Advance::Empty;
             }
@@ -463,7 +469,7 @@ impl Lanes {
     #[inline(always)]
     unsafe fn lay(&self, mark: usize) -> ParkResult {
         let head = self.head.load(Ordering::Relaxed);
-        if marks(head) == FRESH {
+        if is_fresh(head) {
             return ParkResult::Refused;
         }
         // Before the exchange: the thread that clears the mark stores its own node there.
@@ -619,11 +625,9 @@ impl<'a> Holder<'a> {
     /// Returns the node last consumed, if nothing follows, for a message: then [`refill`](Self::refill) comes next.
     #[inline(always)]
     pub(crate) fn empty_first(&self) -> Option<NonNull<MailNode>> {
-        let head = self.0.head.load(Ordering::Relaxed);
-        if marks(head) == FRESH || self.0.tail.load(Ordering::Acquire) != head {
-            return None;
-        }
-        NonNull::new(head)
+        let head = NonNull::new(self.0.head.load(Ordering::Relaxed))?;
+        // While the token is held there is no mark in `tail`, which so equals no address with FRESH.
+        (self.0.tail.load(Ordering::Acquire) == head.as_ptr()).then_some(head)
     }
 
     /// Makes the node of [`empty_first`](Self::empty_first), which has a message now, the first of the lane.

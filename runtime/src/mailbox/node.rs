@@ -131,7 +131,10 @@ impl MailNode {
     /// Returns the number after the node's own, in its place in the mark of a node.
     #[inline(always)]
     pub(crate) fn next_number(&self) -> u64 {
-        Self::after(self.sequence()) << SEQUENCE_SHIFT
+        const FIRST: u64 = FIRST_SEQUENCE << SEQUENCE_SHIFT;
+        // The bits below the number are filled first, so that it grows by one; after the last one comes the first.
+        let next = (self.mark.load(Ordering::Relaxed) | (FIRST - 1)).wrapping_add(1);
+        if next == 0 { FIRST } else { next }
     }
 
     #[inline(always)]

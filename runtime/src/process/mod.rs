@@ -132,6 +132,12 @@ pub trait Process: 'static {
         parts.step(|events, out| self.step(events, out))
     }
 
+    /// Makes a step whose input consists of messages. For the runtime.
+    #[doc(hidden)]
+    fn serve(&mut self, parts: StepParts<'_>) -> Result<(), ProcessError> {
+        parts.step(|events, out| self.step(events, out))
+    }
+
     /// Handles a request to upgrade. For the runtime: hand-written ones use [`StepOutput::upgrade`].
     #[doc(hidden)]
     fn asked_to_upgrade(&mut self, upgrade: Upgrade) {
@@ -208,6 +214,10 @@ impl<P: Process> Process for Anchored<P> {
 
     fn resume(&mut self, answer: Brought, parts: StepParts<'_>) -> Result<(), ProcessError> {
         self.get_mut().resume(answer, parts)
+    }
+
+    fn serve(&mut self, parts: StepParts<'_>) -> Result<(), ProcessError> {
+        self.get_mut().serve(parts)
     }
 
     fn close(&mut self) {

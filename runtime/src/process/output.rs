@@ -89,7 +89,7 @@ impl Written {
 
     /// Writes a status, if its rank allows it; see [`StepOutput`].
     #[inline]
-    fn set(&mut self, status: StepStatus) {
+    pub(crate) fn set(&mut self, status: StepStatus) {
         // The common case, which needs no drop.
         if matches!(self.status, StepStatus::Idle) {
             let before = std::mem::replace(&mut self.status, status);
@@ -195,7 +195,7 @@ impl StepOutput<'_> {
     }
 
     #[inline]
-    fn written(&mut self) -> &mut Written {
+    pub(crate) fn written(&mut self) -> &mut Written {
         match &mut self.0 {
             OutputStore::Kept(written) => written,
             OutputStore::Own(written) => written,

@@ -13,11 +13,12 @@ use crate::call::answer::BroughtAnswer;
 use crate::process::description::StateShown;
 use crate::process::event::StepInput;
 use crate::process::handover::{Upgrade, UpgradeRefusal};
+use crate::process::output::{StepStatus, Written};
 use crate::process::resume::{Brought, StepParts};
 use crate::process::{Events, InitContext, Process, StepOutput};
 use crate::{
     Context, ExitReason, InitError, Payloads, Pid, ProcessError, engine::lifecycle::spawn::First, env::clock::Moment,
-    errors::StepError, process::output::StepStatus,
+    errors::StepError,
 };
 use std::fmt;
 use std::task::{Context as TaskContext, Poll};
@@ -323,36 +324,26 @@ impl<P: Actor> Machine<P> {
         parts.step(|events, out| self.step(events, out))
     }
 
-    /// A step of a process that serves messages, or stops.
+    /// A step with messages alone, of a process that does something else as well.
     #[inline(never)]
-    fn step_serving(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
-        if let MachineState::Serving(process, context) = &mut self.state
-            && let Some(input) = events.mail_only()
-            && !self.table.is_busy()
-        {
-            let served = current::enter(&mut self.table, None, |entered| {
-                let is_busy = serve_mail_only(process, context, entered, input)?;
-                Ok::<_, ProcessError>(is_busy.then(current::take_end))
-            })?;
-            match served {
-                None => return Ok(()),
-                Some(Some(reason)) => {
-                    out.set(StepStatus::Ended(reason, None));
-                    self.state.finish();
-                    return Ok(());
-                }
-                Some(None) => {}
-            }
-        }
+    fn serve_with_table(&mut self, parts: StepParts<'_>) -> Result<(), ProcessError> {
         if let MachineState::Stopping(_, _, is_over @ false) = &mut self.state
             && self.table.waits.is_none()
         {
             // Nothing is polled and nothing is handled: the table is not needed.
-            out.set(StepStatus::Ended(ExitReason::Normal, None));
+            parts.written.set(StepStatus::Ended(ExitReason::Normal, None));
             *is_over = true;
             return Ok(());
         }
-        self.step_with_table(events, out)
+        parts.step(|events, out| self.step_with_table(events, out))
+    }
+
+    /// Ends a process that has asked for it in the message at hand.
+    #[cold]
+    #[inline(never)]
+    fn end_serving(&mut self, reason: ExitReason, written: &mut Written) {
+        written.set(StepStatus::Ended(reason, None));
+        self.state.finish();
     }
 
     /// Hands the state to the requested definition.
@@ -481,12 +472,31 @@ impl<P: Actor> Process for Machine<P> {
         }
     }
 
-    // Two functions with a frame each: this one needs none.
     fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
-        match self.state {
-            MachineState::Serving(..) | MachineState::Stopping(..) => self.step_serving(events, out),
-            _ => self.step_with_table(events, out),
+        match events.mail_only() {
+            Some(input) => self.serve(StepParts { input, written: out.written() }),
+            None => self.step_with_table(events, out),
         }
+    }
+
+    fn serve(&mut self, parts: StepParts<'_>) -> Result<(), ProcessError> {
+        if let MachineState::Serving(process, context) = &mut self.state
+            && !self.table.is_busy()
+        {
+            let served = current::enter_first(&mut self.table, |entered| {
+                let is_busy = serve_mail_only(process, context, entered, parts.input)?;
+                Ok::<_, ProcessError>(is_busy.then(current::take_end))
+            })?;
+            match served {
+                None => return Ok(()),
+                Some(Some(reason)) => {
+                    self.end_serving(reason, parts.written);
+                    return Ok(());
+                }
+                Some(None) => {}
+            }
+        }
+        self.serve_with_table(parts)
     }
 
     fn resume(&mut self, answer: Brought, mut parts: StepParts<'_>) -> Result<(), ProcessError> {

@@ -68,6 +68,10 @@ impl Active {
             stop: Cell::new(false),
         }
     }
+
+    fn is_nothing(&self) -> bool {
+        self.table.get().is_null() && self.deadline.get().is_none() && !self.looking.get() && !self.stop.get()
+    }
 }
 
 struct Restore {
@@ -98,6 +102,21 @@ impl Drop for Restore {
             active.deadline.set(self.deadline);
             active.looking.set(self.looking);
             active.stop.set(self.stop);
+        });
+    }
+}
+
+/// Forgets what a step has set, on drop.
+struct Leave;
+
+impl Drop for Leave {
+    #[inline]
+    fn drop(&mut self) {
+        ACTIVE.with(|active| {
+            active.table.set(ptr::null_mut());
+            active.deadline.set(None);
+            active.looking.set(false);
+            active.stop.set(false);
         });
     }
 }
@@ -145,6 +164,19 @@ impl Entered<'_> {
 pub(crate) fn enter<R>(table: &mut TableCell, deadline: Option<Moment>, body: impl FnOnce(&Entered<'_>) -> R) -> R {
     let table: *mut TableCell = table;
     let _restore = Restore::with(table, deadline);
+    body(&Entered { table, lent: PhantomData })
+}
+
+/// Runs `body` as [`enter`] does, without a deadline, where the thread runs no process yet: in a step of the scheduler.
+/// So there is nothing to be saved and restored.
+#[inline(always)]
+pub(crate) fn enter_first<R>(table: &mut TableCell, body: impl FnOnce(&Entered<'_>) -> R) -> R {
+    let table: *mut TableCell = table;
+    ACTIVE.with(|active| {
+        debug_assert!(active.is_nothing(), "a thread makes its steps one after the other");
+        active.table.set(table);
+    });
+    let _leave = Leave;
     body(&Entered { table, lent: PhantomData })
 }
 

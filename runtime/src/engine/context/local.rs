@@ -47,8 +47,10 @@ pub(crate) struct ThreadContext {
     pub(crate) untimed: Cell<u8>,
     /// How many visits to far ends it must make before it keeps a process warm; [`ALWAYS_COOL`] if it never does.
     pub(crate) cool: Cell<u8>,
-    /// How many steps in a row came from the run-next slot.
-    pub(crate) streak: Cell<u32>,
+    /// How many steps the thread had run when it last looked elsewhere than at its run-next slot.
+    pub(crate) streak_since: Cell<u64>,
+    /// At how many steps a process [follows](Self::follow) another one no more; zero while the thread keeps none warm.
+    pub(crate) follow_until: Cell<u64>,
     pub(crate) random: RefCell<Random>,
     /// How the last turn ended, if that is recorded and not written yet; zero otherwise.
     pub(crate) turn_end: Cell<u64>,
@@ -108,7 +110,8 @@ impl ThreadContext {
             deficit_seen: Cell::new(Moment::about_now()),
             slice_used: Cell::new(Moment::about_now()),
             cool: Cell::new(0),
-            streak: Cell::new(0),
+            streak_since: Cell::new(0),
+            follow_until: Cell::new(0),
             turn_end: Cell::new(0),
             random: RefCell::new(Random::new(host.seed(), index as u64)),
         }
@@ -191,6 +194,35 @@ impl ThreadContext {
         self.thread.running.end();
         self.keep_warm(token.put_down());
         None
+    }
+
+    /// Keeps the token of an idle process, and takes that of the process to run next, if that is all that
+    /// [`rest_idle`](Self::rest_idle) and [`next`](Self::next) would come to. Names that one as running.
+    ///
+    /// # Errors
+    /// The token otherwise.
+    #[inline(always)]
+    pub(crate) fn follow(&self, mut token: Token) -> Result<Token, Token> {
+        let (thread, lanes) = (self.thread, token.lanes());
+        if thread.counters.steps.get() >= self.follow_until.get()
+            || lanes.empty_first().is_none()
+            || lanes.has_control()
+            || !token.may_stay_warm()
+        {
+            return Err(token);
+        }
+        // Before the look at what others ask for, as in `park_token`.
+        thread.running.end();
+        match thread.local.keep_for_next(token.put_down()) {
+            Ok(next) => {
+                thread.running.begin(&next);
+                Ok(next.taken_up())
+            }
+            Err(token) => {
+                thread.running.begin(&token);
+                Err(token.taken_up())
+            }
+        }
     }
 
     /// Parks the token of a process that waits for control only, or keeps it while another process is to run next: see
@@ -299,6 +331,7 @@ impl ThreadContext {
     pub(crate) fn cool(&self) {
         self.lay_down_kept();
         self.cool.set(self.cool.get().max(COOL));
+        self.follow_until.set(0);
     }
 
     /// Counts a visit to a far end.

@@ -12,7 +12,7 @@
 //!   inject queue, cold end of the own deque; in every second round, work left by threads without a permit instead of
 //!   the inject queue. If that is empty, the thread looks at its own inject queue, and at that of another permit in
 //!   rotation, whose thread may not be running. At a tick, and at every fourth visit, it checks the clock, too;
-//! * after [`STREAK`] time slices in a row from the run-next slot the deque comes first;
+//! * after [`STREAK`] steps in a row of processes from the run-next slot the deque comes first;
 //! * a process that has used its time slice goes to the global queue, never back to a hot end (see `step`).
 //!
 //! And time slices are bounded: by [`BUDGET`](crate::process::slice::BUDGET) events, and by time (`slice`): a time
@@ -55,8 +55,8 @@ const FAIR: u64 = 20;
 /// After how many visits to far ends the thread checks the clock, the timers, and the reactor.
 const CLOCK: u32 = 4;
 
-/// How many time slices in a row may come from the run-next slot.
-const STREAK: u32 = 64;
+/// After how many steps of processes from the run-next slot the deque comes first.
+const STREAK: u64 = 64;
 
 /// How many more processes a visit to the global queue takes.
 const BATCH: usize = 16;
@@ -121,18 +121,17 @@ impl ThreadContext {
                 return Some(token);
             }
         }
-        let streak = self.streak.get();
-        if streak < STREAK
+        if steps - self.streak_since.get() < STREAK
             && let Some(token) = self.thread.local.take_next_to_run()
         {
-            self.streak.set(streak + 1);
             return Some(token);
         }
-        self.streak.set(0);
+        self.streak_since.set(steps);
         let other = self.pop().or_else(|| self.take_inject()).or_else(|| self.take_global());
         if other.is_none()
             && let Some(token) = self.thread.local.take_next_to_run()
         {
+            self.set_follow_until();
             return Some(token);
         }
         if self.thread.local.has_kept() {
@@ -159,6 +158,7 @@ impl ThreadContext {
     fn be_fair(&self) -> Option<Token> {
         self.look_at_kept();
         self.warm_up();
+        self.set_follow_until();
         let visit = self.visits.get().wrapping_add(1);
         self.visits.set(visit);
         if visit.is_multiple_of(CLOCK) {
@@ -173,6 +173,12 @@ impl ThreadContext {
         self.lay_down_kept();
         self.thread.counters.fair.add(1);
         Some(token)
+    }
+
+    /// Lets processes follow each other at once until a far end comes first again, or a streak is over.
+    fn set_follow_until(&self) {
+        let until = (self.fair.get() + FAIR).min(self.streak_since.get() + STREAK);
+        self.follow_until.set(if self.cool.get() == 0 { until } else { 0 });
     }
 
     /// Takes from one of the ends that nearer ones could starve.

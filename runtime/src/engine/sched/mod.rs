@@ -3,7 +3,7 @@
 //! * [`run_loop`]: run, park or exit;
 //! * [`find`]: where the next process comes from, in order;
 //! * [`step`]: running a process for one time slice; [`timed`]: for one message, with the time it takes;
-//! * [`answered`]: the time slice of a process that was answered here;
+//! * [`answered`]: the time slice of a process that was answered here; [`following`]: of one that follows at once;
 //! * [`recorded`]: the run loop while the host is recorded;
 //! * [`slot_owner`]: the host as the owner of slots: scheduling, bounds, timers, dead letters;
 //! * [`driving`]: sleeping threads as drivers of timers and the reactor; [`spare`]: threads without a permit;
@@ -12,6 +12,7 @@
 pub(crate) mod answered;
 pub(crate) mod driving;
 pub(crate) mod find;
+pub(crate) mod following;
 pub(crate) mod launch;
 pub(crate) mod recorded;
 pub(crate) mod run_loop;

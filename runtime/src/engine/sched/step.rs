@@ -128,6 +128,13 @@ impl StepScratch {
         StepParts { input: &mut self.input, written: &mut self.written }
     }
 
+    /// Returns whether a step with messages alone left nothing to be seen to. Parking the token shows whether something
+    /// has arrived meanwhile.
+    #[inline(always)]
+    pub(super) fn is_plain(&self) -> bool {
+        self.written.is_plain() && self.input.is_plain() && !self.input.is_spent()
+    }
+
     /// Returns whether the step left nothing, yielded nothing, and needed none of the rare state.
     fn is_simple(&self) -> bool {
         self.input.is_simple() && self.written.yields.is_empty()
@@ -172,7 +179,7 @@ impl ThreadContext {
         if self.thread.local.has_answer(&token) {
             return self.run_answered_slice(scratch, token);
         }
-        self.run_slice_with::<false>(scratch, token);
+        self.run_slices(scratch, token);
     }
 
     /// Runs a time slice, `RECORDED` or not.
@@ -427,27 +434,29 @@ impl ThreadContext {
             scratch.input.record_messages(begins_with_message);
         }
         // An answer beside the token, and nothing else, has a slice of its own unless that is recorded: see `answered`.
-        if (slot.lanes.has_control() || token.is_special() || RECORDED && self.thread.local.has_answer(token))
-            && let Err(panic) = self.begin_with_control(scratch, token)
-        {
+        let begins_otherwise =
+            slot.lanes.has_control() || token.is_special() || RECORDED && self.thread.local.has_answer(token);
+        if begins_otherwise && let Err(panic) = self.begin_with_control(scratch, token) {
             return self.after(scratch, token, Some(ExitReason::Panic(panic.into())));
         }
         if RECORDED {
             scratch.input.record_answers();
         }
         let Some(body) = token.body() else { unreachable!("a token that is scheduled is that of a living process") };
-        let outcome =
-            if scratch.input.ended { Ok(()) } else { scratch.parts().step(|events, out| body.step(events, out)) };
+        let outcome = if !begins_otherwise {
+            body.serve(scratch.parts())
+        } else if scratch.input.ended {
+            Ok(())
+        } else {
+            scratch.parts().step(|events, out| body.step(events, out))
+        };
         if caller::has_orphans() {
             // Dropped by a panic that the process caught itself.
             caller::blame_nobody();
         }
         self.count(scratch, slot);
         match outcome {
-            // Parking the token shows whether something has arrived meanwhile.
-            Ok(()) if scratch.written.is_plain() && scratch.input.is_plain() && !scratch.input.is_spent() => {
-                AfterStep::ParkIdle
-            }
+            Ok(()) if scratch.is_plain() => AfterStep::ParkIdle,
             Ok(()) => self.after(scratch, token, None),
             Err(error) => self.after(scratch, token, Some(error.into_reason())),
         }

@@ -10,11 +10,9 @@ struct CountsWord(u32);
 
 impl CountsWord {
     const STEP_BITS: u32 = 12;
-    const MOST_STEPS: u32 = (1 << Self::STEP_BITS) - 1;
-
     #[inline]
     fn steps(self) -> u32 {
-        self.0 & Self::MOST_STEPS
+        self.0 & ((1 << Self::STEP_BITS) - 1)
     }
 
     #[inline]
@@ -22,10 +20,10 @@ impl CountsWord {
         self.0 >> Self::STEP_BITS
     }
 
-    /// Adds a step, for which there is room, with its messages.
+    /// Adds a step with its messages. If there was no room for it, the steps are zero.
     #[inline]
     fn and_step(self, messages: u32) -> Self {
-        Self(self.0 + (messages << Self::STEP_BITS) + 1)
+        Self(self.0.wrapping_add((messages << Self::STEP_BITS) + 1))
     }
 }
 
@@ -38,12 +36,13 @@ impl Slot {
     /// The count is on the first cache line; the second takes over when no more steps fit.
     #[inline]
     pub(crate) fn count(&self, messages: u32) {
-        let mut counts = CountsWord(self.counts.load(Ordering::Relaxed));
-        if counts.steps() == CountsWord::MOST_STEPS {
+        let counts = CountsWord(self.counts.load(Ordering::Relaxed));
+        let mut next = counts.and_step(messages);
+        if next.steps() == 0 {
             self.carry(counts);
-            counts = CountsWord(0);
+            next = CountsWord(0).and_step(messages);
         }
-        self.counts.store(counts.and_step(messages).0, Ordering::Relaxed);
+        self.counts.store(next.0, Ordering::Relaxed);
     }
 
     #[cold]

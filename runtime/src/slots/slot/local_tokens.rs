@@ -9,6 +9,11 @@
 //! stores the message in the mailbox's first node, and has the process run next ([`Slot::send`]). All others send as
 //! usual, and leave the rest to the thread.
 //!
+//! If its message is small, the sender stores that within one section of the lock, in which it also moves the token
+//! ([`LocalTokens::begin_refill`]). A message in a block is not, since the block may come from the users' allocator.
+//! And a process that becomes idle when another one is to run next changes places with it in one section
+//! ([`LocalTokens::keep_for_next`]): so a pair that sends to each other passes two sections a message.
+//!
 //! Only a thread that has a process to run next keeps another one warm; and it lays that down, which parks its token,
 //! before it takes a process from anywhere else, is called, blocks or sleeps; and for the next one. At each visit to a
 //! far end it looks whether others have sent something. So that waits for a few time slices of those that send to each
@@ -49,7 +54,7 @@
 //! Release and O2 Acquire: each sees what the other has done, with the tokens and with the slots. Of several others,
 //! O5 admits one.
 //!
-//! *O7 ends*: a section, O1 to O4, is a dozen instructions, and runs no code of users. If the system stops the thread
+//! *O7 ends*: a section, O1 to O4, is some dozen instructions, and runs no code of users. If the system stops the thread
 //! in one, O7 gives up after [`PATIENCE`] looks: the caller tries again later, as the watchdog does at its next tick.
 //! Then what the thread has is its own again, although it may have done without it at O2. No other thread looks at one
 //! that blocks, sleeps or exits; so before that it takes its tokens until there is none
@@ -210,17 +215,29 @@ impl LocalTokens {
     /// O1 to O4. `None`: the tokens are being taken from the thread, or `attention` has one of `forbidden`.
     #[inline(always)]
     fn section<R>(&self, forbidden: u8, body: impl FnOnce() -> R) -> Option<R> {
-        self.busy.store(true, Ordering::Relaxed);
-        light_barrier();
-        disturb();
-        let attention = self.attention.load(Ordering::Acquire);
+        let attention = self.begin_section();
         let done = if attention & (FENCED | REVOKED | forbidden) == 0 || self.may_go_on(attention, forbidden) {
             Some(body())
         } else {
             None
         };
-        self.busy.store(false, Ordering::Release);
+        self.end_section();
         done
+    }
+
+    /// O1 and O2. Returns what `attention` says.
+    #[inline(always)]
+    fn begin_section(&self) -> u8 {
+        self.busy.store(true, Ordering::Relaxed);
+        light_barrier();
+        disturb();
+        self.attention.load(Ordering::Acquire)
+    }
+
+    /// O4.
+    #[inline(always)]
+    fn end_section(&self) {
+        self.busy.store(false, Ordering::Release);
     }
 
     /// O1 and O2 with a fence.
@@ -367,6 +384,48 @@ impl LocalTokens {
         }
     }
 
+    /// Keeps the token of an idle process, and takes that of the process to run next: if there is one, without an
+    /// answer, no process is warm, and the thread has nothing to check between two steps.
+    ///
+    /// # Errors
+    /// The token otherwise, or if light barriers are not enough.
+    #[inline(always)]
+    pub(crate) fn keep_for_next(&self, token: Token) -> Result<Token, Token> {
+        let attention = self.begin_section();
+        let next = NonNull::new(self.run_next.load(Ordering::Relaxed));
+        let (warm, answer) = (self.warm.load(Ordering::Relaxed), self.answer.load(Ordering::Relaxed));
+        // Looked at together.
+        let may = usize::from(attention) | warm.addr() | answer.addr() == 0;
+        let result = match next {
+            Some(next) if may => {
+                self.run_next.store(ptr::null_mut(), Ordering::Relaxed);
+                token.slot().permit.set_warm(true);
+                self.warm.store(token.into_raw(), Ordering::Relaxed);
+                Ok(kept_out(next.as_ptr()))
+            }
+            _ => Err(token),
+        };
+        self.end_section();
+        result
+    }
+
+    /// Begins the section in which the process in that slot gets a message: if it is warm, and its lane is empty.
+    #[inline(always)]
+    pub(super) fn begin_refill(&self, slot: &'static Slot) -> Option<Refill<'_>> {
+        let attention = self.begin_section();
+        if (attention & (FENCED | REVOKED) == 0 || self.may_go_on(attention, 0))
+            && ptr::eq(self.warm.load(Ordering::Relaxed), slot)
+        {
+            let mut token = kept_out(ptr::from_ref(slot).cast_mut()).taken_up();
+            if let Some(first) = token.lanes().empty_first() {
+                return Some(Refill { local: self, token, first, attention });
+            }
+            let _in_its_place = token.put_down();
+        }
+        self.end_section();
+        None
+    }
+
     /// Takes the token of that process, if it is kept here.
     #[inline(always)]
     pub(super) fn take_warm_of(&self, slot: &'static Slot) -> Option<Token> {
@@ -460,6 +519,41 @@ impl LocalTokens {
         // SAFETY: within the lock.
         let _revoked = self.section(0, || unsafe { self.vacant.take_old(&mut old) });
         old
+    }
+}
+
+/// The section in which a warm process gets a message: begun, and to be [finished](Self::finish) without running any
+/// code of users.
+#[must_use = "others wait for the end of the section"]
+pub(super) struct Refill<'a> {
+    local: &'a LocalTokens,
+    token: Token,
+    first: NonNull<MailNode>,
+    attention: u8,
+}
+
+impl Refill<'_> {
+    /// Returns the empty first node of its lane, for the message.
+    #[inline(always)]
+    pub(super) fn first(&self) -> NonNull<MailNode> {
+        self.first
+    }
+
+    /// Has the process, which has its message now, run next. Returns the token if there is one to run next already, or
+    /// the thread is not watched or has lost its permit: then the process is to be woken.
+    #[inline(always)]
+    pub(super) fn finish(self) -> Option<Token> {
+        let Self { local, mut token, first, attention } = self;
+        token.lanes().refill(first);
+        token.slot().permit.set_warm(false);
+        local.warm.store(ptr::null_mut(), Ordering::Relaxed);
+        let raw = token.put_down().into_raw();
+        let may_run_next = attention & (LOST | UNWATCHED) == 0 && !local.has_next();
+        if may_run_next {
+            local.run_next.store(raw, Ordering::Relaxed);
+        }
+        local.end_section();
+        if may_run_next { None } else { Some(kept_out(raw)) }
     }
 }
 

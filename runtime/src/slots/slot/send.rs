@@ -2,13 +2,13 @@
 
 use super::admission::{Admission, Pushed, RefusalReason, SendRefusal};
 use super::flags::{CONGESTED, HARD_BOUND};
-use super::local_tokens::{self, LocalTokens};
+use super::local_tokens::{self, LocalTokens, Refill};
 use super::{Slot, Token};
 use crate::call::caller::Caller;
 use crate::mailbox::lanes::{Claim, LENGTH_CHECK};
 use crate::mailbox::node::{Envelope, MailNode, NodeBox, NodeKind};
 use crate::mailbox::node_pool;
-use crate::mailbox::payload::Payload;
+use crate::mailbox::payload::{Payload, is_in_place};
 use crate::pid::Pid;
 use crate::recorder::kind::RecordKind;
 use crate::recorder::session::Recorder;
@@ -196,18 +196,48 @@ impl Slot {
         message: M,
         word: *mut MailNode,
     ) -> Result<(), Box<SendRefusal>> {
-        if self.permit.is_warm()
-            && let Some((mut token, first, local)) = self.take_empty()
-        {
-            // SAFETY: the token is held here, so the content of its lane's empty first node is too.
-            unsafe { node_pool::message_in(first, generation, message, word) };
-            token.lanes().refill(first);
-            if let Err(token) = local.put_only_next(token.put_down()) {
-                token.wake();
+        if self.permit.is_warm() {
+            // A larger message needs a block, which may come from the users' allocator.
+            if !is_in_place::<M>() {
+                if let Some((mut token, first, local)) = self.take_empty() {
+                    // SAFETY: the token is held here, so the content of its lane's empty first node is too.
+                    unsafe { node_pool::message_in(first, generation, message, word) };
+                    token.lanes().refill(first);
+                    if let Err(token) = local.put_only_next(token.put_down()) {
+                        token.wake();
+                    }
+                    return Ok(());
+                }
+            } else if let Some(refill) = self.begin_refill() {
+                // SAFETY: as above.
+                unsafe { node_pool::message_in(refill.first(), generation, message, word) };
+                if let Some(token) = refill.finish() {
+                    token.wake();
+                }
+                return Ok(());
+            } else {
+                self.rouse_filled();
             }
-            return Ok(());
         }
         self.queue(node_pool::message(generation, message, word))
+    }
+
+    /// Begins to give the process a message in place, if it is warm with the calling thread and can run next.
+    #[inline(always)]
+    fn begin_refill(&'static self) -> Option<Refill<'static>> {
+        // A subscriber, which is asked about each message, is code of users.
+        #[cfg(feature = "spans")]
+        if crate::observe::spans::may_be_wanted() {
+            return None;
+        }
+        local_tokens::current()?.begin_refill(self)
+    }
+
+    /// Has the process run, if it is warm with the calling thread, since others have sent it something.
+    #[cold]
+    #[inline(never)]
+    fn rouse_filled(&'static self) {
+        self.rouse_warm();
     }
 
     /// Takes the token of the process, if it is warm with the calling thread, with the first node of its empty lane.
