@@ -90,7 +90,7 @@ mutant advance-keeps-fresh-mark $lanes token \
 mutant park-keeps-the-first-node $lanes token \
     '/unsafe fn lay\(/,/^    \}/ s/self\.head\.store\(ptr::null_mut\(\), Ordering::Relaxed\);//'
 mutant park-ignores-a-fresh-node $lanes token \
-    '/unsafe fn lay\(/,/let laid/ s/if marks\(head\) == FRESH/if false/'
+    '/unsafe fn lay\(/,/let laid/ s/if is_fresh\(head\)/if false/'
 mutant park-clears-head-too-late $lanes token \
     '/unsafe fn lay\(/,/^    \}/ { s/self\.head\.store\(ptr::null_mut\(\), Ordering::Relaxed\);//; s/if let'\
 ' Some\(free\)/self.head.store(ptr::null_mut(), Ordering::Relaxed); if let Some(free)/ }'
@@ -404,9 +404,15 @@ mutant local-answer-overtakes $local local_tokens \
 mutant local-at-hand-is-not-roused $slot local_tokens \
     '/fn rouse_at_hand/,/^    \}/ s/token\.wake\(\);/drop(token);/'
 mutant local-filled-behind-others $lanes local_tokens \
-    '/fn empty_first/,/^    \}/ s/ \|\| self\.0\.tail\.load\(Ordering::Acquire\) != head//'
+    '/fn empty_first/,/^    \}/ s/self\.0\.tail\.load\(Ordering::Acquire\) == head\.as_ptr\(\)/head.addr().get() > 1/'
 mutant local-warm-is-not-roused $send local_tokens \
+    '/fn rouse_filled/,/^    \}/ s/self\.rouse_warm\(\);/_ = self.take_warm();/'
+mutant local-block-does-not-rouse $send local_tokens \
     '/fn take_empty/,/^    \}/ s/token\.put_down\(\)\.wake\(\);/drop(token);/'
+mutant local-filled-despite-revoked $local local_tokens \
+    '/fn begin_refill/,/^    \}/ s/\(FENCED \| REVOKED\)/FENCED/'
+mutant local-follows-despite-revoked $local local_tokens \
+    '/fn keep_for_next/,/^    \}/ s/usize::from\(attention\) \| //'
 mutant depot-keeps-one-more $magazine depot \
     's/(count\.fetch_add\(1, Ordering::Relaxed\)) >= \*most/\1 > *most/'
 mutant depot-reserves-in-two-steps $magazine depot \

@@ -24,6 +24,9 @@ const SLEEPS_WITH_ALL: u8 = 1;
 /// A planted fault: the thread looks once, and sleeps.
 const LOOKS_ONCE: u8 = 2;
 
+/// A number in a message that is too large for a node.
+type InBlock = [u32; 64];
+
 /// A run queue, and what the processes have received.
 struct Queue {
     tokens: Mutex<Vec<Token>>,
@@ -70,7 +73,8 @@ impl Scene {
         unsafe { token.slot().own_cold_state() }.labelled = true;
         while let Some(envelope) = token.lanes().pop_data() {
             let payload = envelope.payload.expect("a message");
-            lock(&self.queue.received).push(payload.take::<u32>().expect("a number"));
+            let number = payload.take::<u32>().or_else(|payload| payload.take::<InBlock>().map(|block| block[0]));
+            lock(&self.queue.received).push(number.expect("a number"));
         }
         token.put_down()
     }
@@ -234,7 +238,7 @@ fn a_thread_moves_its_tokens_while_they_are_taken() {
 
 /// A thread sends twice to its warm process, and another thread once; or both once, and the other one takes the process
 /// away.
-fn sent_in_place(taken_away: bool) {
+fn sent_in_place(taken_away: bool, in_block: bool) {
     let places: &[_] = if taken_away {
         &["in place", "taken away", "the other came first"]
     } else {
@@ -255,7 +259,11 @@ fn sent_in_place(taken_away: bool) {
         });
         within(scene.local, || {
             for &number in own {
-                slot.send(pid, number).expect("it lives");
+                if in_block {
+                    slot.send(pid, [number; 64] as InBlock).expect("it lives");
+                } else {
+                    slot.send(pid, number).expect("it lives");
+                }
                 if let Some(token) = scene.local.take_next() {
                     reach("in place");
                     scene.keep_warm(scene.run(token));
@@ -280,12 +288,60 @@ fn sent_in_place(taken_away: bool) {
 
 #[test]
 fn messages_in_place_and_from_another_thread() {
-    sent_in_place(false);
+    sent_in_place(false, false);
 }
 
 #[test]
 fn messages_in_place_to_a_process_that_is_taken_away() {
-    sent_in_place(true);
+    sent_in_place(true, false);
+}
+
+#[test]
+fn messages_in_blocks_to_a_process_that_is_taken_away() {
+    sent_in_place(true, true);
+}
+
+/// Two processes of a thread send to each other and run in turn (`ThreadContext::follow`), while another thread takes
+/// the tokens away.
+#[test]
+fn processes_that_follow_each_other() {
+    check(deep(2, 3), &["followed", "followed back", "kept out"], || {
+        let scene = Scene::new();
+        let (first, second) = (scene.start(0), scene.start(1));
+        // The lanes get their first nodes.
+        first.0.send(first.2, 0_u32).expect("it lives");
+        second.0.send(second.2, 0_u32).expect("it lives");
+        scene.keep_warm(scene.run(first.1));
+        let idle = scene.run(second.1);
+        let other = thread::spawn(move || scene.recall());
+        within(scene.local, || {
+            first.0.send(first.2, 1_u32).expect("it lives");
+            let idle = match scene.local.keep_for_next(idle) {
+                Ok(next) => scene.run(next),
+                Err(token) => {
+                    reach("kept out");
+                    return scene.rest(token);
+                }
+            };
+            reach("followed");
+            second.0.send(second.2, 2_u32).expect("it lives");
+            match scene.local.keep_for_next(idle) {
+                Ok(next) => {
+                    reach("followed back");
+                    scene.rest(scene.run(next));
+                }
+                Err(token) => scene.rest(token),
+            }
+        });
+        other.join().unwrap();
+        scene.recall();
+        let received = scene.finish();
+        assert!(received == [0, 0, 1] || received == [0, 0, 1, 2], "{received:?}");
+        // Both are idle, and neither token is lost.
+        first.0.send(first.2, 10_u32).expect("it lives");
+        second.0.send(second.2, 20_u32).expect("it lives");
+        assert_eq!(scene.finish().len(), received.len() + 2);
+    });
 }
 
 /// A sender sends from another thread, then moves to the one that keeps the process warm, and sends in place.
