@@ -54,7 +54,7 @@
 //! Release and O2 Acquire: each sees what the other has done, with the tokens and with the slots. Of several others,
 //! O5 admits one.
 //!
-//! *O7 ends*: a section, O1 to O4, is some dozen instructions, and runs no code of users. If the system stops the thread
+//! *O7 ends*: a section, O1 to O4, takes few instructions, and runs no code of users. If the system stops the thread
 //! in one, O7 gives up after [`PATIENCE`] looks: the caller tries again later, as the watchdog does at its next tick.
 //! Then what the thread has is its own again, although it may have done without it at O2. No other thread looks at one
 //! that blocks, sleeps or exits; so before that it takes its tokens until there is none
