@@ -16,7 +16,7 @@ use crate::mailbox::payload::Payload;
 use crate::pid::{Pid, Resident};
 use crate::recorder::kind::RecordKind;
 use crate::slots::Token;
-use crate::slots::slot::local_tokens::{self, LOST, UNWATCHED};
+use crate::slots::slot::local_tokens::{self, Following, LOST, UNWATCHED};
 use crate::slots::slot::release::LaidDown;
 use crate::sync::{Arc, Deque};
 use crate::time::timers::TimerAction;
@@ -202,27 +202,53 @@ impl ThreadContext {
     /// # Errors
     /// The token otherwise.
     #[inline(always)]
-    pub(crate) fn follow(&self, mut token: Token) -> Result<Token, Token> {
+    pub(crate) fn follow(&self, mut token: Token) -> Result<Following, Token> {
         let (thread, lanes) = (self.thread, token.lanes());
-        if thread.counters.steps.get() >= self.follow_until.get()
-            || lanes.empty_first().is_none()
-            || lanes.has_control()
-            || !token.may_stay_warm()
-        {
+        if !self.may_follow() || lanes.empty_first().is_none() || lanes.has_control() || !token.may_stay_warm() {
             return Err(token);
         }
         // Before the look at what others ask for, as in `park_token`.
         thread.running.end();
         match thread.local.keep_for_next(token.put_down()) {
-            Ok(next) => {
+            Ok(Following::Message(next)) => {
                 thread.running.begin(&next);
-                Ok(next.taken_up())
+                Ok(Following::Message(next.taken_up()))
+            }
+            Ok(Following::Answer(next)) => {
+                thread.running.begin(&next);
+                Ok(Following::Answer(next.taken_up()))
             }
             Err(token) => {
                 thread.running.begin(&token);
                 Err(token.taken_up())
             }
         }
+    }
+
+    /// As [`follow`](Self::follow), with the token of a process that waits for control only.
+    ///
+    /// # Errors
+    /// The token otherwise.
+    #[inline(always)]
+    pub(crate) fn follow_waiting(&self, mut token: Token) -> Result<Token, Token> {
+        let thread = self.thread;
+        if !self.may_follow() || token.lanes().has_control() || !token.may_stay_warm() {
+            return Err(token);
+        }
+        thread.running.end();
+        let followed = thread.local.keep_at_hand_for_next(token.put_down());
+        let (Ok(running) | Err(running)) = &followed;
+        thread.running.begin(running);
+        match followed {
+            Ok(next) => Ok(next.taken_up()),
+            Err(token) => Err(token.taken_up()),
+        }
+    }
+
+    /// Returns whether a process may follow another one at once.
+    #[inline(always)]
+    fn may_follow(&self) -> bool {
+        self.thread.counters.steps.get() < self.follow_until.get()
     }
 
     /// Parks the token of a process that waits for control only, or keeps it while another process is to run next: see

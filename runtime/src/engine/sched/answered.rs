@@ -13,21 +13,24 @@ use crate::slots::Token;
 use crate::sync::disturb;
 
 impl ThreadContext {
-    /// Runs the time slice of a process that has [an answer](crate::slots::slot::local_tokens) here. Not inlined, so
-    /// that others do not pay for it.
+    /// Runs the time slice of a process that has [an answer](crate::slots::slot::local_tokens) here, and is named as
+    /// running. Returns the process whose time slice follows at once, if one does: as of [`run_slices`], but that it has
+    /// no answer. Not inlined, so that others do not pay for it.
+    ///
+    /// [`run_slices`]: ThreadContext::run_slices
     #[inline(never)]
-    pub(super) fn run_answered_slice(&self, scratch: &mut StepScratch, token: Token) {
+    pub(super) fn run_answered_slice(&self, scratch: &mut StepScratch, mut token: Token) -> Option<Token> {
         let slot = token.slot();
         if slot.lanes.has_control() {
             // Its step takes the answer first.
-            return self.run_slice_with::<false>(scratch, token);
+            self.run_other_slice(scratch, token);
+            return None;
         }
         if !slot.deficit.is_none() || token.is_special() {
             let token = self.thread.local.push_answer(token);
-            return self.run_slice_with::<false>(scratch, token);
+            self.run_other_slice(scratch, token);
+            return None;
         }
-        let mut token = token.taken_up();
-        self.thread.running.begin(&token);
         slot.permit.set(self.permit_index.get());
         scratch.input.begin_slice(BUDGET);
         disturb();
@@ -44,8 +47,15 @@ impl ThreadContext {
         if outcome.is_ok() && scratch.awaits_another_answer(slot) {
             scratch.end_awaiting();
             disturb();
-            let Some(held) = self.rest_waiting(token) else { return };
-            return self.go_on_answered(scratch, held);
+            return match self.follow_waiting(token) {
+                Ok(next) => Some(next),
+                Err(token) => {
+                    if let Some(held) = self.rest_waiting(token) {
+                        self.go_on_answered(scratch, held);
+                    }
+                    None
+                }
+            };
         }
         let failed = outcome.err().map(ProcessError::into_reason);
         let after = self.after(scratch, &mut token, failed);
@@ -53,6 +63,7 @@ impl ThreadContext {
         if let Some(token) = self.conclude(scratch, token, after) {
             self.go_on::<false>(scratch, token);
         }
+        None
     }
 
     /// Goes on with a process for which something has arrived meanwhile.

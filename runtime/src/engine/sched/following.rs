@@ -14,14 +14,14 @@ use crate::engine::context::local::ThreadContext;
 use crate::exit::ExitReason;
 use crate::process::slice::BUDGET;
 use crate::slots::Token;
+use crate::slots::slot::local_tokens::Following;
 use crate::sync::disturb;
 
 impl ThreadContext {
-    /// Runs the time slice of a process without an answer here, and those that follow at once.
+    /// Runs the time slice of a process without an answer here, which is named as running, and those that follow at
+    /// once.
     #[inline(always)]
-    pub(super) fn run_slices(&self, scratch: &mut StepScratch, token: Token) {
-        let mut token = token.taken_up();
-        self.thread.running.begin(&token);
+    pub(super) fn run_slices(&self, scratch: &mut StepScratch, mut token: Token) {
         let (token, after) = loop {
             let slot = token.slot();
             if !slot.deficit.is_none() || slot.lanes.has_control() || token.is_special() {
@@ -48,7 +48,11 @@ impl ThreadContext {
             }
             disturb();
             match self.follow(token) {
-                Ok(next) => token = next,
+                Ok(Following::Message(next)) => token = next,
+                Ok(Following::Answer(next)) => match self.run_answered_slice(scratch, next) {
+                    Some(next) => token = next,
+                    None => return,
+                },
                 Err(held) => break (held, AfterStep::ParkIdle),
             }
         };
@@ -72,7 +76,7 @@ impl ThreadContext {
 
     /// Runs a time slice that begins with more than messages. Not inlined, so that others do not pay for it.
     #[inline(never)]
-    fn run_other_slice(&self, scratch: &mut StepScratch, token: Token) {
+    pub(super) fn run_other_slice(&self, scratch: &mut StepScratch, token: Token) {
         self.run_slice_with::<false>(scratch, token.put_down());
     }
 

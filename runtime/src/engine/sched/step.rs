@@ -176,8 +176,13 @@ impl StepScratch {
 impl ThreadContext {
     #[inline(always)]
     pub(crate) fn run_slice(&self, scratch: &mut StepScratch, token: Token) {
+        let mut token = token.taken_up();
+        self.thread.running.begin(&token);
         if self.thread.local.has_answer(&token) {
-            return self.run_answered_slice(scratch, token);
+            match self.run_answered_slice(scratch, token) {
+                Some(next) => token = next,
+                None => return,
+            }
         }
         self.run_slices(scratch, token);
     }

@@ -384,23 +384,47 @@ impl LocalTokens {
         }
     }
 
-    /// Keeps the token of an idle process, and takes that of the process to run next: if there is one, without an
-    /// answer, no process is warm, and the thread has nothing to check between two steps.
+    /// Keeps the token of an idle process, and takes that of the process to run next: if there is one, no process is
+    /// warm, and the thread has nothing to check between two steps.
     ///
     /// # Errors
     /// The token otherwise, or if light barriers are not enough.
     #[inline(always)]
-    pub(crate) fn keep_for_next(&self, token: Token) -> Result<Token, Token> {
+    pub(crate) fn keep_for_next(&self, token: Token) -> Result<Following, Token> {
         let attention = self.begin_section();
         let next = NonNull::new(self.run_next.load(Ordering::Relaxed));
         let (warm, answer) = (self.warm.load(Ordering::Relaxed), self.answer.load(Ordering::Relaxed));
         // Looked at together.
-        let may = usize::from(attention) | warm.addr() | answer.addr() == 0;
         let result = match next {
-            Some(next) if may => {
+            Some(next) if usize::from(attention) | warm.addr() == 0 => {
                 self.run_next.store(ptr::null_mut(), Ordering::Relaxed);
                 token.slot().permit.set_warm(true);
                 self.warm.store(token.into_raw(), Ordering::Relaxed);
+                let next = kept_out(next.as_ptr());
+                Ok(if answer.is_null() { Following::Message(next) } else { Following::Answer(next) })
+            }
+            _ => Err(token),
+        };
+        self.end_section();
+        result
+    }
+
+    /// Keeps the token of a process that waits for control only, and takes that of the process to run next: if there
+    /// is one, without an answer, none is at hand, and the thread has nothing to check between two steps.
+    ///
+    /// # Errors
+    /// The token otherwise, or if light barriers are not enough.
+    #[inline(always)]
+    pub(crate) fn keep_at_hand_for_next(&self, token: Token) -> Result<Token, Token> {
+        let attention = self.begin_section();
+        let next = NonNull::new(self.run_next.load(Ordering::Relaxed));
+        let (at_hand, answer) = (self.at_hand.load(Ordering::Relaxed), self.answer.load(Ordering::Relaxed));
+        let requests = usize::from(attention) | at_hand.addr() | answer.addr();
+        let result = match next {
+            Some(next) if requests == 0 => {
+                self.run_next.store(ptr::null_mut(), Ordering::Relaxed);
+                token.slot().permit.set_at_hand(true);
+                self.at_hand.store(token.into_raw(), Ordering::Relaxed);
                 Ok(kept_out(next.as_ptr()))
             }
             _ => Err(token),
@@ -520,6 +544,13 @@ impl LocalTokens {
         let _revoked = self.section(0, || unsafe { self.vacant.take_old(&mut old) });
         old
     }
+}
+
+/// The token of a process that was to run next, and what its time slice begins with.
+pub(crate) enum Following {
+    Message(Token),
+    /// An answer that lies [here](LocalTokens::take_its_answer).
+    Answer(Token),
 }
 
 /// The section in which a warm process gets a message: begun, and to be [finished](Self::finish) without running any
