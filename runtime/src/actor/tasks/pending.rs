@@ -223,8 +223,7 @@ impl Waits {
         if is_lent(self.incarnation) || slot.lanes.has_control() {
             return false;
         }
-        let Some(edge) = self.edge.or_else(|| edges::own_edge(self.incarnation)) else { return false };
-        self.edge = Some(edge);
+        let Some(edge) = self.own_edge() else { return false };
         match edges::wait_at(edge, self.incarnation, on, method, ticket, false) {
             Ok(waiting) => {
                 self.waiting = Some(waiting);
@@ -235,6 +234,15 @@ impl Waits {
                 true
             }
         }
+    }
+
+    /// Returns the place of the process in the wait graph, which is looked up once.
+    #[inline(always)]
+    fn own_edge(&mut self) -> Option<&'static Edge> {
+        if self.edge.is_none() {
+            self.edge = edges::own_edge(self.incarnation);
+        }
+        self.edge
     }
 
     /// Returns whether a future waits for another row. Continuations do not count: they run after the method that
@@ -278,7 +286,7 @@ impl Waits {
     }
 
     /// Returns whether a poll needs more than answers and messages.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_special(&self) -> bool {
         let ends = self.end.is_some() || self.end_after_shield.is_some();
         ends || self.wants_background() || self.serve_waker.is_some()
