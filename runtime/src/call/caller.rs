@@ -454,6 +454,7 @@ fn ending() -> Option<ExitReason> {
 }
 
 /// Runs `body`, in which a process exits: callers that it leaves unanswered are told its reason.
+#[inline(always)]
 pub(crate) fn while_ending<R>(reason: &ExitReason, body: impl FnOnce() -> R) -> R {
     // Inaccessible in the destructors of a thread's own thread-locals, where a failed start may exit too.
     let outer = ENDING.try_with(|ending| ending.replace(reason)).unwrap_or(ptr::null());

@@ -77,6 +77,7 @@ impl<P: Actor> SpawnCore<P> {
     }
 
     /// Starts at the sync entry with index `entry`.
+    #[inline]
     pub fn start_sync(
         &self,
         entry: usize,

@@ -42,6 +42,7 @@ impl Scheduler {
 
     /// Enters the gate, for that generation of the record. The caller must leave later if this returns true.
     #[must_use = "who came in must leave"]
+    #[inline(always)]
     pub(crate) fn enter(&'static self, generation: u32) -> bool {
         if !self.gate.enter(self.current_thread()) {
             return false;

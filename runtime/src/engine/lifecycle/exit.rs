@@ -77,6 +77,7 @@ pub(crate) fn end(
 
 /// Like [`end`], for a process that ends normally and without a result.
 #[must_use = "the token may still be held"]
+#[inline(always)]
 pub(crate) fn end_normally(host: &'static Scheduler, mut token: Token, body: Option<Body>) -> Option<Token> {
     let pid = pid_of(&token);
     match body {
@@ -432,6 +433,7 @@ fn guarded(body: impl FnOnce()) {
 }
 
 /// Calls `close` and drops the state. Returns the panic of either; does not panic itself.
+#[inline]
 pub(crate) fn close(body: Body, reason: &ExitReason) -> Option<ExitReason> {
     crate::call::caller::while_ending(reason, || {
         let (mut body, site) = (Some(body), Cell::new(Site::Close));
