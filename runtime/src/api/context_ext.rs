@@ -2,7 +2,9 @@
 
 use super::runtime::Host;
 use crate::actor::definition::{Actor, Migratable};
+use crate::engine::lifecycle::spawn::current_host_ref;
 use crate::{Address, Context, Spawn, actor::spawn::SpawnProcess, process::Process};
+use std::panic::Location;
 
 impl<P: Actor> Context<P> {
     /// Returns the address of this process.
@@ -27,7 +29,10 @@ impl<P: Actor> Context<P> {
     where
         Q: Migratable,
     {
-        self.host_or_panic().spawn(process)
+        match current_host_ref() {
+            Some(host) => Spawn::new(host, Location::caller(), process),
+            None => driven_by_hand(),
+        }
     }
 
     /// Spawns a process with its own thread on the same host. See [`Host::spawn_pinned`].
@@ -61,7 +66,13 @@ impl<P: Actor> Context<P> {
     pub(crate) fn host_or_panic(&self) -> Host {
         match Host::current() {
             Some(host) => host,
-            None => panic!("a process that is driven by hand has no host"),
+            None => driven_by_hand(),
         }
     }
+}
+
+#[cold]
+#[track_caller]
+fn driven_by_hand() -> ! {
+    panic!("a process that is driven by hand has no host")
 }

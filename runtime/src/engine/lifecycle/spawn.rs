@@ -7,6 +7,7 @@ use crate::engine::context::own::{STARTING, Starting, starting};
 use crate::engine::context::values::{HAS_VALUES, replace_values, set_values, with_inherited};
 use crate::engine::host::Scheduler;
 use crate::engine::host::hooks::Started;
+use crate::engine::host::reuse::HostRef;
 use crate::env::clock::{ClockOverride, use_clock};
 #[cfg(feature = "test")]
 use crate::env::program::Acting;
@@ -467,4 +468,10 @@ pub(crate) fn while_started_elsewhere<R>(env: &Environment, body: impl FnOnce() 
 /// Returns the host whose process the calling thread runs or starts.
 pub(crate) fn current_host() -> Option<&'static Scheduler> {
     starting().map(|(host, _)| host).or_else(|| with_current(|context| context.map(|context| context.host)))
+}
+
+/// Returns the same host as it is now.
+#[inline]
+pub(crate) fn current_host_ref() -> Option<HostRef> {
+    current_host().map(|scheduler| HostRef { scheduler, generation: scheduler.generation() })
 }
