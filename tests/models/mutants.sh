@@ -413,6 +413,12 @@ mutant local-filled-despite-revoked $local local_tokens \
     '/fn begin_refill/,/^    \}/ s/\(FENCED \| REVOKED\)/FENCED/'
 mutant local-follows-despite-revoked $local local_tokens \
     '/fn keep_for_next/,/^    \}/ s/usize::from\(attention\) \| //'
+mutant local-waits-despite-revoked $local local_tokens \
+    '/fn keep_at_hand_for_next/,/^    \}/ s/usize::from\(attention\) \| //'
+mutant local-waits-in-the-way-of-next $local local_tokens \
+    '/fn keep_at_hand_for_next/,/^    \}/ s/self\.run_next\.store\(ptr::null_mut\(\), Ordering::Relaxed\);//'
+mutant local-waits-unseen $local local_tokens \
+    '/fn keep_at_hand_for_next/,/^    \}/ s/token\.slot\(\)\.permit\.set_at_hand\(true\);//'
 mutant depot-keeps-one-more $magazine depot \
     's/(count\.fetch_add\(1, Ordering::Relaxed\)) >= \*most/\1 > *most/'
 mutant depot-reserves-in-two-steps $magazine depot \

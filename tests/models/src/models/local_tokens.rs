@@ -13,7 +13,7 @@ use crate::fault::{self, Fault};
 use crate::mailbox::node::{Envelope, NodeBox, NodeKind};
 use crate::mailbox::{node_pool, payload::Payload};
 use crate::pid::{NodeId, Pid};
-use crate::slots::slot::local_tokens::{self, LocalTokens};
+use crate::slots::slot::local_tokens::{self, Following, LocalTokens};
 use crate::slots::slot::release::LaidDown;
 use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, Token};
 use crate::sync::{Mutex, lock};
@@ -184,6 +184,18 @@ impl Scene {
         lock(&self.queue.received).clone()
     }
 
+    /// As `finish`, where the process in the slot with that index waits for control only.
+    fn finish_call(&self, caller: u32) -> Vec<u32> {
+        while let Some(token) = { lock(&self.queue.tokens).pop() } {
+            if token.slot().index() == caller {
+                self.wait(self.run_waiting(token, None));
+            } else {
+                self.rest(self.run(token));
+            }
+        }
+        lock(&self.queue.received).clone()
+    }
+
     /// Runs all that is queued, and returns what has been received in all.
     fn finish(&self) -> Vec<u32> {
         while let Some(token) = { lock(&self.queue.tokens).pop() } {
@@ -317,7 +329,8 @@ fn processes_that_follow_each_other() {
         within(scene.local, || {
             first.0.send(first.2, 1_u32).expect("it lives");
             let idle = match scene.local.keep_for_next(idle) {
-                Ok(next) => scene.run(next),
+                Ok(Following::Message(next)) => scene.run(next),
+                Ok(Following::Answer(_)) => unreachable!("nobody calls"),
                 Err(token) => {
                     reach("kept out");
                     return scene.rest(token);
@@ -326,10 +339,11 @@ fn processes_that_follow_each_other() {
             reach("followed");
             second.0.send(second.2, 2_u32).expect("it lives");
             match scene.local.keep_for_next(idle) {
-                Ok(next) => {
+                Ok(Following::Message(next)) => {
                     reach("followed back");
                     scene.rest(scene.run(next));
                 }
+                Ok(Following::Answer(_)) => unreachable!("nobody calls"),
                 Err(token) => scene.rest(token),
             }
         });
@@ -341,6 +355,59 @@ fn processes_that_follow_each_other() {
         first.0.send(first.2, 10_u32).expect("it lives");
         second.0.send(second.2, 20_u32).expect("it lives");
         assert_eq!(scene.finish().len(), received.len() + 2);
+    });
+}
+
+/// A process calls another one of its thread, which answers: each follows the other (`ThreadContext::follow_waiting`,
+/// `ThreadContext::follow`), while another thread takes the tokens away.
+#[test]
+fn a_caller_and_the_called_process_that_follow_each_other() {
+    check(deep(2, 3), &["followed", "answered", "kept out", "answered elsewhere"], || {
+        let scene = Scene::new();
+        let (caller, called) = (scene.start(0), scene.start(1));
+        // The lane gets its first node.
+        called.0.send(called.2, 0_u32).expect("it lives");
+        scene.keep_warm(scene.run(called.1));
+        let waiting = scene.run_waiting(caller.1, None);
+        let other = thread::spawn(move || scene.recall());
+        within(scene.local, || {
+            called.0.send(called.2, 1_u32).expect("it lives");
+            let idle = match scene.local.keep_at_hand_for_next(waiting) {
+                Ok(next) => scene.run(next),
+                Err(token) => {
+                    reach("kept out");
+                    return scene.wait(token);
+                }
+            };
+            reach("followed");
+            answer(caller.0, caller.2, 10);
+            match scene.local.keep_for_next(idle) {
+                Ok(Following::Answer(next)) => {
+                    reach("answered");
+                    let brought = scene.local.take_answer(&next);
+                    assert!(brought.is_some(), "it is for this one");
+                    scene.wait(scene.run_waiting(next, brought));
+                }
+                Ok(Following::Message(_)) => unreachable!("nobody sends to the caller"),
+                Err(token) => {
+                    reach("answered elsewhere");
+                    scene.rest(token);
+                }
+            }
+        });
+        other.join().unwrap();
+        scene.recall();
+        let mut received = scene.finish_call(0);
+        if !received.contains(&10) {
+            // The called process was taken away with its message, and another thread answers.
+            answer(caller.0, caller.2, 10);
+            received = scene.finish_call(0);
+        }
+        assert_eq!(received, [0, 1, 10]);
+        // Both wait, and neither token is lost.
+        called.0.send(called.2, 20_u32).expect("it lives");
+        answer(caller.0, caller.2, 30);
+        assert_eq!(scene.finish_call(0).len(), 5);
     });
 }
 
