@@ -42,7 +42,7 @@ if [[ ${1:-} == --list ]]; then only_list=1; shift; fi
 word=${1:-}
 lanes=mailbox/lanes.rs node=mailbox/node.rs slot=slots/slot/mod.rs
 sleep=engine/permits/sleep.rs gate=engine/host/gate.rs
-token=slots/slot/token.rs release=slots/slot/release.rs send=slots/slot/send.rs control=slots/slot/control.rs
+token=slots/slot/token.rs generation=slots/slot/generation.rs release=slots/slot/release.rs send=slots/slot/send.rs control=slots/slot/control.rs
 endpoint=slots/link_endpoint.rs message=links/message.rs
 members=links/registrations.rs
 graph=deadlock/wait_graph.rs call=call/call_id.rs running=engine/workers/running.rs
@@ -334,6 +334,20 @@ mutant end-loses-its-token $release slot_reuse \
     '/fn park_vacant/,/^    \}/ s/ParkResult::Refused \| ParkResult::Reclaimed\(Claim::Vacant\) =>'\
 ' Some\(self\.taken_up\(\)\)/ParkResult::Reclaimed(Claim::Vacant) => Some(self.taken_up()), ParkResult::Refused =>'\
 ' None/'
+
+mutant unused-token-is-not-taken $lanes new_slots \
+    '/fn begin/,/^    \}/ s/^        self\.tail\.store\(.*$//'
+mutant unused-token-is-taken-when-alive $token new_slots \
+    '/fn claim_unused/,/^    \}/ s/^        slot\.lanes\.begin\(\);//; /fn open/,/^    \}/ '\
+'s/^        slot\.generation\.open\(generation\);/& if generation == 1 { slot.lanes.begin(); }/'
+mutant unused-opened-relaxed $generation new_slots \
+    's/(alive\(generation\)\.0, Ordering::)Release/\1Relaxed/'
+mutant unused-checked-relaxed $slot new_slots \
+    '/fn is_living\(/,/^    \}/ s/Ordering::Acquire/Ordering::Relaxed/'
+mutant unused-sent-unchecked $send new_slots \
+    '/pub\(crate\) fn send</,/^    \}/ s/if !self\.carries_unrecorded\(to\)/if false \&\& !self.carries_unrecorded(to)/'
+mutant unused-is-the-last-of-no-process $slot new_slots \
+    '/fn is_last/,/^    \}/ s/generation != 0 \&\& //'
 
 mutant name-retired-unchecked $names names \
     's/\.is_some_and\(is_free\)/.filter(|entry| is_free(entry) || true).is_some()/'

@@ -11,7 +11,7 @@
 //! ([`vacant_slots`](super::slot::vacant_slots)), and takes it before those that are listed.
 
 use super::chunks::Chunks;
-use super::slot::local_tokens::{self, LocalTokens};
+use super::slot::local_tokens;
 use super::slot::{Slot, Token};
 use crate::env::world::World;
 use crate::pid::{Pid, Resident, SLOT_BITS};
@@ -115,12 +115,33 @@ impl SlotTable {
     /// are in use.
     #[inline]
     pub(crate) fn take(&self) -> Option<Token> {
-        if let Some(token) = local_tokens::current().and_then(LocalTokens::take_vacant) {
-            return Some(token.taken_up());
+        if let Some(token) = self.take_kept() {
+            return Some(token);
         }
         let Some(index) = self.take_index() else { return self.take_new() };
         let token = self.slots.make(index).and_then(Token::claim_free);
         if token.is_some() { token } else { self.take_another(index) }
+    }
+
+    /// Takes the token of a slot that the calling thread keeps. What has come there too late is disposed of now: it
+    /// would have to wait for the first step of the process that is spawned, which may be long, and may wait in turn for
+    /// the one who has sent it.
+    #[inline]
+    fn take_kept(&self) -> Option<Token> {
+        let local = local_tokens::current()?;
+        loop {
+            let mut token = local.take_vacant()?.taken_up();
+            if !token.lanes().has_control() && token.lanes().is_data_empty() {
+                return Some(token);
+            }
+            self.take_back_late(token);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_back_late(&self, token: Token) {
+        self.take_back(token);
     }
 
     /// Takes the token of another slot than `skipped`, whose token is held.

@@ -9,7 +9,8 @@ impl ThreadContext {
     #[inline]
     pub(crate) fn keep_vacant(&self, token: Token) {
         if let Err(token) = self.thread.local.keep_vacant(token.put_down()) {
-            TABLE.take_back(token.taken_up());
+            // What has arrived there becomes dead letters, which are passed to users' hooks.
+            self.host.while_visiting(|| TABLE.take_back(token.taken_up()));
         }
     }
 
@@ -32,7 +33,6 @@ impl ThreadContext {
     #[cold]
     #[inline(never)]
     fn give_all_vacant_back(&self) {
-        // What has arrived there becomes dead letters, which are passed to users' hooks.
         self.host.while_visiting(|| {
             while let Some(token) = self.thread.local.take_vacant() {
                 TABLE.take_back(token.taken_up());
@@ -45,9 +45,13 @@ impl ThreadContext {
 mod tests {
     use crate::engine::context::local::{current_pid, with_current};
     use crate::engine::host::Scheduler;
-    use crate::manual::{Events, Process, StepOutput};
-    use crate::{Host, ProcessError, Runtime};
+    use crate::future::Ended;
+    use crate::manual::{Events, InitContext, Process, StepOutput};
+    use crate::{ExitReason, Host, InitError, Payloads, Pid, ProcessError, Runtime};
+    use std::future::Future;
+    use std::pin::Pin;
     use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::task::{Context, Poll, Waker};
 
     /// Ends with its first step.
     struct Brief;
@@ -81,6 +85,49 @@ mod tests {
         }
     }
 
+    /// Has others end on its thread until that keeps their slots. Then it joins the last one, spawns another process,
+    /// and passes on what the join says while that starts.
+    struct Joins {
+        last: Option<Pid>,
+        answer: Sender<Poll<ExitReason>>,
+    }
+
+    impl Process for Joins {
+        fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+            while events.next().is_some() {}
+            let (host, own) = (Host::current().expect("a host"), current_pid().expect("a process"));
+            let keeps = with_current(|context| context.is_some_and(|context| context.thread.local.has_vacant()));
+            if let Some(last) = self.last.filter(|last| keeps && !last.is_alive()) {
+                let (end, answer) = (Some(last.join()), self.answer.clone());
+                host.spawn_process(Starts { end, answer }).start()?;
+                out.done();
+                return Ok(());
+            }
+            self.last = Some(host.spawn_process(Brief).start()?);
+            host.send(own, ()).expect("this process lives");
+            Ok(())
+        }
+    }
+
+    struct Starts {
+        end: Option<Ended>,
+        answer: Sender<Poll<ExitReason>>,
+    }
+
+    impl Process for Starts {
+        fn init(&mut self, _: &mut InitContext<'_>, _: &str, _: Payloads) -> Result<(), InitError> {
+            let mut end = self.end.take().expect("it starts once");
+            let answer = Pin::new(&mut end).poll(&mut Context::from_waker(Waker::noop()));
+            self.answer.send(answer).expect("the test waits");
+            Ok(())
+        }
+
+        fn step(&mut self, _: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+            out.done();
+            Ok(())
+        }
+    }
+
     fn keeps_some(host: &'static Scheduler) -> bool {
         host.threads.first(usize::MAX).any(|(_, thread)| thread.local.has_vacant())
     }
@@ -110,5 +157,14 @@ mod tests {
         }
         assert_eq!(host.gate.inside(), 0);
         assert_eq!(host.gate.snapshot(), (900, 900));
+    }
+    /// Catches: a request to be told of an end that waits for the start, or the first step, of the next process in the
+    /// slot, which may wait in turn for the one who has asked.
+    #[test]
+    fn a_join_of_a_process_that_has_ended_does_not_wait_for_the_next_one_in_its_slot() {
+        let runtime = Runtime::builder().workers(1).build().expect("one worker");
+        let (answer, answered) = channel();
+        runtime.spawn_process(Joins { last: None, answer }).start().expect("it starts");
+        assert_eq!(answered.recv(), Ok(Poll::Ready(ExitReason::NoProcess)));
     }
 }

@@ -105,14 +105,16 @@ fn pid_of(token: &Token) -> Pid {
 /// of its `close`, if that has panicked.
 #[inline]
 fn end_plainly(host: &'static Scheduler, token: &mut Token, pid: Pid, body: Body) -> Result<(), Option<ExitReason>> {
-    token.close();
+    Token::close(token);
     let panic = close(body, &ExitReason::Normal);
     debug_assert!(!token.has_cold_state() && !has_values(), "a process that ends gets neither");
-    let has_left =
-        panic.is_some() || REGISTRATIONS.may_have(pid) || token.lanes().has_control() || !token.lanes().is_data_empty();
-    if has_left || !may_keep_slot(host, token) {
+    let is_member = REGISTRATIONS.may_have(pid);
+    let has_mail = token.lanes().has_control() || !token.lanes().is_data_empty();
+    if is_member || has_mail || panic.is_some() || !may_keep_slot(host, token) {
         return Err(panic);
     }
+    #[cfg(test)]
+    tests::meanwhile();
     host.leave();
     host.give_place_back();
     Ok(())
@@ -540,3 +542,6 @@ fn receive(slot: &'static Slot, pid: Pid, cold_state: &mut ColdState, sent: Sent
         send_link_message((slot, pid), sender.0, answer);
     }
 }
+
+#[cfg(test)]
+mod tests;

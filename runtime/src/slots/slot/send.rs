@@ -196,6 +196,8 @@ impl Slot {
         message: M,
         word: *mut MailNode,
     ) -> Result<(), Box<SendRefusal>> {
+        #[cfg(all(test, not(loom)))]
+        tests::meanwhile();
         if self.permit.is_warm() {
             // A larger message needs a block, which may come from the users' allocator.
             if !is_in_place::<M>() {
@@ -464,5 +466,26 @@ fn unpack<M: Send + 'static>(envelope: Envelope) -> (M, Option<Caller>) {
         Some(Ok(message)) => (message, caller),
         Some(Err(other)) => unreachable!("a `{}` came back for another message", other.type_name()),
         None => unreachable!("a message has a payload"),
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+pub(crate) mod tests {
+    use std::cell::RefCell;
+
+    thread_local! {
+        static MEANWHILE: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
+    }
+
+    /// Has `action` done once, when the calling thread has found the receiver of its next message alive, and before it
+    /// pushes that.
+    pub(crate) fn do_before_the_push(action: impl FnOnce() + 'static) {
+        MEANWHILE.set(Some(Box::new(action)));
+    }
+
+    pub(super) fn meanwhile() {
+        if let Some(action) = MEANWHILE.take() {
+            action();
+        }
     }
 }

@@ -7,8 +7,11 @@
 //! # What arrives late
 //!
 //! A sender that found the process alive, and pushes after its end, meets no mark in the mailbox of a kept slot, as if
-//! the process were in its last step. What it has pushed lies there until the slot leaves this list. A process that is
-//! spawned in the slot finds it, and refuses it by its generation; or the token is parked, which disposes of it. So no
+//! the process were in its last step. The same holds for a request to be told of the end, which is accepted as long as
+//! no other process has the slot. What was pushed lies there until the slot leaves this list: then the token is parked,
+//! which disposes of it. If it leaves for the next process, that is spawned in another slot: in this one it would have
+//! the sender wait for its first step, which may be long, and may wait in turn for the sender. (Only what is pushed
+//! even later, by a sender that was preempted, is found by that process, which refuses it by its generation.) So no
 //! slot may stay here for long. At each tick of the watchdog the thread parks the tokens that were there at the tick
 //! before. It parks all of them
 //! * when it is called;
@@ -26,7 +29,7 @@ use crate::sync::{AtomicUsize, Ordering, OwnedCell};
 
 /// How many slots a thread keeps: as many as the directory moves at a time. With fewer, a process that spawns a hundred
 /// others before they run finds too few.
-const MOST: usize = 128;
+pub(crate) const MOST: usize = 128;
 
 pub(super) struct VacantSlots {
     /// How many there are. Any thread reads it, stale at once.

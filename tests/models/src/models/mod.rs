@@ -8,6 +8,7 @@ mod links;
 mod local_tokens;
 mod mailbox;
 mod names;
+mod new_slots;
 mod next_due;
 mod recorder;
 mod registrations;

@@ -2,7 +2,7 @@
 //! and messages come late.
 //!
 //! The list, the slot, its lanes and its token are production code. The driver repeats the steps of
-//! `engine/context/vacant.rs`, `engine/lifecycle/exit.rs` and `engine/lifecycle/spawn.rs`.
+//! `engine/context/vacant.rs`, `engine/lifecycle/exit.rs`, `engine/lifecycle/spawn.rs` and `slots/directory.rs`.
 //!
 //! Not covered: the kernel's barrier, which is a fence here; a thread that is suspended while it uses its list.
 
@@ -91,8 +91,15 @@ impl World {
     fn take(&self) -> Token {
         loop {
             if let Some(token) = self.local.take_vacant() {
-                reach("taken from the list");
-                return token.taken_up();
+                let mut token = token.taken_up();
+                if token.lanes().is_data_empty() {
+                    reach("taken from the list");
+                    return token;
+                }
+                reach("kept with a late message");
+                self.touch();
+                TABLE.take_back(token);
+                continue;
             }
             if let Some(token) = Token::claim_free(self.slot) {
                 reach("taken from the table");
@@ -157,7 +164,7 @@ fn the_watchdog_takes_what_a_thread_keeps() {
 
 #[test]
 fn a_late_message_becomes_a_dead_letter_or_comes_back() {
-    check(4, &["sent", "came back", "in time", "refused by its generation"], || {
+    check(4, &["sent", "came back", "in time", "kept with a late message", "refused by its generation"], || {
         let world = World::new();
         let first = world.run(Token::claim_free(world.slot).expect("the slot is free"));
         let pid = first.pid().expect("it lives");

@@ -1,0 +1,316 @@
+//! What arrives at a process that goes the short way through its exit (`end_plainly`): while its state is closed, and
+//! between the look at what it has left and the next use of its slot.
+
+use crate::actor::send::call::Call;
+use crate::call::dead_letter::DeadLetter;
+use crate::engine::context::local::current_pid;
+use crate::error::SendFailure;
+use crate::mailbox::lanes::Claim;
+use crate::mailbox::node_pool;
+use crate::manual::{Event, Events, Process, StepOutput};
+use crate::slots::TABLE;
+use crate::slots::slot::send::tests::do_before_the_push;
+use crate::slots::slot::vacant_slots::MOST;
+use crate::{CallError, ExitReason, Host, Pid, ProcessError, Runtime, Signal};
+use std::cell::RefCell;
+use std::ptr;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// What takes longer does not happen.
+const FOR_EVER: Duration = Duration::from_secs(60);
+
+thread_local! {
+    static MEANWHILE: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
+}
+
+/// Does what a test has put between the look and the next use of the slot.
+pub(super) fn meanwhile() {
+    if let Some(action) = MEANWHILE.take() {
+        action();
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    InItsClose,
+    AfterTheLook,
+}
+
+/// Ends at its first message. Says so at that place of its exit, and waits there until it may go on.
+struct Ends {
+    at: Place,
+    is_there: Sender<()>,
+    may_go_on: Option<Receiver<()>>,
+}
+
+impl Ends {
+    /// Returns what a test does with it, too: it waits until the process is there, and has it go on.
+    fn new(at: Place) -> (Self, Receiver<()>, Sender<()>) {
+        let ((is_there, there), (go_on, may_go_on)) = (channel(), channel());
+        (Self { at, is_there, may_go_on: Some(may_go_on) }, there, go_on)
+    }
+
+    fn stop(&mut self) -> impl FnOnce() + Send + 'static {
+        let (is_there, may_go_on) = (self.is_there.clone(), self.may_go_on.take().expect("it ends once"));
+        move || {
+            is_there.send(()).expect("the test waits");
+            may_go_on.recv_timeout(FOR_EVER).expect("the test has it go on");
+        }
+    }
+}
+
+impl Process for Ends {
+    fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+        if events.next().is_none() {
+            out.idle();
+            return Ok(());
+        }
+        if self.at == Place::AfterTheLook {
+            let stop = self.stop();
+            MEANWHILE.set(Some(Box::new(stop)));
+        }
+        out.done();
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        if self.at == Place::InItsClose {
+            self.stop()();
+        }
+    }
+}
+
+/// Monitors each process that it is told of, and links to it. Passes on what it is told of their ends.
+struct Tied {
+    is_tied: Sender<()>,
+    signals: Sender<Signal>,
+}
+
+impl Process for Tied {
+    fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+        while let Some(event) = events.next() {
+            match event {
+                Event::Message(message) => {
+                    let pid: Pid = message.take().expect("a PID");
+                    pid.monitor().expect("this process lives");
+                    pid.link().expect("this process lives");
+                    self.is_tied.send(()).expect("the test waits");
+                }
+                Event::Signal(signal) => self.signals.send(signal).expect("the test waits"),
+                Event::Completed { .. } => {}
+            }
+        }
+        out.idle();
+        Ok(())
+    }
+
+    fn traps_exits(&self) -> bool {
+        true
+    }
+}
+
+fn next<T>(received: &Receiver<T>) -> T {
+    received.recv_timeout(FOR_EVER).expect("it comes")
+}
+
+/// Has a process end that others join, monitor and link to at that place of its exit. Returns what the join is told,
+/// and the `count` signals that the others get.
+fn told_at(place: Place, count: usize) -> (ExitReason, Vec<Signal>) {
+    let runtime = Runtime::builder().workers(2).build().expect("two workers");
+    let ((is_tied, tied), (signals, told)) = (channel(), channel());
+    let other = runtime.spawn_process(Tied { is_tied, signals }).start().expect("it starts");
+    let (ends, there, go_on) = Ends::new(place);
+    let pid = runtime.spawn_process(ends).start().expect("it starts");
+    runtime.send(pid, ()).expect("it lives");
+    next(&there);
+    assert!(!pid.is_alive() && !pid.kill() && !pid.stop() && !pid.cancel("late"));
+    assert_eq!(runtime.send(pid, 1_u8).expect_err("it has ended").reason, SendFailure::Gone(pid));
+    runtime.host().register_name("late", pid).expect_err("it has ended");
+    runtime.send(other, pid).expect("it lives");
+    next(&tied);
+    let join = pid.join();
+    go_on.send(()).expect("it waits");
+    let reason = join.wait_timeout(FOR_EVER).expect("it has ended");
+    let mut signals: Vec<_> = (0..count).map(|_| next(&told)).collect();
+    let end = other.join();
+    assert!(other.stop());
+    end.wait_timeout(FOR_EVER).expect("it ends");
+    signals.extend(told.try_iter());
+    (reason, signals)
+}
+
+/// Catches: a look before the close, which misses them; a PID that is closed after its state.
+#[test]
+fn those_who_ask_while_its_state_is_closed_are_told_its_reason() {
+    let (reason, signals) = told_at(Place::InItsClose, 1);
+    assert_eq!(reason, ExitReason::Normal);
+    assert!(
+        matches!(&signals[..], [Signal::Down(down)] if down.reason == ExitReason::Normal),
+        "one `Down`, and no `Exit` of a normal end: {signals:?}"
+    );
+}
+
+/// Catches: a request that is lost with the slot, or told twice; a PID that is still open after the look.
+#[test]
+fn those_who_ask_after_the_look_are_told_that_it_is_gone() {
+    let (reason, signals) = told_at(Place::AfterTheLook, 2);
+    assert_eq!(reason, ExitReason::NoProcess);
+    let is_down = |signal: &&Signal| matches!(signal, Signal::Down(down) if down.reason == ExitReason::NoProcess);
+    let is_exit = |signal: &&Signal| matches!(signal, Signal::Exit(exit) if exit.reason == ExitReason::NoProcess);
+    let counts = (signals.len(), signals.iter().filter(is_down).count(), signals.iter().filter(is_exit).count());
+    assert_eq!(counts, (2, 1, 1), "one `Down` and one `Exit`: {signals:?}");
+}
+
+/// Has `send` send something to a process that it finds alive, and that is at that place of its exit when it pushes.
+/// Returns what it returns, once the process has ended.
+fn pushed_at<R: Send>(runtime: &Runtime, place: Place, send: impl FnOnce(Pid) -> R + Send) -> R {
+    let (ends, there, go_on) = Ends::new(place);
+    let pid = runtime.spawn_process(ends).start().expect("it starts");
+    let host = runtime.host();
+    std::thread::scope(|scope| {
+        let sender = scope.spawn(move || {
+            do_before_the_push(move || {
+                host.send(pid, ()).expect("it lives");
+                next(&there);
+            });
+            send(pid)
+        });
+        let lanes = &TABLE.slot(pid.slot()).expect("its slot").lanes;
+        let until = Instant::now() + FOR_EVER;
+        while pid.is_alive() || lanes.depth() == 0 {
+            assert!(Instant::now() < until, "the message is pushed");
+            std::thread::yield_now();
+        }
+        go_on.send(()).expect("it waits");
+        let sent = sender.join().expect("it does not panic");
+        host.scheduler().wait_until_idle().expect("the process has ended");
+        sent
+    })
+}
+
+/// The message is dropped once, with a dead letter; the call fails once, for the reason that there is.
+fn is_lost_once(place: Place, reason: &ExitReason) {
+    let runtime = Runtime::builder().workers(2).build().expect("two workers");
+    let message = Arc::new(());
+    pushed_at(&runtime, place, |pid| runtime.send(pid, message.clone())).expect("the process was alive");
+    assert_eq!(Arc::strong_count(&message), 1, "the message is dropped");
+    let answer = pushed_at(&runtime, place, |pid| Call::<Arc<()>, ()>::new(pid, "call", message.clone()).wait());
+    assert_eq!(answer, Err(CallError::Gone(reason.clone())));
+    assert_eq!(Arc::strong_count(&message), 1, "the message of the call is dropped");
+    let dead = runtime.host().statistics().dead_letters;
+    assert_eq!(dead.ended, 2, "a dead letter for each: {dead:?}");
+}
+
+/// Catches: a look at what has come before the close.
+#[test]
+fn a_message_that_comes_while_its_state_is_closed_is_lost_for_its_reason() {
+    is_lost_once(Place::InItsClose, &ExitReason::Normal);
+}
+
+/// Catches: a message that stays in a slot that is free again.
+#[test]
+fn a_message_that_comes_after_the_look_is_lost_too() {
+    is_lost_once(Place::AfterTheLook, &ExitReason::NoProcess);
+}
+
+/// Ends with its first step.
+struct Brief;
+
+impl Process for Brief {
+    fn step(&mut self, _: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+        out.done();
+        Ok(())
+    }
+}
+
+/// As [`Brief`], and its close panics.
+struct Bursts;
+
+impl Process for Bursts {
+    fn step(&mut self, _: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+        out.done();
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        panic!("burst")
+    }
+}
+
+/// Catches: a panic that is lost, since the process has left nothing else.
+#[test]
+fn the_panic_of_its_close_is_reported() {
+    let runtime = Runtime::builder().workers(1).build().expect("one worker");
+    let incidents = runtime.incidents(1);
+    runtime.spawn_process(Bursts).start().expect("it starts");
+    runtime.host().scheduler().wait_until_idle().expect("it has ended");
+    let ends = incidents.ends();
+    assert!(ends.total == 1 && ends.kept[0].reason.contains("burst"), "{ends:?}");
+}
+
+/// Catches: a name, or a place below the limit, that stays with a process that has ended; one that is not counted out.
+#[test]
+fn its_name_and_its_place_are_free_afterwards() {
+    let runtime = Runtime::builder().workers(1).process_limit(1).build().expect("one worker");
+    let host = runtime.host().scheduler();
+    for _ in 0..2 {
+        runtime.spawn_process(Brief).named("brief").start().expect("its name and its place are free");
+        host.wait_until_idle().expect("it has ended");
+        runtime.spawn_process(Brief).start().expect("its place is free");
+        host.wait_until_idle().expect("it has ended");
+    }
+    assert_eq!(host.gate.inside(), 0);
+}
+
+/// Has so many others end on its thread that this has no room for the slot of one more. Then it ends, with a late
+/// message.
+struct EndsWithoutRoom(Vec<Pid>);
+
+impl Process for EndsWithoutRoom {
+    fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+        while events.next().is_some() {}
+        let (host, own) = (Host::current().expect("a host"), current_pid().expect("a process"));
+        if self.0.is_empty() {
+            let spawned = (0..2 * MOST).map(|_| host.spawn_process(Brief).start());
+            self.0 = spawned.collect::<Result<_, _>>()?;
+        }
+        if self.0.iter().any(|pid| pid.is_alive()) {
+            host.send(own, ()).expect("this process lives");
+            return Ok(());
+        }
+        let slot = TABLE.slot(own.slot()).expect("its slot");
+        MEANWHILE.set(Some(Box::new(move || {
+            let late = node_pool::message(own.generation(), "late", ptr::null_mut());
+            let claim = slot.lanes.push_data(late, || 0, || ());
+            assert_eq!(claim, Claim::Nothing, "this thread has the token");
+        })));
+        out.done();
+        Ok(())
+    }
+}
+
+/// The hook for dead letters waits for another process.
+///
+/// Catches: users' code that runs between two steps without being watched.
+#[test]
+fn a_hook_that_waits_at_a_slot_that_is_not_kept_does_not_stop_the_worker() {
+    let ((tell, told), (another, others)) = (channel::<()>(), channel::<()>());
+    let others = Mutex::new(others);
+    let hook = move |letter: DeadLetter| {
+        if letter.message.is::<&str>() {
+            tell.send(()).expect("the test waits");
+            next(&others.lock().expect("one letter is such"));
+        }
+    };
+    let runtime = Runtime::builder().workers(1).on_dead_letter(hook).build().expect("one worker");
+    runtime.spawn_process(EndsWithoutRoom(Vec::new())).start().expect("it starts");
+    next(&told);
+    let (ends, there, go_on) = Ends::new(Place::InItsClose);
+    let pid = runtime.spawn_process(ends).start().expect("it starts");
+    runtime.send(pid, ()).expect("it lives");
+    next(&there);
+    another.send(()).expect("the hook waits");
+    go_on.send(()).expect("it waits");
+}
