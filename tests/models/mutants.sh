@@ -42,7 +42,8 @@ if [[ ${1:-} == --list ]]; then only_list=1; shift; fi
 word=${1:-}
 lanes=mailbox/lanes.rs node=mailbox/node.rs slot=slots/slot/mod.rs
 sleep=engine/permits/sleep.rs gate=engine/host/gate.rs
-token=slots/slot/token.rs generation=slots/slot/generation.rs release=slots/slot/release.rs send=slots/slot/send.rs control=slots/slot/control.rs
+token=slots/slot/token.rs generation=slots/slot/generation.rs release=slots/slot/release.rs
+send=slots/slot/send.rs control=slots/slot/control.rs
 endpoint=slots/link_endpoint.rs message=links/message.rs
 members=links/registrations.rs
 graph=deadlock/wait_graph.rs call=call/call_id.rs running=engine/workers/running.rs
