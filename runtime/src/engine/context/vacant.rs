@@ -48,10 +48,12 @@ mod tests {
     use crate::future::Ended;
     use crate::manual::{Events, InitContext, Process, StepOutput};
     use crate::{ExitReason, Host, InitError, Payloads, Pid, ProcessError, Runtime};
+    use std::collections::HashSet;
     use std::future::Future;
     use std::pin::Pin;
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::task::{Context, Poll, Waker};
+    use std::time::Duration;
 
     /// Ends with its first step.
     struct Brief;
@@ -158,6 +160,45 @@ mod tests {
         assert_eq!(host.gate.inside(), 0);
         assert_eq!(host.gate.snapshot(), (900, 900));
     }
+    /// Has many others end on its thread, spawns as many again, and passes on the PIDs of all.
+    struct SpawnsAgain {
+        first: Vec<Pid>,
+        all: Sender<Vec<Pid>>,
+    }
+
+    impl Process for SpawnsAgain {
+        fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+            while events.next().is_some() {}
+            let (host, own) = (Host::current().expect("a host"), current_pid().expect("a process"));
+            let spawn = || (0..100).map(|_| host.spawn_process(Brief).start());
+            if self.first.is_empty() {
+                self.first = spawn().collect::<Result<_, _>>()?;
+            }
+            if self.first.iter().any(|pid| pid.is_alive()) {
+                host.send(own, ()).expect("this process lives");
+                return Ok(());
+            }
+            let all = self.first.iter().copied().map(Ok).chain(spawn()).collect::<Result<_, _>>()?;
+            self.all.send(all).expect("the test waits");
+            out.done();
+            Ok(())
+        }
+    }
+
+    /// Catches: a slot that is used again without a new generation.
+    #[test]
+    fn processes_in_kept_slots_have_new_pids() {
+        // Without stalls: the process stays with its thread.
+        let builder = Runtime::builder().workers(1).stall_limit(Duration::MAX);
+        let runtime = builder.build().expect("one worker");
+        let (all, told) = channel();
+        runtime.spawn_process(SpawnsAgain { first: Vec::new(), all }).start().expect("it starts");
+        let all = told.recv().expect("it tells");
+        let (pids, slots): (HashSet<_>, HashSet<_>) = all.iter().map(|&pid| (pid, pid.slot())).unzip();
+        assert_eq!(pids.len(), 200);
+        assert!(slots.len() < 200, "some slots are used again");
+    }
+
     /// Catches: a request to be told of an end that waits for the start, or the first step, of the next process in the
     /// slot, which may wait in turn for the one who has asked.
     #[test]

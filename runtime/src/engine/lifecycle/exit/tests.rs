@@ -4,6 +4,7 @@
 use crate::actor::send::call::Call;
 use crate::call::dead_letter::DeadLetter;
 use crate::engine::context::local::current_pid;
+use crate::engine::host::hooks::{Hook, Started};
 use crate::error::SendFailure;
 use crate::mailbox::lanes::Claim;
 use crate::mailbox::node_pool;
@@ -13,6 +14,7 @@ use crate::slots::slot::send::tests::do_before_the_push;
 use crate::slots::slot::vacant_slots::MOST;
 use crate::{CallError, ExitReason, Host, Pid, ProcessError, Runtime, Signal};
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::ptr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -250,18 +252,37 @@ fn the_panic_of_its_close_is_reported() {
     assert!(ends.total == 1 && ends.kept[0].reason.contains("burst"), "{ends:?}");
 }
 
-/// Catches: a name, or a place below the limit, that stays with a process that has ended; one that is not counted out.
+/// Catches: a name, or a place below the limit, that stays with a process that has ended; one that is not counted out;
+/// two with one PID.
 #[test]
-fn its_name_and_its_place_are_free_afterwards() {
+fn its_name_its_place_and_its_slot_are_free_afterwards() {
     let runtime = Runtime::builder().workers(1).process_limit(1).build().expect("one worker");
     let host = runtime.host().scheduler();
-    for _ in 0..2 {
-        runtime.spawn_process(Brief).named("brief").start().expect("its name and its place are free");
+    let mut pids = HashSet::new();
+    for name in [Some("brief"), None, Some("brief"), None] {
+        let spawn = runtime.spawn_process(Brief);
+        let spawn = name.into_iter().fold(spawn, |spawn, name| spawn.named(name));
+        assert!(pids.insert(spawn.start().expect("its name and its place are free")), "a PID is used twice");
         host.wait_until_idle().expect("it has ended");
-        runtime.spawn_process(Brief).start().expect("its place is free");
-        host.wait_until_idle().expect("it has ended");
+        assert_eq!((host.names.count().0, host.gate.inside()), (0, 0));
     }
-    assert_eq!(host.gate.inside(), 0);
+}
+
+struct Completes(Sender<(Pid, ExitReason)>);
+
+impl Hook for Completes {
+    fn complete(&self, process: &Started, reason: &ExitReason) {
+        self.0.send((process.pid, reason.clone())).expect("the test waits");
+    }
+}
+
+/// Catches: a hook that is not told.
+#[test]
+fn its_end_is_told_to_hooks() {
+    let (completes, completed) = channel();
+    let runtime = Runtime::builder().workers(1).hook(Completes(completes)).build().expect("one worker");
+    let pid = runtime.spawn_process(Brief).start().expect("it starts");
+    assert_eq!(next(&completed), (pid, ExitReason::Normal));
 }
 
 /// Has so many others end on its thread that this has no room for the slot of one more. Then it ends, with a late
