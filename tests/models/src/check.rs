@@ -61,7 +61,7 @@ fn end() {
     }
 }
 
-/// Returns the bound on preemptions of a model whose executions take tens of seconds at its full bound: `full` if
+/// Returns the bound on preemptions of a model whose executions take seconds at its full bound: `full` if
 /// `POSTROOM_MODELS` is `full`, as it is every night, and `everyday` if not.
 pub(crate) fn deep(everyday: usize, full: usize) -> usize {
     if std::env::var("POSTROOM_MODELS").is_ok_and(|which| which == "full") { full } else { everyday }

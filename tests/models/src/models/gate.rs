@@ -59,7 +59,7 @@ fn a_worker_and_a_thread_from_outside() {
 /// Two threads that share a tally.
 #[test]
 fn threads_from_outside() {
-    check(4, &["entered", "turned back"], || model([None, None], 1));
+    check(deep(3, 4), &["entered", "turned back"], || model([None, None], 1));
 }
 
 /// The number inside is read while one visitor enters by one tally after the other. Catches a sum of those that left

@@ -39,7 +39,7 @@ fn model(envelopes: u32) {
 
 #[test]
 fn two_senders() {
-    check(3, &PLACES, || model(1));
+    check(deep(2, 3), &PLACES, || model(1));
 }
 
 /// Nodes are used again while both send.

@@ -313,7 +313,7 @@ const LATE: [&str; 5] =
 /// One envelope is late.
 #[test]
 fn a_late_envelope() {
-    check(4, &LATE, || {
+    check(deep(3, 4), &LATE, || {
         let world = World::new();
         ends_and_begins(world, vec![Box::new(|| world.post(1, 10))]);
         world.close(&[(1, 10), (2, 20)], &[]);

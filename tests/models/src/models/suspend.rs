@@ -414,7 +414,7 @@ fn suspended_at(rest: Rest) {
 #[test]
 fn suspended_at_a_receiver_that_goes_idle() {
     let places = ["suspended", "not suspended", "notified a running receiver", "woke the receiver", "resumed"];
-    check(5, &places, || suspended_at(Rest::Idle));
+    check(deep(4, 5), &places, || suspended_at(Rest::Idle));
 }
 
 #[test]
@@ -445,7 +445,7 @@ fn a_reply_to_a_suspended_process() {
 /// The suspension ends for another reason at the same time.
 #[test]
 fn a_suspension_that_ends_twice() {
-    check(3, &["suspended", "resumed"], || {
+    check(deep(2, 3), &["suspended", "resumed"], || {
         let world = World::new(Rest::Idle);
         let sender = thread::spawn(move || world.suspend());
         let forced_release = thread::spawn(move || world.end_suspension());

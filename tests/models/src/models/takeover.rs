@@ -8,7 +8,7 @@
 //!
 //! Not covered: threads that block or wait for a permit meanwhile, growth, more than one permit.
 
-use crate::check::{check, keep, reach};
+use crate::check::{check, deep, keep, reach};
 use crate::engine::permits::handoff::RestOutcome;
 use crate::engine::permits::holders::{HandedOff, Need};
 use crate::engine::permits::sleep::{BecameSpare, Idle};
@@ -307,7 +307,7 @@ fn what_a_stuck_step_pushes_runs() {
 /// searching.
 #[test]
 fn a_step_that_ends_while_its_permit_is_taken() {
-    check(3, &["took the permit", "came too late", "became spare after its step"], || {
+    check(deep(2, 3), &["took the permit", "came too late", "became spare after its step"], || {
         let world = World::new(&[Job::Leaves(1), Job::Short, Job::Short]);
         model(world, || {
             world.take_over(0);

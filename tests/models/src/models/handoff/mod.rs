@@ -50,7 +50,7 @@ fn what_a_step_that_blocks_was_to_run_next_runs() {
 /// The same in async code: the next step of the process is queued, or follows at once.
 #[test]
 fn what_awaits_comes_back_or_waits_its_turn() {
-    check(4, &["came back without a permit", "displaced a sleeper", "was called away"], || {
+    check(deep(3, 4), &["came back without a permit", "displaced a sleeper", "was called away"], || {
         one_worker(&[Job::Awaits(1, 2), Job::Short, Job::Short], |_| ());
     });
 }
@@ -76,18 +76,22 @@ fn one_that_comes_back_among_others_that_never_rest() {
 /// second's run-next slot does not stay behind.
 #[test]
 fn two_that_block_in_turn() {
-    check(2, &["handed off to a thread that waited", "handed off to a spare thread", "waited in the queue"], || {
-        let world = World::new(1, 2, &[Job::Blocks(1, 3), Job::Raises(3, 2), Job::Short]);
-        let first = thread::spawn(|| {
-            let me = Me::new(0, 0);
-            world.run_slice(&me, 0);
-            world.work(&me);
-        });
-        let second = thread::spawn(|| world.stand_by(&Me::new(2, 0)));
-        world.stand_by(&Me::new(1, 0));
-        [first, second].into_iter().for_each(|thread| thread.join().unwrap());
-        world.rest_is_done();
-    });
+    check(
+        deep(1, 2),
+        &["handed off to a thread that waited", "handed off to a spare thread", "waited in the queue"],
+        || {
+            let world = World::new(1, 2, &[Job::Blocks(1, 3), Job::Raises(3, 2), Job::Short]);
+            let first = thread::spawn(|| {
+                let me = Me::new(0, 0);
+                world.run_slice(&me, 0);
+                world.work(&me);
+            });
+            let second = thread::spawn(|| world.stand_by(&Me::new(2, 0)));
+            world.stand_by(&Me::new(1, 0));
+            [first, second].into_iter().for_each(|thread| thread.join().unwrap());
+            world.rest_is_done();
+        },
+    );
 }
 
 /// Two permits: a thread is about to sleep, and loses its permit, before its second check of the queues, to one that
@@ -116,7 +120,7 @@ fn a_sleeper_that_loses_its_permit_tells_others_what_it_sees() {
 /// woken; the other thread goes to sleep meanwhile, and must run that job.
 #[test]
 fn what_a_thread_that_blocks_leaves_behind_is_found() {
-    check(2, &["handed off to a thread that waited"], || {
+    check(deep(1, 2), &["handed off to a thread that waited"], || {
         let world = World::new(2, 1, &[Job::Blocks(2, 1), Job::WaitsFor(2), Job::Short]);
         assert_eq!(world.idle.hand_off(0, Need::Blocking, false), HandedOff::ToSpare(2));
         assert_eq!(world.idle.look(2, false), RestOutcome::Up(0, Some(0)));

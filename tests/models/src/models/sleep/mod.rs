@@ -186,7 +186,7 @@ fn a_timer_for_two_threads() {
 /// thread, which goes to sleep, becomes the poller.
 #[test]
 fn a_timer_when_the_poller_is_in_a_long_step() {
-    check(2, &["woke a sleeper", "fired a timer", "parked"], || {
+    check(deep(1, 2), &["woke a sleeper", "fired a timer", "parked"], || {
         let world = World::new(2, &[Job::WaitsFor(1)], 1, Habits::default());
         model(world, Begin::WasPoller, || {
             world.push_global(0);
@@ -198,7 +198,7 @@ fn a_timer_when_the_poller_is_in_a_long_step() {
 /// A job in the run-next slot of a thread whose step waits for it: the watchdog moves it.
 #[test]
 fn a_job_behind_a_long_step() {
-    check(2, &["moved what was to run next", "woke a sleeper", "parked"], || {
+    check(deep(1, 2), &["moved what was to run next", "woke a sleeper", "parked"], || {
         let world = World::new(2, &[Job::Wakes(1), Job::Short], 0, WATCHDOG);
         model(world, Begin::AtWork, || world.look_on());
     });
