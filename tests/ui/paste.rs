@@ -1,5 +1,8 @@
 //! Parses the compiler's output, and applies its help lines.
 
+use std::fs;
+use std::path::{Path, PathBuf};
+
 /// An error with the part of the source that it marks.
 pub struct Error {
     /// The help line; empty if it has none.
@@ -72,4 +75,49 @@ fn instead(help: &str) -> Result<&str, String> {
 /// Returns the texts between backticks.
 pub fn code(help: &str) -> impl Iterator<Item = &str> {
     help.split('`').skip(1).step_by(2)
+}
+
+/// Returns one program with a module for each case below `folder` as corrected by its help lines or by hand, which
+/// builds faster than a program for each; and of each case that cannot be corrected, its name and why.
+pub fn correct_all(folder: &Path) -> (String, Vec<String>) {
+    let mut cases: Vec<PathBuf> = fs::read_dir(folder.join("cases"))
+        .expect("there are cases")
+        .map(|entry| entry.expect("a case can be listed").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .collect();
+    cases.sort();
+    let mut program = String::new();
+    let mut wrong = Vec::new();
+    for case in cases {
+        let name = case.file_stem().and_then(|name| name.to_str()).expect("cases have plain names").to_owned();
+        let source = fs::read_to_string(&case).expect("a case can be read");
+        let corrected = fs::read_to_string(case.with_extension("stderr"))
+            .map_err(|_| "`TRYBUILD=overwrite` records what the compiler says of a new case".to_owned())
+            .and_then(|output| correct(&source, &output, &folder.join("fixed").join(format!("{name}.rs"))));
+        match corrected {
+            Ok(corrected) => program.push_str(&format!("mod {name} {{\n{corrected}}}\n")),
+            Err(why) => wrong.push(format!("{name}: {why}")),
+        }
+    }
+    (program, wrong)
+}
+
+/// Returns the case as corrected by its help lines, or by hand.
+fn correct(source: &str, output: &str, by_hand: &Path) -> Result<String, String> {
+    let errors = errors(output);
+    let pasted = over(source, &errors);
+    match (pasted, fs::read_to_string(by_hand)) {
+        (Ok(corrected), Err(_)) => Ok(corrected),
+        (Ok(_), Ok(_)) => Err("its help can be pasted: no need for a file in `fixed`".to_owned()),
+        (Err(why), Err(_)) => Err(format!("{why}; correct it by hand in `{}`", by_hand.display())),
+        (Err(_), Ok(corrected)) => {
+            for code in errors.iter().flat_map(|error| code(&error.help)) {
+                // An ellipsis stands for what only the user knows.
+                if !code.contains('…') && !corrected.contains(code) {
+                    return Err(format!("the file in `fixed` does not do what the help says: `{code}`"));
+                }
+            }
+            Ok(corrected)
+        }
+    }
 }

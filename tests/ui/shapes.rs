@@ -327,9 +327,9 @@ counter!(Counter, add, by);
 /// Starts all of them.
 /// Remote processes, under another name of the crate, and with names that clash with those in generated code.
 mod remote {
-    use postroom as actors;
     use actors::Pid;
     use actors::remote::{RemoteEntry, RemoteMessage, RemoteValue, RemoteVisitor};
+    use postroom as actors;
 
     /// Of the user.
     #[derive(Debug, serde::Serialize, serde::Deserialize)]
