@@ -6,7 +6,7 @@ use crate::engine::{host::Scheduler, permits::holders::At, workers::pinned::Pinn
 use crate::routing::hosts::is_elsewhere;
 use crate::slots::{Slot, TABLE};
 use crate::sync::{Arc, Ordering, lock};
-use crate::{Pid, deadlock::edges::waits_for, links::registrations::REGISTRATIONS};
+use crate::{Pid, deadlock::edges::has_edge, deadlock::edges::waits_for, links::registrations::REGISTRATIONS};
 use std::{fmt, panic::Location, ptr};
 
 /// A snapshot of a host. Counters grow from the start of the host; sizes are current.
@@ -400,12 +400,7 @@ impl Host {
                 memberships: REGISTRATIONS.count(&directories),
                 labels: lock(&host.labels).len(),
             },
-            program: ProgramStatistics {
-                slots: TABLE.slots().filter(|slot| !slot.lanes.is_vacant()).count(),
-                used_slots: TABLE.slots().count(),
-                aliases: crate::routing::alias::count(),
-                waits: crate::deadlock::edges::count(),
-            },
+            program: program_statistics(),
             global_queue: host.global.len(),
             timers: host.timers.len(),
             late: host.slot_owner().late.load(Ordering::Relaxed)
@@ -417,6 +412,17 @@ impl Host {
     pub fn processes(self) -> Vec<ProcessInfo> {
         self.scheduler().slots().filter_map(info).collect()
     }
+}
+
+/// Visits each slot once: where many were used, that is most of what a snapshot costs.
+fn program_statistics() -> ProgramStatistics {
+    let mut program = ProgramStatistics { aliases: crate::routing::alias::count(), ..ProgramStatistics::default() };
+    for slot in TABLE.slots() {
+        program.used_slots += 1;
+        program.slots += usize::from(!slot.lanes.is_vacant());
+        program.waits += usize::from(has_edge(slot.index()));
+    }
+    program
 }
 
 fn worker_statistics(host: &'static Scheduler, worker: usize) -> WorkerStatistics {

@@ -166,11 +166,6 @@ pub(crate) fn has_edge(slot: u32) -> bool {
     EDGES.get(slot).and_then(Edge::stands).is_some()
 }
 
-/// Returns how many processes have an edge. Visits each slot that was ever used.
-pub(crate) fn count() -> usize {
-    TABLE.slots().filter(|slot| has_edge(slot.index())).count()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
