@@ -124,8 +124,8 @@ impl SlotTable {
     }
 
     /// Takes the token of a slot that the calling thread keeps. What has come there too late is disposed of now: it
-    /// would have to wait for the first step of the process that is spawned, which may be long, and may wait in turn for
-    /// the one who has sent it.
+    /// would have to wait for the first step of the process that is spawned, which may be long, and may wait in turn
+    /// for the one who has sent it.
     #[inline]
     fn take_kept(&self) -> Option<Token> {
         let local = local_tokens::current()?;

@@ -14,8 +14,8 @@ use crate::sync::disturb;
 
 impl ThreadContext {
     /// Runs the time slice of a process that has [an answer](crate::slots::slot::local_tokens) here, and is named as
-    /// running. Returns the process whose time slice follows at once, if one does: as of [`run_slices`], but that it has
-    /// no answer. Not inlined, so that others do not pay for it.
+    /// running. Returns the process whose time slice follows at once, if one does: one without an answer, for
+    /// [`run_slices`]. Not inlined, so that others do not pay for it.
     ///
     /// [`run_slices`]: ThreadContext::run_slices
     #[inline(never)]
