@@ -25,7 +25,7 @@ fn threads_named(name: &str) -> usize {
 
 /// Without stall detection: only steps that declare that they block give up their worker.
 fn with_workers(workers: usize) -> Runtime {
-    // A slow call is not a lost one: the machine may be busy.
+    // A slow call is not a lost one: the machine may be busy. (For those from outside the tests say so.)
     let builder = Runtime::builder().workers(workers).stall_limit(Duration::MAX);
     builder.call_timeout(Duration::from_secs(100)).build().unwrap()
 }
@@ -118,7 +118,7 @@ fn while_the_only_workers_process_blocks_the_others_run_and_afterwards_one_at_a_
         let call = std::thread::spawn(move || blocker.block().timeout(Duration::MAX).wait());
         inside.wait();
         for round in 1..=100 {
-            assert!(adders.iter().all(|adder| adder.add(1).wait() == Ok(round)));
+            assert!(adders.iter().all(|adder| adder.add(1).timeout(Duration::MAX).wait() == Ok(round)));
         }
         let statistics = runtime.statistics();
         assert_eq!(
@@ -135,7 +135,7 @@ fn while_the_only_workers_process_blocks_the_others_run_and_afterwards_one_at_a_
         adders.iter().for_each(|adder| (0..100).for_each(|_| adder.add(1).send().unwrap()));
         go.open();
         assert_eq!(call.join().unwrap(), Ok(7));
-        assert!(adders.iter().all(|adder| adder.add(1).wait() == Ok(201)));
+        assert!(adders.iter().all(|adder| adder.add(1).timeout(Duration::MAX).wait() == Ok(201)));
         assert_eq!(running.most(), 1, "one worker, one step at a time");
         let statistics = runtime.statistics();
         assert_eq!((statistics.blocking.blocked, statistics.blocking.detached), (0, 0));
@@ -148,7 +148,7 @@ fn a_step_that_has_blocked_counts_as_blocked_until_it_has_a_worker_again() {
     soon(|| {
         let (runtime, running) = (with_workers(1), Running::default());
         let (blocker, inside, go) = blocker(&runtime, &running);
-        let call = std::thread::spawn(move || blocker.block().wait());
+        let call = std::thread::spawn(move || blocker.block().timeout(Duration::MAX).wait());
         inside.wait();
         let (is_busy, may_end) = (Latch::new(), Latch::new());
         let (busy, end) = (is_busy.clone(), may_end.clone());
@@ -179,10 +179,10 @@ fn while_all_workers_processes_block_the_others_run() {
         blockers.iter().for_each(|(_, inside, _)| inside.wait());
         eventually(|| runtime.statistics().blocking.blocked == 20);
         let adder = runtime.spawn(Adder { running: running.clone(), sum: 0 }).serve().unwrap();
-        assert!((1..=100).all(|sum| adder.add(1).wait() == Ok(sum)));
+        assert!((1..=100).all(|sum| adder.add(1).timeout(Duration::MAX).wait() == Ok(sum)));
         blockers.iter().for_each(|(.., go)| go.open());
         // Each answers only when its step ends.
-        assert!(blockers.iter().all(|(blocker, ..)| blocker.block().wait() == Ok(7)));
+        assert!(blockers.iter().all(|(blocker, ..)| blocker.block().timeout(Duration::MAX).wait() == Ok(7)));
         assert!(running.most() <= 2, "two workers, {} steps at once", running.most());
         assert_eq!(runtime.statistics().blocking.blocked_in_place, 0);
     });
@@ -238,7 +238,7 @@ fn a_thread_that_comes_back_gets_a_permit_from_a_busy_worker() {
         }
         for _ in 0..50 {
             let (blocker, inside, go) = blocker(&runtime, &running);
-            let call = std::thread::spawn(move || blocker.block().wait());
+            let call = std::thread::spawn(move || blocker.block().timeout(Duration::MAX).wait());
             inside.wait();
             go.open();
             assert_eq!(call.join().unwrap(), Ok(7));
@@ -300,7 +300,7 @@ fn idle_spare_threads_end_after_a_while_and_workers_do_not() {
             blockers.iter().for_each(|(.., go)| go.open());
             eventually(|| threads_named(name) == 2 && runtime.statistics().blocking.spare == 0);
             let adder = runtime.spawn(Adder { running, sum: 0 }).serve().unwrap();
-            assert_eq!(adder.add(5).wait(), Ok(5));
+            assert_eq!(adder.add(5).timeout(Duration::MAX).wait(), Ok(5));
         }
     });
 }

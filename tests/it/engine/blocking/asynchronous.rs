@@ -64,13 +64,13 @@ fn the_blocking_closure_borrows_from_the_method_and_others_run() {
         let (runtime, counted) = (with_workers(1), Counted::default());
         let (worker, inside, go) = worker(&runtime, &counted);
         let adder = runtime.spawn(Adder { running: counted.clone(), sum: 0 }).serve().unwrap();
-        let call = thread::spawn(move || worker.work(vec![1, 2, 3]).wait());
+        let call = thread::spawn(move || worker.work(vec![1, 2, 3]).timeout(Duration::MAX).wait());
         inside.wait();
-        assert!((1..=100).all(|sum| adder.add(1).wait() == Ok(sum)));
+        assert!((1..=100).all(|sum| adder.add(1).timeout(Duration::MAX).wait() == Ok(sum)));
         assert_eq!(worker.pid().info().unwrap().state, ProcessState::Blocking);
         go.open();
         assert_eq!(call.join().unwrap(), Ok(9));
-        assert_eq!((worker.done().wait(), counted.most()), (Ok(1), 1));
+        assert_eq!((worker.done().timeout(Duration::MAX).wait(), counted.most()), (Ok(1), 1));
     });
 }
 
@@ -80,7 +80,7 @@ fn without_an_idle_worker_the_process_goes_to_the_queue_and_the_thread_stands_by
     soon(|| {
         let (runtime, counted) = (with_workers(1), Counted::default());
         let (worker, inside, go) = worker(&runtime, &counted);
-        let call = thread::spawn(move || worker.work(vec![1]).wait());
+        let call = thread::spawn(move || worker.work(vec![1]).timeout(Duration::MAX).wait());
         inside.wait();
         let (busy, release) = (Latch::new(), Latch::new());
         let (is_busy, released) = (busy.clone(), release.clone());
@@ -128,7 +128,7 @@ fn a_process_that_is_killed_while_it_blocks_exits_when_the_blocking_ends() {
     soon(|| {
         let (runtime, counted) = (with_workers(1), Counted::default());
         let (worker, inside, go) = worker(&runtime, &counted);
-        let call = thread::spawn(move || worker.work(vec![]).wait());
+        let call = thread::spawn(move || worker.work(vec![]).timeout(Duration::MAX).wait());
         inside.wait();
         let end = worker.pid().join();
         worker.pid().kill();
