@@ -281,7 +281,8 @@ impl SimRun {
     pub(crate) fn end(self: &Arc<Self>) -> bool {
         self.end_body();
         let schedulers = self.schedulers();
-        schedulers.iter().for_each(|scheduler| scheduler.kill_all());
+        let slots = self.used_slots();
+        schedulers.iter().for_each(|scheduler| scheduler.kill_all(&slots));
         let is_left = || self.state().are_processes_left() || !self.state().waiting.is_empty();
         if is_left() {
             self.wait(Until::Ended);

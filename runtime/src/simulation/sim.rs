@@ -90,7 +90,7 @@ impl Sim {
 
     /// Ends all processes of a node of the simulation, and no more can be spawned there: its program was killed.
     pub fn kill(&self, node: Host) {
-        node.scheduler().kill_all();
+        node.scheduler().kill_all(&self.run.used_slots());
     }
 
     /// Returns whether a fault happens that has this probability: for faults of a library's own, such as a network

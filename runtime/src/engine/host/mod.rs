@@ -493,10 +493,11 @@ impl Scheduler {
     }
 
     pub(crate) fn slots(&'static self) -> impl Iterator<Item = &'static Slot> {
-        let slot_owner = self.slot_owner();
-        crate::slots::TABLE.slots().filter(move |slot| {
-            slot.living().is_some() && slot.owner().is_some_and(|other| other.is_beside(slot_owner))
-        })
+        crate::slots::TABLE.slots().filter(move |slot| self.has_alive(slot))
+    }
+
+    pub(crate) fn has_alive(&self, slot: &Slot) -> bool {
+        slot.living().is_some() && slot.owner().is_some_and(|other| other.is_beside(self.slot_owner()))
     }
 
     pub(crate) fn is_stopped(&self) -> bool {

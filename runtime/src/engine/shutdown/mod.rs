@@ -264,19 +264,17 @@ impl Scheduler {
         self.signal(|slot| !slot.is_supervised(), || Control::Cancel(reason.clone()));
     }
 
-    /// Refuses new processes, and kills all there are: the end of a simulation.
+    /// Refuses new processes, and kills all there are: the end of a simulation, which has used those `slots`. Other
+    /// tests of the program may have used a million, which a visit for each seed would make most of its time.
     #[cfg(feature = "test")]
-    pub(crate) fn kill_all(&'static self) {
+    pub(crate) fn kill_all(&'static self, slots: &[u32]) {
         self.close();
-        self.signal(|_| true, || Control::Kill);
+        let slots = slots.iter().filter_map(|index| crate::slots::TABLE.slot(*index));
+        slots.filter(|slot| self.has_alive(slot)).for_each(|slot| signal_slot(slot, Control::Kill));
     }
 
     fn signal(&'static self, whom: impl Fn(&Slot) -> bool, control: impl Fn() -> Control) {
-        for slot in self.slots().filter(|slot| whom(slot)) {
-            if let Some(generation) = slot.living() {
-                send_control(slot, generation, control());
-            }
-        }
+        self.slots().filter(|slot| whom(slot)).for_each(|slot| signal_slot(slot, control()));
     }
 
     /// Returns the processes that have not ended: in a step, in a start, or in their clean-up.
@@ -296,6 +294,12 @@ impl Scheduler {
             (pid, slot.metadata.names().map_or("?", |(process, _)| process))
         };
         slots.into_iter().map(named).collect()
+    }
+}
+
+fn signal_slot(slot: &'static Slot, control: Control) {
+    if let Some(generation) = slot.living() {
+        send_control(slot, generation, control);
     }
 }
 
