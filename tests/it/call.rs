@@ -18,6 +18,7 @@ pub(crate) mod bank;
 mod delivered;
 pub(crate) mod later;
 mod moving;
+mod torn;
 mod unanswered;
 
 const LONG: Duration = Duration::from_secs(3600);

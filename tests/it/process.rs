@@ -1,3 +1,4 @@
+mod brief;
 mod ends;
 mod steps;
 pub(crate) mod upgrade;

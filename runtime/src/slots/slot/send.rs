@@ -196,7 +196,7 @@ impl Slot {
         message: M,
         word: *mut MailNode,
     ) -> Result<(), Box<SendRefusal>> {
-        #[cfg(all(test, not(loom)))]
+        #[cfg(all(test, not(any(loom, feature = "spans"))))]
         tests::meanwhile();
         if self.permit.is_warm() {
             // A larger message needs a block, which may come from the users' allocator.
@@ -469,7 +469,7 @@ fn unpack<M: Send + 'static>(envelope: Envelope) -> (M, Option<Caller>) {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, feature = "spans"))))]
 pub(crate) mod tests {
     use std::cell::RefCell;
 
