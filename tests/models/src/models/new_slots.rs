@@ -98,7 +98,7 @@ impl World {
             made: std::array::from_fn(|_| OwnedCell::new(false)),
         });
         let owner = keep(SlotOwner::new(host, NodeId::new(7).expect("a node id"), 1));
-        let slots = std::array::from_fn(|index| &*keep(Slot::unused(index as u32)));
+        let slots = std::array::from_fn(|index| keep(Slot::unused(index as u32)));
         keep(Self { slots, owner, host, used: AtomicU32::new(0) })
     }
 
