@@ -125,7 +125,7 @@ impl Callee {
 
 impl Town {
     fn callee(&self, random: &mut Random) -> Address<Callee> {
-        self.callees.lock().unwrap()[random.below(CALLEES as u64) as usize].clone()
+        self.callees.lock().unwrap()[random.below(CALLEES as u64) as usize]
     }
 
     /// Makes a call of any kind, and counts it.
