@@ -29,7 +29,7 @@ const BATCH: u32 = 2;
 const SLOTS: usize = 2 * BATCH as usize;
 
 struct Host {
-    /// The messages that processes have taken, by the index of their slot. Invisible to loom, so that it orders nothing.
+    /// The messages that processes have taken, by the index of their slot. Invisible to loom: it orders nothing.
     taken: Mutex<Vec<(u32, u32)>>,
     /// For each slot. Only the token's holder touches it: two holders are a race.
     inside: [OwnedCell<u32>; SLOTS],
