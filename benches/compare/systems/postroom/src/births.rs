@@ -143,8 +143,8 @@ pub fn skynet(runtime: &Runtime, plan: &Plan) -> Outcome {
     Outcome { elapsed: start.elapsed(), operations: plan.size, check, ..Outcome::default() }
 }
 
-/// How many messages all idle processes have handled. Reports would wait in a mailbox, and be part of the measured memory;
-/// the other libraries' programs count like this.
+/// How many messages all idle processes have handled. Reports would wait in a mailbox, and be part of the measured
+/// memory; the other libraries' programs count like this.
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 
 /// Eight bytes that wait for messages.
