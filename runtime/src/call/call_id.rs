@@ -75,13 +75,16 @@ impl CallId {
         ptr::without_provenance_mut((self.number as usize) << MARK_BITS | marks)
     }
 
-    /// Marks the answer as unwanted, if it has not come.
+    /// Marks the answer as unwanted, if it has not come. Writes nothing if the word is an address or another call's
+    /// number: its answer is on its way then, or the node is somebody else's.
     pub(crate) fn abandon(&self) {
-        // None of them matches if the answer is on its way: the word is then an address or another call's number.
-        for marks in [WANTED, WANTED | TAKEN, WANTED | KEPT, WANTED | TAKEN | KEPT] {
-            let (wanted, unwanted) = (self.marked(marks), self.marked(marks | UNWANTED));
-            if self.word().compare_exchange(wanted, unwanted, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-                return;
+        let wanted = self.marked(WANTED).addr();
+        let mut before = self.word().load(Ordering::Relaxed);
+        while before.addr() & !(TAKEN | KEPT) == wanted {
+            let unwanted = before.map_addr(|address| address | UNWANTED);
+            match self.word().compare_exchange_weak(before, unwanted, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(changed) => before = changed,
             }
         }
     }
