@@ -1,5 +1,5 @@
-//! Helpers of the tests: a watchdog, a process made of closures, latches, a command that a test answers by hand, and a
-//! hook that records its calls.
+//! Helpers of the tests: a watchdog, a process made of closures, latches, a command that a test answers by hand, a
+//! hook that records its calls, and random numbers.
 //!
 //! No test is decided by the clock. If an event must happen, the test waits for it under [`within`], which turns a hang
 //! into a failure; if an event must not happen, the test causes an event that would come after it.
@@ -13,6 +13,7 @@ pub mod latch;
 pub mod ledger;
 pub mod logged;
 pub mod partner;
+pub mod random;
 pub mod requests;
 pub mod variable;
 pub mod watchdog;
@@ -22,6 +23,7 @@ pub use garbage::collect_garbage;
 pub use hooks::Witness;
 pub use latch::{Latch, eventually};
 pub use logged::logged;
+pub use random::Random;
 pub use requests::{Ask, Requests};
 pub use variable::variable;
 pub use watchdog::{soon, within};

@@ -76,7 +76,7 @@ impl CallId {
     }
 
     /// Marks the answer as unwanted, if it has not come. Writes nothing if the word is an address or another call's
-    /// number: its answer is on its way then, or the node is somebody else's.
+    /// number: its answer is on its way then, or the node serves another one.
     pub(crate) fn abandon(&self) {
         let wanted = self.marked(WANTED).addr();
         let mut before = self.word().load(Ordering::Relaxed);

@@ -6,7 +6,7 @@
 
 use futures_util::future::{Either, join, select};
 use postroom::prelude::*;
-use postroom_tests::within;
+use postroom_tests::{Random, within};
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -18,18 +18,6 @@ const CALLEES: usize = 4;
 const CALLERS: usize = 16;
 /// How many calls are made in all, about.
 const CALLS: u64 = 20_000;
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let word = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (word ^ (word >> 31)) % limit
-    }
-}
 
 #[derive(Default)]
 struct Books {

@@ -9,7 +9,7 @@ use postroom::future::Ended;
 use postroom::manual::{Events, InitContext, Process, StepOutput};
 use postroom::prelude::*;
 use postroom::{Host, InitError, Payloads};
-use postroom_tests::{eventually, within};
+use postroom_tests::{Random, eventually, within};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,18 +19,6 @@ const ROUNDS: u64 = 60;
 const PARENTS: usize = 8;
 /// How many children a round has at least, before it is shut down.
 const CHILDREN: u64 = 400;
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let word = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (word ^ (word >> 31)) % limit
-    }
-}
 
 #[derive(Default)]
 struct Books {

@@ -330,7 +330,7 @@ fn processes_that_follow_each_other() {
             first.0.send(first.2, 1_u32).expect("it lives");
             let idle = match scene.local.keep_for_next(idle) {
                 Ok(Following::Message(next)) => scene.run(next),
-                Ok(Following::Answer(_)) => unreachable!("nobody calls"),
+                Ok(Following::Answer(_)) => unreachable!("there is no call"),
                 Err(token) => {
                     reach("kept out");
                     return scene.rest(token);
@@ -343,7 +343,7 @@ fn processes_that_follow_each_other() {
                     reach("followed back");
                     scene.rest(scene.run(next));
                 }
-                Ok(Following::Answer(_)) => unreachable!("nobody calls"),
+                Ok(Following::Answer(_)) => unreachable!("there is no call"),
                 Err(token) => scene.rest(token),
             }
         });
@@ -388,7 +388,7 @@ fn a_caller_and_the_called_process_that_follow_each_other() {
                     assert!(brought.is_some(), "it is for this one");
                     scene.wait(scene.run_waiting(next, brought));
                 }
-                Ok(Following::Message(_)) => unreachable!("nobody sends to the caller"),
+                Ok(Following::Message(_)) => unreachable!("the caller gets no message"),
                 Err(token) => {
                     reach("answered elsewhere");
                     scene.rest(token);

@@ -4,9 +4,9 @@
 //! The slot, its lanes and its token are production code. The driver repeats the steps of `SlotTable::take_new`, of
 //! `engine/lifecycle/spawn.rs` and of a step.
 //!
-//! The store rests on an order: whoever has passed the check of the generation comes after it. Loom keeps the stores of
-//! a thread in order by themselves, so `made` stands for the store there: a cell that the thread writes when it has the
-//! token, and others read once they have passed the check.
+//! The store rests on an order: a thread that has passed the check of the generation comes after it. Loom keeps the
+//! stores of a thread in order by themselves, so `made` stands for the store there: a cell that the thread writes when
+//! it has the token, and others read once they have passed the check.
 //!
 //! Not covered: the chunk of the slot, which is made under a lock; slots that a thread leaves when it ends, which are
 //! claimed like those of ended processes (`slot_reuse`).
