@@ -82,7 +82,7 @@ impl CallId {
         let mut before = self.word().load(Ordering::Relaxed);
         while before.addr() & !(TAKEN | KEPT) == wanted {
             let unwanted = before.map_addr(|address| address | UNWANTED);
-            match self.word().compare_exchange_weak(before, unwanted, Ordering::Relaxed, Ordering::Relaxed) {
+            match self.word().compare_exchange_weak(before, unwanted, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(changed) => before = changed,
             }
@@ -92,7 +92,7 @@ impl CallId {
     /// Withdraws the message, if the called process has not taken it: it will never be handled. Returns whether it has.
     pub(crate) fn withdraw(&self) -> bool {
         let (open, withdrawn) = (self.marked(WANTED), self.marked(WANTED | UNWANTED | WITHDRAWN));
-        self.word().compare_exchange(open, withdrawn, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        self.word().compare_exchange(open, withdrawn, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
     /// Returns whether the answer is still wanted and owed by the called process itself: the message is in its mailbox,
@@ -127,6 +127,13 @@ pub(crate) fn is_withdrawn(word: &Word) -> bool {
 #[inline]
 fn has_mark(word: *mut MailNode, mark: usize) -> bool {
     word.addr() & (WANTED | mark) == WANTED | mark
+}
+
+/// Called by the holder of the node with this word, before it frees the node itself, although the caller may be giving
+/// up on another thread: from here on that writes nothing, and what it has written comes before this. (An answer that
+/// is queued instead is taken out by the one who has the caller's token, and so comes after all that the caller did.)
+pub(crate) fn close(word: &Word) {
+    word.swap(ptr::null_mut(), Ordering::Acquire);
 }
 
 /// Called by the holder of the node with this word, right before the message is handled. Returns false if the message

@@ -47,9 +47,7 @@ impl FreeLink {
     unsafe fn next(&self) -> *mut Self {
         #[cfg(loom)]
         return self.0.load(Ordering::Relaxed);
-        // SAFETY: it is valid, and others only read. (One may have written shortly before, and not be ordered with this
-        // thread: a caller that gave up while its node was recycled elsewhere, since its process has ended. Its write
-        // came before that of the link, in the order of this word. ThreadSanitizer reports the two.)
+        // SAFETY: it is valid, and others only read: a caller that gives up writes nothing from `call_id::close` on.
         #[cfg(not(loom))]
         return unsafe { self.0.as_ptr().read() };
     }

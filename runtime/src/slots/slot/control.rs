@@ -1,6 +1,7 @@
 //! What reaches a process outside its data lane: controls, wakes, and answers.
 
 use super::{Slot, Token, local_tokens};
+use crate::call::call_id;
 use crate::call::caller::Port;
 use crate::mailbox::lanes::Claim;
 use crate::mailbox::node::{Envelope, MailNode, NodeBox, NodeKind};
@@ -84,6 +85,7 @@ impl Slot {
     #[inline(never)]
     fn answered_late(&self, mut node: NodeBox) {
         let envelope = node.take();
+        call_id::close(node.next());
         node_pool::recycle(node);
         self.late(envelope);
     }
