@@ -49,10 +49,11 @@ members=links/registrations.rs
 graph=deadlock/wait_graph.rs call=call/call_id.rs running=engine/workers/running.rs
 permits=engine/permits/holders.rs handoff=engine/permits/handoff.rs next=time/next_due.rs names=names/table.rs
 transport=routing/transport_queue.rs
-ring=recorder/ring.rs local=slots/slot/local_tokens.rs magazine=mem/magazine.rs
+ring=recorder/ring.rs magazine=mem/magazine.rs
+local=slots/slot/local_tokens.rs shelf=slots/slot/shelf.rs permit=slots/slot/last_permit.rs
 
 mutant push-data-relaxed $lanes mailbox \
-    's/(tail\.swap\(node, Ordering::)AcqRel/\1Relaxed/'
+    's/(tail\.swap\(node, Ordering::)SeqCst/\1Relaxed/'
 mutant link-relaxed $lanes mailbox \
     's/(next\.store\(node, Ordering::)Release/\1Relaxed/'
 mutant pop-relaxed $lanes mailbox \
@@ -420,8 +421,8 @@ mutant local-at-hand-is-not-roused $slot local_tokens \
     '/fn rouse_at_hand/,/^    \}/ s/token\.wake\(\);/drop(token);/'
 mutant local-filled-behind-others $lanes local_tokens \
     '/fn empty_first/,/^    \}/ s/self\.0\.tail\.load\(Ordering::Acquire\) == head\.as_ptr\(\)/head.addr().get() > 1/'
-mutant local-warm-is-not-roused $send local_tokens \
-    '/fn rouse_filled/,/^    \}/ s/self\.rouse_warm\(\);/_ = self.take_warm();/'
+mutant local-warm-is-not-roused $slot local_tokens \
+    '/fn rouse_kept_warm/,/^    \}/ s/Some\(token\) => token\.wake\(\),/Some(token) => drop(token),/'
 mutant local-block-does-not-rouse $send local_tokens \
     '/fn take_empty/,/^    \}/ s/token\.put_down\(\)\.wake\(\);/drop(token);/'
 mutant local-filled-despite-revoked $local local_tokens \
@@ -434,6 +435,22 @@ mutant local-waits-in-the-way-of-next $local local_tokens \
     '/fn keep_at_hand_for_next/,/^    \}/ s/self\.run_next\.store\(ptr::null_mut\(\), Ordering::Relaxed\);//'
 mutant local-waits-unseen $local local_tokens \
     '/fn keep_at_hand_for_next/,/^    \}/ s/token\.slot\(\)\.permit\.set_at_hand\(true\);//'
+mutant shelf-mark-without-order $permit local_tokens \
+    's/(\& !WARM \| SHELVED, Ordering::)Release/\1Relaxed/'
+mutant shelf-looked-at-without-order $permit local_tokens \
+    's/(self\.0\.load\(Ordering::)Acquire(\) \& SHELVED)/\1Relaxed\2/'
+mutant shelf-keeps-what-is-sent-to $local local_tokens \
+    's/^( +)place\.store\(ptr::null_mut\(\), Ordering::Relaxed\);$//'
+mutant shelf-keeps-what-is-taken $shelf local_tokens \
+    '/fn take_from/,/^    }/s/place\.store\(ptr::null_mut\(\), Ordering::Relaxed\);//'
+mutant shelf-keeps-what-is-seen $shelf local_tokens \
+    '/fn take_filled/,/^    }/s/place\.store\(ptr::null_mut\(\), Ordering::Relaxed\);//'
+mutant shelf-is-not-revoked $local local_tokens \
+    's/self\.shelf\.take_all\(\&mut shelved\);//'
+mutant shelf-is-left $local local_tokens \
+    's/self\.take_shelved\(\)\.for_each\(\&mut lay_down\);//'
+mutant shelf-forgets-those-shelved-lately $shelf local_tokens \
+    's/^( +)self\.recently\.store\(recently \+ 1, Ordering::Relaxed\);$//'
 mutant depot-keeps-one-more $magazine depot \
     's/(count\.fetch_add\(1, Ordering::Relaxed\)) >= \*most/\1 > *most/'
 mutant depot-reserves-in-two-steps $magazine depot \

@@ -1,4 +1,5 @@
-//! Processes that a worker keeps warm: they get messages from others in their order, once each, and in time.
+//! Processes that a worker keeps warm, one of a pair or many on its shelf: they get messages from others in their
+//! order, once each, and in time.
 
 use postroom::prelude::*;
 use postroom_tests::{Latch, eventually, soon};
@@ -8,14 +9,20 @@ use std::time::Duration;
 
 const SENDERS: usize = 3;
 
-/// Passes a ball to its partner, and takes numbered messages from threads.
+/// How many balls go round at a time, at most.
+const BALLS: usize = 3;
+
+/// Passes balls to the next of a ring, and takes numbered messages from threads.
 #[process]
 struct Player {
     partner: Option<Address<Player>>,
-    rounds: u64,
+    /// How many players there are.
+    players: u64,
+    passes: u64,
     /// What the next message of each sender is numbered.
     next: [u64; SENDERS],
-    balls: u64,
+    /// How often it has had each ball.
+    balls: [u64; BALLS],
     /// Every so many balls the step waits until the watchdog has ticked twice, so that it is taken for stuck.
     slow_every: u64,
     handled: Arc<AtomicU64>,
@@ -32,13 +39,13 @@ impl Player {
     }
 
     #[message]
-    fn ball(&mut self, ctx: &mut Context<Self>, number: u64) {
-        assert_eq!(number / 2, self.balls, "each ball once, and in order");
-        self.balls += 1;
-        if number < self.rounds {
-            self.partner.unwrap().ball(number + 1).send().unwrap();
+    fn ball(&mut self, ctx: &mut Context<Self>, ball: usize, number: u64) {
+        assert_eq!(number / self.players, self.balls[ball], "each ball once, and in order");
+        self.balls[ball] += 1;
+        if number < self.passes {
+            self.partner.unwrap().ball(ball, number + 1).send().unwrap();
         }
-        if self.slow_every > 0 && self.balls.is_multiple_of(self.slow_every) {
+        if self.slow_every > 0 && self.balls[ball].is_multiple_of(self.slow_every) {
             let before = ctx.host().unwrap().statistics().watchdog.ticks;
             eventually(|| ctx.host().unwrap().statistics().watchdog.ticks > before + 3);
         }
@@ -53,28 +60,52 @@ impl Player {
     }
 }
 
-fn play(workers: usize, slow_every: u64, rounds: u64, messages: u64) {
+#[derive(Clone, Copy)]
+struct Game {
+    players: usize,
+    balls: usize,
+    /// How often each ball is passed on.
+    passes: u64,
+    slow_every: u64,
+    /// How many each thread sends to each player.
+    messages: u64,
+}
+
+fn play(workers: usize, game: Game) {
+    let Game { players, balls, passes, slow_every, messages } = game;
     let builder = Runtime::builder().workers(workers).stall_limit(Duration::from_millis(4));
     let runtime = builder.mailbox(Bound::Unbounded).build().unwrap();
     let handled = Arc::new(AtomicU64::new(0));
-    let player =
-        || Player { partner: None, rounds, next: [0; SENDERS], balls: 0, slow_every, handled: handled.clone() };
-    let players = [runtime.spawn(player()).serve().unwrap(), runtime.spawn(player()).serve().unwrap()];
-    players[0].meet(players[1]).send().unwrap();
-    players[1].meet(players[0]).send().unwrap();
-    players[0].ball(0).send().unwrap();
+    let player = || Player {
+        partner: None,
+        players: players as u64,
+        passes,
+        next: [0; SENDERS],
+        balls: [0; BALLS],
+        slow_every,
+        handled: handled.clone(),
+    };
+    let ring: Vec<_> = (0..players).map(|_| runtime.spawn(player()).serve().unwrap()).collect();
+    for (place, player) in ring.iter().enumerate() {
+        player.meet(ring[(place + 1) % players]).send().unwrap();
+    }
+    for ball in 0..balls {
+        ring[0].ball(ball, 0).send().unwrap();
+    }
     std::thread::scope(|scope| {
         for sender in 0..SENDERS {
+            let ring = &ring;
             scope.spawn(move || {
                 for number in 0..messages {
-                    for player in players {
+                    for player in ring {
                         player.numbered(sender, number).send().unwrap();
                     }
                 }
             });
         }
     });
-    eventually(|| handled.load(SeqCst) == rounds + 1 + 2 * SENDERS as u64 * messages);
+    let sent = (players * SENDERS) as u64 * messages;
+    eventually(|| handled.load(SeqCst) == balls as u64 * (passes + 1) + sent);
     runtime.until_idle().unwrap();
     let report = runtime.shutdown().unwrap();
     assert!(report.is_clean(), "{report:?}");
@@ -84,8 +115,9 @@ fn play(workers: usize, slow_every: u64, rounds: u64, messages: u64) {
 #[test]
 fn messages_from_outside_reach_a_pair_in_order() {
     soon(|| {
-        play(1, 0, 20_000, 2_000);
-        play(2, 0, 20_000, 2_000);
+        let game = Game { players: 2, balls: 1, passes: 20_000, slow_every: 0, messages: 2_000 };
+        play(1, game);
+        play(2, game);
     });
 }
 
@@ -93,8 +125,32 @@ fn messages_from_outside_reach_a_pair_in_order() {
 #[test]
 fn messages_from_outside_reach_a_pair_whose_steps_seem_stuck() {
     soon(|| {
-        play(1, 100, 1_000, 1_000);
-        play(2, 100, 1_000, 1_000);
+        let game = Game { players: 2, balls: 1, passes: 1_000, slow_every: 100, messages: 1_000 };
+        play(1, game);
+        play(2, game);
+    });
+}
+
+/// Catches: the same of processes on a shelf. With one ball they get there when another one is warm, with three when
+/// their worker takes the next from its deque.
+#[test]
+fn messages_from_outside_reach_a_ring_in_order() {
+    soon(|| {
+        for balls in [1, BALLS] {
+            let game = Game { players: 50, balls, passes: 20_000, slow_every: 0, messages: 100 };
+            play(1, game);
+            play(2, game);
+        }
+    });
+}
+
+/// As above, while the watchdog takes what a thread keeps to itself.
+#[test]
+fn messages_from_outside_reach_a_ring_whose_steps_seem_stuck() {
+    soon(|| {
+        let game = Game { players: 50, balls: BALLS, passes: 1_000, slow_every: 10, messages: 50 };
+        play(1, game);
+        play(2, game);
     });
 }
 
@@ -153,6 +209,70 @@ fn a_warm_process_behind_a_step_that_does_not_end_is_found() {
             inside.wait();
             front.reach().send().unwrap();
             runtime.until_idle().unwrap();
+        }
+    });
+}
+
+/// Passes on a number of steps; at zero the hog begins.
+#[process]
+struct Link {
+    next: Option<Address<Link>>,
+    hog: Address<Hog>,
+    reached: Arc<AtomicU64>,
+    over: Arc<AtomicBool>,
+}
+
+#[process]
+impl Link {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn meet(&mut self, next: Address<Link>) {
+        self.next = Some(next);
+    }
+
+    #[message]
+    fn pass(&mut self, left: u64) {
+        match left {
+            0 => self.hog.work().send().unwrap(),
+            _ => self.next.unwrap().pass(left - 1).send().unwrap(),
+        }
+    }
+
+    #[message]
+    fn reach(&mut self) {
+        if self.reached.fetch_add(1, SeqCst) + 1 == LINKS as u64 {
+            self.over.store(true, SeqCst);
+        }
+    }
+}
+
+const LINKS: usize = 40;
+
+/// Catches: processes on the shelf of a thread that is stuck in the step of another one, for ever. What is sent to them
+/// is their business alone: the step ends when all have been reached.
+#[test]
+fn shelved_processes_behind_a_step_that_does_not_end_are_found() {
+    soon(|| {
+        for round in 0..10 {
+            let workers = 1 + round % 2;
+            let runtime = Runtime::builder().workers(workers).stall_limit(Duration::from_millis(4)).build().unwrap();
+            let (inside, over, reached) = (Latch::new(), Arc::default(), Arc::new(AtomicU64::new(0)));
+            let hog = runtime.spawn(Hog { inside: inside.clone(), over: Arc::clone(&over) }).serve().unwrap();
+            let link = || Link { next: None, hog, reached: reached.clone(), over: over.clone() };
+            let ring: Vec<_> = (0..LINKS).map(|_| runtime.spawn(link()).serve().unwrap()).collect();
+            for (place, link) in ring.iter().enumerate() {
+                link.meet(ring[(place + 1) % LINKS]).send().unwrap();
+            }
+            runtime.until_idle().unwrap();
+            ring[0].pass(4 * LINKS as u64).send().unwrap();
+            inside.wait();
+            for link in &ring {
+                link.reach().send().unwrap();
+            }
+            runtime.until_idle().unwrap();
+            assert_eq!(reached.load(SeqCst), LINKS as u64);
         }
     });
 }

@@ -47,6 +47,8 @@ pub(crate) struct ThreadContext {
     pub(crate) untimed: Cell<u8>,
     /// How many visits to far ends it must make before it keeps a process warm; [`ALWAYS_COOL`] if it never does.
     pub(crate) cool: Cell<u8>,
+    /// How many before it opens its shelf.
+    pub(crate) until_shelf: Cell<u8>,
     /// How many steps the thread had run when it last looked elsewhere than at its run-next slot.
     pub(crate) streak_since: Cell<u64>,
     /// At how many steps a process [follows](Self::follow) another one no more; zero while the thread keeps none warm.
@@ -60,7 +62,8 @@ pub(crate) struct ThreadContext {
     pub(crate) slice_used: Cell<Moment>,
 }
 
-/// For how many visits to far ends a thread keeps no process warm after a tick: some 500 steps, or 25 µs of short ones.
+/// For how many visits to far ends a thread keeps no process warm after a tick, and shelves none after others have sent
+/// to its shelf: some 500 steps, or 25 µs of short ones.
 const COOL: u8 = 25;
 
 /// For a worker of a simulation, in which each message is a choice.
@@ -110,6 +113,7 @@ impl ThreadContext {
             deficit_seen: Cell::new(Moment::about_now()),
             slice_used: Cell::new(Moment::about_now()),
             cool: Cell::new(0),
+            until_shelf: Cell::new(1),
             streak_since: Cell::new(0),
             follow_until: Cell::new(0),
             turn_end: Cell::new(0),
@@ -179,12 +183,13 @@ impl ThreadContext {
         displaced.into_iter().chain(self.thread.local.take_next()).for_each(|token| self.host.push_global(token));
     }
 
-    /// Parks the token of an idle process, or keeps it while another process is to run next: see
+    /// Parks the token of an idle process, or keeps it while another process is to run next, or is in the deque: see
     /// [`local_tokens`]. Returns it if something has arrived.
     #[inline(always)]
     pub(crate) fn rest_idle(&self, mut token: Token) -> Option<Token> {
         let local = &self.thread.local;
-        if !local.has_next() || self.cool.get() > 0 {
+        let has_next = local.has_next();
+        if self.cool.get() > 0 || !has_next && (!local.is_shelf_open() || self.deque.is_empty()) {
             return self.park_token(token, Token::park_idle);
         }
         let lanes = token.lanes();
@@ -192,7 +197,11 @@ impl ThreadContext {
             return self.park_token(token, Token::park_idle);
         }
         self.thread.running.end();
-        self.keep_warm(token.put_down());
+        if has_next {
+            self.keep_warm(token.put_down());
+        } else {
+            self.shelve(token.put_down());
+        }
         None
     }
 
@@ -274,9 +283,24 @@ impl ThreadContext {
         token.slot().permit.set_warm(true);
         match self.thread.local.keep_warm(token) {
             Ok(None) => {}
-            Ok(Some(oldest)) => self.lay_down(oldest),
+            Ok(Some(before)) => self.shelve(before),
             Err(token) => self.lay_down(token),
         }
+    }
+
+    /// Puts an idle process on the shelf if it can be, or parks its token.
+    #[inline(never)]
+    fn shelve(&self, token: Token) {
+        if let Err(token) = self.thread.local.keep_on_shelf(token) {
+            self.lay_down(token);
+        }
+    }
+
+    /// shelf:H5: parks the tokens of the processes on the shelf, and closes it for a while.
+    pub(crate) fn clear_shelf(&self) {
+        self.thread.local.set_shelf_open(false);
+        self.until_shelf.set(COOL);
+        self.thread.local.take_shelved().for_each(|token| self.lay_down(token));
     }
 
     /// Parks the token of a process that was warm, or queues it if something has arrived.
@@ -315,6 +339,24 @@ impl ThreadContext {
         self.thread.local.leave_nothing(lay_down, lay_down_at_hand, |next| self.share(next));
     }
 
+    /// Keeps no process warm or at hand any longer, but for those on the shelf.
+    #[inline]
+    pub(crate) fn put_kept_away(&self) {
+        if self.thread.local.has_kept_last() {
+            self.put_taken_away();
+        }
+    }
+
+    #[inline(never)]
+    fn put_taken_away(&self) {
+        if let Some(token) = self.thread.local.take_warm() {
+            self.shelve(token);
+        }
+        if let Some(token) = self.thread.local.take_at_hand() {
+            self.lay_down_at_hand(token);
+        }
+    }
+
     /// Keeps no process warm or at hand any longer.
     #[inline]
     pub(crate) fn lay_down_kept(&self) {
@@ -332,11 +374,16 @@ impl ThreadContext {
         if let Some(token) = self.thread.local.take_at_hand() {
             self.lay_down_at_hand(token);
         }
+        self.thread.local.take_shelved().for_each(|token| self.lay_down(token));
     }
 
-    /// Queues the processes that are kept warm or at hand, if others have sent them something.
+    /// Queues the processes that are kept warm or at hand, if others have sent them something: of those on the shelf,
+    /// the ones shelved since the last look (shelf:H6).
     pub(crate) fn look_at_kept(&self) {
-        if !self.thread.local.has_kept() {
+        while let Some(token) = self.thread.local.take_filled() {
+            self.lay_down(token);
+        }
+        if !self.thread.local.has_kept_last() {
             return;
         }
         if self.thread.local.is_at_hand_called()
@@ -356,6 +403,7 @@ impl ThreadContext {
     /// A tick has passed: the steps of this thread may be long.
     pub(crate) fn cool(&self) {
         self.lay_down_kept();
+        self.clear_shelf();
         self.cool.set(self.cool.get().max(COOL));
         self.follow_until.set(0);
     }
@@ -363,8 +411,14 @@ impl ThreadContext {
     /// Counts a visit to a far end.
     pub(crate) fn warm_up(&self) {
         let cool = self.cool.get();
-        if cool != ALWAYS_COOL {
-            self.cool.set(cool.saturating_sub(1));
+        if cool == ALWAYS_COOL {
+            return;
+        }
+        self.cool.set(cool.saturating_sub(1));
+        let until_shelf = self.until_shelf.get();
+        if until_shelf > 0 {
+            self.until_shelf.set(until_shelf - 1);
+            self.thread.local.set_shelf_open(until_shelf == 1);
         }
     }
 }

@@ -43,8 +43,8 @@ impl Scheduler {
 struct Vacant {
     /// Of slots that the thread kept for its next processes.
     kept: Vec<Token>,
-    /// Of a warm process that has ended meanwhile, on another thread, which has listed the slot as free.
-    listed: Option<Token>,
+    /// Of warm processes that have ended meanwhile, on other threads, which have listed their slots as free.
+    listed: Vec<Token>,
 }
 
 impl Vacant {
@@ -54,16 +54,17 @@ impl Vacant {
     }
 }
 
-/// Lays down the process that was warm, and the one at hand. Returns the tokens of those that have something to do.
+/// Lays down the processes that were warm, and the one at hand. Returns the tokens of those that have something to do.
 fn with_input(revoked: Option<Revoked>, vacant: &mut Vacant) -> impl Iterator<Item = Token> {
-    let Revoked { run_next, warm, at_hand, vacant: kept } = revoked.unwrap_or_default();
+    let Revoked { run_next, warm, at_hand, shelved, vacant: kept } = revoked.unwrap_or_default();
     vacant.kept = kept;
-    let laid_down = warm.into_iter().map(Token::lay_down).chain(at_hand.into_iter().map(Token::lay_down_at_hand));
+    let warm = warm.into_iter().chain(shelved);
+    let laid_down = warm.map(Token::lay_down).chain(at_hand.into_iter().map(Token::lay_down_at_hand));
     let left = laid_down.filter_map(|laid_down| match laid_down {
         LaidDown::Parked => None,
         LaidDown::HasInput(token) => Some(token),
         LaidDown::Vacant(token) => {
-            vacant.listed = Some(token);
+            vacant.listed.push(token);
             None
         }
     });

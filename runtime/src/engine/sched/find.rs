@@ -1,6 +1,6 @@
 //! Where a thread finds its next process.
 //!
-//! The order: the run-next slot (while processes come from there, one may be kept warm: `slots/slot/local_tokens`), the
+//! The order: the run-next slot (idle processes may be kept warm meanwhile: `slots/slot/local_tokens`), the
 //! hot end of the thread's own deque, its permit's inject queue, the global queue (one, and a batch of at most
 //! [`BATCH`] more into the own deque), and half of a random victim's deque, oldest first.
 //!
@@ -89,6 +89,9 @@ impl ThreadContext {
             self.fair.set(self.thread.counters.steps.get().saturating_sub(FAIR));
             self.keep_time();
         }
+        if self.thread.is_roused() {
+            self.clear_shelf();
+        }
         if self.thread.is_unwatched() {
             self.see_to_watch();
         }
@@ -134,11 +137,12 @@ impl ThreadContext {
             self.set_follow_until();
             return Some(token);
         }
-        if self.thread.local.has_kept() {
-            self.lay_down_kept();
-            return other.or_else(|| self.pop());
+        if other.is_some() {
+            self.put_kept_away();
+            return other;
         }
-        other
+        self.lay_down_kept();
+        self.pop()
     }
 
     /// Returns whether a far end comes first, and perhaps timers and the reactor.
@@ -170,7 +174,7 @@ impl ThreadContext {
             self.host.announce();
         }
         let token = self.take_far(visit).or_else(|| self.take_outside(visit))?;
-        self.lay_down_kept();
+        self.put_kept_away();
         self.thread.counters.fair.add(1);
         Some(token)
     }

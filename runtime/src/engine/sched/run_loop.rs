@@ -140,9 +140,13 @@ mod tests {
     use super::{Next, Rest};
     use crate::Runtime;
     use crate::engine::context::local::ThreadContext;
+    use crate::engine::host::Scheduler;
     use crate::engine::sched::step::StepScratch;
-    use crate::manual::{Events, Process, StepOutput};
-    use crate::sync::{Arc, AtomicUsize, Ordering, lock};
+    use crate::manual::{Event, Events, Process, StepOutput};
+    use crate::slots::TABLE;
+    use crate::slots::slot::local_tokens::ROUSED;
+    use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering, lock};
+    use crate::{Host, Pid};
 
     struct Counts(Arc<AtomicUsize>);
 
@@ -153,6 +157,16 @@ mod tests {
             }
             Ok(())
         }
+    }
+
+    /// Becomes the thread with that permit, of a host that has none of its own.
+    fn begin(host: &'static Scheduler, permit: usize) -> ThreadContext {
+        let index = host.idle.begin(Some(permit));
+        *lock(&host.launched) += 1;
+        let worker = host.threads.get(index).expect("made with the host");
+        let deque = worker.occupy(host).expect("no thread has it");
+        let user = host.user().expect("it has not been shut down");
+        ThreadContext::new(host, user, (index, worker), Some(permit), deque)
     }
 
     /// Runs what there is to run, until there is a reason to park.
@@ -179,16 +193,7 @@ mod tests {
         let (host, handled) = (runtime.host().scheduler(), Arc::new(AtomicUsize::new(0)));
         let pids: Vec<_> =
             (0..8).map(|_| runtime.spawn_process(Counts(handled.clone())).start().expect("it starts")).collect();
-        let contexts: Vec<_> = (0..2)
-            .map(|permit| {
-                let index = host.idle.begin(Some(permit));
-                *lock(&host.launched) += 1;
-                let worker = host.threads.get(index).expect("made with the host");
-                let deque = worker.occupy(host).expect("no thread has it");
-                let user = host.user().expect("it has not been shut down");
-                ThreadContext::new(host, user, (index, worker), Some(permit), deque)
-            })
-            .collect();
+        let contexts: Vec<_> = (0..2).map(|permit| begin(host, permit)).collect();
         let mut scratches: Vec<_> = contexts.iter().map(|context| StepScratch::new(context.thread)).collect();
 
         let mut rests: Vec<_> = contexts
@@ -226,5 +231,77 @@ mod tests {
             context.thread.vacate(context.deque);
             host.idle.dismiss(context.index);
         }
+    }
+
+    /// Passes a message on, until `over`. Notes that it has seen another one.
+    struct Passes {
+        next: Option<Pid>,
+        over: Arc<AtomicBool>,
+    }
+
+    impl Process for Passes {
+        fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), crate::ProcessError> {
+            while let Some(event) = events.next() {
+                let Event::Message(message) = event else { continue };
+                match message.take::<Pid>().map_err(|message| message.take::<Arc<AtomicBool>>()) {
+                    Ok(next) => self.next = Some(next),
+                    Err(Ok(seen)) => seen.store(true, Ordering::SeqCst),
+                    Err(Err(_)) if self.over.load(Ordering::SeqCst) => {}
+                    Err(Err(_)) => {
+                        Host::current().expect("a host").send(self.next.expect("a ring"), ()).expect("it lives");
+                    }
+                }
+            }
+            out.idle();
+            Ok(())
+        }
+    }
+
+    /// Catches: a message from elsewhere to a shelved process of which its thread is not told, so that it waits for the
+    /// next tick of the watchdog.
+    #[test]
+    fn a_thread_is_told_of_a_message_to_its_shelf() {
+        const RING: usize = 30;
+        let runtime = Runtime::builder().workers(1).paused().build().expect("it is built");
+        let (host, over) = (runtime.host().scheduler(), Arc::new(AtomicBool::new(false)));
+        let passes = || Passes { next: None, over: over.clone() };
+        let ring: Vec<_> = (0..RING).map(|_| runtime.spawn_process(passes()).start().expect("it starts")).collect();
+        for (place, &pid) in ring.iter().enumerate() {
+            runtime.send(pid, ring[(place + 1) % RING]).expect("it lives");
+        }
+        runtime.send(ring[0], ()).expect("it lives");
+        let context = begin(host, 0);
+        let mut scratch = StepScratch::new(context.thread);
+        let mut run = |steps: u64| {
+            let until = context.thread.counters.steps.get() + steps;
+            while context.thread.counters.steps.get() < until {
+                let Next::Run(token) = context.next() else { panic!("the ring goes on") };
+                context.enter(|context| context.run_slice(&mut scratch, token));
+            }
+        };
+        // A tick clears the shelf, and then it stays closed for some steps.
+        let slot = |pid: &Pid| TABLE.slot(pid.slot()).expect("it lives");
+        let shelved = std::iter::repeat_with(|| {
+            run(50);
+            ring.iter().find(|&pid| slot(pid).permit.is_shelved()).copied()
+        });
+        let shelved = shelved.take(10_000).flatten().next().expect("those that wait for the ball are shelved");
+        assert!(context.thread.local.has_on_shelf(slot(&shelved)));
+        let seen = Arc::new(AtomicBool::new(false));
+        runtime.send(shelved, seen.clone()).expect("it lives");
+        assert!(context.thread.attention() & ROUSED != 0, "told");
+        run(1);
+        assert!(!context.thread.local.is_shelf_open() && !context.thread.local.has_shelved());
+        run(30);
+        assert!(seen.load(Ordering::SeqCst));
+
+        over.store(true, Ordering::SeqCst);
+        ring.iter().for_each(|pid| _ = pid.kill());
+        let (mut rest, _) = run_until_parked(&context, &mut scratch, context.next());
+        while runtime.statistics().processes.live > 0 {
+            (rest, _) = run_until_parked(&context, &mut scratch, context.resume(rest));
+        }
+        context.thread.vacate(context.deque);
+        host.idle.dismiss(context.index);
     }
 }

@@ -12,8 +12,9 @@ use crate::mailbox::bound::Bound;
 use crate::mailbox::node::{Envelope, NodeBox};
 use crate::pid::Pid;
 use crate::recorder::session::Recorder;
+use crate::slots::slot::local_tokens::ROUSED;
 use crate::slots::{Admission, Schedule, Slot, SlotHost, TABLE, Token};
-use crate::sync::Arc;
+use crate::sync::{Arc, Ordering};
 use crate::time::timers::TimerAction;
 use crate::util::panics::{Site, contain, dispose};
 use std::ptr;
@@ -32,6 +33,14 @@ impl Schedule for Scheduler {
                 }
             }
         });
+    }
+
+    /// shelf:H4.
+    #[cold]
+    fn rouse_shelved(&'static self, slot: &'static Slot) {
+        if let Some((_, thread)) = self.threads_in_use().find(|(_, thread)| thread.local.has_on_shelf(slot)) {
+            thread.local.call_attention(ROUSED, Ordering::Release);
+        }
     }
 }
 

@@ -5,8 +5,9 @@
 //!
 //! At each *tick*, a quarter of the limit apart, the watchdog samples every thread: its step (the process's slot, and
 //! how many steps the thread had done before), whether it holds a permit, whether it keeps work to itself: a process in
-//! its run-next slot, or a warm one with messages; and the host: how many processes are queued (a due timer counts as
-//! one, and so does a step that has blocked and waits for a permit to continue), how many permits are idle.
+//! its run-next slot, or a warm one with messages, or idle ones and vacant slots; and the host: how many processes are
+//! queued (a due timer counts as one, and so does a step that has blocked and waits for a permit to continue), how many
+//! permits are idle.
 //!
 //! * J1 A step that was there at the tick before blocks that work: it goes to the inject queue of the permit, where all
 //!   threads look. So a process woken by a step that does not end waits for two ticks at most.
@@ -76,8 +77,8 @@ pub(crate) struct ThreadSample {
     pub(crate) begun: Option<Moment>,
     pub(crate) has_permit: bool,
     pub(crate) has_local: bool,
-    /// Whether it keeps vacant slots.
-    pub(crate) has_vacant: bool,
+    /// Whether it keeps vacant slots, or a shelf: no work, as far as it has been told.
+    pub(crate) has_idle: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -194,7 +195,7 @@ impl StallDetector {
             && before.step == step
         {
             before.has_hidden |= seen.has_local;
-            if seen.has_local || seen.has_vacant {
+            if seen.has_local || seen.has_idle {
                 orders.push(Order::Move(thread));
             }
             return;

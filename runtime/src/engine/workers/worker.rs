@@ -26,7 +26,7 @@ use crate::env::clock::Moment;
 use crate::mailbox::lanes::Lanes;
 use crate::observe::counters::Counters;
 use crate::process::slice::TimeSlice;
-use crate::slots::slot::local_tokens::{LOST, LocalTokens, UNWATCHED};
+use crate::slots::slot::local_tokens::{LOST, LocalTokens, ROUSED, UNWATCHED};
 use crate::slots::{Slot, Token};
 use crate::sync::{
     Arc, AtomicBool, AtomicU64, CachePadded, Deque, Mutex, OnceLock, Ordering, Stealer, ThreadHandle, current_thread,
@@ -38,16 +38,16 @@ use std::ptr;
 use std::task::Waker;
 
 /// Another thread waits for a permit, or the host stops: check, between two steps.
-pub(crate) const CALLED: u8 = 1;
+pub(crate) const CALLED: u16 = 1;
 /// A tick has passed during the time slice.
-const TICK: u8 = 4;
+const TICK: u16 = 4;
 /// The next time slice is one message long, and timed. Stays until the thread has found a process for that.
-pub(crate) const TIMED: u8 = 32;
+pub(crate) const TIMED: u16 = 32;
 
 /// The host is recorded, or was when the thread last looked: see `recorder`.
-pub(crate) const RECORDED: u8 = 16;
+pub(crate) const RECORDED: u16 = 16;
 
-const ALL: u8 = CALLED | LOST | TICK | UNWATCHED | RECORDED | TIMED;
+const ALL: u16 = CALLED | LOST | TICK | UNWATCHED | RECORDED | TIMED | ROUSED;
 const _: () = assert!(CALLED + LOST + TICK + UNWATCHED + RECORDED + TIMED == 63, "each has a bit of its own");
 
 /// In place of the nanoseconds of a moment.
@@ -142,7 +142,7 @@ impl Worker {
     /// Returns whether it has been called, or has lost its permit. For the thread itself, between two steps and when it
     /// queues something.
     #[inline(always)]
-    pub(crate) fn attention(&self) -> u8 {
+    pub(crate) fn attention(&self) -> u16 {
         self.local.attention()
     }
 
@@ -173,6 +173,12 @@ impl Worker {
     /// Returns whether a tick has passed since the last call.
     pub(crate) fn take_tick(&self) -> bool {
         self.attention() & TICK != 0 && self.local.heed(TICK, Ordering::Relaxed) != 0
+    }
+
+    /// Returns whether something has been sent to a process on the shelf since the last call. What was sent is seen
+    /// after this.
+    pub(crate) fn is_roused(&self) -> bool {
+        self.attention() & ROUSED != 0 && self.local.heed(ROUSED, Ordering::Acquire) != 0
     }
 
     /// Asks the thread to time a message. Lost if it is called meanwhile.
@@ -236,7 +242,7 @@ impl Worker {
     }
 
     /// Creates the thread check: at once if it sleeps and is unparked, otherwise when its step is over.
-    pub(crate) fn call(&self, why: u8) {
+    pub(crate) fn call(&self, why: u16) {
         self.local.call_attention(why, Ordering::SeqCst);
     }
 

@@ -1,16 +1,18 @@
 //! The permit that ran a process last, and whether its token is kept by the thread that ran it last (see
-//! `slots/slot/local_tokens`): of a process that is *warm*, which is idle, or *at hand*, which waits for control only.
+//! `slots/slot/local_tokens`): of a process that is *warm*, which is idle, perhaps on the [shelf](super::shelf), or
+//! *at hand*, which waits for control only.
 //!
 //! Only the token's holder writes. For others the marks are hints that may be stale: the tokens of the thread decide.
 
-use crate::sync::{AtomicU16, Ordering};
+use crate::sync::{AtomicU16, Ordering, fence_for_models};
 
 pub(crate) struct LastPermit(AtomicU16);
 
 const WARM: u16 = 1 << 15;
 const AT_HAND: u16 = 1 << 14;
+const SHELVED: u16 = 1 << 13;
 /// Stands for no permit.
-const NONE: u16 = AT_HAND - 1;
+const NONE: u16 = SHELVED - 1;
 
 impl LastPermit {
     /// There may be as many permits.
@@ -36,9 +38,22 @@ impl LastPermit {
         usize::from(self.0.load(Ordering::Relaxed) & NONE)
     }
 
+    /// Returns whether it is warm, also on the shelf.
     #[inline(always)]
     pub(crate) fn is_warm(&self) -> bool {
-        self.0.load(Ordering::Relaxed) & WARM != 0
+        self.0.load(Ordering::Relaxed) & (WARM | SHELVED) != 0
+    }
+
+    /// As [`is_warm`](Self::is_warm), after a push (shelf:H3).
+    #[inline(always)]
+    pub(crate) fn is_warm_after_push(&self) -> bool {
+        fence_for_models();
+        self.0.load(Ordering::SeqCst) & (WARM | SHELVED) != 0
+    }
+
+    /// Returns whether it is on a shelf. Its place there was stored before.
+    pub(crate) fn is_shelved(&self) -> bool {
+        self.0.load(Ordering::Acquire) & SHELVED != 0
     }
 
     #[inline(always)]
@@ -48,7 +63,14 @@ impl LastPermit {
 
     #[inline(always)]
     pub(crate) fn set_warm(&self, is_warm: bool) {
-        self.set_mark(WARM, is_warm);
+        let before = self.0.load(Ordering::Relaxed) & !(WARM | SHELVED);
+        self.0.store(if is_warm { before | WARM } else { before }, Ordering::Relaxed);
+    }
+
+    /// Notes that a warm process is on the shelf from here on.
+    #[inline(always)]
+    pub(crate) fn set_shelved(&self) {
+        self.0.store(self.0.load(Ordering::Relaxed) & !WARM | SHELVED, Ordering::Release);
     }
 
     #[inline(always)]

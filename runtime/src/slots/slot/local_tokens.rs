@@ -1,5 +1,6 @@
 //! The tokens that a thread keeps to itself, and moves without any atomic exchange: of the process that it runs next,
-//! of one *warm* process, of one that is *at hand*, and of [vacant slots](super::vacant_slots).
+//! of one *warm* process, of those on its [shelf](super::shelf), of one that is *at hand*, and of
+//! [vacant slots](super::vacant_slots).
 //!
 //! # The warm process
 //!
@@ -14,15 +15,12 @@
 //! And a process that becomes idle when another one is to run next changes places with it in one section
 //! ([`LocalTokens::keep_for_next`]): so a pair that sends to each other passes two sections a message.
 //!
-//! Only a thread that has a process to run next keeps another one warm; and it lays that down, which parks its token,
-//! before it takes a process from anywhere else, is called, blocks or sleeps; and for the next one. At each visit to a
-//! far end it looks whether others have sent something. So that waits for a few time slices of those that send to each
-//! other. Behind a step that does not end it waits as the process in the run-next slot does: until the watchdog moves
-//! both. And a thread that has seen a tick keeps none for a while (`ThreadContext::cool`): one whose steps are long
-//! sees one every few steps.
-//!
-//! (Rejected: four places, for chains of several processes. A chain returns by calls, whose callers wait rather than
-//! idle; and a single place is found without a search.)
+//! Only a thread that has a process to run next keeps another one here. For the next one, and before it takes a process
+//! from anywhere else, it puts that on its shelf if it can be, or lays it down, which parks its token; and it lays down
+//! all before it is called, blocks or sleeps. At each visit to a far end it looks whether others have sent something.
+//! So that waits for a few time slices of those that send to each other. Behind a step that does not end it waits as
+//! the process in the run-next slot does: until the watchdog moves both. And a thread that has seen a tick keeps none
+//! for a while (`ThreadContext::cool`): one whose steps are long sees one every few steps.
 //!
 //! # The process at hand
 //!
@@ -62,32 +60,35 @@
 //!
 //! A model is in `tests/models`.
 
+use super::shelf::Shelf;
 use super::vacant_slots::VacantSlots;
 use super::{Slot, Token};
 use crate::mailbox::lanes::Claim;
 use crate::mailbox::node::{MailNode, NodeBox};
 use crate::sync::{
-    AtomicBool, AtomicPtr, AtomicU8, Ordering, disturb, fence, heavy_barrier, is_light_barrier_enough, light_barrier,
+    AtomicBool, AtomicPtr, AtomicU16, Ordering, disturb, fence, heavy_barrier, is_light_barrier_enough, light_barrier,
     spin, yield_now,
 };
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 
 /// In `attention`: the thread has lost its permit, although it is in a step.
-pub(crate) const LOST: u8 = 2;
+pub(crate) const LOST: u16 = 2;
 /// The watchdog rests (watchdog:R3).
-pub(crate) const UNWATCHED: u8 = 8;
+pub(crate) const UNWATCHED: u16 = 8;
 /// The tokens are being taken from the thread.
-const REVOKED: u8 = 64;
+const REVOKED: u16 = 64;
 /// Light barriers are not enough yet, or never: each section has a fence.
-const FENCED: u8 = 128;
+const FENCED: u16 = 128;
+/// Something was sent to a process on the shelf.
+pub(crate) const ROUSED: u16 = 256;
 
 /// How often O7 looks before it gives up. In models it looks once.
 const PATIENCE: u32 = if cfg!(loom) { 1 } else { 1_000 };
 
 pub(crate) struct LocalTokens {
     busy: AtomicBool,
-    attention: AtomicU8,
+    attention: AtomicU16,
     run_next: AtomicPtr<Slot>,
     /// An answer for the process in `run_next`, or for the one that the thread has taken from there to run it, until
     /// its step begins. It belongs to the one who has the token.
@@ -96,6 +97,7 @@ pub(crate) struct LocalTokens {
     answered: AtomicPtr<Slot>,
     warm: AtomicPtr<Slot>,
     at_hand: AtomicPtr<Slot>,
+    shelf: Shelf,
     vacant: VacantSlots,
 }
 
@@ -105,6 +107,7 @@ pub(crate) struct Revoked {
     pub(crate) run_next: Option<Token>,
     pub(crate) warm: Option<Token>,
     pub(crate) at_hand: Option<Token>,
+    pub(crate) shelved: Vec<Token>,
     pub(crate) vacant: Vec<Token>,
 }
 
@@ -150,12 +153,13 @@ impl LocalTokens {
     pub(crate) fn none() -> Self {
         Self {
             busy: AtomicBool::new(false),
-            attention: AtomicU8::new(if is_light_barrier_enough() { 0 } else { FENCED }),
+            attention: AtomicU16::new(if is_light_barrier_enough() { 0 } else { FENCED }),
             run_next: AtomicPtr::new(ptr::null_mut()),
             answer: AtomicPtr::new(ptr::null_mut()),
             answered: AtomicPtr::new(ptr::null_mut()),
             warm: AtomicPtr::new(ptr::null_mut()),
             at_hand: AtomicPtr::new(ptr::null_mut()),
+            shelf: Shelf::new(),
             vacant: VacantSlots::none(),
         }
     }
@@ -167,10 +171,38 @@ impl LocalTokens {
         !self.run_next.load(Ordering::Relaxed).is_null()
     }
 
-    /// Returns whether a process is warm, or at hand.
+    /// Returns whether a process may be warm, also on the shelf, or is at hand.
     #[inline(always)]
     pub(crate) fn has_kept(&self) -> bool {
+        self.has_kept_last() || self.has_shelved()
+    }
+
+    /// Returns whether a process is warm and not on the shelf, or at hand.
+    #[inline(always)]
+    pub(crate) fn has_kept_last(&self) -> bool {
         !self.warm.load(Ordering::Relaxed).is_null() || !self.at_hand.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Returns whether there may be processes on the shelf.
+    #[inline(always)]
+    pub(crate) fn has_shelved(&self) -> bool {
+        self.shelf.is_used()
+    }
+
+    /// Returns whether that process is on the shelf. From any thread, stale at once.
+    pub(crate) fn has_on_shelf(&self, slot: &Slot) -> bool {
+        self.shelf.has(slot)
+    }
+
+    /// Returns whether the thread puts processes on its shelf.
+    #[inline(always)]
+    pub(crate) fn is_shelf_open(&self) -> bool {
+        self.shelf.is_open()
+    }
+
+    /// Has the thread, which calls this, put processes on its shelf or not.
+    pub(crate) fn set_shelf_open(&self, is_open: bool) {
+        self.shelf.set_open(is_open);
     }
 
     /// Returns whether a process is at hand, and has something to do.
@@ -182,11 +214,17 @@ impl LocalTokens {
     /// Returns whether there is a process to run next, or a warm one or one at hand with something to do. From any
     /// thread, stale at once.
     pub(crate) fn has_work(&self) -> bool {
+        self.has_told_work() || self.shelf.has_work()
+    }
+
+    /// As [`has_work`](Self::has_work), without a look at each shelved process: only if its thread has been told.
+    pub(crate) fn has_told_work(&self) -> bool {
         // SAFETY: null, or a slot; slots are never freed.
         let warm = || unsafe { self.warm.load(Ordering::Relaxed).as_ref() };
         self.has_next()
             || warm().is_some_and(|slot| slot.lanes.depth() > 0 || slot.lanes.has_control())
             || self.is_at_hand_called()
+            || self.attention() & ROUSED != 0
     }
 
     /// Returns whether it keeps vacant slots.
@@ -198,23 +236,23 @@ impl LocalTokens {
     /// Returns what the thread is to check between two steps. The bits that this module does not define are
     /// `engine::workers::worker`'s.
     #[inline(always)]
-    pub(crate) fn attention(&self) -> u8 {
+    pub(crate) fn attention(&self) -> u16 {
         self.attention.load(Ordering::Relaxed) & !(REVOKED | FENCED)
     }
 
     /// Sets bits of `attention`.
-    pub(crate) fn call_attention(&self, to: u8, order: Ordering) {
+    pub(crate) fn call_attention(&self, to: u16, order: Ordering) {
         self.attention.fetch_or(to, order);
     }
 
     /// Clears bits of `attention`. Returns those that were set.
-    pub(crate) fn heed(&self, bits: u8, order: Ordering) -> u8 {
+    pub(crate) fn heed(&self, bits: u16, order: Ordering) -> u16 {
         self.attention.fetch_and(!bits, order) & bits
     }
 
     /// O1 to O4. `None`: the tokens are being taken from the thread, or `attention` has one of `forbidden`.
     #[inline(always)]
-    fn section<R>(&self, forbidden: u8, body: impl FnOnce() -> R) -> Option<R> {
+    fn section<R>(&self, forbidden: u16, body: impl FnOnce() -> R) -> Option<R> {
         let attention = self.begin_section();
         let done = if attention & (FENCED | REVOKED | forbidden) == 0 || self.may_go_on(attention, forbidden) {
             Some(body())
@@ -227,7 +265,7 @@ impl LocalTokens {
 
     /// O1 and O2. Returns what `attention` says.
     #[inline(always)]
-    fn begin_section(&self) -> u8 {
+    fn begin_section(&self) -> u16 {
         self.busy.store(true, Ordering::Relaxed);
         light_barrier();
         disturb();
@@ -243,7 +281,7 @@ impl LocalTokens {
     /// O1 and O2 with a fence.
     #[cold]
     #[inline(never)]
-    fn may_go_on(&self, attention: u8, forbidden: u8) -> bool {
+    fn may_go_on(&self, attention: u16, forbidden: u16) -> bool {
         if attention & FENCED == 0 {
             return false;
         }
@@ -385,7 +423,7 @@ impl LocalTokens {
     }
 
     /// Keeps the token of an idle process, and takes that of the process to run next: if there is one, no process is
-    /// warm, and the thread has nothing to check between two steps.
+    /// warm or that one can be shelved, and the thread has nothing to check between two steps.
     ///
     /// # Errors
     /// The token otherwise, or if light barriers are not enough.
@@ -396,7 +434,7 @@ impl LocalTokens {
         let (warm, answer) = (self.warm.load(Ordering::Relaxed), self.answer.load(Ordering::Relaxed));
         // Looked at together.
         let result = match next {
-            Some(next) if usize::from(attention) | warm.addr() == 0 => {
+            Some(next) if usize::from(attention) | warm.addr() == 0 || attention == 0 && self.shelve(warm) => {
                 self.run_next.store(ptr::null_mut(), Ordering::Relaxed);
                 token.slot().permit.set_warm(true);
                 self.warm.store(token.into_raw(), Ordering::Relaxed);
@@ -407,6 +445,44 @@ impl LocalTokens {
         };
         self.end_section();
         result
+    }
+
+    /// Puts the warm process on the shelf, if it can be, for another one that is to be warm. For the one who has the
+    /// lock.
+    #[inline(never)]
+    fn shelve(&self, warm: *mut Slot) -> bool {
+        // SAFETY: the warm process, whose token is here and replaced by the caller.
+        unsafe { self.shelf.put(&*warm) }
+    }
+
+    /// Puts an idle process on the shelf, if it can be, and the thread is watched and has its permit.
+    ///
+    /// # Errors
+    /// The token otherwise, or if others are taking what the thread has.
+    pub(crate) fn keep_on_shelf(&self, token: Token) -> Result<(), Token> {
+        let raw = token.into_raw();
+        // SAFETY: a slot, which is never freed, and its token.
+        let put = self.section(LOST | UNWATCHED, || unsafe { self.shelf.put(&*raw) });
+        if put == Some(true) { Ok(()) } else { Err(kept_out(raw)) }
+    }
+
+    /// Takes one of the processes shelved lately to which others have sent something.
+    pub(crate) fn take_filled(&self) -> Option<Token> {
+        if !self.shelf.begin_look() {
+            return None;
+        }
+        taken(self.section(0, || self.shelf.take_filled())?)
+    }
+
+    /// Takes all that is on the shelf, unless others are taking it.
+    pub(crate) fn take_shelved(&self) -> impl Iterator<Item = Token> {
+        let mut from = 0;
+        std::iter::from_fn(move || {
+            if !self.has_shelved() {
+                return None;
+            }
+            taken(self.section(0, || self.shelf.take_from(&mut from))?)
+        })
     }
 
     /// Keeps the token of a process that waits for control only, and takes that of the process to run next: if there
@@ -438,10 +514,12 @@ impl LocalTokens {
     pub(super) fn begin_refill(&self, slot: &'static Slot) -> Option<Refill<'_>> {
         let attention = self.begin_section();
         if (attention & (FENCED | REVOKED) == 0 || self.may_go_on(attention, 0))
-            && ptr::eq(self.warm.load(Ordering::Relaxed), slot)
+            && let Some(place) = self.find(slot)
         {
             let mut token = kept_out(ptr::from_ref(slot).cast_mut()).taken_up();
             if let Some(first) = token.lanes().empty_first() {
+                // Nobody looks there before the section ends.
+                place.store(ptr::null_mut(), Ordering::Relaxed);
                 return Some(Refill { local: self, token, first, attention });
             }
             let _in_its_place = token.put_down();
@@ -450,16 +528,17 @@ impl LocalTokens {
         None
     }
 
-    /// Takes the token of that process, if it is kept here.
+    /// Returns where the token of that process is, if it is warm here. For the one who has the lock.
+    #[inline(always)]
+    fn find(&self, slot: &'static Slot) -> Option<&AtomicPtr<Slot>> {
+        if ptr::eq(self.warm.load(Ordering::Relaxed), slot) { Some(&self.warm) } else { self.shelf.find(slot) }
+    }
+
+    /// Takes the token of that process, if it is warm here.
     #[inline(always)]
     pub(super) fn take_warm_of(&self, slot: &'static Slot) -> Option<Token> {
-        let kept = self.section(0, || {
-            let is_kept = ptr::eq(self.warm.load(Ordering::Relaxed), slot);
-            if is_kept {
-                self.warm.store(ptr::null_mut(), Ordering::Relaxed);
-            }
-            is_kept
-        });
+        let take = |place: &AtomicPtr<Slot>| place.store(ptr::null_mut(), Ordering::Relaxed);
+        let kept = self.section(0, || self.find(slot).map(take).is_some());
         // The only token of a slot: it was in the place.
         if kept == Some(true) { Some(kept_out(ptr::from_ref(slot).cast_mut())) } else { None }
     }
@@ -494,8 +573,8 @@ impl LocalTokens {
         taken(self.section(0, || exchange(&self.warm, ptr::null_mut()))?)
     }
 
-    /// Takes the tokens of processes until there is none: the warm process and the one at hand are laid down, the one
-    /// to run next is queued. For a thread that is about to block, to sleep or to exit. Waits for others that are
+    /// Takes the tokens of processes until there is none: the warm ones and the one at hand are laid down, the one to
+    /// run next is queued. For a thread that is about to block, to sleep or to exit. Waits for others that are
     /// taking tokens: they have them soon, or give up.
     pub(crate) fn leave_nothing(
         &self,
@@ -505,6 +584,7 @@ impl LocalTokens {
     ) {
         while self.has_kept() || self.has_next() {
             self.take_warm().into_iter().for_each(&mut lay_down);
+            self.take_shelved().for_each(&mut lay_down);
             self.take_at_hand().into_iter().for_each(&mut lay_down_at_hand);
             self.take_next().into_iter().for_each(&mut queue);
             if self.has_kept() || self.has_next() {
@@ -560,7 +640,7 @@ pub(super) struct Refill<'a> {
     local: &'a LocalTokens,
     token: Token,
     first: NonNull<MailNode>,
-    attention: u8,
+    attention: u16,
 }
 
 impl Refill<'_> {
@@ -577,7 +657,6 @@ impl Refill<'_> {
         let Self { local, mut token, first, attention } = self;
         token.lanes().refill(first);
         token.slot().permit.set_warm(false);
-        local.warm.store(ptr::null_mut(), Ordering::Relaxed);
         let raw = token.put_down().into_raw();
         let may_run_next = attention & (LOST | UNWATCHED) == 0 && !local.has_next();
         if may_run_next {
@@ -596,7 +675,7 @@ impl LocalTokens {
         if !self.has_next() && !self.has_kept() && !self.has_vacant() {
             return Some(Revoked::default());
         }
-        let mut vacant = VacantSlots::room();
+        let (mut vacant, mut shelved) = (VacantSlots::room(), Shelf::room());
         if self.attention.fetch_or(REVOKED, Ordering::AcqRel) & REVOKED != 0 {
             return None;
         }
@@ -614,11 +693,13 @@ impl LocalTokens {
         let revoked = is_quiet.then(|| {
             // SAFETY: within the lock.
             unsafe { self.vacant.take_all(&mut vacant) };
+            self.shelf.take_all(&mut shelved);
             let run_next = taken(exchange(&self.run_next, ptr::null_mut()));
             Revoked {
                 run_next: run_next.map(|token| self.push_answer(token)),
                 at_hand: taken(exchange(&self.at_hand, ptr::null_mut())),
                 warm: taken(exchange(&self.warm, ptr::null_mut())),
+                shelved,
                 vacant,
             }
         });

@@ -17,7 +17,7 @@
 //! | running | with a thread | alive | | the end of its time slice |
 //! | over its time slice | in the global queue | alive | slices to let pass | as many time slices of others |
 //! | idle | parked as idle | alive | | anything that arrives |
-//! | warm: idle, its token kept | with the thread that ran it last | alive | | that thread |
+//! | warm: idle, its token kept, perhaps on a [shelf] | with the thread that ran it last | alive | | that thread |
 //! | waiting for yields | parked as waiting | alive | | an answer, a signal or a wake |
 //! | suspended | parked as waiting | alive | SUSPENDED, [`Deficit::suspend`] | room, a signal, or too long a wait |
 //! | ending | with a thread | closed | | [`Token::release`] |
@@ -33,8 +33,8 @@
 //!   line;
 //!   [`cold_state`]: data of few processes;
 //! * [`send`]: the path of a message, whose outcome is an [`admission`]; [`control`]: all other input;
-//! * [`local_tokens`]: the tokens that a thread keeps to itself, of the process to run next, of a warm one, and of
-//!   [`vacant_slots`];
+//! * [`local_tokens`]: the tokens that a thread keeps to itself, of the process to run next, of a warm one, of those on
+//!   its [`shelf`], and of [`vacant_slots`];
 //! * [`token`]: operations of the token's holder; [`release`]: parking the token and vacating the slot;
 //! * [`debug_owner`]: the assertion that one thread at a time holds it.
 
@@ -51,6 +51,7 @@ pub(crate) mod local_tokens;
 pub(crate) mod metadata;
 pub(crate) mod release;
 pub(crate) mod send;
+mod shelf;
 pub(crate) mod token;
 pub(crate) mod vacant_slots;
 
@@ -78,6 +79,9 @@ pub(crate) use admission::{Admission, RefusalReason, SendRefusal};
 pub(crate) trait Schedule: Sync {
     /// Takes the token of a process that was parked and has input now.
     fn wake(&'static self, token: Token);
+
+    /// Tells the thread that has the process on its [shelf] that something was sent to it.
+    fn rouse_shelved(&'static self, _slot: &'static Slot) {}
 }
 
 /// Serves the slots of a host, or of a stand-alone mailbox.
@@ -343,14 +347,30 @@ impl Slot {
         Some(token)
     }
 
-    /// Has the process run, if it is warm and its token is kept by the calling thread, which has queued something for
-    /// it: of other threads, that thread sees it in time.
-    #[inline]
+    /// Called when something was pushed. Has the process run, if it is warm and its token is kept by the calling
+    /// thread. A thread that keeps another one sees that in time; for those on its shelf it is told.
+    #[inline(always)]
     fn rouse_warm(&'static self) {
-        if self.permit.is_warm()
-            && let Some(token) = self.take_warm()
+        if self.permit.is_warm_after_push() {
+            self.rouse_kept_warm();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn rouse_kept_warm(&'static self) {
+        match self.take_warm() {
+            Some(token) => token.wake(),
+            None => self.rouse_shelved(),
+        }
+    }
+
+    /// shelf:H4.
+    fn rouse_shelved(&'static self) {
+        if self.permit.is_shelved()
+            && let Some(owner) = self.owner()
         {
-            token.wake();
+            owner.scheduler.rouse_shelved(self);
         }
     }
 

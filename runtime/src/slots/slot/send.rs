@@ -119,7 +119,16 @@ impl Slot {
             recorder.note_at(stamp, RecordKind::Send, to.incarnation(), number, name);
         }
         match claim {
-            Claim::Nothing => Ok((if self.permit.is_warm() { self.take_warm() } else { None }, check_length)),
+            Claim::Nothing => {
+                if !self.permit.is_warm_after_push() {
+                    return Ok((None, check_length));
+                }
+                let token = self.take_warm();
+                if token.is_none() {
+                    self.rouse_shelved();
+                }
+                Ok((token, check_length))
+            }
             Claim::Process => Ok((Some(Token(self)), check_length)),
             Claim::Vacant => match self.take_back(mine) {
                 Ok(()) => Ok((None, false)),
@@ -146,9 +155,7 @@ impl Slot {
         }
         let node = node_pool::node(envelope);
         // Bounds apply to messages only.
-        let sent = if kind == NodeKind::Message { self.queue(node) } else { self.queue_anyway(node) };
-        self.rouse_warm();
-        sent
+        if kind == NodeKind::Message { self.queue(node) } else { self.queue_anyway(node) }
     }
 
     /// Queues an envelope for a process whose host is recorded, or that is not here.
@@ -160,11 +167,7 @@ impl Slot {
             Some(recorder) if envelope.kind == NodeKind::Message => {
                 self.queue_recorded(node_pool::node(envelope), recorder, to)
             }
-            Some(_) => {
-                let sent = self.queue_anyway(node_pool::node(envelope));
-                self.rouse_warm();
-                sent
-            }
+            Some(_) => self.queue_anyway(node_pool::node(envelope)),
         }
     }
 
@@ -175,9 +178,7 @@ impl Slot {
     pub(crate) fn post_anyway(&'static self, to: Pid, word: *mut MailNode, payload: Payload) -> Result<(), Envelope> {
         let envelope = Envelope { kind: NodeKind::Message, generation: to.generation(), word, payload: Some(payload) };
         if self.carries_unrecorded(to) {
-            let sent = self.queue_anyway(node_pool::node(envelope)).map_err(|refusal| refusal.0);
-            self.rouse_warm();
-            return sent;
+            return self.queue_anyway(node_pool::node(envelope)).map_err(|refusal| refusal.0);
         }
         let Some(recorder) = self.recorder_for(to) else { return Err(envelope) };
         let stamp = recorder.stamp();
@@ -218,7 +219,8 @@ impl Slot {
                 }
                 return Ok(());
             } else {
-                self.rouse_filled();
+                // Others may have sent something first, and the mailbox may refuse more.
+                self.rouse_kept_warm();
             }
         }
         self.queue(node_pool::message(generation, message, word))
@@ -233,13 +235,6 @@ impl Slot {
             return None;
         }
         local_tokens::current()?.begin_refill(self)
-    }
-
-    /// Has the process run, if it is warm with the calling thread, since others have sent it something.
-    #[cold]
-    #[inline(never)]
-    fn rouse_filled(&'static self) {
-        self.rouse_warm();
     }
 
     /// Takes the token of the process, if it is warm with the calling thread, with the first node of its empty lane.
@@ -354,9 +349,7 @@ impl Slot {
         if is_to_check(number) {
             self.check_length();
         }
-        let sent = self.pushed(mine, claim);
-        self.rouse_warm();
-        sent
+        self.pushed(mine, claim)
     }
 
     /// Returns false if the calling thread already knows that the mailbox is congested. Not inlined, so that the fast
@@ -395,7 +388,10 @@ impl Slot {
     #[inline(always)]
     fn pushed(&'static self, mine: NonNull<MailNode>, claim: Claim) -> Result<(), Box<SendRefusal>> {
         match claim {
-            Claim::Nothing => Ok(()),
+            Claim::Nothing => {
+                self.rouse_warm();
+                Ok(())
+            }
             Claim::Process => {
                 self.schedule();
                 Ok(())
@@ -420,9 +416,7 @@ impl Slot {
         if pushed.check_length {
             self.check_length();
         }
-        let sent = self.pushed(pushed.mine, pushed.claim);
-        self.rouse_warm();
-        sent
+        self.pushed(pushed.mine, pushed.claim)
     }
 
     /// Returns the sequence number of a recent message, if the mailbox is too full; otherwise zero.
