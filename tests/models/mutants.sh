@@ -435,10 +435,6 @@ mutant local-waits-in-the-way-of-next $local local_tokens \
     '/fn keep_at_hand_for_next/,/^    \}/ s/self\.run_next\.store\(ptr::null_mut\(\), Ordering::Relaxed\);//'
 mutant local-waits-unseen $local local_tokens \
     '/fn keep_at_hand_for_next/,/^    \}/ s/token\.slot\(\)\.permit\.set_at_hand\(true\);//'
-mutant shelf-mark-without-order $permit local_tokens \
-    's/(\& !WARM \| SHELVED, Ordering::)Release/\1Relaxed/'
-mutant shelf-looked-at-without-order $permit local_tokens \
-    's/(self\.0\.load\(Ordering::)Acquire(\) \& SHELVED)/\1Relaxed\2/'
 mutant shelf-keeps-what-is-sent-to $local local_tokens \
     's/^( +)place\.store\(ptr::null_mut\(\), Ordering::Relaxed\);$//'
 mutant shelf-keeps-what-is-taken $shelf local_tokens \

@@ -15,6 +15,8 @@ pub enum Operation {
     Counting,
     /// A message from one of two processes to the other, which it wakes.
     PingPong,
+    /// A message that goes round among a hundred processes: each has been idle for a while.
+    Ring,
     /// As `PingPong`, while the runtime is recorded.
     Recorded,
     /// An async process calls another one and gets the answer.
@@ -31,11 +33,12 @@ pub enum Operation {
 }
 
 /// All of them.
-pub const OPERATIONS: [Operation; 10] = [
+pub const OPERATIONS: [Operation; 11] = [
     Operation::Send,
     Operation::Receive,
     Operation::Counting,
     Operation::PingPong,
+    Operation::Ring,
     Operation::Recorded,
     Operation::Call,
     Operation::Spawn,
@@ -51,6 +54,7 @@ impl Operation {
             Self::Receive => "receive",
             Self::Counting => "counting",
             Self::PingPong => "ping_pong",
+            Self::Ring => "ring",
             Self::Recorded => "recorded",
             Self::Call => "call",
             Self::Spawn => "spawn",
@@ -71,7 +75,7 @@ impl Operation {
     pub fn atomics_slack(self) -> f64 {
         match self {
             Self::Call | Self::Carry512 | Self::Carry4096 => 1.0,
-            Self::PingPong | Self::Recorded => 0.3,
+            Self::PingPong | Self::Ring | Self::Recorded => 0.3,
             _ => ATOMICS_SLACK,
         }
     }
@@ -81,6 +85,7 @@ impl Operation {
         match self {
             Self::Send | Self::Receive | Self::Counting => passing::counting(count),
             Self::PingPong => passing::ping_pong(count),
+            Self::Ring => passing::ring(count),
             Self::Recorded => drop(passing::timed_ping_pong(count, passing::RecordedPart::Whole)),
             Self::Call => services::call(count),
             Self::Spawn => services::spawn(count),

@@ -149,3 +149,46 @@ pub fn ping_pong(count: u64) {
     };
     finish(start, count);
 }
+
+/// How many processes a message goes round among.
+const RING: usize = 100;
+
+#[process]
+struct Member {
+    next: Option<Address<Member>>,
+    passed: u64,
+    done: Sender<u64>,
+}
+
+#[process]
+impl Member {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn meet(&mut self, next: Address<Member>) {
+        self.next = Some(next);
+    }
+
+    #[message]
+    fn pass(&mut self, passed: u64, left: u64) {
+        self.passed += 1;
+        if left == 0 {
+            self.done.send(passed).expect("somebody waits");
+        } else {
+            self.next.expect("a ring").pass(passed + 1, left - 1).send().expect("the next one lives");
+        }
+    }
+}
+
+pub fn ring(count: u64) {
+    let start = |runtime: &Runtime, done: Sender<u64>| {
+        let member = || runtime.spawn(Member { next: None, passed: 0, done: done.clone() }).serve().expect("a member");
+        let ring = Vec::from_iter((0..RING).map(|_| member()));
+        for (place, member) in ring.iter().enumerate() {
+            member.meet(ring[(place + 1) % RING]).send().expect("a member lives");
+        }
+        ring[0].pass(1, count - 1).send().expect("a member lives");
+    };
+    finish(start, count);
+}

@@ -3,7 +3,7 @@
 //! Each thread writes to a [`ring`] of its own, so recording adds no contention: a record is a time, a kind and three
 //! words. While nothing is recorded it costs nothing, since every place that records is behind a branch that was there
 //! before:
-//! * turns and what happens in them: a bit of the thread's attention byte, which it checks between two turns anyway,
+//! * turns and what happens in them: a bit of the thread's attention word, which it checks between two turns anyway,
 //!   sends it through a copy of the run loop (`engine/sched/recorded.rs`);
 //! * sends, whichever thread makes them: while a host is recorded the gate of its
 //!   [owners of slots](crate::slots::SlotOwner) shows no PID. So its processes seem to be gone, and where a message to

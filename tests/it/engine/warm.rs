@@ -213,11 +213,11 @@ fn a_warm_process_behind_a_step_that_does_not_end_is_found() {
     });
 }
 
-/// Passes on a number of steps; at zero the hog begins.
+/// Passes on a number of steps; at zero `last` is called.
 #[process]
 struct Link {
     next: Option<Address<Link>>,
-    hog: Address<Hog>,
+    last: Arc<dyn Fn() + Send + Sync>,
     reached: Arc<AtomicU64>,
     over: Arc<AtomicBool>,
 }
@@ -235,7 +235,7 @@ impl Link {
     #[message]
     fn pass(&mut self, left: u64) {
         match left {
-            0 => self.hog.work().send().unwrap(),
+            0 => (self.last)(),
             _ => self.next.unwrap().pass(left - 1).send().unwrap(),
         }
     }
@@ -250,6 +250,94 @@ impl Link {
 
 const LINKS: usize = 40;
 
+/// Starts a ring of links, which sets `over` when all have been reached.
+fn ring(
+    runtime: &Runtime,
+    reached: &Arc<AtomicU64>,
+    over: &Arc<AtomicBool>,
+    last: impl Fn() + Send + Sync + 'static,
+) -> Vec<Address<Link>> {
+    let last: Arc<dyn Fn() + Send + Sync> = Arc::new(last);
+    let link = || Link { next: None, last: last.clone(), reached: reached.clone(), over: over.clone() };
+    let ring: Vec<_> = (0..LINKS).map(|_| runtime.spawn(link()).serve().unwrap()).collect();
+    for (place, link) in ring.iter().enumerate() {
+        link.meet(ring[(place + 1) % LINKS]).send().unwrap();
+    }
+    runtime.until_idle().unwrap();
+    ring
+}
+
+/// Holds a reply until it is released.
+#[process]
+struct Holder {
+    held: Option<Reply<()>>,
+}
+
+#[process]
+impl Holder {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn hold(&mut self, reply: Reply<()>) {
+        self.held = Some(reply);
+    }
+
+    #[message]
+    fn release(&mut self) {
+        self.held.take().unwrap().send(());
+    }
+}
+
+/// When all links have been sent to, waits on its stack for an answer.
+#[process]
+struct Rests {
+    inside: Latch,
+    sent: Latch,
+    holder: Address<Holder>,
+}
+
+#[process]
+impl Rests {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn work(&mut self) {
+        self.inside.open();
+        self.sent.wait();
+        self.holder.hold().timeout(Duration::from_secs(600)).wait().unwrap();
+    }
+}
+
+/// Catches: a thread that was told of a message to its shelf, has then given its shelf away, and seems to have work as
+/// long as it waits on its stack.
+#[test]
+fn a_thread_that_was_told_of_a_message_to_its_shelf_can_be_at_rest() {
+    soon(|| {
+        for round in 0..10 {
+            let workers = 1 + round % 2;
+            let runtime = Runtime::builder().workers(workers).stall_limit(Duration::from_millis(100)).build().unwrap();
+            let (inside, sent) = (Latch::new(), Latch::new());
+            let holder = runtime.spawn(Holder { held: None }).serve().unwrap();
+            let rests = Rests { inside: inside.clone(), sent: sent.clone(), holder };
+            let rests = runtime.spawn(rests).serve().unwrap();
+            let reached = Arc::new(AtomicU64::new(0));
+            let ring = ring(&runtime, &reached, &Arc::default(), move || rests.work().send().unwrap());
+            ring[0].pass(4 * LINKS as u64).send().unwrap();
+            inside.wait();
+            for link in &ring {
+                link.reach().send().unwrap();
+            }
+            sent.open();
+            runtime.until_idle().unwrap();
+            assert_eq!(reached.load(SeqCst), LINKS as u64);
+            holder.release().send().unwrap();
+            runtime.until_idle().unwrap();
+        }
+    });
+}
+
 /// Catches: processes on the shelf of a thread that is stuck in the step of another one, for ever. What is sent to them
 /// is their business alone: the step ends when all have been reached.
 #[test]
@@ -260,12 +348,7 @@ fn shelved_processes_behind_a_step_that_does_not_end_are_found() {
             let runtime = Runtime::builder().workers(workers).stall_limit(Duration::from_millis(4)).build().unwrap();
             let (inside, over, reached) = (Latch::new(), Arc::default(), Arc::new(AtomicU64::new(0)));
             let hog = runtime.spawn(Hog { inside: inside.clone(), over: Arc::clone(&over) }).serve().unwrap();
-            let link = || Link { next: None, hog, reached: reached.clone(), over: over.clone() };
-            let ring: Vec<_> = (0..LINKS).map(|_| runtime.spawn(link()).serve().unwrap()).collect();
-            for (place, link) in ring.iter().enumerate() {
-                link.meet(ring[(place + 1) % LINKS]).send().unwrap();
-            }
-            runtime.until_idle().unwrap();
+            let ring = ring(&runtime, &reached, &over, move || hog.work().send().unwrap());
             ring[0].pass(4 * LINKS as u64).send().unwrap();
             inside.wait();
             for link in &ring {

@@ -301,6 +301,10 @@ impl ThreadContext {
         self.thread.local.set_shelf_open(false);
         self.until_shelf.set(COOL);
         self.thread.local.take_shelved().for_each(|token| self.lay_down(token));
+        if self.thread.local.has_shelved() {
+            // Others are taking them, and may give up.
+            self.thread.local.rouse();
+        }
     }
 
     /// Parks the token of a process that was warm, or queues it if something has arrived.
@@ -318,7 +322,7 @@ impl ThreadContext {
     fn after_lay_down(&self, laid_down: LaidDown) {
         match laid_down {
             LaidDown::Parked => {}
-            LaidDown::Vacant(token) => drop(token.taken_up().empty_and_park(None)),
+            LaidDown::Vacant(token) => self.host.while_visiting(|| drop(token.taken_up().empty_and_park(None))),
             LaidDown::HasInput(token) => self.share(token),
         }
     }
@@ -342,13 +346,13 @@ impl ThreadContext {
     /// Keeps no process warm or at hand any longer, but for those on the shelf.
     #[inline]
     pub(crate) fn put_kept_away(&self) {
-        if self.thread.local.has_kept_last() {
-            self.put_taken_away();
+        if self.thread.local.has_warm_or_at_hand() {
+            self.put_away();
         }
     }
 
     #[inline(never)]
-    fn put_taken_away(&self) {
+    fn put_away(&self) {
         if let Some(token) = self.thread.local.take_warm() {
             self.shelve(token);
         }
@@ -383,7 +387,7 @@ impl ThreadContext {
         while let Some(token) = self.thread.local.take_filled() {
             self.lay_down(token);
         }
-        if !self.thread.local.has_kept_last() {
+        if !self.thread.local.has_warm_or_at_hand() {
             return;
         }
         if self.thread.local.is_at_hand_called()
@@ -402,7 +406,7 @@ impl ThreadContext {
 
     /// A tick has passed: the steps of this thread may be long.
     pub(crate) fn cool(&self) {
-        self.lay_down_kept();
+        self.put_kept_away();
         self.clear_shelf();
         self.cool.set(self.cool.get().max(COOL));
         self.follow_until.set(0);

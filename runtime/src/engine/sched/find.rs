@@ -89,7 +89,7 @@ impl ThreadContext {
             self.fair.set(self.thread.counters.steps.get().saturating_sub(FAIR));
             self.keep_time();
         }
-        if self.thread.is_roused() {
+        if self.thread.take_roused() {
             self.clear_shelf();
         }
         if self.thread.is_unwatched() {

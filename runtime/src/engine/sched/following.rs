@@ -3,7 +3,7 @@
 //! Nearly every time slice begins with a message, and is one step long. If that has left nothing to be seen to, and has
 //! had another process run next, the idle one stays [warm](crate::slots::slot::local_tokens) and the other one's time
 //! slice follows: what the thread looks at between two time slices ([`next`](ThreadContext::next)) is then one section
-//! of the lock, in which the byte of requests is zero, and one comparison. That is with the count of steps at which a
+//! of the lock, in which the word of requests is zero, and one comparison. That is with the count of steps at which a
 //! far end or the deque comes first, set at each visit to a far end. It is zero while the thread keeps no process warm.
 //!
 //! A caller and the process that it calls follow each other likewise: the one that waits is kept at hand, and the

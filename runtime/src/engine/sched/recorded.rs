@@ -1,4 +1,4 @@
-//! The run loop of a thread whose host is recorded: the copy of it that the attention byte leads to.
+//! The run loop of a thread whose host is recorded: the copy of it that the attention word leads to.
 
 use super::run_loop::Next;
 use super::spare::Rest;
@@ -26,7 +26,7 @@ const LONGEST_WAIT: Duration = Duration::from_millis(200);
 const SAMPLE_WAIT: Duration = Duration::from_millis(1);
 
 impl ThreadContext {
-    /// Returns what to do next if the host is recorded: called when the attention byte is not zero.
+    /// Returns what to do next if the host is recorded: called when the attention word is not zero.
     pub(super) fn next_recorded(&self) -> Option<Next> {
         if !self.is_recorded() {
             self.write_turn_end();

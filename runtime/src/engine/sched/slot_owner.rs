@@ -12,9 +12,8 @@ use crate::mailbox::bound::Bound;
 use crate::mailbox::node::{Envelope, NodeBox};
 use crate::pid::Pid;
 use crate::recorder::session::Recorder;
-use crate::slots::slot::local_tokens::ROUSED;
 use crate::slots::{Admission, Schedule, Slot, SlotHost, TABLE, Token};
-use crate::sync::{Arc, Ordering};
+use crate::sync::Arc;
 use crate::time::timers::TimerAction;
 use crate::util::panics::{Site, contain, dispose};
 use std::ptr;
@@ -39,7 +38,7 @@ impl Schedule for Scheduler {
     #[cold]
     fn rouse_shelved(&'static self, slot: &'static Slot) {
         if let Some((_, thread)) = self.threads_in_use().find(|(_, thread)| thread.local.has_on_shelf(slot)) {
-            thread.local.call_attention(ROUSED, Ordering::Release);
+            thread.local.rouse();
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Time slices of one message, with the time that it takes: by request, for those who look at a running program.
 //!
-//! The request is a bit of the byte that each thread looks at between time slices anyway, so that a thread which is not
+//! The request is a bit of the word that each thread looks at between time slices anyway, so that a thread which is not
 //! asked pays nothing. The time slice is one message long whatever else is queued, so that its time is that message's;
 //! its process then goes to the end of the global queue, as after any time slice that was used up. The message is the
 //! first of the first process that a thread takes up after the request: long ones are no more likely than short ones.

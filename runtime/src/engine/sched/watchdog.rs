@@ -168,9 +168,9 @@ impl Scheduler {
             state.threads.resize(number, ThreadSample::default());
             let begun = step.and_then(|step| thread.begun_unwatched(step.steps));
             let has_permit = matches!(at, At::Up(_));
-            let has_local = thread.local.has_told_work();
-            let has_idle = thread.local.has_vacant() || thread.local.has_shelved();
-            state.threads.push(ThreadSample { step, begun, has_permit, has_local, has_idle });
+            let has_local = thread.local.has_work();
+            let keeps_idle = thread.local.has_vacant() || thread.local.has_shelved();
+            state.threads.push(ThreadSample { step, begun, has_permit, has_local, keeps_idle });
         }
         let is_due = self.next_timer() <= now;
         let queued = self.count_queued() + usize::from(is_due);

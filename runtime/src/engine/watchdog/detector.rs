@@ -78,7 +78,7 @@ pub(crate) struct ThreadSample {
     pub(crate) has_permit: bool,
     pub(crate) has_local: bool,
     /// Whether it keeps vacant slots, or a shelf: no work, as far as it has been told.
-    pub(crate) has_idle: bool,
+    pub(crate) keeps_idle: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -195,7 +195,7 @@ impl StallDetector {
             && before.step == step
         {
             before.has_hidden |= seen.has_local;
-            if seen.has_local || seen.has_idle {
+            if seen.has_local || seen.keeps_idle {
                 orders.push(Order::Move(thread));
             }
             return;

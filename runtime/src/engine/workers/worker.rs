@@ -48,13 +48,13 @@ pub(crate) const TIMED: u16 = 32;
 pub(crate) const RECORDED: u16 = 16;
 
 const ALL: u16 = CALLED | LOST | TICK | UNWATCHED | RECORDED | TIMED | ROUSED;
-const _: () = assert!(CALLED + LOST + TICK + UNWATCHED + RECORDED + TIMED == 63, "each has a bit of its own");
+const _: () = assert!(ALL.count_ones() == 7, "each has a bit of its own");
 
 /// In place of the nanoseconds of a moment.
 const NOT_NOTED: u64 = u64::MAX;
 
 pub(crate) struct Worker {
-    /// The process to run next, woken by the one that ran last, and one that it keeps warm. With what to check between
+    /// The process to run next, woken by the one that ran last, and those that it keeps warm. With what to check between
     /// two steps: requests of `handoff` ([`CALLED`], [`LOST`]), and the clock ([`TICK`]). And when it queues something:
     /// [`LOST`], [`UNWATCHED`].
     pub(crate) local: LocalTokens,
@@ -177,8 +177,8 @@ impl Worker {
 
     /// Returns whether something has been sent to a process on the shelf since the last call. What was sent is seen
     /// after this.
-    pub(crate) fn is_roused(&self) -> bool {
-        self.attention() & ROUSED != 0 && self.local.heed(ROUSED, Ordering::Acquire) != 0
+    pub(crate) fn take_roused(&self) -> bool {
+        self.attention() & ROUSED != 0 && self.local.heed(ROUSED, Ordering::SeqCst) != 0
     }
 
     /// Asks the thread to time a message. Lost if it is called meanwhile.

@@ -51,9 +51,15 @@ impl LastPermit {
         self.0.load(Ordering::SeqCst) & (WARM | SHELVED) != 0
     }
 
-    /// Returns whether it is on a shelf. Its place there was stored before.
+    /// The same, also if it is at hand.
+    #[inline(always)]
+    pub(crate) fn is_kept_after_push(&self) -> bool {
+        fence_for_models();
+        self.0.load(Ordering::SeqCst) & (WARM | SHELVED | AT_HAND) != 0
+    }
+
     pub(crate) fn is_shelved(&self) -> bool {
-        self.0.load(Ordering::Acquire) & SHELVED != 0
+        self.0.load(Ordering::Relaxed) & SHELVED != 0
     }
 
     #[inline(always)]
@@ -70,7 +76,7 @@ impl LastPermit {
     /// Notes that a warm process is on the shelf from here on.
     #[inline(always)]
     pub(crate) fn set_shelved(&self) {
-        self.0.store(self.0.load(Ordering::Relaxed) & !WARM | SHELVED, Ordering::Release);
+        self.0.store(self.0.load(Ordering::Relaxed) & !WARM | SHELVED, Ordering::Relaxed);
     }
 
     #[inline(always)]

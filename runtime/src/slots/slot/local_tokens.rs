@@ -15,7 +15,7 @@
 //! And a process that becomes idle when another one is to run next changes places with it in one section
 //! ([`LocalTokens::keep_for_next`]): so a pair that sends to each other passes two sections a message.
 //!
-//! Only a thread that has a process to run next keeps another one here. For the next one, and before it takes a process
+//! Only a thread that has a process to run next keeps another one in this place. For the next one, and before it takes a process
 //! from anywhere else, it puts that on its shelf if it can be, or lays it down, which parks its token; and it lays down
 //! all before it is called, blocks or sleeps. At each visit to a far end it looks whether others have sent something.
 //! So that waits for a few time slices of those that send to each other. Behind a step that does not end it waits as
@@ -174,12 +174,12 @@ impl LocalTokens {
     /// Returns whether a process may be warm, also on the shelf, or is at hand.
     #[inline(always)]
     pub(crate) fn has_kept(&self) -> bool {
-        self.has_kept_last() || self.has_shelved()
+        self.has_warm_or_at_hand() || self.has_shelved()
     }
 
     /// Returns whether a process is warm and not on the shelf, or at hand.
     #[inline(always)]
-    pub(crate) fn has_kept_last(&self) -> bool {
+    pub(crate) fn has_warm_or_at_hand(&self) -> bool {
         !self.warm.load(Ordering::Relaxed).is_null() || !self.at_hand.load(Ordering::Relaxed).is_null()
     }
 
@@ -211,20 +211,15 @@ impl LocalTokens {
         unsafe { self.at_hand.load(Ordering::Relaxed).as_ref() }.is_some_and(|slot| slot.lanes.has_control())
     }
 
-    /// Returns whether there is a process to run next, or a warm one or one at hand with something to do. From any
-    /// thread, stale at once.
+    /// Returns whether there is a process to run next, or a warm one or one at hand with something to do; of the shelf,
+    /// whether the thread has been told. From any thread, stale at once.
     pub(crate) fn has_work(&self) -> bool {
-        self.has_told_work() || self.shelf.has_work()
-    }
-
-    /// As [`has_work`](Self::has_work), without a look at each shelved process: only if its thread has been told.
-    pub(crate) fn has_told_work(&self) -> bool {
         // SAFETY: null, or a slot; slots are never freed.
         let warm = || unsafe { self.warm.load(Ordering::Relaxed).as_ref() };
         self.has_next()
             || warm().is_some_and(|slot| slot.lanes.depth() > 0 || slot.lanes.has_control())
             || self.is_at_hand_called()
-            || self.attention() & ROUSED != 0
+            || self.has_shelved() && self.attention() & ROUSED != 0
     }
 
     /// Returns whether it keeps vacant slots.
@@ -243,6 +238,13 @@ impl LocalTokens {
     /// Sets bits of `attention`.
     pub(crate) fn call_attention(&self, to: u16, order: Ordering) {
         self.attention.fetch_or(to, order);
+    }
+
+    /// shelf:H4. What was pushed before is seen by who [heeds](Self::heed) this in the same order.
+    pub(crate) fn rouse(&self) {
+        if self.attention.load(Ordering::SeqCst) & ROUSED == 0 {
+            self.attention.fetch_or(ROUSED, Ordering::SeqCst);
+        }
     }
 
     /// Clears bits of `attention`. Returns those that were set.
@@ -675,7 +677,8 @@ impl LocalTokens {
         if !self.has_next() && !self.has_kept() && !self.has_vacant() {
             return Some(Revoked::default());
         }
-        let (mut vacant, mut shelved) = (VacantSlots::room(), Shelf::room());
+        let has_shelved = self.has_shelved();
+        let (mut vacant, mut shelved) = (VacantSlots::room(), Shelf::room(has_shelved));
         if self.attention.fetch_or(REVOKED, Ordering::AcqRel) & REVOKED != 0 {
             return None;
         }
@@ -693,7 +696,9 @@ impl LocalTokens {
         let revoked = is_quiet.then(|| {
             // SAFETY: within the lock.
             unsafe { self.vacant.take_all(&mut vacant) };
-            self.shelf.take_all(&mut shelved);
+            if has_shelved {
+                self.shelf.take_all(&mut shelved);
+            }
             let run_next = taken(exchange(&self.run_next, ptr::null_mut()));
             Revoked {
                 run_next: run_next.map(|token| self.push_answer(token)),

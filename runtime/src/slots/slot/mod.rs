@@ -359,33 +359,37 @@ impl Slot {
     #[cold]
     #[inline(never)]
     fn rouse_kept_warm(&'static self) {
-        match self.take_warm() {
-            Some(token) => token.wake(),
-            None => self.rouse_shelved(),
+        if let Some(token) = self.take_warm_or_tell() {
+            token.wake();
         }
     }
 
-    /// shelf:H4.
-    fn rouse_shelved(&'static self) {
-        if self.permit.is_shelved()
+    /// Returns the token of a process that seems to be warm, if the calling thread keeps it. If another one has it on
+    /// its shelf, tells that (shelf:H4).
+    fn take_warm_or_tell(&'static self) -> Option<Token> {
+        let token = self.take_warm();
+        if token.is_none()
+            && self.permit.is_shelved()
             && let Some(owner) = self.owner()
         {
             owner.scheduler.rouse_shelved(self);
         }
+        token
     }
 
     /// As [`rouse_warm`](Self::rouse_warm), also if it is at hand: it has something in its control lane.
     #[inline]
     fn rouse_kept(&'static self) {
-        if self.permit.is_at_hand() {
-            return self.rouse_at_hand();
+        if self.permit.is_kept_after_push() {
+            self.rouse_at_hand_or_warm();
         }
-        self.rouse_warm();
     }
 
     #[cold]
-    fn rouse_at_hand(&'static self) {
-        if let Some(token) = local_tokens::current().and_then(|local| local.take_at_hand_of(self)) {
+    fn rouse_at_hand_or_warm(&'static self) {
+        if !self.permit.is_at_hand() {
+            self.rouse_kept_warm();
+        } else if let Some(token) = local_tokens::current().and_then(|local| local.take_at_hand_of(self)) {
             self.permit.set_at_hand(false);
             token.wake();
         }

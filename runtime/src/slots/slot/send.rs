@@ -123,11 +123,7 @@ impl Slot {
                 if !self.permit.is_warm_after_push() {
                     return Ok((None, check_length));
                 }
-                let token = self.take_warm();
-                if token.is_none() {
-                    self.rouse_shelved();
-                }
-                Ok((token, check_length))
+                Ok((self.take_warm_or_tell(), check_length))
             }
             Claim::Process => Ok((Some(Token(self)), check_length)),
             Claim::Vacant => match self.take_back(mine) {
@@ -218,9 +214,9 @@ impl Slot {
                     token.wake();
                 }
                 return Ok(());
-            } else {
-                // Others may have sent something first, and the mailbox may refuse more.
-                self.rouse_kept_warm();
+            } else if let Some(token) = self.take_warm() {
+                // Others have sent something first, and the mailbox may refuse more.
+                token.wake();
             }
         }
         self.queue(node_pool::message(generation, message, word))

@@ -2,28 +2,28 @@
 //! [warm](super::local_tokens) now.
 //!
 //! When another process becomes the warm one, or the thread takes its next process from elsewhere than the run-next
-//! slot, the warm one goes to the shelf. A message from the same thread finds it there, by the place of its slot, and
+//! slot, the warm one goes to the shelf; and so does one that becomes idle while others wait in the deque alone. A message from the same thread finds it there, by the place of its slot, and
 //! takes the token as it takes that of the warm one: so no message between processes of one thread pays for the way
 //! through a parked token. The place may be taken by another process; then the token is parked.
 //!
 //! A thread cannot look at its whole shelf every few steps, as it does at the warm process. So who sends to a shelved
 //! process from elsewhere tells its thread:
 //!
-//! * H1 the thread stores the token in its place, and then the mark on the slot.
+//! * H1 the thread stores the token in its place, and the mark on the slot.
 //! * H2 another thread pushes; H3 if it sees the mark then, H4 it sets [`ROUSED`](super::local_tokens::ROUSED) for the
-//!   thread that has the process in its place.
+//!   thread whose shelf has the process in its place.
 //! * H5 between two steps, the thread sees that, and lays down all that is on the shelf. Then the shelf stays closed
 //!   for a while: others use these processes too.
 //! * H6 at its next visit to a far end, the thread passes a fence, and looks at each process that it has shelved since
 //!   the last one.
 //!
-//! *Nothing is overlooked*: H2 and H3 are sequentially consistent, and so is the fence. Either H3 sees the mark, or H6
-//! sees what H2 has pushed. If H4 does not find the process in its place, the thread has taken it from there, and looks
-//! at its lanes in any case.
+//! *Nothing is overlooked*: H2 and H3 are sequentially consistent, and so is the fence. Either H6 sees what H2 has
+//! pushed, or H3 comes after the fence, and sees the mark and the place of H1; unless the thread has taken the process
+//! from there since, and then it looks at its lanes in any case.
 //!
 //! Behind a step that does not end, the watchdog takes all that is on the shelf, as it takes vacant slots
-//! (`engine/watchdog/detector`). Before a thread is called, blocks, sleeps or exits, and at each tick, it clears its
-//! shelf. One that is not watched, or has lost its permit, has none. A model is in `tests/models`.
+//! (`engine/watchdog/detector`). Before a thread gives its permit away, blocks, sleeps or exits, and at each tick, it
+//! clears its shelf. One that is not watched, or has lost its permit, has none. A model is in `tests/models`.
 
 use super::{Slot, Token};
 use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, disturb, fence};
@@ -32,11 +32,11 @@ use std::ptr::{self, NonNull};
 /// How many places there are: 2 KiB for each thread. To park all these tokens takes some 5 µs.
 const PLACES: usize = if cfg!(loom) { 2 } else { 256 };
 
-/// How many processes may be shelved between two visits to far ends: a step shelves at most one.
+/// How many processes may be shelved between two visits to far ends, 20 steps apart: each makes one idle.
 const RECENT: usize = if cfg!(loom) { 2 } else { 32 };
 
 pub(super) struct Shelf {
-    places: Box<[AtomicPtr<Slot>]>,
+    places: Box<[AtomicPtr<Slot>; PLACES]>,
     /// Whether one was shelved since the shelf was cleared.
     is_used: AtomicBool,
     /// Written by the thread alone, also without the lock.
@@ -50,7 +50,7 @@ impl Shelf {
     pub(super) fn new() -> Self {
         let empty = || AtomicPtr::new(ptr::null_mut());
         Self {
-            places: (0..PLACES).map(|_| empty()).collect(),
+            places: Box::new(std::array::from_fn(|_| empty())),
             is_used: AtomicBool::new(false),
             is_open: AtomicBool::new(false),
             recent: std::array::from_fn(|_| empty()),
@@ -85,19 +85,12 @@ impl Shelf {
     pub(super) fn has(&self, slot: &Slot) -> bool {
         ptr::eq(self.place(slot).load(Ordering::Relaxed), slot)
     }
-
-    /// Returns whether anything has been sent to one of the processes. From any thread, stale at once.
-    pub(super) fn has_work(&self) -> bool {
-        // SAFETY: null, or a slot; slots are never freed.
-        let slot = |place: &AtomicPtr<Slot>| unsafe { place.load(Ordering::Relaxed).as_ref() };
-        self.is_used()
-            && self.places.iter().filter_map(slot).any(|slot| slot.lanes.depth() > 0 || slot.lanes.has_control())
-    }
 }
 
 /// For the one who has the lock.
 impl Shelf {
-    /// H1. Returns false, and has done nothing, if the shelf is closed, the place taken, or the next visit due.
+    /// H1. Returns false, and has done nothing, if the shelf is closed, the place taken, or no more can be
+    /// looked at in the next visit.
     ///
     /// # Safety
     /// The caller has the token of `slot`, which is the shelf's if this returns true.
@@ -158,7 +151,7 @@ impl Shelf {
     }
 
     /// Takes the first of those at or behind the place `from`, and moves that behind it. When there is none, the shelf
-    /// counts as unused.
+    /// counts as unused: nothing may be put on it in between.
     pub(super) fn take_from(&self, from: &mut usize) -> *mut Slot {
         while let Some(place) = self.places.get(*from) {
             *from += 1;
@@ -184,9 +177,9 @@ impl Shelf {
         }
     }
 
-    /// Returns an empty list with room for all.
-    pub(super) fn room() -> Vec<Token> {
-        Vec::with_capacity(PLACES)
+    /// Returns an empty list, with room for all if `for_all`.
+    pub(super) fn room(for_all: bool) -> Vec<Token> {
+        Vec::with_capacity(if for_all { PLACES } else { 0 })
     }
 }
 
@@ -233,7 +226,7 @@ mod tests {
         assert_eq!(seen, [NonNull::from(&slots[0]), NonNull::from(&slots[RECENT - 1])]);
         let _claim = slots[1].lanes.push_control(node());
         assert!(!shelf.begin_look() && shelf.take_filled().is_null(), "for this one the thread is told");
-        assert!(shelf.has_work());
+        assert!(shelf.has(&slots[1]));
     }
 
     /// Mutation: the shelf still counts as used when all was taken.

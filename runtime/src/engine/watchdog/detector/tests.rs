@@ -171,10 +171,10 @@ fn vacant_slots_behind_a_step_are_taken_and_nobody_has_waited_for_it() {
     let mut scene = Scene::of(2);
     scene.idle = 1;
     scene.enters(0, 1, 7);
-    scene.threads[0].has_idle = true;
+    scene.threads[0].keeps_idle = true;
     assert_eq!(scene.tick(), []);
     assert_eq!(scene.tick(), [Order::Move(0)]);
-    scene.threads[0].has_idle = false;
+    scene.threads[0].keeps_idle = false;
     assert_eq!(scene.after(ms(10)), []);
 }
 
