@@ -96,6 +96,7 @@ impl ThreadContext {
         permit: Option<usize>,
         deque: Deque<Token>,
     ) -> Self {
+        thread.local.set_shelf_open(false);
         Self {
             host,
             user,

@@ -15,12 +15,12 @@
 //! And a process that becomes idle when another one is to run next changes places with it in one section
 //! ([`LocalTokens::keep_for_next`]): so a pair that sends to each other passes two sections a message.
 //!
-//! Only a thread that has a process to run next keeps another one in this place. For the next one, and before it takes a process
-//! from anywhere else, it puts that on its shelf if it can be, or lays it down, which parks its token; and it lays down
-//! all before it is called, blocks or sleeps. At each visit to a far end it looks whether others have sent something.
-//! So that waits for a few time slices of those that send to each other. Behind a step that does not end it waits as
-//! the process in the run-next slot does: until the watchdog moves both. And a thread that has seen a tick keeps none
-//! for a while (`ThreadContext::cool`): one whose steps are long sees one every few steps.
+//! Only a thread that has a process to run next keeps another one in this place. For the next one, and before it takes
+//! a process from anywhere else, it puts that on its shelf if it can be, or lays it down, which parks its token; and it
+//! lays down all before it is called, blocks or sleeps. At each visit to a far end it looks whether others have sent
+//! something. So that waits for a few time slices of those that send to each other. Behind a step that does not end it
+//! waits as the process in the run-next slot does: until the watchdog moves both. And a thread that has seen a tick
+//! keeps none for a while (`ThreadContext::cool`): one whose steps are long sees one every few steps.
 //!
 //! # The process at hand
 //!
