@@ -168,11 +168,13 @@ fn a_shutdown_from_inside_logs_its_kills() {
         owner.end().send().unwrap();
         gate.open();
         assert_eq!(end.wait(), ExitReason::Killed);
+        // A slow machine may log a stall, too.
+        let lost = || logged("lost-killed-inside").into_iter().find(|line| line.contains("work was lost"));
+        eventually(|| lost().is_some());
+        let line = lost().unwrap();
         // The deadline may pass before the owner exits.
-        eventually(|| !logged("lost-killed-inside").is_empty());
-        let line = &logged("lost-killed-inside")[0];
         let killed = ["1 of 2 processes ended, 1 killed", "0 of 2 processes ended, 2 killed"];
-        assert!(line.contains("work was lost") && killed.iter().any(|killed| line.contains(killed)), "{line}");
+        assert!(killed.iter().any(|killed| line.contains(killed)), "{line}");
     });
 }
 
