@@ -398,7 +398,7 @@ mutant local-sleeps-with-a-warm-process $local local_tokens \
 mutant local-sleeps-with-one-to-run-next $local local_tokens \
     's/while self\.has_kept\(\) \|\| self\.has_next\(\)/while self.has_kept()/'
 mutant local-sleeps-with-one-at-hand $local sleep \
-    '/fn has_kept/,/^    \}/ s/ \|\| !self\.at_hand.*$//'
+    '/fn has_warm_or_at_hand/,/^    \}/ s/ \|\| !self\.at_hand.*$//'
 mutant local-at-hand-is-not-taken $local sleep \
     's/at_hand: taken\(exchange\(\&self\.at_hand.*$/at_hand: None,/'
 mutant local-at-hand-parks-despite-its-answer $release sleep \
@@ -421,8 +421,8 @@ mutant local-at-hand-is-not-roused $slot local_tokens \
     '/fn rouse_at_hand/,/^    \}/ s/token\.wake\(\);/drop(token);/'
 mutant local-filled-behind-others $lanes local_tokens \
     '/fn empty_first/,/^    \}/ s/self\.0\.tail\.load\(Ordering::Acquire\) == head\.as_ptr\(\)/head.addr().get() > 1/'
-mutant local-warm-is-not-roused $slot local_tokens \
-    '/fn rouse_kept_warm/,/^    \}/ s/Some\(token\) => token\.wake\(\),/Some(token) => drop(token),/'
+mutant local-warm-is-not-roused $send local_tokens \
+    '/else if let Some\(token\) = self\.take_warm/,/^            \}/ s/token\.wake\(\);/drop(token);/'
 mutant local-block-does-not-rouse $send local_tokens \
     '/fn take_empty/,/^    \}/ s/token\.put_down\(\)\.wake\(\);/drop(token);/'
 mutant local-filled-despite-revoked $local local_tokens \
