@@ -168,12 +168,12 @@ impl Shelf {
 
     /// Moves all tokens into `to`, which has [room](Self::room) for them.
     pub(super) fn take_all(&self, to: &mut Vec<Token>) {
-        if self.is_used() {
-            let mut from = 0;
-            // SAFETY: tokens that were put here, and are taken out once.
-            to.extend(std::iter::from_fn(|| {
-                NonNull::new(self.take_from(&mut from)).map(|slot| unsafe { Token::from_raw(slot) })
-            }));
+        let mut from = 0;
+        while self.is_used() {
+            if let Some(slot) = NonNull::new(self.take_from(&mut from)) {
+                // SAFETY: a token that was put here, and is taken out once.
+                to.push(unsafe { Token::from_raw(slot) });
+            }
         }
     }
 
