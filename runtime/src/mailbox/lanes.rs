@@ -205,7 +205,7 @@ impl Lanes {
         node.next().store(ptr::null_mut(), Ordering::Relaxed);
         let node = node.into_raw().as_ptr();
         // Release: publishes the node's content. Acquire: sees the writes of the thread that set a mark. In one order
-        // with what the sender reads next (shelf:H3).
+        // with what the sender reads next (*ask* of `shelf`).
         let before = self.tail.swap(node, Ordering::SeqCst);
         // SAFETY: null, or the address of a node; nodes are never freed.
         match unsafe { bare(before).as_ref() } {

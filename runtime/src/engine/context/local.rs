@@ -297,7 +297,7 @@ impl ThreadContext {
         }
     }
 
-    /// shelf:H5: parks the tokens of the processes on the shelf, and closes it for a while.
+    /// *clear* of `shelf`: parks the tokens of the processes on the shelf, and closes it for a while.
     pub(crate) fn clear_shelf(&self) {
         self.thread.local.set_shelf_open(false);
         self.until_shelf.set(COOL);
@@ -383,7 +383,7 @@ impl ThreadContext {
     }
 
     /// Queues the processes that are kept warm or at hand, if others have sent them something: of those on the shelf,
-    /// the ones shelved since the last look (shelf:H6).
+    /// the ones shelved since the last look (*visit* of `shelf`).
     pub(crate) fn look_at_kept(&self) {
         while let Some(token) = self.thread.local.take_filled() {
             self.lay_down(token);

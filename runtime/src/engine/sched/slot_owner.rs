@@ -34,7 +34,7 @@ impl Schedule for Scheduler {
         });
     }
 
-    /// shelf:H4.
+    /// *tell* of `shelf`.
     #[cold]
     fn rouse_shelved(&'static self, slot: &'static Slot) {
         if let Some((_, thread)) = self.threads_in_use().find(|(_, thread)| thread.local.has_on_shelf(slot)) {

@@ -44,7 +44,7 @@ impl LastPermit {
         self.0.load(Ordering::Relaxed) & (WARM | SHELVED) != 0
     }
 
-    /// As [`is_warm`](Self::is_warm), after a push (shelf:H3).
+    /// As [`is_warm`](Self::is_warm), after a push (*ask* of `shelf`).
     #[inline(always)]
     pub(crate) fn is_warm_after_push(&self) -> bool {
         fence_for_models();

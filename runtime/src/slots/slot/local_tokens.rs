@@ -240,7 +240,7 @@ impl LocalTokens {
         self.attention.fetch_or(to, order);
     }
 
-    /// shelf:H4. What was pushed before is seen by who [heeds](Self::heed) this in the same order.
+    /// *tell* of `shelf`. What was pushed before is seen by who [heeds](Self::heed) this in the same order.
     pub(crate) fn rouse(&self) {
         if self.attention.load(Ordering::SeqCst) & ROUSED == 0 {
             self.attention.fetch_or(ROUSED, Ordering::SeqCst);

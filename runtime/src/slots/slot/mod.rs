@@ -365,7 +365,7 @@ impl Slot {
     }
 
     /// Returns the token of a process that seems to be warm, if the calling thread keeps it. If another one has it on
-    /// its shelf, tells that (shelf:H4).
+    /// its shelf, tells that (*tell* of `shelf`).
     fn take_warm_or_tell(&'static self) -> Option<Token> {
         let token = self.take_warm();
         if token.is_none()

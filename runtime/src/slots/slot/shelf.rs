@@ -2,24 +2,25 @@
 //! [warm](super::local_tokens) now.
 //!
 //! When another process becomes the warm one, or the thread takes its next process from elsewhere than the run-next
-//! slot, the warm one goes to the shelf; and so does one that becomes idle while others wait in the deque alone. A message from the same thread finds it there, by the place of its slot, and
-//! takes the token as it takes that of the warm one: so no message between processes of one thread pays for the way
-//! through a parked token. The place may be taken by another process; then the token is parked.
+//! slot, the warm one goes to the shelf; and so does one that becomes idle while others wait in the deque alone. A
+//! message from the same thread finds it there, by the place of its slot, and takes the token as it takes that of the
+//! warm one: so no message between processes of one thread pays for the way through a parked token. The place may be
+//! taken by another process; then the token is parked.
 //!
 //! A thread cannot look at its whole shelf every few steps, as it does at the warm process. So who sends to a shelved
 //! process from elsewhere tells its thread:
 //!
-//! * H1 the thread stores the token in its place, and the mark on the slot.
-//! * H2 another thread pushes; H3 if it sees the mark then, H4 it sets [`ROUSED`](super::local_tokens::ROUSED) for the
-//!   thread whose shelf has the process in its place.
-//! * H5 between two steps, the thread sees that, and lays down all that is on the shelf. Then the shelf stays closed
-//!   for a while: others use these processes too.
-//! * H6 at its next visit to a far end, the thread passes a fence, and looks at each process that it has shelved since
-//!   the last one.
+//! * *shelve*: the thread stores the token in its place, and the mark on the slot.
+//! * *push*: another thread pushes. *ask*: it looks for the mark. *tell*: if it sees that, it sets
+//!   [`ROUSED`](super::local_tokens::ROUSED) for the thread whose shelf has the process in its place.
+//! * *clear*: between two steps, the thread sees that, and lays down all that is on the shelf. Then the shelf stays
+//!   closed for a while: others use these processes too.
+//! * *visit*: at its next visit to a far end, the thread passes a fence, and looks at each process that it has shelved
+//!   since the last one.
 //!
-//! *Nothing is overlooked*: H2 and H3 are sequentially consistent, and so is the fence. Either H6 sees what H2 has
-//! pushed, or H3 comes after the fence, and sees the mark and the place of H1; unless the thread has taken the process
-//! from there since, and then it looks at its lanes in any case.
+//! *Nothing is overlooked*: *push* and *ask* are sequentially consistent, and so is the fence. Either the thread's look
+//! in *visit* sees what was pushed, or *ask* comes after the fence, and sees the mark and the place of *shelve*; unless
+//! the thread has taken the process from there since, and then it looks at its lanes in any case.
 //!
 //! Behind a step that does not end, the watchdog takes all that is on the shelf, as it takes vacant slots
 //! (`engine/watchdog/detector`). Before a thread gives its permit away, blocks, sleeps or exits, and at each tick, it
@@ -41,7 +42,7 @@ pub(super) struct Shelf {
     is_used: AtomicBool,
     /// Written by the thread alone, also without the lock.
     is_open: AtomicBool,
-    /// For H6.
+    /// For *visit*.
     recent: [AtomicPtr<Slot>; RECENT],
     recently: AtomicUsize,
 }
@@ -89,7 +90,7 @@ impl Shelf {
 
 /// For the one who has the lock.
 impl Shelf {
-    /// H1. Returns false, and has done nothing, if the shelf is closed, the place taken, or no more can be
+    /// Does *shelve*. Returns false, and has done nothing, if the shelf is closed, the place taken, or no more can be
     /// looked at in the next visit.
     ///
     /// # Safety
@@ -118,7 +119,7 @@ impl Shelf {
         ptr::eq(place.load(Ordering::Relaxed), slot).then_some(place)
     }
 
-    /// H6 begins. Returns whether there is something to look at.
+    /// Begins *visit*. Returns whether there is something to look at.
     pub(super) fn begin_look(&self) -> bool {
         let has_recent = self.recently.load(Ordering::Relaxed) > 0;
         if has_recent {
@@ -127,8 +128,8 @@ impl Shelf {
         has_recent
     }
 
-    /// H6: takes one of those shelved since the last visit to which something has been sent. If there is none, the look
-    /// is over.
+    /// For *visit*: takes one of those shelved since the last visit to which something has been sent. If there is none,
+    /// the look is over.
     pub(super) fn take_filled(&self) -> *mut Slot {
         let mut left = self.recently.load(Ordering::Relaxed);
         while left > 0 {

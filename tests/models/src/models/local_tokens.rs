@@ -4,8 +4,8 @@
 //! `engine/context/local.rs` (`rest_idle`, `lay_down`, `share_local`) and `engine/host/recall.rs`. Who takes tokens
 //! from a thread looks once whether that is within a section, and then gives up.
 //!
-//! Not covered: the kernel's barrier, which is a fence here, as is the light one: so the fence of shelf:H6 is not
-//! missed, since the section that follows has one.
+//! Not covered: the kernel's barrier, which is a fence here, as is the light one: so the fence of *visit* of `shelf` is
+//! not missed, since the section that follows has one.
 
 use crate::call::caller::Port;
 use crate::call::dead_letter::{DeadLetter, Sink};
@@ -48,7 +48,7 @@ impl Schedule for Queue {
         lock(&self.tokens).push(token);
     }
 
-    /// shelf:H4.
+    /// *tell* of `shelf`.
     fn rouse_shelved(&'static self, slot: &'static Slot) {
         if self.local.has_on_shelf(slot) {
             reach("told");
@@ -136,7 +136,7 @@ impl Scene {
         }
     }
 
-    /// shelf:H5.
+    /// *clear* of `shelf`.
     fn see_what_was_told(&self) {
         if self.local.attention() & ROUSED != 0 && self.local.heed(ROUSED, Ordering::SeqCst) != 0 {
             self.local.take_shelved().for_each(|token| self.lay_down(token));
