@@ -53,7 +53,7 @@ ring=recorder/ring.rs magazine=mem/magazine.rs
 local=slots/slot/local_tokens.rs shelf=slots/slot/shelf.rs permit=slots/slot/last_permit.rs
 
 mutant push-data-relaxed $lanes mailbox \
-    's/(tail\.swap\(node, Ordering::)SeqCst/\1Relaxed/'
+    's/tail\.swap\(node, PUSH\)/tail.swap(node, Ordering::Relaxed)/'
 mutant link-relaxed $lanes mailbox \
     's/(next\.store\(node, Ordering::)Release/\1Relaxed/'
 mutant pop-relaxed $lanes mailbox \

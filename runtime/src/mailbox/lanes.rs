@@ -83,6 +83,11 @@ const FRESH: usize = 1;
 /// The length of a queue is checked at every multiple of this number.
 pub(crate) const LENGTH_CHECK: u64 = 128;
 
+/// Release publishes a node's content; Acquire sees the writes of the thread that set a mark; and the push is in one order
+/// with what its sender reads next (*ask* of `shelf`). That is a fence in models, in which all that is sequentially
+/// consistent would synchronize.
+const PUSH: Ordering = if cfg!(loom) { Ordering::AcqRel } else { Ordering::SeqCst };
+
 /// Who has the token after a push, a wake or a second look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a token that was taken must be used"]
@@ -204,9 +209,7 @@ impl Lanes {
     ) -> Claim {
         node.next().store(ptr::null_mut(), Ordering::Relaxed);
         let node = node.into_raw().as_ptr();
-        // Release: publishes the node's content. Acquire: sees the writes of the thread that set a mark. In one order
-        // with what the sender reads next (*ask* of `shelf`).
-        let before = self.tail.swap(node, Ordering::SeqCst);
+        let before = self.tail.swap(node, PUSH);
         // SAFETY: null, or the address of a node; nodes are never freed.
         match unsafe { bare(before).as_ref() } {
             None => {
