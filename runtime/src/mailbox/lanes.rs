@@ -83,9 +83,9 @@ const FRESH: usize = 1;
 /// The length of a queue is checked at every multiple of this number.
 pub(crate) const LENGTH_CHECK: u64 = 128;
 
-/// Release publishes a node's content; Acquire sees the writes of the thread that set a mark; and the push is in one order
-/// with what its sender reads next (*ask* of `shelf`). That is a fence in models, in which all that is sequentially
-/// consistent would synchronize.
+/// Release publishes a node's content; Acquire sees the writes of the thread that set a mark; and the push is in one
+/// order with what its sender reads next (*ask* of `shelf`). That is a fence in models, in which all that is
+/// sequentially consistent would synchronize.
 const PUSH: Ordering = if cfg!(loom) { Ordering::AcqRel } else { Ordering::SeqCst };
 
 /// Who has the token after a push, a wake or a second look.
