@@ -174,7 +174,7 @@ impl Member {
     fn pass(&mut self, passed: u64, left: u64) {
         self.passed += 1;
         if left == 0 {
-            self.done.send(passed).expect("somebody waits");
+            self.done.send(passed).expect("the thread outside waits");
         } else {
             self.next.expect("a ring").pass(passed + 1, left - 1).send().expect("the next one lives");
         }

@@ -520,7 +520,7 @@ impl LocalTokens {
         {
             let mut token = kept_out(ptr::from_ref(slot).cast_mut()).taken_up();
             if let Some(first) = token.lanes().empty_first() {
-                // Nobody looks there before the section ends.
+                // No other thread looks there before the section ends.
                 place.store(ptr::null_mut(), Ordering::Relaxed);
                 return Some(Refill { local: self, token, first, attention });
             }
