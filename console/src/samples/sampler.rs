@@ -223,9 +223,15 @@ mod tests {
         soon(sample_while_someone_looks);
     }
 
+    /// Sets for how long it samples after a look: for ever, or not at all. No thread has to be in time for either.
+    fn set_lasts(samples: &Samples, lasts: Duration) {
+        lock(&samples.shared.state).lasts = lasts;
+        samples.shared.changed.notify_all();
+    }
+
     fn sample_while_someone_looks() {
         let runtime = Runtime::builder().workers(1).build().expect("it is built");
-        let samples = Samples::start_for(runtime.host(), 10 * EVERY).expect("a thread");
+        let samples = Samples::start_for(runtime.host(), Duration::MAX).expect("a thread");
         // Without a look of its own. What is too late for this is not found; what is not there does not fail.
         let (is_wanted, has_sampled) =
             (|| lock(&samples.shared.state).looked.is_some(), || lock(&samples.shared.profile).has_looked());
@@ -233,10 +239,12 @@ mod tests {
         assert!(!is_wanted() && !has_sampled());
         drop(samples.look());
         until(has_sampled);
-        // It forgets that again after a while, and is asleep.
+        // It forgets that again, and is asleep.
+        set_lasts(&samples, Duration::ZERO);
         until(|| !is_wanted() && !has_sampled());
         thread::sleep(5 * EVERY);
         assert!(!has_sampled());
+        set_lasts(&samples, Duration::MAX);
         drop(samples.look());
         until(has_sampled);
     }
