@@ -27,15 +27,18 @@ fn the_watchdog_rests_while_no_process_waits_and_wakes_when_one_does() {
         let runtime = Runtime::builder().workers(2).build().unwrap();
         let (first, second) = (runtime.spawn(Stuck).serve().unwrap(), runtime.spawn(Stuck).serve().unwrap());
         let other = runtime.spawn(Other).serve().unwrap();
-        for round in 1..=3 {
+        let (mut rounds, mut rested) = (0, 0);
+        while rested < 3 {
+            rounds += 1;
             let slept = wait_until_it_sleeps(|| runtime.statistics());
             let one = stick(first, Loop);
             let all = stick(second, Loop);
             std::thread::sleep(Duration::from_millis(20));
-            assert_eq!(runtime.statistics().watchdog.ticks, slept);
+            // On a busy machine it may only have been preempted: then once more. One that never rests never ends this.
+            rested += u64::from(runtime.statistics().watchdog.ticks == slept);
             assert_eq!(other.ask().wait().unwrap(), 7);
             // Counted after it is done. (Other steps whose thread was preempted are counted, too.)
-            eventually(|| runtime.statistics().watchdog.taken_over >= round);
+            eventually(|| runtime.statistics().watchdog.taken_over >= rounds);
             one.open();
             all.open();
         }
@@ -50,11 +53,17 @@ fn the_duration_of_a_step_that_began_unwatched_is_exact() {
         let stalls = super::StallLog::default();
         let runtime = stalls.by(one_worker()).build().unwrap();
         let (stuck, other) = (runtime.spawn(Stuck).serve().unwrap(), runtime.spawn(Other).serve().unwrap());
-        let slept = wait_until_it_sleeps(|| runtime.statistics());
-        let begun = std::time::Instant::now();
-        let until = stick(stuck, Loop);
-        std::thread::sleep(Duration::from_millis(100));
-        assert_eq!(runtime.statistics().watchdog.ticks, slept);
+        let (begun, until) = loop {
+            let slept = wait_until_it_sleeps(|| runtime.statistics());
+            let begun = std::time::Instant::now();
+            let until = stick(stuck, Loop);
+            std::thread::sleep(Duration::from_millis(100));
+            if runtime.statistics().watchdog.ticks == slept {
+                break (begun, until);
+            }
+            // On a busy machine it may only have been preempted.
+            until.open();
+        };
         assert_eq!(other.ask().wait().unwrap(), 7);
         let stall = stalls.times(1)[0].clone();
         assert!(stall.lasted >= Duration::from_millis(99) && stall.lasted <= begun.elapsed(), "{stall:?}");
