@@ -43,7 +43,7 @@ word=${1:-}
 lanes=mailbox/lanes.rs node=mailbox/node.rs slot=slots/slot/mod.rs
 sleep=engine/permits/sleep.rs gate=engine/host/gate.rs
 token=slots/slot/token.rs generation=slots/slot/generation.rs release=slots/slot/release.rs
-send=slots/slot/send.rs control=slots/slot/control.rs
+send=slots/slot/send.rs control=slots/slot/control.rs requests=slots/slot/requests.rs
 endpoint=slots/link_endpoint.rs message=links/message.rs
 members=links/registrations.rs
 graph=deadlock/wait_graph.rs call=call/call_id.rs running=engine/workers/running.rs
@@ -149,8 +149,8 @@ mutant refuses-another-senders-message $release slot_reuse \
     's/mine == self\.first\(\)/mine != self.first()/'
 mutant keeps-a-second-message $release slot_reuse \
     's/^ *mine = None;//'
-mutant incarnation-is-not-closed slots/slot/generation.rs slot_reuse \
-    's/self\.0\.store\(word\.0 \& !1/self.0.store(word.0/'
+mutant incarnation-is-not-closed $generation slot_reuse \
+    '/fn close/,/^    \}/ s/Phase::Exiting/Phase::Alive/'
 mutant post-does-not-schedule $slot slot_reuse \
     's/owner\.scheduler\.wake\(Token\(self\)\)/let _ = owner/'
 
@@ -252,8 +252,34 @@ mutant link-message-is-leaked-at-exit $release links \
 mutant late-control-does-not-vacate $control links \
     's/Claim::Vacant => drop\(Token\(self\)\.taken_up\(\)\.empty_and_park\(None\)\)/Claim::Vacant => {}/'
 mutant link-message-is-not-posted $endpoint links \
-    's/self\.post_control\(node_pool::empty\(\), NodeKind::Signal.*$/drop((node_pool::empty(),'\
-' std::mem::ManuallyDrop::new(payload)));/'
+    's/self\.request\(to\.generation\(\), control\);/std::mem::forget(control);/'
+mutant request-is-not-counted $requests vacant_slots \
+    's/count\.fetch_add\(1, Ordering::SeqCst\);/count.fetch_add(0, Ordering::SeqCst);/; s/fetch_sub\(1,/fetch_sub(0,/'
+mutant request-is-counted-after-the-look $requests vacant_slots \
+    '/fn push_request/,/^    \}/ { /let counted/d; '\
+'s/let claim = /let counted = owner.requesters.count(self); let claim = / }'
+mutant request-leaves-before-the-push $requests vacant_slots \
+    '/fn push_request/,/^    \}/ { s/drop\(counted\);//; s/let claim = /drop(counted); let claim = / }'
+mutant request-leaves-unordered $requests vacant_slots \
+    's/fetch_sub\(1, Ordering::Release\)/fetch_sub(1, Ordering::Relaxed)/'
+mutant request-to-one-that-is-over $requests vacant_slots \
+    's/Phase::Over => false/Phase::Over => true/'
+mutant request-without-a-second-look $requests vacant_slots \
+    's/^( +)look\(\) == Phase::Exiting$/\1true/'
+mutant request-without-a-barrier $requests links \
+    's/^ +heavy_barrier\(\);//'
+mutant kept-with-a-requester $local vacant_slots \
+    's/slot\.has_requesters\(\) \|\| slot\.lanes/slot.lanes/'
+mutant kept-with-a-request $local vacant_slots \
+    's/slot\.has_requesters\(\) \|\| slot\.lanes\.has_control\(\)/slot.has_requesters()/'
+mutant kept-before-it-is-over $local vacant_slots \
+    's/slot\.generation\.vacate\(\);//'
+mutant claimed-with-a-requester $token links \
+    's/if slot\.has_requesters\(\)/if false/'
+mutant parked-before-it-is-over $release links \
+    's/self\.0\.generation\.vacate\(\);//'
+mutant over-without-a-barrier $generation vacant_slots \
+    '/fn vacate/,/^    \}/ s/checked_light_barrier\(\);//'
 mutant notice-in-the-wrong-lane $endpoint links \
     's/let is_notice = sent\.is_notice\(\);/let is_notice = !sent.is_notice();/'
 mutant member-is-added-unchecked $members registrations \
@@ -307,6 +333,8 @@ mutant call-taken-though-withdrawn $call wait_graph \
 mutant call-taken-by-a-store $call wait_graph \
     '/^fn mark_as/,/^\}/ s/match word\.compare_exchange_weak\(before, marked.*$/match Ok::<(), *mut'\
 ' MailNode>(word.store(marked, Ordering::Relaxed)) {/'
+mutant call-claimed-by-a-look $call wait_graph \
+    '/fn claim/,/^\}/ s/\|\| take\(word\)/|| !is_withdrawn(word)/'
 mutant call-withdrawn-by-a-store $call wait_graph \
     '/fn withdraw/,/^    \}/ s/self\.word\(\)\.compare_exchange\(open, withdrawn.*$/{ self.word().store(withdrawn,'\
 ' Ordering::Relaxed); !open.is_null() }/'
@@ -343,7 +371,7 @@ mutant unused-token-is-taken-when-alive $token new_slots \
     '/fn claim_unused/,/^    \}/ s/^        slot\.lanes\.begin\(\);//; /fn open/,/^    \}/ '\
 's/^        slot\.generation\.open\(generation\);/& if generation == 1 { slot.lanes.begin(); }/'
 mutant unused-opened-relaxed $generation new_slots \
-    's/(alive\(generation\)\.0, Ordering::)Release/\1Relaxed/'
+    's/(Phase::Alive\)\.0, Ordering::)Release/\1Relaxed/'
 mutant unused-checked-relaxed $slot new_slots \
     '/fn is_living\(/,/^    \}/ s/Ordering::Acquire/Ordering::Relaxed/'
 mutant unused-sent-unchecked $send new_slots \
@@ -447,6 +475,10 @@ mutant shelf-is-left $local local_tokens \
     's/self\.take_shelved\(\)\.for_each\(\&mut lay_down\);//'
 mutant shelf-forgets-those-shelved-lately $shelf local_tokens \
     's/^( +)self\.recently\.store\(recently \+ 1, Ordering::Relaxed\);$//'
+mutant shelf-mark-is-seen-out-of-order $permit local_tokens \
+    '/fn is_warm_after_push/,/^    \}/ { s/fence_for_models\(\);//; s/SeqCst/Relaxed/ }'
+mutant shelf-place-is-seen-out-of-order $shelf local_tokens \
+    '/fn has\(/,/^    \}/ { s/fence_for_models\(\);//; s/SeqCst/Relaxed/ }'
 mutant depot-keeps-one-more $magazine depot \
     's/(count\.fetch_add\(1, Ordering::Relaxed\)) >= \*most/\1 > *most/'
 mutant depot-reserves-in-two-steps $magazine depot \

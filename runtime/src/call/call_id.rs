@@ -13,7 +13,9 @@
 //! | [`WITHDRAWN`] | a process that closes a cycle of calls | it is never delivered: the called side drops it |
 //!
 //! WITHDRAWN excludes TAKEN and KEPT: each is set by a compare-and-swap on the word, from a value with none of them. So
-//! a call that fails as withdrawn was never handled and never will be.
+//! a call that fails as withdrawn was never handled and never will be. And what the node holds until the answer comes
+//! is read by the process that withdraws the call, or emptied by the called side, and not both: that [claims](claim) it
+//! first, wherever it is answered or failed.
 
 use crate::mailbox::node::MailNode;
 use crate::sync::{AtomicPtr, Ordering};
@@ -143,6 +145,15 @@ pub(crate) fn take(word: &Word) -> bool {
     mark_as(word, TAKEN)
 }
 
+/// Called by the holder of the node with this word, before it empties the node to answer or fail the call: also of a
+/// message that was never taken up, since its process has ended or its package was dropped. Returns false if the
+/// message was withdrawn: then another process may be reading what the node holds.
+#[inline]
+pub(crate) fn claim(word: &Word) -> bool {
+    // Nearly always it was taken up.
+    word.load(Ordering::Relaxed).addr() & (TAKEN | KEPT) != 0 || take(word)
+}
+
 /// Called by the holder of the node with this word, when the right to answer passes to a program's own code. Returns
 /// false if the message was withdrawn.
 pub(crate) fn keep(word: &Word) -> bool {
@@ -213,6 +224,21 @@ mod tests {
         let ticket = CallId::issue(node(), 9);
         ticket.abandon();
         assert!(!ticket.withdraw() && take(ticket.word()));
+    }
+
+    #[test]
+    fn a_call_is_either_claimed_or_withdrawn() {
+        let ticket = CallId::issue(node(), 7);
+        assert!(claim(ticket.word()) && !ticket.withdraw() && claim(ticket.word()));
+        let ticket = CallId::issue(ticket.node(), 8);
+        assert!(ticket.withdraw() && !claim(ticket.word()));
+        for mark in [take, keep] {
+            let ticket = CallId::issue(node(), 9);
+            assert!(mark(ticket.word()));
+            let before = ticket.word().load(Ordering::Relaxed);
+            assert!(claim(ticket.word()), "it was taken up");
+            assert_eq!(ticket.word().load(Ordering::Relaxed), before, "nothing is written for that");
+        }
     }
 
     #[test]

@@ -114,8 +114,8 @@ pub(crate) fn withdraw(ticket: CallId) -> Option<Asker> {
         let call = envelope.payload.as_ref().and_then(|payload| unsafe { payload.peek::<PendingCall>() });
         call.map(|call| Asker { asker: call.asker.clone(), tag: envelope.word })
     };
-    // SAFETY: the call was waiting for its answer and no thread had taken it: so its node is attached to an envelope,
-    // and only the thread that reaches that envelope and finds it withdrawn empties it, under the lock.
+    // SAFETY: the call was waiting for its answer and no thread had claimed it, so its node holds the call. From now on
+    // the thread that reaches its envelope finds it withdrawn (`into_asker`), and empties it under the lock.
     unsafe { ticket.node().peek(look) }
 }
 
@@ -280,7 +280,7 @@ impl Caller {
             Who::Outside(_) => None,
         });
         match asker {
-            Some((port, generation)) if !self.is_withdrawn() => {
+            Some((port, generation)) if call_id::claim(self.0.next()) => {
                 let mut this = ManuallyDrop::new(self);
                 // SAFETY: `this` is never dropped, so the node is taken once.
                 let mut node = unsafe { ManuallyDrop::take(&mut this.0) };
@@ -328,7 +328,7 @@ impl Caller {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: `this` is never dropped, so the node is taken once.
         let mut node = unsafe { ManuallyDrop::take(&mut this.0) };
-        if call_id::is_withdrawn(node.next()) {
+        if !call_id::claim(node.next()) {
             throw_away(node);
             return None;
         }

@@ -5,7 +5,6 @@ use crate::exit::ExitReason;
 use crate::links::message::{Bindings, LinkEndpoint, SentLinkMessage};
 use crate::links::protocol::LinkEffect;
 use crate::mailbox::node::{Envelope, NodeKind};
-use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::pid::{Pid, Resident};
 use crate::process::control::Control;
@@ -15,12 +14,12 @@ use std::ptr;
 impl LinkEndpoint for Slot {
     fn post(&'static self, to: Pid, sent: SentLinkMessage) {
         let is_notice = sent.is_notice();
-        let payload = Some(Payload::new(Control::Link(Box::new(sent))));
+        let control = Control::Link(Box::new(sent));
         if is_notice {
             // A refused message is dropped: there is no process to handle it.
-            drop(self.enqueue(NodeKind::Notice, to, ptr::null_mut(), payload));
+            drop(self.enqueue(NodeKind::Notice, to, ptr::null_mut(), Some(Payload::new(control))));
         } else if self.has_carried(to) {
-            self.post_control(node_pool::empty(), NodeKind::Signal, to.generation(), ptr::null_mut(), payload);
+            self.request(to.generation(), control);
         }
     }
 

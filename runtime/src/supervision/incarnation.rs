@@ -2,13 +2,12 @@
 
 use super::{child_slot::ChildSlot, plan::Id};
 use crate::env::program::as_node;
-use crate::mailbox::{node::NodeKind, node_pool};
 use crate::process::{control::EndWaiter, guardian::Guardian};
 use crate::routing::transport_queue::RoomListener;
 use crate::sync::{AtomicBool, Ordering};
 use crate::{ExitReason, NodeId, Package, Payload, Pid, slots::Slot};
 use std::sync::{Arc, OnceLock};
-use std::{ptr, time::Duration};
+use std::time::Duration;
 
 /// The tag of ends of children, of what came of starts elsewhere, and of room on the way there; timers have smaller
 /// ones.
@@ -31,9 +30,7 @@ pub(super) struct ExitListener {
 
 impl ExitListener {
     pub(super) fn notify<M: Send + 'static>(self, happened: M) {
-        let tag = ptr::without_provenance_mut(ENDED as usize);
-        let payload = Some(Payload::new(happened));
-        self.slot.post_control(node_pool::empty(), NodeKind::Completed, self.generation, tag, payload);
+        self.slot.complete(self.generation, ENDED, Payload::new(happened));
     }
 }
 

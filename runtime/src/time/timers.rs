@@ -24,14 +24,11 @@
 use super::next_due::NextDue;
 use super::wheel::{Wheel, WheelKey};
 use crate::env::clock::{Moment, SharedMoment, TimerKey};
-use crate::mailbox::node::NodeKind;
-use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::pid::incarnation;
 use crate::slots::Slot;
 use crate::sync::{CachePadded, Mutex, lock, try_lock};
 use crate::util::panics::{Site, contain};
-use std::ptr;
 
 /// The most wheels of a host: each costs 2 KiB, and is checked when something is due. A guess: two workers that share
 /// one contend seldom.
@@ -89,8 +86,7 @@ impl TimerAction {
 }
 
 pub(crate) fn complete(slot: &'static Slot, generation: u64, tag: u64) {
-    let word = ptr::without_provenance_mut(tag as usize);
-    slot.post_control(node_pool::empty(), NodeKind::Completed, generation, word, Some(Payload::new(())));
+    slot.complete(generation, tag, Payload::new(()));
 }
 
 pub(crate) struct Timers {

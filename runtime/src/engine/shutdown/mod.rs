@@ -53,9 +53,6 @@ use super::workers::threads::StartedThread;
 use crate::call::dead_letter::DeadLetterReason;
 use crate::env::clock::{Moment, instant_now};
 use crate::exit::ExitReason;
-use crate::mailbox::node::NodeKind;
-use crate::mailbox::node_pool;
-use crate::mailbox::payload::Payload;
 use crate::pid::Pid;
 use crate::process::control::Control;
 use crate::slots::Slot;
@@ -63,7 +60,6 @@ use crate::sync::{Ordering, lock, park};
 use crate::time::timers::TimerAction;
 use grace::{GRACE, Grace, GraceStep};
 use std::collections::BTreeMap;
-use std::ptr;
 use std::time::Duration;
 
 /// How many of the processes that are alive at the deadline are named.
@@ -305,7 +301,7 @@ fn signal_slot(slot: &'static Slot, control: Control) {
 
 pub(crate) fn send_control(slot: &'static Slot, generation: u64, control: Control) {
     let is_end = control.is_end();
-    slot.post_control(node_pool::empty(), NodeKind::Signal, generation, ptr::null_mut(), Some(Payload::new(control)));
+    slot.request(generation, control);
     if is_end && slot.is_suspended() {
         backpressure::suspend::let_step_end(slot);
     }

@@ -1,39 +1,29 @@
-//! What reaches a process outside its data lane: controls, wakes, and answers.
+//! What reaches a process outside its data lane: completions, wakes, and answers; [requests](super::requests) apart.
 
 use super::{Slot, Token, local_tokens};
 use crate::call::call_id;
 use crate::call::caller::Port;
 use crate::mailbox::lanes::Claim;
-use crate::mailbox::node::{Envelope, MailNode, NodeBox, NodeKind};
+use crate::mailbox::node::{Envelope, NodeBox, NodeKind};
 use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::pid::{Pid, incarnation};
 use crate::recorder::kind::RecordKind;
+use std::ptr;
 
 impl Slot {
-    /// Pushes a node to the control lane of the process of `generation`; a late one is counted and discarded.
-    pub(crate) fn post_control(
-        &'static self,
-        mut node: NodeBox,
-        kind: NodeKind,
-        generation: u64,
-        word: *mut MailNode,
-        payload: Option<Payload>,
-    ) {
+    /// Completes what the process of `generation` has under this tag; a late completion is counted and discarded.
+    pub(crate) fn complete(&'static self, generation: u64, tag: u64, payload: Payload) {
         #[cfg(feature = "test")]
         if let Some(simulator) = crate::sync::simulated::here() {
             simulator.sent(self.index());
         }
-        let envelope = Envelope { kind, generation, word, payload };
-        // A signal is accepted while its process is exiting: it may be a request to be notified of the end.
-        let told = kind == NodeKind::Signal && self.is_last(generation);
-        if !self.is_living(generation) && !told {
-            node_pool::recycle(node);
-            self.late(envelope);
-            return;
+        let word = ptr::without_provenance_mut(tag as usize);
+        let envelope = Envelope { kind: NodeKind::Completed, generation, word, payload: Some(payload) };
+        if !self.is_living(generation) {
+            return self.late(envelope);
         }
-        node.put(envelope);
-        self.settle(self.lanes.push_control(node));
+        self.settle(self.lanes.push_control(node_pool::node(envelope)));
     }
 
     /// Wakes the process like [`wake`](Self::wake) and consumes a waker: `give_back` counts it out, and returns whether
@@ -126,7 +116,7 @@ impl Port for RecordedSlot {
 impl Port for Slot {
     fn recorded(&'static self) -> &'static dyn Port {
         // SAFETY: the other type is this one, in a transparent wrapper.
-        unsafe { &*std::ptr::from_ref(self).cast::<RecordedSlot>() }
+        unsafe { &*ptr::from_ref(self).cast::<RecordedSlot>() }
     }
 
     fn answer(&'static self, node: NodeBox, generation: u64) {

@@ -2,40 +2,62 @@
 //!
 //! | transition | from | to | order |
 //! |---|---|---|---|
-//! | [`open`](Generation::open) | closed, generation *n* | alive, generation *n + 1* | Release |
-//! | [`close`](Generation::close) | alive, generation *n* | closed, generation *n* | sequentially consistent |
+//! | [`open`](Generation::open) | never used, or over | alive, the next generation | Release |
+//! | [`close`](Generation::close) | alive | exiting | sequentially consistent |
+//! | [`vacate`](Generation::vacate) | exiting | over | a light barrier follows |
 //!
-//! Only the token's holder makes them; any thread may read.
+//! Only the token's holder makes them; any thread may read. A process that is exiting may still be asked to notify
+//! others of its end; one that is over may not: see [`requests`](super::requests).
 
 use crate::pid::LAST_GENERATION;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, checked_light_barrier, fence_for_models};
 
 pub(super) struct Generation(AtomicU64);
 
-/// The value of the word: a generation, and in bit 0 whether its process is alive.
+/// The value of the word: a generation, and in the last two bits the phase of its process.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct GenerationWord(u64);
 
+/// How far a process has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Exiting = 0,
+    Alive = 1,
+    /// Its exit has emptied its mailbox for the last time. (Also of a slot that was never used.)
+    Over = 2,
+}
+
+const PHASE_BITS: u32 = 2;
+const PHASE_MASK: u64 = (1 << PHASE_BITS) - 1;
+
 impl GenerationWord {
     #[inline]
-    fn alive(generation: u64) -> Self {
-        Self(generation << 1 | 1)
+    fn of(generation: u64, phase: Phase) -> Self {
+        Self(generation << PHASE_BITS | phase as u64)
     }
 
     #[inline]
     pub(super) fn generation(self) -> u64 {
-        self.0 >> 1
+        self.0 >> PHASE_BITS
     }
 
     #[inline]
     pub(super) fn is_alive(self) -> bool {
-        self.0 & 1 == 1
+        self.0 & PHASE_MASK == Phase::Alive as u64
+    }
+
+    /// Returns the phase of the process of that generation, which is over if another one has the slot.
+    pub(super) fn phase_of(self, generation: u64) -> Phase {
+        [Phase::Alive, Phase::Exiting]
+            .into_iter()
+            .find(|phase| self == Self::of(generation, *phase))
+            .unwrap_or(Phase::Over)
     }
 }
 
 impl Generation {
     pub(super) fn unused() -> Self {
-        Self(AtomicU64::new(0))
+        Self(AtomicU64::new(GenerationWord::of(0, Phase::Over).0))
     }
 
     #[inline]
@@ -45,7 +67,7 @@ impl Generation {
 
     #[inline]
     pub(super) fn is_alive(&self, generation: u64, order: Ordering) -> bool {
-        self.load(order) == GenerationWord::alive(generation)
+        self.load(order) == GenerationWord::of(generation, Phase::Alive)
     }
 
     #[inline]
@@ -61,13 +83,25 @@ impl Generation {
     #[inline]
     pub(super) fn open(&self, generation: u64) {
         debug_assert!(!self.load(Ordering::Relaxed).is_alive(), "one process in a slot at a time");
-        self.0.store(GenerationWord::alive(generation).0, Ordering::Release);
+        self.0.store(GenerationWord::of(generation, Phase::Alive).0, Ordering::Release);
     }
 
-    /// Marks the process as dead, in one total order with checks by its registrants: see `registrations`.
+    /// Marks the process as exiting, in one total order with checks by its registrants: see `registrations`.
     pub(super) fn close(&self) {
         let word = self.load(Ordering::Relaxed);
         debug_assert!(word.is_alive(), "a process ends once");
-        self.0.store(word.0 & !1, Ordering::SeqCst);
+        self.0.store(GenerationWord::of(word.generation(), Phase::Exiting).0, Ordering::SeqCst);
+    }
+
+    /// Marks the process as over (*vacate* of `requests`). What the caller reads next is read after that, as those who
+    /// pass a heavy barrier see it.
+    #[inline]
+    pub(super) fn vacate(&self) {
+        let word = self.load(Ordering::Relaxed);
+        debug_assert!(!word.is_alive(), "it is exiting");
+        // Of `close`.
+        fence_for_models();
+        self.0.store(GenerationWord::of(word.generation(), Phase::Over).0, Ordering::Relaxed);
+        checked_light_barrier();
     }
 }

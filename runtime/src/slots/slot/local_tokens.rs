@@ -595,12 +595,19 @@ impl LocalTokens {
         }
     }
 
-    /// Keeps the token of a vacant slot, if the thread is watched and has its permit.
+    /// Keeps the token of a vacant slot, if the thread is watched and has its permit (*keep* of
+    /// [`requests`](super::requests)).
     ///
     /// # Errors
-    /// The token otherwise, or if there is no room, or if others are taking what the thread has.
+    /// The token otherwise, or if something has been sent there or is about to be, or if there is no room, or if others
+    /// are taking what the thread has.
     #[inline]
     pub(crate) fn keep_vacant(&self, token: Token) -> Result<(), Token> {
+        let slot = token.slot();
+        slot.generation.vacate();
+        if slot.has_requesters() || slot.lanes.has_control() {
+            return Err(token);
+        }
         let mut token = Some(token);
         // SAFETY: within the lock.
         let keep = || token = token.take().and_then(|token| unsafe { self.vacant.keep(token) });

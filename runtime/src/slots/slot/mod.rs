@@ -10,9 +10,9 @@
 //!
 //! | state | token (see [`Lanes`]) | [`Generation`] | [`Flags`], [`Deficit`] | left by |
 //! |---|---|---|---|---|
-//! | never used | parked as vacant | closed | none | [`Token::claim_unused`], then [`Token::open`] |
-//! | vacant | parked as vacant | closed | none | [`Token::claim_free`], then [`Token::open`] |
-//! | vacant | [kept](crate::slots::slot::vacant_slots) by a thread | closed | none | [`Token::open`] |
+//! | never used | parked as vacant | over | none | [`Token::claim_unused`], then [`Token::open`] |
+//! | vacant | parked as vacant | over | none | [`Token::claim_free`], then [`Token::open`] |
+//! | vacant | [kept](crate::slots::slot::vacant_slots) by a thread | over | none | [`Token::open`] |
 //! | ready | in a run queue | alive | | a worker that takes it |
 //! | running | with a thread | alive | | the end of its time slice |
 //! | over its time slice | in the global queue | alive | slices to let pass | as many time slices of others |
@@ -20,7 +20,7 @@
 //! | warm: idle, its token kept, perhaps on a [shelf] | with the thread that ran it last | alive | | that thread |
 //! | waiting for yields | parked as waiting | alive | | an answer, a signal or a wake |
 //! | suspended | parked as waiting | alive | SUSPENDED, [`Deficit::suspend`] | room, a signal, or too long a wait |
-//! | ending | with a thread | closed | | [`Token::release`] |
+//! | ending | with a thread | exiting | | [`Token::release`] |
 //!
 //! Transitions that race are methods with result enums: [`Claim`](crate::mailbox::lanes::Claim) says who has the token
 //! after a push or a wake, [`ParkResult`](crate::mailbox::lanes::ParkResult) what became of parking it.
@@ -32,7 +32,7 @@
 //! * [`generation`], [`flags`], [`deficit`], [`last_permit`] and [`counts`]: the slot's words; [`metadata`]: its second
 //!   line;
 //!   [`cold_state`]: data of few processes;
-//! * [`send`]: the path of a message, whose outcome is an [`admission`]; [`control`]: all other input;
+//! * [`send`]: the path of a message, whose outcome is an [`admission`]; [`requests`] and [`control`]: all other input;
 //! * [`local_tokens`]: the tokens that a thread keeps to itself, of the process to run next, of a warm one, of those on
 //!   its [`shelf`], and of [`vacant_slots`];
 //! * [`token`]: operations of the token's holder; [`release`]: parking the token and vacating the slot;
@@ -50,6 +50,7 @@ pub(crate) mod last_permit;
 pub(crate) mod local_tokens;
 pub(crate) mod metadata;
 pub(crate) mod release;
+pub(crate) mod requests;
 pub(crate) mod send;
 mod shelf;
 pub(crate) mod token;
@@ -70,6 +71,7 @@ use flags::Flags;
 use generation::Generation;
 use last_permit::LastPermit;
 use metadata::Metadata;
+use requests::Requesters;
 use std::num::NonZeroU64;
 use std::ptr;
 
@@ -137,13 +139,14 @@ pub(crate) struct SlotOwner {
     gate: AtomicU64,
     /// Completions and signals that came too late.
     pub(crate) late: AtomicU64,
+    requesters: Requesters,
 }
 
 impl SlotOwner {
     pub(crate) fn new<Host: Schedule + SlotHost>(host: &'static Host, node: NodeId, number: u16) -> Self {
         let place = Pid::new(node, number, 0, 0).place().get();
         let (place, gate) = (AtomicU64::new(place), AtomicU64::new(place));
-        Self { scheduler: host, host, place, gate, late: AtomicU64::new(0) }
+        Self { scheduler: host, host, place, gate, late: AtomicU64::new(0), requesters: Requesters::none() }
     }
 
     /// Makes another owner for the same host, with a scheduler of its own.
@@ -155,6 +158,7 @@ impl SlotOwner {
             place: AtomicU64::new(place),
             gate: AtomicU64::new(gate),
             late: AtomicU64::new(0),
+            requesters: Requesters::none(),
         }
     }
 

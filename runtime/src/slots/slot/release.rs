@@ -81,6 +81,7 @@ impl Token {
     /// has arrived.
     pub(crate) fn park_vacant(self) -> Option<Self> {
         self.0.debug_owner.end();
+        self.0.generation.vacate();
         // SAFETY: this is the token.
         match unsafe { self.0.lanes.park_vacant() } {
             ParkResult::Refused | ParkResult::Reclaimed(Claim::Vacant) => Some(self.taken_up()),

@@ -11,23 +11,25 @@
 //! process from elsewhere tells its thread:
 //!
 //! * *shelve*: the thread stores the token in its place, and the mark on the slot.
-//! * *push*: another thread pushes. *ask*: it looks for the mark. *tell*: if it sees that, it sets
-//!   [`ROUSED`](super::local_tokens::ROUSED) for the thread whose shelf has the process in its place.
+//! * *push*: another thread pushes. *ask*: it looks for the mark and, if it sees that, for the process in its place on
+//!   the shelf of each thread. *tell*: it sets [`ROUSED`](super::local_tokens::ROUSED) for the thread that has it.
 //! * *clear*: between two steps, the thread sees that, and lays down all that is on the shelf. Then the shelf stays
 //!   closed for a while: others use these processes too.
 //! * *visit*: at its next visit to a far end, the thread passes a fence, and looks at each process that it has shelved
 //!   since the last one.
 //!
-//! *Nothing is overlooked*: *push* and *ask* are sequentially consistent, and so is the fence. Either the thread's look
-//! in *visit* sees what was pushed, or *ask* comes after the fence, and sees the mark and the place of *shelve*; unless
-//! the thread has taken the process from there since, and then it looks at its lanes in any case.
+//! *Nothing is overlooked*: *push* and both looks of *ask* are sequentially consistent, and so is the fence. Either the
+//! thread's look in *visit* sees what was pushed, or *ask* comes after the fence, and sees the mark and the place of
+//! *shelve*; unless the thread has taken the process from there since, and then it looks at its lanes in any case.
+//! (Each look needs that order for itself: mark and place are stored one by one, and neither says anything about the
+//! other.)
 //!
 //! Behind a step that does not end, the watchdog takes all that is on the shelf, as it takes vacant slots
 //! (`engine/watchdog/detector`). Before a thread gives its permit away, blocks, sleeps or exits, and at each tick, it
 //! clears its shelf. One that is not watched, or has lost its permit, has none. A model is in `tests/models`.
 
 use super::{Slot, Token};
-use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, disturb, fence};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, disturb, fence, fence_for_models};
 use std::ptr::{self, NonNull};
 
 /// How many places there are: 2 KiB for each thread. To park all these tokens takes some 5 µs.
@@ -82,9 +84,10 @@ impl Shelf {
         self.is_open.store(is_open, Ordering::Relaxed);
     }
 
-    /// Returns whether that process is on this shelf. From any thread, stale at once.
+    /// Returns whether that process is on this shelf: the second look of *ask*. From any thread, stale at once.
     pub(super) fn has(&self, slot: &Slot) -> bool {
-        ptr::eq(self.place(slot).load(Ordering::Relaxed), slot)
+        fence_for_models();
+        ptr::eq(self.place(slot).load(Ordering::SeqCst), slot)
     }
 }
 

@@ -12,8 +12,12 @@ use crate::sync::Ordering;
 use std::ptr::{self, NonNull};
 
 impl Token {
-    /// Claims the token of a slot that the directory took off its free list, unless a late sender holds it.
+    /// Claims the token of a slot that the directory took off its free list, unless a late sender holds it, or is about
+    /// to (*claim* of [`requests`](super::requests)).
     pub(crate) fn claim_free(slot: &'static Slot) -> Option<Self> {
+        if slot.has_requesters() {
+            return None;
+        }
         match slot.lanes.claim() {
             Claim::Vacant => Some(Self(slot).taken_up()),
             Claim::Nothing => None,

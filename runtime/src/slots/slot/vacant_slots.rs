@@ -6,13 +6,13 @@
 //!
 //! # What arrives late
 //!
-//! A sender that found the process alive, and pushes after its end, meets no mark in the mailbox of a kept slot, as if
-//! the process were in its last step. The same holds for a request to be told of the end, which is accepted as long as
-//! no other process has the slot. What was pushed lies there until the slot leaves this list: then the token is parked,
-//! which disposes of it. If it leaves for the next process, that is spawned in another slot: in this one it would have
-//! the sender wait for its first step, which may be long, and may wait in turn for the sender. (Only what is pushed
-//! even later, by a sender that was preempted, is found by that process, which refuses it by its generation.) So no
-//! slot may stay here for long. At each tick of the watchdog the thread parks the tokens that were there at the tick
+//! No request comes there: a slot is not kept while a [requester](super::requests) is about to push. A sender of a
+//! message that found the process alive, and pushes after its end, meets no mark in the mailbox of a kept slot, as if
+//! the process were in its last step. What was pushed lies there until the slot leaves this list: then the token is
+//! parked, which disposes of it. If it leaves for the next process, that is spawned in another slot: in this one it
+//! would have the caller wait for its first step, which may be long, and may wait in turn for the caller. (Only what is
+//! pushed even later, by a sender that was preempted, is found by that process, which refuses it by its generation.) So
+//! no slot may stay here for long. At each tick of the watchdog the thread parks the tokens that were there at the tick
 //! before. It parks all of them
 //! * when it is called;
 //! * before it looks for work in the queues of others, and so before it sleeps or ends;

@@ -31,8 +31,6 @@ use std::sync::Mutex;
 const NOTICE_TOO_EARLY: Fault = Fault::Driver(0);
 /// An exiting process discards the link messages that arrived while its state was dropped.
 const DISCARDED_AT_EXIT: Fault = Fault::Driver(1);
-/// A receiver handles link messages to any incarnation of its slot.
-const ANY_GENERATION: Fault = Fault::Driver(2);
 
 /// Sends link messages to the process, and receives the answers. Invisible to loom, so that it orders nothing.
 struct Other {
@@ -123,11 +121,7 @@ fn step(token: &mut Token) -> bool {
         while let Some(mut node) = controls.pop() {
             let envelope = node.take();
             node_pool::recycle(node);
-            if envelope.generation != generation && !fault::is(ANY_GENERATION) {
-                reach("a stale message");
-                token.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::NoProcess);
-                continue;
-            }
+            assert_eq!(envelope.generation, generation, "a request for another process");
             match control(envelope) {
                 // SAFETY: this is the token, and nothing refers to the cold state.
                 Control::Link(sent) => drop(unsafe { token.slot().receive(*sent) }),
@@ -209,7 +203,7 @@ impl World {
             match Token::claim_free(self.slot) {
                 Some(token) => break token,
                 None => {
-                    reach("a late sender was vacating the slot");
+                    reach("the slot was not free");
                     thread::yield_now();
                 }
             }
@@ -231,8 +225,7 @@ impl World {
     }
 
     fn kill(&self) {
-        let kill = Some(Payload::new(Control::Kill));
-        self.slot.post_control(node_pool::empty(), NodeKind::Signal, 1, ptr::null_mut(), kill);
+        self.slot.request(1, Control::Kill);
     }
 
     /// Checks at the end of an execution that the process that is idle now has no partner. Returns the messages that
@@ -259,8 +252,7 @@ fn sent_while_it_exits(message: &[LinkMessage<ExitReason>]) -> Vec<LinkMessage<E
     world.close()
 }
 
-const PLACES: [&str; 4] =
-    ["received while exiting", "notified by the process", "a stale message", "a late sender was vacating the slot"];
+const PLACES: [&str; 3] = ["received while exiting", "notified by the process", "the slot was not free"];
 
 #[test]
 fn a_monitor_request_to_an_exiting_process_is_answered_once() {
@@ -284,7 +276,7 @@ fn a_link_request_to_an_exiting_process_is_answered_once() {
 
 #[test]
 fn an_unlink_request_to_an_exiting_process_is_answered_once() {
-    check(4, &["received while exiting", "a stale message"], || {
+    check(4, &["received while exiting", "the slot was not free"], || {
         let received = sent_while_it_exits(&[LinkMessage::Unlink(5)]);
         assert_eq!(received, [LinkMessage::Unlinked(5)]);
     });
@@ -344,8 +336,9 @@ fn fault_discarded_at_exit() {
     fault::with(DISCARDED_AT_EXIT, a_monitor_request_to_an_exiting_process_is_answered_once);
 }
 
+/// Without the requester's barrier its request reaches the next process.
 #[test]
-#[should_panic]
-fn fault_any_generation() {
-    fault::with(ANY_GENERATION, a_monitor_request_to_an_exiting_process_is_answered_once);
+#[should_panic = "a request for another process"]
+fn fault_no_heavy_barrier() {
+    fault::with(Fault::NoHeavyBarrier, a_monitor_request_to_an_exiting_process_is_answered_once);
 }

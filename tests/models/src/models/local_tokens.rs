@@ -11,6 +11,7 @@ use crate::call::caller::Port;
 use crate::call::dead_letter::{DeadLetter, Sink};
 use crate::check::{check, deep, keep, reach};
 use crate::fault::{self, Fault};
+use crate::mailbox::lanes::Claim;
 use crate::mailbox::node::{Envelope, NodeBox, NodeKind};
 use crate::mailbox::{node_pool, payload::Payload};
 use crate::pid::{NodeId, Pid};
@@ -19,6 +20,7 @@ use crate::slots::slot::release::LaidDown;
 use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, Token};
 use crate::sync::{Mutex, Ordering, lock};
 use loom::thread;
+use std::ptr::NonNull;
 
 /// A planted fault: the thread sleeps without giving anything away.
 const SLEEPS_WITH_ALL: u8 = 1;
@@ -501,6 +503,34 @@ fn sent_while_it_is_shelved() {
 #[test]
 fn a_message_to_a_process_that_is_being_shelved() {
     sent_while_it_is_shelved();
+}
+
+/// As [`sent_while_it_is_shelved`], by a sender that has seen the mark already, and looks for the place alone. Loom has
+/// no order of single loads that are sequentially consistent, so each look of *ask* has a fence of its own here. But a
+/// fence orders all that follows: that of the look for the mark would hide that the look for the place needs one too.
+#[test]
+fn a_message_of_a_sender_that_looks_for_the_place_alone() {
+    check(deep(2, 3), &["told", "seen"], || {
+        let Shelving { scene, first: (slot, pid), second } = Shelving::begun();
+        let other = thread::spawn(move || {
+            let message = node_pool::message(pid.generation(), 10_u32, std::ptr::null_mut());
+            match slot.lanes.push_data(message, || 0, || ()) {
+                Claim::Nothing => scene.queue.rouse_shelved(slot),
+                // SAFETY: the push has taken the token.
+                _process => unsafe { Token::from_raw(NonNull::from(slot)) }.wake(),
+            }
+        });
+        within(scene.local, || {
+            scene.keep_warm(second);
+            scene.look_at_shelf();
+        });
+        other.join().unwrap();
+        scene.see_what_was_told();
+        let waits = scene.local.has_on_shelf(slot) && slot.lanes.depth() > 0;
+        assert!(!waits, "it lies on the shelf with its message");
+        scene.recall();
+        assert_eq!(scene.finish(), [0, 0, 10]);
+    });
 }
 
 #[test]

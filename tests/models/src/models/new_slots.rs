@@ -14,9 +14,9 @@
 use crate::call::dead_letter::{DeadLetter, Sink};
 use crate::check::{check, keep, reach};
 use crate::mailbox::lanes::Claim;
-use crate::mailbox::node::NodeKind;
 use crate::mailbox::node_pool;
 use crate::pid::NodeId;
+use crate::process::control::Control;
 use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, Token};
 use crate::sync::{AtomicU32, Ordering, OwnedCell};
 use loom::thread;
@@ -134,7 +134,7 @@ impl World {
     /// Sends a signal, to no process of any slot, or to the first one.
     fn signal(&self, index: u32, generation: u64) {
         let slot = self.slots[index as usize];
-        slot.post_control(node_pool::empty(), NodeKind::Signal, generation, ptr::null_mut(), None);
+        slot.request(generation, Control::Kill);
     }
 
     /// Checks at the end of an execution that each process is idle, and has taken what was `sent` to it.

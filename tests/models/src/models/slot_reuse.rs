@@ -257,13 +257,7 @@ impl World {
     }
 
     fn send_control(&self, generation: u64, number: u32) {
-        self.slot.post_control(
-            node_pool::empty(),
-            NodeKind::Completed,
-            generation,
-            ptr::null_mut(),
-            Some(Payload::new(number)),
-        );
+        self.slot.complete(generation, 0, Payload::new(number));
     }
 
     /// Checks at the end of an execution, when the second process is idle, that `envelopes` and `controls`, each with

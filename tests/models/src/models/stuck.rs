@@ -12,10 +12,10 @@ use crate::call::call_id::{self, CallId};
 use crate::call::dead_letter::{DeadLetter, Sink};
 use crate::check::{check, deep, keep, reach};
 use crate::deadlock::wait_graph::{Closed, Edge, Incarnation, Places, Wait, What, publish};
-use crate::mailbox::node::{MailNode, NodeKind};
+use crate::mailbox::node::MailNode;
 use crate::mailbox::node_pool;
-use crate::mailbox::payload::Payload;
 use crate::pid::{GENERATION_BITS, LAST_GENERATION, NodeId};
+use crate::process::control::Control;
 use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, Token};
 use crate::sync::{Mutex, lock};
 use loom::thread;
@@ -111,13 +111,7 @@ impl World {
         if wakes {
             slot.wake(generation);
         } else {
-            slot.post_control(
-                node_pool::empty(),
-                NodeKind::Signal,
-                generation,
-                ptr::null_mut(),
-                Some(Payload::new(())),
-            );
+            slot.request(generation, Control::Kill);
         }
     }
 

@@ -1,5 +1,5 @@
-//! The vacant slots that a thread keeps (`slots/slot/{vacant_slots,local_tokens}.rs`), while the watchdog takes them
-//! and messages come late.
+//! The vacant slots that a thread keeps (`slots/slot/{vacant_slots,local_tokens,requests}.rs`), while the watchdog
+//! takes them, and messages and requests come late.
 //!
 //! The list, the slot, its lanes and its token are production code. The driver repeats the steps of
 //! `engine/context/vacant.rs`, `engine/lifecycle/exit.rs`, `engine/lifecycle/spawn.rs` and `slots/directory.rs`.
@@ -7,14 +7,17 @@
 //! Not covered: the kernel's barrier, which is a fence here; a thread that is suspended while it uses its list.
 
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
-use crate::check::{check, keep, reach};
+use crate::check::{check, deep, keep, reach};
 use crate::exit::ExitReason;
 use crate::fault::{self, Fault};
 use crate::mailbox::lanes::Claim;
+use crate::mailbox::node_pool;
+use crate::mailbox::payload::Payload;
 use crate::pid::{NodeId, Pid};
+use crate::process::control::{Control, EndWaiter, Join};
 use crate::slots::slot::local_tokens::LocalTokens;
 use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, TABLE, Token};
-use crate::sync::OwnedCell;
+use crate::sync::{Arc, OwnedCell};
 use loom::thread;
 use std::sync::Mutex;
 
@@ -42,6 +45,16 @@ impl Schedule for Host {
 
 impl SlotHost for Host {}
 
+/// Waits for the end of the first process. Invisible to loom.
+#[derive(Default)]
+struct Joiner(Mutex<u32>);
+
+impl EndWaiter for Joiner {
+    fn ended(&self, _reason: &ExitReason, _result: Option<Payload>) {
+        *self.0.lock().unwrap() += 1;
+    }
+}
+
 struct World {
     slot: &'static Slot,
     owner: &'static SlotOwner,
@@ -65,6 +78,7 @@ impl World {
     fn run(&self, mut token: Token) -> Token {
         let pid = token.open(self.owner);
         self.touch();
+        assert!(!token.lanes().has_control(), "a request for another process");
         while let Some(envelope) = token.lanes().pop_data() {
             assert!(envelope.generation < pid.generation(), "nobody knows this process");
             reach("refused by its generation");
@@ -81,6 +95,12 @@ impl World {
             reach("in time");
             token.dead_letter(envelope, DeadLetterReason::Ended, &ExitReason::Normal);
         }
+        let mut controls = token.lanes().take_control();
+        while let Some(mut node) = controls.pop() {
+            reach("told by the exit");
+            drop(node.take());
+            node_pool::recycle(node);
+        }
         if let Err(token) = self.local.keep_vacant(token.put_down()) {
             reach("not kept");
             TABLE.take_back(token.taken_up());
@@ -92,7 +112,7 @@ impl World {
         loop {
             if let Some(token) = self.local.take_vacant() {
                 let mut token = token.taken_up();
-                if token.lanes().is_data_empty() {
+                if !token.lanes().has_control() && token.lanes().is_data_empty() {
                     reach("taken from the list");
                     return token;
                 }
@@ -192,6 +212,52 @@ fn a_late_message_is_not_lost_when_the_slot_is_revoked() {
         world.give_back();
         world.close(1, u32::from(came_back));
     });
+}
+
+/// Another thread asks to be notified of the end of the first process, and is told before the second one has taken a
+/// step.
+fn a_request_does_not_wait_for_the_next_process() {
+    check(deep(4, 5), &["told by the exit", "not kept", "taken from the list", "taken from the table"], || {
+        let world = World::new();
+        let first = world.run(Token::claim_free(world.slot).expect("the slot is free"));
+        let joiner = Arc::new(Joiner::default());
+        let request = Control::Join(Join::new(joiner.clone()));
+        let requester = thread::spawn(move || world.slot.request(1, request));
+        world.end(first);
+        let mut second = world.run(world.take());
+        requester.join().unwrap();
+        assert!(!second.lanes().has_control(), "a request for another process");
+        assert_eq!(*joiner.0.lock().unwrap(), 1, "the requester is told once");
+        world.end(second);
+        world.give_back();
+        world.close(0, 0);
+    });
+}
+
+#[test]
+fn a_request_is_answered_without_the_next_process() {
+    a_request_does_not_wait_for_the_next_process();
+}
+
+/// Without the requester's barrier, the slot is kept, or claimed, before its request is there.
+#[test]
+#[should_panic = "a request for another process"]
+fn fault_requests_pass_no_heavy_barrier() {
+    fault::with(Fault::NoHeavyBarrier, a_request_does_not_wait_for_the_next_process);
+}
+
+/// Without the barrier of *vacate*.
+#[test]
+#[should_panic = "a request for another process"]
+fn fault_vacated_without_a_light_barrier() {
+    fault::with(Fault::NoLightBarrier, a_request_does_not_wait_for_the_next_process);
+}
+
+/// Without the single order of *count*, *look*, *close* and *keep*.
+#[test]
+#[should_panic]
+fn fault_no_single_order_of_requests() {
+    fault::with(Fault::NoSingleOrder, a_request_does_not_wait_for_the_next_process);
 }
 
 /// Without the thread's barrier both use the list.

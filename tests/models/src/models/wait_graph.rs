@@ -3,16 +3,16 @@
 //!
 //! Not covered: the side table (stress tests), a walk through the stale edges of many processes, foreign wakers.
 
-use crate::call::call_id::CallId;
+use crate::call::call_id::{self, CallId};
 use crate::check::{check, keep, reach};
 use crate::deadlock::wait_graph::{Closed, Edge, Incarnation, Places, Wait, What, publish};
 use crate::fault::{self, Fault};
-use crate::mailbox::node::MailNode;
+use crate::mailbox::node::{MailNode, NodeBox, NodeKind};
 use crate::models::local_tokens::{Scene, within};
 use crate::slots::slot::local_tokens;
-use crate::sync::{Mutex, Ordering};
+use crate::sync::{Mutex, Ordering, lock};
 use loom::thread;
-use std::ptr;
+use std::ptr::{self, NonNull};
 
 /// Processes 1 and up.
 struct Graph {
@@ -54,6 +54,8 @@ const RUNS_WITH_ITS_EDGE: Fault = Fault::Driver(1);
 const TWO_WRITERS: Fault = Fault::Driver(2);
 /// A process handles a message without checking whether it was withdrawn.
 const TAKES_BLINDLY: Fault = Fault::Driver(3);
+/// A call fails with its process without a claim.
+const FAILS_BLINDLY: Fault = Fault::Driver(4);
 
 impl Graph {
     fn new(count: usize) -> &'static Self {
@@ -310,6 +312,55 @@ fn a_message_is_handled_or_its_call_fails() {
 #[should_panic]
 fn fault_takes_blindly() {
     fault::with(TAKES_BLINDLY, a_message_is_handled_or_its_call_fails);
+}
+
+/// What a call's node holds until the answer comes.
+fn pending(call: CallId) -> NodeBox {
+    // SAFETY: the node was made for this call, and is kept until the execution ends.
+    let mut node = unsafe { NodeBox::from_raw(NonNull::from(call.node())) };
+    node.put_value(NodeKind::Call, 0, ptr::null_mut(), 7_u32);
+    node
+}
+
+/// The message of a call lies in a mailbox whose process ends, while another process withdraws the call and reads who
+/// has made it, as `withdraw` and `into_asker` of `call/caller.rs`: the caller is told once, and what the node holds is
+/// not read while it is taken out.
+#[test]
+fn a_call_fails_with_its_process_or_is_withdrawn() {
+    check(5, &["withdrawn", "failed", "thrown away"], || {
+        let (call, withdrawing) = (Graph::issue(1), keep(Mutex::new(())));
+        let mut node = pending(call);
+        let other = thread::spawn(move || {
+            let _withdrawing = lock(withdrawing);
+            let is_withdrawn = call.withdraw();
+            if is_withdrawn {
+                reach("withdrawn");
+                // SAFETY: no thread had claimed it.
+                let asker = unsafe { call.node().peek(|content| content.payload.as_ref()?.peek::<u32>().copied()) };
+                assert_eq!(asker, Some(7));
+            }
+            is_withdrawn
+        });
+        let is_mine = match fault::is(FAILS_BLINDLY) {
+            true => !call_id::is_withdrawn(call.word()),
+            false => call_id::claim(call.word()),
+        };
+        if is_mine {
+            reach("failed");
+        } else {
+            reach("thrown away");
+            drop(lock(withdrawing));
+        }
+        drop(node.take());
+        assert!(is_mine != other.join().unwrap(), "the caller is told once");
+    });
+}
+
+/// The failing side only looks whether the call was withdrawn.
+#[test]
+#[should_panic]
+fn fault_fails_blindly() {
+    fault::with(FAILS_BLINDLY, a_call_fails_with_its_process_or_is_withdrawn);
 }
 
 /// The second handles the first one's message, and calls the first from there, before the first has published its wait:

@@ -1,6 +1,8 @@
 //! What arrives at a process that goes the short way through its exit (`end_plainly`): while its state is closed, and
 //! between the look at what it has left and the next use of its slot.
 
+mod requests;
+
 use crate::actor::send::call::Call;
 use crate::call::dead_letter::DeadLetter;
 use crate::engine::context::local::current_pid;

@@ -1,0 +1,221 @@
+//! Requests whose senders are preempted between their look at the process and their push, while it ends and the next
+//! process on its thread is in a step that does not return before the answer has come.
+
+use super::{FOR_EVER, next};
+use crate::engine::context::local::current_pid;
+use crate::env::program::HOSTLESS;
+use crate::exit::ExitReason;
+use crate::links::message::{Bindings, LinkEndpoint, SentLinkMessage};
+use crate::links::protocol::{LinkEffect, LinkMessage};
+use crate::mailbox::lanes::Claim;
+use crate::mailbox::node::Envelope;
+use crate::mailbox::node_pool;
+use crate::manual::{Event, Events, Process, StepOutput};
+use crate::pid::Resident;
+use crate::slots::TABLE;
+use crate::slots::slot::requests::tests::do_before_the_push;
+use crate::{Host, Pid, ProcessError, Runtime};
+use std::pin::pin;
+use std::ptr;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::task::{Context, Poll, Waker};
+
+/// Ends at its first message.
+struct EndsWhenTold;
+
+impl Process for EndsWhenTold {
+    fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+        if events.next().is_some() {
+            out.done()
+        } else {
+            out.idle()
+        }
+        Ok(())
+    }
+}
+
+/// Passes its PID on in its first step, which returns when the test says so.
+struct Stays(Sender<Pid>, Receiver<()>);
+
+impl Process for Stays {
+    fn step(&mut self, _: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+        let own = current_pid().expect("a process");
+        self.0.send(own).expect("the test waits");
+        self.1.recv_timeout(FOR_EVER).expect("the test goes on");
+        out.done();
+        Ok(())
+    }
+}
+
+/// Has the process of each PID that it gets end on its thread, and then spawns the one that stays.
+struct Spawns(Option<Stays>);
+
+impl Process for Spawns {
+    fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+        let host = Host::current().expect("a host");
+        let own = current_pid().expect("a process");
+        while let Some(event) = events.next() {
+            let Event::Message(message) = event else { continue };
+            let pid: Pid = message.take().expect("a PID");
+            if pid.is_alive() {
+                let _told = host.send(pid, ());
+                host.send(own, pid).expect("this process lives");
+            } else if let Some(stays) = self.0.take() {
+                host.spawn_process(stays).start()?;
+            }
+        }
+        out.idle();
+        Ok(())
+    }
+}
+
+/// Has `ask`, if there is one, ask a process that it finds alive. When it pushes its request, that has ended, and the
+/// next process on the thread has begun its step, which returns when `ask` has. Returns whether this process is in the
+/// slot of the other.
+fn asked_too_late(ask: Option<&dyn Fn(Pid)>) -> bool {
+    let runtime = Runtime::builder().workers(1).build().expect("one worker");
+    let ((begins, begun), (go_on, goes_on), (tell, told)) = (channel(), channel(), channel());
+    let spawns = runtime.spawn_process(Spawns(Some(Stays(begins, goes_on)))).start().expect("it starts");
+    let pid = runtime.spawn_process(EndsWhenTold).start().expect("it starts");
+    let host = runtime.host();
+    let end = move || {
+        host.send(spawns, pid).expect("it lives");
+        tell.send(next(&begun)).expect("the test waits");
+    };
+    match ask {
+        Some(ask) => {
+            do_before_the_push(end);
+            ask(pid);
+        }
+        None => end(),
+    }
+    let following = told.try_recv().expect("the process ended before the request was pushed");
+    go_on.send(()).expect("it waits");
+    following.slot() == pid.slot()
+}
+
+fn is_ready<T>(future: impl Future<Output = T>) -> Option<T> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}
+
+/// Receives answers to link messages.
+struct Answered(Pid, Mutex<Vec<LinkMessage<ExitReason>>>);
+
+impl Resident for Answered {
+    fn resident(&self) -> Option<Pid> {
+        Some(self.0)
+    }
+}
+
+impl LinkEndpoint for Answered {
+    fn post(&'static self, _to: Pid, sent: SentLinkMessage) {
+        let (_, _, message) = sent.open();
+        self.1.lock().expect("no test panics here").extend(message);
+    }
+
+    unsafe fn receive(&self, _sent: SentLinkMessage) -> LinkEffect<ExitReason> {
+        unreachable!("it is no slot")
+    }
+
+    fn redeem(&'static self, _generation: u64) -> Option<Envelope> {
+        unreachable!("it is no slot")
+    }
+
+    unsafe fn inspect(&self) -> Bindings {
+        unreachable!("it is no slot")
+    }
+}
+
+/// Returns what a process that ends too early answers to that link message.
+fn answers_to(message: &LinkMessage<ExitReason>) -> Vec<LinkMessage<ExitReason>> {
+    let answers = Mutex::default();
+    let ask = |pid: Pid| {
+        let slot = TABLE.slot(pid.slot()).expect("its slot");
+        let from = Pid::new(pid.node(), HOSTLESS, 0, 0);
+        let answered: &Answered = Box::leak(Box::new(Answered(from, Mutex::default())));
+        slot.post(pid, SentLinkMessage::new(from, pid, Some(answered), message.clone()));
+        *answers.lock().expect("no test panics here") = answered.1.lock().expect("nor here").clone();
+    };
+    asked_too_late(Some(&ask));
+    answers.into_inner().expect("no test panics here")
+}
+
+/// The case at hand: the thread uses the slot again at once.
+///
+/// Catches: tests of this file that show nothing.
+#[test]
+fn without_a_request_the_next_process_has_the_slot() {
+    assert!(asked_too_late(None));
+}
+
+/// Catches: a join in the mailbox of the next process, which waits for its step.
+#[test]
+fn a_join_that_comes_too_late_is_answered_at_once() {
+    let is_reused = asked_too_late(Some(&|pid| {
+        assert_eq!(is_ready(pid.join()), Some(ExitReason::NoProcess));
+    }));
+    assert!(!is_reused, "a requester was about to push there");
+}
+
+/// Catches: the same of a request for its links.
+#[test]
+fn a_request_for_links_that_comes_too_late_is_answered_at_once() {
+    asked_too_late(Some(&|pid| assert_eq!(is_ready(pid.bindings()), Some(None))));
+}
+
+/// Catches: the same of monitors and links.
+#[test]
+fn monitors_and_links_that_come_too_late_are_answered_at_once() {
+    assert_eq!(answers_to(&LinkMessage::Watch(3)), [LinkMessage::Down(3, ExitReason::NoProcess)]);
+    assert_eq!(answers_to(&LinkMessage::Link), [LinkMessage::Exit(ExitReason::NoProcess)]);
+    assert_eq!(answers_to(&LinkMessage::Unlink(5)), [LinkMessage::Unlinked(5)]);
+}
+
+/// Pushes a message to a process that has ended, as a sender that was preempted does, when the thread has kept the slot.
+/// Then it spawns another process, and passes on how many messages are in that slot.
+struct SpawnsBehindAMessage(Option<Pid>, Sender<u64>);
+
+impl Process for SpawnsBehindAMessage {
+    fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+        while events.next().is_some() {}
+        let (host, own) = (Host::current().expect("a host"), current_pid().expect("a process"));
+        let (ended, next) = match self.0 {
+            None => (None, host.spawn_process(EndsWhenTold).start()?),
+            Some(pid) if pid.is_alive() => (None, pid),
+            Some(pid) => (Some(pid), pid),
+        };
+        self.0 = Some(next);
+        let Some(pid) = ended else {
+            let _told = host.send(next, ());
+            host.send(own, ()).expect("this process lives");
+            return Ok(());
+        };
+        let lanes = &TABLE.slot(pid.slot()).expect("its slot").lanes;
+        let late = node_pool::message(pid.generation(), "late", ptr::null_mut());
+        assert_eq!(lanes.push_data(late, || 0, || ()), Claim::Nothing, "the slot is kept");
+        let next = host.spawn_process(EndsWhenTold).start()?;
+        self.1.send(lanes.depth()).expect("the test waits");
+        assert!(next.kill());
+        out.done();
+        Ok(())
+    }
+}
+
+/// Catches: a message, perhaps with a caller, that waits for the first step of the next process in the slot.
+#[test]
+fn a_message_in_a_kept_slot_does_not_wait_for_the_next_process() {
+    let runtime = Runtime::builder().workers(1).build().expect("one worker");
+    let (tell, told) = channel();
+    runtime.spawn_process(SpawnsBehindAMessage(None, tell)).start().expect("it starts");
+    assert_eq!(next(&told), 0, "it has become a dead letter");
+}
+
+/// Catches: a kill that ends the next process.
+#[test]
+fn a_kill_that_comes_too_late_ends_no_other_process() {
+    asked_too_late(Some(&|pid| assert!(pid.kill(), "it was alive")));
+}

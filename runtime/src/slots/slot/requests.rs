@@ -1,0 +1,151 @@
+//! Requests to a process that may be ending: to notify others of its end, to link, to show something, to end.
+//!
+//! A requester may wait for the answer, so a request must not lie in the mailbox of the next process in the slot: it
+//! would be found there after a step that may be long, and may wait in turn for the requester. But a requester that is
+//! preempted between its look at the generation and its push would put it there. So it is counted meanwhile, and no
+//! process starts in the slot:
+//!
+//! * *count*: the requester counts itself in.
+//! * *look*: it looks at the generation. If the process is alive, it pushes. If it is exiting, the requester passes a
+//!   heavy barrier and looks again, and pushes if it still is. Otherwise the process is over, and the requester answers
+//!   itself.
+//! * *push*, and then *leave*: it counts itself out.
+//! * *close*: the exit closes the generation. *vacate*: when it has emptied the mailbox, it marks the generation as
+//!   over, passes a light barrier, and looks at the mailbox once more: by parking the token, or, if the slot is to be
+//!   [kept](super::vacant_slots), in *keep*: it looks for requesters first. If there is one, or something has come, the
+//!   token is parked.
+//! * *claim*: who takes the slot from the directory passes it over while there are requesters.
+//!
+//! *No request reaches another process.* *count*, *look*, *push*, *close*, *keep* and *claim* are sequentially
+//! consistent, and the count is released by *leave* and acquired by *keep* and *claim*. A requester that pushes has seen
+//! the process alive, and then *count* precedes *close*; or exiting, and then, by the barriers, *count* is seen by all
+//! that follows *vacate*. Either way *keep* and *claim*, which follow both, see the requester; or they see it gone, and
+//! then its push too. A slot that is not claimed has no next process.
+//!
+//! *None is overlooked.* One that is pushed before the last look at the mailbox is handled by the exit. After that the
+//! token is parked, since a slot with a requester is not kept, and *push* takes it and disposes of all that is there.
+//!
+//! So that a slot is no larger, its owner counts, for all slots whose index has the same last digits. A slot that is
+//! passed over for the requester of another one costs a process a new slot.
+//!
+//! A model is in `tests/models`. Messages are not counted: see `engine/lifecycle/exit.rs`.
+
+use super::Slot;
+use super::generation::Phase;
+use crate::mailbox::node::{Envelope, NodeKind};
+use crate::mailbox::node_pool;
+use crate::mailbox::payload::Payload;
+use crate::process::control::Control;
+use crate::sync::{AtomicU32, Ordering, disturb, fence_for_models, heavy_barrier};
+use std::ptr;
+
+/// How many counts there are.
+const COUNTS: usize = if cfg!(loom) { 1 } else { 64 };
+
+/// The requesters of an owner's slots that have not pushed yet.
+pub(super) struct Requesters([AtomicU32; COUNTS]);
+
+/// A requester, until it is dropped.
+struct Counted<'a>(&'a AtomicU32);
+
+impl Requesters {
+    pub(super) fn none() -> Self {
+        Self(std::array::from_fn(|_| AtomicU32::new(0)))
+    }
+
+    fn of(&self, slot: &Slot) -> &AtomicU32 {
+        &self.0[slot.index() as usize % COUNTS]
+    }
+
+    /// Does *count*.
+    fn count(&self, slot: &Slot) -> Counted<'_> {
+        let count = self.of(slot);
+        count.fetch_add(1, Ordering::SeqCst);
+        Counted(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Release);
+    }
+}
+
+impl Slot {
+    /// Sends a request to the process of `generation`. One that is over is not asked: then the request is dropped,
+    /// which tells the requester.
+    pub(crate) fn request(&'static self, generation: u64, control: Control) {
+        #[cfg(feature = "test")]
+        if let Some(simulator) = crate::sync::simulated::here() {
+            simulator.sent(self.index());
+        }
+        let payload = Some(Payload::new(control));
+        let envelope = Envelope { kind: NodeKind::Signal, generation, word: ptr::null_mut(), payload };
+        if let Err(envelope) = self.push_request(envelope) {
+            self.late(envelope);
+        }
+    }
+
+    fn push_request(&'static self, envelope: Envelope) -> Result<(), Envelope> {
+        // The generation is read first: so the owner is that of the process, or that of a later one.
+        let owner = if self.is_last(envelope.generation) { self.owner() } else { None };
+        let Some(owner) = owner else { return Err(envelope) };
+        let counted = owner.requesters.count(self);
+        if !self.may_be_asked(envelope.generation) {
+            return Err(envelope);
+        }
+        disturb();
+        #[cfg(all(test, not(loom)))]
+        tests::meanwhile();
+        let claim = self.lanes.push_control(node_pool::node(envelope));
+        drop(counted);
+        self.settle(claim);
+        Ok(())
+    }
+
+    /// Does *look*.
+    fn may_be_asked(&self, generation: u64) -> bool {
+        let look = || self.generation.load(Ordering::SeqCst).phase_of(generation);
+        let mut phase = look();
+        if cfg!(loom) && phase == Phase::Alive {
+            // Not before the look: a fence would stand in for the barrier below.
+            fence_for_models();
+            phase = look();
+        }
+        match phase {
+            Phase::Alive => true,
+            Phase::Exiting => {
+                heavy_barrier();
+                look() == Phase::Exiting
+            }
+            Phase::Over => false,
+        }
+    }
+
+    /// Does the look for requesters of *keep* and *claim*.
+    #[inline]
+    pub(super) fn has_requesters(&self) -> bool {
+        self.owner().is_some_and(|owner| owner.requesters.of(self).load(Ordering::SeqCst) > 0)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+pub(crate) mod tests {
+    use std::cell::RefCell;
+
+    thread_local! {
+        static MEANWHILE: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
+    }
+
+    /// Has `action` done once, when the calling thread has looked at the process of its next request, and before it
+    /// pushes that.
+    pub(crate) fn do_before_the_push(action: impl FnOnce() + 'static) {
+        MEANWHILE.set(Some(Box::new(action)));
+    }
+
+    pub(super) fn meanwhile() {
+        if let Some(action) = MEANWHILE.take() {
+            action();
+        }
+    }
+}
