@@ -371,13 +371,6 @@ impl Scheduler {
         }
     }
 
-    /// Returns how many processes are in queues that any thread may take from.
-    pub(crate) fn count_queued(&self) -> usize {
-        let injected: usize = self.permits.iter().map(|permit| permit.inject.len()).sum();
-        let own: usize = self.threads_in_use().map(|(_, thread)| thread.stealer.len()).sum();
-        self.global.len() + injected + own
-    }
-
     /// Lists the thread among those that left work in their deque, if it has some.
     pub(crate) fn leave_behind(&self, number: usize, thread: &Worker) {
         if !thread.stealer.is_empty() && !thread.is_left.swap(true, Ordering::SeqCst) {

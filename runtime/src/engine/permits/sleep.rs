@@ -70,7 +70,8 @@
 //! one or more. The S1 by which more sleep than are held back is followed by the whole S3; so a push whose P3 came
 //! before it is seen there, and one whose P3 comes after it wakes a thread. Until there is such an S1, a thread is
 //! awake, that is in a step or between two, and visits all queues. What is lost is help: behind a step that does not
-//! end, the watchdog ends the limit, and announces what is queued (watchdog:K1, watchdog:K2).
+//! end, and when a process has waited for a tick, the watchdog ends the limit, and announces what is queued
+//! (watchdog:K1, watchdog:K2).
 //!
 //! # The poller
 //!
@@ -117,6 +118,8 @@ pub(crate) struct IdleCounts {
     /// Those whose thread sleeps or searches.
     pub(crate) idle: usize,
     pub(crate) all_idle: bool,
+    /// How often the last of all threads has gone to sleep.
+    pub(crate) lulls: u64,
 }
 
 pub(crate) struct Sleepers {
@@ -125,6 +128,8 @@ pub(crate) struct Sleepers {
     pub(crate) poller: Option<usize>,
     /// How often a thread has left the list.
     pub(crate) rises: u64,
+    /// How often the list has become one of all permits.
+    lulls: u64,
     pub(crate) permits: Permits,
 }
 
@@ -175,6 +180,7 @@ impl Idle {
                 list: Vec::with_capacity(permits),
                 poller: None,
                 rises: 0,
+                lulls: 0,
                 permits: Permits::new(permits, threads),
             }),
             high: AtomicUsize::new(0),
@@ -321,6 +327,7 @@ impl Idle {
                 } else {
                     sleepers.list.push(thread);
                 }
+                sleepers.lulls += u64::from(sleepers.list.len() == self.permits);
                 self.counts.fetch_add(change, Ordering::SeqCst);
                 Ok(poller)
             }
@@ -364,7 +371,7 @@ impl Idle {
         places.extend(sleepers.permits.places());
         let sleeping = sleepers.list.len();
         let searching = self.count(Ordering::SeqCst).searching();
-        IdleCounts { sleeping, idle: sleeping + searching, all_idle: sleeping == self.permits }
+        IdleCounts { sleeping, idle: sleeping + searching, all_idle: sleeping == self.permits, lulls: sleepers.lulls }
     }
 
     /// watchdog:R1. Returns whether all permits are idle; the watchdog then rests.

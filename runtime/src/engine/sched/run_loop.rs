@@ -136,7 +136,7 @@ impl ThreadContext {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::{Next, Rest};
     use crate::Runtime;
     use crate::engine::context::local::ThreadContext;
@@ -148,7 +148,7 @@ mod tests {
     use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering, lock};
     use crate::{Host, Pid};
 
-    struct Counts(Arc<AtomicUsize>);
+    pub(in super::super) struct Counts(pub(in super::super) Arc<AtomicUsize>);
 
     impl Process for Counts {
         fn step(&mut self, events: &mut Events<'_>, _: &mut StepOutput<'_>) -> Result<(), crate::ProcessError> {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     /// Becomes the thread with that permit, of a host that has none of its own.
-    fn begin(host: &'static Scheduler, permit: usize) -> ThreadContext {
+    pub(in super::super) fn begin(host: &'static Scheduler, permit: usize) -> ThreadContext {
         let index = host.idle.begin(Some(permit));
         *lock(&host.launched) += 1;
         let worker = host.threads.get(index).expect("made with the host");
@@ -170,7 +170,11 @@ mod tests {
     }
 
     /// Runs what there is to run, until there is a reason to park.
-    fn run_until_parked(context: &ThreadContext, scratch: &mut StepScratch, begun: Next) -> (Rest, usize) {
+    pub(in super::super) fn run_until_parked(
+        context: &ThreadContext,
+        scratch: &mut StepScratch,
+        begun: Next,
+    ) -> (Rest, usize) {
         let (mut next, mut ran) = (begun, 0);
         loop {
             next = match next {

@@ -3,7 +3,7 @@
 //!
 //! # A tick
 //!
-//! * K1 it samples all threads and queues, and decides how many threads are awake at most (`awake_limit`); K2 it
+//! * K1 it samples all threads and queues, and decides how many threads are awake at most (`awake`); K2 it
 //!   announces work that is queued for others while permits sleep, since the thread that queued it may have overlooked
 //!   them (`sleep`, *Own work* and *Held back*); K3 it marks each thread that is in a time slice: such a thread visits
 //!   the far ends of its queues and checks the clock before its next time slice (`find`), and a time slice that was
@@ -47,11 +47,11 @@
 //!
 //! A model is in `tests/models`.
 
+use super::awake::AwakeWatch;
 use crate::engine::host::incidents::KeptStall;
 use crate::engine::host::{Scheduler, UserCode};
 use crate::engine::permits::holders::At;
-use crate::engine::watchdog::awake_limit::{AwakeLimit, Done};
-use crate::engine::watchdog::detector::{HostSample, Order, RestUntil, StallDetector, StepId, ThreadSample, tick_of};
+use crate::engine::watchdog::detector::{HostSample, Order, RestUntil, StallDetector, ThreadSample, tick_of};
 use crate::engine::watchdog::report::{Report, Stall};
 use crate::engine::workers::threads::StartedThread;
 use crate::env::clock::{Moment, instant_now};
@@ -65,13 +65,7 @@ use std::time::Duration;
 
 struct WatchState {
     detector: StallDetector,
-    awake_limit: AwakeLimit,
-    /// When it looked last.
-    looked_at: Option<Moment>,
-    /// The steps and messages of each thread at the last tick.
-    counted: Vec<(u64, u64)>,
-    /// The step that each thread was in.
-    steps: Vec<Option<StepId>>,
+    awake: AwakeWatch,
     places: Vec<At>,
     threads: Vec<ThreadSample>,
     orders: Vec<Order>,
@@ -96,10 +90,7 @@ impl Scheduler {
         let detector = StallDetector::new(self.config.stall_limit);
         let mut state = WatchState {
             detector,
-            awake_limit: AwakeLimit::new(self.permits.len()),
-            looked_at: None,
-            counted: Vec::new(),
-            steps: Vec::new(),
+            awake: AwakeWatch::new(self.permits.len()),
             places: Vec::new(),
             threads: Vec::new(),
             orders: Vec::new(),
@@ -117,6 +108,7 @@ impl Scheduler {
                         self.stay(until, || self.idle.does_watchdog_rest());
                         // If the time ended it; otherwise another thread has.
                         let _rested = self.idle.end_watchdog_rest();
+                        state.awake.rested();
                     }
                 }
             }
@@ -173,13 +165,13 @@ impl Scheduler {
             state.threads.push(ThreadSample { step, begun, has_permit, has_local, keeps_idle });
         }
         let is_due = self.next_timer() <= now;
-        let queued = self.count_queued() + usize::from(is_due);
-        self.limit_awake(state, now);
+        self.limit_awake(&mut state.awake, now, &state.threads, (&state.places, counts));
         if counts.sleeping > 0 && (is_due || self.has_work()) {
             // K2.
             self.announce();
         }
-        let queued = queued + state.places.iter().filter(|&&at| at == At::Waiting).count();
+        let waiting = state.places.iter().filter(|&&at| at == At::Waiting).count();
+        let queued = state.awake.queued() + usize::from(is_due) + waiting;
         let steps = self.threads.first(usize::MAX).map(|(_, thread)| thread.counters.steps.get()).sum();
         let sample =
             HostSample { now, threads: &state.threads, queued, steps, idle: counts.idle, all_idle: counts.all_idle };
@@ -190,29 +182,6 @@ impl Scheduler {
         self.tend_reactor();
         self.watchdog.ticks.add(1);
         rest
-    }
-
-    /// K1: decides how many threads are awake at most.
-    fn limit_awake(&'static self, state: &mut WatchState, now: Moment) {
-        let looked_at = state.looked_at.replace(now);
-        let (mut events, mut is_any_long) = (0, false);
-        for (number, thread) in self.threads_in_use() {
-            let Some(sample) = state.threads.get(number) else { break };
-            if state.counted.len() <= number {
-                state.counted.resize(number + 1, (0, 0));
-                state.steps.resize(number + 1, None);
-            }
-            let (steps, messages) = (thread.counters.steps.get(), thread.counters.messages.get());
-            let (steps_before, messages_before) = std::mem::replace(&mut state.counted[number], (steps, messages));
-            // A step that handles ten messages does no less than ten steps.
-            events += steps.saturating_sub(steps_before).max(messages.saturating_sub(messages_before));
-            is_any_long |= sample.has_permit && sample.step.is_some() && sample.step == state.steps[number];
-            state.steps[number] = sample.step;
-        }
-        let Some(took) = looked_at.map(|at| now.since(at)) else { return };
-        let awake = state.places.iter().filter(|at| matches!(at, At::Up(_))).count();
-        let limit = state.awake_limit.look(Done { events, took, awake, is_any_long });
-        self.idle.limit_awake(limit);
     }
 
     /// Executes the orders. Stalls are noted first: an order may be what ends the step.

@@ -11,25 +11,42 @@
 //!
 //! # The rule
 //!
-//! While events are short on average ([`SHORT`]):
-//! * *try*: after a while only one thread is to be awake, the next time half of them, and so on in turn; while there is
-//!   a limit, also twice as many.
-//! * *compare*: after [`SETTLE`] ticks, the rate of events of [`MEASURED`] ticks, or of one if it is far from that
-//!   before, is compared with that of as many ticks before the try. If it is clearly higher ([`GAIN`]) it stays so, and
-//!   the next try follows, upwards from one thread. Otherwise it is as it was for [`PAUSE`] ticks, and for twice as
-//!   many after each try in vain, up to [`LONGEST_PAUSE`].
-//! * *end*: when the rate has halved or doubled, or events are not short any more, or a step has lasted for a whole
-//!   tick, all threads may be awake.
+//! A number of threads is judged by its *rate*, the events per second. A tick can be *measured* if its events were
+//! short on average ([`SHORT`]), no step lasted for the whole of it, and at no moment did all threads sleep: if they
+//! did, the rate says how much work came, not how fast it was done.
+//!
+//! 1. *Try.* After a pause, and [`MEASURED`] such ticks in a row with all threads, fewer are tried: one, then in turn
+//!    half of them, a quarter, and so on down to one again. If the rate is clearly higher, all threads are awake once
+//!    more; if it is then clearly lower again, the number becomes the *limit*. So a load that changes by itself sets
+//!    none, unless it rises and falls with the try.
+//! 2. *Climb.* From a new limit, twice as many threads are tried, as long as the rate becomes clearly higher.
+//! 3. *Check.* After every [`CHECK`] ticks, and some more at random, all threads are awake again, and the limit ends
+//!    unless the rate is then clearly lower. So one that has become useless ends even if there is no other sign of it.
+//! 4. *End.* Whatever is in progress ends at once when events are not short, when a step lasts for a whole tick, and
+//!    when a process has waited in a queue for a whole tick ([`queue_waits`](super::queue_waits)) while threads are
+//!    held back. A try or a check ends when all threads sleep; a limit when they have done so in each of [`MEASURED`]
+//!    ticks in a row: nothing lacks a thread then.
+//! 5. *Pause.* After an end there is no limit for [`PAUSE`] ticks, and for twice as many after each further one, up to
+//!    [`LONGEST_PAUSE`]. Each check that a limit passes halves the next pause.
+//! 6. *Renew.* After [`CHECKS`] checks the limit is found anew, without a pause: another one may be better by then.
+//!
+//! *Clearly* is by a part of [`GAIN`]: [`MEASURED`] ticks, after [`SETTLE`] others, are compared with as many before.
+//! To return to the number before, one tick is enough if its rate is far below ([`FAR_BELOW`]).
 //!
 //! # What it costs
 //!
-//! A program that is fastest on all threads has a part of them for 5 to 10 ms in 160 ms at first, and in 10 s later.
-//! What is queued while a thread is held back waits for short steps of others; behind a step that is not short, until
-//! the second tick that finds it (*end*), which announces it: 5 ms at most, where another thread would take it at once.
+//! A program that is fastest on all threads has fewer for a tick or two in 160 ms at first, and in 10 s later. One with
+//! a limit has all threads for a tick or two in 80 ms. A limit that gains nothing lasts for 5 ms if a process waits or
+//! a step does not end, else up to the next check: in simulations (`simulation`) 45 ms on average and 110 ms at worst.
+//!
+//! Rejected: no try while any thread sleeps. A dictionary leaves most of sixteen threads asleep at any moment, and is
+//! twice as fast on one. Rejected, too: ending the limit when the rate has halved or doubled. A program that has become
+//! another one may go on at the same rate; the checks find that too, and the rest as soon.
 //!
 //! Source: hill climbing as in the thread pool of .NET, which however adds threads where tasks block; here that is not
 //! needed (`handoff`), and the number of workers is the most.
 
+use crate::env::chance::Random;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -37,26 +54,36 @@ use std::time::Duration;
 /// takes 0.1 to 0.2 µs, with a theft, its search and a wake-up in between some microseconds, and a step may send many.
 const SHORT: Duration = Duration::from_micros(10);
 
-/// After how many ticks with short events the first try begins.
+/// The number of ticks with short events before the first try.
 const FIRST: u32 = 4;
 
-/// How many ticks of a try pass until processes have moved.
+/// The number of ticks after a change in which processes move, and which are not compared.
 const SETTLE: u32 = 1;
 
 /// How many ticks are compared: one tick on a busy machine is one tenth faster or slower than the next.
 const MEASURED: usize = 3;
+
+/// The least number of ticks from one check to the next: 60 ms. In a check, which takes a tick or two, a program may be
+/// six times slower: this costs 3 to 5 % of the time.
+const CHECK: u32 = 24;
+
+/// How many more ticks there are to a check or a try, at random, so that a load with a period of its own does not fall
+/// into step with them. (With regular checks a load that doubled every 30 ms was limited for 88 % of the time.)
+const UNEVEN: usize = 16;
+
+/// After how many checks a limit is found anew: 10 s.
+const CHECKS: u32 = 128;
 
 /// The number of ticks between two tries: 160 ms.
 const PAUSE: u32 = 64;
 /// 10 s: less than a thousandth of the time goes to tries then, also for what is measured at the slowest thousandth.
 const LONGEST_PAUSE: u32 = 4096;
 
-/// By which part the rate must be higher for a number of threads to stay.
+/// By which part the rate must differ for a number of threads to be better.
 const GAIN: f64 = 1.0 / 8.0;
 
-/// Parts of the rate before: beyond these one tick of a try is enough.
+/// The part of the rate before below which one tick is enough.
 const FAR_BELOW: f64 = 0.7;
-const FAR_ABOVE: f64 = 1.5;
 
 /// What all threads have done since the last tick.
 #[derive(Clone, Copy, Debug)]
@@ -67,11 +94,15 @@ pub(crate) struct Done {
     pub(crate) awake: usize,
     /// Whether a thread is in the step that it was in at the last tick.
     pub(crate) is_any_long: bool,
+    /// Whether all threads slept at some moment since the last tick.
+    pub(crate) have_all_slept: bool,
+    /// Whether a process has waited in a queue since the last tick.
+    pub(crate) has_any_waited: bool,
 }
 
 impl Done {
     fn is_short(self) -> bool {
-        let took = self.took.as_nanos() * self.awake as u128;
+        let took = self.took.as_nanos() * self.awake.max(1) as u128;
         !self.is_any_long && took < u128::from(self.events) * SHORT.as_nanos()
     }
 
@@ -80,230 +111,236 @@ impl Done {
     }
 }
 
-/// What is tried.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Goal {
-    One,
-    Half,
-    Double,
+#[derive(Clone, Copy, Debug)]
+enum LimitPhase {
+    /// All threads, and no try for so many ticks.
+    Pause(u32),
+    /// The limit, and no check for so many ticks.
+    Limit(u32),
+    /// A change in its tick with that number, compared with that rate.
+    Trial { change: Change, rate_before: f64, tick: u32 },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum LimitPhase {
-    /// No try for so many ticks.
-    Pause(u32),
-    /// A try in its tick with that number, after a limit with that rate.
-    Try { goal: Goal, limit_before: usize, rate_before: f64, tick: u32 },
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    /// From all threads to fewer.
+    Fewer,
+    /// Back to all, after a higher rate with fewer.
+    Back,
+    /// From the limit to twice as many.
+    Twice,
+    /// From the limit to all.
+    Check,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Verdict {
+    Higher,
+    Same,
+    Lower,
 }
 
 #[derive(Debug)]
 pub(crate) struct AwakeLimit {
     workers: usize,
-    limit: usize,
+    /// The number of threads that is the limit, or is tried as one (next).
+    fewer: usize,
     phase: LimitPhase,
-    /// The rates of the last ticks with this limit.
+    /// The rates of the last measured ticks in a row, with the same number of threads.
     rates: VecDeque<f64>,
-    /// The rate that was found with this limit.
-    found: f64,
     next_pause: u32,
-    next_goal: Goal,
+    /// How many checks the limit has passed.
+    passed: u32,
+    /// In how many ticks in a row all threads have slept.
+    slept: usize,
+    random: Random,
 }
 
 impl AwakeLimit {
     pub(crate) fn new(workers: usize) -> Self {
         Self {
             workers,
-            limit: workers,
+            fewer: 1,
             phase: LimitPhase::Pause(FIRST),
             rates: VecDeque::with_capacity(MEASURED),
-            found: 0.0,
             next_pause: PAUSE,
-            next_goal: Goal::One,
+            passed: 0,
+            slept: 0,
+            random: Random::new(0, 0),
         }
+    }
+
+    /// Returns how many threads are awake at most.
+    fn limit(&self) -> usize {
+        match self.phase {
+            LimitPhase::Pause(_) => self.workers,
+            LimitPhase::Limit(_) => self.fewer,
+            LimitPhase::Trial { change, .. } => match change {
+                Change::Fewer => self.fewer,
+                Change::Twice => self.twice(),
+                Change::Back | Change::Check => self.workers,
+            },
+        }
+    }
+
+    fn twice(&self) -> usize {
+        (2 * self.fewer).min(self.workers)
     }
 
     /// Handles a tick. Returns how many threads are awake at most until the next one.
     pub(crate) fn look(&mut self, done: Done) -> usize {
-        if !done.is_short() {
-            let pause = match self.phase {
-                LimitPhase::Pause(ticks) if self.limit == self.workers => ticks.saturating_sub(1).max(FIRST),
-                _ => self.next_pause,
-            };
-            self.set(self.workers, LimitPhase::Pause(pause));
-            self.next_goal = Goal::One;
-            return self.limit;
+        self.slept = if done.have_all_slept { self.slept + 1 } else { 0 };
+        let has_waited = done.has_any_waited && self.limit() < self.workers;
+        if has_waited || !done.is_short() {
+            self.end();
+        } else if done.have_all_slept {
+            self.pass_unmeasured();
+        } else {
+            self.measure(done.rate());
         }
+        self.limit()
+    }
+
+    /// Handles a tick in which all threads have slept.
+    fn pass_unmeasured(&mut self) {
+        self.rates.clear();
+        match &mut self.phase {
+            LimitPhase::Pause(ticks) => *ticks = ticks.saturating_sub(1),
+            LimitPhase::Limit(ticks) if self.slept < MEASURED => *ticks = ticks.saturating_sub(1),
+            _ => self.end(),
+        }
+    }
+
+    fn measure(&mut self, rate: f64) {
         match self.phase {
-            LimitPhase::Try { goal, limit_before, rate_before, tick } => {
-                self.phase = LimitPhase::Try { goal, limit_before, rate_before, tick: tick + 1 };
-                if tick >= SETTLE {
-                    self.note(done.rate());
-                    self.judge(goal, limit_before, rate_before);
+            LimitPhase::Trial { change, rate_before, tick } => {
+                self.phase = LimitPhase::Trial { change, rate_before, tick: tick + 1 };
+                if let Some(verdict) = self.verdict(change, rate, rate_before, tick) {
+                    self.conclude(change, rate_before, verdict);
                 }
             }
             LimitPhase::Pause(ticks) => {
-                self.note(done.rate());
-                self.phase = LimitPhase::Pause(ticks.saturating_sub(1));
-                if self.rates.len() == MEASURED {
-                    if self.has_changed() {
-                        self.set(self.workers, LimitPhase::Pause(FIRST));
-                        self.next_goal = Goal::One;
-                    } else if ticks == 0 {
-                        self.begin(self.next_goal);
-                    }
+                self.note(rate);
+                if ticks == 0 && self.is_measured() && self.workers > 1 {
+                    self.begin(Change::Fewer, self.rate());
+                } else {
+                    self.phase = LimitPhase::Pause(ticks.saturating_sub(1));
+                }
+            }
+            LimitPhase::Limit(ticks) => {
+                self.note(rate);
+                match ticks {
+                    1.. => self.phase = LimitPhase::Limit(ticks - 1),
+                    0 if !self.is_measured() => self.end(),
+                    0 if self.passed == CHECKS => self.renew(),
+                    0 => self.begin(Change::Check, self.rate()),
                 }
             }
         }
-        self.limit
     }
 
-    /// *compare*
-    fn judge(&mut self, goal: Goal, limit_before: usize, rate_before: f64) {
-        let rate = self.rate();
-        let is_clear = rate < rate_before * FAR_BELOW || rate > rate_before * FAR_ABOVE;
-        if self.rates.len() < MEASURED && !is_clear {
-            return;
+    /// Compares what has been measured of a change with the rate before; `None` if that takes more ticks.
+    fn verdict(&mut self, change: Change, rate: f64, rate_before: f64, tick: u32) -> Option<Verdict> {
+        let returns_if_lower = !matches!(change, Change::Back);
+        if returns_if_lower && rate < rate_before * FAR_BELOW {
+            return Some(Verdict::Lower);
         }
-        if rate > rate_before * (1.0 + GAIN) {
-            (self.found, self.next_pause) = (rate, PAUSE);
-            self.phase = LimitPhase::Pause(0);
-            // From one thread on, upwards; and otherwise on in the same direction.
-            self.next_goal = if goal == Goal::Half { Goal::Half } else { Goal::Double };
-        } else {
-            self.set(limit_before, LimitPhase::Pause(self.next_pause));
-            self.found = rate_before;
-            self.next_pause = (self.next_pause * 2).min(LONGEST_PAUSE);
-            self.next_goal = match goal {
-                Goal::One | Goal::Double => Goal::Half,
-                Goal::Half if limit_before == self.workers => Goal::One,
-                Goal::Half => Goal::Double,
-            };
+        if tick >= SETTLE {
+            self.note(rate);
         }
+        self.is_measured().then(|| match self.rate() {
+            rate if rate > rate_before * (1.0 + GAIN) => Verdict::Higher,
+            rate if rate * (1.0 + GAIN) < rate_before => Verdict::Lower,
+            _ => Verdict::Same,
+        })
     }
 
-    fn begin(&mut self, goal: Goal) {
-        let limit = match goal {
-            Goal::One => 1,
-            Goal::Half => (self.limit / 2).max(1),
-            Goal::Double => (self.limit * 2).min(self.workers),
-        };
-        if limit == self.limit {
-            self.next_goal = if self.limit == 1 { Goal::Double } else { Goal::Half };
-            self.phase = LimitPhase::Pause(self.next_pause);
-        } else {
-            let phase = LimitPhase::Try { goal, limit_before: self.limit, rate_before: self.rate(), tick: 0 };
-            self.set(limit, phase);
+    fn conclude(&mut self, change: Change, rate_before: f64, verdict: Verdict) {
+        match (change, verdict) {
+            (Change::Fewer, Verdict::Higher) => self.begin(Change::Back, self.rate()),
+            (Change::Back, Verdict::Lower) => {
+                self.passed = 0;
+                self.climb(rate_before);
+            }
+            (Change::Twice, Verdict::Higher) => {
+                self.fewer = self.twice();
+                self.climb(self.rate());
+            }
+            (Change::Twice, _) => self.keep(),
+            (Change::Check, Verdict::Lower) => {
+                self.passed += 1;
+                self.next_pause = (self.next_pause / 2).max(PAUSE);
+                self.keep();
+            }
+            (Change::Fewer | Change::Back | Change::Check, _) => self.end(),
         }
     }
 
-    fn set(&mut self, limit: usize, phase: LimitPhase) {
-        (self.limit, self.phase) = (limit, phase);
+    fn begin(&mut self, change: Change, rate_before: f64) {
+        self.phase = LimitPhase::Trial { change, rate_before, tick: 0 };
         self.rates.clear();
     }
 
+    /// *Climb*, from a limit with that rate.
+    fn climb(&mut self, rate: f64) {
+        if self.twice() < self.workers {
+            self.begin(Change::Twice, rate);
+        } else {
+            self.keep();
+        }
+    }
+
+    fn keep(&mut self) {
+        self.phase = LimitPhase::Limit(self.at_least(CHECK));
+        self.rates.clear();
+    }
+
+    /// *End* and *pause*. In a pause, the next try is [`FIRST`] ticks away at least.
+    fn end(&mut self) {
+        self.rates.clear();
+        if let LimitPhase::Pause(ticks) = &mut self.phase {
+            *ticks = ticks.saturating_sub(1).max(FIRST);
+            return;
+        }
+        let was_in_vain = matches!(self.phase, LimitPhase::Trial { change: Change::Fewer | Change::Back, .. });
+        self.fewer = match self.fewer {
+            2.. if was_in_vain => self.fewer / 2,
+            _ if was_in_vain => (self.workers / 2).max(1),
+            _ => 1,
+        };
+        self.phase = LimitPhase::Pause(self.at_least(self.next_pause));
+        self.next_pause = (2 * self.next_pause).min(LONGEST_PAUSE);
+    }
+
+    /// *Renew*: from half of it, since from there it climbs.
+    fn renew(&mut self) {
+        self.fewer = (self.fewer / 2).max(1);
+        self.phase = LimitPhase::Pause(0);
+        self.rates.clear();
+    }
+
+    /// See [`UNEVEN`].
+    fn at_least(&mut self, ticks: u32) -> u32 {
+        ticks + self.random.below(UNEVEN) as u32
+    }
+
     fn note(&mut self, rate: f64) {
-        if self.rates.len() == MEASURED {
+        if self.is_measured() {
             self.rates.pop_front();
         }
         self.rates.push_back(rate);
     }
 
-    fn rate(&self) -> f64 {
-        self.rates.iter().sum::<f64>() / self.rates.len().max(1) as f64
+    fn is_measured(&self) -> bool {
+        self.rates.len() == MEASURED
     }
 
-    /// *end*: the program is not the one for which the limit was found.
-    fn has_changed(&self) -> bool {
-        self.limit < self.workers && (self.rate() < self.found / 2.0 || self.rate() > self.found * 2.0)
+    fn rate(&self) -> f64 {
+        self.rates.iter().sum::<f64>() / self.rates.len().max(1) as f64
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TICK: Duration = Duration::from_micros(2_500);
-
-    fn busy(events: u64, awake: usize) -> Done {
-        Done { events, took: TICK, awake, is_any_long: false }
-    }
-
-    /// Lets a program run whose speed depends on the number of threads. Returns the limits that there were, in order.
-    fn run(policy: &mut AwakeLimit, ticks: u32, events: impl Fn(usize) -> u64) -> Vec<usize> {
-        let mut limits = vec![policy.limit];
-        for _ in 0..ticks {
-            let limit = policy.look(busy(events(policy.limit), policy.limit));
-            if limits.last() != Some(&limit) {
-                limits.push(limit);
-            }
-        }
-        limits
-    }
-
-    #[test]
-    fn a_program_that_is_faster_on_one_thread_gets_one() {
-        let mut policy = AwakeLimit::new(16);
-        let limits = run(&mut policy, 40, |awake| 160_000 / awake as u64);
-        assert_eq!(limits, [16, 1, 2, 1], "two are tried from there on");
-        assert_eq!(run(&mut policy, 60, |awake| 160_000 / awake as u64), [1]);
-    }
-
-    #[test]
-    fn a_program_that_is_fastest_on_four_threads_gets_four() {
-        let mut policy = AwakeLimit::new(16);
-        let events = |awake: usize| 10_000 * if awake <= 4 { awake as u64 } else { 1 } / awake.div_ceil(8) as u64;
-        assert_eq!(run(&mut policy, 60, events), [16, 1, 2, 4, 8, 4]);
-    }
-
-    #[test]
-    fn a_program_that_uses_all_threads_keeps_them_and_is_tried_ever_more_rarely() {
-        let mut policy = AwakeLimit::new(16);
-        let limits = run(&mut policy, 4_000, |awake| 10_000 * awake as u64);
-        assert!(limits.iter().all(|limit| [16, 1, 8].contains(limit)), "{limits:?}");
-        assert!((5..16).contains(&limits.len()), "{limits:?}");
-        assert_eq!(policy.limit, 16);
-        let mut same = AwakeLimit::new(16);
-        run(&mut same, 4_000, |_| 10_000);
-        assert_eq!(same.limit, 16, "threads are not taken away without a gain");
-    }
-
-    #[test]
-    fn it_ends_with_long_events_and_with_long_steps() {
-        for other in [busy(200, 1), Done { is_any_long: true, ..busy(160_000, 1) }] {
-            let mut policy = AwakeLimit::new(16);
-            run(&mut policy, 40, |awake| 160_000 / awake as u64);
-            assert_eq!(policy.limit, 1);
-            assert_eq!(policy.look(other), 16);
-        }
-        let mut long = AwakeLimit::new(16);
-        assert!((0..1_000).all(|_| long.look(busy(1_000, 16)) == 16), "40 µs for each event");
-    }
-
-    #[test]
-    fn a_long_step_now_and_then_does_not_hasten_the_next_try() {
-        let mut policy = AwakeLimit::new(16);
-        let mut tries = 0;
-        for tick in 0..4_000 {
-            let done = busy(10_000 * policy.limit as u64, policy.limit);
-            let before = policy.limit;
-            policy.look(Done { is_any_long: tick % 20 == 0, ..done });
-            tries += u32::from(before == 16 && policy.limit < 16);
-        }
-        assert!((1..=8).contains(&tries), "{tries}");
-    }
-
-    #[test]
-    fn it_ends_when_the_program_changes() {
-        for other in [60_000, 400_000] {
-            let mut policy = AwakeLimit::new(16);
-            run(&mut policy, 40, |awake| 160_000 / awake as u64);
-            assert_eq!(run(&mut policy, 4, |_| other), [1, 16]);
-        }
-    }
-
-    #[test]
-    fn a_single_worker_is_left_as_it_is() {
-        let mut policy = AwakeLimit::new(1);
-        assert_eq!(run(&mut policy, 4_000, |_| 10_000), [1]);
-    }
-}
+mod simulation;
+#[cfg(test)]
+mod tests;

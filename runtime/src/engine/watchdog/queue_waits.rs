@@ -1,0 +1,68 @@
+//! Whether a process has waited in a queue for a whole tick. No thread and no clock: the caller passes samples, made of
+//! what queues and threads count anyway, so that a process costs nothing.
+//!
+//! * Q1 If a queue held more at a tick than have been taken from it since, one of those has been in it since, whatever
+//!   the order in which they are taken.
+//! * Q2 What counts as taken is *at most* what was, so that a wait is never reported which was none (except of a
+//!   process that passes between two queues at the tick): from the deque of a thread, one process for each step of the
+//!   thread, since a time slice has one or more, and all that any thread has stolen; from the global queue and the
+//!   inject queues, what threads have counted as theirs, and all visits to far ends (`find`).
+//! * Q3 So a wait is overlooked only in a deque: behind time slices of many steps, or if the queue is taken from at one
+//!   end and the process is at the other. A process with time slices of many steps uses them up, and then lies in the
+//!   global queue. For the rest of these, a limit of awake threads has to prove itself now and then (`awake_limit`).
+
+/// A queue at a tick.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct QueueSample {
+    pub(crate) queued: usize,
+    /// How many have been taken from it by now, at most. Only differences matter.
+    pub(crate) taken: u64,
+}
+
+/// The queues at the last tick, in an order that does not change.
+#[derive(Debug, Default)]
+pub(crate) struct QueueWaits {
+    before: Vec<QueueSample>,
+}
+
+impl QueueWaits {
+    /// Handles a tick. Returns whether a process has been in one of the queues since the last one (Q1).
+    pub(crate) fn look(&mut self, queues: &[QueueSample]) -> bool {
+        let has_waited = queues.iter().zip(&self.before).any(|(now, before)| {
+            let taken = now.taken.saturating_sub(before.taken);
+            before.queued as u64 > taken
+        });
+        self.before.clear();
+        self.before.extend_from_slice(queues);
+        has_waited
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(waits: &mut QueueWaits, queues: &[(usize, u64)]) -> bool {
+        let queues: Vec<_> = queues.iter().map(|&(queued, taken)| QueueSample { queued, taken }).collect();
+        waits.look(&queues)
+    }
+
+    #[test]
+    fn what_is_not_taken_has_waited() {
+        let mut waits = QueueWaits::default();
+        assert!(!look(&mut waits, &[(0, 70), (0, 0)]));
+        assert!(!look(&mut waits, &[(5, 75), (0, 0)]), "they came since");
+        assert!(!look(&mut waits, &[(9, 80), (0, 0)]), "five have been taken of five");
+        assert!(look(&mut waits, &[(4, 88), (0, 0)]), "eight of nine");
+        assert!(!look(&mut waits, &[(0, 92), (0, 0)]));
+    }
+
+    #[test]
+    fn each_queue_counts_for_itself() {
+        let mut waits = QueueWaits::default();
+        assert!(!look(&mut waits, &[(3, 0), (1, 0)]));
+        assert!(look(&mut waits, &[(3, 1_000), (1, 0)]), "what is taken elsewhere is not taken there");
+        assert!(!look(&mut waits, &[(3, 2_000), (1, 1), (8, 0)]), "a new thread has a new queue");
+        assert!(look(&mut waits, &[(3, 3_000), (1, 2), (8, 7)]));
+    }
+}
