@@ -11,4 +11,5 @@ mod reactor;
 mod scheduling;
 mod shutdown;
 mod stalls;
+mod vacant;
 mod warm;

@@ -420,11 +420,15 @@ mutant awake-limit-of-nothing $sleep sleep \
 mutant awake-limit-lets-all-sleep $sleep sleep \
     's/self\.sleeping\(\) > self\.held\(\)/self.sleeping() > self.held() + 1/'
 mutant local-sleeps-after-one-look $local local_tokens \
-    's/while (self\.has_kept\(\) \|\| self\.has_next\(\))/if \1/'
+    's/while self\.has_any\(\)/if self.has_any()/'
+mutant local-sleeps-after-it-got-no-more-slots $local vacant_slots \
+    's/while self\.has_any\(\)/if self.has_any()/'
 mutant local-sleeps-with-a-warm-process $local local_tokens \
-    's/while self\.has_kept\(\) \|\| /while /'
+    '/fn has_any/,/^    \}/ s/ \|\| self\.has_kept\(\)//'
 mutant local-sleeps-with-one-to-run-next $local local_tokens \
-    's/while self\.has_kept\(\) \|\| self\.has_next\(\)/while self.has_kept()/'
+    '/fn has_any/,/^    \}/ s/self\.has_next\(\) \|\| //'
+mutant local-sleeps-with-vacant-slots $local vacant_slots \
+    '/fn has_any/,/^    \}/ s/ \|\| self\.has_vacant\(\)//'
 mutant local-sleeps-with-one-at-hand $local sleep \
     '/fn has_warm_or_at_hand/,/^    \}/ s/ \|\| !self\.at_hand.*$//'
 mutant local-at-hand-is-not-taken $local sleep \
@@ -472,7 +476,7 @@ mutant shelf-keeps-what-is-seen $shelf local_tokens \
 mutant shelf-is-not-revoked $local local_tokens \
     's/self\.shelf\.take_all\(\&mut shelved\);//'
 mutant shelf-is-left $local local_tokens \
-    's/self\.take_shelved\(\)\.for_each\(\&mut lay_down\);//'
+    's/self\.take_shelved\(\)\.map\(Kept::Warm\)\.for_each\(\&mut put\);//'
 mutant shelf-forgets-those-shelved-lately $shelf local_tokens \
     's/^( +)self\.recently\.store\(recently \+ 1, Ordering::Relaxed\);$//'
 mutant shelf-mark-is-seen-out-of-order $permit local_tokens \

@@ -194,6 +194,19 @@ impl SlotTable {
         }
     }
 
+    /// As [`take_back`](Self::take_back), if nothing has arrived there: runs no code of users, and schedules nothing.
+    /// Returns the token otherwise. For a slot that is not listed, so that no other process can have begun there.
+    pub(crate) fn take_back_empty(&self, token: Token) -> Option<Token> {
+        let index = token.is_reusable().then_some(token.slot().index());
+        let late = token.park_vacant();
+        if late.is_none()
+            && let Some(index) = index
+        {
+            self.free(index);
+        }
+        late
+    }
+
     /// Returns a vacant slot, whose token is parked, to the list.
     pub(crate) fn free(&self, index: u32) {
         #[cfg(feature = "test")]

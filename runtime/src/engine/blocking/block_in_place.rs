@@ -137,11 +137,10 @@ impl ThreadContext {
 
     /// handoff:H0 to handoff:H2. Returns whether another thread has the permit; if not, the step keeps it.
     fn hand_off(&self, need: Need) -> bool {
-        self.share_local();
-        self.give_vacant_back();
         let mut grown = false;
         loop {
-            let handed_off = self.host.idle.hand_off(self.index, need, grown);
+            // Each time: what has come in between may have run foreign code.
+            let handed_off = self.host.idle.hand_off(self.index, need, grown, self.flush());
             match self.pass(handed_off, need) {
                 Passed::Gone => return true,
                 Passed::Stays => return false,

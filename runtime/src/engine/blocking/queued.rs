@@ -64,15 +64,16 @@ impl ThreadContext {
     /// to keep it, queues instead.
     fn hand_off_or_queue(&self, place: Option<QueuedPlace>, waker: &Waker) -> Result<bool, QueuedPlace> {
         let host = self.host;
-        self.share_local();
         let place = place.filter(|place| ptr::eq(place.host, host));
         let mut grown = false;
         loop {
-            // Cloned and dropped outside the lock: that may run foreign code.
+            // Cloned and dropped outside the lock: that may run foreign code. So it is cloned before the flush.
             let waiter = place.as_ref().map(|place| place.waiter);
-            let (handed_off, _waker) = match grown {
-                true => (Ok(host.idle.hand_off(self.index, Need::Blocking, true)), None),
-                false => host.idle.hand_off_or_queue(self.index, waiter, waker.clone()),
+            let waker = (!grown).then(|| waker.clone());
+            let keeps_nothing = self.flush();
+            let (handed_off, unneeded) = match waker {
+                None => (Ok(host.idle.hand_off(self.index, Need::Blocking, true, keeps_nothing)), None),
+                Some(waker) => host.idle.hand_off_or_queue(self.index, waiter, waker, keeps_nothing),
             };
             let handed_off = match handed_off {
                 Ok(handed_off) => handed_off,
@@ -85,8 +86,8 @@ impl ThreadContext {
             let need = waiter.map_or(Need::Blocking, Need::Reserved);
             match self.pass(handed_off, need) {
                 passed @ (Passed::Gone | Passed::Stays) => {
-                    // A thread that this wakes must not run here.
-                    self.without_context(|| drop(place));
+                    // What this wakes, or foreign code sends, must not stay here.
+                    self.without_context(|| drop((place, unneeded)));
                     return Ok(passed == Passed::Gone);
                 }
                 passed => grown = passed == Passed::Grown,

@@ -4,6 +4,7 @@
 //! lose it in the middle of a step without knowing, so nothing here may assume that no other has that permit.
 
 use crate::call::caller::Caller;
+use crate::engine::host::late_slots::LateSlot;
 use crate::engine::host::{Scheduler, UserCode};
 use crate::engine::workers::Permit;
 use crate::engine::workers::pinned::PinnedThread;
@@ -16,7 +17,7 @@ use crate::mailbox::payload::Payload;
 use crate::pid::{Pid, Resident};
 use crate::recorder::kind::RecordKind;
 use crate::slots::Token;
-use crate::slots::slot::local_tokens::{self, Following, LOST, UNWATCHED};
+use crate::slots::slot::local_tokens::{self, Following, KeepsNothing, Kept, LOST, UNWATCHED};
 use crate::slots::slot::release::LaidDown;
 use crate::sync::{Arc, Deque};
 use crate::time::timers::TimerAction;
@@ -323,7 +324,7 @@ impl ThreadContext {
     fn after_lay_down(&self, laid_down: LaidDown) {
         match laid_down {
             LaidDown::Parked => {}
-            LaidDown::Vacant(token) => self.host.while_visiting(|| drop(token.taken_up().empty_and_park(None))),
+            LaidDown::Vacant(token) => self.host.push_late(LateSlot::Listed(token)),
             LaidDown::HasInput(token) => self.share(token),
         }
     }
@@ -337,11 +338,15 @@ impl ThreadContext {
         self.push_own(token);
     }
 
-    /// Leaves nothing to this thread alone: it is about to block, to sleep, to exit, or to give its permit away.
-    pub(crate) fn share_local(&self) {
-        let lay_down = |token| self.lay_down(token);
-        let lay_down_at_hand = |token| self.lay_down_at_hand(token);
-        self.thread.local.leave_nothing(lay_down, lay_down_at_hand, |next| self.share(next));
+    /// Leaves nothing to this thread alone: it is about to block, to sleep, to become spare, to exit, or to give its
+    /// permit away.
+    pub(crate) fn flush(&self) -> KeepsNothing {
+        self.thread.local.flush(|kept| match kept {
+            Kept::Warm(token) => self.lay_down(token),
+            Kept::AtHand(token) => self.lay_down_at_hand(token),
+            Kept::Next(token) => self.share(token),
+            Kept::Vacant(token) => self.host.give_back_vacant(token),
+        })
     }
 
     /// Keeps no process warm or at hand any longer, but for those on the shelf.

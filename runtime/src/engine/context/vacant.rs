@@ -14,30 +14,25 @@ impl ThreadContext {
         }
     }
 
-    /// Keeps no vacant slot any longer.
-    #[inline]
-    pub(crate) fn give_vacant_back(&self) {
-        if self.thread.local.has_vacant() {
-            self.give_all_vacant_back();
-        }
-    }
-
     /// At a tick: keeps none that has been kept since the last one.
     pub(crate) fn give_old_vacant_back(&self) {
         if self.thread.local.has_vacant() {
-            let old = self.thread.local.take_old_vacant();
-            self.host.while_visiting(|| old.into_iter().for_each(|token| TABLE.take_back(token.taken_up())));
+            self.thread.local.take_old_vacant().into_iter().for_each(|token| self.host.give_back_vacant(token));
         }
     }
 
-    #[cold]
-    #[inline(never)]
-    fn give_all_vacant_back(&self) {
-        self.host.while_visiting(|| {
-            while let Some(token) = self.thread.local.take_vacant() {
-                TABLE.take_back(token.taken_up());
-            }
-        });
+    /// Empties slots in which something has arrived late, until there is none, or the thread has been called: as
+    /// [visits](crate::engine::workers::worker::Worker::visit), since that runs code of users. For a thread that does
+    /// not count as searching. Returns whether it has emptied any.
+    pub(crate) fn empty_late_slots(&self) -> bool {
+        let mut has_emptied = false;
+        while !(has_emptied && self.thread.is_called())
+            && let Some(slot) = self.host.late_slots.pop()
+        {
+            self.thread.visit(|| slot.empty());
+            has_emptied = true;
+        }
+        has_emptied
     }
 }
 
@@ -51,8 +46,9 @@ mod tests {
     use std::collections::HashSet;
     use std::future::Future;
     use std::pin::Pin;
+    use std::sync::Arc;
     use std::sync::mpsc::{Receiver, Sender, channel};
-    use std::task::{Context, Poll, Waker};
+    use std::task::{Context, Poll, Wake, Waker};
 
     /// Ends with its first step.
     struct Brief;
@@ -143,6 +139,54 @@ mod tests {
         while keeps_some(runtime.host().scheduler()) {
             std::thread::yield_now();
         }
+        go.send(()).expect("it waits");
+    }
+
+    /// As [`Stuck`]. Before that it joins the last of the others, with that waker.
+    struct StuckAfterJoin {
+        last: Option<Pid>,
+        waker: Waker,
+        join: Option<Ended>,
+        stuck: Stuck,
+    }
+
+    impl Process for StuckAfterJoin {
+        fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+            while events.next().is_some() {}
+            let (host, own) = (Host::current().expect("a host"), current_pid().expect("a process"));
+            let keeps = with_current(|context| context.is_some_and(|context| context.thread.local.has_vacant()));
+            if let Some(last) = self.last.filter(|last| keeps && !last.is_alive()) {
+                let mut join = last.join();
+                assert!(Pin::new(&mut join).poll(&mut Context::from_waker(&self.waker)).is_pending());
+                self.join = Some(join);
+                return self.stuck.step(events, out);
+            }
+            self.last = Some(host.spawn_process(Brief).start()?);
+            host.send(own, ()).expect("this process lives");
+            Ok(())
+        }
+    }
+
+    /// Tells on which thread it was woken.
+    struct TellsThread(Sender<Option<String>>);
+
+    impl Wake for TellsThread {
+        fn wake(self: Arc<Self>) {
+            self.0.send(std::thread::current().name().map(str::to_string)).expect("the test waits");
+        }
+    }
+
+    /// Catches: code of users on the watchdog's thread, which must not wait for it.
+    #[test]
+    fn what_has_come_late_behind_a_step_that_does_not_end_is_disposed_of_by_a_worker() {
+        let runtime = Runtime::builder().workers(1).name("worker").build().expect("one worker");
+        let ((keeps, kept), (go, go_on), (told, thread)) = (channel(), channel(), channel());
+        let (waker, stuck) = (Waker::from(Arc::new(TellsThread(told))), Stuck { keeps, go_on });
+        let process = StuckAfterJoin { last: None, waker, join: None, stuck };
+        runtime.spawn_process(process).start().expect("it starts");
+        kept.recv().expect("it has joined");
+        let name = thread.recv().expect("the join is answered").expect("a thread of the runtime");
+        assert!(name.strip_prefix("worker-").is_some_and(|number| number.parse::<u32>().is_ok()), "{name}");
         go.send(()).expect("it waits");
     }
 

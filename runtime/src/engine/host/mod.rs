@@ -7,6 +7,7 @@ pub(crate) mod commands;
 pub(crate) mod gate;
 pub(crate) mod hooks;
 pub(crate) mod incidents;
+pub(crate) mod late_slots;
 pub(crate) mod losses;
 mod recall;
 pub(crate) mod reuse;
@@ -44,6 +45,7 @@ use commands::Handlers;
 use gate::Gate;
 use hooks::Hooks;
 use incidents::IncidentWatchers;
+use late_slots::LateSlot;
 use losses::LossLimits;
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -110,6 +112,8 @@ pub(crate) struct Scheduler {
     pub(crate) threads: Workers,
     /// Threads without a permit whose deque is not empty, by number: each once.
     pub(crate) left: SegQueue<usize>,
+    /// Vacant slots that a worker is to empty.
+    pub(crate) late_slots: SegQueue<LateSlot>,
     pub(crate) pinned_threads: PinnedThreads,
     pub(crate) idle: Idle,
     pub(crate) timers: Timers,
@@ -214,6 +218,7 @@ impl Scheduler {
             permits: (0..count).map(|_| CachePadded::new(Permit::default())).collect(),
             threads,
             left: SegQueue::new(),
+            late_slots: SegQueue::new(),
             pinned_threads: PinnedThreads::default(),
             idle: Idle::new(count, count.saturating_add(config.blocking_threads)),
             timers: Timers::new(timers),
@@ -323,6 +328,7 @@ impl Scheduler {
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         !self.global.is_empty()
+            || !self.late_slots.is_empty()
             || self.permits.iter().any(|permit| !permit.inject.is_empty())
             || self.threads_in_use().any(|(_, thread)| !thread.stealer.is_empty())
     }

@@ -13,7 +13,7 @@
 //! # Steps
 //!
 //! Thread T, with permit W, is about to block:
-//! * H0 T moves what it keeps to itself (`local_tokens`) to its deque; H1 under the lock, W goes to the thread that
+//! * H0 T flushes what it keeps to itself (`local_tokens`) to its deque; H1 under the lock, W goes to the thread that
 //!   waits first; else to a spare thread, which counts as searching from then on and remembers T; else T starts a
 //!   thread, if the limit allows, and repeats H1.
 //! * H2 the thread that got W is woken. A spare thread looks at T's deque first.
@@ -24,7 +24,7 @@
 //!   queue, or becomes detached; B2 in the queue, it calls the threads with permits, and parks until it has one.
 //!
 //! A thread that has a permit:
-//! * A1 between two steps it checks whether it has been called, and takes the lock only then; A2 if so, it moves the
+//! * A1 between two steps it checks whether it has been called, and takes the lock only then; A2 if so, it flushes
 //!   what it keeps to itself to its deque; A3 under the lock, it gives its permit to a thread that waits, and
 //!   becomes spare; a detached thread becomes spare, too; A4 if it has become spare, it announces, with the fence, what
 //!   it leaves behind.
@@ -75,6 +75,7 @@
 use super::blocking_queue::{Reservation, WaiterId};
 use super::holders::{At, HandedOff, Need};
 use super::sleep::{BecameSpare, Idle, POLLER, SEARCHING, SLEEPING, Sleepers};
+use crate::slots::slot::local_tokens::KeepsNothing;
 use crate::sync::{Ordering, lock};
 use std::task::Waker;
 
@@ -102,7 +103,7 @@ pub(crate) enum RestOutcome {
 
 impl Idle {
     /// H1: `from` is about to block. A thread may have been started for it.
-    pub(crate) fn hand_off(&self, from: usize, need: Need, grown: bool) -> HandedOff {
+    pub(crate) fn hand_off(&self, from: usize, need: Need, grown: bool, _: KeepsNothing) -> HandedOff {
         let mut sleepers = lock(&self.sleepers);
         let handed_off = self.give_away(&mut sleepers, from, (need, grown), At::Blocked);
         if handed_off == HandedOff::Stays && need != Need::Room {
@@ -119,6 +120,7 @@ impl Idle {
         from: usize,
         waiter: Option<WaiterId>,
         mut waker: Waker,
+        _: KeepsNothing,
     ) -> (Result<HandedOff, WaiterId>, Option<Waker>) {
         let mut sleepers = lock(&self.sleepers);
         let need = match waiter.map(|waiter| (waiter, sleepers.permits.blocking_queue.ask(waiter, &mut waker))) {
@@ -271,7 +273,7 @@ impl Idle {
     }
 
     /// A3: a thread has been called. `None`: it continues.
-    pub(crate) fn attend(&self, thread: usize) -> Option<BecameSpare> {
+    pub(crate) fn attend(&self, thread: usize, _: KeepsNothing) -> Option<BecameSpare> {
         let mut sleepers = lock(&self.sleepers);
         let permits = &mut sleepers.permits;
         match permits.at(thread) {

@@ -87,6 +87,7 @@
 //! tried: it loses locality, and threads thrash). A model is in `tests/models`.
 
 use super::holders::{At, Permits};
+use crate::slots::slot::local_tokens::KeepsNothing;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, CachePadded, Mutex, Ordering, fence, lock};
 
 /// The most permits that one host can have; the counts below have 12 bits each.
@@ -311,7 +312,13 @@ impl Idle {
     }
 
     /// S1 and S2, unless a thread waits for a permit, or this one has lost its own. Returns whether it is the poller.
-    pub(crate) fn begin_sleep(&self, thread: usize, searched: bool, timers: bool) -> Result<bool, BecameSpare> {
+    pub(crate) fn begin_sleep(
+        &self,
+        thread: usize,
+        searched: bool,
+        timers: bool,
+        _: KeepsNothing,
+    ) -> Result<bool, BecameSpare> {
         let searching = if searched { SEARCHING } else { 0 };
         let mut sleepers = lock(&self.sleepers);
         let given = sleepers.permits.pass_to_waiting(thread, At::Detached);

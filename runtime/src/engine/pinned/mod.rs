@@ -159,7 +159,7 @@ impl ThreadContext {
     /// Returns the next action of a pinned process's thread, for the common run loop.
     pub(crate) fn next_of_pinned(&self, pinned_thread: &'static PinnedThread) -> Next {
         if pinned_thread.has_ended() {
-            return Next::Exit;
+            return Next::Exit(self.flush());
         }
         match pinned_thread.try_take(|| self.host.is_paused(), || self.host.quiet.notify()) {
             None => Next::Park(Rest::Inbox(pinned_thread)),
@@ -169,9 +169,9 @@ impl ThreadContext {
             }
             Some(Work::Close(body, reason, closed)) => {
                 closed.put(self.thread.visit(|| crate::engine::lifecycle::exit::close(body, &reason)));
-                Next::Exit
+                Next::Exit(self.flush())
             }
-            Some(Work::Leave) => Next::Exit,
+            Some(Work::Leave) => Next::Exit(self.flush()),
         }
     }
 }

@@ -11,7 +11,8 @@
 //!   [`watchdog`](crate::engine::sched::watchdog), one of the far ends comes first, in rotation: global queue, own
 //!   inject queue, cold end of the own deque; in every second round, work left by threads without a permit instead of
 //!   the inject queue. If that is empty, the thread looks at its own inject queue, and at that of another permit in
-//!   rotation, whose thread may not be running. At a tick, and at every fourth visit, it checks the clock, too;
+//!   rotation, whose thread may not be running. At a tick, and at every fourth visit, it checks the clock, too; and at
+//!   each, it empties the [vacant slots](crate::engine::host::late_slots) in which something has arrived;
 //! * after [`STREAK`] steps in a row of processes from the run-next slot the deque comes first;
 //! * a process that has used its time slice goes to the global queue, never back to a hot end (see `step`).
 //!
@@ -79,9 +80,6 @@ impl ThreadContext {
             // Always taken on the thread of a pinned process, which runs only that.
             return Some(self.recorded(self.next_of_pinned(pinned_thread)));
         }
-        if self.thread.is_called() {
-            self.give_vacant_back();
-        }
         if self.thread.take_tick() {
             self.cool();
             self.give_old_vacant_back();
@@ -105,6 +103,7 @@ impl ThreadContext {
                 None
             };
         }
+        // A new thread keeps nothing: the last one with its record has flushed.
         let rest = if self.is_new.take() { self.rest(false, false) } else { self.attend()? };
         Some(self.after_rest(rest))
     }
@@ -168,6 +167,9 @@ impl ThreadContext {
         if visit.is_multiple_of(CLOCK) {
             self.keep_time();
             self.visit_reactor();
+        }
+        if !self.host.late_slots.is_empty() {
+            self.empty_late_slots();
         }
         if !self.deque.is_empty() {
             // With the fence that pushes to the own deque omit.
@@ -285,7 +287,7 @@ impl ThreadContext {
                 return self.run_or_time(token);
             }
             let is_due = self.is_timer_due();
-            if is_due || !visited && self.has_tasks() {
+            if is_due || !self.host.late_slots.is_empty() || !visited && self.has_tasks() {
                 // Not while searching: other threads rely on a searcher to look soon. (driving:D6)
                 if searching && self.host.idle.stop_searching() && self.host.has_work() {
                     self.host.announce();
@@ -293,6 +295,7 @@ impl ThreadContext {
                 if is_due {
                     self.keep_time();
                 }
+                self.empty_late_slots();
                 self.visit_reactor();
                 // A request for a time stays until there is a process: it is no reason to begin anew, nor is a
                 // recording.

@@ -11,6 +11,7 @@ use super::step::StepScratch;
 use crate::engine::context::local::ThreadContext;
 use crate::exit::Panic;
 use crate::slots::Token;
+use crate::slots::slot::local_tokens::KeepsNothing;
 use crate::sync::{Ordering, fence};
 use crate::util::panics::{Site, contain};
 
@@ -23,7 +24,7 @@ pub(crate) enum Next {
     /// Park in this way, then continue with [`ThreadContext::resume`].
     Park(Rest),
     /// Exit: the host has stopped, or the thread has been a spare for too long.
-    Exit,
+    Exit(KeepsNothing),
 }
 
 impl ThreadContext {
@@ -84,7 +85,7 @@ impl ThreadContext {
                     self.park_recorded(&rest);
                     self.resume(rest)
                 }
-                Next::Exit => return None,
+                Next::Exit(_) => return None,
             }
         }
     }
@@ -99,10 +100,7 @@ impl ThreadContext {
         }
         match self.take_near() {
             Some(token) => Next::Run(token),
-            None => {
-                self.give_vacant_back();
-                self.search(self.host.idle.start_searching())
-            }
+            None => self.search(self.host.idle.start_searching()),
         }
     }
 
@@ -125,13 +123,20 @@ impl ThreadContext {
     #[cold]
     pub(super) fn exit(&self) -> Next {
         if self.pinned_thread.is_some() || !self.host.is_stopped() {
-            return Next::Exit;
+            return Next::Exit(self.flush());
         }
         fence(Ordering::SeqCst);
-        self.share_local();
-        self.look_everywhere()
-            .or_else(|| self.host.threads_in_use().find_map(|(_, thread)| self.host.take_local(thread)))
-            .map_or(Next::Exit, Next::Run)
+        loop {
+            let keeps_nothing = self.flush();
+            let found = self
+                .look_everywhere()
+                .or_else(|| self.host.threads_in_use().find_map(|(_, thread)| self.host.take_local(thread)));
+            match found {
+                Some(token) => return Next::Run(token),
+                None if !self.empty_late_slots() => return Next::Exit(keeps_nothing),
+                None => {}
+            }
+        }
     }
 }
 
@@ -142,7 +147,9 @@ pub(super) mod tests {
     use crate::engine::context::local::ThreadContext;
     use crate::engine::host::Scheduler;
     use crate::engine::sched::step::StepScratch;
+    use crate::engine::workers::worker::RECORDED;
     use crate::manual::{Event, Events, Process, StepOutput};
+    use crate::recorder::session::Memory;
     use crate::slots::TABLE;
     use crate::slots::slot::local_tokens::ROUSED;
     use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering, lock};
@@ -185,7 +192,7 @@ pub(super) mod tests {
                 }
                 Next::Recorded(_) => panic!("nothing is recorded"),
                 Next::Park(rest) => return (rest, ran),
-                Next::Exit => panic!("the host has not stopped"),
+                Next::Exit(_) => panic!("the host has not stopped"),
             }
         }
     }
@@ -306,6 +313,40 @@ pub(super) mod tests {
         while runtime.statistics().processes.live > 0 {
             (rest, _) = run_until_parked(&context, &mut scratch, context.resume(rest));
         }
+        context.thread.vacate(context.deque);
+        host.idle.dismiss(context.index);
+    }
+
+    /// Ends with its first step.
+    struct Brief;
+
+    impl Process for Brief {
+        fn step(&mut self, _: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), crate::ProcessError> {
+            out.done();
+            Ok(())
+        }
+    }
+
+    /// Catches: a thread that sleeps with vacant slots, because it came to that in a way of its own: by the run loop of
+    /// a host that is recorded.
+    #[test]
+    fn a_thread_that_is_recorded_rests_with_nothing() {
+        let runtime = Runtime::builder().workers(1).paused().build().expect("it is built");
+        let host = runtime.host().scheduler();
+        let context = begin(host, 0);
+        let mut scratch = StepScratch::new(context.thread);
+        let ended = runtime.spawn_process(Brief).start().expect("it starts");
+        let Next::Run(token) = context.next() else { panic!("it was spawned") };
+        context.enter(|context| context.run_slice(&mut scratch, token));
+        assert!(context.thread.local.has_vacant());
+        let session = host.recorder.begin(Memory { all: 1 << 20, thread: 1 << 16 }, None).expect("the first one");
+        session.open();
+        context.thread.call(RECORDED);
+        let Next::Park(_) = context.enter(ThreadContext::next) else { panic!("there is nothing to run") };
+        assert!(!context.thread.local.has_vacant());
+        assert_eq!(ended.join().wait(), crate::ExitReason::NoProcess);
+        session.close();
+        host.recorder.end(&session);
         context.thread.vacate(context.deque);
         host.idle.dismiss(context.index);
     }

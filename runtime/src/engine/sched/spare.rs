@@ -40,10 +40,10 @@ pub(crate) enum RestStep {
 impl ThreadContext {
     /// sleep:S1 to sleep:S3.
     pub(super) fn sleep(&self, searched: bool) -> RestStep {
-        self.share_local();
+        let keeps_nothing = self.flush();
         self.thread.heed();
         let timers = self.host.has_driver || self.host.next_timer() < Moment::NEVER;
-        let result = self.host.idle.begin_sleep(self.index, searched, timers);
+        let result = self.host.idle.begin_sleep(self.index, searched, timers, keeps_nothing);
         self.thread.counters.parks.add(1);
         let is_poller = result.unwrap_or_else(|spare| {
             self.pass_on(spare);
@@ -56,8 +56,7 @@ impl ThreadContext {
     pub(super) fn attend(&self) -> Option<RestStep> {
         self.thread.heed();
         // Before it gives up its permit: so the process is in a queue when all permits sleep.
-        self.share_local();
-        let spare = self.host.idle.attend(self.index)?;
+        let spare = self.host.idle.attend(self.index, self.flush())?;
         self.pass_on(spare);
         self.host.leave_behind(self.index, self.thread);
         self.host.announce();

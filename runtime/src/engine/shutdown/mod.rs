@@ -23,7 +23,8 @@
 //! * Held by a thread of the host, in a step: when the step returns the same thread tries to park the token, cannot,
 //!   and ends the process, or it queues the token and then looks there itself.
 //! * In a queue:
-//!   * L1 a thread that must end searches all queues once more, and runs what it finds;
+//!   * L1 a thread that must end searches all queues once more, and runs what it finds (and empties vacant slots:
+//!     `late_slots`);
 //!   * L2 when the threads have been told to end and processes are left, one more thread is started, which is in no
 //!     step: so a thread does L1 even if all others are stuck.
 //! * Held by another thread: one that is starting it, or one that has woken it and was preempted before it queued it.
@@ -180,10 +181,10 @@ impl Scheduler {
         }
     }
 
-    /// L3, for a thread that has pushed to a queue.
+    /// L3, for a thread that has pushed to a queue. (Vacant slots may be queued when no process is left.)
     #[cold]
     pub(crate) fn end_late(&'static self) {
-        if self.gate.inside() > 0 && self.has_work() {
+        if self.gate.inside() > 0 && self.has_work() || !self.late_slots.is_empty() {
             self.start_last_thread();
         }
     }

@@ -54,9 +54,18 @@
 //!
 //! *O7 ends*: a section, O1 to O4, takes few instructions, and runs no code of users. If the system stops the thread
 //! in one, O7 gives up after [`PATIENCE`] looks: the caller tries again later, as the watchdog does at its next tick.
-//! Then what the thread has is its own again, although it may have done without it at O2. No other thread looks at one
-//! that blocks, sleeps or exits; so before that it takes its tokens until there is none
-//! ([`LocalTokens::leave_nothing`]).
+//! Then what the thread has is its own again, although it may have done without it at O2.
+//!
+//! # The flush
+//!
+//! No other thread looks at one that blocks, sleeps, is spare or exits. So before that, and before it gives its permit
+//! away, the thread takes its tokens, of each kind, until there is none ([`LocalTokens::flush`]). That it finds none to
+//! take at O2 is not enough: another thread may have set [`REVOKED`], and then give up. So it looks at the places
+//! themselves, and tries again while one has a token; the other thread takes that, or clears [`REVOKED`] soon. What
+//! lets a thread do one of these things takes a [`KeepsNothing`], which only the flush makes.
+//!
+//! To put a token elsewhere runs no code of users, which may wake or spawn processes: then the thread would keep
+//! something again.
 //!
 //! A model is in `tests/models`.
 
@@ -99,6 +108,28 @@ pub(crate) struct LocalTokens {
     at_hand: AtomicPtr<Slot>,
     shelf: Shelf,
     vacant: VacantSlots,
+}
+
+/// Proves that the calling thread keeps no token to itself, as long as it runs no process and no code of users.
+#[must_use = "it lets the thread block, sleep, become spare, exit or give its permit away"]
+pub(crate) struct KeepsNothing(());
+
+#[cfg(loom)]
+impl KeepsNothing {
+    /// For models without these tokens.
+    pub(crate) fn in_a_model() -> Self {
+        Self(())
+    }
+}
+
+/// A token that a thread has kept, by how it is put elsewhere.
+pub(crate) enum Kept {
+    /// Of a process that was warm, perhaps on the shelf.
+    Warm(Token),
+    AtHand(Token),
+    Next(Token),
+    /// Of a vacant slot.
+    Vacant(Token),
 }
 
 /// What was taken from a thread.
@@ -226,6 +257,11 @@ impl LocalTokens {
     #[inline(always)]
     pub(crate) fn has_vacant(&self) -> bool {
         self.vacant.has_some()
+    }
+
+    /// Returns whether there may be a token of any kind.
+    fn has_any(&self) -> bool {
+        self.has_next() || self.has_kept() || self.has_vacant()
     }
 
     /// Returns what the thread is to check between two steps. The bits that this module does not define are
@@ -575,24 +611,22 @@ impl LocalTokens {
         taken(self.section(0, || exchange(&self.warm, ptr::null_mut()))?)
     }
 
-    /// Takes the tokens of processes until there is none: the warm ones and the one at hand are laid down, the one to
-    /// run next is queued. For a thread that is about to block, to sleep or to exit. Waits for others that are
+    /// Takes all tokens, until there is none, and passes them to `put`, which keeps none here. Waits for others that are
     /// taking tokens: they have them soon, or give up.
-    pub(crate) fn leave_nothing(
-        &self,
-        mut lay_down: impl FnMut(Token),
-        mut lay_down_at_hand: impl FnMut(Token),
-        mut queue: impl FnMut(Token),
-    ) {
-        while self.has_kept() || self.has_next() {
-            self.take_warm().into_iter().for_each(&mut lay_down);
-            self.take_shelved().for_each(&mut lay_down);
-            self.take_at_hand().into_iter().for_each(&mut lay_down_at_hand);
-            self.take_next().into_iter().for_each(&mut queue);
-            if self.has_kept() || self.has_next() {
+    pub(crate) fn flush(&self, mut put: impl FnMut(Kept)) -> KeepsNothing {
+        while self.has_any() {
+            self.take_warm().map(Kept::Warm).into_iter().for_each(&mut put);
+            self.take_shelved().map(Kept::Warm).for_each(&mut put);
+            self.take_at_hand().map(Kept::AtHand).into_iter().for_each(&mut put);
+            self.take_next().map(Kept::Next).into_iter().for_each(&mut put);
+            std::iter::from_fn(|| self.take_vacant()).map(Kept::Vacant).for_each(&mut put);
+            if self.has_any() {
+                #[cfg(all(test, not(loom)))]
+                tests::meanwhile();
                 yield_now();
             }
         }
+        KeepsNothing(())
     }
 
     /// Keeps the token of a vacant slot, if the thread is watched and has its permit (*keep* of
@@ -681,7 +715,7 @@ impl LocalTokens {
     /// O5 to O9: takes all tokens. `None`: another thread is about to, or this one cannot be waited for.
     #[cold]
     pub(crate) fn revoke(&self) -> Option<Revoked> {
-        if !self.has_next() && !self.has_kept() && !self.has_vacant() {
+        if !self.has_any() {
             return Some(Revoked::default());
         }
         let has_shelved = self.has_shelved();
@@ -717,5 +751,52 @@ impl LocalTokens {
         });
         self.attention.fetch_and(!REVOKED, Ordering::Release);
         revoked
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    thread_local! {
+        /// Run once, on this thread, where a flush has not got all tokens.
+        static MEANWHILE: Cell<Option<&'static dyn Fn()>> = const { Cell::new(None) };
+    }
+
+    pub(super) fn meanwhile() {
+        if let Some(body) = MEANWHILE.take() {
+            body();
+        }
+    }
+
+    fn token() -> Token {
+        let slot: &'static Slot = Box::leak(Box::new(Slot::unused(0)));
+        Token::claim_free(slot).expect("nothing else has it").put_down()
+    }
+
+    /// Catches: a thread that rests with a token of one kind, because another thread was taking its tokens when it
+    /// looked, and then gave up.
+    #[test]
+    fn a_flush_takes_what_another_thread_does_not_get() {
+        type Keep = fn(&LocalTokens);
+        let kinds: [Keep; 5] = [
+            |local| assert!(local.put_next(token()).is_ok()),
+            |local| assert!(local.keep_warm(token()).is_ok()),
+            |local| {
+                local.set_shelf_open(true);
+                assert!(local.keep_on_shelf(token()).is_ok());
+            },
+            |local| assert!(local.keep_at_hand(token()).is_ok()),
+            |local| assert!(local.keep_vacant(token()).is_ok()),
+        ];
+        for (kind, keep) in kinds.into_iter().enumerate() {
+            let local: &'static LocalTokens = Box::leak(Box::new(LocalTokens::none()));
+            keep(local);
+            local.attention.fetch_or(REVOKED, Ordering::SeqCst);
+            MEANWHILE.set(Some(Box::leak(Box::new(|| _ = local.attention.fetch_and(!REVOKED, Ordering::SeqCst)))));
+            let mut taken = 0;
+            let _keeps_nothing = local.flush(|_| taken += 1);
+            assert!(taken == 1 && !local.has_any(), "kind {kind}");
+        }
     }
 }

@@ -12,14 +12,14 @@
 //! parked, which disposes of it. If it leaves for the next process, that is spawned in another slot: in this one it
 //! would have the caller wait for its first step, which may be long, and may wait in turn for the caller. (Only what is
 //! pushed even later, by a sender that was preempted, is found by that process, which refuses it by its generation.) So
-//! no slot may stay here for long. At each tick of the watchdog the thread parks the tokens that were there at the tick
-//! before. It parks all of them
-//! * when it is called;
-//! * before it looks for work in the queues of others, and so before it sleeps or ends;
-//! * before it gives its permit away, and before its step blocks.
+//! no slot may stay here for long. At each tick of the watchdog the thread gives those back that were there at the tick
+//! before; and all of them with each [flush](super::local_tokens).
 //!
 //! Behind a step that does not end, the watchdog takes them, with what is in the run-next slot. A thread that is not
 //! watched, or has lost its permit, keeps none.
+//!
+//! To dispose of what has arrived runs code of users, and is left to a worker (`engine/host/late_slots`); the token of
+//! an empty slot is parked by the thread that gives it back.
 //!
 //! No one is told of the end of a process whose slot is kept (`exit` sees to that), so no dead letter follows such
 //! news.

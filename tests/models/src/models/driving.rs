@@ -9,6 +9,7 @@ use crate::engine::permits::handoff::RestOutcome;
 use crate::engine::permits::sleep::Idle;
 use crate::fault::{self, Fault};
 use crate::models::sleep::driver::Flag;
+use crate::slots::slot::local_tokens::KeepsNothing;
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
 use loom::thread;
 
@@ -115,7 +116,7 @@ impl World {
             } else if !searching && self.idle.start_searching() {
                 searching = true;
             } else {
-                let Ok(_) = self.idle.begin_sleep(me, searching, me == 0) else {
+                let Ok(_) = self.idle.begin_sleep(me, searching, me == 0, KeepsNothing::in_a_model()) else {
                     unreachable!("no thread waits for a permit")
                 };
                 if !self.rest(me) {
@@ -161,7 +162,7 @@ impl World {
 /// work. All jobs but that event's come from outside.
 fn model(jobs: usize, is_long: bool) {
     let world = World::new(jobs, is_long);
-    assert_eq!(world.idle.begin_sleep(0, false, true), Ok(true));
+    assert_eq!(world.idle.begin_sleep(0, false, true, KeepsNothing::in_a_model()), Ok(true));
     let poller = thread::spawn(move || {
         if world.rest(0) {
             world.work(0, true);

@@ -1,7 +1,7 @@
 //! The tokens that a thread keeps to itself (`slots/slot/local_tokens.rs`), and the messages that it sends in place.
 //!
 //! The slot, its lanes, its token and the places are production code, and so is a send. The driver repeats the steps of
-//! `engine/context/local.rs` (`rest_idle`, `lay_down`, `share_local`) and `engine/host/recall.rs`. Who takes tokens
+//! `engine/context/local.rs` (`rest_idle`, `lay_down`, `flush`) and `engine/host/recall.rs`. Who takes tokens
 //! from a thread looks once whether that is within a section, and then gives up.
 //!
 //! Not covered: the kernel's barrier, which is a fence here, as is the light one: so the fence of *visit* of `shelf` is
@@ -15,7 +15,7 @@ use crate::mailbox::lanes::Claim;
 use crate::mailbox::node::{Envelope, NodeBox, NodeKind};
 use crate::mailbox::{node_pool, payload::Payload};
 use crate::pid::{NodeId, Pid};
-use crate::slots::slot::local_tokens::{self, Following, LocalTokens, ROUSED};
+use crate::slots::slot::local_tokens::{self, Following, Kept, LocalTokens, ROUSED};
 use crate::slots::slot::release::LaidDown;
 use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, Token};
 use crate::sync::{Mutex, Ordering, lock};
@@ -164,7 +164,7 @@ impl Scene {
         any
     }
 
-    /// `share_local`, after which the thread sleeps.
+    /// `ThreadContext::flush`, after which the thread sleeps.
     fn sleep(&self) {
         match () {
             () if fault::is(Fault::Driver(SLEEPS_WITH_ALL)) => {}
@@ -173,8 +173,12 @@ impl Scene {
                 self.local.take_next().into_iter().for_each(Token::wake);
             }
             () => {
-                let lay_down_at_hand = |token| self.lay_down_at_hand(token);
-                self.local.leave_nothing(|warm| self.lay_down(warm), lay_down_at_hand, Token::wake);
+                let _keeps_nothing = self.local.flush(|kept| match kept {
+                    Kept::Warm(token) => self.lay_down(token),
+                    Kept::AtHand(token) => self.lay_down_at_hand(token),
+                    Kept::Next(token) => token.wake(),
+                    Kept::Vacant(_) => unreachable!("no process has ended"),
+                });
             }
         }
     }

@@ -13,6 +13,7 @@ use crate::engine::permits::handoff::RestOutcome;
 use crate::engine::permits::holders::{HandedOff, Need};
 use crate::engine::permits::sleep::{BecameSpare, Idle};
 use crate::fault::{self, Fault};
+use crate::slots::slot::local_tokens::KeepsNothing;
 use crate::sync::{AtomicBool, AtomicU8, AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
 use loom::thread;
 
@@ -168,7 +169,7 @@ impl World {
     fn next_when_called(&self, me: usize) -> Option<usize> {
         // `Worker::heed`.
         self.threads[me].attention.store(0, Ordering::SeqCst);
-        match self.idle.attend(me) {
+        match self.idle.attend(me, KeepsNothing::in_a_model()) {
             None => self.take_near(me).or_else(|| self.search(me)),
             Some(BecameSpare(next)) => {
                 reach("became spare after its step");
@@ -203,7 +204,7 @@ impl World {
             }
             // `ThreadContext::sleep`.
             self.threads[me].attention.store(0, Ordering::SeqCst);
-            let slept = self.idle.begin_sleep(me, searching, false);
+            let slept = self.idle.begin_sleep(me, searching, false, KeepsNothing::in_a_model());
             assert!(matches!(slept, Ok(false) | Err(BecameSpare(None))), "no thread waits for a permit");
             if !self.rest(me, true) {
                 return None;

@@ -2,7 +2,8 @@
 //! takes them, and messages and requests come late.
 //!
 //! The list, the slot, its lanes and its token are production code. The driver repeats the steps of
-//! `engine/context/vacant.rs`, `engine/lifecycle/exit.rs`, `engine/lifecycle/spawn.rs` and `slots/directory.rs`.
+//! `engine/context/vacant.rs`, `engine/host/late_slots.rs`, `engine/lifecycle/{exit,spawn}.rs` and
+//! `slots/directory.rs`. The watchdog looks once whether the thread is within a section, and then gives up.
 //!
 //! Not covered: the kernel's barrier, which is a fence here; a thread that is suspended while it uses its list.
 
@@ -15,11 +16,14 @@ use crate::mailbox::node_pool;
 use crate::mailbox::payload::Payload;
 use crate::pid::{NodeId, Pid};
 use crate::process::control::{Control, EndWaiter, Join};
-use crate::slots::slot::local_tokens::LocalTokens;
+use crate::slots::slot::local_tokens::{Kept, LocalTokens};
 use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, TABLE, Token};
-use crate::sync::{Arc, OwnedCell};
+use crate::sync::{Arc, OwnedCell, lock};
 use loom::thread;
 use std::sync::Mutex;
+
+/// A planted fault: the thread rests when it has got no more tokens, though others were only trying to take them.
+const STOPS_AT_THE_FIRST_NONE: Fault = Fault::Driver(1);
 
 struct Host {
     /// How many messages became dead letters. Invisible to loom, so that it orders nothing.
@@ -60,13 +64,16 @@ struct World {
     owner: &'static SlotOwner,
     host: &'static Host,
     local: &'static LocalTokens,
+    /// `Scheduler::late_slots`.
+    late: crate::sync::Mutex<Vec<Token>>,
 }
 
 impl World {
     fn new() -> &'static Self {
         let host = keep(Host { dead: Mutex::new(0), inside: OwnedCell::new(0) });
         let owner = keep(SlotOwner::new(host, NodeId::new(7).expect("a node id"), 1));
-        keep(Self { slot: keep(Slot::unused(0)), owner, host, local: keep(LocalTokens::none()) })
+        let (slot, local) = (keep(Slot::unused(0)), keep(LocalTokens::none()));
+        keep(Self { slot, owner, host, local, late: crate::sync::Mutex::new(Vec::new()) })
     }
 
     fn touch(&self) {
@@ -129,18 +136,39 @@ impl World {
         }
     }
 
-    /// `ThreadContext::give_vacant_back`.
+    /// `ThreadContext::flush`.
     fn give_back(&self) {
-        while let Some(token) = self.local.take_vacant() {
-            self.touch();
-            TABLE.take_back(token.taken_up());
+        if fault::is(STOPS_AT_THE_FIRST_NONE) {
+            return std::iter::from_fn(|| self.local.take_vacant()).for_each(|token| self.queue_unless_empty(token));
         }
+        let _keeps_nothing = self.local.flush(|kept| match kept {
+            Kept::Vacant(token) => self.queue_unless_empty(token),
+            _ => unreachable!("every process has ended"),
+        });
     }
 
     /// `Scheduler::move_local`.
     fn revoke(&self) {
-        for token in self.local.revoke().unwrap_or_default().vacant {
+        let Some(revoked) = self.local.revoke() else { return reach("given up") };
+        for token in revoked.vacant {
             reach("revoked");
+            self.queue_unless_empty(token);
+        }
+    }
+
+    /// `Scheduler::queue_unless_empty`.
+    fn queue_unless_empty(&self, token: Token) {
+        let token = token.taken_up();
+        self.touch();
+        if let Some(token) = token.park_vacant() {
+            reach("queued with a late message");
+            lock(&self.late).push(token.put_down());
+        }
+    }
+
+    /// `ThreadContext::empty_late_slots`, by a worker.
+    fn empty_late_slots(&self) {
+        while let Some(token) = { lock(&self.late).pop() } {
             let token = token.taken_up();
             self.touch();
             TABLE.take_back(token);
@@ -157,6 +185,7 @@ impl World {
     /// Checks at the end of an execution that the slot is free, and that nothing was lost.
     fn close(&self, sent: u32, refused: u32) {
         assert!(!self.local.has_vacant(), "all were given back");
+        self.empty_late_slots();
         assert_eq!(self.slot.lanes.claim(), Claim::Vacant, "the token is parked");
         // SAFETY: this is the token.
         assert!(unsafe { self.slot.lanes.is_data_empty() }, "something was left");
@@ -200,7 +229,7 @@ fn a_late_message_becomes_a_dead_letter_or_comes_back() {
 
 #[test]
 fn a_late_message_is_not_lost_when_the_slot_is_revoked() {
-    check(2, &["sent", "came back", "revoked"], || {
+    check(2, &["sent", "came back", "revoked", "queued with a late message"], || {
         let world = World::new();
         let first = world.run(Token::claim_free(world.slot).expect("the slot is free"));
         let pid = first.pid().expect("it lives");
@@ -272,4 +301,29 @@ fn fault_no_light_barrier() {
 #[should_panic]
 fn fault_no_heavy_barrier() {
     fault::with(Fault::NoHeavyBarrier, the_watchdog_takes_what_a_thread_keeps);
+}
+
+/// A thread has kept a slot, and rests while the watchdog takes that, or gives up. From then on no thread looks at what
+/// this one keeps.
+fn rests_while_its_slots_are_taken() {
+    check(4, &["revoked", "given up", "yielded"], || {
+        let world = World::new();
+        let first = world.run(Token::claim_free(world.slot).expect("the slot is free"));
+        let watchdog = thread::spawn(|| world.revoke());
+        world.end(first);
+        world.give_back();
+        watchdog.join().unwrap();
+        world.close(0, 0);
+    });
+}
+
+#[test]
+fn a_thread_rests_while_its_slots_are_taken_in_vain() {
+    rests_while_its_slots_are_taken();
+}
+
+#[test]
+#[should_panic(expected = "all were given back")]
+fn fault_rests_when_it_has_got_no_more() {
+    fault::with(STOPS_AT_THE_FIRST_NONE, rests_while_its_slots_are_taken);
 }

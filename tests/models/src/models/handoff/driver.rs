@@ -7,6 +7,7 @@ use crate::engine::permits::handoff::{RestOutcome, Resumption};
 use crate::engine::permits::holders::{HandedOff, Need};
 use crate::engine::permits::sleep::{BecameSpare, Idle};
 use crate::fault::{self, Fault};
+use crate::slots::slot::local_tokens::KeepsNothing;
 use crate::sync::{AtomicBool, AtomicU8, AtomicUsize, Ordering, OwnedCell};
 use std::cell::Cell;
 
@@ -195,8 +196,8 @@ impl World {
         if next.load(Ordering::Relaxed) == 0 { None } else { next.swap(0, Ordering::AcqRel).checked_sub(1) }
     }
 
-    /// `ThreadContext::share_local`.
-    fn share_local(&self, me: &Me) {
+    /// `ThreadContext::flush`.
+    fn flush(&self, me: &Me) {
         match self.take_next(me.number) {
             None => {}
             Some(job) if self.attention(me) & LOST != 0 => self.push_global(job),
@@ -264,9 +265,9 @@ impl World {
     /// `ThreadContext::hand_off` and `pass`.
     fn hand_off(&self, me: &Me, need: Need) {
         if !fault::is(KEEPS_RUN_NEXT) {
-            self.share_local(me);
+            self.flush(me);
         }
-        match self.idle.hand_off(me.number, need, false) {
+        match self.idle.hand_off(me.number, need, false, KeepsNothing::in_a_model()) {
             HandedOff::ToSpare(next) => {
                 reach("handed off to a spare thread");
                 self.unpark(next);
@@ -327,7 +328,7 @@ impl World {
     /// Ends a step that blocked in async code, when the blocking is over.
     pub(super) fn leave_step(&self, me: &Me) {
         self.come_back(me, true);
-        if let Some(BecameSpare(next)) = self.idle.attend(me.number) {
+        if let Some(BecameSpare(next)) = self.idle.attend(me.number, KeepsNothing::in_a_model()) {
             self.pass_on(next);
         }
     }
@@ -382,8 +383,10 @@ impl World {
     /// `ThreadContext::next_when_called` and `attend`.
     fn next_when_called(&self, me: &Me) -> Option<usize> {
         self.threads[me.number].attention.store(0, Ordering::SeqCst);
-        self.share_local(me);
-        let Some(BecameSpare(next)) = self.idle.attend(me.number) else { return self.find(me) };
+        self.flush(me);
+        let Some(BecameSpare(next)) = self.idle.attend(me.number, KeepsNothing::in_a_model()) else {
+            return self.find(me);
+        };
         reach("was called away");
         self.pass_on(next);
         self.announce();
@@ -453,7 +456,7 @@ impl World {
     /// `ThreadContext::sleep`.
     fn sleep(&self, me: &Me, searched: bool) -> bool {
         self.threads[me.number].attention.store(0, Ordering::SeqCst);
-        match self.idle.begin_sleep(me.number, searched, false) {
+        match self.idle.begin_sleep(me.number, searched, false, KeepsNothing::in_a_model()) {
             Ok(poller) => self.rest(me, true, poller),
             Err(BecameSpare(next)) => {
                 if next.is_some() {

@@ -16,14 +16,14 @@ use crate::fault::{self, Fault};
 use crate::mailbox::node::{Envelope, NodeKind};
 use crate::mailbox::{node_pool, payload::Payload};
 use crate::pid::NodeId;
-use crate::slots::slot::local_tokens::LocalTokens;
+use crate::slots::slot::local_tokens::{KeepsNothing, Kept, LocalTokens};
 use crate::slots::slot::release::LaidDown;
 use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, Token};
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use loom::thread;
 
-/// A thread goes to sleep without `share_local`: it relies on having laid everything down before.
-const SLEEPS_UNSHARED: Fault = Fault::Driver(19);
+/// A thread goes to sleep without a flush: it relies on having laid everything down before.
+const SLEEPS_UNFLUSHED: Fault = Fault::Driver(19);
 /// The watchdog leaves a process at hand where it is.
 const LEFT_AT_HAND: Fault = Fault::Driver(20);
 
@@ -160,20 +160,18 @@ impl World {
         }
     }
 
-    /// `ThreadContext::share_local`.
-    fn share_local(&self) {
-        fn unkept(_: Token) {
-            unreachable!("no process is warm, and none is to run next");
-        }
-        self.local.leave_nothing(unkept, |token| self.lay_down(token), unkept);
+    /// `ThreadContext::flush`.
+    fn flush(&self) -> KeepsNothing {
+        self.local.flush(|kept| match kept {
+            Kept::AtHand(token) => self.lay_down(token),
+            _ => unreachable!("no process is warm, none is to run next, and none has ended"),
+        })
     }
 
     /// `ThreadContext::sleep`.
     fn sleep(&self, searched: bool) {
-        if !fault::is(SLEEPS_UNSHARED) {
-            self.share_local();
-        }
-        assert_eq!(self.idle.begin_sleep(0, searched, false), Ok(false), "there are no timers");
+        let keeps_nothing = if fault::is(SLEEPS_UNFLUSHED) { KeepsNothing::in_a_model() } else { self.flush() };
+        assert_eq!(self.idle.begin_sleep(0, searched, false, keeps_nothing), Ok(false), "there are no timers");
         loop {
             match self.idle.look(0, false) {
                 RestOutcome::Up(..) => return,
@@ -257,7 +255,7 @@ fn a_process_at_hand_is_answered_behind_a_long_step() {
 #[test]
 #[should_panic = "deadlock"]
 fn fault_sleeps_unshared() {
-    fault::with(SLEEPS_UNSHARED, answered_while_its_thread_goes_to_sleep);
+    fault::with(SLEEPS_UNFLUSHED, answered_while_its_thread_goes_to_sleep);
 }
 
 /// The watchdog looks for ever, and finds nothing.

@@ -5,6 +5,7 @@ use crate::check::{keep, reach};
 use crate::engine::permits::handoff::RestOutcome;
 use crate::engine::permits::sleep::Idle;
 use crate::fault::{self, Fault};
+use crate::slots::slot::local_tokens::KeepsNothing;
 use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
 use loom::thread;
 
@@ -414,7 +415,7 @@ impl World {
     /// Puts a thread to sleep that has not searched; `timers` says whether timers are pending. Returns whether it is
     /// the poller.
     pub(super) fn begin_sleep(&self, me: usize, timers: bool) -> bool {
-        self.idle.begin_sleep(me, false, timers) == Ok(true)
+        self.idle.begin_sleep(me, false, timers, KeepsNothing::in_a_model()) == Ok(true)
     }
 
     /// `ThreadContext::run` for a thread that is asleep.
@@ -513,7 +514,7 @@ impl World {
     /// `ThreadContext::sleep`.
     fn sleep(&self, me: usize, searched: bool) {
         let timers = self.timer.load(Ordering::SeqCst);
-        let Ok(poller) = self.idle.begin_sleep(me, searched, timers) else {
+        let Ok(poller) = self.idle.begin_sleep(me, searched, timers, KeepsNothing::in_a_model()) else {
             unreachable!("no thread waits for a permit")
         };
         self.rest(me, poller);

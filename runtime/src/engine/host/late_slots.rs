@@ -1,0 +1,102 @@
+//! Vacant slots in which something has arrived late, until a worker empties them.
+//!
+//! To empty such a slot runs code of users: wakers of joins, drops of messages, the dead-letter hook. That may block,
+//! and it may wait for other processes of the host. So it does not run where a thread comes upon the slot: on the
+//! watchdog, which looks for steps that do not end; under a lock; on a thread that counts as searching, on which others
+//! rely; or in the midst of a [flush](crate::slots::slot::local_tokens), which would never be over. There an empty
+//! slot is given back at once, and any other is queued. The queue is one of those that any thread may take from: a
+//! thread that pushes to it announces that (sleep:P2), and a sleeping thread looks there (sleep:S3). A worker empties
+//! the slots as visits, in which its permit can be taken over:
+//! * when it has found nothing to run, before it sleeps, and no longer searches (`find`);
+//! * at each visit to a far end;
+//! * before it exits, when the host has stopped.
+//!
+//! *None is left when a host stops*: as for processes (shutdown:L1, shutdown:L3). A thread that has been told to end
+//! looks here after its fence; one that pushes has its fence before it looks whether the threads have been told, and
+//! starts the last thread if so.
+
+use super::Scheduler;
+use crate::slots::{TABLE, Token};
+
+/// The token of a vacant slot that is not parked.
+pub(crate) enum LateSlot {
+    /// To be listed as free: a thread has kept the slot for its next process.
+    Kept(Token),
+    /// Listed by the thread on which the process has ended.
+    Listed(Token),
+}
+
+impl LateSlot {
+    /// Disposes of what has arrived, and parks the token.
+    pub(crate) fn empty(self) {
+        match self {
+            Self::Kept(token) => TABLE.take_back(token.taken_up()),
+            Self::Listed(token) => drop(token.taken_up().empty_and_park(None)),
+        }
+    }
+}
+
+impl Scheduler {
+    /// Gives back a vacant slot that a thread has kept. Runs no code of users.
+    pub(crate) fn give_back_vacant(&'static self, token: Token) {
+        if self.queue_unless_empty(token) {
+            self.announce();
+        }
+    }
+
+    /// As [`give_back_vacant`](Self::give_back_vacant), for a caller that announces what it has queued. Returns whether
+    /// it has.
+    pub(super) fn queue_unless_empty(&self, token: Token) -> bool {
+        let late = TABLE.take_back_empty(token.taken_up());
+        late.map(|token| self.late_slots.push(LateSlot::Kept(token.put_down()))).is_some()
+    }
+
+    pub(crate) fn push_late(&'static self, slot: LateSlot) {
+        self.late_slots.push(slot);
+        self.announce();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LateSlot;
+    use crate::engine::host::Scheduler;
+    use crate::future::Ended;
+    use crate::slots::TABLE;
+    use crate::{ExitReason, Runtime};
+
+    /// Returns the slot of a process that has ended, and was joined too late.
+    fn joined_late(host: &'static Scheduler) -> (LateSlot, Ended) {
+        let mut token = TABLE.take().expect("a slot");
+        let pid = token.open(host.slot_owner());
+        token.close();
+        let join = pid.join();
+        (LateSlot::Kept(token.put_down()), join)
+    }
+
+    /// Catches: a slot that no thread empties, because all sleep.
+    #[test]
+    fn a_thread_that_sleeps_wakes_to_empty_a_slot() {
+        let runtime = Runtime::builder().workers(1).build().expect("one worker");
+        let host = runtime.host().scheduler();
+        for _ in 0..3 {
+            host.wait_until_idle().expect("nothing runs");
+            let (slot, join) = joined_late(host);
+            host.push_late(slot);
+            host.wait_until_idle().expect("nothing runs");
+            assert!(host.late_slots.is_empty(), "it was not idle before");
+            assert_eq!(join.wait(), ExitReason::NoProcess);
+        }
+    }
+
+    /// Catches: a slot that is queued when the threads have ended, and stays there.
+    #[test]
+    fn a_slot_is_emptied_after_the_threads_of_its_host_have_ended() {
+        let runtime = Runtime::builder().workers(1).build().expect("one worker");
+        let host = runtime.host().scheduler();
+        let (slot, join) = joined_late(host);
+        runtime.shutdown().expect("not inside");
+        host.push_late(slot);
+        assert_eq!(join.wait(), ExitReason::NoProcess);
+    }
+}
