@@ -9,8 +9,8 @@ use std::sync::{Mutex, PoisonError};
 /// How many lines there may be: what a peer calls its messages is for the peer to say.
 const MAX_LINES: usize = 1_024;
 
-/// What the log has said already. Each message is named once for each build that does not have it in this form, and once
-/// for each kind of failure: its senders may try again and again.
+/// What the log has said already. Each message is named once for each build that does not have it in this form, and
+/// once for each kind of failure: its senders may try again and again.
 #[derive(Default)]
 pub(super) struct Reports(Mutex<BTreeSet<String>>);
 

@@ -26,20 +26,20 @@
 //! # Arithmetic
 //! A change of the leader of NATS' store stops writes for about 5.6 s ([`LEADER_CHANGE`]). In the worst case it begins
 //! just before a renewal, and ends just after an attempt. What is left until the fence ([`SLACK`] at least) is for the
-//! accesses themselves. After such a change these are up to five round trips: a renewal reads and writes, which conflicts
-//! if an attempt was written whose answer was lost; then the entry is read, and renewed again. On a machine that is short
-//! of processors, each waits for several threads.
+//! accesses themselves. After such a change these are up to five round trips: a renewal reads and writes, which
+//! conflicts if an attempt was written whose answer was lost; then the entry is read, and renewed again. On a machine
+//! that is short of processors, each waits for several threads.
 //!
 //! ```text
 //!  renew 2.5  +  leader change 5.6  +  next attempt 0.5  +  slack 1.4  =  fence 10.0
 //!  fence 10.0 +  grace 4.0          +  drift 0.1 %: 0.015 = 14.0 <=  ttl   15.0
 //! ```
 //!
-//! A renewal every 5 s does not survive that: 5.0 + 5.6 + 0.5 = 11.1. With one every 3 s and attempts every second, 0.4 s
-//! are left, which was too little for three nodes on two busy cores. Fencing at 12 s instead would leave 3 s until the
-//! entry is deleted, too few for processes that get 4 s to end. Attempts cost nothing while the store answers. So nodes
-//! renew every 2.5 s; a thousand of them write 400 entries a second. [`Timing::check`] refuses other numbers that break
-//! either line.
+//! A renewal every 5 s does not survive that: 5.0 + 5.6 + 0.5 = 11.1. With one every 3 s and attempts every second,
+//! 0.4 s are left, which was too little for three nodes on two busy cores. Fencing at 12 s instead would leave 3 s until
+//! the entry is deleted, too few for processes that get 4 s to end. Attempts cost nothing while the store answers. So
+//! nodes renew every 2.5 s; a thousand of them write 400 entries a second. [`Timing::check`] refuses other numbers that
+//! break either line.
 //!
 //! # Clock
 //! **The clock must count the time that the machine is suspended** ([`Moment`] says which does). With one that does
@@ -60,7 +60,8 @@ use std::time::Duration;
 /// For how long a change of the store's leader stops writes: measured with NATS on one machine.
 pub const LEADER_CHANGE: Duration = Duration::from_millis(5_600);
 
-/// What has to be left for the accesses themselves, when the leader changes at the worst time: 0.2 s for each round trip.
+/// What has to be left for the accesses themselves, when the leader changes at the worst time: 0.2 s for each of their
+/// round trips.
 pub const SLACK: Duration = Duration::from_secs(1);
 
 /// The most attempts whose late answers still count. One is begun each [`Timing::attempt`], so these reach back further

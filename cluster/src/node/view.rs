@@ -33,8 +33,8 @@ pub enum Outage {
     Fenced(Fence),
     /// Its record is gone, or another.
     #[error(
-        "the record of this node was removed or replaced; check whether its connection with the broker was closed for a \
-         second, after which others remove it, and who may write it"
+        "the record of this node was removed or replaced; check whether its connection with the broker was closed for \
+         a second, after which others remove it, and who may write it"
     )]
     Evicted,
     /// It could not join again.

@@ -218,8 +218,8 @@ pub enum CallError<E = Infallible> {
     /// The method returned this error. The message was handled.
     #[error("{0}")]
     Failed(E),
-    /// The process had ended before, or ended before it took the message; with
-    /// [`NodeLost`](ExitReason::NodeLost), its node cannot be reached, and the process may live on there. Not delivered.
+    /// The process had ended before, or ended before it took the message. With [`NodeLost`](ExitReason::NodeLost), its
+    /// node cannot be reached, and the process may live on there. Not delivered.
     #[error("the called process did not take the message, which was not delivered ({0})")]
     Gone(ExitReason),
     /// The process ended while it had the call: in its method, or holding its [`Reply`](crate::Reply). The message may

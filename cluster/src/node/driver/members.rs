@@ -217,7 +217,8 @@ impl Driver {
             self.say(move |cluster, node| {
                 tracing::warn!(
                     target: "postroom", cluster, node, %other,
-                    "two nodes of the cluster run under one name; the one that has joined last is shown: give each its own"
+                    "two nodes of the cluster run under one name, and the one that has joined last is shown: give each \
+                     its own"
                 );
             });
         }

@@ -1,15 +1,15 @@
 //! The time in which this node is no member: it says why, joins again, and ends what it held.
 //!
 //! # It never gives up
-//! A node that was a member once joins again for as long as it runs, whatever the store says: what refuses it may be put
-//! right by an operator hours later, and its program cannot start another. Only the first join ends with a refusal,
+//! A node that was a member once joins again for as long as it runs, whatever the store says: what refuses it may be
+//! put right by an operator hours later, and its program cannot start another. Only the first join ends with a refusal,
 //! which [`Builder::join`](crate::Builder::join) returns. Each way out of a membership passes [`Driver::out`], which
 //! sets the time of the next attempt; so there is none without.
 //!
 //! # Holders that go on
 //! A killed process ends when its step returns. One whose step does not return acts as the holder of its names though
-//! they pass to others: nothing in this program can stop it, and only its fencing token makes it harmless. The log names
-//! it when its lease is over at the latest, and when it has ended.
+//! they pass to others: nothing in this program can stop it, and only its fencing token makes it harmless. The log
+//! names it when its lease is over at the latest, and when it has ended.
 
 use super::Driver;
 use crate::clock::Moment;
@@ -17,7 +17,7 @@ use crate::membership::JoinError;
 use crate::node::delivery::Arrival;
 use crate::node::view::Outage;
 use postroom::Pid;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -106,11 +106,13 @@ impl Driver {
 
     /// Has processes end that hold names: by `at`, when they are killed.
     pub(super) fn condemn(&mut self, held: BTreeSet<Pid>, why: &str, since: Moment, at: Moment) {
+        let mut names: BTreeMap<Pid, Vec<String>> = BTreeMap::new();
+        for (name, pid) in self.setup.view.names().iter().filter(|(_, pid)| held.contains(pid)) {
+            names.entry(pid).or_default().push(name.to_owned());
+        }
         for pid in held {
-            let names: Vec<_> =
-                self.setup.view.names().iter().filter(|(_, of)| *of == pid).map(|(name, _)| name.to_owned()).collect();
             pid.cancel(why);
-            let names = names.join(", ");
+            let names = names.remove(&pid).unwrap_or_default().join(", ");
             self.condemned.push(Condemned { pid, names, since, at, is_overdue: false });
         }
     }

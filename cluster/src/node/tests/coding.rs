@@ -236,9 +236,10 @@ impl<'de> Deserialize<'de> for Slow {
     }
 }
 
-/// A large value, or slow code of its type, may take longer to be written and read than a lease lasts.
+/// A large value, or slow code of its type, may take longer to be written and read than a lease lasts: that is done on
+/// the sender's thread and on that of the delivery, and the driver renews the lease meanwhile.
 ///
-/// Catches: coding on the thread that renews the lease, or under a lock that it needs.
+/// Not covered: a lock that is held meanwhile, and that the driver needs more seldom than it renews.
 #[test]
 fn a_value_that_takes_long_to_be_coded_holds_up_no_lease() {
     let broker = Broker::new();
