@@ -10,6 +10,7 @@ mod named;
 mod placement;
 mod remote_node;
 mod statistics;
+mod status;
 mod topic;
 
 use crate::engine::Engine;
@@ -28,13 +29,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-pub use crate::node::view::Member;
+pub use crate::node::view::{Member, Outage};
 pub use builder::{Builder, JoinError};
 pub use group::{Broadcast, BroadcastError, ClusterGroup};
 pub use keyed::Keyed;
 pub use named::NamedError;
 pub use remote_node::{RemoteNode, StartError, Starting};
 pub use statistics::Statistics;
+pub use status::Status;
 pub use topic::ClusterTopic;
 
 /// A node of a cluster. Clones are the same node; it leaves with [`leave`](Self::leave), or when the last clone is
@@ -127,7 +129,8 @@ impl Cluster {
         &self.shared.name
     }
 
-    /// Returns whether this node is a member now. It is none while it is cut off, and joins again by itself.
+    /// Returns whether this node is a member now. It is none while it is cut off, and joins again by itself;
+    /// [`status`](Self::status) says why.
     pub fn is_member(&self) -> bool {
         self.shared.view.lock().is_member
     }

@@ -263,12 +263,12 @@ pub type OnWrite = Box<dyn FnOnce(Result<Revision, StoreError>) + Send>;
 /// Receives an entry; `None` if the store has none.
 pub type OnRead = Box<dyn FnOnce(Result<Option<Entry>, StoreError>) + Send>;
 
-/// A server that an engine has tried to connect with in vain.
+/// A server from which an engine does not have what a node needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
     /// Its address.
     pub server: String,
-    /// Why there is no connection, and what to do about it.
+    /// Why there is no connection, or no store, and what to do about it.
     pub problem: String,
 }
 
@@ -326,7 +326,8 @@ pub trait Engine: Send + Sync {
     }
 
     /// Returns the servers that the engine has tried to connect with since it was last connected, and why each attempt
-    /// has failed. An engine without servers has none.
+    /// has failed; while it is connected, and its store is not ready, the server that it waits for. An engine without
+    /// servers has none.
     fn attempts(&self) -> Vec<Attempt> {
         Vec::new()
     }

@@ -62,7 +62,7 @@ pub mod topics;
 
 pub use cluster::{
     Broadcast, BroadcastError, Builder, Cluster, ClusterGroup, ClusterTopic, JoinError, Keyed, Member, NamedError,
-    NodeError, RemoteNode, StartError, Starting, Statistics,
+    NodeError, Outage, RemoteNode, StartError, Starting, Statistics, Status,
 };
 #[doc(hidden)]
 pub use directory::message::recoded as __recoded_directory_message;

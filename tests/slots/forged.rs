@@ -82,11 +82,11 @@ fn nothing_answers_to(runtime: &Runtime, pid: Pid) {
     let recipient = Recipient::<VictimHit, u32>::of(pid);
     assert!(gone(recipient.send(VictimHit {}).unwrap_err().reason));
     assert!(gone(runtime.block_on(recipient.call(VictimHit {}).send_async()).unwrap_err().reason));
-    assert_eq!(recipient.call(VictimHit {}).wait(), Err(CallError::Gone(ExitReason::NoProcess)));
-    assert_eq!(
-        runtime.block_on(async { recipient.call(VictimHit {}).await }),
-        Err(CallError::Gone(ExitReason::NoProcess))
-    );
+    // Of a process of another node nothing is known.
+    let text = if is_here { ExitReason::NoProcess } else { ExitReason::NodeLost };
+    assert_eq!(recipient.call(VictimHit {}).wait(), Err(CallError::Gone(text.clone())));
+    let called = runtime.block_on(async { recipient.call(VictimHit {}).await });
+    assert_eq!(called, Err(CallError::Gone(text.clone())));
     let package = || Package::new(pid, Payload::new(VictimHit {}));
     assert!(gone(pid.deliver(package()).unwrap_err().reason));
     for station in [&runtime.host() as &dyn Receiver, &Node::this(), Router::of_program()] {
@@ -94,8 +94,7 @@ fn nothing_answers_to(runtime: &Runtime, pid: Pid) {
     }
     // Liveness and signals.
     assert!(!pid.is_alive() && !pid.stop() && !pid.cancel("no") && !pid.kill());
-    // Of a process of another node nothing is known.
-    assert_eq!(pid.join().wait(), if is_here { ExitReason::NoProcess } else { ExitReason::NodeLost });
+    assert_eq!(pid.join().wait(), text);
     assert!(pid.info().is_none() && pid.bindings().wait().is_none());
     assert!(runtime.address::<Victim>(pid).is_err());
     let upgraded = pid.upgrade(|victim: Victim| victim).wait();
@@ -115,7 +114,6 @@ fn nothing_answers_to(runtime: &Runtime, pid: Pid) {
     binds.monitor(pid).wait().unwrap();
     binds.link(pid).wait().unwrap();
     until(|| log.len() == 2);
-    let text = if is_here { ExitReason::NoProcess } else { ExitReason::NodeLost };
     assert_eq!(log.all(), [format!("down {pid} {text}"), format!("exit {pid} {text}")]);
     assert_eq!(binds.pid().bindings().wait().unwrap().count(), 0);
     assert_eq!(pid.monitor(), Err(TopologyError::NoProcess(pid)));

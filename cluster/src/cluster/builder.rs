@@ -102,7 +102,7 @@ pub enum JoinError {
     Timeout {
         /// How long it has waited.
         waited: Duration,
-        /// The servers that were tried, and why there is no connection with each; none, if there is a connection.
+        /// The servers that were tried, and what is missing of each; none, if all is there.
         attempts: Vec<Attempt>,
     },
     /// The system gives no thread.
@@ -353,7 +353,7 @@ impl Builder {
 /// Returns what is known of why a node is no member.
 fn why_none(attempts: &[Attempt]) -> String {
     if attempts.is_empty() {
-        return "check that the broker runs, has its store, and can be reached from here".into();
+        return "the broker has not answered yet; wait longer, or check what its log says of this node".into();
     }
     // The text of an attempt says what to do, and names the server if that is to be changed.
     let each = attempts.iter().map(|Attempt { server, problem }| format!("tried `{server}`: {problem}"));
@@ -377,6 +377,8 @@ fn log_if_late(cluster: &Cluster) -> Check {
             let (Some((cluster, node)), Some(engine)) = (names, engine.upgrade()) else { return };
             let attempts = engine.attempts();
             let servers = attempts.iter().map(|attempt| &*attempt.server).collect::<Vec<_>>().join(", ");
+            // An engine without servers has none to name.
+            let servers = Some(servers).filter(|servers| !servers.is_empty());
             let reason = why_none(&attempts);
             drop(engine);
             // A subscriber of the log is a user's code: one that panics costs its own event.

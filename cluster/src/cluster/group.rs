@@ -181,8 +181,10 @@ impl ClusterGroup {
         for (node, peer) in peers {
             let agreement = peer.agreement().ok_or(SendFailure::UnknownNode(peer.anyone()));
             let content = agreement.and_then(|agreement| {
-                encode(&agreement, &mut payload, &mut encoded)
-                    .map_err(|error| self.directory.codecs.failure(&error, peer.anyone()))
+                encode(&agreement, &mut payload, &mut encoded).map_err(|error| {
+                    self.directory.codecs.report(&error);
+                    self.directory.codecs.failure(&error, peer.anyone())
+                })
             });
             let group = self.name.to_string();
             match content.and_then(|content| peer.offer(&DirectoryMessage::Cast { group, content })) {

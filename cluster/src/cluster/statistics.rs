@@ -48,6 +48,10 @@ pub struct Statistics {
     pub claimed_ids: u64,
     /// Records of nodes that cannot be read.
     pub unreadable_records: u64,
+    /// How often this node has ceased to be a member without leaving: [`Cluster::status`] says why it is none.
+    pub outages: u64,
+    /// How often it could not join again: it goes on trying.
+    pub refused_joins: u64,
     /// What the broker has refused because this node has no right to it: its key is that of another name, for example.
     pub refused_by_broker: u64,
     /// Copies of broadcasts and of events of topics that found no room.
@@ -82,6 +86,8 @@ impl Cluster {
             dropped_strays: self.shared.inbox.dropped(),
             claimed_ids: read(&counters.claimed_ids),
             unreadable_records: read(&counters.unreadable_records),
+            outages: read(&counters.outages),
+            refused_joins: read(&counters.refused_joins),
             refused_by_broker: self.shared.engine.upgrade().map_or(0, |engine| engine.refused()),
         }
     }

@@ -61,10 +61,12 @@ pub enum CodecError {
         came: &'static str,
     },
     /// A value that is too long.
-    #[error("`{name}` takes more than {MAX_MESSAGE} bytes; send it in parts, or a reference to it")]
+    #[error("`{name}` takes {bytes} bytes, and at most {MAX_MESSAGE} travel; send it in parts, or a reference to it")]
     TooLong {
         /// The name of the message.
         name: String,
+        /// Its length, encoded.
+        bytes: usize,
     },
     /// A value that is nested too deeply.
     #[error(
@@ -153,6 +155,28 @@ pub enum CodecError {
     Inputs(#[from] EntryError),
 }
 
+impl CodecError {
+    /// Returns the name of the message or type that it is about, if it says one.
+    pub(super) fn name(&self) -> Option<&str> {
+        match self {
+            Self::Unknown { name, .. }
+            | Self::Incompatible { name, .. }
+            | Self::Kind { name, .. }
+            | Self::TooLong { name, .. }
+            | Self::TooDeep { name }
+            | Self::TooManyElements { name }
+            | Self::Trailing { name, .. }
+            | Self::Codec { name, .. }
+            | Self::Unwritable { name, .. }
+            | Self::Unreadable { name, .. }
+            | Self::Panicked { name, .. }
+            | Self::Answer { name, .. } => Some(name),
+            Self::NotRemote { type_name } => Some(type_name),
+            Self::NoSuchId { .. } | Self::NoSuchEntry { .. } | Self::Inputs(_) => None,
+        }
+    }
+}
+
 fn place(here: bool) -> &'static str {
     if here { "on this node" } else { "on the other node" }
 }
@@ -170,7 +194,7 @@ impl CodecError {
     pub(super) fn of_reading(name: &str, fault: Fault) -> Self {
         let name = name.to_owned();
         match fault {
-            Fault::TooLong => Self::TooLong { name },
+            Fault::TooLong(bytes) => Self::TooLong { name, bytes },
             Fault::TooDeep => Self::TooDeep { name },
             Fault::TooManyElements => Self::TooManyElements { name },
             Fault::Trailing(left) => Self::Trailing { name, left },

@@ -15,8 +15,8 @@ const MAX_TEXT: usize = 200;
 /// Why a value has no bytes, or bytes are no value: without the name of the message, which the caller knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// The bytes are more than a message may have.
-    TooLong,
+    /// The bytes are more than a message may have: so many.
+    TooLong(usize),
     TooDeep,
     TooManyElements,
     /// So many bytes follow the value.
@@ -42,7 +42,7 @@ pub(super) fn codec_byte(codec: WireCodec) -> u8 {
 
 /// Writes a value behind the byte of its codec.
 pub(super) fn encode<T: Serialize>(value: &T, codec: WireCodec) -> Result<Bytes, Fault> {
-    let mut out = Limited { bytes: vec![codec_byte(codec)], is_over: false };
+    let mut out = Limited { bytes: vec![codec_byte(codec)], length: 1 };
     let written = contain(|| match codec {
         WireCodec::Compact => postcard::to_io(value, &mut out).map(drop).map_err(|error| text_of(&error, MAX_TEXT)),
         WireCodec::Named => {
@@ -50,8 +50,8 @@ pub(super) fn encode<T: Serialize>(value: &T, codec: WireCodec) -> Result<Bytes,
             value.serialize(&mut serializer).map_err(|error| text_of(&error, MAX_TEXT))
         }
     })?;
-    if out.is_over {
-        return Err(Fault::TooLong);
+    if out.length > MAX_MESSAGE {
+        return Err(Fault::TooLong(out.length));
     }
     written.map_err(Fault::Text)?;
     Ok(out.bytes.into())
@@ -64,7 +64,7 @@ pub(super) fn decode<T: RemoteValue>(bytes: &[u8], codec: WireCodec) -> Result<T
 
 pub(super) fn decode_any<T: DeserializeOwned>(bytes: &[u8], codec: WireCodec) -> Result<T, Fault> {
     if bytes.len() > MAX_MESSAGE {
-        return Err(Fault::TooLong);
+        return Err(Fault::TooLong(bytes.len()));
     }
     let expected = codec_byte(codec);
     let bytes = match bytes.split_first() {
@@ -96,19 +96,20 @@ pub(super) fn decode_any<T: DeserializeOwned>(bytes: &[u8], codec: WireCodec) ->
     })?
 }
 
-/// Bytes up to the limit of a message.
+/// Bytes up to the limit of a message; what follows is only counted, for the error.
 struct Limited {
     bytes: Vec<u8>,
-    is_over: bool,
+    length: usize,
 }
 
 impl Write for Limited {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.bytes.len() + bytes.len() > MAX_MESSAGE {
-            self.is_over = true;
-            return Err(io::ErrorKind::FileTooLarge.into());
+        self.length += bytes.len();
+        if self.length <= MAX_MESSAGE {
+            self.bytes.extend_from_slice(bytes);
+        } else {
+            self.bytes = Vec::new();
         }
-        self.bytes.extend_from_slice(bytes);
         Ok(bytes.len())
     }
 

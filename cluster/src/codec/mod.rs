@@ -78,6 +78,7 @@ pub use error::{CodecError, ExportError};
 pub use guard::MAX_DEPTH;
 pub(crate) use reason::{as_text, kept};
 pub use reason::{decode_call_error, decode_exit_reason, encode_call_error, encode_exit_reason};
+pub(crate) use skew::{answer_lost, not_taken};
 
 use crate::frame::Table;
 use bytes::Bytes;
@@ -157,7 +158,7 @@ impl Codecs {
         Agreement::new(self, theirs)
     }
 
-    /// Has the log say, once, that a message cannot travel since the builds of two nodes differ.
+    /// Has the log say, once, that a message cannot travel, and why.
     pub(crate) fn report(&self, error: &CodecError) {
         self.0.reports.note(error);
     }

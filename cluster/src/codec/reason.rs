@@ -64,6 +64,11 @@ enum WireCallError {
     UnknownName,
     Shutdown,
     NotRemote,
+    TooLong { bytes: u64, limit: u64 },
+    Unwritable(String),
+    Unreadable(String),
+    AnswerTooLong { bytes: u64, limit: u64 },
+    AnswerLost(String),
 }
 
 /// Writes the reason of an end. Texts are cut at 4 KiB, chains of links at 16.
@@ -107,8 +112,14 @@ pub fn encode_call_error(error: &CallError) -> Bytes {
         CallError::UnknownName => WireCallError::UnknownName,
         CallError::Shutdown => WireCallError::Shutdown,
         // Whose build differs from whose, a third node cannot tell.
-        // What a node says of a call that it made itself.
-        CallError::NotRemote | CallError::OtherBuild(_) | CallError::TooLong { .. } => WireCallError::NotRemote,
+        CallError::NotRemote | CallError::OtherBuild(_) => WireCallError::NotRemote,
+        CallError::TooLong { bytes, limit } => WireCallError::TooLong { bytes: *bytes as u64, limit: *limit as u64 },
+        CallError::Unwritable { message } => WireCallError::Unwritable(cut(message, MAX_NAME).to_owned()),
+        CallError::Unreadable(reason) => WireCallError::Unreadable(cut(reason, MAX_TEXT).to_owned()),
+        CallError::AnswerTooLong { bytes, limit } => {
+            WireCallError::AnswerTooLong { bytes: *bytes as u64, limit: *limit as u64 }
+        }
+        CallError::AnswerLost(reason) => WireCallError::AnswerLost(cut(reason, MAX_TEXT).to_owned()),
         // Whether the message was handled is not known of it.
         other => {
             WireCallError::Died(WireReason { linked: Vec::new(), reason: WireEnd::Error(text_of(other, MAX_TEXT)) })
@@ -139,6 +150,13 @@ pub fn decode_call_error(bytes: &[u8]) -> Result<CallError, CodecError> {
         WireCallError::UnknownName => CallError::UnknownName,
         WireCallError::Shutdown => CallError::Shutdown,
         WireCallError::NotRemote => CallError::NotRemote,
+        WireCallError::TooLong { bytes, limit } => CallError::TooLong { bytes: bytes as usize, limit: limit as usize },
+        WireCallError::Unwritable(message) => CallError::Unwritable { message: kept(&message) },
+        WireCallError::Unreadable(reason) => CallError::Unreadable(reason.into()),
+        WireCallError::AnswerTooLong { bytes, limit } => {
+            CallError::AnswerTooLong { bytes: bytes as usize, limit: limit as usize }
+        }
+        WireCallError::AnswerLost(reason) => CallError::AnswerLost(reason.into()),
     })
 }
 

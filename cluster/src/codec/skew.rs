@@ -1,9 +1,11 @@
-//! Differences of two builds about a message, as the errors of sends and calls hold them: without owning them.
+//! What senders and callers hear of a message or an answer that cannot travel. Differences of two builds are kept for
+//! the life of the program, since the errors hold them without owning them.
 
-use super::Codecs;
 use super::error::CodecError;
-use postroom::Pid;
+use super::form::Form;
+use super::{Codecs, MAX_MESSAGE};
 use postroom::error::{SendFailure, Skew};
+use postroom::{CallError, Pid};
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
@@ -13,15 +15,44 @@ const MAX_SKEWS: usize = 1_024;
 impl Codecs {
     /// Returns why a message to `to` was refused that could not be encoded.
     pub(crate) fn failure(&self, error: &CodecError, to: Pid) -> SendFailure {
-        let (name, there) = match error {
-            CodecError::Unknown { name, here: false } => (name, None),
-            CodecError::Incompatible { name, there, .. } => (name, Some(*there)),
-            _ => return SendFailure::NotRemote(to),
+        let skew = |form: &Form, there| {
+            let skew = Skew { message: form.name, here: form.hash, there };
+            kept(skew).map_or(SendFailure::NotRemote(to), SendFailure::OtherBuild)
         };
-        let forms = &self.0.forms;
-        let Ok(at) = forms.binary_search_by(|form| form.name.cmp(name)) else { return SendFailure::NotRemote(to) };
-        let skew = Skew { message: forms[at].name, here: forms[at].hash, there };
-        kept(skew).map_or(SendFailure::NotRemote(to), SendFailure::OtherBuild)
+        let form = error.name().and_then(|name| {
+            let forms = &self.0.forms;
+            forms.binary_search_by(|form| form.name.cmp(name)).ok().map(|at| &forms[at])
+        });
+        match (error, form) {
+            (CodecError::TooLong { bytes, .. }, _) => SendFailure::TooLong { bytes: *bytes, limit: MAX_MESSAGE },
+            (CodecError::Unknown { here: false, .. }, Some(form)) => skew(form, None),
+            (CodecError::Incompatible { there, .. }, Some(form)) => skew(form, Some(*there)),
+            (CodecError::Unwritable { .. } | CodecError::Panicked { .. }, Some(form)) => {
+                SendFailure::Unwritable { message: form.name }
+            }
+            // No exported process has it here; what can be wrong with bytes that came is none of a message that leaves.
+            _ => SendFailure::NotRemote(to),
+        }
+    }
+}
+
+/// Returns why a call was not taken whose message could not be read here.
+pub(crate) fn not_taken(error: &CodecError) -> CallError {
+    match error {
+        CodecError::Unknown { .. } | CodecError::Incompatible { .. } | CodecError::NotRemote { .. } => {
+            CallError::NotRemote
+        }
+        CodecError::TooLong { bytes, .. } => CallError::TooLong { bytes: *bytes, limit: MAX_MESSAGE },
+        error => CallError::Unreadable(error.to_string().into()),
+    }
+}
+
+/// Returns why a call has no answer whose message was handled, and whose answer could not be written or read here.
+pub(crate) fn answer_lost(error: &CodecError) -> CallError {
+    match error {
+        CodecError::TooLong { bytes, .. } => CallError::AnswerTooLong { bytes: *bytes, limit: MAX_MESSAGE },
+        CodecError::Answer { expected, came, .. } => CallError::Mismatch { expected, found: came },
+        error => CallError::AnswerLost(error.to_string().into()),
     }
 }
 

@@ -471,9 +471,9 @@ fn a_value_takes_all_of_its_bytes_and_no_more_than_a_message_may_have() {
         let bytes = format::encode(&longest, codec).unwrap();
         assert_eq!(bytes.len(), MAX_MESSAGE);
         assert_eq!(format::decode::<String>(&bytes, codec).as_ref(), Ok(&longest));
-        assert_eq!(format::encode(&(longest + "a"), codec), Err(Fault::TooLong));
+        assert_eq!(format::encode(&(longest + "a"), codec), Err(Fault::TooLong(MAX_MESSAGE + 1)));
         let longer = [&bytes[..], &[0]].concat();
-        assert_eq!(format::decode::<String>(&longer, codec), Err(Fault::TooLong));
+        assert_eq!(format::decode::<String>(&longer, codec), Err(Fault::TooLong(longer.len())));
     }
 }
 

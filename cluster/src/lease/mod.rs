@@ -21,20 +21,25 @@
 //! 1. When `may_send(now)` is true, the broker will keep the entry for at least `ttl - fence` more, less the drift of
 //!    the clocks. What the node held is given to no other before that has passed.
 //! 2. It never becomes true again.
-//! 3. A lease is not fenced for one change of the store's leader, if an access takes less than 0.4 s otherwise.
+//! 3. A lease is not fenced for one change of the store's leader, if its accesses take less than 1.4 s otherwise.
 //!
 //! # Arithmetic
 //! A change of the leader of NATS' store stops writes for about 5.6 s ([`LEADER_CHANGE`]). In the worst case it begins
-//! just before a renewal, and ends just after an attempt:
+//! just before a renewal, and ends just after an attempt. What is left until the fence ([`SLACK`] at least) is for the
+//! accesses themselves. After such a change these are up to five round trips: a renewal reads and writes, which
+//! conflicts if an attempt was written whose answer was lost; then the entry is read, and renewed again. On a machine
+//! that is short of processors, each waits for several threads.
 //!
 //! ```text
-//!  renew 3.0  +  leader change 5.6  +  next attempt 1.0  =  9.6  <=  fence 10.0
+//!  renew 2.5  +  leader change 5.6  +  next attempt 0.5  +  slack 1.4  =  fence 10.0
 //!  fence 10.0 +  grace 4.0          +  drift 0.1 %: 0.015 = 14.0 <=  ttl   15.0
 //! ```
 //!
-//! A renewal every 5 s does not survive that: 5.0 + 5.6 + 1.0 = 11.6. Fencing at 12 s instead would leave 3 s until the
-//! entry is deleted, too few for processes that get 4 s to end. So nodes renew every 3 s; a thousand of them write
-//! 341 entries a second. [`Timing::check`] refuses other numbers that break either line.
+//! A renewal every 5 s does not survive that: 5.0 + 5.6 + 0.5 = 11.1. With one every 3 s and attempts every second,
+//! 0.4 s are left, which was too little for three nodes on two busy cores. Fencing at 12 s instead would leave 3 s until
+//! the entry is deleted, too few for processes that get 4 s to end. Attempts cost nothing while the store answers. So
+//! nodes renew every 2.5 s; a thousand of them write 400 entries a second. [`Timing::check`] refuses other numbers that
+//! break either line.
 //!
 //! # Clock
 //! **The clock must count the time that the machine is suspended** ([`Moment`] says which does). With one that does
@@ -54,6 +59,10 @@ use std::time::Duration;
 
 /// For how long a change of the store's leader stops writes: measured with NATS on one machine.
 pub const LEADER_CHANGE: Duration = Duration::from_millis(5_600);
+
+/// What has to be left for the accesses themselves, when the leader changes at the worst time: 0.2 s for each of their
+/// round trips.
+pub const SLACK: Duration = Duration::from_secs(1);
 
 /// The most attempts whose late answers still count. One is begun each [`Timing::attempt`], so these reach back further
 /// than any lease lasts.
@@ -78,8 +87,8 @@ impl Default for Timing {
     fn default() -> Self {
         Self {
             ttl: Bucket::LEASE_TTL,
-            renew: Duration::from_secs(3),
-            attempt: Duration::from_secs(1),
+            renew: Duration::from_millis(2_500),
+            attempt: Duration::from_millis(500),
             fence: Duration::from_secs(10),
             grace: Duration::from_secs(4),
         }
@@ -92,7 +101,7 @@ impl Timing {
     /// # Errors
     /// If one does not hold.
     pub fn check(&self) -> Result<(), TimingError> {
-        let needed = self.renew.saturating_add(LEADER_CHANGE).saturating_add(self.attempt);
+        let needed = self.renew.saturating_add(LEADER_CHANGE).saturating_add(self.attempt).saturating_add(SLACK);
         if needed > self.fence {
             return Err(TimingError::FenceTooEarly { fence: self.fence, needed });
         }
@@ -156,13 +165,16 @@ pub enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fence {
     /// It could not renew its lease in time.
-    #[error("the lease could not be renewed in time; check the connection with the broker, then join again")]
+    #[error(
+        "the lease could not be renewed in time; check the connection with the broker, and whether this program gets \
+         enough of a processor"
+    )]
     Late,
     /// The broker has deleted the entry, before its time by this node's clock.
-    #[error("the lease is gone; check the clock that this node is given, and who may delete leases, then join again")]
+    #[error("the lease is gone before its time; check the clock that this node is given, and who may delete leases")]
     Expired,
     /// The entry is another node's.
-    #[error("another node has this lease; join again, with a node ID that is drawn anew")]
+    #[error("another node has this lease; restart the program, which draws another node ID")]
     Taken,
     /// The store will not have the entry.
     #[error("the store refuses the lease; check its limits and this node's permissions")]

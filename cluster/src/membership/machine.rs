@@ -532,6 +532,12 @@ impl Membership {
                 if entry.value == self.record.encode() {
                     return self.enter(entry.revision);
                 }
+                if !self.own.is_new {
+                    // Its key is this node's: no other of its name has drawn the same ID. Not at once, so that one who
+                    // writes it again and again is not answered as quickly as the store can.
+                    self.own.step = OwnStep::Remove(entry.revision);
+                    return self.wait_own(now);
+                }
                 let holder = Record::decode(entry.value).map_or_else(|_| "?".into(), |record| record.name().to_owned());
                 self.refuse(JoinError::Collision { node: self.node, holder });
             }

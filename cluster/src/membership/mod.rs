@@ -9,7 +9,9 @@
 //! * **join.** Create the record. A conflict is read: it may be the node's own, from an attempt whose answer was lost;
 //!   if it is another's, two nodes have drawn one ID, and this one does not join. The revision of the record is the
 //!   node's epoch, until it leaves.
-//! * **join again.** A node whose membership is over first deletes its own record, which may be there still.
+//! * **join again.** A node whose membership is over first deletes its own record, which may be there still, and
+//!   whatever else it finds under its key: it was a member with this ID, so no other node has it. A refusal of the
+//!   store ends that attempt, and not the node: the caller begins another.
 //! * **watch.** A record that appears is a member that joined; one that disappears, a member that is lost. After an
 //!   interruption the watch reports a snapshot (*resync*): what it does not contain is **read again** before it counts
 //!   as lost, since the snapshot may be older than what is known of that member.
@@ -113,7 +115,7 @@ pub enum Finding {
 pub enum Event {
     /// This node is a member, with this epoch.
     Entered(Revision),
-    /// This node cannot join: the last event.
+    /// This node cannot join in this attempt: the last event.
     Refused(JoinError),
     /// This node is no member any more. Its peers have been reported lost: the last event.
     Evicted,

@@ -264,6 +264,12 @@ impl Client {
         self.number
     }
 
+    /// Lets the node do what these rights say, and no more; anything without them.
+    #[cfg(test)]
+    pub(crate) fn set_rights(&self, rights: Option<Rights>) {
+        self.broker.lock().clients[self.number].rights = rights;
+    }
+
     /// Breaks the connection.
     pub fn disconnect(&self) {
         let mut state = self.broker.lock();

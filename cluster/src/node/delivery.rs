@@ -11,7 +11,7 @@ use super::keys::Keys;
 use super::peer::{NotStarted, Peer};
 use super::porter::Porter;
 use super::view::View;
-use crate::codec::{Agreement, CodecError, MessageId, decode_call_error, decode_exit_reason};
+use crate::codec::{Agreement, CodecError, MessageId, answer_lost, decode_call_error, decode_exit_reason, not_taken};
 use crate::engine::Lane;
 use crate::envelope::{Content, Envelope, LinkKind};
 use crate::policy::Policy;
@@ -168,6 +168,8 @@ impl Delivery {
             },
             Arrival::Room(room) => room.give(),
             Arrival::Abandoned(calls) => drop(calls),
+            // One that panics costs its own event.
+            Arrival::Said(say) => _ = catch_unwind(AssertUnwindSafe(say)),
             Arrival::Ended(peer) => self.ended(&peer),
             Arrival::Closed(_) => {}
         }
@@ -218,7 +220,8 @@ impl Delivery {
                 let (message, payload) = match self.decode(peer, content, Agreement::decode) {
                     Ok(decoded) => decoded,
                     Err(error) => {
-                        peer.answer(number, MessageId(0), Err(not_taken(error)));
+                        let lost = CallError::Gone(ExitReason::NodeLost);
+                        peer.answer(number, MessageId(0), Err(error.as_ref().map_or(lost, not_taken)));
                         return false;
                     }
                 };
@@ -230,8 +233,7 @@ impl Delivery {
             Envelope::Answer { number, content } => {
                 if let Some(answerer) = peer.take_call(number) {
                     let answer = self.decode(peer, content, Agreement::decode_answer);
-                    // The message was handled, and what it returned cannot be told.
-                    answerer.answer(answer.map_err(|_| CallError::Dropped));
+                    answerer.answer(answer.map_err(|error| error.as_ref().map_or(CallError::Dropped, answer_lost)));
                 }
                 false
             }
@@ -358,13 +360,4 @@ impl Drop for Delivery {
 /// Decodes an exit reason. One that cannot be read is still one.
 fn exit_reason(bytes: &[u8]) -> ExitReason {
     decode_exit_reason(bytes).unwrap_or_else(ExitReason::error)
-}
-
-/// The error of a call whose message could not be decoded, and so was not delivered.
-fn not_taken(error: Option<CodecError>) -> CallError {
-    match error {
-        Some(CodecError::Unknown { .. } | CodecError::Incompatible { .. }) => CallError::NotRemote,
-        Some(_) => CallError::Unhandled,
-        None => CallError::Gone(ExitReason::NodeLost),
-    }
 }

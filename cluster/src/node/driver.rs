@@ -18,7 +18,8 @@ use crate::session::Config;
 use crate::subject::Subjects;
 use agenda::Agenda;
 use leaving::Leaving;
-use postroom::{Address, NodeId, Pid};
+use outages::Condemned;
+use postroom::{Address, NodeId};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,6 +30,7 @@ mod agenda;
 mod directory;
 mod leaving;
 mod members;
+mod outages;
 mod sessions;
 
 /// The wait before this node joins again, or begins a session again.
@@ -81,12 +83,6 @@ struct Connected {
     is_closing: Cell<bool>,
 }
 
-/// A process that must end since its node was fenced.
-struct Condemned {
-    pid: Pid,
-    at: Moment,
-}
-
 /// Drives one node.
 pub(crate) struct Driver {
     setup: Setup,
@@ -101,6 +97,10 @@ pub(crate) struct Driver {
     join_at: Option<Moment>,
     /// It has been a member.
     was_member: bool,
+    /// How many attempts to join have failed since it was.
+    failures: u32,
+    /// Other nodes that run under this node's name.
+    namesakes: BTreeSet<NodeId>,
     peers: BTreeMap<NodeId, Connected>,
     /// Members without a session, and when to begin one.
     begin_at: BTreeMap<NodeId, Moment>,
@@ -183,6 +183,8 @@ impl Driver {
             epoch_before: None,
             join_at: Some(Moment::START),
             was_member: false,
+            failures: 0,
+            namesakes: BTreeSet::new(),
             peers: BTreeMap::new(),
             begin_at: BTreeMap::new(),
             members: BTreeMap::new(),
@@ -252,12 +254,7 @@ impl Driver {
         self.advance_directory(now);
         self.begin_sessions(now);
         self.transmit();
-        self.condemned.retain(|condemned| {
-            if condemned.at <= now {
-                condemned.pid.kill();
-            }
-            condemned.pid.is_alive()
-        });
+        self.end_condemned(now);
         self.setup.view.answer_waits(Some(now));
         if self.has_left(now) {
             return None;
@@ -278,7 +275,7 @@ impl Driver {
             .chain([attempt.and_then(|attempt| attempt.lease.as_ref()?.next_timeout())])
             .chain([self.agenda.next()])
             .chain(self.begin_at.values().map(|at| Some(*at).filter(|_| has_epoch)))
-            .chain(self.condemned.iter().map(|condemned| Some(condemned.at)))
+            .chain(self.condemned.iter().map(|condemned| Some(condemned.next_timeout(now))))
             .chain([self.setup.directory.next_timeout()])
             .chain([is_busy.then_some(now + BUSY), self.may_send(now).then_some(self.probe_at)])
             .chain([self.setup.view.next_wait()])

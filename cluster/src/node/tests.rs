@@ -5,8 +5,10 @@ mod abandonment;
 mod asks;
 mod bounds;
 mod children;
+mod coding;
 mod directory;
 mod hostile;
+mod outages;
 mod pressure;
 mod repeated_starts;
 

@@ -4,6 +4,7 @@ use super::inbox::Check;
 use super::peer::Peer;
 use crate::clock::Moment;
 use crate::engine::Revision;
+use crate::lease::Fence;
 use crate::membership::JoinError;
 use crate::names::Names;
 use postroom::NodeId;
@@ -23,6 +24,24 @@ pub struct Member {
     pub is_connected: bool,
 }
 
+/// Why a node is no member of its cluster, though it has not left. It joins again by itself, for as long as it runs.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Outage {
+    /// It has no lease any more, or got none when it joined again.
+    #[error(transparent)]
+    Fenced(Fence),
+    /// Its record is gone, or another.
+    #[error(
+        "the record of this node was removed or replaced; check whether its connection with the broker was closed for \
+         a second, after which others remove it, and who may write it"
+    )]
+    Evicted,
+    /// It could not join again.
+    #[error(transparent)]
+    Refused(JoinError),
+}
+
 /// What the driver knows and users look at.
 #[derive(Default)]
 pub(crate) struct View {
@@ -39,7 +58,9 @@ pub(crate) struct View {
 pub(crate) struct ViewState {
     /// Whether this node is a member, and its lease is valid.
     pub(crate) is_member: bool,
-    /// It will be no member any more: it has left, or was refused.
+    /// Why it is no member, if it was one, or came so far that the store has its record.
+    pub(crate) outage: Option<Outage>,
+    /// It will be no member any more: it has left, or was refused when it joined for the first time.
     pub(crate) is_over: Option<Option<JoinError>>,
     /// All with records that are known. Of several with one name, users see the [latest](Self::latest).
     pub(crate) members: BTreeMap<NodeId, Member>,

@@ -4,7 +4,7 @@ use super::skew::Skew;
 use super::starting::EntryError;
 use super::words::{did_you_mean, list};
 use crate::{exit::ExitReason, pid::Pid, util::debug::impl_debug};
-use std::{convert::Infallible, fmt};
+use std::{convert::Infallible, fmt, sync::Arc};
 
 /// Whether the message of a failed send or call was delivered, and so whether it may be repeated.
 ///
@@ -69,13 +69,23 @@ pub enum SendFailure {
     /// The process lives on another node, and the message is longer than its transport takes.
     #[error(
         "the message has {bytes} bytes on its way to another node, which takes {limit}; send it in parts, or a \
-         reference to it, or raise the limit of the transport on all nodes"
+         reference to it"
     )]
     TooLong {
         /// The length of the message, encoded.
         bytes: usize,
         /// The longest message.
         limit: usize,
+    },
+    /// The process lives on another node, and the message's own code could not write it: `Serialize` has returned an
+    /// error, or panicked.
+    #[error(
+        "`{message}` cannot be written for another node: its `Serialize` returns an error or panics; the log has the \
+         text; give it a form that serde can write, or keep it on its node"
+    )]
+    Unwritable {
+        /// The name of the message between nodes.
+        message: &'static str,
     },
     /// The process lives on another node, whose build does not have the message, or has it in another form.
     #[error("{0}")]
@@ -208,8 +218,9 @@ pub enum CallError<E = Infallible> {
     /// The method returned this error. The message was handled.
     #[error("{0}")]
     Failed(E),
-    /// The process had ended before, or ended before it took the message. Not delivered.
-    #[error("the called process ended before it took the message ({0}), which was not delivered")]
+    /// The process had ended before, or ended before it took the message. With [`NodeLost`](ExitReason::NodeLost), its
+    /// node cannot be reached, and the process may live on there. Not delivered.
+    #[error("the called process did not take the message, which was not delivered ({0})")]
     Gone(ExitReason),
     /// The process ended while it had the call: in its method, or holding its [`Reply`](crate::Reply). The message may
     /// have been handled.
@@ -266,7 +277,7 @@ pub enum CallError<E = Infallible> {
     /// The process lives on another node, and the message is longer than its transport takes. Not delivered.
     #[error(
         "the message has {bytes} bytes on its way to another node, which takes {limit}; send it in parts, or a \
-         reference to it, or raise the limit of the transport on all nodes"
+         reference to it"
     )]
     TooLong {
         /// The length of the message, encoded.
@@ -274,6 +285,35 @@ pub enum CallError<E = Infallible> {
         /// The longest message.
         limit: usize,
     },
+    /// The process lives on another node, and the message's own code could not write it: see
+    /// [`SendFailure::Unwritable`]. Not delivered.
+    #[error(
+        "`{message}` cannot be written for another node: its `Serialize` returns an error or panics; the log has the \
+         text; give it a form that serde can write, or keep it on its node"
+    )]
+    Unwritable {
+        /// The name of the message between nodes.
+        message: &'static str,
+    },
+    /// The process lives on another node, which could not read the message, for this reason: it nests too deeply, or
+    /// its `Deserialize` has returned an error or panicked. Not delivered.
+    #[error("the node of the called process cannot read the message: {0}")]
+    Unreadable(Arc<str>),
+    /// The process lives on another node, and its answer is longer than its transport takes. The message was handled.
+    #[error(
+        "the message was handled, and its answer has {bytes} bytes on its way from another node, which sends {limit} \
+         at most; answer in parts, or with a reference to the value"
+    )]
+    AnswerTooLong {
+        /// The length of the answer, encoded.
+        bytes: usize,
+        /// The longest answer.
+        limit: usize,
+    },
+    /// The process lives on another node, and its answer could not be written there or read here, for this reason. The
+    /// message was handled.
+    #[error("the message was handled, and its answer was lost: {0}")]
+    AnswerLost(Arc<str>),
     /// The process lives on another node, whose build does not have the message, or has it in another form. Not
     /// delivered.
     #[error("{0}")]
@@ -284,7 +324,9 @@ impl<E> CallError<E> {
     /// Returns whether the message may have been handled.
     pub fn delivery(&self) -> Delivery {
         match self {
-            Self::Failed(_) | Self::Mismatch { .. } => Delivery::Handled,
+            Self::Failed(_) | Self::Mismatch { .. } | Self::AnswerTooLong { .. } | Self::AnswerLost(_) => {
+                Delivery::Handled
+            }
             Self::Died(_) | Self::Timeout | Self::Dropped => Delivery::Unknown,
             Self::Gone(_)
             | Self::Full
@@ -295,6 +337,8 @@ impl<E> CallError<E> {
             | Self::Shutdown
             | Self::NotRemote
             | Self::TooLong { .. }
+            | Self::Unwritable { .. }
+            | Self::Unreadable(_)
             | Self::OtherBuild(_) => Delivery::NotDelivered,
         }
     }
@@ -331,6 +375,10 @@ impl<E> CallError<E> {
             Self::Shutdown => CallError::Shutdown,
             Self::NotRemote => CallError::NotRemote,
             Self::TooLong { bytes, limit } => CallError::TooLong { bytes, limit },
+            Self::Unwritable { message } => CallError::Unwritable { message },
+            Self::Unreadable(reason) => CallError::Unreadable(reason),
+            Self::AnswerTooLong { bytes, limit } => CallError::AnswerTooLong { bytes, limit },
+            Self::AnswerLost(reason) => CallError::AnswerLost(reason),
             Self::OtherBuild(skew) => CallError::OtherBuild(skew),
         }
     }
@@ -353,11 +401,13 @@ impl<E> From<SendFailure> for CallError<E> {
             SendFailure::UnknownName => Self::UnknownName,
             SendFailure::NotRemote(_) => Self::NotRemote,
             SendFailure::TooLong { bytes, limit } => Self::TooLong { bytes, limit },
+            SendFailure::Unwritable { message } => Self::Unwritable { message },
             SendFailure::OtherBuild(skew) => Self::OtherBuild(skew),
-            SendFailure::Gone(_)
-            | SendFailure::UnknownNode(_)
-            | SendFailure::UnknownHost(_)
-            | SendFailure::NoTimer(_) => Self::Gone(ExitReason::NoProcess),
+            // It may live, and answer others: a caller that replaced it would have two.
+            SendFailure::UnknownNode(_) => Self::Gone(ExitReason::NodeLost),
+            SendFailure::Gone(_) | SendFailure::UnknownHost(_) | SendFailure::NoTimer(_) => {
+                Self::Gone(ExitReason::NoProcess)
+            }
         }
     }
 }

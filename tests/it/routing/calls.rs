@@ -194,7 +194,7 @@ fn calls_under_way_fail_when_the_connection_is_lost() {
         // The answer of the one that had arrived has nowhere to go.
         assert_eq!(there.seen().wait().unwrap(), [0_u64; 0]);
         let refused = here.ask_half(there, 2).wait();
-        assert_eq!(refused, Err(CallError::Failed(CallError::Gone(ExitReason::NoProcess))));
+        assert_eq!(refused, Err(CallError::Failed(CallError::Gone(ExitReason::NodeLost))), "it lives on there");
     });
 }
 

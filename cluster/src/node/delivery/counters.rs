@@ -33,4 +33,8 @@ pub(crate) struct Counters {
     pub(crate) claimed_ids: AtomicU64,
     /// Records of nodes that cannot be read.
     pub(crate) unreadable_records: AtomicU64,
+    /// How often this node has ceased to be a member without leaving.
+    pub(crate) outages: AtomicU64,
+    /// How often it could not join again.
+    pub(crate) refused_joins: AtomicU64,
 }

@@ -1,6 +1,6 @@
 //! How a node leaves: step by step, so that nothing that was accepted is lost, and no name has two holders.
 
-use super::{Condemned, Driver};
+use super::Driver;
 use crate::clock::Moment;
 use crate::node::delivery::Arrival;
 use crate::reply::Completer;
@@ -43,10 +43,8 @@ impl Driver {
             awaits_children: false,
         });
         let held = self.setup.view.names().leave();
-        for pid in held {
-            pid.cancel("its node leaves the cluster, and its names pass to others");
-            self.condemned.push(Condemned { pid, at: now + self.setup.timing.grace });
-        }
+        let why = "its node leaves the cluster, and its names pass to others";
+        self.condemn(held, why, now, now + self.setup.timing.grace);
     }
 
     /// Goes on with leaving. Returns whether that is done.
@@ -108,7 +106,9 @@ impl Driver {
         self.setup.gate.set(None);
         // If this is early, for whatever reason, none may act as the holder of a name any longer.
         let held = self.setup.view.names().fenced();
-        held.into_iter().chain(self.condemned.drain(..).map(|condemned| condemned.pid)).for_each(|pid| _ = pid.kill());
+        held.into_iter()
+            .chain(self.condemned.drain(..).map(|condemned| condemned.pid()))
+            .for_each(|pid| _ = pid.kill());
         let peers: Vec<_> = self.peers.keys().copied().collect();
         peers.into_iter().for_each(|node| self.end_session(node));
         self.setup.view.change(|view| {

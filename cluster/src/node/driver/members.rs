@@ -1,6 +1,6 @@
 //! The members of the cluster, as a node follows them: its own membership and lease, and the loss of others.
 
-use super::{AGAIN, Attempt, Condemned, Driver};
+use super::{AGAIN, Attempt, Driver};
 use crate::access::Answer;
 use crate::clock::Moment;
 use crate::engine::{Bucket, Change, Lane, Revision};
@@ -8,7 +8,7 @@ use crate::lease::{self, Lease};
 use crate::membership::{self, Finding, Identity, Inquiry, JoinError, Loss, Membership, Record, RecordError};
 use crate::names::{Holder, RegisterError};
 use crate::node::inbox::Input;
-use crate::node::view::Member;
+use crate::node::view::{Member, Outage};
 use crate::reply::pair;
 use postroom::NodeId;
 use std::collections::BTreeSet;
@@ -139,11 +139,8 @@ impl Driver {
                     self.setup.view.names().membership_over(node, revision);
                 }
             }
-            membership::Event::Refused(error) => {
-                self.attempt = None;
-                self.setup.view.change(|view| view.is_over = Some(Some(error)));
-            }
-            membership::Event::Evicted => self.fenced(now),
+            membership::Event::Refused(error) => self.refused(now, error),
+            membership::Event::Evicted => self.fenced(now, Outage::Evicted),
             membership::Event::Unreadable { error, .. } => {
                 let counters = &self.setup.counters;
                 match error {
@@ -176,14 +173,17 @@ impl Driver {
             Change::Put(entry) => {
                 let epoch = entry.value[..].try_into().map(u64::from_be_bytes).map(Revision);
                 if let (Some(identity), Ok(epoch)) = (Identity::parse(&entry.key), epoch) {
-                    if let Some(snapshot) = &mut self.lease_snapshot {
-                        snapshot.insert(identity.clone());
+                    match &mut self.lease_snapshot {
+                        Some(snapshot) => _ = snapshot.insert(identity.clone()),
+                        // Written now, so that node lives: it is not what is left of one that was restarted.
+                        None => self.note_namesake(&identity),
                     }
                     self.leases.insert(identity, (epoch, self.now()));
                 }
             }
             Change::Deleted { key, .. } => {
                 let Some(identity) = Identity::parse(&key) else { return };
+                self.namesakes.remove(&identity.id);
                 let Some((epoch, _)) = self.leases.remove(&identity).filter(|_| self.is_bound(&identity)) else {
                     return;
                 };
@@ -206,6 +206,21 @@ impl Driver {
                     }
                 }
             }
+        }
+    }
+
+    /// Has the log say, once, that a node of another ID runs under this node's name.
+    fn note_namesake(&mut self, identity: &Identity) {
+        let is_namesake = identity.name == self.own.name && *identity != self.own;
+        if is_namesake && self.was_member && self.namesakes.insert(identity.id) {
+            let other = identity.id;
+            self.say(move |cluster, node| {
+                tracing::warn!(
+                    target: "postroom", cluster, node, %other,
+                    "two nodes of the cluster run under one name, and the one that has joined last is shown: give each \
+                     its own"
+                );
+            });
         }
     }
 
@@ -274,40 +289,33 @@ impl Driver {
             match (event, epoch) {
                 (lease::Event::Acquired, Some(epoch)) => {
                     self.setup.view.names().joined(epoch);
-                    self.was_member = true;
+                    (self.was_member, self.failures) = (true, 0);
                     // First: who waits to be a member may ask for a key at once.
                     self.advance_directory(now);
-                    self.setup.view.change(|view| view.is_member = true);
+                    self.setup.view.change(|view| (view.is_member, view.outage) = (true, None));
                 }
-                (lease::Event::Fenced(lease::Fence::Released), _) => {}
-                _ => self.fenced(now),
+                (lease::Event::Fenced(lease::Fence::Released), _) | (lease::Event::Acquired, None) => {}
+                (lease::Event::Fenced(fence), _) => self.fenced(now, Outage::Fenced(fence)),
             }
         }
     }
 
     /// This node is no member any more, and joins again.
-    pub(super) fn fenced(&mut self, now: Moment) {
+    pub(super) fn fenced(&mut self, now: Moment, outage: Outage) {
         let Some(mut attempt) = self.attempt.take() else { return };
         self.setup.gate.set(None);
         attempt.membership.abandon();
         self.bindings = attempt.membership.bindings().clone();
         // Counted from when it had to be fenced: one that was suspended may have no grace left, and others the names.
         let fence = attempt.lease.as_ref().and_then(Lease::valid_until).map_or(now, |until| until.min(now));
-        let ends_at = fence + self.setup.timing.grace;
-        self.setup.view.change(|view| {
-            view.is_member = false;
-            view.clear_members();
-        });
+        self.out(now, outage);
         self.members.clear();
         self.begin_at.clear();
         self.begun.clear();
         let peers: Vec<_> = self.peers.keys().copied().collect();
         peers.into_iter().for_each(|node| self.end_session(node));
         let held = self.setup.view.names().fenced();
-        for pid in held {
-            pid.cancel("fenced: this node was cut off from its cluster, and its names pass to others");
-            self.condemned.push(Condemned { pid, at: ends_at });
-        }
-        self.join_at = Some(now + AGAIN);
+        let why = "fenced: this node was cut off from its cluster, and its names pass to others";
+        self.condemn(held, why, fence, fence + self.setup.timing.grace);
     }
 }

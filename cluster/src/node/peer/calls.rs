@@ -3,7 +3,7 @@
 use super::sending::content;
 use super::{Peer, State};
 use crate::clock::Moment;
-use crate::codec::{MessageId, encode_call_error};
+use crate::codec::{MessageId, answer_lost, encode_call_error};
 use crate::engine::Lane;
 use crate::envelope::Envelope;
 use postroom::routing::{Abandonment, Answerer};
@@ -42,11 +42,13 @@ impl Peer {
 
     /// Answers a call of the peer, which asked for `message`.
     pub(crate) fn answer(&self, number: u64, message: MessageId, result: Result<Payload, CallError>) {
-        let agreement = self.agreement();
         let result = result.and_then(|mut value| {
-            let encoded = agreement.map(|agreement| agreement.encode_answer(message, &mut value));
-            // The message was handled, and the caller cannot be told what came of it.
-            encoded.and_then(Result::ok).ok_or(CallError::Dropped)
+            // Without a session there is no one to be told.
+            let agreement = self.agreement().ok_or(CallError::Dropped)?;
+            agreement.encode_answer(message, &mut value).map_err(|error| {
+                self.codecs.report(&error);
+                answer_lost(&error)
+            })
         });
         self.must_send(
             Lane::Data,

@@ -64,7 +64,7 @@ impl Peer {
             }
             Err(refusal) => {
                 drop(state);
-                let reason = refusal.into_text().to_owned();
+                let reason = refusal.into_text();
                 report.failed(StartError::Refused { node: name.to_string(), reason });
             }
         }

@@ -53,11 +53,14 @@ impl Refusal {
         }
     }
 
-    pub(super) fn into_text(self) -> &'static str {
+    /// Returns why a process was not started.
+    pub(super) fn into_text(self) -> String {
         match self {
-            Self::Full => "too much waits to be sent there; try again when some of it has been",
-            Self::Over => "it was lost",
-            Self::TooLong { .. } => "the inputs are too long to be sent there",
+            Self::Full => "too much waits to be sent there; try again when some of it has been".into(),
+            Self::Over => "it was lost".into(),
+            Self::TooLong { bytes, limit } => {
+                format!("the inputs have {bytes} bytes on their way, and {limit} travel at most; send the rest later")
+            }
         }
     }
 }
@@ -241,11 +244,12 @@ impl State {
 
     /// Queues what may not be refused, behind what waits already.
     pub(super) fn put(&mut self, lane: Lane, envelope: &Envelope) -> bool {
-        let mut bytes = envelope.encode();
-        if bytes.len() > self.session.longest(lane) {
+        let (mut bytes, limit) = (envelope.encode(), self.session.longest(lane));
+        if bytes.len() > limit {
             // Its caller is told that there is an answer, and not what.
             let Envelope::Answer { number, .. } = *envelope else { return false };
-            bytes = Envelope::Failed { number, error: encode_call_error(&CallError::Dropped) }.encode();
+            let error = CallError::AnswerTooLong { bytes: bytes.len(), limit };
+            bytes = Envelope::Failed { number, error: encode_call_error(&error) }.encode();
         }
         self.overflow.push(lane, bytes, Why::Owed);
         self.flush();

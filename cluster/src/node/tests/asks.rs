@@ -87,6 +87,10 @@ pub(super) struct Gate {
 }
 
 impl Gate {
+    pub(super) const fn new() -> Self {
+        Self { is_open: Mutex::new(false), opened: Condvar::new(), waiting: AtomicU64::new(0) }
+    }
+
     pub(super) fn pass(&self) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let opened = self.opened.wait_while(self.is_open.lock().unwrap(), |is_open| !*is_open);

@@ -49,7 +49,7 @@ fn sizes() -> Vec<usize> {
 #[test]
 fn the_cost_of_a_node_is_flat_for_each_other() {
     let rounds = WATCHED.as_secs() / KEEPALIVE.as_secs();
-    let renewals = WATCHED.as_secs() / Timing::default().renew.as_secs();
+    let renewals = (WATCHED.as_millis() / Timing::default().renew.as_millis()) as u64;
     // Two neighbours, each two and a half times a second.
     let probes = 5 * WATCHED.as_secs();
     for size in sizes() {

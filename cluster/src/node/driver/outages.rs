@@ -1,0 +1,149 @@
+//! The time in which this node is no member: it says why, joins again, and ends what it held.
+//!
+//! # It never gives up
+//! A node that was a member once joins again for as long as it runs, whatever the store says: what refuses it may be
+//! put right by an operator hours later, and its program cannot start another. Only the first join ends with a refusal,
+//! which [`Builder::join`](crate::Builder::join) returns. Each way out of a membership passes [`Driver::out`], which
+//! sets the time of the next attempt; so there is none without.
+//!
+//! # Holders that go on
+//! A killed process ends when its step returns. One whose step does not return acts as the holder of its names though
+//! they pass to others: nothing in this program can stop it, and only its fencing token makes it harmless. The log
+//! names it when its lease is over at the latest, and when it has ended.
+
+use super::Driver;
+use crate::clock::Moment;
+use crate::membership::JoinError;
+use crate::node::delivery::Arrival;
+use crate::node::view::Outage;
+use postroom::Pid;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// The wait before this node joins again. It doubles with each attempt that fails, up to the second value.
+const PAUSES: [Duration; 2] = [super::AGAIN, Duration::from_secs(60)];
+
+/// After how long a process that was killed is said to go on: when the lease of its node is over at the latest.
+const OVERDUE: Duration = Duration::from_secs(1);
+
+/// A process that must end, since its node was fenced or leaves.
+pub(super) struct Condemned {
+    pid: Pid,
+    names: String,
+    /// When it had to stop acting.
+    since: Moment,
+    /// When it is killed.
+    at: Moment,
+    /// The log has said that it goes on.
+    is_overdue: bool,
+}
+
+impl Condemned {
+    pub(super) fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Returns when there is something to do about it.
+    pub(super) fn next_timeout(&self, now: Moment) -> Moment {
+        if now < self.at { self.at } else { now + super::LONGEST_WAIT }
+    }
+}
+
+impl Driver {
+    /// Has the log say something, on the thread of the delivery: its subscriber is a user's code, which may block.
+    pub(super) fn say(&self, say: impl FnOnce(&str, &str) + Send + 'static) {
+        let (cluster, node) = (self.setup.cluster.clone(), self.setup.name.clone());
+        self.setup.arrivals.push(Arrival::Said(Box::new(move || say(&cluster, &node))));
+    }
+
+    /// This node is no member, for this reason, and joins again later. Its attempt is over.
+    pub(super) fn out(&mut self, now: Moment, outage: Outage) {
+        let [first, longest] = PAUSES;
+        let pause = first.saturating_mul(1 << self.failures.min(10)).min(longest);
+        self.failures += 1;
+        self.join_at = Some(now + pause);
+        let mut was_in = false;
+        self.setup.view.change(|view| {
+            was_in = std::mem::take(&mut view.is_member);
+            view.clear_members();
+            view.outage = Some(outage.clone());
+        });
+        if self.leaving.is_some() {
+            return;
+        }
+        let counters = &self.setup.counters;
+        if was_in {
+            counters.outages.fetch_add(1, Ordering::Relaxed);
+            self.say(move |cluster, node| {
+                tracing::warn!(
+                    target: "postroom", cluster, node, reason = %outage,
+                    "the node is no member of its cluster any more; it joins again by itself"
+                );
+            });
+        } else if self.was_member {
+            counters.refused_joins.fetch_add(1, Ordering::Relaxed);
+            self.say(move |cluster, node| {
+                tracing::error!(
+                    target: "postroom", cluster, node, reason = %outage, ?pause,
+                    "the node could not join its cluster again; it goes on trying"
+                );
+            });
+        }
+    }
+
+    /// An attempt to join was refused.
+    pub(super) fn refused(&mut self, now: Moment, error: JoinError) {
+        let Some(attempt) = self.attempt.take() else { return };
+        if !self.was_member {
+            return self.setup.view.change(|view| view.is_over = Some(Some(error)));
+        }
+        self.bindings = attempt.membership.bindings().clone();
+        self.members.clear();
+        self.begin_at.clear();
+        self.out(now, Outage::Refused(error));
+    }
+
+    /// Has processes end that hold names: by `at`, when they are killed.
+    pub(super) fn condemn(&mut self, held: BTreeSet<Pid>, why: &str, since: Moment, at: Moment) {
+        let mut names: BTreeMap<Pid, Vec<String>> = BTreeMap::new();
+        for (name, pid) in self.setup.view.names().iter().filter(|(_, pid)| held.contains(pid)) {
+            names.entry(pid).or_default().push(name.to_owned());
+        }
+        for pid in held {
+            pid.cancel(why);
+            let names = names.remove(&pid).unwrap_or_default().join(", ");
+            self.condemned.push(Condemned { pid, names, since, at, is_overdue: false });
+        }
+    }
+
+    /// Kills those whose time is over, and says which of them go on.
+    pub(super) fn end_condemned(&mut self, now: Moment) {
+        for mut condemned in std::mem::take(&mut self.condemned) {
+            let Condemned { pid, since, at, is_overdue, .. } = condemned;
+            if at <= now {
+                pid.kill();
+            }
+            let (is_alive, lasted, names) = (pid.is_alive(), now.since(since), condemned.names.clone());
+            if is_alive && !is_overdue && at + OVERDUE <= now {
+                condemned.is_overdue = true;
+                self.say(move |cluster, node| {
+                    tracing::warn!(
+                        target: "postroom", cluster, node, %pid, names, ?lasted,
+                        "a holder of names goes on in its step, though its names may have passed to others"
+                    );
+                });
+            } else if !is_alive && is_overdue {
+                self.say(move |cluster, node| {
+                    tracing::warn!(
+                        target: "postroom", cluster, node, %pid, names, ?lasted,
+                        "a holder of names that went on has ended"
+                    );
+                });
+            }
+            if is_alive {
+                self.condemned.push(condemned);
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Nodes that cease to be members: why, what the log says of it, and that they come back.
+
+use super::asks::Gate;
+use super::*;
+use crate::engine::{Bucket, Entry, StoreError};
+use crate::membership;
+use crate::rights::Rights;
+use crate::{Outage, Status};
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::{Once, mpsc};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+type Fields = BTreeMap<&'static str, String>;
+
+/// Keeps the events of this crate's nodes. It is the whole test program's: nodes log on threads of their own.
+struct Log;
+
+static EVENTS: Mutex<Vec<(Level, Fields)>> = Mutex::new(Vec::new());
+
+impl Log {
+    fn install() {
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| tracing::subscriber::set_global_default(Self).unwrap());
+    }
+
+    /// The events about the node of this name, which no other test uses.
+    fn of(node: &str) -> Vec<(Level, Fields)> {
+        let is_its = |event: &&(Level, Fields)| event.1.get("node").is_some_and(|name| name == node);
+        EVENTS.lock().unwrap().iter().filter(is_its).cloned().collect()
+    }
+
+    fn count(node: &str, level: Level, text: &str) -> usize {
+        let is_it = |event: &&(Level, Fields)| event.0 == level && event.1["message"].contains(text);
+        Self::of(node).iter().filter(is_it).count()
+    }
+}
+
+struct Texts(Fields);
+
+impl Visit for Texts {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.0.insert(field.name(), format!("{value:?}"));
+    }
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.insert(field.name(), value.into());
+    }
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "postroom" && *metadata.level() <= Level::WARN
+    }
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, event: &Event<'_>) {
+        let mut texts = Texts(Fields::new());
+        event.record(&mut texts);
+        EVENTS.lock().unwrap().push((*event.metadata().level(), texts.0));
+    }
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// Two nodes, and a client that may write anything.
+fn two(names: [&str; 2]) -> (Nodes, [Node; 2], Client) {
+    Log::install();
+    let nodes = Nodes::new();
+    let two = names.map(|name| nodes.join(name));
+    for node in &two {
+        assert!(node.cluster.wait_for_members(1, Duration::from_secs(60)));
+        until("it is a member", || node.cluster.status() == Status::Member);
+    }
+    let intruder = nodes.broker.connect();
+    (nodes, two, intruder)
+}
+
+fn record(intruder: &Client, node: &Node) -> Entry {
+    let (sender, answers) = mpsc::channel();
+    let key = format!("{}.{}", node.cluster.name(), node.cluster.id());
+    intruder.get(Bucket::Nodes, &key, Box::new(move |answer| drop(sender.send(answer))));
+    answers.recv_timeout(Duration::from_secs(60)).expect("an answer").unwrap().expect("a record")
+}
+
+fn overwrite(intruder: &Client, node: &Node) {
+    let Entry { key, revision, .. } = record(intruder, node);
+    let (sender, answers) = mpsc::channel();
+    let then = Box::new(move |answer: Result<_, StoreError>| drop(sender.send(answer.map(drop))));
+    intruder.update(Bucket::Nodes, &key, "garbage".into(), revision, then);
+    assert_eq!(answers.recv_timeout(Duration::from_secs(60)).expect("an answer"), Ok(()));
+}
+
+/// Catches: a refusal that ends a node which was a member; silently, and for good.
+#[test]
+fn a_node_whose_record_was_overwritten_says_so_and_comes_back() {
+    let (_nodes, [one, two], intruder) = two(["eu-1", "eu-overwritten"]);
+    let account = start(&one, "eu-overwritten", 100);
+    overwrite(&intruder, &two);
+    until("it is out", || two.cluster.status() == Status::Out(Outage::Evicted));
+    until("the log says so", || Log::count("eu-overwritten", Level::WARN, "no member of its cluster any more") == 1);
+    until("it is a member again", || two.cluster.status() == Status::Member);
+    for node in [&one, &two] {
+        assert!(node.cluster.wait_for_members(1, Duration::from_secs(60)));
+    }
+    assert_eq!(on(&one, || account.deposit(1).wait()), Ok(101));
+    let statistics = two.cluster.statistics();
+    assert_eq!((statistics.outages, statistics.refused_joins), (1, 0));
+    assert!(!Log::of("eu-overwritten")[0].1["reason"].is_empty());
+}
+
+/// Catches: a node that gives up, or does not say why it is out.
+#[test]
+fn a_node_that_may_not_join_again_goes_on_trying_and_says_why() {
+    let (_nodes, [one, two], intruder) = two(["eu-1", "eu-refused"]);
+    two.client.set_rights(Some(Rights::of("other", "eu-9")));
+    overwrite(&intruder, &two);
+    let key = record(&intruder, &two).key;
+    let refused = membership::JoinError::Store(StoreError::Forbidden { key });
+    let out = Status::Out(Outage::Refused(refused.clone()));
+    until("the program can see why", || two.cluster.status() == out);
+    until("it tries again and again", || two.cluster.statistics().refused_joins >= 3);
+    assert_eq!((two.cluster.status(), two.cluster.statistics().outages), (out, 1));
+    until("the log says why", || Log::count("eu-refused", Level::ERROR, "could not join its cluster again") >= 3);
+    let events = Log::of("eu-refused");
+    let (_, said) = events.iter().find(|(level, _)| *level == Level::ERROR).unwrap();
+    assert_eq!((&*said["cluster"], &*said["reason"]), ("bank", &*refused.to_string()));
+    let pauses: Vec<_> = events.iter().filter_map(|(_, fields)| fields.get("pause").map(String::as_str)).collect();
+    assert_eq!(pauses[..3], ["2s", "4s", "8s"]);
+
+    two.client.set_rights(None);
+    until("it is a member again", || two.cluster.is_member());
+    assert!(one.cluster.wait_for_members(1, Duration::from_secs(60)));
+}
+
+/// It is refused before it was a member: that is an error of its program, which must not wait for ever.
+#[test]
+fn a_refusal_of_the_first_join_is_an_error() {
+    let broker = Broker::new();
+    let _running = broker.run();
+    let runtime = Runtime::builder().workers(1).logical_node(NodeId::random()).build().unwrap();
+    let client = broker.connect_as("other", "eu-9");
+    let error = Cluster::builder("bank").node("eu-1").join(&runtime, client).unwrap_err();
+    let refused = crate::JoinError::Membership(membership::JoinError::Store(StoreError::Forbidden {
+        key: format!("eu-1.{}", runtime.node()),
+    }));
+    assert_eq!(error, refused);
+}
+
+#[process]
+#[derive(Default)]
+struct Holder;
+
+#[process]
+impl Holder {
+    #[entry]
+    fn serve(&mut self) {}
+
+    /// A long step.
+    #[message]
+    fn stand(&mut self, gate: Arc<Gate>) {
+        postroom::block_in_place(|| gate.pass());
+    }
+}
+
+/// A step cannot be stopped from outside: the log has to name who may still act beside the next holder.
+#[test]
+fn a_holder_whose_step_outlives_the_fence_is_named_in_the_log() {
+    let (_nodes, [_one, two], _) = two(["eu-1", "eu-stands"]);
+    let holder = two.runtime.spawn(Holder).serve().unwrap();
+    let pid = holder.pid();
+    two.cluster.register("acct-7", holder).wait().unwrap();
+    let gate = Arc::new(Gate::default());
+    holder.stand(Arc::clone(&gate)).send().unwrap();
+    until("its step has begun", || gate.waiting() == 1);
+    two.client.disconnect();
+    until("the log names it", || Log::count("eu-stands", Level::WARN, "goes on in its step") == 1);
+    let events = Log::of("eu-stands");
+    let (_, said) = events.iter().find(|(_, fields)| fields.contains_key("pid")).unwrap();
+    assert_eq!((&*said["pid"], &*said["names"]), (&*pid.to_string(), "acct-7"));
+    let least = crate::lease::Timing::default().grace.as_secs();
+    let lasted: f64 = said["lasted"].trim_end_matches('s').parse().unwrap();
+    assert!(lasted >= least as f64, "{said:?}");
+    assert!(pid.is_alive());
+    gate.open();
+    until("the log says that it has ended", || Log::count("eu-stands", Level::WARN, "has ended") == 1);
+    assert!(!pid.is_alive());
+}
+
+/// Two programs under one name are a mistake of deployment; what is left of a node that was restarted is none.
+#[test]
+fn two_nodes_of_one_name_are_named_in_the_log_and_a_restarted_one_is_not() {
+    let (nodes, twins, _) = two(["eu-twin", "eu-twin-2"]);
+    let twin = nodes.join("eu-twin");
+    let text = "run under one name";
+    until("both say so", || Log::count("eu-twin", Level::WARN, text) == 2);
+    let mut named: Vec<_> = Log::of("eu-twin").into_iter().map(|(_, mut fields)| fields.remove("other")).collect();
+    named.sort();
+    let mut ids = [&twins[0], &twin].map(|node| Some(node.cluster.id().to_string()));
+    ids.sort();
+    assert_eq!(named, ids);
+
+    // It ends without a word, and its lease lasts on.
+    twins[1].client.disconnect();
+    nodes.lock().machines[1].driver = None;
+    let again = nodes.join("eu-twin-2");
+    until("it is a member", || again.cluster.is_member());
+    nodes.pass(Duration::from_secs(40));
+    assert_eq!(Log::count("eu-twin-2", Level::WARN, text), 0);
+    assert_eq!(Log::count("eu-twin", Level::WARN, text), 2, "once each");
+}
