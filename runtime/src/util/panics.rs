@@ -139,6 +139,11 @@ pub(crate) fn catch<R>(body: impl FnOnce() -> R) -> Result<R, (std::any::TypeId,
 /// Installs the runtime's hook in front of the program's, once.
 pub(crate) fn install_hook() {
     static ONCE: Once = Once::new();
+    // The standard library panics in a thread that unwinds, which here aborts: the drop of a paused runtime starts it.
+    // Without the hook, panics have no place; the next runtime installs it.
+    if std::thread::panicking() {
+        return;
+    }
     ONCE.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {

@@ -197,7 +197,7 @@ impl Idle {
             return false;
         }
         sleepers.list.clear();
-        sleepers.poller = None;
+        (sleepers.poller, sleepers.lulls) = (None, 0);
         sleepers.permits.renew();
         self.counts.store(0, Ordering::SeqCst);
         self.watchdog_rests.store(false, Ordering::SeqCst);

@@ -129,6 +129,7 @@ mod tests {
     use crate::manual::{Event, Events, Process, StepOutput};
     use crate::sync::{Arc, AtomicUsize, Ordering};
     use crate::{Host, Pid, Runtime};
+    use std::mem::ManuallyDrop;
     use std::time::Duration;
 
     /// Sends something to each of them for each message.
@@ -149,7 +150,8 @@ mod tests {
 
     /// A host of two workers, whose threads the test plays; one of them is held back.
     struct Limited {
-        runtime: Runtime,
+        /// Not dropped by a failure: that would wait for the threads.
+        runtime: ManuallyDrop<Runtime>,
         host: &'static Scheduler,
         contexts: [ThreadContext; 2],
         scratches: [StepScratch; 2],
@@ -166,6 +168,7 @@ mod tests {
             let contexts = [begin(host, 0), begin(host, 1)];
             let scratches = [StepScratch::new(contexts[0].thread), StepScratch::new(contexts[1].thread)];
             let (watch, now) = (AwakeWatch::new(2), Moment::now());
+            let runtime = ManuallyDrop::new(runtime);
             let mut limited = Self { runtime, host, contexts, scratches, rests: [None, None], watch, now };
             limited.park(1);
             let mut awake = 2;
@@ -228,6 +231,7 @@ mod tests {
                 context.thread.vacate(context.deque);
                 self.host.idle.dismiss(context.index);
             }
+            drop(ManuallyDrop::into_inner(self.runtime));
         }
     }
 
@@ -308,6 +312,7 @@ mod tests {
             let mut limited = Limited::new();
             let handled = Arc::new(AtomicUsize::new(0));
             let pid = limited.runtime.spawn_process(Counts(handled.clone())).start().expect("it starts");
+            assert_eq!(limited.host.idle.sample(&mut Vec::new()).lulls, 0, "only the one that is held back sleeps");
             let limits = [1, 2, 3, 4].map(|round| {
                 limited.runtime.send(pid, ()).expect("it lives");
                 limited.run_until(&handled, round);

@@ -1,0 +1,27 @@
+//! The first runtime of a program, while a thread unwinds. One test: the panic hook is the program's.
+
+use postroom::prelude::*;
+use postroom_tests::watchdog::soon;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Starts a runtime when it is dropped.
+struct StartsAtDrop;
+
+impl Drop for StartsAtDrop {
+    fn drop(&mut self) {
+        let runtime = Runtime::builder().workers(1).build().expect("it starts");
+        assert!(runtime.shutdown().expect("not inside").is_clean());
+    }
+}
+
+/// Catches: a runtime that changes the panic hook while its thread unwinds, which panics, and so aborts.
+#[test]
+fn a_runtime_is_started_and_shut_down_by_a_thread_that_unwinds() {
+    let unwinding = || {
+        let _paused = Runtime::builder().workers(1).paused().build().expect("it is built");
+        let _starts = StartsAtDrop;
+        panic!("an assertion of a test, for instance");
+    };
+    let panic = soon(move || catch_unwind(AssertUnwindSafe(unwinding))).map_err(|panic| panic.is::<&str>());
+    assert!(matches!(panic, Err(true)));
+}
