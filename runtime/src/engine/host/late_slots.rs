@@ -3,7 +3,7 @@
 //! To empty such a slot runs code of users: wakers of joins, drops of messages, the dead-letter hook. That may block,
 //! and it may wait for other processes of the host. So it does not run where a thread comes upon the slot: on the
 //! watchdog, which looks for steps that do not end; under a lock; on a thread that counts as searching, on which others
-//! rely; or in the midst of a [flush](crate::slots::slot::local_tokens), which would never be over. There an empty
+//! rely; or in a [flush](crate::slots::slot::local_tokens), after which the thread must keep nothing. There an empty
 //! slot is given back at once, and any other is queued. The queue is one of those that any thread may take from: a
 //! thread that pushes to it announces that (sleep:P2), and a sleeping thread looks there (sleep:S3). A worker empties
 //! the slots as visits, in which its permit can be taken over:

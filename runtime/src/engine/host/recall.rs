@@ -10,8 +10,8 @@ use crate::slots::slot::release::LaidDown;
 impl Scheduler {
     /// Moves what a thread keeps to itself, the process in its run-next slot and those kept with input, to the inject
     /// queue of the permit that `holder` has, or to the global queue if it has none; and the vacant slots to where they
-    /// are [emptied](super::late_slots). Returns whether there was any process. Runs no code of users: the caller is the
-    /// watchdog.
+    /// are [emptied](super::late_slots). Returns whether there was any process. Runs no code of users: the watchdog
+    /// calls it.
     ///
     /// In the global queue it would be behind all others; the inject queue is visited next by the thread with the
     /// permit, and by all that search. Called while no thread can park: so it is in a queue again before its thread

@@ -611,8 +611,8 @@ impl LocalTokens {
         taken(self.section(0, || exchange(&self.warm, ptr::null_mut()))?)
     }
 
-    /// Takes all tokens, until there is none, and passes them to `put`, which keeps none here. Waits for others that are
-    /// taking tokens: they have them soon, or give up.
+    /// Takes all tokens, until there is none, and passes them to `put`, which keeps none here. Waits for others that
+    /// are taking tokens: they have them soon, or give up.
     pub(crate) fn flush(&self, mut put: impl FnMut(Kept)) -> KeepsNothing {
         while self.has_any() {
             self.take_warm().map(Kept::Warm).into_iter().for_each(&mut put);
