@@ -71,7 +71,7 @@ impl Moment {
     /// too.
     #[inline]
     pub(crate) fn about_now() -> Self {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
             // SAFETY: reads a counter that every processor of this architecture has.
             let cycles = unsafe { std::arch::x86_64::_rdtsc() };
@@ -81,7 +81,7 @@ impl Moment {
                 if since < FRESH_CYCLES { read.after(since) } else { Read::anew() }
             })
         }
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(any(not(target_arch = "x86_64"), miri))]
         Self::now()
     }
 
@@ -112,11 +112,11 @@ impl Moment {
 }
 
 /// After how many cycles the clock is read again: 52 to 262 µs at 1 to 5 GHz.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 const FRESH_CYCLES: u64 = 1 << 18;
 
 /// A thread's last read: the counter, the clock, and the nanoseconds per 2^20 cycles, rounded down (zero: unknown).
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 #[derive(Clone, Copy)]
 struct Read {
     cycles: u64,
@@ -124,12 +124,12 @@ struct Read {
     pace: u64,
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 thread_local! {
     static READ: Cell<Read> = const { Cell::new(Read::NOTHING) };
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 impl Read {
     const NOTHING: Self = Self { cycles: 0, moment: Moment::NEVER, pace: 0 };
 
@@ -169,7 +169,7 @@ impl Read {
 /// Discards the calling thread's last read: it has slept.
 #[inline]
 pub(crate) fn forget_now() {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     READ.set(Read { pace: READ.get().pace, ..Read::NOTHING });
 }
 

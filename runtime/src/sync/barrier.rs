@@ -50,7 +50,8 @@ pub(crate) fn heavy_barrier() {
     fence(Ordering::SeqCst);
 }
 
-#[cfg(target_os = "linux")]
+// Miri has no such call.
+#[cfg(all(target_os = "linux", not(miri)))]
 mod kernel {
     use libc::{MEMBARRIER_CMD_PRIVATE_EXPEDITED, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, SYS_membarrier};
 
@@ -69,7 +70,7 @@ mod kernel {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(any(not(target_os = "linux"), miri))]
 mod kernel {
     pub(super) fn register() -> bool {
         false
