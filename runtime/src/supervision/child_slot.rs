@@ -209,7 +209,8 @@ impl ChildSlot {
 
     pub(crate) fn take_unhandled(&self, package: Package) -> Result<(), Package> {
         let mut queue = lock(&self.queue);
-        if self.keeps.is_none() || queue.state == SlotState::Shut {
+        // A tick of the process's own is not for its successor, whose timers send others.
+        if self.keeps.is_none() || queue.state == SlotState::Shut || package.is_tick() {
             return Err(package);
         }
         queue.left.push_back(package);
