@@ -45,8 +45,9 @@ fn received(mailbox: &mut Mailbox) -> Vec<u64> {
 /// Ends the process, which leaves its unhandled messages in order.
 fn ends(slot: &ChildSlot, mut mailbox: Mailbox) {
     let left: Vec<_> = std::iter::from_fn(|| mailbox.try_receive()).collect();
+    let pid = mailbox.pid();
     drop(mailbox);
-    slot.ending();
+    slot.ending(pid);
     slot.quiesce();
     left.into_iter().for_each(|package| drop(slot.take_unhandled(package)));
 }
@@ -124,9 +125,9 @@ fn a_process_that_ends_waits_for_those_who_were_given_its_pid() {
     let first = Mailbox::new().unwrap();
     assert!(bench.slot.up(first.pid()).is_none());
     assert_eq!(bench.slot.enter(), Some(first.pid()));
-    let slot = bench.slot.clone();
+    let (slot, pid) = (bench.slot.clone(), first.pid());
     let ending = std::thread::spawn(move || {
-        slot.ending();
+        slot.ending(pid);
         slot.quiesce();
     });
     while bench.slot.incarnation.load(Ordering::SeqCst) != 0 {
