@@ -91,7 +91,10 @@ fn what_a_successor_leaves_comes_before_what_it_was_not_sent_any_more() {
     let pid = second.pid();
     // The steps of `up`, up to the third message.
     let waiting: Vec<_> = lock(&bench.slot.queue).kept.drain(..2).collect();
-    waiting.into_iter().for_each(|package| redeliver(pid, package).unwrap());
+    for item in waiting {
+        let KeptItem::Message(package) = item else { panic!("only messages were sent") };
+        redeliver(pid, package).unwrap();
+    }
     ends(&bench.slot, second);
     assert!(bench.slot.up(pid).is_none());
     bench.send(5).unwrap();
