@@ -1,5 +1,6 @@
 mod attach;
 mod by_name;
+mod cancelled;
 mod context;
 mod futures;
 mod messages;

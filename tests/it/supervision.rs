@@ -20,6 +20,7 @@ mod gone;
 pub(crate) mod kept;
 mod nested;
 mod prints;
+mod requests;
 pub(crate) mod restarting;
 mod restarts;
 mod shutdown;

@@ -81,6 +81,11 @@ impl Package {
         self.payload.type_name()
     }
 
+    /// Returns whether a periodic timer has sent it to one process.
+    pub(crate) fn is_tick(&self) -> bool {
+        self.payload.is_tick()
+    }
+
     /// Returns whether a caller waits for an answer.
     pub fn has_caller(&self) -> bool {
         self.caller.is_some()

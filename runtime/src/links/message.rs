@@ -93,6 +93,10 @@ impl SentLinkMessage {
         self.from
     }
 
+    pub(crate) fn to(&self) -> Pid {
+        self.to
+    }
+
     /// Returns whether it is the notice of an end, which stays behind the messages of the dead process.
     pub(crate) fn is_notice(&self) -> bool {
         matches!(self.message, Some(LinkMessage::Down(..) | LinkMessage::Exit(_)))

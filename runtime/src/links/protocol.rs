@@ -130,7 +130,7 @@ impl<Who: Ord + Copy> Links<Who> {
         self.links.range((other, ConnectionId::LOCAL)..=(other, ConnectionId::NONE)).copied()
     }
 
-    fn is_linked(&self, other: Who) -> bool {
+    pub(crate) fn is_linked(&self, other: Who) -> bool {
         self.links_with(other).next().is_some()
     }
 

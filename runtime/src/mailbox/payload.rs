@@ -35,6 +35,8 @@ struct TypeTable {
     #[cfg(feature = "spans")]
     traced: Option<TracedTable>,
     type_name: fn() -> &'static str,
+    /// Whether it is a copy that a periodic timer has sent to one process: see [`Payload::tick`].
+    is_tick: bool,
     /// Whether the value is in a block, and not in place.
     is_in_block: bool,
     /// Drops the value, wherever it is stored.
@@ -79,14 +81,20 @@ impl<T> TableOf<T> {
 }
 
 impl<T: Send + 'static> TableOf<T> {
-    const TABLE: &'static TypeTable = &TypeTable {
-        type_id: TypeId::of::<T>(),
-        #[cfg(feature = "spans")]
-        traced: None,
-        type_name: std::any::type_name::<T>,
-        is_in_block: !Self::IN_PLACE,
-        drop: Self::drop_value,
-    };
+    const TABLE: &'static TypeTable = &Self::table(false);
+    const TICK: &'static TypeTable = &Self::table(true);
+
+    const fn table(is_tick: bool) -> TypeTable {
+        TypeTable {
+            type_id: TypeId::of::<T>(),
+            #[cfg(feature = "spans")]
+            traced: None,
+            type_name: std::any::type_name::<T>,
+            is_tick,
+            is_in_block: !Self::IN_PLACE,
+            drop: Self::drop_value,
+        }
+    }
 }
 
 /// Returns whether a message is held in place, and not in a block.
@@ -253,6 +261,26 @@ impl Payload {
             return Self::traced(message);
         }
         Self::new(message)
+    }
+
+    /// Packs a copy that a periodic timer sends to one process: it is of no use to a successor, which has timers of its
+    /// own. The mark is in the table, so that other messages pay nothing for it.
+    pub(crate) fn tick<T: Send + 'static>(message: T) -> Self {
+        debug_assert!(!is_packed::<T>(), "a timer knows the type");
+        let mut payload = Self::sent(message);
+        // Both tables are made for the type that the value has.
+        #[cfg(feature = "spans")]
+        if payload.is_traced::<T>() {
+            payload.table = TableOf::<Traced<T>>::TRACED_TICK;
+            return payload;
+        }
+        payload.table = TableOf::<T>::TICK;
+        payload
+    }
+
+    /// Returns whether it was made by [`tick`](Self::tick).
+    pub(crate) fn is_tick(&self) -> bool {
+        self.table.is_tick
     }
 
     /// Returns whether the value is a `T`.
@@ -442,13 +470,19 @@ struct TracedTable {
 
 #[cfg(feature = "spans")]
 impl<T: Send + 'static> TableOf<Traced<T>> {
-    const TRACED: &'static TypeTable = &TypeTable {
-        type_id: TypeId::of::<Traced<T>>(),
-        traced: Some(TracedTable { type_id: TypeId::of::<T>(), origin: Self::origin }),
-        type_name: std::any::type_name::<T>,
-        is_in_block: !Self::IN_PLACE,
-        drop: Self::drop_value,
-    };
+    const TRACED: &'static TypeTable = &Self::traced_table(false);
+    const TRACED_TICK: &'static TypeTable = &Self::traced_table(true);
+
+    const fn traced_table(is_tick: bool) -> TypeTable {
+        TypeTable {
+            type_id: TypeId::of::<Traced<T>>(),
+            traced: Some(TracedTable { type_id: TypeId::of::<T>(), origin: Self::origin }),
+            type_name: std::any::type_name::<T>,
+            is_tick,
+            is_in_block: !Self::IN_PLACE,
+            drop: Self::drop_value,
+        }
+    }
 
     /// # Safety
     /// `data` holds a valid value.

@@ -19,6 +19,9 @@ pub(crate) trait Guardian: Send + Sync {
     /// The package, if the guardian keeps none.
     fn take_unhandled(&self, package: Package) -> Result<(), Package>;
 
+    /// It has ended, and its end has not been told yet: from here on the guardian counts it as ended.
+    fn settle(&self, pid: Pid, reason: &ExitReason, handling: Option<&'static str>);
+
     /// It has ended, and its state has been dropped. `handling` is the type of the message in which it failed.
     fn ended(&self, pid: Pid, reason: &ExitReason, handling: Option<&'static str>);
 }

@@ -11,7 +11,9 @@
 use super::hosts::{is_elsewhere, is_here, node_of};
 use crate::call::package::{Package, Undeliverable};
 use crate::env::program::{HOSTLESS, program_node};
+use crate::links::message::SentLinkMessage;
 use crate::pid::{LAST_GENERATION, NodeId, Pid, SLOT_BITS};
+use crate::process::control::Join;
 use crate::slots::{ProcessKind, TABLE};
 use crate::sync::{Arc, AtomicU32, OnceLock, Ordering, PoisonError, RwLock, SegQueue};
 use crate::{env::world::World, exit::ExitReason, links::registrations::REGISTRATIONS, util::oneshot::Oneshot};
@@ -45,6 +47,23 @@ pub(crate) trait AliasTarget: Send + Sync {
     /// Returns the process that `stop`, `cancel`, `kill`, `join`, `monitor`, `info` and `is_alive` apply to.
     fn life(&self) -> Option<Pid>;
 
+    /// Like [`life`](Self::life), for a wait for the end of that process, which the caller passes to it. `None` if there
+    /// is none that still takes one: see [`hold`](Self::hold). Otherwise [`waits`](Self::waits) follows.
+    fn enter_wait(&self) -> Option<Pid> {
+        self.life()
+    }
+
+    /// Called when a wait is with the process that `enter_wait` returned.
+    fn waits(&self) {}
+
+    /// Takes a request for its next process.
+    ///
+    /// # Errors
+    /// The request, if it does not wait for one.
+    fn hold(&self, request: Request) -> Result<(), Request> {
+        Err(request)
+    }
+
     /// Returns the type that addresses are checked against.
     fn kind(&self) -> Option<&'static ProcessKind>;
 
@@ -54,6 +73,86 @@ pub(crate) trait AliasTarget: Send + Sync {
     /// Returns a signal for room after `take` has refused a package as too much. `None`: unknown.
     fn room(&self) -> Option<Arc<Oneshot<()>>> {
         None
+    }
+}
+
+/// What a process is asked for, besides messages.
+pub(crate) enum Request {
+    /// To tell of its end.
+    Join(Join),
+    /// Anything about links and monitors with the alias itself.
+    Tie(SentLinkMessage),
+    /// To end after all earlier messages.
+    Stop,
+    Cancel(ExitReason),
+    Kill,
+}
+
+/// Where the end of what a PID means is waited for.
+pub(crate) enum EndSource {
+    /// At this process. An alias that led to it counts the wait as on its way while the source is held.
+    Process(Pid, Option<WaitingAt>),
+    /// At the alias, which is the last of those that led there: it has no process that takes a wait.
+    Alias(Pid, Arc<dyn AliasTarget>),
+    /// Nowhere: an alias that was retired.
+    Nothing,
+}
+
+/// The last alias that led to a process, and its target.
+pub(crate) struct WaitingAt(Pid, Arc<dyn AliasTarget>);
+
+impl Drop for WaitingAt {
+    fn drop(&mut self) {
+        self.1.waits();
+    }
+}
+
+impl EndSource {
+    pub(crate) fn of(pid: Pid) -> Self {
+        let (mut pid, mut last) = (pid, None);
+        for _ in 0..=DEPTH {
+            if !is_local_alias(pid) {
+                return Self::Process(pid, last);
+            }
+            let Some(target) = target_of(pid) else { return Self::Nothing };
+            let Some(process) = target.enter_wait() else { return Self::Alias(pid, target) };
+            last = Some(WaitingAt(pid, target));
+            pid = process;
+        }
+        Self::Nothing
+    }
+
+    /// Returns the names under which the caller may be tied to it: what it is tied to now, and the alias that a tie was
+    /// made with while that had no process.
+    pub(crate) fn names(&self, asked: Pid) -> [Pid; 2] {
+        match self {
+            Self::Process(pid, last) => [*pid, last.as_ref().map_or(*pid, |WaitingAt(alias, _)| *alias)],
+            Self::Alias(alias, _) => [*alias; 2],
+            Self::Nothing => [asked; 2],
+        }
+    }
+}
+
+/// Has the first target behind an alias take a request that does so. Returns whether one did.
+pub(crate) fn hold(pid: Pid, request: Request) -> bool {
+    let (mut pid, mut request) = (pid, request);
+    for _ in 0..=DEPTH {
+        let Some(target) = target_of(pid) else { return false };
+        match target.hold(request) {
+            Ok(()) => return true,
+            Err(refused) => request = refused,
+        }
+        let Some(next) = target.life() else { return false };
+        pid = next;
+    }
+    false
+}
+
+/// Posts a link message to an alias of this program; what its target does not take is answered as for an ended process.
+pub(crate) fn post_tie(to: Pid, sent: SentLinkMessage) {
+    match target_of(to) {
+        Some(target) => drop(target.hold(Request::Tie(sent))),
+        None => drop(sent),
     }
 }
 

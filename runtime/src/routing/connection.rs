@@ -12,6 +12,7 @@
 //!
 //! No lock is held while a transport or a process is told.
 
+use super::alias::{self, EndSource};
 use super::joins;
 use super::router::Router;
 use super::ties::{Ties, answer_for_the_lost};
@@ -92,11 +93,13 @@ impl Connection {
             let to = if name.is_alias() { ties.meant(from, name, &message) } else { Some(name) };
             to.map(|to| (to, ties.receives(from, to, name, &message)))
         };
-        // Resolved without the lock: that asks the target of the alias.
+        // Resolved without the lock: that asks the target of the alias, which counts the message as on its way.
+        let source;
         let (to, from) = match noted {
             Some(noted) => noted,
             None => {
-                let to = name.resolve().unwrap_or(name);
+                source = EndSource::of(name);
+                let [to, _] = source.names(name);
                 let mut ties = lock(&self.ties);
                 let Some(ties) = &mut *ties else { return false };
                 (to, ties.receives(from, to, name, &message))
@@ -130,6 +133,9 @@ impl Connection {
 fn post(by: ConnectionId, from: Pid, to: Pid, name: Pid, message: LinkMessage<ExitReason>) {
     if joins::is_joiner(to) {
         return joins::receive(from, message);
+    }
+    if to.is_alias() {
+        return alias::post_tie(to, SentLinkMessage::new(from, name, Some(&Abroad), message).by(by));
     }
     // Answers on behalf of an ended process come from the name that the other knows.
     match TABLE.last(to) {
@@ -170,6 +176,16 @@ impl Way {
 /// Sends a message of a process of this node to one of another; if it cannot be sent, it is answered here.
 pub(crate) fn send_link(from: Pid, to: Pid, message: LinkMessage<ExitReason>) {
     Way::between(from.node(), to.node()).send(from, to, message);
+}
+
+/// Sends what an alias says of its links and monitors, which needs no answer.
+pub(crate) fn send_from_alias(from: Pid, to: Pid, message: LinkMessage<ExitReason>) {
+    if to.node() != from.node() {
+        return send_link(from, to, message);
+    }
+    if let Some(slot) = TABLE.slot(to.slot()) {
+        slot.post(to, SentLinkMessage::new(from, to, None, message));
+    }
 }
 
 /// Sends a control to a process of another node. Returns whether it was sent.

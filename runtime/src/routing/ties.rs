@@ -10,7 +10,8 @@
 //!
 //! A process may link with or monitor an alias of the other node, which only that node can resolve. There the tie is
 //! with the process that the alias means at that moment, and this notes the alias: what that process says then comes
-//! from the alias, under which the other process knows it. (A `Down` is found by its number.)
+//! from the alias, under which the other process knows it. (A `Down` is found by its number.) If the alias means no
+//! process, the tie may be with the alias itself, which is a local process as far as this is concerned.
 
 use crate::exit::ExitReason;
 use crate::links::protocol::LinkMessage;
@@ -100,7 +101,7 @@ impl Ties {
         match message {
             LinkMessage::Link | LinkMessage::Watch(_) => None,
             LinkMessage::Unwatch(number) => self.watchers.get(&(from, *number)).copied(),
-            _ => self.aliased.get(&(to, from)).copied(),
+            _ => self.aliased.get(&(to, from)).copied().or_else(|| self.is_linked((to, from)).then_some(to)),
         }
     }
 

@@ -11,21 +11,38 @@
 //!    when there is.
 //!
 //! So the messages of one sender keep their order across the restart, and none is lost in between.
+//!
+//! Requests to the process are passed on, or wait: see [`held`](super::held). A *wait* for the end must reach a process
+//! that will tell it, or wait for the next process. The race is that with a process that ends:
+//!
+//! 1. a wait is counted as being on its way, under the lock, if the process has not said that it takes no more;
+//! 2. the process says so under the lock ([`ending`](ChildSlot::ending)), then waits until none is on its way, as for
+//!    senders of messages, and only then empties its mailbox for the last time;
+//! 3. so a wait that was passed on is in that mailbox, and any other one waits here;
+//! 4. what waits here is taken by the process before it tells anyone of its end ([`settle`](ChildSlot::settle)): those
+//!    that are told and wait again wait for the next.
+//!
+//! The end of a process that was not spawned through the supervisor's `ChildSpawn`, as a pool's, is not part of this: a
+//! wait that is passed on as it ends is told that there is no process. For one on another node all waits are here until
+//! the supervisor's node hears of its end.
 
-use super::status::ChildStatus;
+use super::child_queue::{ChildQueue, KeptItem, SlotState, wake_waiters};
+use super::held::{EndWaits, FirstRequest};
+use super::plan::child::AfterExit;
+use super::status::{ChildStatus, LastEnd};
 use crate::call::{dead_letter::DeadLetterReason, package::Undeliverable};
 use crate::engine::backpressure::congestion::{SendMode, with_mode};
 use crate::engine::{blocking::block_in_place::while_blocked, host::Scheduler, host::backlog::Backlog};
-use crate::routing::alias::{self, AliasTarget};
+use crate::routing::alias::{self, AliasTarget, Request};
 use crate::routing::hosts::is_here;
 use crate::routing::router::{deliver_anyway, deliver_beyond, queue_abroad, route};
 use crate::routing::transport_queue::TransportQueue;
-use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock, park, yield_now};
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, lock, park, yield_now};
 use crate::{
     CallError, ExitReason, Package, Pid,
     env::clock::instant_now,
     errors::SendFailure,
-    slots::ProcessKind,
+    slots::{ProcessKind, TABLE},
     util::{defer::defer, oneshot::Oneshot},
 };
 use std::{any::Any, collections::VecDeque, num::NonZeroU64, sync::Arc, time::Duration};
@@ -69,30 +86,9 @@ pub(crate) struct ChildSlot {
     inside: AtomicUsize,
     queue: Mutex<ChildQueue>,
     pub(super) status: Mutex<ChildStatus>,
+    /// What follows when its process ends, as the supervisor's plan has it.
+    pub(super) after: Mutex<AfterExit>,
     pub(super) subtree: Mutex<Option<Arc<dyn Subtree>>>,
-}
-
-struct ChildQueue {
-    state: SlotState,
-    /// The process that serves or is ending.
-    process: Option<Pid>,
-    /// Waiting messages, in this order: those left by the process that is ending (complete when it has ended), those
-    /// left by earlier ones that no successor got, those sent since.
-    left: VecDeque<Package>,
-    older: VecDeque<Package>,
-    kept: VecDeque<Package>,
-    /// Signalled when there may be a process again.
-    waiters: Vec<Arc<Oneshot<()>>>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum SlotState {
-    /// Not started yet: messages wait, whatever is kept later.
-    New,
-    Up,
-    Down,
-    /// The child will not come back by itself.
-    Shut,
 }
 
 impl ChildSlot {
@@ -103,8 +99,6 @@ impl ChildSlot {
         host: &'static Scheduler,
         subtree: Option<Arc<dyn Subtree>>,
     ) -> Self {
-        let [left, older, kept] = [(); 3].map(|()| VecDeque::new());
-        let queue = ChildQueue { state: SlotState::New, process: None, left, older, kept, waiters: Vec::new() };
         Self {
             name,
             kind,
@@ -114,8 +108,9 @@ impl ChildSlot {
             place: AtomicU64::new(0),
             incarnation: AtomicU64::new(0),
             inside: AtomicUsize::new(0),
-            queue: Mutex::new(queue),
+            queue: Mutex::new(ChildQueue::new()),
             status: Mutex::default(),
+            after: Mutex::default(),
             subtree: Mutex::new(subtree),
         }
     }
@@ -142,13 +137,29 @@ impl ChildSlot {
         self.inside.fetch_add(1, Ordering::SeqCst);
         let _left = defer(|| _ = self.inside.fetch_sub(1, Ordering::SeqCst));
         // The supervisor, whose step this is, must not be suspended at a full mailbox.
-        with_mode(SendMode::Try, || self.hand_over(pid))
+        with_mode(SendMode::Try, || {
+            self.pass_first(pid);
+            self.hand_over(pid)
+        })
+    }
+
+    /// Passes on what comes before all messages. The process counts as serving when none is left.
+    fn pass_first(&self, pid: Pid) {
+        loop {
+            let mut queue = lock(&self.queue);
+            let first = std::mem::take(&mut queue.first);
+            if first.is_empty() {
+                (queue.process, queue.has_begun) = (Some(pid), true);
+                return;
+            }
+            drop(queue);
+            first.into_iter().for_each(|request| request.pass_to(pid));
+        }
     }
 
     fn hand_over(&self, pid: Pid) -> Option<TransportQueue> {
         loop {
             let mut queue = lock(&self.queue);
-            queue.process = Some(pid);
             if queue.older.is_empty() && queue.kept.is_empty() {
                 queue.state = SlotState::Up;
                 self.place.store(pid.place().get(), Ordering::Relaxed);
@@ -163,7 +174,11 @@ impl ChildSlot {
             let mut waiting = std::mem::take(&mut queue.older);
             waiting.append(&mut queue.kept);
             drop(queue);
-            while let Some(package) = waiting.pop_front() {
+            while let Some(item) = waiting.pop_front() {
+                let KeptItem::Message(package) = item else {
+                    pid.stop();
+                    continue;
+                };
                 if let Err(Undeliverable { package, reason }) = redeliver(pid, package) {
                     let is_full = matches!(reason, SendFailure::Full(_));
                     // On another node, and there is no room on the way.
@@ -175,7 +190,7 @@ impl ChildSlot {
                         continue;
                     }
                     // Or it has ended already. Messages sent to it return as its remains, ahead of this one.
-                    waiting.push_front(package);
+                    waiting.push_front(KeptItem::Message(package));
                     let mut queue = lock(&self.queue);
                     queue.older = waiting;
                     return room;
@@ -184,9 +199,27 @@ impl ChildSlot {
         }
     }
 
-    /// Stops giving out the PID of a process that ends.
-    pub(crate) fn ending(&self) {
+    /// Stops giving out the PID of a process that ends, to senders and to those that wait for its end.
+    pub(crate) fn ending(&self, pid: Pid) {
         self.incarnation.store(0, Ordering::SeqCst);
+        lock(&self.queue).ended = Some(pid);
+    }
+
+    /// Called when a process has ended and none has been told. Returns those that wait for the end here.
+    pub(super) fn settle(&self, pid: Pid, reason: &ExitReason, handling: Option<&'static str>) -> EndWaits {
+        let mut queue = lock(&self.queue);
+        (queue.ended, queue.has_begun) = (Some(pid), true);
+        let (waits, unneeded) = (std::mem::take(&mut queue.waits), std::mem::take(&mut queue.first));
+        drop(queue);
+        drop(unneeded);
+        lock(&self.status).last = Some(LastEnd { reason: reason.clone(), handling });
+        waits
+    }
+
+    /// Returns whether its process has ended and the supervisor has not been told.
+    pub(super) fn has_ended(&self) -> bool {
+        let queue = lock(&self.queue);
+        queue.process.is_some() && queue.process == queue.ended
     }
 
     /// Waits for the senders that hold the PID.
@@ -209,7 +242,8 @@ impl ChildSlot {
 
     pub(crate) fn take_unhandled(&self, package: Package) -> Result<(), Package> {
         let mut queue = lock(&self.queue);
-        if self.keeps.is_none() || queue.state == SlotState::Shut {
+        // A tick of the process's own is not for its successor, whose timers send others.
+        if self.keeps.is_none() || queue.state == SlotState::Shut || package.is_tick() {
             return Err(package);
         }
         queue.left.push_back(package);
@@ -221,17 +255,22 @@ impl ChildSlot {
         self.incarnation.store(0, Ordering::SeqCst);
         let mut queue = lock(&self.queue);
         queue.process = None;
+        if queue.has_begun {
+            let is_message = |item: &KeptItem| matches!(item, KeptItem::Message(_));
+            let ChildQueue { older, kept, .. } = &mut *queue;
+            [older, kept].into_iter().for_each(|items| items.retain(is_message));
+        }
         if queue.state == SlotState::Shut {
             return;
         }
         queue.state = SlotState::Down;
         if self.keeps.is_some() {
-            let mut older = std::mem::take(&mut queue.left);
-            older.append(&mut queue.older);
+            let left = std::mem::take(&mut queue.left).into_iter().map(KeptItem::Message);
+            let older = left.chain(std::mem::take(&mut queue.older)).collect();
             queue.older = older;
             return;
         }
-        let unwanted = queue.take_all();
+        let unwanted = queue.take_messages();
         drop(queue);
         self.make_dead_letters(unwanted, reason);
     }
@@ -241,8 +280,11 @@ impl ChildSlot {
         self.incarnation.store(0, Ordering::SeqCst);
         let mut queue = lock(&self.queue);
         queue.state = SlotState::Shut;
+        // Those that wait for the end of a process that is still there are told by that.
+        let waits = if queue.has_process() { EndWaits::default() } else { std::mem::take(&mut queue.waits) };
         wake_waiters(queue);
         self.empty(reason);
+        waits.tell(reason);
         let subtree = lock(&self.subtree).clone();
         if let Some(subtree) = subtree {
             subtree.shut(reason);
@@ -258,7 +300,7 @@ impl ChildSlot {
     }
 
     pub(crate) fn empty(&self, reason: &ExitReason) {
-        let waiting = lock(&self.queue).take_all();
+        let waiting = lock(&self.queue).take_messages();
         self.make_dead_letters(waiting, reason);
     }
 
@@ -289,33 +331,18 @@ impl ChildSlot {
             None => Err((package, Some(SendFailure::Restarting(pid)))),
             Some(most) if queue.kept.len() >= most => Err((package, Some(SendFailure::Full(pid)))),
             Some(_) => {
-                queue.kept.push_back(package);
+                queue.kept.push_back(KeptItem::Message(package));
                 Ok(())
             }
         }
     }
 }
 
-fn wake_waiters(mut queue: MutexGuard<'_, ChildQueue>) {
-    let waiters = std::mem::take(&mut queue.waiters);
-    // Outside the lock: wakers may do anything.
-    drop(queue);
-    waiters.iter().for_each(|waiter| _ = waiter.put(()));
-}
-
-impl ChildQueue {
-    fn take_all(&mut self) -> VecDeque<Package> {
-        let mut all = std::mem::take(&mut self.left);
-        all.append(&mut self.older);
-        all.append(&mut self.kept);
-        all
-    }
-}
-
 impl Backlog for ChildSlot {
     fn is_empty(&self) -> bool {
         let queue = lock(&self.queue);
-        queue.left.is_empty() && queue.older.is_empty() && queue.kept.is_empty()
+        let is_message = |item: &KeptItem| matches!(item, KeptItem::Message(_));
+        queue.left.is_empty() && !queue.older.iter().chain(&queue.kept).any(is_message)
     }
 }
 
@@ -376,7 +403,52 @@ impl AliasTarget for ChildSlot {
     }
 
     fn life(&self) -> Option<Pid> {
-        lock(&self.queue).process
+        let queue = lock(&self.queue);
+        queue.process.filter(|_| queue.has_process())
+    }
+
+    fn enter_wait(&self) -> Option<Pid> {
+        let queue = lock(&self.queue);
+        let process = queue.process.filter(|_| queue.has_process())?;
+        let takes_waits = if process.is_alias() { alias::lives(process) } else { TABLE.last(process).is_some() };
+        if !takes_waits || !is_here(process) {
+            return None;
+        }
+        // Under the lock: see the head of this file.
+        self.inside.fetch_add(1, Ordering::SeqCst);
+        Some(process)
+    }
+
+    fn waits(&self) {
+        self.inside.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn hold(&self, request: Request) -> Result<(), Request> {
+        let mut queue = lock(&self.queue);
+        let is_over = queue.state == SlotState::Shut && !queue.has_process();
+        match request {
+            Request::Join(join) if !is_over => queue.waits.join(join),
+            Request::Tie(sent) if !is_over => {
+                let mut effect = queue.waits.receive(sent);
+                let process = queue.process.filter(|_| queue.has_process());
+                let failure = effect.failure.take();
+                let failure = match process {
+                    None => {
+                        queue.first.extend(failure.map(FirstRequest::Failure));
+                        None
+                    }
+                    Some(process) => failure.map(|failure| (failure, process)),
+                };
+                drop(queue);
+                failure.into_iter().for_each(|(failure, process)| failure.pass_to(process));
+                effect.finish();
+            }
+            Request::Cancel(reason) if queue.waits_to_begin() => queue.first.push(FirstRequest::Cancel(reason)),
+            Request::Kill if queue.waits_to_begin() => queue.first.push(FirstRequest::Kill),
+            Request::Stop if queue.hold_stop() => {}
+            refused => return Err(refused),
+        }
+        Ok(())
     }
 
     /// Returns the type of the process, which may have been upgraded, or that of the next start. The process of an
@@ -424,6 +496,8 @@ fn is_over(refusal: SendFailure) -> bool {
 /// No supervisor is left that could restart it.
 impl Drop for ChildSlot {
     fn drop(&mut self) {
+        let waits = std::mem::take(&mut lock(&self.queue).waits);
+        waits.tell(&ExitReason::NoProcess);
         wake_waiters(lock(&self.queue));
         self.empty(&ExitReason::NoProcess);
     }

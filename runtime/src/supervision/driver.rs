@@ -7,7 +7,7 @@ use super::child::{Spec, StartChild};
 use super::child_slot::ChildSlot;
 use super::incarnation::{ChildEnded, ChildRun, ENDED, ExitListener};
 use super::plan::{ChildRules, Id, SupervisorAction, SupervisorEnd, SupervisorEvent, SupervisorPlan, TimerOf};
-use super::status::{ChildState, LastEnd};
+use super::status::ChildState;
 use super::{errors::GaveUp, registry::ChildRegistry};
 use crate::engine::context::local::with_current;
 use crate::env::clock::{Moment, TimerKey};
@@ -114,22 +114,29 @@ impl SupervisorProcess {
             let Some(event) = self.happened.pop_front() else { return };
             let (now, chance) = (Moment::now(), self.random.next());
             let about = match &event {
-                SupervisorEvent::Started(id) | SupervisorEvent::StartFailed(id, _) | SupervisorEvent::Ended(id, _) => {
-                    Some(*id)
-                }
+                SupervisorEvent::Started(id)
+                | SupervisorEvent::StartFailed(id, _)
+                | SupervisorEvent::Ended(id, _)
+                | SupervisorEvent::Removed(id, _) => Some(*id),
                 SupervisorEvent::StopChild(id)
                 | SupervisorEvent::RestartChild(id)
                 | SupervisorEvent::Due(TimerOf::Child(id), _) => Some(*id),
                 _ => None,
             };
             let failure = match &event {
-                SupervisorEvent::StartFailed(id, reason) | SupervisorEvent::Ended(id, reason) => {
-                    Some((*id, reason.clone()))
-                }
+                SupervisorEvent::StartFailed(id, reason)
+                | SupervisorEvent::Ended(id, reason)
+                | SupervisorEvent::Removed(id, reason) => Some((*id, reason.clone())),
                 _ => None,
             };
             let before = failure.as_ref().map_or(0, |(id, _)| self.plan.restarts(*id));
+            let was_ending = self.plan.is_ending();
             let actions = self.plan.on(now, event, chance);
+            // Before the actions: a child that is told to end by one of them may end at once.
+            match self.plan.is_ending() && !was_ending {
+                true => self.members.keys().for_each(|id| self.show_after(*id)),
+                false => about.into_iter().for_each(|id| self.show_after(id)),
+            }
             if let Some((id, reason)) = failure {
                 self.report(id, &reason, before, &actions);
             }
@@ -230,7 +237,10 @@ impl SupervisorProcess {
             SupervisorAction::Forgotten(id) => {
                 self.shut(id);
                 if let Some(member) = self.members.remove(&id) {
-                    self.names.remove(&member.slot.name);
+                    // The name may have another child by now.
+                    if self.names.get(&member.slot.name) == Some(&id) {
+                        self.names.remove(&member.slot.name);
+                    }
                     self.registry.remove(&member.slot);
                     // The closure is the user's.
                     dispose(Site::ChildDrop, member);
@@ -242,6 +252,7 @@ impl SupervisorProcess {
 
     fn add(&mut self, slot: Arc<ChildSlot>, rules: ChildRules, start: Box<StartChild>) {
         let id = self.plan.add(rules);
+        lock(&slot.status).restart = rules.restart;
         self.names.insert(slot.name.clone(), id);
         self.members.insert(id, SupervisedChild { slot, start, pid: None, starting: None });
     }
@@ -264,6 +275,13 @@ impl SupervisorProcess {
         }
     }
 
+    /// Publishes what follows when the child's process ends: see [`Restart::is_over`](super::plan::Restart::is_over).
+    fn show_after(&self, id: Id) {
+        if let Some(SupervisedChild { slot, .. }) = self.members.get(&id) {
+            *lock(&slot.after) = self.plan.after(id);
+        }
+    }
+
     fn show(&self, id: Id) {
         if let Some(SupervisedChild { slot, .. }) = self.members.get(&id) {
             let mut status = lock(&slot.status);
@@ -273,12 +291,14 @@ impl SupervisorProcess {
     }
 
     fn ended(&mut self, ended: ChildEnded) {
-        let ChildEnded { id, pid, reason, handling } = ended;
+        let ChildEnded { id, pid, reason, is_removed } = ended;
         let Some(member) = self.members.get_mut(&id).filter(|member| member.pid == Some(pid)) else { return };
         member.pid = None;
-        lock(&member.slot.status).last = Some(LastEnd { reason: reason.clone(), handling });
         member.slot.down(&reason);
-        self.happened.push_back(SupervisorEvent::Ended(id, reason));
+        self.happened.push_back(match is_removed {
+            true => SupervisorEvent::Removed(id, reason),
+            false => SupervisorEvent::Ended(id, reason),
+        });
     }
 
     fn asked(&mut self, package: Package) {

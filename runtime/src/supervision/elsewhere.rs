@@ -115,7 +115,7 @@ impl EndReport {
     /// The process has ended, in a message of this type: as trees and logs show it.
     pub fn ended_while(mut self, reason: ExitReason, handling: Option<&'static str>) {
         if let Some(run) = self.run.take() {
-            run.report_end(self.pid, reason, handling);
+            run.report_end(self.pid, &reason, handling);
         }
     }
 }
@@ -123,7 +123,7 @@ impl EndReport {
 impl Drop for EndReport {
     fn drop(&mut self) {
         if let Some(run) = self.run.take() {
-            run.report_end(self.pid, ExitReason::NodeLost, None);
+            run.report_end(self.pid, &ExitReason::NodeLost, None);
         }
     }
 }

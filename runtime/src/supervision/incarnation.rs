@@ -1,10 +1,10 @@
 //! One run of a child, which reports its end to the supervisor.
 
-use super::{child_slot::ChildSlot, plan::Id};
+use super::{child_slot::ChildSlot, held::EndWaits, plan::Id, plan::Strategy, registry::ChildRegistry};
 use crate::env::program::as_node;
 use crate::process::{control::EndWaiter, guardian::Guardian};
 use crate::routing::transport_queue::RoomListener;
-use crate::sync::{AtomicBool, Ordering};
+use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use crate::{ExitReason, NodeId, Package, Payload, Pid, slots::Slot};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -17,7 +17,8 @@ pub(super) struct ChildEnded {
     pub(super) id: Id,
     pub(super) pid: Pid,
     pub(super) reason: ExitReason,
-    pub(super) handling: Option<&'static str>,
+    /// Whether the child is removed already.
+    pub(super) is_removed: bool,
 }
 
 /// The supervisor's process, to which ends of children are reported.
@@ -37,7 +38,10 @@ impl ExitListener {
 pub(super) struct ChildRun {
     id: Id,
     slot: Arc<ChildSlot>,
+    registry: Arc<ChildRegistry>,
     listener: ExitListener,
+    /// What follows from its end, between the two moments in which its guardian is called.
+    settled: Mutex<Option<SettledEnd>>,
     spawned: OnceLock<Pid>,
     /// Whether the closure returned another process.
     disowned: AtomicBool,
@@ -111,10 +115,37 @@ impl Drop for StartedElsewhere {
     }
 }
 
+/// What follows from the end of a process.
+struct SettledEnd {
+    waits: EndWaits,
+    is_removed: bool,
+}
+
 impl ChildRun {
-    pub(super) fn new(id: Id, slot: Arc<ChildSlot>, listener: ExitListener) -> Arc<Self> {
+    pub(super) fn new(id: Id, slot: Arc<ChildSlot>, registry: Arc<ChildRegistry>, listener: ExitListener) -> Arc<Self> {
         let (spawned, elsewhere, disowned) = (OnceLock::new(), OnceLock::new(), AtomicBool::new(false));
-        Arc::new(Self { id, slot, listener, spawned, disowned, elsewhere })
+        Arc::new(Self { id, slot, registry, listener, settled: Mutex::new(None), spawned, disowned, elsewhere })
+    }
+
+    /// Brings all that others see of the child up to date, before others are told of the end. A dynamic child that does
+    /// not come back is removed.
+    fn settle_end(&self, pid: Pid, reason: &ExitReason, handling: Option<&'static str>) -> SettledEnd {
+        let waits = self.slot.settle(pid, reason, handling);
+        let restart = lock(&self.slot.status).restart;
+        let is_over = restart.is_over(*lock(&self.slot.after), reason);
+        let is_removed = is_over && self.registry.strategy() == Strategy::Dynamic;
+        if is_removed {
+            self.slot.shut(reason);
+            self.registry.remove(&self.slot);
+        }
+        SettledEnd { waits, is_removed }
+    }
+
+    /// Tells those that waited for the end at the child's address, and the supervisor.
+    fn tell(&self, pid: Pid, reason: &ExitReason, settled: SettledEnd) {
+        let SettledEnd { waits, is_removed } = settled;
+        waits.tell(reason);
+        self.listener.notify(ChildEnded { id: self.id, pid, reason: reason.clone(), is_removed });
     }
 
     /// Returns the process that was spawned through the `ChildSpawn`.
@@ -151,9 +182,10 @@ impl ChildRun {
         self.listener.notify(StartedElsewhere { run: Arc::clone(self), started: Some(started), node });
     }
 
-    /// Reports the end of a child on another node.
-    pub(super) fn report_end(&self, pid: Pid, reason: ExitReason, handling: Option<&'static str>) {
-        self.listener.notify(ChildEnded { id: self.id, pid, reason, handling });
+    /// Reports the end of a child that has no guardian, such as one on another node.
+    pub(super) fn report_end(&self, pid: Pid, reason: &ExitReason, handling: Option<&'static str>) {
+        let settled = self.settle_end(pid, reason, handling);
+        self.tell(pid, reason, settled);
     }
 
     fn is_disowned(&self) -> bool {
@@ -167,8 +199,10 @@ impl Guardian for ChildRun {
     }
 
     fn ending(&self) {
-        if !self.is_disowned() {
-            self.slot.ending();
+        if !self.is_disowned()
+            && let Some(pid) = self.spawned()
+        {
+            self.slot.ending(pid);
         }
     }
 
@@ -182,21 +216,29 @@ impl Guardian for ChildRun {
         if self.is_disowned() { Err(package) } else { self.slot.take_unhandled(package) }
     }
 
-    fn ended(&self, pid: Pid, reason: &ExitReason, handling: Option<&'static str>) {
-        self.listener.notify(ChildEnded { id: self.id, pid, reason: reason.clone(), handling });
+    fn settle(&self, pid: Pid, reason: &ExitReason, handling: Option<&'static str>) {
+        if !self.is_disowned() {
+            let settled = self.settle_end(pid, reason, handling);
+            *lock(&self.settled) = Some(settled);
+        }
+    }
+
+    fn ended(&self, pid: Pid, reason: &ExitReason, _handling: Option<&'static str>) {
+        let settled = lock(&self.settled).take();
+        let settled = settled.unwrap_or_else(|| SettledEnd { waits: EndWaits::default(), is_removed: false });
+        self.tell(pid, reason, settled);
     }
 }
 
 /// Reports the end of a child that was not spawned through its `ChildSpawn`: its unhandled messages are not kept, and
 /// its host's shutdown does not wait for the supervisor to stop it.
 pub(super) struct UnguardedChild {
-    pub(super) id: Id,
+    pub(super) run: Arc<ChildRun>,
     pub(super) pid: Pid,
-    pub(super) listener: ExitListener,
 }
 
 impl EndWaiter for UnguardedChild {
     fn ended(&self, reason: &ExitReason, _result: Option<Payload>) {
-        self.listener.notify(ChildEnded { id: self.id, pid: self.pid, reason: reason.clone(), handling: None });
+        self.run.report_end(self.pid, reason, None);
     }
 }

@@ -5,17 +5,20 @@
 
 // From the bottom up:
 // * `plan`: the decisions of a supervisor as a pure state machine, with backoff and restart intensity;
-// * `errors`, and `status`: the state of a child as users see it; `child_slot`: the stable target of a child's address;
-//   `registry`: the children of a supervisor; `show`: a tree as text;
+// * `errors`, and `status`: the state of a child as users see it; `held`: what is asked of a child without a process;
+//   `child_slot`, with `child_queue`: the stable target of a child's address; `registry`: the children of a supervisor;
+//   `show`: a tree as text;
 // * `incarnation`: one run of a child; `child`: its specification; `elsewhere`: a child's start on another node;
 // * `driver`: the supervisor's process; `tree`: its handle; `siblings`: addresses between children; `supervisor`, with
 //   `place`: building and spawning it.
 
 pub(crate) mod child;
+pub(crate) mod child_queue;
 pub(crate) mod child_slot;
 pub(crate) mod driver;
 pub(crate) mod elsewhere;
 pub(crate) mod errors;
+pub(crate) mod held;
 pub(crate) mod incarnation;
 pub(crate) mod place;
 pub(crate) mod plan;

@@ -34,7 +34,14 @@ pub struct ChildInfo {
 
 impl ChildInfo {
     pub(super) fn of(slot: &ChildSlot, address: Pid) -> Self {
-        let ChildStatus { state, restarts, last, process, node } = lock(&slot.status).clone();
+        let ChildStatus { mut state, restarts, last, process, node, restart } = lock(&slot.status).clone();
+        if slot.has_ended()
+            && let Some(last) = &last
+        {
+            // Its supervisor has not heard of it yet.
+            let is_over = restart.is_over(*lock(&slot.after), &last.reason);
+            state = if is_over { ChildState::Down } else { ChildState::BackingOff };
+        }
         let registry = ChildRegistry::of(slot);
         let supervisor = registry.as_ref().map(|registry| registry.strategy().name());
         let children = registry.map_or_else(Vec::new, |registry| children(&registry));

@@ -1,6 +1,6 @@
 //! The state of a child as users see it.
 
-use super::{errors::while_handling, plan::Phase};
+use super::{errors::while_handling, plan::Phase, plan::Restart};
 use crate::ExitReason;
 use std::{fmt, sync::Arc};
 
@@ -70,6 +70,8 @@ impl fmt::Display for LastEnd {
 pub(crate) struct ChildStatus {
     pub(super) state: ChildState,
     pub(super) restarts: u64,
+    /// After which ends it is restarted.
+    pub(super) restart: Restart,
     pub(super) last: Option<LastEnd>,
     pub(super) process: Option<&'static str>,
     /// The name of the node that it runs on, or ran on last, if that is another.

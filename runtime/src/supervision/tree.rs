@@ -2,11 +2,15 @@
 
 use super::child::{Child, Spec};
 use super::driver::{Add, ChildRequest, Redefine};
+use super::plan::child::AfterExit;
 use super::show::{self, ChildInfo, short};
 use super::{errors::ChildError, plan::Strategy, registry::ChildRegistry};
 use crate::actor::send::{Addressed, Ended};
 use crate::api::child_spawn::{AnyRegistry, Spawned};
-use crate::{Address, ChildSpawn, ExitReason, Host, Pid, actor::definition::Actor, routing::alias, slots::ProcessKind};
+use crate::{
+    Address, ChildSpawn, ExitReason, Host, Pid, actor::definition::Actor, routing::alias, slots::ProcessKind,
+    sync::lock,
+};
 use std::any::{TypeId, type_name};
 use std::{error::Error, fmt, sync::Arc};
 
@@ -153,12 +157,14 @@ impl Tree {
     }
 
     /// Stops a child; it stays down, and a dynamic one is removed. Returns without waiting: `join` the child's PID
-    /// first to wait for its end.
+    /// first to wait for its end, after which the name of a dynamic one is free.
     ///
     /// # Errors
     /// [`ChildError`] if there is no such child, or if the supervisor has ended.
     pub fn stop_child(&self, name: &str) -> Result<(), ChildError> {
         let (slot, _) = self.registry.find(name)?;
+        // It may end by itself before the supervisor hears of this: then it does not come back either.
+        *lock(&slot.after) = AfterExit::Stay;
         self.ask(ChildRequest::Stop(slot))
     }
 

@@ -4,7 +4,7 @@ use super::*;
 use postroom::CallError;
 use postroom::error::SendFailure;
 use postroom::supervision::{Child, ChildState};
-use postroom_tests::face::with_dead_letters;
+use postroom_tests::face::{Gate, with_dead_letters};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
@@ -38,8 +38,12 @@ impl Scribe {
 }
 
 pub(crate) fn scribe(book: &Log<u64>) -> Child<Address<Scribe>> {
+    scribe_called("scribe", book)
+}
+
+pub(crate) fn scribe_called(name: &str, book: &Log<u64>) -> Child<Address<Scribe>> {
     let book = book.clone();
-    Child::new("scribe", move |spawn| spawn.of(Scribe { book: book.clone() }).serve())
+    Child::new(name, move |spawn| spawn.of(Scribe { book: book.clone() }).serve())
 }
 
 /// Returns a supervisor that restarts a child only on request.
@@ -377,5 +381,82 @@ fn in_a_storm_of_kills_every_message_is_handled_once_and_in_order() {
         }
         assert!(letters.is_empty());
         assert!(in_flight.load(SeqCst) > 0 && restarts(&tree, "target") > in_flight.load(SeqCst), "nothing was killed");
+    });
+}
+
+/// Counts the ticks that it sends to itself.
+#[process]
+struct Metronome {
+    ticks: u64,
+    book: Log<u64>,
+}
+
+const PERIOD: Duration = Duration::from_secs(1);
+
+#[process]
+impl Metronome {
+    #[entry]
+    fn serve(&mut self, ctx: &mut Context<Self>) {
+        ctx.address().tick([0; 8]).send_every(PERIOD).unwrap();
+        ctx.address().small().send_every(PERIOD).unwrap();
+    }
+
+    /// Larger than what a message holds in place.
+    #[message]
+    #[derive(Clone)]
+    fn tick(&mut self, _large: [u64; 8]) {
+        self.ticks += 1;
+    }
+
+    #[message]
+    #[derive(Clone)]
+    fn small(&mut self) {
+        self.ticks += 1;
+    }
+
+    #[message]
+    #[derive(Clone)]
+    fn write(&mut self, number: u64) -> u64 {
+        self.book.add(number);
+        self.ticks
+    }
+
+    #[message]
+    fn tear(&mut self) {
+        panic!("torn")
+    }
+
+    /// Waits without a worker, so that the runtime is at rest.
+    #[message]
+    async fn pass(&mut self, here: Latch, gate: Gate) {
+        here.open();
+        gate.passed().await;
+    }
+}
+
+/// Catches: ticks that a process has sent to itself reach its successor, which has a timer of its own.
+#[test]
+fn the_ticks_of_a_process_are_not_handed_on_and_messages_among_them_are() {
+    soon(|| {
+        let (book, clock) = (Log::new(), postroom::test::Clock::manual());
+        let runtime = postroom_tests::face::builder().clock(clock.clone()).build().unwrap();
+        let inside = book.clone();
+        let child = Child::new("a", move |spawn| spawn.of(Metronome { ticks: 0, book: inside.clone() }).serve());
+        let tree = eager(Supervisor::one_for_one()).add(child.keep_messages()).spawn(&runtime).unwrap();
+        let a: Address<Metronome> = tree.child("a").unwrap();
+        // Sent to the child by another one: it is for whichever process it has.
+        let outside = a.write(9).send_every(PERIOD).unwrap();
+        let (here, go) = (Latch::new(), Gate::new());
+        a.pass(here.clone(), go.clone()).send().unwrap();
+        here.wait();
+        a.tear().send().unwrap();
+        (0..3).for_each(|_| clock.advance(PERIOD).unwrap());
+        assert!(outside.cancel());
+        a.write(7).send().unwrap();
+        go.open();
+        assert_eq!(a.write(8).wait(), Ok(0), "no tick of the process before it");
+        assert_eq!(book.all(), [9, 9, 9, 7, 8]);
+        clock.advance(PERIOD).unwrap();
+        assert_eq!(a.write(0).wait(), Ok(2));
     });
 }

@@ -225,13 +225,14 @@ impl<P> Context<P> {
         crate::actor::send::links::trap_exits(traps);
     }
 
-    /// Returns whether the process has been told to end, by [`Pid::cancel`] or a shutdown.
+    /// Returns whether the process has ever been told to end, by [`Pid::cancel`] or a shutdown.
     pub fn is_cancelled(&self) -> bool {
         current::peek(|waits| waits.cancelled.is_some()).unwrap_or(false)
     }
 
-    /// Waits until the process is told to end, and returns the reason. A process that is awaiting this is not ended by
-    /// the request; its body decides. Cancel safe.
+    /// Waits for the next request to end the process, and returns its reason. A process that is awaiting this is not
+    /// ended by the request; its body decides. If that goes on, the next `cancelled()` waits for the next request. Cancel
+    /// safe: a request that comes while the future is dropped is there for the next one.
     pub fn cancelled(&self) -> impl Future<Output = ExitReason> + Send + use<P> {
         awaits::cancelled()
     }

@@ -285,7 +285,7 @@ pub(crate) fn bring<P: Actor>(event: Event) {
         }
         Event::Signal(Signal::Cancel(cancel)) => {
             before[0] = waits.cancelled.replace(cancel.reason.clone());
-            if let Some(wakers) = waits.cancel_wakers() {
+            if let Some(wakers) = waits.give_request(&cancel.reason) {
                 return wakers;
             }
             if P::SIGNALS.contains(&"Cancel") {
@@ -293,6 +293,7 @@ pub(crate) fn bring<P: Actor>(event: Event) {
             } else if !waits.is_shielded() {
                 before[1] = waits.end.replace(cancel.reason);
             } else {
+                waits.leave_request(cancel.reason.clone());
                 before[1] = waits.end_after_shield.replace(cancel.reason);
             }
             Vec::new()

@@ -5,6 +5,7 @@ use crate::engine::{blocking::block_in_place::while_blocked, shutdown::send_cont
 use crate::env::program::this_node;
 use crate::links::protocol::{ConnectionId, LinkMessage, Links};
 use crate::process::control::{Control, Inspect};
+use crate::routing::alias::EndSource;
 use crate::routing::connection::Way;
 use crate::routing::hosts::is_elsewhere;
 use crate::slots::{Slot, TABLE};
@@ -31,16 +32,18 @@ impl Pid {
     /// Monitors this process: the caller gets one [`Down`](crate::Down) when it ends for any reason, at once if it has
     /// already ended. Monitoring twice yields two. The monitored process does not notice.
     ///
-    /// For an [alias](Pid::is_alias), the current target is monitored, and the `Down` names it; for one of another node
-    /// the `Down` names the alias. It has the reason [`NodeLost`](crate::ExitReason::NodeLost) if the connection to a
-    /// process's node is lost, or if there is none: see [`Transport`](crate::routing::Transport).
+    /// For an [alias](Pid::is_alias), the current target is monitored, and the `Down` names it. It names the alias for
+    /// one of another node, and for a child without a process on this one, of which the next process is monitored. Its
+    /// reason is [`NodeLost`](crate::ExitReason::NodeLost) if the connection to a process's node is lost, or if there is
+    /// none: see [`Transport`](crate::routing::Transport).
     ///
     /// To wait for an end, await [`join`](Pid::join) instead. Costs one control message to the process.
     ///
     /// # Errors
     /// [`TopologyError`] outside of processes and for the process itself.
     pub fn monitor(self) -> Result<Monitor, TopologyError> {
-        let other = self.meant();
+        let source = EndSource::of(self);
+        let [other, _] = source.names(self);
         let (own, number) = self.bind(other, |links| links.watch(other))?;
         send_link_message(own, other, LinkMessage::Watch(number));
         Ok(Monitor::new(other, number))
@@ -50,16 +53,19 @@ impl Pid {
     /// [`ExitReason::Linked`](crate::ExitReason::Linked), unless it traps exits and gets an [`Exit`](crate::Exit)
     /// instead. A normal end ([`ExitReason::Normal`](crate::ExitReason::Normal)) only removes the link. Linking twice
     /// makes one link. A process that has already ended counts as failed, and so does one of another node when the
-    /// connection is lost, or if there is none.
+    /// connection is lost, or if there is none. A child without a process is linked when it has the next one; the
+    /// [`Exit`](crate::Exit) names its alias then.
     ///
     /// # Errors
     /// [`TopologyError`] outside of processes and for the process itself.
     pub fn link(self) -> Result<(), TopologyError> {
-        let other = self.meant();
+        let source = EndSource::of(self);
+        let [other, alias] = source.names(self);
         // Chosen once, so that the link is of the connection that its message goes by.
         let way = (other.node() != this_node()).then(|| Way::between(this_node(), other.node()));
         let over = way.as_ref().map_or(ConnectionId::LOCAL, Way::id);
-        let (own, message) = self.bind(other, |links| links.link(other, over))?;
+        let (own, message) =
+            self.bind(other, |links| if links.is_linked(alias) { None } else { links.link(other, over) })?;
         match (message, way) {
             (Some(message), Some(way)) => way.send(own.1, other, message),
             (Some(message), None) => send_link_message(own, other, message),
@@ -73,12 +79,14 @@ impl Pid {
     /// # Errors
     /// [`TopologyError`] outside of processes and for the process itself.
     pub fn unlink(self) -> Result<(), TopologyError> {
-        let other = self.meant();
-        let (own, message) = self.bind(other, |links| links.unlink(other))?;
-        let is_its = |signal: &Signal| matches!(signal, Signal::Exit(exit) if exit.pid == other);
+        let names = EndSource::of(self).names(self);
+        let (own, messages) = self.bind(names[0], |links| names.map(|name| links.unlink(name)))?;
+        let is_its = |signal: &Signal| matches!(signal, Signal::Exit(exit) if names.contains(&exit.pid));
         let _unheard = crate::actor::tasks::current::peek(|waits| take_out(&mut waits.signals, is_its));
-        if let Some(message) = message {
-            send_link_message(own, other, message);
+        for (name, message) in names.into_iter().zip(messages) {
+            if let Some(message) = message {
+                send_link_message(own, name, message);
+            }
         }
         Ok(())
     }
@@ -96,7 +104,7 @@ impl Pid {
         bound.unwrap_or(Err(TopologyError::NoProcess(self)))
     }
 
-    /// Returns the process to link with: for an alias its current target. An alias without one counts as ended.
+    /// Returns the process that the PID means: for an alias its current target.
     fn meant(self) -> Self {
         self.resolve().unwrap_or(self)
     }

@@ -2,6 +2,7 @@
 
 use crate::engine::{blocking::block_in_place::while_blocked, shutdown::send_control};
 use crate::process::control::{Control, EndWaiter, Join};
+use crate::routing::alias::{self, EndSource, Request};
 use crate::routing::connection;
 use crate::routing::hosts::{is_elsewhere, is_here};
 use crate::routing::joins::send_join;
@@ -27,6 +28,11 @@ impl Pid {
         self.resolve().is_some_and(|pid| !is_here(pid) && connection::send_control(pid, message))
     }
 
+    /// Returns whether a request to end waits for the process, which has not begun.
+    fn is_held(self, request: impl FnOnce() -> Request) -> bool {
+        self.is_alias() && alias::hold(self, request())
+    }
+
     /// Returns whether the process is alive. It may end right after; `false` is final, except for an
     /// [alias](Self::is_alias), whose process may be restarted. `false` too for a process of another node.
     pub fn is_alive(self) -> bool {
@@ -35,12 +41,18 @@ impl Pid {
 
     /// Asks the process to end after it has handled all earlier messages. Never refused. Returns whether it was alive.
     ///
+    /// A child that has [not begun](crate::supervision::Tree::start) gets the request when it does, and this returns
+    /// true; so it is for [`cancel`](Self::cancel) and [`kill`](Self::kill), which it gets before its first message.
+    ///
     /// Later messages become dead letters. A process in an async entry sees the request only when it takes messages;
     /// one that never does is ended by [`cancel`](Self::cancel). Returns at once: use [`join`](Self::join) to wait.
     ///
     /// The request for a process of another node goes to its [transport](crate::routing::Transport); like
     /// [`cancel`](Self::cancel) and [`kill`](Self::kill), this returns whether that has accepted it.
     pub fn stop(self) -> bool {
+        if self.is_held(|| Request::Stop) {
+            return true;
+        }
         let Some((slot, pid)) = self.slot_of() else { return self.control_elsewhere(ControlMessage::Stop) };
         if slot.is_told_to_stop() {
             send_control(slot, pid.generation(), Control::Cancel(ExitReason::Normal));
@@ -60,6 +72,9 @@ impl Pid {
     /// [`Cancel`]: crate::Cancel
     pub fn cancel(self, reason: impl Into<ExitReason>) -> bool {
         let reason = reason.into();
+        if self.is_held(|| Request::Cancel(reason.clone())) {
+            return true;
+        }
         match self.slot_of() {
             Some((slot, pid)) => {
                 send_control(slot, pid.generation(), Control::Cancel(reason));
@@ -74,6 +89,9 @@ impl Pid {
     ///
     /// A supervisor first kills its children, a pool its members, and ends after them.
     pub fn kill(self) -> bool {
+        if self.is_held(|| Request::Kill) {
+            return true;
+        }
         let Some((slot, pid)) = self.slot_of() else { return self.control_elsewhere(ControlMessage::Kill) };
         let control = if slot.is_told_to_stop() { Control::Cancel(ExitReason::Killed) } else { Control::Kill };
         send_control(slot, pid.generation(), control);
@@ -83,6 +101,9 @@ impl Pid {
     /// Waits for the end of the process: until its state has been dropped and its name is free. Await it, or `wait` on
     /// a plain thread. Its result is the exit reason; [`ExitReason::NoProcess`] if the process had ended before this
     /// call, since reasons are not kept. Dropping the future changes nothing.
+    ///
+    /// For a child without a process, because it has not begun or is between two of them, it waits for the end of the
+    /// next one; if the child does not come back, its result is the reason of its last end.
     ///
     /// For a process of another node its result is [`ExitReason::NodeLost`] if the connection is lost, or if there is
     /// none.
@@ -112,11 +133,14 @@ impl Pid {
     pub(crate) fn join_with(self, waiter: Arc<dyn EndWaiter>) {
         let join = Join::new(waiter);
         // Dropped if the process has ended, which tells the waiter. A process that is exiting still accepts it.
-        let Some(pid) = self.resolve() else { return };
-        match TABLE.last(pid).filter(|_| !is_elsewhere(pid)) {
-            Some(slot) => send_control(slot, pid.generation(), Control::Join(join)),
-            None if !is_here(pid) => send_join(pid, join),
-            None => {}
+        match EndSource::of(self) {
+            EndSource::Process(pid, _on_its_way) => match TABLE.last(pid).filter(|_| !is_elsewhere(pid)) {
+                Some(slot) => send_control(slot, pid.generation(), Control::Join(join)),
+                None if !is_here(pid) => send_join(pid, join),
+                None => {}
+            },
+            EndSource::Alias(_, target) => drop(target.hold(Request::Join(join))),
+            EndSource::Nothing => {}
         }
     }
 }

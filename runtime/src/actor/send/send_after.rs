@@ -2,6 +2,7 @@
 
 use super::call::{Call, send};
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, bring};
+use crate::call::package::{Package, Undeliverable};
 use crate::engine::backpressure::congestion::{SendMode, with_mode};
 use crate::env::clock::{Moment, TimeKeeper, TimerKey};
 #[cfg(feature = "spans")]
@@ -9,7 +10,7 @@ use crate::observe::spans::{Origin, on_behalf_of};
 use crate::sync::{Arc, Mutex, MutexGuard, current_thread, lock, yield_now};
 use crate::{
     Payload, Pid, SendError, actor::tasks::time_source::time_keeper, errors::SendFailure, routing::router::gone,
-    util::defer::defer,
+    routing::router::route, util::defer::defer,
 };
 use std::{cell::Cell, thread::ThreadId, time::Duration};
 
@@ -118,7 +119,9 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         }
     }
 
-    /// Sends a copy of the message once every `period`, first after one period, until the process has ended. Copies
+    /// Sends a copy of the message once every `period`, first after one period, until the process has ended. A copy in
+    /// the mailbox of a child that ends is not [kept](crate::supervision::Child::keep_messages) for its successor, unless
+    /// it was sent to the child's address. Copies
     /// that were due while all workers were busy are skipped, and a copy that finds the mailbox full is a dead letter;
     /// later ones keep their times. Periods below one millisecond count as one.
     ///
@@ -222,16 +225,19 @@ impl Every {
         // The first copy follows from the span that set the timer; the others would keep it open as long as they come.
         #[cfg(feature = "spans")]
         let later = origin.as_ref().and_then(|origin| origin.without_span());
-        let send_now = || with_mode(SendMode::Delayed, || send(self.pid, message));
+        let send_now = || with_mode(SendMode::Delayed, || self.send_copy(message));
         #[cfg(feature = "spans")]
         let send_now = || on_behalf_of(origin, send_now);
         let is_sent = match send_now() {
             Ok(()) => true,
             Err(refused) if matches!(refused.reason, SendFailure::Full(_)) => {
-                bury(self.pid, refused);
+                refused.package.discard(DeadLetterReason::Overflow);
                 true
             }
-            Err(_) => false,
+            Err(refused) => {
+                drop(refused.package.into_parts());
+                false
+            }
         };
         // Counted from when it was due, to keep the rate.
         let regular = due.after(self.period);
@@ -246,6 +252,13 @@ impl Every {
             )
         };
         goes_on.set(is_sent && arm());
+    }
+
+    /// Sends a copy. One to an alias is for the process that it leads to then, and is kept for a successor; one to a
+    /// process is for that process.
+    fn send_copy<M: Send + 'static>(&self, message: M) -> Result<(), Undeliverable> {
+        let payload = if self.pid.is_alias() { Payload::sent(message) } else { Payload::tick(message) };
+        route(Package::from_parts(self.pid, payload, None))
     }
 
     /// Waits until no other thread is sending a copy.

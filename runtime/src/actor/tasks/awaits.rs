@@ -171,22 +171,30 @@ pub(crate) async fn perform<C: Command>(command: C) -> Result<C::Output, Command
     }
 }
 
-/// Waits until the process is told to end. The process's table holds its state, wherever the future is dropped.
+/// Waits for the next request to end. The process's table holds its state, wherever the future is dropped.
 pub(crate) fn cancelled() -> impl Future<Output = ExitReason> + Send {
-    let mut wait = None;
+    let mut wait: Option<CancelFuture> = None;
     poll_fn(move |context| {
-        let reason = current::peek(|waits| waits.cancelled.clone());
-        if let Some(reason) = reason.flatten() {
-            return Poll::Ready(reason);
+        if let Some(wait) = &wait {
+            return wait.0.poll(context.waker());
         }
-        let wait = wait.get_or_insert_with(|| {
-            let wait = Arc::new(CancelWait::default());
-            current::with(|waits| waits.add_cancel_wait(&wait));
-            wait
-        });
-        wait.keep(context.waker().clone());
-        Poll::Pending
+        let left = current::peek(Waits::take_left_requests).unwrap_or_default();
+        if let Some(latest) = left.last() {
+            return latest.poll(context.waker());
+        }
+        let CancelFuture(new) = wait.insert(CancelFuture::default());
+        current::with(|waits| waits.add_cancel_wait(new));
+        new.poll(context.waker())
     })
+}
+
+#[derive(Default)]
+struct CancelFuture(Arc<CancelWait>);
+
+impl Drop for CancelFuture {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
 }
 
 /// Delays the end of a process that is told to end until `future` is ready, or dropped.

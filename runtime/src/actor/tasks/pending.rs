@@ -24,7 +24,7 @@ use crate::{
     process::handover::Upgrade, time::timers::TimerAction,
 };
 use std::task::{Poll, Waker};
-use std::{any::Any, collections::VecDeque, sync::Weak};
+use std::{any::Any, collections::VecDeque};
 
 pub(crate) type CommandResult = Result<Payload, CommandError>;
 
@@ -108,7 +108,8 @@ pub(crate) struct Waits {
     /// Whether the process is shown as working on messages: see [`note_work`](Self::note_work).
     works: bool,
     pub(crate) cancelled: Option<ExitReason>,
-    pub(crate) cancel_waits: Vec<Weak<CancelWait>>,
+    /// Futures that wait for a request to end, and requests that none has completed with.
+    pub(crate) cancel_waits: Vec<Arc<CancelWait>>,
     /// Cloned by each future that the cancellation must not cut short.
     pub(crate) shields: Option<Arc<()>>,
     /// The requested upgrades; never empty.
@@ -454,17 +455,52 @@ impl Waits {
     }
 
     pub(crate) fn add_cancel_wait(&mut self, wait: &Arc<CancelWait>) {
-        // Dropped waits are removed whenever the list would grow.
+        // Those that are over are removed whenever the list would grow.
         if self.cancel_waits.len() == self.cancel_waits.capacity() {
-            self.cancel_waits.retain(|wait| wait.strong_count() > 0);
+            self.cancel_waits.retain(|wait| !wait.is_over());
         }
-        self.cancel_waits.push(Arc::downgrade(wait));
+        self.cancel_waits.push(wait.clone());
     }
 
-    /// Returns the wakers of the futures that wait for the cancellation; `None` if there are none.
-    pub(crate) fn cancel_wakers(&mut self) -> Option<Vec<Waker>> {
-        let waits: Vec<_> = self.cancel_waits.drain(..).filter_map(|wait| wait.upgrade()).collect();
-        (!waits.is_empty()).then(|| waits.iter().filter_map(|wait| lock(&wait.0).take()).collect())
+    /// Gives a request to the futures that wait for one, and returns their wakers; `None` if there are none.
+    ///
+    /// Each request completes each of them once. A future may be dropped after it was given a request and before it has
+    /// completed with it, when another branch of a `select!` was ready too: the request remains for the next one.
+    pub(crate) fn give_request(&mut self, reason: &ExitReason) -> Option<Vec<Waker>> {
+        let (mut is_awaited, mut is_given, mut wakers) = (false, false, Vec::new());
+        for wait in &self.cancel_waits {
+            let is_held = Arc::strong_count(wait) > 1;
+            match &mut *lock(&wait.0) {
+                state @ CancelState::Waits(_) if is_held => {
+                    let CancelState::Waits(waker) = std::mem::replace(state, CancelState::Given(reason.clone())) else {
+                        continue;
+                    };
+                    wakers.extend(waker);
+                    (is_awaited, is_given) = (true, true);
+                }
+                // It is about to complete with the request before this one.
+                CancelState::Given(_) if is_held => is_awaited = true,
+                _ => {}
+            }
+        }
+        if is_awaited && !is_given {
+            self.leave_request(reason.clone());
+        }
+        is_awaited.then_some(wakers)
+    }
+
+    /// Leaves a request for the next future that waits for one.
+    pub(crate) fn leave_request(&mut self, reason: ExitReason) {
+        self.cancel_waits.push(Arc::new(CancelWait(Mutex::new(CancelState::Given(reason)))));
+    }
+
+    /// Takes the requests that no future has completed with, nor will: the last one is the latest. To be dropped after
+    /// the table is released.
+    pub(crate) fn take_left_requests(&mut self) -> Vec<Arc<CancelWait>> {
+        let is_left = |wait: &mut Arc<CancelWait>| {
+            Arc::strong_count(wait) == 1 && matches!(*lock(&wait.0), CancelState::Given(_))
+        };
+        self.cancel_waits.extract_if(.., is_left).collect()
     }
 
     /// Returns a guard for a future that must not be cut short.
@@ -545,13 +581,48 @@ impl Waits {
     }
 }
 
-/// A future that waits for the cancellation, and its waker.
-#[derive(Default)]
-pub(crate) struct CancelWait(Mutex<Option<Waker>>);
+/// A wait for a request to end: shared by its future, which may be dropped anywhere, and the table of the process.
+pub(crate) struct CancelWait(Mutex<CancelState>);
+
+enum CancelState {
+    /// With the waker of the future, once it has been polled.
+    Waits(Option<Waker>),
+    /// There is a request, with which the future has not completed.
+    Given(ExitReason),
+    /// It has completed, or was dropped.
+    Over,
+}
+
+impl Default for CancelWait {
+    fn default() -> Self {
+        Self(Mutex::new(CancelState::Waits(None)))
+    }
+}
 
 impl CancelWait {
-    pub(crate) fn keep(&self, waker: Waker) {
-        let before = lock(&self.0).replace(waker);
+    fn is_over(&self) -> bool {
+        matches!(*lock(&self.0), CancelState::Over)
+    }
+
+    /// Returns the request, if there is one; otherwise keeps the waker.
+    pub(crate) fn poll(&self, waker: &Waker) -> Poll<ExitReason> {
+        let waker = waker.clone();
+        let mut state = lock(&self.0);
+        let next = if let CancelState::Given(_) = *state { CancelState::Over } else { CancelState::Waits(Some(waker)) };
+        let before = std::mem::replace(&mut *state, next);
+        drop(state);
+        // A waker before this one is dropped without the lock.
+        if let CancelState::Given(reason) = before { Poll::Ready(reason) } else { Poll::Pending }
+    }
+
+    /// Called when the future is dropped. A request that it was given remains.
+    pub(crate) fn leave(&self) {
+        let mut state = lock(&self.0);
+        let before = match *state {
+            CancelState::Waits(_) => std::mem::replace(&mut *state, CancelState::Over),
+            _ => CancelState::Over,
+        };
+        drop(state);
         drop(before);
     }
 }

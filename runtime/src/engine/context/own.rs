@@ -71,6 +71,9 @@ pub(crate) fn send_link_message(from: (&'static Slot, Pid), to: Pid, message: Li
         return crate::routing::connection::send_link(from, to, message);
     }
     let sent = SentLinkMessage::new(from, to, Some(back), message);
+    if to.is_alias() {
+        return crate::routing::alias::post_tie(to, sent);
+    }
     match TABLE.slot(to.slot()) {
         Some(slot) => slot.post(to, sent),
         None => drop(sent),

@@ -8,11 +8,12 @@
 //!    sender that saw it alive and pushes only now gets its message back: no dead letter follows those below. (If no
 //!    other process is told of the end, the token may be kept instead, for the next process: see
 //!    [`vacant_slots`](crate::slots::slot::vacant_slots));
-//! 5. the complete hooks are called;
-//! 6. it is counted out;
-//! 7. linked and monitoring processes are notified, then the waiters for its end;
-//! 8. the rest of its data, including its exit reason, is dropped;
-//! 9. its slot can be reused: not before, since the code of those notified still runs as this process.
+//! 5. its guardian counts it as ended: the name of a child that does not come back is free;
+//! 6. the complete hooks are called;
+//! 7. it is counted out;
+//! 8. linked and monitoring processes are notified, then the waiters for its end, then its guardian;
+//! 9. the rest of its data, including its exit reason, is dropped;
+//! 10. its slot can be reused: not before, since the code of those notified still runs as this process.
 //!
 //! A process that ends normally and has left nothing behind, of whose end no process is told, goes through the same
 //! steps without looks for what it does not have (`end_plainly`). Whether it has left something is seen after its
@@ -148,7 +149,7 @@ fn may_keep_slot(host: &Scheduler, token: &Token) -> bool {
 const CLOSED: u8 = 2;
 
 /// The last stage of an exit.
-const LAST: u8 = 12;
+const LAST: u8 = 13;
 
 /// How many of the told processes are kept of an end.
 const TOLD: usize = 16;
@@ -221,17 +222,18 @@ impl ExitingProcess {
             self.stage(done, CLOSED, Self::close);
             self.stage(done, 3, Self::leave_registrants);
             self.stage(done, 4, Self::empty_mailbox);
-            self.stage(done, 5, Self::complete);
-            self.stage(done, 6, |this| {
+            self.stage(done, 5, Self::settle);
+            self.stage(done, 6, Self::complete);
+            self.stage(done, 7, |this| {
                 this.host.leave();
                 this.host.give_place_back();
             });
-            self.stage(done, 7, Self::tell_bound);
-            self.stage(done, 8, Self::tell_waiting);
+            self.stage(done, 8, Self::tell_bound);
+            self.stage(done, 9, Self::tell_waiting);
             // The rest may hold the last references to users' values: dropped one by one.
-            self.stage(done, 9, |this| this.result = None);
-            self.stage(done, 10, |this| this.cold_state = None);
-            self.stage(done, 11, |_| crate::engine::context::values::forget_values());
+            self.stage(done, 10, |this| this.result = None);
+            self.stage(done, 11, |this| this.cold_state = None);
+            self.stage(done, 12, |_| crate::engine::context::values::forget_values());
             self.stage(done, LAST, |this| this.reason = ExitReason::Normal);
         })
     }
@@ -334,6 +336,14 @@ impl ExitingProcess {
                 None => return,
             }
             yield_now();
+        }
+    }
+
+    /// Has its guardian count it as ended before others are told of the end: they find its name free.
+    #[inline]
+    fn settle(&mut self) {
+        if let Some(guardian) = self.cold_state.as_ref().and_then(|cold_state| cold_state.guardian.as_ref()) {
+            guardian.settle(self.pid, &self.reason, self.handling);
         }
     }
 

@@ -45,8 +45,9 @@ fn received(mailbox: &mut Mailbox) -> Vec<u64> {
 /// Ends the process, which leaves its unhandled messages in order.
 fn ends(slot: &ChildSlot, mut mailbox: Mailbox) {
     let left: Vec<_> = std::iter::from_fn(|| mailbox.try_receive()).collect();
+    let pid = mailbox.pid();
     drop(mailbox);
-    slot.ending();
+    slot.ending(pid);
     slot.quiesce();
     left.into_iter().for_each(|package| drop(slot.take_unhandled(package)));
 }
@@ -90,7 +91,10 @@ fn what_a_successor_leaves_comes_before_what_it_was_not_sent_any_more() {
     let pid = second.pid();
     // The steps of `up`, up to the third message.
     let waiting: Vec<_> = lock(&bench.slot.queue).kept.drain(..2).collect();
-    waiting.into_iter().for_each(|package| redeliver(pid, package).unwrap());
+    for item in waiting {
+        let KeptItem::Message(package) = item else { panic!("only messages were sent") };
+        redeliver(pid, package).unwrap();
+    }
     ends(&bench.slot, second);
     assert!(bench.slot.up(pid).is_none());
     bench.send(5).unwrap();
@@ -124,9 +128,9 @@ fn a_process_that_ends_waits_for_those_who_were_given_its_pid() {
     let first = Mailbox::new().unwrap();
     assert!(bench.slot.up(first.pid()).is_none());
     assert_eq!(bench.slot.enter(), Some(first.pid()));
-    let slot = bench.slot.clone();
+    let (slot, pid) = (bench.slot.clone(), first.pid());
     let ending = std::thread::spawn(move || {
-        slot.ending();
+        slot.ending(pid);
         slot.quiesce();
     });
     while bench.slot.incarnation.load(Ordering::SeqCst) != 0 {

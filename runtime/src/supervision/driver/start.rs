@@ -13,7 +13,7 @@ impl SupervisorProcess {
     pub(super) fn start(&mut self, id: Id) {
         let (Some((_, listener)), Some(member)) = (self.own, self.members.get_mut(&id)) else { return };
         let slot = member.slot.clone();
-        let run = ChildRun::new(id, slot.clone(), listener);
+        let run = ChildRun::new(id, slot.clone(), self.registry.clone(), listener);
         let subtree = lock(&slot.subtree).clone().map(|subtree| subtree as AnyRegistry);
         let spawn = ChildSpawn::guarded(self.host, run.clone(), subtree, self.registry.clone());
         let started = contain(Site::ChildStart, || (member.start)(spawn));
@@ -31,7 +31,7 @@ impl SupervisorProcess {
             Ok(StartedChild { pid, subtree }) => {
                 member.pid = Some(pid);
                 if run.spawned().is_none() {
-                    pid.join_with(Arc::new(UnguardedChild { id, pid, listener }));
+                    pid.join_with(Arc::new(UnguardedChild { run, pid }));
                 }
                 if let Some(registry) = subtree.and_then(|subtree| subtree.downcast::<ChildRegistry>().ok()) {
                     *lock(&slot.subtree) = Some(registry);

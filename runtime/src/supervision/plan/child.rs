@@ -2,6 +2,7 @@
 
 use super::Restart;
 use crate::env::clock::Moment;
+use crate::exit::ExitReason;
 use std::time::Duration;
 
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +51,7 @@ impl Phase {
 
 /// What follows when a child's process has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum AfterExit {
+pub(crate) enum AfterExit {
     /// Its rules decide.
     #[default]
     Rules,
@@ -60,6 +61,27 @@ pub(super) enum AfterExit {
     Again,
     /// It starts with its group.
     Group,
+}
+
+impl Restart {
+    /// Returns whether an end with that reason is a failure.
+    pub(super) fn fails(self, is_start: bool, reason: &ExitReason) -> bool {
+        match self {
+            Self::Permanent => true,
+            Self::Transient => is_start || !reason.is_normal(),
+            Self::Temporary => false,
+        }
+    }
+
+    /// Returns whether a child whose process has ended with that reason does not come back, if it is not in a group. It
+    /// does not in the plan either, unless a later request starts it again.
+    pub(crate) fn is_over(self, after: AfterExit, reason: &ExitReason) -> bool {
+        match after {
+            AfterExit::Stay => true,
+            AfterExit::Again => false,
+            AfterExit::Rules | AfterExit::Group => !self.fails(false, reason),
+        }
+    }
 }
 
 #[derive(Debug)]

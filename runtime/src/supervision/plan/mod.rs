@@ -97,6 +97,8 @@ pub(crate) enum SupervisorEvent {
     Started(Id),
     StartFailed(Id, ExitReason),
     Ended(Id, ExitReason),
+    /// The dynamic child has ended and is removed already: see [`Restart::is_over`].
+    Removed(Id, ExitReason),
     /// The latest timer for this purpose, with that number, is due.
     Due(TimerOf, u64),
     /// A request to stop the child and keep it down.
@@ -198,6 +200,12 @@ impl SupervisorPlan {
         self.children.get(&id).map(|child| child.phase)
     }
 
+    /// Returns what follows when the child's process ends.
+    pub(crate) fn after(&self, id: Id) -> AfterExit {
+        let after = self.children.get(&id).map_or(AfterExit::Stay, |child| child.after);
+        if self.end.is_some() { AfterExit::Stay } else { after }
+    }
+
     /// Returns how often the child has been restarted after a failure.
     pub(crate) fn restarts(&self, id: Id) -> u64 {
         self.children.get(&id).map_or(0, |child| child.restarts)
@@ -231,6 +239,10 @@ impl SupervisorPlan {
             SupervisorEvent::Started(id) => self.started(now, id),
             SupervisorEvent::StartFailed(id, reason) => self.ended(now, id, reason, true, chance),
             SupervisorEvent::Ended(id, reason) => self.ended(now, id, reason, false, chance),
+            SupervisorEvent::Removed(id, reason) => {
+                self.children.get_mut(&id).into_iter().for_each(|child| child.after = AfterExit::Stay);
+                self.ended(now, id, reason, false, chance);
+            }
             SupervisorEvent::Due(of, number) => self.due(of, number),
             SupervisorEvent::StopChild(id) => self.stop_child(id),
             SupervisorEvent::RestartChild(id) if self.end.is_none() => self.restart_child(id),
@@ -266,11 +278,7 @@ impl SupervisorPlan {
         if self.end.is_some() {
             return self.over(id);
         }
-        let fails = match restart {
-            Restart::Permanent => true,
-            Restart::Transient => is_start || !reason.is_normal(),
-            Restart::Temporary => false,
-        };
+        let fails = restart.fails(is_start, &reason);
         let in_group = self.group.as_ref().is_some_and(|group| id >= group.from);
         match after {
             AfterExit::Stay => {

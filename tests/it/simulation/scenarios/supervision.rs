@@ -214,6 +214,45 @@ fn a_child_that_is_stopped_as_it_fails_stays_down(sim: Sim) {
     assert_eq!(a.add(1).wait(), Ok(1));
 }
 
+/// A child is told to end, and waited for, as it begins: it ends, the wait is told why, and then its name is free.
+#[postroom::test(seeds = 200)]
+fn a_child_that_is_told_to_end_as_it_begins_ends_and_frees_its_name(sim: Sim) {
+    let log = Log::new();
+    let tree = eager(Supervisor::dynamic()).spawn(sim.host()).unwrap();
+    let start = {
+        let (tree, log) = (tree.clone(), log.clone());
+        move || tree.start(Child::new("a", worker("a", &log)).temporary())
+    };
+    let a = start().unwrap().pid();
+    let way = sim.random() % 3;
+    let waiter = race(&sim, async move {
+        pause().await;
+        let has_begun = a.is_alive();
+        let reason = a.join().await;
+        let again = start().map(|again| again.pid());
+        (has_begun, reason, again)
+    });
+    let ender = race(&sim, async move {
+        pause().await;
+        let has_begun = a.is_alive();
+        let is_told = match way {
+            0 => a.kill(),
+            1 => a.stop(),
+            _ => a.cancel("enough"),
+        };
+        (has_begun, is_told)
+    });
+    let ((waited, reason, again), (asked, is_told)) = (waiter.wait().unwrap(), ender.wait().unwrap());
+    assert!(is_told, "it ends only by this");
+    let expected = [ExitReason::Killed, ExitReason::Normal, "enough".into()][way as usize].clone();
+    sometimes!(!asked, "it is told before it begins");
+    sometimes!(asked, "it is told when it runs");
+    sometimes!(!waited && reason == expected, "it is waited for before it begins");
+    sometimes!(reason == ExitReason::NoProcess, "it is waited for when it has ended");
+    assert!(reason == expected || reason == ExitReason::NoProcess, "{reason}");
+    assert!(again.is_ok_and(|again| again != a), "the name is free");
+}
+
 /// A tree is stopped as its children fail, and as they are started again: all end, and none is started later.
 #[postroom::test(seeds = 200)]
 fn a_tree_that_is_stopped_as_children_fail_leaves_none(sim: Sim) {

@@ -1,0 +1,102 @@
+//! What waits behind a child's address, and for which process: the part of its slot that is under a lock.
+
+use super::held::{EndWaits, FirstRequest};
+use crate::sync::MutexGuard;
+use crate::{Package, Pid, util::oneshot::Oneshot};
+use std::{collections::VecDeque, sync::Arc};
+
+pub(super) struct ChildQueue {
+    pub(super) state: SlotState,
+    /// The process that serves or is ending.
+    pub(super) process: Option<Pid>,
+    /// The last process that takes no more waits for its end.
+    pub(super) ended: Option<Pid>,
+    /// Whether there has been a process.
+    pub(super) has_begun: bool,
+    pub(super) waits: EndWaits,
+    pub(super) first: Vec<FirstRequest>,
+    /// Waiting messages, in this order: those left by the process that is ending (complete when it has ended), those
+    /// left by earlier ones that no successor got, those sent since.
+    pub(super) left: VecDeque<Package>,
+    pub(super) older: VecDeque<KeptItem>,
+    pub(super) kept: VecDeque<KeptItem>,
+    /// Signalled when there may be a process again.
+    pub(super) waiters: Vec<Arc<Oneshot<()>>>,
+}
+
+/// What waits for the next process in the order of its mailbox.
+pub(super) enum KeptItem {
+    Message(Package),
+    /// A request to stop after all before it: only for a process that has not begun, or gets what waits.
+    Stop,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum SlotState {
+    /// Not started yet: messages wait, whatever is kept later.
+    New,
+    Up,
+    Down,
+    /// The child will not come back by itself.
+    Shut,
+}
+
+impl ChildQueue {
+    pub(super) fn new() -> Self {
+        Self {
+            state: SlotState::New,
+            process: None,
+            ended: None,
+            has_begun: false,
+            waits: EndWaits::default(),
+            first: Vec::new(),
+            left: VecDeque::new(),
+            older: VecDeque::new(),
+            kept: VecDeque::new(),
+            waiters: Vec::new(),
+        }
+    }
+
+    /// Takes all messages. A request to stop among them remains for a process that has not begun.
+    pub(super) fn take_messages(&mut self) -> VecDeque<Package> {
+        let mut all = std::mem::take(&mut self.left);
+        let mut stop = None;
+        for item in std::mem::take(&mut self.older).into_iter().chain(std::mem::take(&mut self.kept)) {
+            match item {
+                KeptItem::Message(package) => all.push_back(package),
+                KeptItem::Stop => stop = Some(KeptItem::Stop),
+            }
+        }
+        self.kept.extend(stop);
+        all
+    }
+
+    /// Returns whether there is a process that has not ended, as far as is known.
+    pub(super) fn has_process(&self) -> bool {
+        self.process.is_some() && self.process != self.ended
+    }
+
+    /// Returns whether a request to end waits for the process that comes.
+    pub(super) fn waits_to_begin(&self) -> bool {
+        !self.has_begun && self.state != SlotState::Shut
+    }
+
+    pub(super) fn hold_stop(&mut self) -> bool {
+        // Also while a process gets what has waited: the stop comes after that.
+        let is_getting = self.has_process() && self.state != SlotState::Up;
+        if !self.waits_to_begin() && !is_getting {
+            return false;
+        }
+        if !matches!(self.kept.back(), Some(KeptItem::Stop)) {
+            self.kept.push_back(KeptItem::Stop);
+        }
+        true
+    }
+}
+
+pub(super) fn wake_waiters(mut queue: MutexGuard<'_, ChildQueue>) {
+    let waiters = std::mem::take(&mut queue.waiters);
+    // Outside the lock: wakers may do anything.
+    drop(queue);
+    waiters.iter().for_each(|waiter| _ = waiter.put(()));
+}

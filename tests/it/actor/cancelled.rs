@@ -1,0 +1,174 @@
+//! Requests to end that a process refuses, and waits for the next one.
+
+use postroom::ExitReason;
+use postroom::prelude::*;
+use postroom_tests::face::{Gate, Log, poll_once, with_runtime};
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::task::Poll;
+
+#[process]
+struct Stubborn {
+    log: Log<String>,
+}
+
+/// Completes with the output of the first that is ready, the first one before the second.
+async fn first<T>(mut a: Pin<&mut impl Future<Output = T>>, mut b: Pin<&mut impl Future<Output = T>>) -> (bool, T) {
+    std::future::poll_fn(move |context| {
+        if let Poll::Ready(ready) = a.as_mut().poll(context) {
+            return Poll::Ready((true, ready));
+        }
+        b.as_mut().poll(context).map(|ready| (false, ready))
+    })
+    .await
+}
+
+#[process]
+impl Stubborn {
+    /// Refuses the first `refusals` requests, in a loop that makes a new future in each round.
+    #[entry]
+    async fn refuse(&mut self, ctx: &mut Context<Self>, refusals: usize) -> usize {
+        let mut rounds = 0;
+        for _ in 0..=refusals {
+            rounds += 1;
+            // It waits at the end of this step, before any request is brought.
+            self.log.add("waits".to_string());
+            let reason = ctx.cancelled().await;
+            assert!(ctx.is_cancelled());
+            self.log.add(reason.to_string());
+        }
+        rounds
+    }
+
+    /// Something else is ready in the round in which the request comes: the next round finds it.
+    #[entry]
+    async fn busy(&mut self, ctx: &mut Context<Self>, here: Gate, gate: Gate) -> usize {
+        let mut rounds = 0;
+        here.open();
+        let mut passed = pin!(gate.passed());
+        let mut has_passed = false;
+        loop {
+            rounds += 1;
+            let cancelled = pin!(async { ctx.cancelled().await.to_string() });
+            let other = pin!(async {
+                if has_passed {
+                    return std::future::pending().await;
+                }
+                passed.as_mut().await;
+                "passed".to_string()
+            });
+            // The gate has precedence.
+            let (is_gate, what) = first(other, cancelled).await;
+            self.log.add(what);
+            if !is_gate {
+                return rounds;
+            }
+            has_passed = true;
+        }
+    }
+
+    /// Two wait at once: both are told.
+    #[entry]
+    async fn together(&mut self, ctx: &mut Context<Self>) -> String {
+        let (mut a, mut b) = (pin!(ctx.cancelled()), pin!(ctx.cancelled()));
+        let mut said = Vec::new();
+        std::future::poll_fn(move |context| {
+            if said.is_empty()
+                && let Poll::Ready(reason) = a.as_mut().poll(context)
+            {
+                said.push(reason.to_string());
+            }
+            if said.len() < 2
+                && let Poll::Ready(reason) = b.as_mut().poll(context)
+            {
+                said.push(reason.to_string());
+            }
+            if said.len() < 2 { Poll::Pending } else { Poll::Ready(said.join(", ")) }
+        })
+        .await
+    }
+
+    /// A request that comes while a future is shielded is there for those that look for it.
+    #[entry]
+    async fn shielded(&mut self, ctx: &mut Context<Self>, here: Gate, gate: Gate) -> String {
+        let log = self.log.clone();
+        let look = async {
+            here.open();
+            gate.passed().await;
+            log.add(ctx.cancelled().await.to_string());
+            assert!(poll_once(pin!(ctx.cancelled())).is_pending(), "once");
+        };
+        ctx.shield(look).await;
+        std::future::pending().await
+    }
+}
+
+#[test]
+fn each_request_is_told_once_with_its_own_reason() {
+    with_runtime(|runtime| {
+        let log = Log::new();
+        let stubborn = runtime.spawn(Stubborn { log: log.clone() }).refuse(2).unwrap();
+        for (count, reason) in ["one", "two", "three"].into_iter().enumerate() {
+            postroom_tests::eventually(|| log.len() == 2 * count + 1);
+            assert!(stubborn.pid().cancel(reason));
+        }
+        assert_eq!(stubborn.wait(), Ok(3));
+        let reasons: Vec<_> = log.all().into_iter().filter(|line| line != "waits").collect();
+        assert_eq!(reasons, ["one", "two", "three"].map(|reason| ExitReason::from(reason).to_string()));
+    });
+}
+
+#[test]
+fn a_request_that_no_future_has_completed_with_is_there_for_the_next() {
+    with_runtime(|runtime| {
+        let (log, here, gate) = (Log::new(), Gate::new(), Gate::new());
+        let stubborn = runtime.spawn(Stubborn { log: log.clone() }).busy(here.clone(), gate.clone()).unwrap();
+        here.pass();
+        // Both are there when it is polled.
+        let held = runtime.spawn(Holder).hold(stubborn.pid(), gate).unwrap();
+        held.wait().unwrap();
+        assert_eq!(stubborn.wait(), Ok(2));
+        assert_eq!(log.all(), ["passed".to_string(), ExitReason::from("enough").to_string()]);
+    });
+}
+
+/// Opens a gate and cancels a process in one step.
+#[process]
+struct Holder;
+
+#[process]
+impl Holder {
+    #[entry]
+    async fn hold(&mut self, pid: Pid, gate: Gate) {
+        gate.open();
+        pid.cancel("enough");
+    }
+}
+
+#[test]
+fn all_that_wait_are_told_of_a_request() {
+    with_runtime(|runtime| {
+        let both = runtime.spawn(Stubborn { log: Log::new() }).together().unwrap();
+        both.pid().cancel("enough");
+        let said = ExitReason::from("enough").to_string();
+        match both.wait() {
+            Ok(both) => assert_eq!(both, format!("{said}, {said}")),
+            // It had not begun to wait.
+            Err(error) => assert!(error.to_string().contains("enough"), "{error}"),
+        }
+    });
+}
+
+#[test]
+fn a_request_in_a_shield_is_told_once() {
+    with_runtime(|runtime| {
+        let (log, here, gate) = (Log::new(), Gate::new(), Gate::new());
+        let shielded = runtime.spawn(Stubborn { log: log.clone() }).shielded(here.clone(), gate.clone()).unwrap();
+        here.pass();
+        shielded.pid().cancel("enough");
+        gate.open();
+        let error = shielded.wait().unwrap_err();
+        assert!(error.to_string().contains("enough"), "{error}");
+        assert_eq!(log.all(), [ExitReason::from("enough").to_string()]);
+    });
+}

@@ -1,0 +1,359 @@
+//! Requests to the stable PID of a child that has no process: one that has not begun, or is between two processes. And
+//! what is up to date when the end of a child is told.
+
+use super::*;
+use postroom::future::Ended;
+use postroom::inspect::{Hook, Started};
+use postroom::supervision::{Child, ChildError, ChildState};
+use postroom_tests::face::{poll_once, until};
+use postroom_tests::partner::{Partner, Reports, Trapper, fell_with};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+
+fn dynamic(runtime: &Runtime) -> Tree {
+    eager(Supervisor::dynamic()).spawn(runtime).unwrap()
+}
+
+/// Returns a runtime on which nothing runs before it is resumed, and a supervisor there.
+fn paused() -> (Runtime, Tree) {
+    let runtime = Runtime::builder().workers(1).paused().build().unwrap();
+    let tree = dynamic(&runtime);
+    (runtime, tree)
+}
+
+/// Returns a child that is restarted only on request, and is down.
+fn crashed(runtime: &Runtime) -> (Tree, Address<Worker>) {
+    let tree = Supervisor::one_for_one().intensity(u32::MAX, Duration::MAX).backoff(Backoff::constant(Duration::MAX));
+    let tree = tree.child("a", worker("a", &Log::new())).spawn(runtime).unwrap();
+    let a: Address<Worker> = tree.child("a").unwrap();
+    crash(a);
+    eventually(|| tree.children()[0].state == ChildState::BackingOff);
+    (tree, a)
+}
+
+fn partner(runtime: &Runtime) -> (Address<Partner>, Reports) {
+    let (partner, reports) = Partner::reporting();
+    (runtime.spawn(partner).serve().unwrap(), reports)
+}
+
+/// Returns a partner that is told of exits of those it is linked with.
+fn trapping(runtime: &Runtime) -> (Address<Trapper>, Reports) {
+    let (trapper, reports) = Trapper::reporting();
+    (runtime.spawn(trapper).serve().unwrap(), reports)
+}
+
+#[test]
+fn a_thousand_children_are_joined_before_they_have_begun() {
+    soon(|| {
+        let (runtime, log) = (runtime(), Log::new());
+        let tree = dynamic(&runtime);
+        let (watcher, reports) = partner(&runtime);
+        for number in 0..1_000 {
+            let child = Child::new(format!("s{number}"), worker("s", &log)).temporary();
+            let session = tree.start(child).unwrap();
+            let end = session.pid().join();
+            let monitor = watcher.watch(session.pid()).wait().unwrap();
+            session.finish().send().unwrap();
+            assert_eq!(end.wait(), ExitReason::Normal);
+            let down = reports.down();
+            assert_eq!((down.monitor, down.reason), (monitor, ExitReason::Normal));
+            assert_eq!(session.pid().join().wait(), ExitReason::NoProcess, "it has ended");
+        }
+    });
+}
+
+#[test]
+fn a_thousand_children_end_that_are_told_to_before_they_have_begun() {
+    soon(|| {
+        let (runtime, log) = (runtime(), Log::new());
+        let tree = dynamic(&runtime);
+        for number in 0..1_000 {
+            let session = tree.start(Child::new(format!("s{number}"), worker("s", &log)).temporary()).unwrap();
+            let end = session.pid().join();
+            let (is_told, reason) = match number % 3 {
+                0 => (session.pid().kill(), ExitReason::Killed),
+                1 => (session.pid().cancel("enough"), "enough".into()),
+                _ => (session.pid().stop(), ExitReason::Normal),
+            };
+            assert!(is_told);
+            assert_eq!(end.wait(), reason);
+        }
+    });
+}
+
+#[test]
+fn a_request_to_end_finds_the_messages_as_in_a_mailbox() {
+    soon(|| {
+        let (runtime, tree) = paused();
+        let book = Log::new();
+        let child = |name: &str| tree.start(crate::supervision::kept::scribe_called(name, &book).temporary()).unwrap();
+        let [stopped, killed, both] = ["stopped", "killed", "both"].map(child);
+        let ends = [stopped, killed, both].map(|scribe| scribe.pid().join());
+        let write = |scribe: Address<crate::supervision::kept::Scribe>, number| scribe.write(number).send().unwrap();
+        write(stopped, 1);
+        assert!(stopped.pid().stop());
+        write(stopped, 2);
+        write(killed, 3);
+        assert!(killed.pid().kill());
+        write(both, 4);
+        assert!(both.pid().stop() && both.pid().cancel("enough") && both.pid().stop());
+        runtime.resume().unwrap();
+        let reasons = ends.map(Ended::wait);
+        assert_eq!(reasons, [ExitReason::Normal, ExitReason::Killed, "enough".into()]);
+        assert_eq!(book.all(), [1], "those before a stop are handled, and none before a kill or a cancel");
+    });
+}
+
+#[test]
+fn monitors_and_links_with_a_child_that_has_not_begun_are_told_of_its_end() {
+    soon(|| {
+        let ((paused, tree), log) = (paused(), Log::new());
+        let runtime = runtime();
+        let a = tree.start(Child::new("a", worker("a", &log)).temporary()).unwrap();
+        let (monitors, downs) = trapping(&runtime);
+        let first = monitors.watch(a.pid()).wait().unwrap();
+        let second = monitors.watch(a.pid()).wait().unwrap();
+        let removed = monitors.watch(a.pid()).wait().unwrap();
+        assert_eq!(monitors.unwatch(removed).wait(), Ok(true));
+        let (traps, exits) = trapping(&runtime);
+        let (falls, _) = partner(&runtime);
+        let (unlinks, silence) = trapping(&runtime);
+        for partner in [traps, traps, unlinks] {
+            partner.link(a.pid()).wait().unwrap();
+        }
+        falls.link(a.pid()).wait().unwrap();
+        unlinks.unlink(a.pid()).wait().unwrap();
+        let fall = falls.pid().join();
+        for (partner, reports) in [(monitors, &downs), (traps, &exits)] {
+            partner.say("so far").wait().unwrap();
+            assert_eq!(reports.until_word(), [], "it has not ended");
+        }
+        assert!(falls.pid().is_alive());
+        paused.resume().unwrap();
+        let reason = crash(a);
+        for monitor in [first, second] {
+            let down = downs.down();
+            assert_eq!((down.monitor, down.pid, &down.reason), (monitor, a.pid(), &reason));
+        }
+        let exit = exits.exit();
+        assert_eq!((exit.pid, &exit.reason), (a.pid(), &reason));
+        assert!(fell_with(&fall.wait(), a.pid()));
+        for (partner, reports) in [(monitors, downs), (traps, exits), (unlinks, silence)] {
+            partner.pid().stop();
+            assert_eq!(reports.rest(), [], "each is told once");
+        }
+    });
+}
+
+#[test]
+fn a_child_fails_with_those_that_were_linked_with_it_before_it_began() {
+    soon(|| {
+        let ((paused, tree), log) = (paused(), Log::new());
+        let runtime = runtime();
+        let start = |name: &'static str| tree.start(Child::new(name, worker(name, &log)).temporary()).unwrap();
+        let [early, late, calm] = ["early", "late", "calm"].map(start);
+        let ends = [early, late, calm].map(|child| child.pid().join());
+        let [fails, fails_later, unlinks] = [(); 3].map(|()| partner(&runtime).0);
+        for (partner, child) in [(fails, early), (fails_later, late), (unlinks, calm)] {
+            partner.link(child.pid()).wait().unwrap();
+        }
+        // One fails before its child has begun, one while it runs, and one has unlinked from it.
+        let end = fails.pid().join();
+        fails.fail().send().unwrap();
+        end.wait();
+        paused.resume().unwrap();
+        assert_eq!([late, calm].map(|child| child.add(1).wait()), [Ok(1), Ok(1)]);
+        unlinks.unlink(calm.pid()).wait().unwrap();
+        unlinks.fail().send().unwrap();
+        fails_later.fail().send().unwrap();
+        let [early_end, late_end, calm_end] = ends;
+        assert!(fell_with(&early_end.wait(), fails.pid()));
+        assert!(fell_with(&late_end.wait(), fails_later.pid()));
+        assert_eq!(calm.add(1).wait(), Ok(2));
+        calm.finish().send().unwrap();
+        assert_eq!(calm_end.wait(), ExitReason::Normal);
+    });
+}
+
+#[test]
+fn a_child_that_never_begins_ends_for_those_that_wait() {
+    soon(|| {
+        let ((paused, tree), log) = (paused(), Log::new());
+        let runtime = runtime();
+        let (monitors, downs) = trapping(&runtime);
+        let (links, exits) = trapping(&runtime);
+        let ties = |a: Pid| {
+            monitors.watch(a).wait().unwrap();
+            links.link(a).wait().unwrap();
+            a.join()
+        };
+        let are_told = |a: Pid, end: Ended, why: &ExitReason| {
+            assert_eq!(end.wait(), *why);
+            assert_eq!((downs.down().reason, exits.exit().reason), (why.clone(), why.clone()));
+            assert_eq!(a.join().wait(), ExitReason::NoProcess);
+        };
+        // It is stopped first.
+        let stopped = tree.start(Child::new("stopped", worker("a", &log))).unwrap().pid();
+        let stopped_end = ties(stopped);
+        tree.stop_child("stopped").unwrap();
+        paused.resume().unwrap();
+        are_told(stopped, stopped_end, &ExitReason::Shutdown);
+        // Its only start fails.
+        let closure = |_: postroom::ChildSpawn| Err::<Address<Worker>, _>("no such disk".to_string());
+        let (go, here) = (Latch::new(), Latch::new());
+        let (inside, opened) = (go.clone(), here.clone());
+        let held = Child::once("held", move |spawn| {
+            opened.open();
+            inside.wait();
+            spawn.of(Worker { name: "held", log: Log::new(), sum: 0 }).serve()
+        });
+        tree.start(held).unwrap();
+        here.wait();
+        let failed = tree.start(Child::once("failed", closure)).unwrap().pid();
+        let end = ties(failed);
+        go.open();
+        let why = end.wait();
+        assert!(why.to_string().contains("no such disk"), "{why}");
+        assert_eq!((downs.down().reason, exits.exit().reason), (why.clone(), why));
+    });
+}
+
+#[test]
+fn between_two_processes_a_wait_is_for_the_next_and_a_request_to_end_finds_none() {
+    soon(|| {
+        let runtime = runtime();
+        let (tree, a) = crashed(&runtime);
+        let (monitors, downs) = trapping(&runtime);
+        let (links, exits) = trapping(&runtime);
+        let end = a.pid().join();
+        let monitor = monitors.watch(a.pid()).wait().unwrap();
+        links.link(a.pid()).wait().unwrap();
+        assert!(![a.pid().kill(), a.pid().stop(), a.pid().cancel("enough")].contains(&true));
+        tree.restart_child("a").unwrap();
+        is_back(a);
+        let reason = crash(a);
+        assert_eq!(end.wait(), reason);
+        assert_eq!((downs.down().monitor, exits.exit().pid), (monitor, a.pid()));
+        // And when there is none.
+        eventually(|| tree.children()[0].state == ChildState::BackingOff);
+        let end = a.pid().join();
+        tree.stop_child("a").unwrap();
+        assert_eq!(end.wait(), reason, "the reason of its last end");
+        for (partner, reports) in [(monitors, downs), (links, exits)] {
+            partner.pid().stop();
+            assert_eq!(reports.rest(), [], "each is told once");
+        }
+    });
+}
+
+/// Each end is told once to those that wait again when they are told.
+#[test]
+fn those_that_wait_again_are_told_of_each_end_once() {
+    soon(|| {
+        let runtime = runtime();
+        let tree = eager(Supervisor::one_for_one()).child("a", worker("a", &Log::new())).spawn(&runtime).unwrap();
+        let a: Address<Worker> = tree.child("a").unwrap();
+        let mut end = Box::pin(a.pid().join());
+        for round in 0..300 {
+            is_back(a);
+            let life = a.pid().info().unwrap().pid;
+            let own = life.join();
+            assert!(poll_once(end.as_mut()).is_pending(), "in round {round}");
+            life.kill();
+            let reason = Pin::into_inner(end).wait();
+            assert_eq!(reason, ExitReason::Killed, "in round {round}");
+            end = Box::pin(a.pid().join());
+            own.wait();
+        }
+        tree.stop();
+        let last = Pin::into_inner(end).wait();
+        assert!(matches!(last, ExitReason::Shutdown | ExitReason::Killed), "{last}");
+    });
+}
+
+type Seen = Log<(bool, usize)>;
+
+/// Looks, at each end of a worker, whether its name is free and how many children there are.
+struct Looks(Arc<Mutex<Option<Tree>>>, Seen);
+
+impl Hook for Looks {
+    fn complete(&self, ended: &Started, _reason: &ExitReason) {
+        if ended.process.ends_with("Worker")
+            && let Some(tree) = &*self.0.lock().unwrap()
+        {
+            self.1.add((tree.child_pid("alice").is_err(), tree.children().len()));
+        }
+    }
+}
+
+#[test]
+fn the_name_of_a_dynamic_child_is_free_when_its_end_is_told() {
+    soon(|| {
+        let (known, seen) = (Arc::new(Mutex::new(None)), Log::new());
+        let hook = Looks(known.clone(), seen.clone());
+        let runtime = postroom_tests::face::builder().hook(hook).build().unwrap();
+        let tree = dynamic(&runtime);
+        *known.lock().unwrap() = Some(tree.clone());
+        let (watcher, reports) = trapping(&runtime);
+        let log = Log::new();
+        for round in 0..1_000 {
+            let alice = Child::new("alice", worker("alice", &log)).temporary();
+            let alice = match tree.start(if round % 2 == 0 { alice } else { alice.transient() }) {
+                Ok(alice) => alice,
+                Err(error) => panic!("in round {round}: {error}"),
+            };
+            assert_eq!(alice.add(1).wait(), Ok(1));
+            let life = alice.pid().info().unwrap().pid;
+            let ends = [alice.pid().join(), life.join()];
+            match round / 2 % 4 {
+                0 => watcher.link(life).wait().unwrap(),
+                1 => _ = watcher.watch(life).wait().unwrap(),
+                _ => {}
+            }
+            let ways: [&dyn Fn(); 3] =
+                [&|| tree.stop_child("alice").unwrap(), &|| alice.finish().send().unwrap(), &|| {
+                    _ = alice.pid().cancel(ExitReason::Shutdown)
+                }];
+            ways[round % 3]();
+            let [first, second] = ends;
+            match (round / 2 % 4, round % 3) {
+                // A normal end is not told.
+                (0, 0 | 2) => _ = reports.exit(),
+                (1, _) => _ = reports.down(),
+                (2, _) => _ = first.wait(),
+                _ => _ = second.wait(),
+            }
+            let info = tree.children();
+            assert!(info.is_empty(), "in round {round}: {info:?}");
+        }
+        assert!(seen.all().iter().all(|looked| *looked == (true, 0)), "{:?}", seen.all());
+        assert!(tree.start(Child::new("alice", worker("alice", &log))).is_ok());
+        let taken = tree.start(Child::new("alice", worker("alice", &log)));
+        assert_eq!(taken.unwrap_err(), ChildError::Duplicate { name: "alice".into() });
+    });
+}
+
+#[test]
+fn the_state_of_a_child_is_up_to_date_when_its_end_is_told() {
+    soon(|| {
+        let (runtime, log) = (runtime(), Log::new());
+        let tree = eager(Supervisor::one_for_one());
+        let tree = tree.add(Child::new("a", worker("a", &log)).temporary()).spawn(&runtime).unwrap();
+        let a: Address<Worker> = tree.child("a").unwrap();
+        for round in 0..300 {
+            let reason = if round % 2 == 0 {
+                crash(a)
+            } else {
+                let end = a.pid().join();
+                a.pid().kill();
+                end.wait()
+            };
+            let info = &tree.children()[0];
+            let last = info.last.as_ref().map(|last| last.reason.clone());
+            assert_eq!((info.pid, last), (None, Some(reason)), "in round {round}");
+            until(|| tree.children()[0].state == ChildState::Down);
+            tree.restart_child("a").unwrap();
+            is_back(a);
+        }
+    });
+}
